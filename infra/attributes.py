@@ -138,5 +138,5 @@ BESIDE = {"captions": FILM_CAPTIONS}
 def written_by_workers_of(queue: str) -> tuple[str, ...]:
     """Return the attributes that the workers of a queue change, in videos and in the entities in their partitions."""
     kinds = [kind for kind in KINDS.values() if kind.queue == queue]
-    beside = [name for kind in kinds for entity in kind.beside for name in BESIDE[entity]]
+    beside = [name for kind in kinds for entity in kind.extra_entities for name in BESIDE[entity]]
     return (*_VIDEO_VERSION, *(name for kind in kinds for name in kind.writes), *beside)

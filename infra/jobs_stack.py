@@ -325,7 +325,7 @@ class JobsStack(cdk.Stack):
         )
         worker.allow_objects("GetObject", bucket=self._media.sources)
         worker.allow_listing(self._media.sources)
-        if any(kind.beside for kind in kinds):
+        if any(kind.extra_entities for kind in kinds):
             worker.allow_items("ConditionCheckItem", "Query", of=[schema.VIDEO])
         if folders := dict.fromkeys(folder for kind in kinds for folder in kind.stores):
             worker.allow_objects("PutObject", bucket=media, below=[f"{folder}/*" for folder in folders])

@@ -18,7 +18,7 @@ from urllib.parse import parse_qsl
 
 from local import ROOT, example_data
 from shared.aws.sqs import FIFO
-from shared.background.ledger import mark_of
+from shared.background.ledger import deduplication_key
 from shared.core.attributes import Item, encode_item
 from shared.core.caller import Caller
 from shared.core.periods import HOUR_SECONDS, hour_of
@@ -619,9 +619,9 @@ def _tallied(video_id: str) -> dict[str, Any]:
     return tally_message(
         video_id,
         {
-            "views": [[mark_of("view", example_data.THEN), 30_000]],
+            "views": [[deduplication_key("view", example_data.THEN), 30_000]],
             "starts": [[0, hour_of(example_data.THEN), False, sums]],
-            "ratings": [[mark_of("rating", example_data.THEN), dict.fromkeys(TOTALS, 0) | {"sum": 1}]],
+            "ratings": [[deduplication_key("rating", example_data.THEN), dict.fromkeys(TOTALS, 0) | {"sum": 1}]],
         },
     )
 

@@ -24,12 +24,12 @@ from shared.core.errors import NotFound
 from shared.feed.log import OLDEST, owner_log
 from shared.job_kinds import kind_of, rendition_kind
 from shared.processing.daily_quota import DAY
-from shared.processing.desired_jobs import desired_jobs, input_hash, wanted_since
+from shared.processing.desired_jobs import desired_jobs, input_hash, state_version
 from shared.relations.credits import credit_item, release_item
 from shared.relations.models import CreditContent, ReleaseContent
 from shared.relations.playlist_entries import EntryStore
 from shared.relations.playlists import PlaylistStore
-from shared.relations.ratings import RatingChoice, rating_key, share
+from shared.relations.ratings import RatingChoice, rating_contribution, rating_key
 from shared.routes import ADMIN, READ, TRANSCODE, WRITE
 from shared.schema import (
     CAPTION,
@@ -207,7 +207,7 @@ def job(
         "owner": of["userId"],
         "input": job_input,
         "inputHash": input_hash(job_input),
-        "since": wanted_since(of),
+        "since": state_version(of),
         "schemaVersion": SCHEMA_VERSION,
         "state": state,
         "attempt": attempt,
@@ -413,7 +413,12 @@ def _seed_ratings(table: Table, now: int) -> None:
     """Write rating totals. No ratings exist, because a stream consumer would add them to the totals."""
     for video_id, choice in {HARBOUR: RatingChoice(8), REGATTA: RatingChoice(6)}.items():
         table.delete(rating_key(video_id, BOB.subject))
-        totals = {**RATING_TOTALS.key(videoId=video_id), "videoId": video_id, **share(choice), "version": 1}
+        totals = {
+            **RATING_TOTALS.key(videoId=video_id),
+            "videoId": video_id,
+            **rating_contribution(choice),
+            "version": 1,
+        }
         table.client.put_item(**table.put(with_audit_fields(totals, ALICE, now)).parameters)
 
 

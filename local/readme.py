@@ -103,7 +103,7 @@ def _data_model() -> dict[str, str]:
                     f"`{table}`",
                     ", ".join(f"`{key.name}`" for key in index.partition),
                     ", ".join(f"`{key.name}`" for key in index.sort),
-                    index.answers,
+                    index.purpose,
                 )
                 for table, indexes in ((TABLE_NAME, INDEXES), (AUDIT_TABLE_NAME, AUDIT_INDEXES))
                 for index in indexes

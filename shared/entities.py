@@ -8,7 +8,7 @@ the attributes with docs/data-model.md and with stored items.
 from typing import Any, Literal, NotRequired, TypedDict
 
 
-class Place(TypedDict, total=False):
+class IndexAttributes(TypedDict, total=False):
     """Attributes that project an item into RelationIndex."""
 
     rel: str
@@ -32,7 +32,7 @@ class JobAuthorship(Authorship, total=False):
     updatedAs: Literal["person", "job"]
 
 
-class Stored(Place, Authorship):
+class Stored(IndexAttributes, Authorship):
     """Attributes that an item of any entity may have."""
 
     pk: str

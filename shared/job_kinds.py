@@ -50,7 +50,7 @@ class JobKind(NamedTuple):
     """Attributes of the video that its result sets, in addition to the attributes that every write of a video sets."""
     stores: tuple[str, ...] = ()
     """Folders of the media bucket it writes to, each with one subfolder per video."""
-    beside: tuple[str, ...] = ()
+    extra_entities: tuple[str, ...] = ()
     """Entities that it writes in the transaction that completes the job: names in infra/attributes.py."""
     patience: int = 15 * MINUTE
     """Wait for a worker before the message of a queued job is sent again; doubles with each send."""
@@ -99,7 +99,7 @@ _ROWS = (
         needed=False,
         needs="subtitles",
         stores=("captions",),
-        beside=("captions",),
+        extra_entities=("captions",),
     ),
     # An external transcoder: its queue may be long, but it sends heartbeats while it works.
     JobKind(

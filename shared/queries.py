@@ -40,7 +40,7 @@ STATS = "stats"
 LOCAL_TITLE = "localTitle"
 """Field of a video document that is computed from the releases."""
 
-LONGEST_QUESTION = 256
+MAX_QUERY_LENGTH = 256
 """Maximum length of a search query, in characters."""
 LONGEST_LANGUAGE = 35
 """Maximum length of a BCP 47 tag, in characters."""
@@ -123,7 +123,7 @@ class SearchVideos(Paged):
         "q",
         "Words, the last of which may be incomplete; quotes enclose phrases, `-` excludes; omitted: all videos, "
         "newest first",
-        LONGEST_QUESTION,
+        MAX_QUERY_LENGTH,
     )
     category = Text("category", "Only videos of this category", 100)
     tag = Tag("tag", "Only videos with this tag, in any spelling", LONGEST_FOLDED_TAG)

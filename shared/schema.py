@@ -50,7 +50,7 @@ class Index(NamedTuple):
     partition: tuple[Attribute, ...]
     sort: tuple[Attribute, Attribute]
     """Sort value, and the id that orders ties."""
-    answers: str
+    purpose: str
     projection: tuple[str, ...]
     """Non-key attributes that are projected."""
 
@@ -178,21 +178,21 @@ USER_INDEX = Index(
     "UserIdIndex",
     partition=(Attribute("userId"),),
     sort=(Attribute("createdAt", "N"), Attribute("videoId")),
-    answers="one owner's videos by time",
+    purpose="one owner's videos by time",
     projection=PROJECTION,
 )
 CATEGORY_INDEX = Index(
     "CategoryIndex",
     partition=(Attribute("category"), Attribute("categoryShard", "N")),
     sort=(Attribute("createdAt", "N"), Attribute("videoId")),
-    answers="one category's published videos by time; sparse: `categoryShard` is set only while the video is listed",
+    purpose="one category's published videos by time; sparse: `categoryShard` is set only while the video is listed",
     projection=PROJECTION,
 )
 RELATION_INDEX = Index(
     "RelationIndex",
     partition=(Attribute("rel"), Attribute("relShard", "N")),
     sort=(Attribute("relSort", "N"), Attribute("relId")),
-    answers="the feed, each status, tag and region by time, a person's videos by year, a series' episodes in order, playlists by owner and by video, "
+    purpose="the feed, each status, tag and region by time, a person's videos by year, a series' episodes in order, playlists by owner and by video, "
     "ratings of a video, tags by use, what was counted of a user's videos, jobs by when they are due; overloaded, so that "
     "new relations need no new index",
     projection=PROJECTION,
@@ -206,7 +206,7 @@ CHANGESET_INDEX = Index(
     partition=(Attribute(CHANGESET),),
     # An import writes many entries with one change set. DynamoDB can split them by random ids, but not by ascending times.
     sort=(Attribute(PARTITION_KEY), Attribute(SORT_KEY)),
-    answers="what one request or one import wrote, video by video; sparse: what jobs did about it later is not in it",
+    purpose="what one request or one import wrote, video by video; sparse: what jobs did about it later is not in it",
     projection=("owner", TTL_ATTRIBUTE),
 )
 """Index of the table `VideoAudit`."""

@@ -12,7 +12,7 @@ def map_threads(
     work: Callable[[_Part], _Result],
     parts: Iterable[_Part],
     threads: int,
-    advance: Callable[[float], object] = lambda share: None,
+    advance: Callable[[float], object] = lambda fraction: None,
 ) -> list[_Result]:
     """Return the result of `work` for each part, in their order; at most `threads` calls run concurrently.
 

@@ -24,9 +24,9 @@ from shared.relations.credits import PLACING_ATTRIBUTES
 from shared.relations.entry_updates import EntryUpdater
 from shared.relations.item_store import OWNER
 from shared.relations.playlist_entries import MAX_ENTRIES
-from shared.relations.playlists import DELETED_AT, place_of_playlist
+from shared.relations.playlists import DELETED_AT, playlist_index_position
 from shared.relations.ranks import NoRoomError, between
-from shared.relations.ratings import RatingChoice, RatingStore, place_of_rating, rating_key
+from shared.relations.ratings import RatingChoice, RatingStore, rating_index_position, rating_key
 from shared.schema import (
     CAPTION,
     CHAPTERS,
@@ -444,7 +444,7 @@ def _job(item: Item, importer: Caller, now: int) -> Item:
 def _rating(attributes: Item, importer: Caller, now: int) -> Item:
     item: Item = {"ratedAt": now} | attributes
     user, video_id = item["userId"], item["videoId"]
-    return _stamped(item, importer, now) | rating_key(video_id, user) | place_of_rating(video_id, user)
+    return _stamped(item, importer, now) | rating_key(video_id, user) | rating_index_position(video_id, user)
 
 
 def _playlist(attributes: Item, entries: Sequence[Item], importer: Caller, now: int) -> Item:
@@ -453,7 +453,11 @@ def _playlist(attributes: Item, entries: Sequence[Item], importer: Caller, now: 
     last = max([attributes.get("lastRank", ""), *(entry["rank"] for entry in entries)])
     if last:
         item["lastRank"] = last
-    return _stamped(item, importer, now) | PLAYLIST.key(playlistId=attributes["playlistId"]) | place_of_playlist(item)
+    return (
+        _stamped(item, importer, now)
+        | PLAYLIST.key(playlistId=attributes["playlistId"])
+        | playlist_index_position(item)
+    )
 
 
 def _ranks(head: ItemLine, entries: Sequence[ItemLine], there: Mapping[str, Item]) -> list[str | None]:

@@ -7,7 +7,7 @@ from shared.aws.runtime import BackgroundResources, EntryPoint, Resources
 from shared.aws.s3 import Objects
 from shared.core.attributes import Item
 from shared.core.settings import LambdaHandler, Settings
-from shared.media.ladder import wanted
+from shared.media.ladder import select_renditions
 from shared.media.results import MediaInfo
 from shared.media.sandbox import Sandbox
 from shared.processing.job_store import JobStore
@@ -41,7 +41,7 @@ class ProbeWorker(JobWorker):
         fields = {name: media[name] for name in PROBED if name in media}
         sizes = {
             rendition.name: {"width": rendition.width, "height": rendition.height}
-            for rendition in wanted(facts.width, facts.height, self._renditions)
+            for rendition in select_renditions(facts.width, facts.height, self._renditions)
         }
         return JobResult(fields, lambda item: video.apply_probe(item, media, fields, sizes))
 

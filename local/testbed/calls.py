@@ -27,7 +27,7 @@ from shared.aws.dynamodb import Table
 from shared.aws.s3 import Objects
 from shared.aws.s3 import make_client as make_s3_client
 from shared.background.aggregates import Aggregates
-from shared.background.ledger import mark_of
+from shared.background.ledger import deduplication_key
 from shared.background.tallies import Tallies
 from shared.core.caller import Caller, request_id_of
 from shared.feed.log import Feed
@@ -611,7 +611,7 @@ OWN_CALLS: Mapping[str, tuple[Arrange, Call]] = {
     "GET /v1/users/{userId}": (_with_counted_tags, _send("GET /v1/users/alice")),
     "the stream: aggregates": (_published, _settle),
     "the stream: aggregates (entries)": (_hidden_by_a_job, _move_entries),
-    "the stream: tallies": (_with_a_view, _tally(views=[[mark_of("a view", 1), 1000]])),
+    "the stream: tallies": (_with_a_view, _tally(views=[[deduplication_key("a view", 1), 1000]])),
     "the stream: tallies (hours)": (_published, _tally(starts=[[0, "2026-01-31T23", True, {}]])),
     "GET /v1/videos/{videoId}/audit": (_changed, _send("GET /v1/videos/{}/audit")),
     "GET /v1/playlists/{playlistId}/audit": (_with_playlist, _send("GET {}/audit")),

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from shared.aws.dynamodb import Table
 from shared.core.attributes import Item
-from shared.core.periods import DAY_SECONDS, HOURS_KEPT_DAYS, day_of, hour_of, start_of
+from shared.core.periods import DAY_SECONDS, HOURS_RETAINED_DAYS, day_of, hour_of, start_of
 from shared.schema import TTL_ATTRIBUTE, VIEW_COUNTER, VIEW_DAY, VIEW_HOUR, shard_of, viewed_relation
 from shared.videos.counters import COUNTED, SUMS
 
@@ -64,7 +64,7 @@ class CountedViews:
                 "relSort": sum(sums[name] for sums in item["starts"].values() for name in COUNTED),
                 "relId": video_id,
             }
-            ttl = {TTL_ATTRIBUTE: start_of(period) + HOURS_KEPT_DAYS * DAY_SECONDS} if is_hour else {}
+            ttl = {TTL_ATTRIBUTE: start_of(period) + HOURS_RETAINED_DAYS * DAY_SECONDS} if is_hour else {}
             self._put({**key, **item, **place, **ttl, "videoId": video_id})
 
     def _put(self, item: Item) -> None:

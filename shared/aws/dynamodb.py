@@ -19,7 +19,7 @@ from shared.core.errors import NewerSchema, NotApplied, Throttled, Unavailable
 from shared.schema import PARTITION_KEY, SORT_KEY
 
 Key = dict[str, str]
-_Answer = TypeVar("_Answer")
+_Response = TypeVar("_Answer")
 
 LARGEST_BATCH_GET = 100
 LARGEST_BATCH_WRITE = 25
@@ -176,8 +176,8 @@ class Table:
         finishes = []
         for start in range(0, len(different), LARGEST_BATCH_GET):
             batch = different[start : start + LARGEST_BATCH_GET]
-            wanted = {self.name: {"Keys": [encode_item(key) for key in batch], **shared}}
-            finishes.append(partial(self._finish_batch_get, self._begin("BatchGetItem", RequestItems=wanted)))
+            request_items = {self.name: {"Keys": [encode_item(key) for key in batch], **shared}}
+            finishes.append(partial(self._finish_batch_get, self._begin("BatchGetItem", RequestItems=request_items)))
         return lambda: [
             item for items in require_all(gather(map(_begun, finishes), at_once=len(finishes))) for item in items
         ]
@@ -196,37 +196,37 @@ class Table:
 
     def _finish_batch_get(self, first: Callable[[], Any]) -> list[Item]:
         """Return the items of a BatchGetItem in flight, and of the requests for its unprocessed keys."""
-        answer = first()
+        response = first()
         items: list[Item] = []
         for attempt in range(1, self._attempts + 1):
-            items += [read_item(item) for item in answer["Responses"].get(self.name, [])]
-            left = answer.get("UnprocessedKeys")
-            if not left:
+            items += [read_item(item) for item in response["Responses"].get(self.name, [])]
+            unprocessed = response.get("UnprocessedKeys")
+            if not unprocessed:
                 return items
             if attempt == self._attempts or not has_time(LONGEST_WAIT):
                 break
             self.pause(attempt)
-            answer = self._send("BatchGetItem", RequestItems=left)
+            response = self._send("BatchGetItem", RequestItems=unprocessed)
         raise Unavailable
 
-    def query(self, **asked: Unpack[QueryRequest]) -> QueryPage:
+    def query(self, **request: Unpack[QueryRequest]) -> QueryPage:
         """Return one page of a Query."""
-        return self.begin_query(**asked)()
+        return self.begin_query(**request)()
 
-    def begin_query(self, **asked: Unpack[QueryRequest]) -> Callable[[], QueryPage]:
+    def begin_query(self, **request: Unpack[QueryRequest]) -> Callable[[], QueryPage]:
         """Send a Query; the returned function waits for its page."""
-        condition, keep, start = asked["condition"], asked.get("keep"), asked.get("start")
+        condition, keep, start = request["condition"], request.get("keep"), request.get("start")
         names, values = dict(condition.names), dict(condition.values)
         parameters: dict[str, Any] = {"KeyConditionExpression": condition.text}
-        if asked["index"]:
-            parameters["IndexName"] = asked["index"]
-        if asked.get("consistent"):
+        if request["index"]:
+            parameters["IndexName"] = request["index"]
+        if request.get("consistent"):
             parameters["ConsistentRead"] = True
         if keep and keep.text:
             parameters["FilterExpression"] = keep.text
             names.update(keep.names)
             values.update(keep.values)
-        projection = _projection(asked.get("attributes", ()))
+        projection = _projection(request.get("attributes", ()))
         names.update(projection.pop("ExpressionAttributeNames", {}))
         if start:
             parameters["ExclusiveStartKey"] = encode_item(start)
@@ -235,16 +235,16 @@ class Table:
             TableName=self.name,
             ExpressionAttributeNames=names,
             ExpressionAttributeValues=encode_item(values),
-            ScanIndexForward=asked.get("ascending", True),
-            Limit=asked["limit"],
+            ScanIndexForward=request.get("ascending", True),
+            Limit=request["limit"],
             **parameters,
             **projection,
         )
 
         def page() -> QueryPage:
-            answer = finish()
-            items = [read_item(item) for item in answer["Items"]]
-            return QueryPage(items, answer["ScannedCount"], answer.get("LastEvaluatedKey"))
+            response = finish()
+            items = [read_item(item) for item in response["Items"]]
+            return QueryPage(items, response["ScannedCount"], response.get("LastEvaluatedKey"))
 
         return page
 
@@ -303,10 +303,10 @@ class Table:
         """
         # A repeated conditional write fails on its own condition; the store recognises its own write by the writeId.
         repeatable = "ConditionExpression" in write.parameters
-        answer = self._send(
+        response = self._send(
             f"{write.kind}Item", repeatable=repeatable, elsewhere=elsewhere, **write.parameters, ReturnValues=returning
         )
-        return read_item(answer.get("Attributes") or {})
+        return read_item(response.get("Attributes") or {})
 
     def begin_write(self, write: Write) -> Callable[[], None]:
         """Send a conditional put, update or delete; the returned function waits for it and raises the errors of `write`.
@@ -369,7 +369,7 @@ class Table:
         """Wait for a response with retries, and record it in `line`; `first` waits for the first attempt, if that was sent."""
         failure: Exception = Unavailable()
         uncertain = False
-        attempt_it = partial(getattr(self.client, OPERATIONS[operation]), **parameters)
+        send_request = partial(getattr(self.client, OPERATIONS[operation]), **parameters)
         for attempt in range(self._attempts):
             if not (first and not attempt) and not has_time(LONGEST_WAIT if attempt else 0):
                 break
@@ -377,7 +377,7 @@ class Table:
                 self.pause(attempt)
             try:
                 with line:
-                    answer = translate_errors(first if first and not attempt else attempt_it)
+                    response = translate_errors(first if first and not attempt else send_request)
             except (NotApplied, TransactionConflict) as error:
                 # If an earlier attempt may have been applied, the error must not be NotApplied.
                 failure = failure if uncertain else error
@@ -390,8 +390,8 @@ class Table:
                     raise
                 failure, uncertain = error, True
             else:
-                line.record_response(answer)
-                return answer
+                line.record_response(response)
+                return response
         raise failure
 
     def pause(self, attempt: int, longest: float = LONGEST_WAIT) -> None:
@@ -406,11 +406,11 @@ class Table:
 
 
 def gather(
-    begins: Iterable[Callable[[], Callable[[], _Answer]]],
+    begins: Iterable[Callable[[], Callable[[], _Response]]],
     *,
     in_order: Iterable[Hashable] = (),
     at_once: int = LARGEST_BURST,
-) -> list[_Answer | Exception]:
+) -> list[_Response | Exception]:
     """Run requests concurrently; return the result or the error of each, in order. Each of `begins` sends a request.
 
     At most `at_once` requests are in flight. `in_order` has a key for each request: requests with the same key run one after the
@@ -421,13 +421,13 @@ def gather(
     >>> require_all(gather(partial(table.begin_get, key) for key in keys))
     [None, None, None]
     """
-    results: list[_Answer | Exception] = []
-    under_way: deque[tuple[Hashable, Callable[[], _Answer]]] = deque()
+    results: list[_Response | Exception] = []
+    in_flight: deque[tuple[Hashable, Callable[[], _Response]]] = deque()
     has_failed = False
 
     def finish_oldest() -> None:
         nonlocal has_failed
-        _, finish = under_way.popleft()
+        _, finish = in_flight.popleft()
         try:
             if has_failed:
                 with limit_time(0, time.monotonic):
@@ -441,27 +441,27 @@ def gather(
     keys = iter(in_order)
     for begin in begins:
         key = next(keys, None)
-        while len(under_way) == at_once or (key is not None and any(other == key for other, _ in under_way)):
+        while len(in_flight) == at_once or (key is not None and any(other == key for other, _ in in_flight)):
             finish_oldest()
         if has_failed:
             break
-        under_way.append((key, begin()))
-    while under_way:
+        in_flight.append((key, begin()))
+    while in_flight:
         finish_oldest()
     return results
 
 
-def require_all(results: Iterable[_Answer | Exception]) -> list[_Answer]:
+def require_all(results: Iterable[_Response | Exception]) -> list[_Response]:
     """Return the results of `gather`; raises the first error if there is one."""
-    answers: list[_Answer] = []
+    returned: list[_Response] = []
     for result in results:
         if isinstance(result, Exception):
             raise result
-        answers.append(result)
-    return answers
+        returned.append(result)
+    return returned
 
 
-def _begun(finish: Callable[[], _Answer]) -> Callable[[], Callable[[], _Answer]]:
+def _begun(finish: Callable[[], _Response]) -> Callable[[], Callable[[], _Response]]:
     """Return a request in flight in the form that `gather` expects."""
     return lambda: finish
 

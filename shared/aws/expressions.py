@@ -62,15 +62,15 @@ def change_between(old: Mapping[str, Value], new: Mapping[str, Value]) -> Expres
         if name not in old or not _same(old[name], value):
             names[f"#s{position}"], values[f":s{position}"] = name, value
             assignments.append(f"#s{position} = :s{position}")
-    gone = []
+    removals = []
     for position, name in enumerate(sorted(old.keys() - new.keys())):
         names[f"#r{position}"] = name
-        gone.append(f"#r{position}")
+        removals.append(f"#r{position}")
     text = " ".join(
         part
         for part in (
             "SET " + ", ".join(assignments) if assignments else "",
-            "REMOVE " + ", ".join(gone) if gone else "",
+            "REMOVE " + ", ".join(removals) if removals else "",
         )
         if part
     )

@@ -20,12 +20,12 @@ from shared.schema import IDEMPOTENCY, SCHEMA_VERSION, TTL_ATTRIBUTE
 LIFETIME_SECONDS = 24 * 3600
 
 
-def record(table: Table, once: IdempotentRequest, answer: dict[str, Any]) -> Write:
+def record(table: Table, once: IdempotentRequest, response: dict[str, Any]) -> Write:
     """Return the write that stores a response; its condition is that no unexpired record exists."""
     item = {
         **_key(once),
         "fingerprint": once.fingerprint,
-        "answer": zlib.compress(json.dumps(answer, separators=(",", ":")).encode()),
+        "answer": zlib.compress(json.dumps(response, separators=(",", ":")).encode()),
         "schemaVersion": SCHEMA_VERSION,
         TTL_ATTRIBUTE: once.now + LIFETIME_SECONDS,
     }
@@ -42,10 +42,10 @@ def find_stored_response(table: Table, once: IdempotentRequest | None) -> dict[s
 
 def replay_response(once: IdempotentRequest, item: Item | None) -> dict[str, Any]:
     """Return the response in the record that made the condition fail; raises RequestInFlight if `item` is not a valid record."""
-    answer = _recorded(once, item)
-    if answer is None:
+    response = _recorded(once, item)
+    if response is None:
         raise in_flight()
-    return answer
+    return response
 
 
 def _key(once: IdempotentRequest) -> Key:
@@ -60,8 +60,8 @@ def _recorded(once: IdempotentRequest, item: Item | None) -> dict[str, Any] | No
     first = request_id_of(item)
     if first is not None:
         once.replays.append(first)
-    answer: dict[str, Any] = json.loads(zlib.decompress(item["answer"]))
-    return answer
+    response: dict[str, Any] = json.loads(zlib.decompress(item["answer"]))
+    return response
 
 
 def in_flight(
@@ -75,20 +75,20 @@ def carry_out(
     table: Table,
     writes: Sequence[Write],
     new: Mapping[str, Any],
-    answer: dict[str, Any],
+    response: dict[str, Any],
     once: IdempotentRequest | None = None,
     *,
-    what: str,
+    resource: str,
 ) -> dict[str, Any]:
-    """Execute the writes of a change in one transaction, and store `answer` under the idempotency key, if there is one.
+    """Execute the writes of a change in one transaction, and store `response` under the idempotency key, if there is one.
 
-    Returns `answer`, or the stored response if an earlier request with the key was applied. `new` is the item of the write at
+    Returns `response`, or the stored response if an earlier request with the key was applied. `new` is the item of the write at
     position 0. If that item exists already with the same writeId, an earlier attempt was applied.
 
     Raises ConditionFailed with the position among `writes`. With `once`, raises RequestInFlight if another request is changing
-    `what`, such as `the playlist`; else TransactionConflict.
+    `resource`, such as `the playlist`; else TransactionConflict.
     """
-    records = [record(table, once, answer)] if once else []
+    records = [record(table, once, response)] if once else []
     try:
         table.write_all([*records, *writes])
     except ConditionFailed as failure:
@@ -98,6 +98,6 @@ def carry_out(
             raise ConditionFailed(failure.item, failure.position - len(records)) from failure
     except TransactionConflict as conflict:
         if once:
-            raise in_flight(f"Another request is changing {what}; try again.") from conflict
+            raise in_flight(f"Another request is changing {resource}; try again.") from conflict
         raise
-    return answer
+    return response

@@ -190,7 +190,7 @@ def hydrate_page(
     it is hidden. `locate` returns the position of an entry. If the budget of entries or the deadline of the request is exhausted,
     the page is shorter, and has a position to resume from.
     """
-    kept: list[tuple[_Shown, Position]] = []
+    visible: list[tuple[_Shown, Position]] = []
     examined = 0
     size, more = limit + 1, 5  # an additional entry shows whether there is a next page
     while True:
@@ -198,14 +198,14 @@ def hydrate_page(
         for entry, shown in zip(page.items, look_up(page.items), strict=True):
             after = locate(entry)
             if shown is not None:
-                kept.append((shown, after))
+                visible.append((shown, after))
         examined += len(page.items)
-        if len(kept) > limit:
-            return Page([shown for shown, _ in kept[:limit]], kept[limit - 1][1])
+        if len(visible) > limit:
+            return Page([shown for shown, _ in visible[:limit]], visible[limit - 1][1])
         if page.resume is None:
-            return Page([shown for shown, _ in kept], None)
+            return Page([shown for shown, _ in visible], None)
         if not page.items:
             after = page.resume
         if examined >= budget or not page.items or not has_time():
-            return Page([shown for shown, _ in kept], after)
-        size, more = min(max(limit + 1 - len(kept), more), LARGEST_READ), 2 * more
+            return Page([shown for shown, _ in visible], after)
+        size, more = min(max(limit + 1 - len(visible), more), LARGEST_READ), 2 * more

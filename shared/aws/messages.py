@@ -144,8 +144,8 @@ class GroupProcessor(SqsFifoPartialProcessor):
         except Exception:  # also a bug: the message that causes it is found below
             messages = []
         done = [self.success_handler(message.raw_event, None) for message in messages]
-        left = (self._process_record(record) for record in records[len(messages) :])  # type: ignore[no-untyped-call]
-        return [*done, *left]
+        unprocessed = (self._process_record(record) for record in records[len(messages) :])  # type: ignore[no-untyped-call]
+        return [*done, *unprocessed]
 
 
 def _logged(handler: Callable[[Message], object]) -> Callable[[SQSRecord], object]:
@@ -166,8 +166,8 @@ def _logged(handler: Callable[[Message], object]) -> Callable[[SQSRecord], objec
 def _log(message: Message, error: Exception) -> None:
     # The body is not logged, because it may contain confidential data.
     reason = error.detail if isinstance(error, ServiceError) else f"{type(error).__name__}: {error}"
-    known = {"message_id": message.message_id, "reason": reason, "cause": repr(error.__cause__)}
+    details = {"message_id": message.message_id, "reason": reason, "cause": repr(error.__cause__)}
     if isinstance(error, (BadMessage, *TRANSIENT_ERRORS)):
-        service_logger().warning("message not done", extra=known)
+        service_logger().warning("message not done", extra=details)
     else:
-        service_logger().exception("message not done", exc_info=error, extra=known)
+        service_logger().exception("message not done", exc_info=error, extra=details)

@@ -40,7 +40,7 @@ class _PartitionReader:
         """Send a Query for the next chunk."""
         return self.fetch(self.frontier, min(self.chunk, at_most))
 
-    def take(self, page: QueryPage) -> int:
+    def add(self, page: QueryPage) -> int:
         """Add a page to the items ahead; return the number of items examined."""
         self.ahead.extend((self.locate(item), item) for item in page.items)
         if page.last_key is None:
@@ -80,24 +80,24 @@ def merge(
         if starved:
             if examined >= budget or (examined and not has_time()):
                 return _cut_short(items, partitions, locate, ascending=ascending, limit=limit)
-            share = max(1, (budget - examined) // len(starved))
-            pages = require_all(gather(partial(partition.request, share) for partition in starved))
-            examined += sum(partition.take(page) for partition, page in zip(starved, pages, strict=True))
+            page_size = max(1, (budget - examined) // len(starved))
+            pages = require_all(gather(partial(partition.request, page_size) for partition in starved))
+            examined += sum(partition.add(page) for partition, page in zip(starved, pages, strict=True))
         elif heads:
-            _take_over(heads, items, ascending=ascending, limit=limit)
+            _move_heads(heads, items, ascending=ascending, limit=limit)
         else:
             return Page(items, None)
 
 
-def _first_chunk(wanted: int, partitions: int) -> int:
+def _first_chunk(count: int, partitions: int) -> int:
     """Return the number of items to read of each partition at first: its expected share plus two standard deviations."""
     if partitions == 1:
-        return wanted
-    share = wanted / partitions
-    return math.ceil(share + 2 * math.sqrt(share))
+        return count
+    expected = count / partitions
+    return math.ceil(expected + 2 * math.sqrt(expected))
 
 
-def _take_over(heads: Sequence[_PartitionReader], items: list[Item], *, ascending: bool, limit: int) -> None:
+def _move_heads(heads: Sequence[_PartitionReader], items: list[Item], *, ascending: bool, limit: int) -> None:
     """Move items to the page in order, until the page is full or a partition has no items ahead."""
     head = heads[0]
     while head.ahead and len(items) < limit:

@@ -21,7 +21,7 @@ from shared.schema import PARTITION_KEY, SCHEMA_VERSION, SHARE, SORT_KEY, TTL_AT
 
 CHECK_SECONDS = 60
 """Minimum age of the last comparison of an owner's claims with the work, before they are compared again."""
-KEPT_SECONDS = 30 * 86_400
+RETENTION_SECONDS = 30 * 86_400
 """Seconds until an unused item expires: longer than any work may take."""
 PAGE = 10
 """Waiting units of work that one Query reads."""
@@ -102,13 +102,13 @@ class Quotas(ABC, Generic[Work]):
     def _is_claimed(self, claim: Claim, now: int) -> bool:
         """Add a claim to its owner's claims if the quota allows it; return whether the owner holds it now."""
         write = self.table.update(
-            _share_key(claim),
+            _quota_key(claim),
             Expression.of(
                 "ADD #jobs :jobs SET #checkedAt = if_not_exists(#checkedAt, :now), #purgeAt = :purgeAt, "
                 "#schemaVersion = :schemaVersion",
                 jobs={claim.name},
                 now=now,
-                purgeAt=now + KEPT_SECONDS,
+                purgeAt=now + RETENTION_SECONDS,
                 schemaVersion=SCHEMA_VERSION,
             ),
             condition=Expression.of(
@@ -120,10 +120,10 @@ class Quotas(ABC, Generic[Work]):
         try:
             self.table.write(write)
         except ConditionFailed as failure:
-            share = failure.item or {}
-            if now - share.get("checkedAt", now) < CHECK_SECONDS:
+            item = failure.item or {}
+            if now - item.get("checkedAt", now) < CHECK_SECONDS:
                 return False
-            self._check(claim, share["jobs"], now)
+            self._check(claim, item["jobs"], now)
             return self._is_claimed(claim, now)
         return True
 
@@ -133,12 +133,12 @@ class Quotas(ABC, Generic[Work]):
         if over:
             self._give_up(claim, over)
         change = Expression.of("SET #checkedAt = :now", now=now)
-        self.table.write(self.table.update(_share_key(claim), change))  # concurrent writes are harmless
+        self.table.write(self.table.update(_quota_key(claim), change))  # concurrent writes are harmless
 
     def _give_up(self, claim: Claim, names: set[str]) -> None:
         for name in names:
             write = self.table.update(
-                _share_key(claim),
+                _quota_key(claim),
                 Expression.of("DELETE #jobs :jobs", jobs={name}),
                 condition=Expression.of("contains(#jobs, :job)", job=name),
             )
@@ -159,7 +159,7 @@ class Quotas(ABC, Generic[Work]):
         ).items
 
 
-def _share_key(claim: Claim) -> dict[str, str]:
+def _quota_key(claim: Claim) -> dict[str, str]:
     return SHARE.key(userId=claim.owner, queue=claim.queue)
 
 
@@ -173,6 +173,6 @@ def _entry(claim: Claim, now: int) -> Item:
     return {
         **_waiting_key(claim),
         "job": claim.name,
-        TTL_ATTRIBUTE: now + KEPT_SECONDS,
+        TTL_ATTRIBUTE: now + RETENTION_SECONDS,
         "schemaVersion": SCHEMA_VERSION,
     }

@@ -93,27 +93,27 @@ def is_own_write(present: Mapping[str, Value] | None, written: Mapping[str, Valu
     return present is not None and present.get("writeId") == written["writeId"]
 
 
-def write_once(table: Table, writes: Sequence[Write], *made: Mapping[str, Value] | None) -> None:
-    """Execute conditional writes, several as a transaction. `made` are the items of the first writes, `None` for a check.
+def write_once(table: Table, writes: Sequence[Write], *items: Mapping[str, Value] | None) -> None:
+    """Execute conditional writes, several as a transaction. `items` are the items of the first writes, `None` for a check.
 
     Also succeeds if an earlier attempt was applied and its response was lost. Raises ConditionFailed and TransactionConflict.
     """
     try:
         table.write_all(writes)
     except ConditionFailed as failure:
-        ours = made[failure.position] if failure.position < len(made) else None
+        ours = items[failure.position] if failure.position < len(items) else None
         if ours is None or not is_own_write(failure.item, ours):
             raise
 
 
-def write_contention(what: str) -> WriteContention:
-    """Return the error for conflicts at every attempt; `what` names the item in the message, such as `the video`."""
-    return WriteContention(f"Others are changing {what}; try again.")
+def write_contention(resource: str) -> WriteContention:
+    """Return the error for conflicts at every attempt; `resource` names the item in the message, such as `the video`."""
+    return WriteContention(f"Others are changing {resource}; try again.")
 
 
 def retry_on_conflict(
     attempt: Callable[[Item | None], _Result],
-    what: str,
+    resource: str,
     *,
     present: Item | None = None,
     pause: Callable[[int], object] = lambda attempt: None,
@@ -123,7 +123,7 @@ def retry_on_conflict(
 
     `attempt` receives `present`, and after a ConditionFailed the current item, so it need not read that item again. `pause` is
     called before each retry with its number, from 1; pass Table.pause unless each retry already has the newest item. Raises
-    WriteContention after MAX_ATTEMPTS attempts; its message names `what`, such as `the video`.
+    WriteContention after MAX_ATTEMPTS attempts; its message names `resource`, such as `the video`.
     """
     failure: Exception | None = None
     for number in range(MAX_ATTEMPTS):
@@ -135,4 +135,4 @@ def retry_on_conflict(
             failure = conflict
             if isinstance(conflict, ConditionFailed):
                 present = conflict.item
-    raise write_contention(what) from failure
+    raise write_contention(resource) from failure

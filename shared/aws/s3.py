@@ -130,16 +130,16 @@ class Objects:
         """
         bucket, key = split_uri(uri)
         try:
-            answer = self._send(lambda: self.client.head_object(Bucket=bucket, Key=key))
+            response = self._send(lambda: self.client.head_object(Bucket=bucket, Key=key))
         except ObjectMissing:
             return None
-        return ObjectMetadata(answer["ContentLength"], answer["ETag"].strip('"'), answer.get("ContentType", ""))
+        return ObjectMetadata(response["ContentLength"], response["ETag"].strip('"'), response.get("ContentType", ""))
 
     def exists(self, uri: str) -> bool:
         """Return whether the object exists; requires s3:ListBucket, but not s3:GetObject."""
         bucket, key = split_uri(uri)
-        answer = self._list_page(bucket, key, {"MaxKeys": 1})
-        return any(listed["Key"] == key for listed in answer.get("Contents", []))
+        response = self._list_page(bucket, key, {"MaxKeys": 1})
+        return any(listed["Key"] == key for listed in response.get("Contents", []))
 
     def read(self, uri: str, start: int, length: int, etag: str | None = None) -> bytes:
         """Return `length` bytes of an object from `start` (GetObject), or fewer at its end.
@@ -152,10 +152,10 @@ class Objects:
         condition: Any = {"IfMatch": f'"{etag}"'} if etag else {}
 
         def fetch() -> bytes:
-            answer = self.client.get_object(
+            response = self.client.get_object(
                 Bucket=bucket, Key=key, Range=f"bytes={start}-{start + length - 1}", **condition
             )
-            return answer["Body"].read()
+            return response["Body"].read()
 
         try:
             return self._send(fetch)
@@ -170,20 +170,20 @@ class Objects:
     def put_file(self, bucket: str, key: str, file: Path, content_type: str) -> None:
         """Store a file of at most 5 GB as an object (PutObject), and replace an existing one."""
 
-        def put() -> None:
+        def send() -> None:
             with file.open("rb") as data:
                 self.client.put_object(Bucket=bucket, Key=key, Body=data, ContentType=content_type)
 
-        self._send(put)
+        self._send(send)
 
     def copy_to(self, uri: str, file: Path) -> None:
         """Copy an object to a file (GetObject), and replace an existing file; raises ObjectMissing."""
         bucket, key = split_uri(uri)
 
         def fetch() -> None:
-            answer = self.client.get_object(Bucket=bucket, Key=key)
+            response = self.client.get_object(Bucket=bucket, Key=key)
             with file.open("wb") as out:
-                for chunk in answer["Body"].iter_chunks(_CHUNK):
+                for chunk in response["Body"].iter_chunks(_CHUNK):
                     out.write(chunk)
 
         self._send(fetch)
@@ -259,10 +259,10 @@ class Objects:
         If a response is lost, the retry creates a second upload. A lifecycle rule of the bucket aborts unused ones.
         """
         bucket, key = split_uri(uri)
-        answer = self._send(
+        response = self._send(
             lambda: self.client.create_multipart_upload(Bucket=bucket, Key=key, ContentType=content_type)
         )
-        return answer["UploadId"]
+        return response["UploadId"]
 
     def presign_part(self, uri: str, multipart_id: str, number: int, size: int, seconds: int) -> str:
         """Return a URL for a PUT of one part of exactly this size; a part may be sent repeatedly."""
@@ -285,7 +285,7 @@ class Objects:
         parts: dict[int, tuple[int, str]] = {}
         request: Any = {"Bucket": bucket, "Key": key, "UploadId": multipart_id}
         while True:
-            page = self._send(lambda: self.client.list_parts(**request), known={"NoSuchUpload": UploadMissing})
+            page = self._send(lambda: self.client.list_parts(**request), errors={"NoSuchUpload": UploadMissing})
             parts |= {part["PartNumber"]: (part["Size"], part["ETag"]) for part in page.get("Parts", [])}
             if not page.get("IsTruncated"):
                 return parts
@@ -307,7 +307,7 @@ class Objects:
                 MpuObjectSize=size,
                 IfNoneMatch="*",
             ),
-            known={
+            errors={
                 "NoSuchUpload": UploadMissing,
                 **dict.fromkeys(_CHANGED, ObjectExists),
                 **dict.fromkeys(_BAD_PARTS, InvalidParts),
@@ -319,7 +319,7 @@ class Objects:
         bucket, key = split_uri(uri)
         self._send(
             lambda: self.client.abort_multipart_upload(Bucket=bucket, Key=key, UploadId=multipart_id),
-            known={"NoSuchUpload": UploadMissing},
+            errors={"NoSuchUpload": UploadMissing},
         )
 
     def _list_page(self, bucket: str, prefix: str, more: Any) -> Any:
@@ -327,16 +327,16 @@ class Objects:
 
     def _delete(self, bucket: str, keys: Sequence[str]) -> None:
         objects: Any = [{"Key": key} for key in keys]
-        answer = self._send(
+        response = self._send(
             lambda: self.client.delete_objects(Bucket=bucket, Delete={"Objects": objects, "Quiet": True})
         )
-        codes = {error.get("Code", "") for error in answer.get("Errors", [])}
+        codes = {error.get("Code", "") for error in response.get("Errors", [])}
         if codes & {"SlowDown", "InternalError", "ServiceUnavailable"}:
             raise Unavailable("The object store is busy; try again.")
         if codes:
             raise InternalError(f"S3 refused to delete objects with {sorted(codes)}")
 
-    def _send(self, request: Callable[[], _Result], known: Mapping[str, type[Exception]] | None = None) -> _Result:
+    def _send(self, request: Callable[[], _Result], errors: Mapping[str, type[Exception]] | None = None) -> _Result:
         for attempt in range(1, self._attempts + 1):
             try:
                 return request()
@@ -345,7 +345,7 @@ class Objects:
                 status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
                 # Transient errors first. A conflict with a concurrent request is one of them, with its own code for 409.
                 if not (code in _TRANSIENT or code == "ConditionalRequestConflict" or status >= 500 or status == 429):
-                    raise _refusal(code, known or {}) from error
+                    raise _refusal(code, errors or {}) from error
                 failure: Exception = error
             except BotoCoreError as error:  # unreachable, timed out, or a truncated response
                 failure = error
@@ -358,9 +358,9 @@ class _RangeNotSatisfiable(Exception):
     """The range begins at or after the end of the object."""
 
 
-def _refusal(code: str, known: Mapping[str, type[Exception]]) -> Exception:
-    if code in known:
-        return known[code](code)
+def _refusal(code: str, errors: Mapping[str, type[Exception]]) -> Exception:
+    if code in errors:
+        return errors[code](code)
     if code in _ABSENT:
         return ObjectMissing("The object is gone.")
     if code in _CHANGED:

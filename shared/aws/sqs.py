@@ -96,20 +96,20 @@ class Queue:
 
     def _send_batch(self, bodies: Sequence[Mapping[str, Any]]) -> None:
         is_fifo = self.url.endswith(FIFO)
-        left = {
-            str(place): {"MessageBody": _text(body), **({"MessageGroupId": body["videoId"]} if is_fifo else {})}
-            for place, body in enumerate(bodies)
+        pending = {
+            str(number): {"MessageBody": _text(body), **({"MessageGroupId": body["videoId"]} if is_fifo else {})}
+            for number, body in enumerate(bodies)
         }
 
         def send() -> bool:
-            entries: Any = [{"Id": id_, **message} for id_, message in left.items()]
-            answer = self.client.send_message_batch(QueueUrl=self.url, Entries=entries)
-            for sent in answer.get("Successful", []):
-                left.pop(sent["Id"], None)
-            refused = [failed["Code"] for failed in answer.get("Failed", []) if failed["SenderFault"]]
+            entries: Any = [{"Id": id_, **message} for id_, message in pending.items()]
+            response = self.client.send_message_batch(QueueUrl=self.url, Entries=entries)
+            for sent in response.get("Successful", []):
+                pending.pop(sent["Id"], None)
+            refused = [failed["Code"] for failed in response.get("Failed", []) if failed["SenderFault"]]
             if refused:
                 raise InternalError(f"SQS refused a message with {refused[0]}")
-            return not left
+            return not pending
 
         self._send_with_retries(send)
 

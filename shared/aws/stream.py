@@ -205,16 +205,16 @@ class StoringProcessor(StreamProcessor, Generic[_Work]):
         ]
         done = len(work)
         try:
-            outcomes = self._store([(Record(self.records[place]), result) for place, result in work]) if work else ()
+            outcomes = self._store([(Record(self.records[index]), result) for index, result in work]) if work else ()
         except Exception as error:  # also a bug: assume that nothing was stored
             outcomes = (error,)
         for number, failure in enumerate(outcomes):
             if failure:
-                done, place = number, work[number][0]
-                record = Record(self.records[place])
+                done, index = number, work[number][0]
+                record = Record(self.records[index])
                 with use_correlation_id(record.correlation_id):
                     self._log(record, failure)
-                self._fail_at(place, failure)
+                self._fail_at(index, failure)
                 break
         if not (self.fail_messages and self._entire_batch_failed()):
             self._finish_stored([result for _, result in work[:done]])

@@ -84,8 +84,8 @@ def contribution(video: Item | None) -> Contribution | None:
     if video is None:
         return None
     alive = video["status"] != "deleted"
-    film = video.get("source", video)
-    sizes = (int(film.get("fileSize", 0)), int(video.get("duration", 0))) if alive else (0, 0)
+    source = video.get("source", video)
+    sizes = (int(source.get("fileSize", 0)), int(video.get("duration", 0))) if alive else (0, 0)
     tags = frozenset(normalised_tags(video)) if is_listed(video) else frozenset()
     return Contribution(video["userId"], video["status"], sizes, tags)
 
@@ -215,11 +215,11 @@ class Aggregates:
         contended: list[str] = []
         for start in range(0, len(different), VIDEOS_AT_A_TIME):
             some = different[start : start + VIDEOS_AT_A_TIME]
-            due, left = self._settle_some(some, now, requests or {}, in_time)
-            if left and not in_time():
-                raise UnsettledVideos(contended, [*left, *different[start + VIDEOS_AT_A_TIME :]])
+            due, unsettled = self._settle_some(some, now, requests or {}, in_time)
+            if unsettled and not in_time():
+                raise UnsettledVideos(contended, [*unsettled, *different[start + VIDEOS_AT_A_TIME :]])
             moved += len(due)
-            contended += left
+            contended += unsettled
         if contended:
             raise UnsettledVideos(contended, ())
         return moved
@@ -299,13 +299,13 @@ def most_contended(moves: Sequence[_Move]) -> int:
     All tag counts share one partition, and each change deletes one entry and adds one. Markers share a partition by
     owner and shard.
     """
-    places: Counter[tuple[str, int]] = Counter()
+    touched: Counter[tuple[str, int]] = Counter()
     for move in moves:
         owners = [part.user_id for part in (move.before, move.after) if part]
         if len(owners) == 1 or owners[0] != owners[1]:  # else its entry stays
-            places.update((owner, shard_of(move.video_id)) for owner in owners)
+            touched.update((owner, shard_of(move.video_id)) for owner in owners)
     tags = 2 * sum(kind == "tag" for kind, _ in _summed(moves))
-    return max([tags, *places.values()])
+    return max([tags, *touched.values()])
 
 
 def _keys(video_id: str) -> tuple[Key, Key]:
@@ -366,29 +366,29 @@ def _transaction_writes(moves: Sequence[_Move]) -> Caller:
     return AGGREGATES.acting_for(requests.pop() if len(requests) == 1 else None)
 
 
-def _total_write(table: Table, kind: str, whose: str, counts: Mapping[str, int], caller: Caller, now: int) -> Write:
+def _total_write(table: Table, kind: str, id_: str, counts: Mapping[str, int], caller: Caller, now: int) -> Write:
     if kind == "user":
-        return table.update(PROFILE.key(userId=whose), user_addition(whose, counts, caller, now))
-    return table.update(TAG_COUNT.key(tag=whose), tag_addition(whose, counts["count"], caller, now))
+        return table.update(PROFILE.key(userId=id_), user_addition(id_, counts, caller, now))
+    return table.update(TAG_COUNT.key(tag=id_), tag_addition(id_, counts["count"], caller, now))
 
 
 def user_addition(user_id: str, counts: Mapping[str, int], caller: Caller, now: int) -> Expression:
     """Return the update that adds counts to a user's totals. It creates them if they do not exist."""
-    place = {"userId": user_id, "rel": USERS, "relShard": 0, "relSort": 0, "relId": user_id}
-    return _addition(place, counts, caller, now)
+    attributes = {"userId": user_id, "rel": USERS, "relShard": 0, "relSort": 0, "relId": user_id}
+    return _addition(attributes, counts, caller, now)
 
 
 def tag_addition(tag: str, difference: int, caller: Caller, now: int) -> Expression:
     """Return the update that adds to the count of a tag. It creates the count if it does not exist."""
-    place = {"tag": tag, "rel": TAGS, "relShard": 0, "relId": tag}
-    return _addition(place, {"count": difference, "relSort": difference}, caller, now)
+    attributes = {"tag": tag, "rel": TAGS, "relShard": 0, "relId": tag}
+    return _addition(attributes, {"count": difference, "relSort": difference}, caller, now)
 
 
-def _addition(place: Item, counts: Mapping[str, int], caller: Caller, now: int) -> Expression:
+def _addition(attributes: Item, counts: Mapping[str, int], caller: Caller, now: int) -> Expression:
     """Return the update that adds counts and sets key attributes and audit fields.
 
     It increases `version`, so an unchanged version means an unchanged total.
     """
     added = {**counts, "version": 1}
     addition = Expression.of("ADD " + ", ".join(f"#{name} :{name}" for name in added), **added)
-    return signing(place, caller, now) + addition
+    return signing(attributes, caller, now) + addition

@@ -12,7 +12,7 @@ from shared.aws.records import key_of
 from shared.background.aggregates import Contribution, contribution, counted
 from shared.background.totals import PROFILE_COUNTS, SIZES
 from shared.core.attributes import Item, Value
-from shared.relations.ratings import TOTALS, RatingChoice, share
+from shared.relations.ratings import TOTALS, RatingChoice, rating_contribution
 from shared.schema import (
     FEED,
     MARKER,
@@ -42,7 +42,7 @@ PAGE = 1000
 
 VERSION = "schemaVersion"
 
-BESIDE = tuple(entity.sort_prefix for entity in ENTRIES)
+ENTRY_PREFIXES = tuple(entity.sort_prefix for entity in ENTRIES)
 """Sort key prefixes of a video's index entries."""
 
 
@@ -68,7 +68,7 @@ class Family:
     marker: Item | None
     totals: Item
     """Empty if the video has no ratings."""
-    beside: Sequence[Item]
+    related: Sequence[Item]
     """Its credits, releases, tags, series and schedule."""
 
 
@@ -95,7 +95,7 @@ class Comparison:
             items.get(VIDEO.sk),
             items.get(MARKER.sk),
             items.get(RATING_TOTALS.sk, {}),
-            [item for sk, item in items.items() if sk.startswith(BESIDE)],
+            [item for sk, item in items.items() if sk.startswith(ENTRY_PREFIXES)],
         )
 
     def entries(self, family: Family) -> Difference | None:
@@ -103,10 +103,10 @@ class Comparison:
         video, now = family.video, int(self._clock())
         if video is None or is_purged(video, now):
             return None
-        children = [item for item in family.beside if "personId" in item or "region" in item]
+        children = [item for item in family.related if "personId" in item or "region" in item]
         present_form = settled(video, children, now)
-        expected = _places(present_form.values()) | {VERSION: present_form[VIDEO.sk][VERSION]}
-        present = _places([video, *family.beside]) | {VERSION: video.get(VERSION)}
+        expected = _index_positions(present_form.values()) | {VERSION: present_form[VIDEO.sk][VERSION]}
+        present = _index_positions([video, *family.related]) | {VERSION: video.get(VERSION)}
         wrong = sorted(sk for sk in expected.keys() | present.keys() if expected.get(sk) != present.get(sk))
         if not wrong:
             return None
@@ -123,7 +123,7 @@ class Comparison:
             return None
         sums = dict.fromkeys(TOTALS, 0)
         for rating in self.all_ratings(family.id):
-            for name, value in share(RatingChoice.of(rating)).items():
+            for name, value in rating_contribution(RatingChoice.of(rating)).items():
                 sums[name] += value
         return self._against(sums, family.totals, RATING_TOTALS, videoId=family.id)
 
@@ -150,7 +150,7 @@ class Comparison:
         Fills `tags` with the number of these videos by tag. First calls `settle` with deleted videos that still have a
         marker.
         """
-        kept = self.table.get(PROFILE.key(userId=user_id), consistent=True) or {}
+        stored = self.table.get(PROFILE.key(userId=user_id), consistent=True) or {}
         sums = dict.fromkeys((*PROFILE_COUNTS, "playlists"), 0)
         tags.clear()
         for part in self._counted_of(user_id, settle):
@@ -158,7 +158,7 @@ class Comparison:
             for name, value in part.counts().items():
                 sums[name] += value
         sums["playlists"] = sum(1 for _ in self.listed(single_partition(playlists_relation(user_id))))
-        return self._against(sums, kept, PROFILE, userId=user_id)
+        return self._against(sums, stored, PROFILE, userId=user_id)
 
     def _counted_of(self, user_id: str, settle: Callable[[Sequence[str]], None]) -> Iterator[Contribution]:
         """Yield the counted contributions of a user.
@@ -183,23 +183,23 @@ class Comparison:
 
     def tag_count(self, tag: str) -> Difference | None:
         """Compare the count of a tag with the number of markers that contain it."""
-        kept = self.table.get(TAG_COUNT.key(tag=tag), consistent=True) or {}
+        stored = self.table.get(TAG_COUNT.key(tag=tag), consistent=True) or {}
         count = 0
         for batch in self._batches(sharded_partitions(tag_relation(tag))):
             count += sum(tag in part.tags for part in self._markers([entry["relId"] for entry in batch]))
-        return self._against({"count": count}, kept, TAG_COUNT, tag=tag)
+        return self._against({"count": count}, stored, TAG_COUNT, tag=tag)
 
-    def _against(self, sums: Mapping[str, int], kept: Item, entity: Entity, **parts: str) -> Difference | None:
+    def _against(self, sums: Mapping[str, int], stored: Item, entity: Entity, **parts: str) -> Difference | None:
         """Return the difference of a sum and the total read before it. Raises ConcurrentChange if the total changed since."""
-        present = {name: int(kept.get(name, 0)) for name in sums}
+        present = {name: int(stored.get(name, 0)) for name in sums}
         if present == sums:
             return None
-        again = self.table.get(entity.key(**parts), attributes=("version",), consistent=True) or {}
-        if again.get("version") != kept.get("version"):
+        current = self.table.get(entity.key(**parts), attributes=("version",), consistent=True) or {}
+        if current.get("version") != stored.get("version"):
             raise ConcurrentChange
         differing = [name for name in sums if sums[name] != present[name]]
         return Difference(
-            {name: sums[name] for name in differing}, {name: present[name] for name in differing}, kept.get("version")
+            {name: sums[name] for name in differing}, {name: present[name] for name in differing}, stored.get("version")
         )
 
     def videos(self) -> Iterator[Item]:
@@ -225,10 +225,10 @@ def grouped(entries: Iterator[Item], size: int) -> Iterator[list[Item]]:
 
 
 def _is_compared(sort_key: str) -> bool:
-    return sort_key in (VIDEO.sk, MARKER.sk, RATING_TOTALS.sk) or sort_key.startswith(BESIDE)
+    return sort_key in (VIDEO.sk, MARKER.sk, RATING_TOTALS.sk) or sort_key.startswith(ENTRY_PREFIXES)
 
 
-def _places(items: Iterable[Item]) -> dict[str, Any]:
+def _index_positions(items: Iterable[Item]) -> dict[str, Any]:
     """Return the index position by sort key: the relation, `None` outside the index, and the sort value."""
     return {item[SORT_KEY]: [item.get("rel"), int(item["relSort"])] for item in items}
 

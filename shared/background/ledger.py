@@ -27,12 +27,12 @@ TALLY, SEEN, SEEN_UP_TO = "tally", "seen", "seenUpTo"
 ATTRIBUTES = (TALLY, SEEN, SEEN_UP_TO)
 
 AT_BYTES, ID_BYTES = 4, 8
-MARK_BYTES = AT_BYTES + ID_BYTES
+KEY_BYTES = AT_BYTES + ID_BYTES
 ROOM = 40
 """Deduplication keys in a total: 480 bytes. The item stays below 1 KB, so each write costs one unit."""
-KEPT = 8
+RETAINED = 8
 """Keys that stay in the total when the others move to a page. They cover changes that are slightly out of order."""
-AT_ONCE = ROOM - KEPT
+AT_ONCE = ROOM - RETAINED
 """Maximum changes per write."""
 
 REPEATED_FOR = 25 * HOUR_SECONDS
@@ -49,7 +49,7 @@ PAGES = 100
 Sums = Mapping[str, int]
 
 
-def mark_of(event_id: str, at: int) -> str:
+def deduplication_key(event_id: str, at: int) -> str:
     """Return the deduplication key of a change in hexadecimal: its time in epoch seconds and a 64-bit hash of its id.
 
     Two changes of the same second collide with a probability of 5e-20. The second one is then not counted.
@@ -66,7 +66,7 @@ class Total:
     key: Key
     change: Callable[[Sums, Item], Expression]
     """Returns the expression that adds the sums and sets the attributes."""
-    is_wanted: Callable[[], bool]
+    may_create: Callable[[], bool]
     """Returns whether the total may be created, because its video exists."""
 
 
@@ -76,15 +76,15 @@ class _State:
 
     exists: bool
     tally: int
-    marks: frozenset[bytes]
+    keys: frozenset[bytes]
     up_to: int
 
     @classmethod
     def of(cls, item: Item | None) -> "_State":
         item_or_none = item or {}
-        seen: bytes = item_or_none.get(SEEN, b"")
-        marks = frozenset(seen[start : start + MARK_BYTES] for start in range(0, len(seen), MARK_BYTES))
-        return cls(item is not None, int(item_or_none.get(TALLY, 0)), marks, int(item_or_none.get(SEEN_UP_TO, 0)))
+        packed: bytes = item_or_none.get(SEEN, b"")
+        keys = frozenset(packed[start : start + KEY_BYTES] for start in range(0, len(packed), KEY_BYTES))
+        return cls(item is not None, int(item_or_none.get(TALLY, 0)), keys, int(item_or_none.get(SEEN_UP_TO, 0)))
 
     @property
     def condition(self) -> Expression:
@@ -112,7 +112,7 @@ class Ledger:
         Costs 1 RRU and 1 WRU per 32 changes. Raises Unavailable and WriteContention. Some changes may then have been
         counted; a retry skips them.
         """
-        waiting = {bytes.fromhex(mark): sums for mark, sums in changes.items()}
+        waiting = {bytes.fromhex(key): sums for key, sums in changes.items()}
         attributes = (PARTITION_KEY, *ATTRIBUTES)
         added = 0
 
@@ -120,56 +120,56 @@ class Ledger:
             nonlocal added
             state = _State.of(present)
             new = self._not_counted(total, state, waiting)
-            if not new or not (state.exists or total.is_wanted()):
+            if not new or not (state.exists or total.may_create()):
                 return added
             for start in range(0, len(new), AT_ONCE):
                 some = new[start : start + AT_ONCE]
-                state = self._write(total, state, {mark: waiting[mark] for mark in some}, now)
+                state = self._write(total, state, {key: waiting[key] for key in some}, now)
                 added += len(some)
             return added
 
         read = self.table.get(total.key, attributes=attributes, consistent=True)
         return retry_on_conflict(attempt, "the counts of the video", present=read, pause=self.table.pause)
 
-    def _not_counted(self, total: Total, state: _State, marks: Iterable[bytes]) -> list[bytes]:
+    def _not_counted(self, total: Total, state: _State, keys: Iterable[bytes]) -> list[bytes]:
         """Return the keys that the total has not counted, oldest first."""
-        unknown = set(marks) - state.marks
-        late = {_at(mark) for mark in unknown if _at(mark) <= state.up_to}
+        unknown = set(keys) - state.keys
+        late = {_at(key) for key in unknown if _at(key) <= state.up_to}
         return sorted(unknown - self._in_pages(total, late))
 
     def _in_pages(self, total: Total, times: Collection[int]) -> set[bytes]:
         """Return all keys in the pages that cover these times."""
         prefixes = sorted({_page_key(total, span, time, "") for time in times for span in SPANS})
-        marks: set[bytes] = set()
+        keys: set[bytes] = set()
         firsts = gather(partial(self.table.begin_query, **_pages_from(prefix, None)) for prefix in prefixes)
         for page, prefix in zip(require_all(firsts), prefixes, strict=True):
             while True:
                 for item in page.items:
-                    marks |= _State.of(item).marks
+                    keys |= _State.of(item).keys
                 if page.last_key is None:
                     break
                 page = self.table.query(**_pages_from(prefix, decode_item(page.last_key)))
-        return marks
+        return keys
 
     def _write(self, total: Total, state: _State, changes: Mapping[bytes, Sums], now: int) -> _State:
         """Add uncounted changes and return the new state. Raises ConditionFailed."""
-        oldest = max(map(_at, [*state.marks, *changes])) - REPEATED_FOR
-        kept = sorted(mark for mark in state.marks if _at(mark) >= oldest)
+        oldest = max(map(_at, [*state.keys, *changes])) - REPEATED_FOR
+        retained = sorted(key for key in state.keys if _at(key) >= oldest)
         up_to = state.up_to
-        if len(kept) + len(changes) > ROOM:
+        if len(retained) + len(changes) > ROOM:
             # Pages are written first, so that each key is in the total or in a page. They are correct even if the next
             # write fails.
-            self._keep_pages(total, kept[:-KEPT], now)
-            up_to = max(up_to, _at(kept[-KEPT - 1]))
-            kept = kept[-KEPT:]
-        marks = sorted([*kept, *changes])
-        remembered = {TALLY: state.tally + 1, SEEN: b"".join(marks), SEEN_UP_TO: up_to}
+            self._keep_pages(total, retained[:-RETAINED], now)
+            up_to = max(up_to, _at(retained[-RETAINED - 1]))
+            retained = retained[-RETAINED:]
+        keys = sorted([*retained, *changes])
+        remembered = {TALLY: state.tally + 1, SEEN: b"".join(keys), SEEN_UP_TO: up_to}
         change = total.change(_summed(changes.values()), remembered)
         self.table.write(self.table.update(total.key, change, condition=state.condition))
-        return _State(True, state.tally + 1, frozenset(marks), up_to)
+        return _State(True, state.tally + 1, frozenset(keys), up_to)
 
-    def _keep_pages(self, total: Total, marks: Sequence[bytes], now: int) -> None:
-        for span, start, some in _paged(marks):
+    def _keep_pages(self, total: Total, keys: Sequence[bytes], now: int) -> None:
+        for span, start, some in _paged(keys):
             content = b"".join(some)
             # Named by a hash of the whole content, because a failed attempt may have left a page with the same first
             # key.
@@ -187,9 +187,9 @@ class Ledger:
                 continue  # an earlier attempt has kept it
 
 
-def _paged(marks: Sequence[bytes]) -> Iterator[tuple[int, int, list[bytes]]]:
+def _paged(keys: Sequence[bytes]) -> Iterator[tuple[int, int, list[bytes]]]:
     """Split sorted keys into pages. Yields the period in seconds, its first time and its keys."""
-    for _, of_day in groupby(marks, lambda mark: _at(mark) // DAY_SECONDS):
+    for _, of_day in groupby(keys, lambda key: _at(key) // DAY_SECONDS):
         some = list(of_day)
         first, last = _at(some[0]), _at(some[-1])
         span = next(span for span in SPANS if first // span == last // span)
@@ -215,8 +215,8 @@ def _page_key(total: Total, span: int, time: int, digest: str) -> tuple[str, str
     return key[PARTITION_KEY], key[SORT_KEY]
 
 
-def _at(mark: bytes) -> int:
-    return int.from_bytes(mark[:AT_BYTES], "big")
+def _at(key: bytes) -> int:
+    return int.from_bytes(key[:AT_BYTES], "big")
 
 
 def _summed(additions: Iterable[Sums]) -> dict[str, int]:

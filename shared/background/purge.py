@@ -77,14 +77,14 @@ class Purge:
         totals.
         """
         key = VIDEO.key(videoId=video_id)
-        if self._is_there(key):
+        if self._exists(key):
             return True
         caller = PURGE.acting_for(correlation_id)
         if not (self._ratings(video_id, in_time) and self._memberships(video_id, caller, now, in_time)):
             return False
         # Checked with each page and here again, because the steps above may take long and deleting a source file is
         # irreversible.
-        if self._is_there(key):
+        if self._exists(key):
             return True
         # The items are deleted last, because the objects can be found only while the items exist.
         return (
@@ -97,7 +97,7 @@ class Purge:
         """Delete the entries of one playlist. Does nothing while the playlist exists."""
         return self._children(PLAYLIST.key(playlistId=playlist_id)[PARTITION_KEY], in_time)
 
-    def _is_there(self, key: Key) -> bool:
+    def _exists(self, key: Key) -> bool:
         return self.table.get(key, attributes=(PARTITION_KEY,), consistent=True) is not None
 
     def _ratings(self, video_id: str, in_time: InTime) -> bool:
@@ -105,14 +105,14 @@ class Purge:
         for entries in self._related(sharded_partitions(rated_relation(video_id))):
             if not in_time():
                 return False
-            if self._is_there(VIDEO.key(videoId=video_id)):
+            if self._exists(VIDEO.key(videoId=video_id)):
                 return True
             self.table.batch_delete([key_of(entry) for entry in entries])
         return True
 
     def _memberships(self, video_id: str, caller: Caller, now: int, in_time: InTime) -> bool:
         for entries in self._related(single_partition(in_playlist_relation(video_id))):
-            if self._is_there(VIDEO.key(videoId=video_id)):
+            if self._exists(VIDEO.key(videoId=video_id)):
                 return True
             for entry in entries:
                 if not in_time():
@@ -125,17 +125,17 @@ class Purge:
 
         The index is eventually consistent, so it is read again from the start until it is empty.
         """
-        after, any_left, rounds = None, False, 0
+        after, found_any, rounds = None, False, 0
         while True:
             page = self.lists.related(relation, Window(0, LAST_SECOND + 1, True, PAGE, after))
             if page.items:
-                any_left = True
+                found_any = True
                 yield page.items
             after = page.resume
             if after is None:
-                if not any_left:
+                if not found_any:
                     return
-                any_left, rounds = False, rounds + 1
+                found_any, rounds = False, rounds + 1
                 self.table.pause(rounds)
 
     def _views(self, video_id: str, in_time: InTime) -> bool:

@@ -167,9 +167,9 @@ class Reconcile:
             self._summary.users += 1
             progress(self._summary)
 
-        kept = {entry["relId"]: int(entry["relSort"]) for entry in self.comparison.listed(single_partition(TAGS))}
-        for tag in sorted(counts.keys() | kept.keys()):
-            if counts[tag] != kept.get(tag, 0):
+        stored = {entry["relId"]: int(entry["relSort"]) for entry in self.comparison.listed(single_partition(TAGS))}
+        for tag in sorted(counts.keys() | stored.keys()):
+            if counts[tag] != stored.get(tag, 0):
                 self._try_compare("tag-count", self._compare_tag, tag)
             self._summary.tags += 1
             progress(self._summary)
@@ -192,7 +192,7 @@ class Reconcile:
         `at_once` accepts the first difference. Without `repair`, differences are only reported.
         """
         repairs = self._repairs and repair
-        seen: Difference | None = None
+        previous: Difference | None = None
         for attempt in range(MAX_COMPARISONS):
             if attempt:
                 self._sleep(SECONDS_BETWEEN)
@@ -200,15 +200,15 @@ class Reconcile:
                 difference = look()
                 if difference is None:
                     return
-                if at_once or difference == seen:
+                if at_once or difference == previous:
                     if repairs:
                         repairs(id_, difference)
                     self._record(kind, id_, difference, "repaired" if repairs else "found")
                     return
-                seen = difference
+                previous = difference
             except (ConcurrentChange, ConditionFailed, Conflict, NotFound):
-                seen = None
-        self._record(kind, id_, seen or Difference({}, {}), "busy")
+                previous = None
+        self._record(kind, id_, previous or Difference({}, {}), "busy")
 
     def _record(self, kind: Kind, id_: str, difference: Difference, outcome: Outcome, *, recent: bool = False) -> None:
         with self._lock:
@@ -312,15 +312,15 @@ class Reconcile:
 
         Counts that may be late are not repaired, because the stream may still add them.
         """
-        marked, kept = self.views.read_marked(video_id), self.views.read_stored(video_id)
-        if self.views.find_errors(kept):
+        marked, stored = self.views.read_marked(video_id), self.views.read_stored(video_id)
+        if self.views.find_errors(stored):
             self._examine(
                 "views",
                 video_id,
                 lambda: self.views.find_errors(self.views.read_stored(video_id)),
                 lambda id_, _: self.views.repair(id_),
             )
-        if self.views.find_uncertain(kept, marked):
+        if self.views.find_uncertain(stored, marked):
             self._examine(
                 "views", video_id, lambda: self.views.find_uncertain(self.views.read_stored(video_id), marked), None
             )

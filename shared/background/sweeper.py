@@ -43,8 +43,8 @@ class SweepResult:
     def open_jobs(self) -> dict[str, list[int]]:
         """Return the ages of the open jobs by queue. Queues without open jobs are omitted."""
         by_queue: dict[str, list[int]] = {}
-        for place, age in self.ages.items():
-            kind = KINDS.get(base_of(place.partition("/")[2]))
+        for job_id, age in self.ages.items():
+            kind = KINDS.get(base_of(job_id.partition("/")[2]))
             if kind:  # else the job is from a later release
                 by_queue.setdefault(kind.queue, []).append(age)
         return by_queue
@@ -83,16 +83,16 @@ def sweep(store: JobStore, now: int, in_time: Callable[[], bool]) -> SweepResult
         swept.counts["recovered"] += store.request_missing(video, now)
 
     def look_at(state: str, handle: "Callable[[Job], str | None]") -> None:
-        for seen, place in enumerate(store.list_pending(state)):
-            if is_overdue(place, state, now):
+        for number, entry in enumerate(store.list_pending(state)):
+            if is_overdue(entry, state, now):
                 if not in_time():
                     return
-                job = store.find_overdue(place, state, now)
+                job = store.find_overdue(entry, state, now)
                 if job is None or carefully(handle, job) == "failed":
                     continue  # it is not open any more
-            elif seen >= MAX_MEASURED:
+            elif number >= MAX_MEASURED:
                 return
-            swept.ages[place["relId"]] = now - int(place["createdAt"])
+            swept.ages[entry["relId"]] = now - int(entry["createdAt"])
 
     look_at("running", silent)
     look_at("queued", waiting)

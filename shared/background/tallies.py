@@ -14,10 +14,10 @@ from shared.aws.dynamodb import Key, Table
 from shared.aws.expressions import Expression
 from shared.aws.records import new_write_id, retry_on_conflict, signing, unchanged
 from shared.aws.stream import Record
-from shared.background.ledger import Ledger, Sums, Total, mark_of
+from shared.background.ledger import Ledger, Sums, Total, deduplication_key
 from shared.core.attributes import Item
 from shared.core.caller import Caller
-from shared.core.periods import DAY_SECONDS, HOURS_KEPT_DAYS, hour_of, start_of
+from shared.core.periods import DAY_SECONDS, HOURS_RETAINED_DAYS, hour_of, start_of
 from shared.processing.messages import Outgoing, TallyMessage, tally_message
 from shared.relations.ratings import TOTALS, difference
 from shared.schema import (
@@ -68,20 +68,20 @@ class Collector:
 
     def viewed(self, record: Record, now: int = 0) -> Iterable[Outgoing]:
         """Record the view of a viewer marker."""
-        return self._note(record.new["videoId"], "views", [_mark(record), int(record.new.get("watched", 0))])
+        return self._note(record.new["videoId"], "views", [_key(record), int(record.new.get("watched", 0))])
 
     def rated(self, record: Record, now: int = 0) -> Iterable[Outgoing]:
         """Record the difference that a rating makes to the totals."""
         added = difference(cast("Rating | None", record.before), cast("Rating", record.new))
-        return self._note(record.new["videoId"], "ratings", [_mark(record), added]) if any(added.values()) else ()
+        return self._note(record.new["videoId"], "ratings", [_key(record), added]) if any(added.values()) else ()
 
     def _note(self, video_id: str, name: str, entry: list[object]) -> tuple[()]:
         self._counted.setdefault(video_id, {}).setdefault(name, []).append(entry)
         return ()
 
 
-def _mark(record: Record) -> str:
-    return mark_of(record.event_id, record.at_ms // 1000)
+def _key(record: Record) -> str:
+    return deduplication_key(record.event_id, record.at_ms // 1000)
 
 
 @dataclass
@@ -97,7 +97,7 @@ class _Counted:
     def of(cls, messages: Sequence[TallyMessage]) -> "_Counted":
         counted = cls()
         for message in messages:
-            counted.views |= {mark: {"keyed": 1, "watched": watched} for mark, watched in message.views}
+            counted.views |= {key: {"keyed": 1, "watched": watched} for key, watched in message.views}
             counted.ratings |= dict(message.ratings)
             for shard, hour, day_began, sums in message.starts:
                 start = {str(shard): {name: sums.get(name, 0) for name in SUMS}}
@@ -132,30 +132,30 @@ class Tallies:
         if counted.views:
             key = VIEW_COUNTER.key(videoId=video.id, shard=0)
             self.ledger.add(
-                Total("views", video.id, key, partial(_view_addition, now), video.is_there), counted.views, now
+                Total("views", video.id, key, partial(_view_addition, now), video.exists), counted.views, now
             )
         if counted.ratings:
             key = RATING_TOTALS.key(videoId=video.id)
             addition = partial(_rating_addition, video.id, now)
-            self.ledger.add(Total("ratings", video.id, key, addition, video.is_there), counted.ratings, now)
+            self.ledger.add(Total("ratings", video.id, key, addition, video.exists), counted.ratings, now)
         for hour, starts in counted.hours.items():
-            until = {TTL_ATTRIBUTE: start_of(hour) + HOURS_KEPT_DAYS * DAY_SECONDS}
+            until = {TTL_ATTRIBUTE: start_of(hour) + HOURS_RETAINED_DAYS * DAY_SECONDS}
             self._keep(video, hour, VIEW_HOUR.key(videoId=video.id, hour=hour), starts, until)
         for day, starts in counted.days.items():
             self._keep(video, day, VIEW_DAY.key(videoId=video.id, day=day), starts, {})
 
     def _keep(self, video: "_Video", period: str, key: Key, starts: Merged, until: Item) -> None:
         """Store the counter's values at the start of a period, or the minimum of them and the stored ones."""
-        if not video.is_there():
+        if not video.exists():
             return
 
-        def attempt(kept: Item | None) -> None:
-            merged = least((kept or {}).get("starts", {}), starts)
-            if kept is not None and kept["starts"] == merged:
+        def attempt(stored: Item | None) -> None:
+            merged = least((stored or {}).get("starts", {}), starts)
+            if stored is not None and stored["starts"] == merged:
                 return
-            item = kept or {**key, **video.described(), **until, "rel": viewed_relation(period)}
+            item = stored or {**key, **video.described(), **until, "rel": viewed_relation(period)}
             item = item | {"starts": merged, "relSort": _views(merged), "writeId": new_write_id()}
-            self.table.write(self.table.put(item, condition=unchanged(kept)))
+            self.table.write(self.table.put(item, condition=unchanged(stored)))
 
         retry_on_conflict(attempt, "the hours of the video", pause=self.table.pause)
 
@@ -168,7 +168,7 @@ class _Video:
         self._table = table
         self._now = now
 
-    def is_there(self) -> bool:
+    def exists(self) -> bool:
         """Return whether the video exists. Otherwise nothing is created, because its purge would not find it."""
         return self._item is not None and not is_purged(self._item, self._now)
 

@@ -42,12 +42,12 @@ class StoredViews:
     days: Sequence[Item]
     first: Item
     """Shard 0 of its counter; empty if the video has no counter."""
-    others: Mapping[int, Item]
+    other_shards: Mapping[int, Item]
 
     @property
     def shards(self) -> dict[str, Item]:
         """All shards of the counter, by the names that starts use."""
-        return {"0": self.first, **{str(shard): item for shard, item in self.others.items()}}
+        return {"0": self.first, **{str(shard): item for shard, item in self.other_shards.items()}}
 
     @property
     def folded(self) -> Sums:
@@ -57,8 +57,8 @@ class StoredViews:
     @property
     def to_fold(self) -> Sums:
         """Actual sums of the other shards."""
-        others = [sums_of(item) for item in self.others.values()]
-        return {name: sum(sums[name] for sums in others) for name in SUMS}
+        sums_of_others = [sums_of(item) for item in self.other_shards.values()]
+        return {name: sum(sums[name] for sums in sums_of_others) for name in SUMS}
 
 
 class ViewComparison:
@@ -81,12 +81,12 @@ class ViewComparison:
         first = self.table.get(VIEW_COUNTER.key(videoId=video_id, shard=0), consistent=True) or {}
         shards = range(1, int(first.get("spread", 1)))
         keys = [VIEW_COUNTER.key(videoId=video_id, shard=shard) for shard in shards]
-        others = self.table.get_all(keys, consistent=True)
+        other_shards = self.table.get_all(keys, consistent=True)
         return StoredViews(
             [item for item in items if VIEW_HOUR.has_sort_key(item[SORT_KEY])],
             [item for item in items if VIEW_DAY.has_sort_key(item[SORT_KEY])],
             first,
-            {shard: item for shard, item in zip(shards, others, strict=True) if item},
+            {shard: item for shard, item in zip(shards, other_shards, strict=True) if item},
         )
 
     def read_marked(self, video_id: str) -> int:
@@ -98,32 +98,32 @@ class ViewComparison:
             count += sum(marker.get(TTL_ATTRIBUTE, now + 1) > now for marker in markers)
         return count
 
-    def find_errors(self, kept: StoredViews) -> Difference | None:
+    def find_errors(self, stored: StoredViews) -> Difference | None:
         """Return the differences that are certainly errors, which `repair` corrects; `None` if there are none."""
         pairs: dict[str, tuple[Any, Any]] = {
             item[SORT_KEY]: (
                 {"starts": starts, "count": _views(starts)},
                 {"starts": _starts(item), "count": _count(item)},
             )
-            for item, starts in _right(kept)
+            for item, starts in _right(stored)
         }
-        if "folded" in kept.first and "shards" not in kept.first:
-            pairs["folded"] = (_most(kept.folded, kept.to_fold), kept.folded)
+        if "folded" in stored.first and "shards" not in stored.first:
+            pairs["folded"] = (_most(stored.folded, stored.to_fold), stored.folded)
         return _difference(pairs)
 
-    def find_uncertain(self, kept: StoredViews, marked: int) -> Difference | None:
+    def find_uncertain(self, stored: StoredViews, marked: int) -> Difference | None:
         """Return the differences that may be transient or permanent losses; `None` if there are none.
 
-        `marked` is the result of `read_marked`, read before `kept`.
+        `marked` is the result of `read_marked`, read before `stored`.
         """
-        pairs: dict[str, tuple[Any, Any]] = {"keyed": (max(marked, _keyed(kept)), _keyed(kept))}
-        if "folded" in kept.first and "shards" not in kept.first:
-            pairs["folded"] = ({name: min(kept.folded[name], kept.to_fold[name]) for name in SUMS}, kept.folded)
-        pairs |= _days_without_hours(kept, day_of(int(self._clock()) - DAYS_WITH_HOURS * DAY_SECONDS))
-        for shard, item in kept.shards.items():
+        pairs: dict[str, tuple[Any, Any]] = {"keyed": (max(marked, _keyed(stored)), _keyed(stored))}
+        if "folded" in stored.first and "shards" not in stored.first:
+            pairs["folded"] = ({name: min(stored.folded[name], stored.to_fold[name]) for name in SUMS}, stored.folded)
+        pairs |= _days_without_hours(stored, day_of(int(self._clock()) - DAYS_WITH_HOURS * DAY_SECONDS))
+        for shard, item in stored.shards.items():
             # Without a stream consumer, no hour has a start.
-            if kept.hours and "hour" in item:
-                last = max((_period(hour) for hour in kept.hours if shard in hour["starts"]), default=None)
+            if stored.hours and "hour" in item:
+                last = max((_period(hour) for hour in stored.hours if shard in hour["starts"]), default=None)
                 is_recent = start_of(item["hour"]) > self._clock() - DAYS_WITH_HOURS * DAY_SECONDS
                 if is_recent and (last is None or last < item["hour"]):
                     pairs[f"start of shard {shard}"] = (item["hour"], last)
@@ -131,48 +131,48 @@ class ViewComparison:
 
     def repair(self, video_id: str) -> None:
         """Correct the differences that `find_errors` returns. Raises ConditionFailed if an item changed concurrently."""
-        kept = self.read_stored(video_id)
-        for item, starts in _right(kept):
+        stored = self.read_stored(video_id)
+        for item, starts in _right(stored):
             if starts != _starts(item) or _views(starts) != _count(item):
                 content = {"starts": starts, "relSort": _views(starts), "writeId": new_write_id()}
                 change = Expression.of("SET " + ", ".join(f"#{name} = :{name}" for name in content), **content)
                 unchanged = Expression.of("#starts = :read", read=item["starts"])
                 self.table.write(self.table.update(key_of(item), change, condition=unchanged))
-        if "folded" in kept.first and "shards" not in kept.first:
-            folded = _most(kept.folded, kept.to_fold)
-            if folded != kept.folded:
+        if "folded" in stored.first and "shards" not in stored.first:
+            folded = _most(stored.folded, stored.to_fold)
+            if folded != stored.folded:
                 change = Expression.of(
                     "SET #folded = :folded", folded={name: sum_ for name, sum_ in folded.items() if sum_}
                 )
                 unchanged = Expression.of(
-                    "#folded = :read AND attribute_not_exists(#shards)", read=kept.first["folded"]
+                    "#folded = :read AND attribute_not_exists(#shards)", read=stored.first["folded"]
                 )
-                self.table.write(self.table.update(key_of(kept.first), change, condition=unchanged))
+                self.table.write(self.table.update(key_of(stored.first), change, condition=unchanged))
 
 
-def _right(kept: StoredViews) -> Iterator[tuple[Item, Starts]]:
+def _right(stored: StoredViews) -> Iterator[tuple[Item, Starts]]:
     """Yield hours and days, latest first, each with its corrected starts.
 
     A start is at most the same shard's start of the next period, or its current sums.
     """
-    most: Starts = {shard: sums_of(item) for shard, item in kept.shards.items() if item}
+    most: Starts = {shard: sums_of(item) for shard, item in stored.shards.items() if item}
     # A day begins with its first hour.
     for item in sorted(
-        (*kept.days, *kept.hours), key=lambda item: (start_of(_period(item)), _period(item)), reverse=True
+        (*stored.days, *stored.hours), key=lambda item: (start_of(_period(item)), _period(item)), reverse=True
     ):
         starts = {shard: _least(sums, most.get(shard, sums)) for shard, sums in _starts(item).items()}
         most |= starts
         yield item, starts
 
 
-def _days_without_hours(kept: StoredViews, since: str) -> dict[str, tuple[Any, Any]]:
+def _days_without_hours(stored: StoredViews, since: str) -> dict[str, tuple[Any, Any]]:
     """Return the days on which a shard's start differs from the start of its first hour.
 
     One of the two is lost, or is not stored yet.
     """
     days: dict[str, Starts] = {}
     firsts: dict[str, Starts] = {}
-    for item, starts in _right(kept):  # the latest first
+    for item, starts in _right(stored):  # the latest first
         day = _period(item)[:10]
         if day >= since:
             (firsts if "T" in _period(item) else days).setdefault(day, {}).update(starts)
@@ -207,8 +207,8 @@ def _count(item: Item) -> int:
     return int(item["relSort"])
 
 
-def _keyed(kept: StoredViews) -> int:
-    return sums_of(kept.first)["keyed"]
+def _keyed(stored: StoredViews) -> int:
+    return sums_of(stored.first)["keyed"]
 
 
 def _least(one: Sums, other: Sums) -> dict[str, int]:

@@ -48,13 +48,13 @@ def check_payload(text: str, start: int, end: int, line: int) -> str:
     becomes `&amp;`, and `</c.name>`, Netflix's form of a class end tag, becomes `</c>`.
     """
     check_length(text, line)
-    kept: list[str] = []
+    checked: list[str] = []
     stack: list[_Open] = []
     first, last = line, start
     for piece in _PIECE.finditer(text):
         body = piece[1]
         if body is None:
-            kept.append(_check_references(piece[0], line))
+            checked.append(_check_references(piece[0], line))
             line += piece[0].count("\n")
         elif not piece[2] or "\n" in body:
             raise _no_tag(piece[0], line)
@@ -66,20 +66,20 @@ def check_payload(text: str, start: int, end: int, line: int) -> str:
                     f"the time <{body}> is not after {since}, {format_time(last)}, and before the cue's end, {format_time(end)}.",
                 )
             last = time
-            kept.append(piece[0])
+            checked.append(piece[0])
         elif body.startswith("/"):
-            kept.append(_close_tag(body, stack, line))
+            checked.append(_close_tag(body, stack, line))
         else:
             name, tag = _open_tag(body, stack, line)
             stack.append(_Open(name, displayed_text(piece[0]), line, piece.start() == 0))
-            kept.append(tag)
+            checked.append(tag)
     if stack and not (len(stack) == 1 and stack[0].name == "v" and stack[0].is_first):
-        left = stack[-1]
+        unclosed = stack[-1]
         raise InvalidCaptions(
-            left.line,
-            f"the tag {left.shown} is not closed by </{left.name}>; only a <v> around the whole cue may stay open.",
+            unclosed.line,
+            f"the tag {unclosed.shown} is not closed by </{unclosed.name}>; only a <v> around the whole cue may stay open.",
         )
-    whole = "".join(kept)
+    whole = "".join(checked)
     check_length(whole, first)
     return whole
 
@@ -129,7 +129,7 @@ def _close_tag(body: str, stack: list[_Open], line: int) -> str:
 
 def _check_references(text: str, line: int) -> str:
     """Return text with valid references unchanged and every other `&` escaped; raises InvalidCaptions."""
-    kept = 0
+    copied_to = 0
     parts: list[str] = []
     for found in _AMPERSAND.finditer(text):
         reference = found[1]
@@ -139,9 +139,9 @@ def _check_references(text: str, line: int) -> str:
                 at = line + text.count("\n", 0, found.start())
                 raise InvalidCaptions(at, f"the reference {found[0]} stands for no character that can be shown.")
         elif not (reference and reference in html5):
-            parts += text[kept : found.start()], "&amp;", reference or ""
-            kept = found.end()
-    return "".join((*parts, text[kept:]))
+            parts += text[copied_to : found.start()], "&amp;", reference or ""
+            copied_to = found.end()
+    return "".join((*parts, text[copied_to:]))
 
 
 def _no_tag(text: str, line: int) -> InvalidCaptions:

@@ -12,7 +12,7 @@ from shared.core.attributes import Item
 from shared.media import errors
 from shared.media.results import SubtitleTrack
 
-_TAKEN = "Another track of the film has the same language."
+_SAME_LANGUAGE = "Another track of the film has the same language."
 _NO_TEXT = "It has no text that captions could show."
 _TOO_MANY = f"The film has more than {MAX_AT_ONCE} languages."
 
@@ -29,7 +29,7 @@ def extract_texts(tracks: Sequence[SubtitleTrack]) -> tuple[list[EmbeddedText], 
         language = language_tag(track.language)
         reason = track.fault
         if reason is None and language in texts:
-            reason = _TAKEN
+            reason = _SAME_LANGUAGE
         if reason is None and len(texts) == MAX_AT_ONCE:
             reason = _TOO_MANY
         if reason is None:
@@ -49,21 +49,19 @@ def extract_texts(tracks: Sequence[SubtitleTrack]) -> tuple[list[EmbeddedText], 
 def extract_cues(track: SubtitleTrack) -> list[Cue]:
     """Return the distinct cues of a track, in order. Events that exceed the limits of captions are skipped."""
     cues: dict[Cue, None] = {}
-    for start, end, said in track.events:
-        text, settings = _payload(track.codec, clean(said), start, end)
+    for start, end, text_of_event in track.events:
+        text, settings = _payload(track.codec, clean(text_of_event), start, end)
         if text and len(text) <= LONGEST_CUE and start < end <= LATEST:
             cues[Cue(start, end, text, settings=settings)] = None
     return [*cues]
 
 
-def _payload(codec: str, said: str, start: int, end: int) -> tuple[str, str | None]:
-    if codec == "webvtt" and "-->" not in said:
+def _payload(codec: str, raw: str, start: int, end: int) -> tuple[str, str | None]:
+    if codec == "webvtt" and "-->" not in raw:
         try:
-            checked = cue_text.check_payload(
-                "\n".join(line for line in said.split("\n") if line.strip()), start, end, 1
-            )
+            checked = cue_text.check_payload("\n".join(line for line in raw.split("\n") if line.strip()), start, end, 1)
         except InvalidCaptions:
             pass  # fall through: the SubRip conversion repairs or escapes its tags
         else:
             return checked, None
-    return subrip.payload(said)
+    return subrip.payload(raw)

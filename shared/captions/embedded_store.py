@@ -59,30 +59,30 @@ class EmbeddedCaptionStore(CaptionStore):
         present = {item["language"]: item for item in self._languages(video["videoId"], consistent=True)}
         room = MAX_LANGUAGES - len(present)
         writes: list[Write] = []
-        taken: list[Item] = []
-        left: list[Item] = []
+        stored: list[Item] = []
+        skipped: list[Item] = []
         for text in texts:
-            there = present.get(text.language)
-            if there and there["origin"] != "film":
-                left.append(text.skip(_OWNERS))
-            elif there is None and not room:
-                left.append(text.skip(_NO_ROOM))
+            existing = present.get(text.language)
+            if existing and existing["origin"] != "film":
+                skipped.append(text.skip(_OWNERS))
+            elif existing is None and not room:
+                skipped.append(text.skip(_NO_ROOM))
             else:
-                room -= there is None
-                taken.append({"track": text.track, "language": text.language, "cues": text.cues})
-                writes += self._write(text, there, video, caller, now)
-        return ExtraWrites({"captions": taken, "skipped": left}, writes)
+                room -= existing is None
+                stored.append({"track": text.track, "language": text.language, "cues": text.cues})
+                writes += self._write(text, existing, video, caller, now)
+        return ExtraWrites({"captions": stored, "skipped": skipped}, writes)
 
-    def _write(self, text: EmbeddedText, there: Item | None, video: Item, caller: Caller, now: int) -> list[Write]:
+    def _write(self, text: EmbeddedText, existing: Item | None, video: Item, caller: Caller, now: int) -> list[Write]:
         key = CAPTION.key(videoId=video["videoId"], language=text.language)
         content = {"text": text_hash(text.content), "cues": text.cues, "size": len(text.content), "origin": "film"}
         content |= {UPLOAD: video["source"]["uploadId"]}
-        if there and content.items() <= there.items():
+        if existing and content.items() <= existing.items():
             return []
         item = {**key, "videoId": video["videoId"], "language": text.language, OWNER: video["userId"], **content}
-        new = with_version(item, caller, now, version=there["version"] + 1 if there else 1)
+        new = with_version(item, caller, now, version=existing["version"] + 1 if existing else 1)
         # An update rather than a put, because the media workers' role does not allow PutItem.
-        return [self.table.update(key, change_between(there or key, new), condition=unchanged(there))]
+        return [self.table.update(key, change_between(existing or key, new), condition=unchanged(existing))]
 
     def video_changed(self, record: Record, now: int) -> Iterable[Outgoing]:
         """Delete the captions of earlier source files once another replaces them; raises WriteContention."""

@@ -36,6 +36,6 @@ UNKNOWN = "und"
 
 def language_tag(name: str) -> str:
     """Return the tag for a language as named in a source file, such as `en` for `eng`; `und` if it is not valid."""
-    first, *others = re.split("[-_]", name.strip())
-    tag = "-".join((_SHORT.get(first.lower(), first), *others))
+    first, *subtags = re.split("[-_]", name.strip())
+    tag = "-".join((_SHORT.get(first.lower(), first), *subtags))
     return regions.language(tag) if re.fullmatch(LANGUAGE, tag) else UNKNOWN

@@ -86,8 +86,10 @@ def proposed_chapters(video: Item, storyboard: Item | None) -> list[dict[str, An
 
     Each has a `start` in milliseconds, some have a `title`.
     """
-    asked = desired_jobs(video).get("storyboard")
-    is_done = storyboard and asked and storyboard["state"] == "done" and storyboard["inputHash"] == input_hash(asked)
+    job_input = desired_jobs(video).get("storyboard")
+    is_done = (
+        storyboard and job_input and storyboard["state"] == "done" and storyboard["inputHash"] == input_hash(job_input)
+    )
     return storyboard["output"].get(PROPOSED, []) if storyboard and is_done else []
 
 

@@ -17,7 +17,7 @@ _TIME = r"([0-9]{1,5}):([0-5]?[0-9]):([0-5]?[0-9])[,.]([0-9]{3})"
 _TIMINGS = re.compile(rf"{_TIME}[\t ]*-->[\t ]*{_TIME}(?:[\t ]+X1:.*)?")
 _MARKUP = re.compile(r"<(/?)([ibu])[\t ]*>|</?font(?:[\t ][^<>]*)?>|\{(\\[^{}]*)\}", re.IGNORECASE)
 _UPPER = re.compile(r"\\an[789](?![0-9])")
-_OTHERS = (
+_OTHER_FORMATS = (
     ("WEBVTT", "this is WebVTT, not SubRip (SRT): send it as that."),
     ("[Script Info]", "this is SubStation Alpha (ASS or SSA): export it as SubRip (SRT) or WebVTT."),
     ("<", "this is XML or HTML, perhaps TTML or SAMI: export it as SubRip (SRT) or WebVTT."),
@@ -29,7 +29,7 @@ _OTHERS = (
 def read(text: str) -> list[Cue]:
     """Return the cues of a SubRip file, sorted by start, at least one; raises InvalidCaptions with the line at fault."""
     lines = split_lines(text)
-    for begin, reason in _OTHERS:
+    for begin, reason in _OTHER_FORMATS:
         if lines[0].startswith(begin):
             raise InvalidCaptions(1, reason)
     cues: list[Cue] = []
@@ -48,21 +48,21 @@ def payload(text: str) -> tuple[str, str | None]:
     Tags are closed and properly nested in the result. It has at most five characters per character of `text`, and a few
     more for end tags.
     """
-    kept: list[str] = []
+    converted: list[str] = []
     stack: list[str] = []
     settings = None
     at = 0
     for found in _MARKUP.finditer(text):
-        kept.append(_escape(text[at : found.start()]))
+        converted.append(_escape(text[at : found.start()]))
         at = found.end()
         slash, name, codes = found.groups()
         if name is not None:
-            kept.append(_tag(name.lower(), stack, is_end=bool(slash)))
+            converted.append(_tag(name.lower(), stack, is_end=bool(slash)))
         elif codes is not None and _UPPER.search(codes):
             settings = "line:0"
-    kept += _escape(text[at:]), *(f"</{name}>" for name in reversed(stack))
+    converted += _escape(text[at:]), *(f"</{name}>" for name in reversed(stack))
     # Drop empty lines, which would end the cue: lines with nothing but dropped markup become empty.
-    return "\n".join(line for line in "".join(kept).split("\n") if line.strip("\t ")), settings
+    return "\n".join(line for line in "".join(converted).split("\n") if line.strip("\t ")), settings
 
 
 def _cue(block: Block) -> Cue:
@@ -76,12 +76,12 @@ def _cue(block: Block) -> Cue:
     line = block.line + 1
     timings = _TIMINGS.fullmatch(rest[0]) if rest else None
     if not timings:
-        there = (
+        fault = (
             f"{displayed_text(rest[0])} has no valid times"
             if rest
             else "there are no times after the number of the cue"
         )
-        raise InvalidCaptions(line, f"{there}: write 00:00:01,000 --> 00:00:02,000.")
+        raise InvalidCaptions(line, f"{fault}: write 00:00:01,000 --> 00:00:02,000.")
     start, end = _milliseconds(*timings.groups()[:4]), _milliseconds(*timings.groups()[4:])
     check_times(start, end, line)
     for at, each in enumerate(block.lines[2:], line + 1):
@@ -107,9 +107,9 @@ def _tag(name: str, stack: list[str], *, is_end: bool) -> str:
         return f"<{name}>"
     if name not in stack:
         return ""
-    place = stack.index(name)
-    within = stack[place + 1 :]
-    del stack[place]
+    depth = stack.index(name)
+    within = stack[depth + 1 :]
+    del stack[depth]
     ends = "".join(f"</{each}>" for each in reversed(within))
     return f"{ends}</{name}>{''.join(f'<{each}>' for each in within)}"
 

@@ -148,10 +148,10 @@ def _no_cue(begin: str) -> str:
 
 
 def _no_times(line: str) -> str:
-    wanted = "write 00:00:01.000 --> 00:00:02.000, with two digits or more for hours, and spaces around the arrow"
+    hint = "write 00:00:01.000 --> 00:00:02.000, with two digits or more for hours, and spaces around the arrow"
     if _COMMA.match(line):
-        wanted = "WebVTT has a dot before the milliseconds, SubRip (SRT) a comma"
-    return f"{displayed_text(line)} has no valid times: {wanted}."
+        hint = "WebVTT has a dot before the milliseconds, SubRip (SRT) a comma"
+    return f"{displayed_text(line)} has no valid times: {hint}."
 
 
 def _settings(text: str, line: int) -> str | None:
@@ -169,5 +169,5 @@ def _settings(text: str, line: int) -> str | None:
             raise InvalidCaptions(line, f"the setting {name} is there twice.")
         number, comma, alignment = value.rpartition(",")
         found[name] = f"{number}{comma}{_RENAMED.get(name, {}).get(alignment, alignment)}"
-    kept = [f"{name}:{found[name]}" for name in _SETTINGS if name in found and name != "region"]
-    return " ".join(kept) or None
+    settings = [f"{name}:{found[name]}" for name in _SETTINGS if name in found and name != "region"]
+    return " ".join(settings) or None

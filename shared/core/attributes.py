@@ -24,8 +24,8 @@ AnyItem = TypeVar("AnyItem", bound=Mapping[str, Value])
 def without(item: AnyItem, *names: str) -> AnyItem:
     """Return a copy of an item without the named attributes."""
     rest: Any = {name: value for name, value in item.items() if name not in names}
-    kept: AnyItem = rest
-    return kept
+    result: AnyItem = rest
+    return result
 
 
 def encode_item(item: Mapping[str, Value]) -> AttributeMap:

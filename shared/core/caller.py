@@ -93,8 +93,8 @@ class Caller(NamedTuple):
 
 def with_request_id(item: AnyItem, correlation_id: str | None) -> AnyItem:
     """Return the item with the id of the request that writes it. `None` removes the id of an earlier request."""
-    kept: Any = without(item, UPDATED_FOR)
-    written: AnyItem = kept if correlation_id is None else kept | {UPDATED_FOR: correlation_id}
+    result: Any = without(item, UPDATED_FOR)
+    written: AnyItem = result if correlation_id is None else result | {UPDATED_FOR: correlation_id}
     return written
 
 

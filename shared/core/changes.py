@@ -59,18 +59,18 @@ def revert_change(state: Item, change: Change) -> Item:
     A truncated value becomes a `TruncatedValue`. Changes to fields inside a `TruncatedValue` have no effect.
     """
     value: Value = TruncatedValue(change["field"]) if "fromBytes" in change else change.get("from")
-    return set_at(state, split_pointer(change["field"]), value, there="from" in change)
+    return set_at(state, split_pointer(change["field"]), value, is_present="from" in change)
 
 
-def set_at(state: Item, parts: list[str], value: Value, *, there: bool) -> Item:
-    """Return a copy of the item with this value at a path, or without the path if `there` is false."""
+def set_at(state: Item, parts: list[str], value: Value, *, is_present: bool) -> Item:
+    """Return a copy of the item with this value at a path, or without the path if `is_present` is false."""
     name, *rest = parts
     if not rest:
-        return state | {name: value} if there else {key: kept for key, kept in state.items() if key != name}
+        return state | {name: value} if is_present else {key: other for key, other in state.items() if key != name}
     inner = state.get(name, {})
     if isinstance(inner, TruncatedValue):
         return state
-    return state | {name: set_at(dict(inner) if isinstance(inner, Mapping) else {}, rest, value, there=there)}
+    return state | {name: set_at(dict(inner) if isinstance(inner, Mapping) else {}, rest, value, is_present=is_present)}
 
 
 def truncated_fields(value: Value) -> Iterator[str]:
@@ -153,13 +153,13 @@ def truncate_to_fit(item: Item, largest: int) -> Item:
         change[side] = (value if isinstance(value, str) else json_of(value).decode())[:LONGEST_WHEN_CUT]
         change[f"{side}Bytes"] = bytes_
         size -= whole - len(json_of(change))
-    kept, room = len(changes), 0
+    retained, room = len(changes), 0
     while size + room > largest:
         room = len(f',"omitted":{len(changes)}')  # reserved for the largest possible number
-        kept -= 1
-        size -= len(json_of(changes[kept])) + 1
-    omitted = {"omitted": len(changes) - kept} if kept < len(changes) else {}
-    return item | {"changes": changes[:kept], **omitted}
+        retained -= 1
+        size -= len(json_of(changes[retained])) + 1
+    omitted = {"omitted": len(changes) - retained} if retained < len(changes) else {}
+    return item | {"changes": changes[:retained], **omitted}
 
 
 def json_of(value: Value) -> bytes:

@@ -18,7 +18,7 @@ OBJECT = r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]/[^\x00-\x1f\x22<>\\`\x7f-\x9f\u
 ADDRESS = r"https?://[a-z0-9.-]+(:[0-9]+)?([/?#]([A-Za-z0-9._~:/?#@!$&()*+,;=-]|%[0-9A-Fa-f]{2})*)?"
 S3_URI = rf"^{OBJECT}$"
 MEDIA_URL = rf"^({OBJECT}|{ADDRESS})$"
-FILM_TYPE = r"^(video/[a-z0-9][a-z0-9.+-]{0,99}|application/(octet-stream|mp4|mxf|x-matroska))$"
+SOURCE_TYPE = r"^(video/[a-z0-9][a-z0-9.+-]{0,99}|application/(octet-stream|mp4|mxf|x-matroska))$"
 HASH = r"^[0-9a-f]{32}$"
 POINTER = r"^(/([^~/]|~[01])*)*$"
 LANGUAGE = r"^[A-Za-z]{1,8}(-[A-Za-z0-9]{1,8})*$"
@@ -29,7 +29,7 @@ FORMS = {
     NAME: "must have 1 to 64 letters, digits, dots, hyphens or underscores",
     S3_URI: "must be the S3 URI of an object, such as s3://bucket/folder/1080p.mp4, without quotes, < and >",
     MEDIA_URL: "must be a URL such as https://example.com/poster.jpg, or the S3 URI of an object",
-    FILM_TYPE: "must be a video type such as video/mp4, or application/octet-stream",
+    SOURCE_TYPE: "must be a video type such as video/mp4, or application/octet-stream",
     HASH: "must be 32 hexadecimal digits, as in the job's message",
     POINTER: "must be a JSON Pointer (RFC 6901) such as /title or /metadata/codec",
     LANGUAGE: "must be a BCP 47 tag such as en-NZ",

@@ -9,13 +9,13 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, StringConstraints, WithJsonSchema
 
 from shared.core.checks import (
-    FILM_TYPE,
     HASH,
     LANGUAGE,
     MEDIA_URL,
     NAME,
     POINTER,
     S3_URI,
+    SOURCE_TYPE,
     TEXT,
     UUID,
     fitting,
@@ -75,7 +75,7 @@ Milliseconds = Annotated[
 Bytes = Annotated[int, Field(strict=True, ge=0, le=LARGEST_INTEGER, description="Bytes"), BeforeValidator(whole)]
 Pixels = Annotated[int, Field(strict=True, ge=1, le=65_535), BeforeValidator(whole)]
 Year = Annotated[int, Field(strict=True, ge=1, le=LAST_YEAR), BeforeValidator(whole)]
-FilmType = Annotated[str, StringConstraints(max_length=127, pattern=FILM_TYPE)]
+SourceType = Annotated[str, StringConstraints(max_length=127, pattern=SOURCE_TYPE)]
 InputHash = Annotated[str, StringConstraints(pattern=HASH), Field(description="Of the job's message")]
 Name = Annotated[str, StringConstraints(pattern=NAME)]
 S3Uri = Annotated[str, StringConstraints(max_length=1100, pattern=S3_URI)]

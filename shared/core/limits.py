@@ -7,7 +7,7 @@ LARGEST_INTEGER = 2**53 - 1
 
 LAST_YEAR = 9999
 
-LARGEST_FILM = 500 * 1000**3
+MAX_SOURCE_BYTES = 500 * 1000**3
 """Maximum bytes of an upload: about a day of professional camera footage, and below S3's limit."""
 MAX_PARTS = 1000
 

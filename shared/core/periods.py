@@ -7,7 +7,7 @@ from typing import NamedTuple
 HOUR_SECONDS = 3600
 DAY_SECONDS = 24 * HOUR_SECONDS
 
-HOURS_KEPT_DAYS = 35
+HOURS_RETAINED_DAYS = 35
 """Days for which the view count at the start of each hour is retained. Counts at the start of days are retained permanently."""
 
 

@@ -30,10 +30,10 @@ FORMER = _codes(
 )
 """Former countries, such as SUHH, the Soviet Union (ISO 3166-3)."""
 
-OTHERS = _codes("XAS XAU XEU XKO XKV XNA XPI XSA XSI XWG XWW XYU")
+CATALOGUE_REGIONS = _codes("XAS XAU XEU XKO XKV XNA XPI XSA XSI XWG XWW XYU")
 """Regions of film catalogues, in the user-assigned codes of ISO 3166-1: XWW is the world, XEU Europe."""
 
-REGIONS = ALPHA_2 | FORMER | OTHERS
+REGIONS = ALPHA_2 | FORMER | CATALOGUE_REGIONS
 
 
 def region(text: str) -> str | None:
@@ -44,9 +44,9 @@ def region(text: str) -> str | None:
 
 def language(tag: str) -> str:
     """Return a BCP 47 tag in conventional case, such as `zh-Hant-TW`; tags are case-insensitive (RFC 5646, 2.1.1)."""
-    first, *others = tag.split("-")
+    first, *subtags = tag.split("-")
     parts = [first.lower()]
-    for part in others:
+    for part in subtags:
         if len(parts[-1]) == 1:  # a singleton begins an extension
             parts.append(part.lower())
         elif len(part) == 4 and part.isalpha():

@@ -52,10 +52,10 @@ class RequestUsage:
         self.seconds = time.perf_counter() - self.started
         self.conflicts += kind is not None and issubclass(kind, WriteContention)
 
-    def record_response(self, answer: Mapping[str, Any]) -> None:
+    def record_response(self, response: Mapping[str, Any]) -> None:
         """Record the figures of a response."""
-        self.examined = answer.get("ScannedCount")
-        consumed = answer.get("ConsumedCapacity")
+        self.examined = response.get("ScannedCount")
+        consumed = response.get("ConsumedCapacity")
         if consumed:
             tables = consumed if isinstance(consumed, list) else [consumed]
             self.units = sum(table.get("CapacityUnits", 0) for table in tables)

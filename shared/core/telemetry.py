@@ -67,8 +67,8 @@ class _Present(NamedTuple):
         }
 
 
-_NOTHING = _Present()
-_present: ContextVar[_Present] = ContextVar("present", default=_NOTHING)
+_NO_INVOCATION = _Present()
+_present: ContextVar[_Present] = ContextVar("present", default=_NO_INVOCATION)
 _invocations = count()
 
 
@@ -117,12 +117,12 @@ def _line(log: Mapping[str, Any]) -> str:
     return json.dumps(named, default=str, ensure_ascii=False, separators=(",", ":"))
 
 
-def log_failure(message: str, error: Exception, **known: object) -> None:
+def log_failure(message: str, error: Exception, **details: object) -> None:
     """Log a failure that will be retried: a warning for transient errors, else an error with its traceback."""
     if isinstance(error, TRANSIENT_ERRORS):
-        service_logger().warning(message, extra=known | {"reason": error.detail, "cause": repr(error.__cause__)})
+        service_logger().warning(message, extra=details | {"reason": error.detail, "cause": repr(error.__cause__)})
     else:
-        service_logger().exception(message, exc_info=error, extra=known)
+        service_logger().exception(message, exc_info=error, extra=details)
 
 
 def emit(values: Mapping[str, float], **dimensions: str) -> None:

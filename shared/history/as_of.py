@@ -18,7 +18,7 @@ from shared.history.entries import DIGEST, SINCE, STAMPED, STAMPS, UNKNOWN
 from shared.history.trail import AuditStore
 from shared.schema import VIDEO
 from shared.videos.access import is_purged, require_owned
-from shared.videos.documents import FIELDS, MADE_IN, MAPS, audited, digest
+from shared.videos.documents import FIELDS, JOB_ATTRIBUTES, MAPS, audited, digest
 from shared.videos.documents import document as video_document
 
 STREAM_SECONDS = 24 * 3600
@@ -65,7 +65,7 @@ class PastVersion:
         """
         names = fields or FIELDS
         item: Item = {name: {} for name in MAPS} | self.state | self.stamps | {"version": self.number}
-        needed = [*names, *(MADE_IN[name] for name in names if name in MADE_IN)]
+        needed = [*names, *(JOB_ATTRIBUTES[name] for name in names if name in JOB_ATTRIBUTES)]
         require_untruncated({name: item[name] for name in needed if name in item})
         whole = video_document({name: value for name, value in item.items() if not any(truncated_fields(value))})
         shown = {name: whole[name] for name in fields or whole if name in whole}

@@ -286,7 +286,7 @@ def _written(entries: Sequence[Item]) -> Item:
     state: Item = {}
     for entry in reversed(entries):
         for change in entry["changes"]:
-            state = set_at(state, split_pointer(change["field"]), change.get("to"), there="to" in change)
+            state = set_at(state, split_pointer(change["field"]), change.get("to"), is_present="to" in change)
     return state
 
 

@@ -58,7 +58,7 @@ class _Plan:
             video_id: position for video_id, position in self.positions.items() if _pointer(video_id) not in done
         }
         return replace(
-            self, places=positions, skipped=[skipped for skipped in self.skipped if not _is_in(skipped.field, done)]
+            self, positions=positions, skipped=[skipped for skipped in self.skipped if not _is_in(skipped.field, done)]
         )
 
 
@@ -176,7 +176,7 @@ class PlaylistReverts:
         """Return the audited state of a playlist as plain values, with only the entries that the change set touched."""
         pointers = (split_pointer(change["field"]) for entry in entries for change in entry["changes"])
         video_ids = dict.fromkeys(parts[1] for parts in pointers if f"/{parts[0]}" == ENTRIES)
-        members = self._entries.places(playlist["playlistId"], list(video_ids))
+        members = self._entries.positions(playlist["playlistId"], list(video_ids))
         fields = {name: playlist[name] for name in PLAYLIST_FIELDS if name in playlist}
         return fields | {ENTRIES[1:]: members}
 

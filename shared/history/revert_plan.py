@@ -97,14 +97,14 @@ def plan_to_version(
     for cut in list(truncated_fields(then)):
         # A truncated value cannot be compared. Its truncation shows that it was changed.
         value = _value_at(now, cut)
-        then = set_at(then, split_pointer(cut), value, there=value is not _ABSENT)
+        then = set_at(then, split_pointer(cut), value, is_present=value is not _ABSENT)
         if not is_skipped(cut):
             truncated.append(TruncatedValue(cut))
     require_untruncated(dict(enumerate(truncated)))
     for change in changes_between(now, then):
         pointer = change["field"]
         if not is_skipped(pointer):
-            state = set_at(state, split_pointer(pointer), change.get("to"), there="to" in change)
+            state = set_at(state, split_pointer(pointer), change.get("to"), is_present="to" in change)
     return RevertPlan(state, list(changes_between(now, state)), skipped)
 
 
@@ -150,7 +150,7 @@ def plan_without_set(
             elif not forced and "toBytes" not in change and not _same(value, change.get("to", _ABSENT)):
                 skipped[pointer] = SkippedField(pointer, "changedSince", UNKNOWN)
             else:
-                state = set_at(state, split_pointer(pointer), change.get("from"), there="from" in change)
+                state = set_at(state, split_pointer(pointer), change.get("from"), is_present="from" in change)
     return RevertPlan(state, list(changes_between(now, state)), list(skipped.values()), sorted(already))
 
 

@@ -15,7 +15,7 @@ class UnreadableVideo(Exception):
 
 
 EMPTY = "The file is empty."
-NO_FILM = "The file is not a film in a supported format: MP4, MOV, 3GP, MKV, WebM, AVI, FLV, MPEG, WMV, Ogg or MXF."
+NOT_A_VIDEO = "The file is not a film in a supported format: MP4, MOV, 3GP, MKV, WebM, AVI, FLV, MPEG, WMV, Ogg or MXF."
 PICTURE = "The file is a picture, not a film."
 NO_VIDEO = "The file has no video, only sound or data."
 TRUNCATED = "The film is cut short: its end is missing, perhaps because an upload or a recording was interrupted."

@@ -34,7 +34,7 @@ _MATRICES = {
 _MATRICES |= dict.fromkeys((5, 6), Colorspace.ITU601)
 
 # Keys are the signs of a display matrix: the screen directions of the image's right and bottom.
-_TURNS: dict[tuple[int, int, int, int], tuple[int, Image.Transpose | None]] = {
+_ROTATIONS: dict[tuple[int, int, int, int], tuple[int, Image.Transpose | None]] = {
     (1, 0, 0, 1): (0, None),
     (0, 1, -1, 0): (90, Image.Transpose.ROTATE_270),
     (-1, 0, 0, -1): (180, Image.Transpose.ROTATE_180),
@@ -63,7 +63,7 @@ def shape(frame: VideoFrame, pixel: Fraction | None) -> Shape:
     square = pixel is None or not Fraction(1, 4) <= pixel <= 4
     ratio = Fraction(1) if square or pixel is None else pixel
     width, height = max(1, round(frame.width * ratio)), frame.height
-    rotation, transpose = _turn(frame)
+    rotation, transpose = _rotation(frame)
     if rotation % 180:
         width, height = height, width
     return Shape(width, height, rotation, transpose, ratio)
@@ -110,7 +110,7 @@ def image(frame: VideoFrame, shown: Shape, size: tuple[int, int]) -> Image.Image
     return picture if shown.transpose is None else picture.transpose(shown.transpose)
 
 
-def _turn(frame: VideoFrame) -> tuple[int, Image.Transpose | None]:
+def _rotation(frame: VideoFrame) -> tuple[int, Image.Transpose | None]:
     # Read from a copy without pixels. A frame and its side data form a reference cycle, and the garbage collector does
     # not account for the 25 MB of a 4K frame.
     stamp = frame.reformat(width=16, height=16, format="gray", src_colorspace=Colorspace.ITU709)
@@ -118,13 +118,13 @@ def _turn(frame: VideoFrame) -> tuple[int, Image.Transpose | None]:
     side_data = cast(SideDataContainer, stamp.side_data)
     data = next((bytes(entry) for entry in side_data if entry.type is Type.DISPLAYMATRIX), b"")
     if len(data) < 36:
-        return _TURNS[1, 0, 0, 1]
+        return _ROTATIONS[1, 0, 0, 1]
     matrix = struct.unpack("=9i", data[:36])
     cells = matrix[0], matrix[1], matrix[3], matrix[4]
     largest = max(map(abs, cells)) or 1
     # Rotations are rounded to the nearest right angle.
     a, b, c, d = (round(cell / largest) if abs(cell) * 2 > largest else 0 for cell in cells)
-    return _TURNS.get((a, b, c, d), _TURNS[1, 0, 0, 1])
+    return _ROTATIONS.get((a, b, c, d), _ROTATIONS[1, 0, 0, 1])
 
 
 def _unstated_range(frame: VideoFrame) -> ColorRange:
@@ -155,11 +155,11 @@ def _tone_map(transfer: str, wide: bool) -> ImageFilter.Color3DLUT:
     scene = [_hlg(step / (LUT_SIZE - 1)) for step in range(LUT_SIZE)]
 
     def mapped(red: float, green: float, blue: float) -> tuple[float, float, float]:
-        places = [round(channel * (LUT_SIZE - 1)) for channel in (red, green, blue)]
+        indexes = [round(channel * (LUT_SIZE - 1)) for channel in (red, green, blue)]
         if transfer == "pq":
-            light = [linear[place] for place in places]
+            light = [linear[index] for index in indexes]
         else:
-            colour = [scene[place] for place in places]
+            colour = [scene[index] for index in indexes]
             luminance = 0.2627 * colour[0] + 0.6780 * colour[1] + 0.0593 * colour[2]
             light = [channel * luminance**0.2 * PEAK / WHITE for channel in colour]
         if wide:

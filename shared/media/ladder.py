@@ -23,15 +23,15 @@ class RenditionSize:
     height: int
 
 
-def wanted(width: int, height: int, names: Iterable[str]) -> list[RenditionSize]:
+def select_renditions(width: int, height: int, names: Iterable[str]) -> list[RenditionSize]:
     """Return the named renditions that are not larger than the source video, largest first.
 
     If the source is smaller than all of them, return the smallest one in the source's size, so that one can be played.
     """
-    asked = sorted(set(names), key=lambda name: -SIZES[name])
+    by_size = sorted(set(names), key=lambda name: -SIZES[name])
     short = min(width, height)
-    chosen = [_rendition(name, width, height, SIZES[name]) for name in asked if SIZES[name] <= short]
-    return chosen or [_rendition(name, width, height, short) for name in asked[-1:]]
+    chosen = [_rendition(name, width, height, SIZES[name]) for name in by_size if SIZES[name] <= short]
+    return chosen or [_rendition(name, width, height, short) for name in by_size[-1:]]
 
 
 def most_bits(width: int, height: int) -> int:

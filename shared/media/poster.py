@@ -18,7 +18,7 @@ WEBP_EFFORT = 2
 """Encoder effort, out of 6. From 3 on it takes twice the time for 5 % fewer bytes (`python -m bench.media`)."""
 MAX_HEIGHT = 16_383
 """Maximum pixels of a side, a limit of WebP."""
-PLACES = (10, 20, 30, 40, 50, 70, 90)
+CANDIDATE_PERCENTS = (10, 20, 30, 40, 50, 70, 90)
 """Candidate positions of the poster frame, in percent of the duration."""
 
 SMALL_FILE = 16 * 1024 * 1024
@@ -40,32 +40,32 @@ def poster(source: Source, facts: MediaInfo, at_ms: int | None = None) -> Poster
     the video up to the candidate, as the first frame is, frames after it are decoded. The total for all candidates is
     limited to a minute of 1080p, 20,000 frames or 64 MB. At the limit, the last frame reached is used.
     """
-    with open_video(source) as film:
-        frame = frame_at(film, max(0, at_ms)) if at_ms is not None else _good(film, facts)
+    with open_video(source) as source_video:
+        frame = frame_at(source_video, max(0, at_ms)) if at_ms is not None else _first_good_frame(source_video, facts)
         if frame is None:
             raise UnreadableVideo(errors.NO_FRAME)
-        shown = film.shape(frame)
-        time = min(film.milliseconds(frame.pts or 0), facts.duration)
+        shown = source_video.shape(frame)
+        time = min(source_video.milliseconds(frame.pts or 0), facts.duration)
         return Poster(time, list(_pictures(frame, shown)))
 
 
-def _good(film: SourceVideo, facts: MediaInfo) -> VideoFrame | None:
+def _first_good_frame(source_video: SourceVideo, facts: MediaInfo) -> VideoFrame | None:
     best: tuple[float, VideoFrame] | None = None
-    seen: set[int | None] = set()
+    tried_pts: set[int | None] = set()
     budget = facts.decode_budget_ms(FORWARD_FILE)
-    for place in PLACES:
-        time = facts.duration * place // 100
+    for percent in CANDIDATE_PERCENTS:
+        time = facts.duration * percent // 100
         if facts.is_small(SMALL_FILE):
-            frame = frame_at(film, time)
+            frame = frame_at(source_video, time)
         else:
-            frame, spent = _near(film, time, budget)
+            frame, spent = _near(source_video, time, budget)
             budget -= spent
-        if film.file.failure is not None:
+        if source_video.file.failure is not None:
             return None
-        if frame is None or frame.pts in seen:
+        if frame is None or frame.pts in tried_pts:
             continue
-        seen.add(frame.pts)
-        spread, light = _liveliness(frame, film.shape(frame))
+        tried_pts.add(frame.pts)
+        spread, light = _liveliness(frame, source_video.shape(frame))
         if spread >= MIN_SPREAD and light >= MIN_LIGHT:
             return frame
         if best is None or spread > best[0]:
@@ -73,14 +73,14 @@ def _good(film: SourceVideo, facts: MediaInfo) -> VideoFrame | None:
     return best[1] if best else None
 
 
-def _near(film: SourceVideo, time: int, budget: int) -> tuple[VideoFrame | None, int]:
+def _near(source_video: SourceVideo, time: int, budget: int) -> tuple[VideoFrame | None, int]:
     """Return the keyframe before a time, or the frame that the budget reaches from it, and the budget spent; in milliseconds."""
-    frame = keyframe(film, time)
-    start = time if frame is None or frame.pts is None else film.milliseconds(frame.pts)
-    if 2 * start >= time or film.file.failure is not None:
+    frame = keyframe(source_video, time)
+    start = time if frame is None or frame.pts is None else source_video.milliseconds(frame.pts)
+    if 2 * start >= time or source_video.file.failure is not None:
         return frame, 0
     spent = min(time - start, budget)
-    return (spent and frame_at(film, start + spent)) or frame, spent
+    return (spent and frame_at(source_video, start + spent)) or frame, spent
 
 
 def _liveliness(frame: VideoFrame, shown: Shape) -> tuple[float, float]:

@@ -21,58 +21,60 @@ MISSING_MS = 2000
 
 def probe(source: Source) -> MediaInfo:
     """Return the properties of a video file from its header, first frame and end; raises UnreadableVideo."""
-    with open_video(source) as film:
-        _refuse_cut_file(film)
-        frame = keyframe(film, 0)
+    with open_video(source) as source_video:
+        _refuse_cut_file(source_video)
+        frame = keyframe(source_video, 0)
         if frame is None:
             raise UnreadableVideo(errors.NO_FRAME)
-        shown = film.shape(frame)
-        duration = _duration(film)
-        rate = film.video.average_rate
-        audio = next((stream.codec_context for stream in film.container.streams.audio if stream.codec_context), None)
+        shown = source_video.shape(frame)
+        duration = _duration(source_video)
+        rate = source_video.video.average_rate
+        audio = next(
+            (stream.codec_context for stream in source_video.container.streams.audio if stream.codec_context), None
+        )
         return MediaInfo(
             duration=duration,
-            file_size=film.file.size,
-            format=film.format,
+            file_size=source_video.file.size,
+            format=source_video.format,
             width=shown.width,
             height=shown.height,
             coded_width=frame.width,
             coded_height=frame.height,
             rotation=shown.rotation,
             sample_aspect_ratio=shown.pixel,
-            video_codec=film.video.codec_context.codec.canonical_name,
+            video_codec=source_video.video.codec_context.codec.canonical_name,
             audio_codec=audio.codec.canonical_name if audio else None,
             # Values outside of this range come from a damaged header, and API documents do not allow them.
             frame_rate=round(float(rate), 3) if rate and Fraction(1, 1000) <= rate <= 1000 else None,
             hdr=hdr(frame.color_trc),
             pixel_format=frame.format.name,
-            subtitles=noted(film),
+            subtitles=noted(source_video),
         )
 
 
-def _refuse_cut_file(film: SourceVideo) -> None:
+def _refuse_cut_file(source_video: SourceVideo) -> None:
     """Refuse a truncated file: compare the size that the container states with the size of the file."""
-    name = film.container.format.name
+    name = source_video.container.format.name
     if name.startswith("mov"):
-        _refuse_cut_index(film)
+        _refuse_cut_index(source_video)
     elif name.startswith("matroska"):
-        if _segment_end(film.file.peek(0, 4096)) > film.file.size:
+        if _segment_end(source_video.file.peek(0, 4096)) > source_video.file.size:
             raise UnreadableVideo(errors.TRUNCATED)
     elif name == "avi":
-        head = film.file.peek(0, 8)
+        head = source_video.file.peek(0, 8)
         # AVI files of more than 2 GB continue in further RIFF chunks, which are not counted here.
-        if int.from_bytes(head[4:8], "little") + 8 > film.file.size:
+        if int.from_bytes(head[4:8], "little") + 8 > source_video.file.size:
             raise UnreadableVideo(errors.TRUNCATED)
 
 
-def _refuse_cut_index(film: SourceVideo) -> int:
+def _refuse_cut_index(source_video: SourceVideo) -> int:
     """Compare the end of the last indexed samples with the size of the file; return that end."""
     end = 0
-    for stream in film.container.streams:
+    for stream in source_video.container.streams:
         entries = stream.index_entries
         for entry in entries[max(0, len(entries) - TAIL_ENTRIES) : len(entries)]:
             end = max(end, entry.pos + entry.size)
-    if end > film.file.size:
+    if end > source_video.file.size:
         raise UnreadableVideo(errors.TRUNCATED)
     return end
 
@@ -90,36 +92,38 @@ def _segment_end(head: bytes) -> int:
     return 0 if value == (1 << (7 * length)) - 1 else start + length + value
 
 
-def _duration(film: SourceVideo) -> int:
-    stated = film.container.duration
+def _duration(source_video: SourceVideo) -> int:
+    stated = source_video.container.duration
     if not stated or stated < 0:
-        return _measured(film, 0)
+        return _measured(source_video, 0)
     duration = round(stated / 1000)
     # The index was already compared with the file's size. Fragments have their own indexes, known once they are read.
     # If the box after the last fragment read is incomplete, FFmpeg does not report it.
-    if film.container.format.name.startswith("mov") and any(kind == b"moof" for kind, _, _ in boxes(film.file)):
-        end = _measured(film, duration - TAIL_MS)
-        known = _refuse_cut_index(film)
-        cut = any(stop > film.file.size for _, _, stop in boxes(film.file, known))
+    if source_video.container.format.name.startswith("mov") and any(
+        kind == b"moof" for kind, _, _ in boxes(source_video.file)
+    ):
+        end = _measured(source_video, duration - TAIL_MS)
+        indexed_end = _refuse_cut_index(source_video)
+        cut = any(stop > source_video.file.size for _, _, stop in boxes(source_video.file, indexed_end))
         if cut or duration - end > max(MISSING_MS, duration // 20):
             raise UnreadableVideo(errors.TRUNCATED)
     return duration
 
 
-def _measured(film: SourceVideo, start: int) -> int:
+def _measured(source_video: SourceVideo, start: int) -> int:
     """Return the end of the last packet, in milliseconds; reads all packets from `start` without decoding."""
     end = 0
-    for stream in film.container.streams:
+    for stream in source_video.container.streams:
         stream.discard = Discard.none
     try:
-        film.container.seek(film.timestamp(max(0, start)), stream=film.video)
-        for packet in film.packets():
+        source_video.container.seek(source_video.timestamp(max(0, start)), stream=source_video.video)
+        for packet in source_video.packets():
             if packet.pts is not None:
                 last = (packet.pts + (packet.duration or 0)) * packet.time_base * 1000
-                end = max(end, round(last - Fraction(film.container.start_time or 0, 1000)))
+                end = max(end, round(last - Fraction(source_video.container.start_time or 0, 1000)))
     except av.FFmpegError:
         pass  # the packets read so far determine the end
     finally:
-        for stream in film.container.streams:
-            stream.discard = Discard.none if stream.index == film.video.index else Discard.all
+        for stream in source_video.container.streams:
+            stream.discard = Discard.none if stream.index == source_video.video.index else Discard.all
     return end

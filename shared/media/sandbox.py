@@ -75,7 +75,7 @@ class Sandbox:
             connection = self._started()
             self._send(connection, (task, source.size, arguments))
             while True:
-                word, *content = self._answer(connection, deadline)
+                word, *content = self._receive(connection, deadline)
                 match word:
                     case "read":
                         self._send(connection, read_all(source, *content))
@@ -106,9 +106,9 @@ class Sandbox:
         except ConnectionError:
             raise self._reason() from None
 
-    def _answer(self, connection: Connection, deadline: float) -> Any:
-        left = deadline - self._clock()
-        if left <= 0 or not connection.poll(left):
+    def _receive(self, connection: Connection, deadline: float) -> Any:
+        remaining = deadline - self._clock()
+        if remaining <= 0 or not connection.poll(remaining):
             raise UnreadableVideo(errors.TOO_SLOW)
         try:
             return connection.recv()
@@ -147,5 +147,5 @@ class Sandbox:
 
 def _environment() -> dict[str, str]:
     """Return the reader's environment: this process's import path, and no credentials."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
-    return kept | {"PYTHONPATH": os.pathsep.join(entry or os.getcwd() for entry in sys.path)}
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+    return environment | {"PYTHONPATH": os.pathsep.join(entry or os.getcwd() for entry in sys.path)}

@@ -41,13 +41,13 @@ class Scenes:
         """Compare a frame with the one before. Frames less than SAMPLE_MS after that one are skipped."""
         if self._times and milliseconds < self._times[-1] + SAMPLE_MS:
             return
-        seen = self._small(frame)
+        pixels = self._small(frame)
         if self._last:
-            total = sum(abs(one - other) for one, other in zip(seen, self._last, strict=True))
-            self._differences.append(total / len(seen))
+            total = sum(abs(one - other) for one, other in zip(pixels, self._last, strict=True))
+            self._differences.append(total / len(pixels))
         else:
             self._differences.append(0)
-        self._last = seen
+        self._last = pixels
         self._times.append(milliseconds)
 
     def starts(self, duration: int) -> list[int]:
@@ -65,9 +65,9 @@ class Scenes:
         several frames.
         """
         gaps = [later - earlier for earlier, later in pairwise(self._times)]
-        for place, (time, difference) in enumerate(zip(self._times, self._differences, strict=True)):
-            around = [self._differences[near] for near in (place - 1, place + 1) if 0 < near < len(self._times)]
-            is_near = place > 0 and gaps[place - 1] <= NEAR_MS
+        for index, (time, difference) in enumerate(zip(self._times, self._differences, strict=True)):
+            around = [self._differences[near] for near in (index - 1, index + 1) if 0 < near < len(self._times)]
+            is_near = index > 0 and gaps[index - 1] <= NEAR_MS
             yield difference - max(around, default=0) if is_near else difference, time
 
     def _small(self, frame: VideoFrame) -> bytes:
@@ -79,11 +79,11 @@ class Scenes:
         return b"".join(data[row * line : row * line + 3 * width] for row in range(height))
 
 
-def own(film: SourceVideo, duration: int) -> list[MediaChapter]:
+def own(source_video: SourceVideo, duration: int) -> list[MediaChapter]:
     """Return the container's chapters by start, each within the duration; empty if there are fewer than two."""
     titles: dict[int, str | None] = {}
-    for chapter in film.container.chapters():
-        start = round(film.seconds(chapter["start"], chapter["time_base"]) * 1000)
+    for chapter in source_video.container.chapters():
+        start = round(source_video.seconds(chapter["start"], chapter["time_base"]) * 1000)
         title = "".join(letter if letter.isprintable() else " " for letter in chapter["metadata"].get("title", ""))
         if start < duration:
             titles.setdefault(start, " ".join(title.split())[:LONGEST_TITLE].strip() or None)
@@ -91,6 +91,6 @@ def own(film: SourceVideo, duration: int) -> list[MediaChapter]:
     return found[:MAX_OWN] if len(found) > 1 else []
 
 
-def proposed(film: SourceVideo, scenes: Scenes, duration: int) -> list[MediaChapter]:
+def proposed(source_video: SourceVideo, scenes: Scenes, duration: int) -> list[MediaChapter]:
     """Return the chapters to propose; empty for a video of one scene."""
-    return own(film, duration) or [MediaChapter(start) for start in scenes.starts(duration)]
+    return own(source_video, duration) or [MediaChapter(start) for start in scenes.starts(duration)]

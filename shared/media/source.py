@@ -47,7 +47,7 @@ def read_all(source: Source, ranges: Sequence[Range]) -> list[bytes]:
         return source.read_all(ranges)
     if len(ranges) == 1:
         return [source.read(*ranges[0])]
-    return map_threads(lambda wanted: source.read(*wanted), ranges, SIDE_BY_SIDE)
+    return map_threads(lambda range_: source.read(*range_), ranges, SIDE_BY_SIDE)
 
 
 class BytesSource:
@@ -103,7 +103,7 @@ class SourceFile:
         self._source = source
         self._position = 0
         self._ranges: OrderedDict[int, bytes] = OrderedDict()
-        self._kept = 0
+        self._cached_bytes = 0
         self._last_end = -1
         self._run = 0
         self._expected: list[Range] = []
@@ -127,16 +127,16 @@ class SourceFile:
 
     def read(self, length: int = -1) -> bytes:
         """Return at most `length` bytes from the current offset; empty at the end."""
-        left = max(0, self.size - self._position)
-        wanted = left if length < 0 else min(length, left)
+        remaining = max(0, self.size - self._position)
+        missing = remaining if length < 0 else min(length, remaining)
         parts = []
-        while wanted > 0:
-            part = self._at(self._position, wanted)
+        while missing > 0:
+            part = self._at(self._position, missing)
             if not part:
                 break
             parts.append(part)
             self._position += len(part)
-            wanted -= len(part)
+            missing -= len(part)
         return b"".join(parts)
 
     def peek(self, start: int, length: int) -> bytes:
@@ -166,11 +166,11 @@ class SourceFile:
         for (start, _), data in zip(ranges, parts, strict=True):
             self.requests += 1
             self.fetched += len(data)
-            self._kept += len(data) - len(self._ranges.get(start, b""))
+            self._cached_bytes += len(data) - len(self._ranges.get(start, b""))
             self._ranges[start] = data
         self._last_end = position + len(parts[0])
-        while self._kept > CACHED_BYTES and len(self._ranges) > 1:
-            self._kept -= len(self._ranges.popitem(last=False)[1])
+        while self._cached_bytes > CACHED_BYTES and len(self._ranges) > 1:
+            self._cached_bytes -= len(self._ranges.popitem(last=False)[1])
         return parts[0]
 
     def _block(self, position: int) -> int:
@@ -184,10 +184,10 @@ class SourceFile:
         """Return announced ranges from a position on, up to the prefetch limit. Each is returned once."""
         for number, (start, length) in enumerate(self._expected):
             if start <= position < start + length:
-                due, left = [(position, start + length - position)], SIDE_BY_SIDE_BYTES - length
+                due, budget = [(position, start + length - position)], SIDE_BY_SIDE_BYTES - length
                 for later in self._expected[number + 1 :]:
-                    left -= later[1]
-                    if left < 0:
+                    budget -= later[1]
+                    if budget < 0:
                         break
                     due.append(later)
                 self._expected = self._expected[number + len(due) :]

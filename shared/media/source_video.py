@@ -148,56 +148,58 @@ def open_video(source: Source) -> Iterator[SourceVideo]:
         raise file.failure
 
 
-def keyframe(film: SourceVideo, milliseconds: int) -> VideoFrame | None:
+def keyframe(source_video: SourceVideo, milliseconds: int) -> VideoFrame | None:
     """Return the keyframe displayed at a time or before it. If it is damaged, return the next frame that can be decoded."""
-    _seek(film, milliseconds)
-    for packet in itertools.islice(film.packets(film.video), RESYNC_PACKETS):
+    _seek(source_video, milliseconds)
+    for packet in itertools.islice(source_video.packets(source_video.video), RESYNC_PACKETS):
         if not packet.is_keyframe or not packet.size:
             continue
         try:
-            frames = film.decoded(packet)
+            frames = source_video.decoded(packet)
             # A decoder with a delay holds the frame back. Flushing it returns the frame without reading more packets.
-            frames = frames or film.video.decode(None)
+            frames = frames or source_video.video.decode(None)
         except av.FFmpegError:
             frames = []
         if frames:
             return frames[0]
         break
-    _seek(film, milliseconds)
-    return next(itertools.islice(_frames(film), 1), None)
+    _seek(source_video, milliseconds)
+    return next(itertools.islice(_frames(source_video), 1), None)
 
 
-def groups(film: SourceVideo, times: Sequence[int], duration: int) -> list[GroupOfPictures] | None:
+def groups(source_video: SourceVideo, times: Sequence[int], duration: int) -> list[GroupOfPictures] | None:
     """Return the group of pictures at each time, or `None` if the container has no index that covers the whole video."""
-    name = film.container.format.name
+    name = source_video.container.format.name
     if not name.startswith(INDEXED):
         return None
-    _seek(film, 0)  # FFmpeg reads Matroska's index at the first seek
-    index = film.video.index_entries
+    _seek(source_video, 0)  # FFmpeg reads Matroska's index at the first seek
+    index = source_video.video.index_entries
     if len(index) <= 1:
         return None
-    if name.startswith("mov") and film.milliseconds(index[len(index) - 1].timestamp) < duration - INDEX_GAP_MS:
+    if name.startswith("mov") and source_video.milliseconds(index[len(index) - 1].timestamp) < duration - INDEX_GAP_MS:
         return None
     found = []
     for time in times:
-        timestamp = film.timestamp(time)
+        timestamp = source_video.timestamp(time)
         number = max(0, index.search_timestamp(timestamp))
         entry, following = index[number], index.search_timestamp(timestamp + 1, backward=False)
-        end = film.milliseconds(index[following].timestamp) if following >= 0 else duration
-        length = min(max(entry.size, BUFFER) if entry.size else BLOCK, LARGEST_BLOCK, film.file.size - entry.pos)
-        found.append(GroupOfPictures(film.milliseconds(entry.timestamp), end, (entry.pos, length)))
+        end = source_video.milliseconds(index[following].timestamp) if following >= 0 else duration
+        length = min(
+            max(entry.size, BUFFER) if entry.size else BLOCK, LARGEST_BLOCK, source_video.file.size - entry.pos
+        )
+        found.append(GroupOfPictures(source_video.milliseconds(entry.timestamp), end, (entry.pos, length)))
     return found
 
 
-def frame_at(film: SourceVideo, milliseconds: int) -> VideoFrame | None:
+def frame_at(source_video: SourceVideo, milliseconds: int) -> VideoFrame | None:
     """Return the exact frame that a player shows at a time, by decoding forward from the preceding keyframe."""
     # Without an index, as in MPEG streams, a seek can land after the requested time. The next attempt starts earlier.
     for back in STEPS_BACK:
         shown = None
-        _seek(film, max(0, milliseconds - back))
-        for frame in _frames(film):
+        _seek(source_video, max(0, milliseconds - back))
+        for frame in _frames(source_video):
             # Players show milliseconds, so a frame less than half a millisecond later is the intended one.
-            if frame.pts is None or film.milliseconds(frame.pts) > milliseconds:
+            if frame.pts is None or source_video.milliseconds(frame.pts) > milliseconds:
                 if shown is not None or back >= milliseconds:
                     return shown or frame
                 break
@@ -207,17 +209,17 @@ def frame_at(film: SourceVideo, milliseconds: int) -> VideoFrame | None:
     return None
 
 
-def frames(film: SourceVideo, milliseconds: int = 0) -> Iterator[VideoFrame]:
+def frames(source_video: SourceVideo, milliseconds: int = 0) -> Iterator[VideoFrame]:
     """Yield all frames, starting at the keyframe before a time. Frames that cannot be decoded are skipped."""
-    _seek(film, milliseconds)
-    yield from _frames(film)
+    _seek(source_video, milliseconds)
+    yield from _frames(source_video)
 
 
-def _frames(film: SourceVideo) -> Iterator[VideoFrame]:
+def _frames(source_video: SourceVideo) -> Iterator[VideoFrame]:
     failed = 0
-    for packet in film.packets(film.video):
+    for packet in source_video.packets(source_video.video):
         try:
-            decoded = film.decoded(packet)
+            decoded = source_video.decoded(packet)
         except av.FFmpegError:
             failed += 1
             if failed > RESYNC_PACKETS:
@@ -228,20 +230,20 @@ def _frames(film: SourceVideo) -> Iterator[VideoFrame]:
         yield from decoded
 
 
-def _seek(film: SourceVideo, milliseconds: int) -> None:
-    target, first = film.timestamp(milliseconds), film.video.start_time
+def _seek(source_video: SourceVideo, milliseconds: int) -> None:
+    target, first = source_video.timestamp(milliseconds), source_video.video.start_time
     # Without an index only the start can be reached, and the video may begin slightly after the audio.
     for timestamp, any_frame in (
         (target, False),
         (target if first is None else first, False),
-        (film.timestamp(0), True),
+        (source_video.timestamp(0), True),
     ):
         try:
-            film.container.seek(timestamp, stream=film.video, any_frame=any_frame)
+            source_video.container.seek(timestamp, stream=source_video.video, any_frame=any_frame)
         except av.FFmpegError:
             continue
         return
-    film.video.codec_context.flush_buffers()  # no seek succeeded: continue from the current position
+    source_video.video.codec_context.flush_buffers()  # no seek succeeded: continue from the current position
 
 
 def _sniff(file: SourceFile) -> bytes:
@@ -278,7 +280,7 @@ def _container(file: SourceFile, head: bytes) -> InputContainer:
         recognised = iso or head.startswith(
             (b"\x1aE\xdf\xa3", b"RIFF", b"FLV", b"OggS", b"\0\0\1\xba", b"\x30\x26\xb2")
         )
-        raise UnreadableVideo(errors.DAMAGED if recognised else errors.NO_FILM) from error
+        raise UnreadableVideo(errors.DAMAGED if recognised else errors.NOT_A_VIDEO) from error
 
 
 def _refuse_huge_index(file: SourceFile, head: bytes) -> None:

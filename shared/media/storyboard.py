@@ -49,13 +49,13 @@ def storyboard(source: Source, facts: MediaInfo, clock: Callable[[], float] = ti
     count = max(1, (duration + interval // 2) // interval)
     times = [min(duration - 1, interval * number + interval // 2) for number in range(count)]
     scenes = Scenes()
-    with open_video(source) as film:
+    with open_video(source) as source_video:
         if facts.is_small(SMALL_FILE):
-            pictures = _decoded(film, scenes, times, 0)
+            pictures = _decoded(source_video, scenes, times, 0)
         else:
-            pictures = _chosen(film, scenes, times, _stretches(film, times, facts, interval), clock)
+            pictures = _chosen(source_video, scenes, times, _plan_spans(source_video, times, facts, interval), clock)
         sheet, size = _sheet(pictures, count)
-        chapters = proposed(film, scenes, duration)
+        chapters = proposed(source_video, scenes, duration)
     columns = min(COLUMNS, count)
     data = io.BytesIO()
     sheet.save(data, "JPEG", quality=75, optimize=True)
@@ -76,80 +76,86 @@ class _Span:
     """Number of tiles, from the first on, to decode forward to. The others repeat the last image before them."""
 
 
-def _stretches(film: SourceVideo, times: Sequence[int], facts: MediaInfo, interval: int) -> list[_Span]:
+def _plan_spans(source_video: SourceVideo, times: Sequence[int], facts: MediaInfo, interval: int) -> list[_Span]:
     """Plan which tiles show a keyframe and which are decoded forward to."""
-    known: Sequence[GroupOfPictures | None] = groups(film, times, facts.duration) or [None] * len(times)
-    stretches: list[_Span] = []
-    for number, group in enumerate(known):
-        if group is not None and stretches and stretches[-1].group == group:
-            stretches[-1].tiles += 1
-        else:
-            stretches.append(_Span(number, 1, group))
-    _decode_forward(stretches, times, interval, FORWARD * facts.decode_budget_ms(SMALL_FILE))
-    return stretches
-
-
-def _decode_forward(stretches: Sequence[_Span], times: Sequence[int], interval: int, budget: int) -> None:
-    """Assign a budget, in milliseconds of video, to tiles of long groups; tiles nearest to their keyframes come first."""
-    wanted = sorted(
-        (times[stretch.first + place] - stretch.group.start, place, number)
-        for number, stretch in enumerate(stretches)
-        if stretch.group is not None and stretch.group.end - stretch.group.start > MAX_REPEATED * interval
-        for place in range(stretch.tiles)
+    groups_of_tiles: Sequence[GroupOfPictures | None] = groups(source_video, times, facts.duration) or [None] * len(
+        times
     )
-    for distance, place, number in wanted:
+    spans: list[_Span] = []
+    for number, group in enumerate(groups_of_tiles):
+        if group is not None and spans and spans[-1].group == group:
+            spans[-1].tiles += 1
+        else:
+            spans.append(_Span(number, 1, group))
+    _decode_forward(spans, times, interval, FORWARD * facts.decode_budget_ms(SMALL_FILE))
+    return spans
+
+
+def _decode_forward(spans: Sequence[_Span], times: Sequence[int], interval: int, budget: int) -> None:
+    """Assign a budget, in milliseconds of video, to tiles of long groups; tiles nearest to their keyframes come first."""
+    candidates = sorted(
+        (times[span.first + tile] - span.group.start, tile, number)
+        for number, span in enumerate(spans)
+        if span.group is not None and span.group.end - span.group.start > MAX_REPEATED * interval
+        for tile in range(span.tiles)
+    )
+    for distance, tile, number in candidates:
         # The first tile is decoded from the keyframe, each later one from the tile before.
-        budget -= interval if place else distance
+        budget -= interval if tile else distance
         if budget < 0:
             return
-        stretches[number].exact = place + 1
+        spans[number].exact = tile + 1
 
 
 def _chosen(
-    film: SourceVideo, scenes: Scenes, times: Sequence[int], stretches: Sequence[_Span], clock: Callable[[], float]
+    source_video: SourceVideo, scenes: Scenes, times: Sequence[int], spans: Sequence[_Span], clock: Callable[[], float]
 ) -> Iterator[tuple[int, Image.Image]]:
     """Yield tile number and image as planned; a tile that cannot be decoded repeats the previous image."""
-    film.file.expect([stretch.group.keyframe for stretch in stretches if stretch.group and not stretch.exact])
+    source_video.file.expect([span.group.keyframe for span in spans if span.group and not span.exact])
     picture: Image.Image | None = None
     end = clock() + FORWARD_SECONDS
-    for stretch in stretches:
-        shown = stretch.first
-        if stretch.exact and clock() < end:
+    for span in spans:
+        shown = span.first
+        if span.exact and clock() < end:
             for number, picture in _decoded(
-                film, scenes, times[: shown + stretch.exact], shown, lambda: clock() >= end
+                source_video, scenes, times[: shown + span.exact], shown, lambda: clock() >= end
             ):
                 yield number, picture
                 shown = number + 1
-        elif (frame := keyframe(film, times[shown])) is not None:
+        elif (frame := keyframe(source_video, times[shown])) is not None:
             if frame.pts is not None:
-                scenes.see(film.milliseconds(frame.pts), frame)
-            picture = next(tile for _, tile in _tiles(film, frame, range(1)))
-        if film.file.failure is not None:
+                scenes.see(source_video.milliseconds(frame.pts), frame)
+            picture = next(tile for _, tile in _tiles(source_video, frame, range(1)))
+        if source_video.file.failure is not None:
             return
         if picture is not None:
-            for number in range(shown, stretch.first + stretch.tiles):
+            for number in range(shown, span.first + span.tiles):
                 yield number, picture
 
 
 def _decoded(
-    film: SourceVideo, scenes: Scenes, times: Sequence[int], number: int, is_over: Callable[[], bool] = lambda: False
+    source_video: SourceVideo,
+    scenes: Scenes,
+    times: Sequence[int],
+    number: int,
+    is_over: Callable[[], bool] = lambda: False,
 ) -> Iterator[tuple[int, Image.Image]]:
     """Decode from the keyframe before tile `number`, and yield number and image of each tile from there on.
 
     Once `is_over` returns true, the last frame serves all remaining tiles.
     """
-    film.video.codec_context.skip_frame = "NONREF"
+    source_video.video.codec_context.skip_frame = "NONREF"
     before = None
-    for frame in frames(film, times[number] if number else 0):
-        if film.file.failure is not None:
+    for frame in frames(source_video, times[number] if number else 0):
+        if source_video.file.failure is not None:
             return
         if frame.pts is not None:
-            scenes.see(film.milliseconds(frame.pts), frame)
+            scenes.see(source_video.milliseconds(frame.pts), frame)
             passed = number
-            while passed < len(times) and film.milliseconds(frame.pts) > times[passed]:
+            while passed < len(times) and source_video.milliseconds(frame.pts) > times[passed]:
                 passed += 1
             if passed > number:
-                yield from _tiles(film, before or frame, range(number, passed))
+                yield from _tiles(source_video, before or frame, range(number, passed))
                 number = passed
         if number == len(times):
             return
@@ -157,11 +163,11 @@ def _decoded(
         if is_over():
             break
     if before is not None:
-        yield from _tiles(film, before, range(number, len(times)))
+        yield from _tiles(source_video, before, range(number, len(times)))
 
 
-def _tiles(film: SourceVideo, frame: VideoFrame, numbers: range) -> Iterator[tuple[int, Image.Image]]:
-    shown = film.shape(frame)
+def _tiles(source_video: SourceVideo, frame: VideoFrame, numbers: range) -> Iterator[tuple[int, Image.Image]]:
+    shown = source_video.shape(frame)
     picture = image(frame, shown, fitted(shown, TILE_WIDTH, TILE_HEIGHT))
     for number in numbers:
         yield number, picture

@@ -35,10 +35,10 @@ _BREAK = re.compile(r"\\[Nn]")
 Event = tuple[int, int, str]
 
 
-def noted(film: SourceVideo) -> dict[str, list[str]]:
+def noted(source_video: SourceVideo) -> dict[str, list[str]]:
     """Return the languages of the subtitle tracks by codec, as named in the file."""
     found: dict[str, list[str]] = {}
-    for stream in film.container.streams.subtitles:
+    for stream in source_video.container.streams.subtitles:
         found.setdefault(_codec(stream), []).append(_language(stream))
     return found
 
@@ -48,16 +48,16 @@ def subtitles(source: Source, most_bytes: int, most_events: int) -> Subtitles:
 
     A track without usable text has a `fault` instead. The other tracks are still read.
     """
-    with open_video(source) as film:
-        streams = list(film.container.streams.subtitles)
+    with open_video(source) as source_video:
+        streams = list(source_video.container.streams.subtitles)
         readers = {stream.index: _Reader(stream, most_bytes, most_events) for stream in streams}
-        wanted = [stream for stream in streams if not readers[stream.index].fault]
-        if wanted:
-            for stream in film.container.streams:
-                stream.discard = Discard.none if stream in wanted else Discard.all
-            _expect(film, wanted)
-            for packet in film.packets(*wanted):
-                readers[packet.stream.index].take(film, packet)
+        readable = [stream for stream in streams if not readers[stream.index].fault]
+        if readable:
+            for stream in source_video.container.streams:
+                stream.discard = Discard.none if stream in readable else Discard.all
+            _expect(source_video, readable)
+            for packet in source_video.packets(*readable):
+                readers[packet.stream.index].add(source_video, packet)
         return Subtitles([reader.track() for reader in readers.values()])
 
 
@@ -78,7 +78,7 @@ class _Reader:
             return errors.NO_TEXT_FORMAT
         return errors.TOO_MUCH_TEXT if self._stream.frames > MAX_GAPS * self._events else None
 
-    def take(self, film: SourceVideo, packet: "Packet[Stream]") -> None:
+    def add(self, source_video: SourceVideo, packet: "Packet[Stream]") -> None:
         """Add a packet's text. A track that exceeds the limits or is not UTF-8 is marked with a `fault`."""
         if self.fault or packet.pts is None or not packet.size:
             return
@@ -94,8 +94,8 @@ class _Reader:
         if self._bytes < 0 or self._events < 0:
             self.fault = errors.TOO_MUCH_TEXT
             return
-        start = film.seconds(packet.pts, packet.time_base)
-        end = film.seconds(packet.pts + packet.duration, packet.time_base) if packet.duration else None
+        start = source_video.seconds(packet.pts, packet.time_base)
+        end = source_video.seconds(packet.pts + packet.duration, packet.time_base) if packet.duration else None
         self._found.append((round(start * 1000), None if end is None else round(end * 1000), text))
 
     def track(self) -> SubtitleTrack:
@@ -112,16 +112,16 @@ class _Reader:
         )
 
 
-def _expect(film: SourceVideo, streams: Iterable[Stream]) -> None:
+def _expect(source_video: SourceVideo, streams: Iterable[Stream]) -> None:
     """Announce the ranges to read, so that they are fetched concurrently."""
-    if film.container.format.name.startswith("mov"):
+    if source_video.container.format.name.startswith("mov"):
         entries = (stream.index_entries for stream in streams)
         samples = ((each.pos, each.size) for every in entries for each in every)
-        film.file.expect(_joined(sorted(samples)))
-    elif film.file.size > MAX_READ:
+        source_video.file.expect(_joined(sorted(samples)))
+    elif source_video.file.size > MAX_READ:
         raise UnreadableVideo(errors.TOO_LONG_TO_READ)
     else:
-        film.file.expect([(start, AHEAD) for start in range(0, film.file.size, AHEAD)])
+        source_video.file.expect([(start, AHEAD) for start in range(0, source_video.file.size, AHEAD)])
 
 
 def _joined(samples: Sequence[Range]) -> list[Range]:

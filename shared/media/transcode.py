@@ -43,31 +43,33 @@ def transcode(
     """
     target = Path(target)
     try:
-        with open_video(FileSource(source) if isinstance(source, Path | str) else source) as film:
-            _write(film, target, (width, height), progress)
+        with open_video(FileSource(source) if isinstance(source, Path | str) else source) as source_video:
+            _write(source_video, target, (width, height), progress)
         progress(100)
     except BaseException:
         target.unlink(missing_ok=True)
         raise
 
 
-def _write(film: SourceVideo, target: Path, size: tuple[int, int], progress: Callable[[int], None]) -> None:
+def _write(source_video: SourceVideo, target: Path, size: tuple[int, int], progress: Callable[[int], None]) -> None:
     with av.open(str(target), "w", format="mp4", options={"movflags": "faststart"}) as output:
-        duration = (film.container.duration or 0) // 1000
+        duration = (source_video.container.duration or 0) // 1000
         bits = most_bits(*size)
         if duration > 0:
-            bits = min(bits, film.file.size * 8000 // duration)
+            bits = min(bits, source_video.file.size * 8000 // duration)
         bits = max(MIN_BITS, bits)
         # An audio stream without a sample rate cannot be decoded: the header lists a track without audio.
-        sounds = [stream for stream in film.container.streams.audio if stream.codec_context and stream.sample_rate]
+        sounds = [
+            stream for stream in source_video.container.streams.audio if stream.codec_context and stream.sample_rate
+        ]
         sound_bits = min(SOUND_BITS, bits // 4) if sounds else 0
-        video = _video(output, film, size, bits - sound_bits)
+        video = _video(output, source_video, size, bits - sound_bits)
         sound = output.add_stream("aac", rate=SOUND_RATE, layout="stereo", bit_rate=sound_bits) if sounds else None
         resampler = AudioResampler("fltp", "stereo", SOUND_RATE)
         if sounds:
             sounds[0].discard = Discard.none
         done, last, pictures = 0, -1, 0
-        for packet in film.container.demux(film.video, *sounds[:1]):
+        for packet in source_video.container.demux(source_video.video, *sounds[:1]):
             progress(done)
             try:
                 frames = packet.decode()
@@ -75,16 +77,16 @@ def _write(film: SourceVideo, target: Path, size: tuple[int, int], progress: Cal
                 continue  # damaged packets are skipped, as in players
             for frame in frames:
                 if isinstance(frame, VideoFrame) and frame.pts is not None:
-                    scaled = _scaled(film, frame, size)
+                    scaled = _scaled(source_video, frame, size)
                     # The muxer fails on two frames with the same time.
                     if scaled.pts is None or scaled.pts <= last:
                         continue
                     last, pictures = scaled.pts, pictures + 1
                     output.mux(video.encode(scaled))
-                    done = max(done, min(99, film.milliseconds(frame.pts) * 100 // duration)) if duration else 0
+                    done = max(done, min(99, source_video.milliseconds(frame.pts) * 100 // duration)) if duration else 0
                 elif isinstance(frame, AudioFrame) and sound is not None and frame.pts is not None:
                     # Times start at 0, as the video's do: MPEG streams may begin at any time.
-                    frame.pts = round(film.seconds(frame.pts, frame.time_base) / (frame.time_base or TIME_BASE))
+                    frame.pts = round(source_video.seconds(frame.pts, frame.time_base) / (frame.time_base or TIME_BASE))
                     for samples in resampler.resample(frame):
                         output.mux(sound.encode(samples))
         if not pictures:
@@ -96,8 +98,8 @@ def _write(film: SourceVideo, target: Path, size: tuple[int, int], progress: Cal
             output.mux(sound.encode())
 
 
-def _video(output: OutputContainer, film: SourceVideo, size: tuple[int, int], bits: int) -> VideoStream:
-    rate = film.video.average_rate or Fraction(25)
+def _video(output: OutputContainer, source_video: SourceVideo, size: tuple[int, int], bits: int) -> VideoStream:
+    rate = source_video.video.average_rate or Fraction(25)
     video = output.add_stream(CODEC, rate=min(Fraction(120), max(Fraction(1), rate)))
     if not isinstance(video, VideoStream):
         raise TypeError(CODEC)
@@ -113,8 +115,8 @@ def _video(output: OutputContainer, film: SourceVideo, size: tuple[int, int], bi
     return video
 
 
-def _scaled(film: SourceVideo, frame: VideoFrame, size: tuple[int, int]) -> VideoFrame:
-    shown = film.shape(frame)
+def _scaled(source_video: SourceVideo, frame: VideoFrame, size: tuple[int, int]) -> VideoFrame:
+    shown = source_video.shape(frame)
     picture: VideoFrame = VideoFrame.from_image(image(frame, shown, size))  # type: ignore[no-untyped-call]  # PyAV's stub
     scaled = picture.reformat(
         format="yuv420p",
@@ -124,6 +126,6 @@ def _scaled(film: SourceVideo, frame: VideoFrame, size: tuple[int, int]) -> Vide
         interpolation=EXACT | Interpolation.AREA,
     )
     if frame.pts is not None:
-        scaled.pts = round(film.seconds(frame.pts) / TIME_BASE)
+        scaled.pts = round(source_video.seconds(frame.pts) / TIME_BASE)
     scaled.time_base = TIME_BASE
     return scaled

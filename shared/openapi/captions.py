@@ -43,8 +43,8 @@ def _text(example: str) -> Schema:
     return {"schema": {"type": "string"}, "example": example}
 
 
-def _written(schema: str, answer: Any) -> dict[int, Schema]:
-    written = {"headers": _ETAG, **json_content(ref(schema), answer)}
+def _written(schema: str, example: Any) -> dict[int, Schema]:
+    written = {"headers": _ETAG, **json_content(ref(schema), example)}
     return {200: {"description": "Replaced", **written}, 201: {"description": "Created", **written}}
 
 
@@ -56,8 +56,8 @@ def _read(content: Schema) -> dict[int, Schema]:
 
 
 def _removing(summary: str, description: str) -> Operation:
-    answers: dict[int, Schema] = {204: {"description": "Deleted"}}
-    return Operation(summary, description, answers, WRITE_ERRORS, (IF_MATCH,))
+    responses: dict[int, Schema] = {204: {"description": "Deleted"}}
+    return Operation(summary, description, responses, WRITE_ERRORS, (IF_MATCH,))
 
 
 TAG_DESCRIPTIONS = {"captions": "Captions and chapters of videos"}

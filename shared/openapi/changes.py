@@ -25,7 +25,7 @@ CHANGE: Schema = {
     "shard": 0,
     "position": 41,
 }
-_PLACE = ("videoId", "playlistId", "personId", "region", "language", "kind", "version")
+_IDENTIFIERS = ("videoId", "playlistId", "personId", "region", "language", "kind", "version")
 
 OPERATIONS: dict[str, Operation] = {
     "listChanges": Operation(
@@ -53,7 +53,7 @@ def schemas() -> Schema:
     change: Schema = {
         "id": {"type": "string", "description": "Identifies the change in the feed, in webhooks and in retries"},
         "type": {"type": "string", "enum": list(TYPES)},
-        **{name: of_entry[name] for name in (*_PLACE, "at", "by", "correlationId")},
+        **{name: of_entry[name] for name in (*_IDENTIFIERS, "at", "by", "correlationId")},
         "userId": {"type": "string", "description": "The owner of the changed entity"},
         "fields": {
             "type": "array",
@@ -75,7 +75,7 @@ def schemas() -> Schema:
         },
     }
     return {
-        "Change": object_of(change, optional=(*_PLACE, "correlationId", "userId", "fieldsOmitted")),
+        "Change": object_of(change, optional=(*_IDENTIFIERS, "correlationId", "userId", "fieldsOmitted")),
         "ChangePage": object_of(
             {
                 "items": {"type": "array", "items": ref("Change"), "maxItems": LONGEST_PAGE},

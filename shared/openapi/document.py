@@ -202,7 +202,7 @@ def _document() -> Schema:
                     "scheme": "bearer",
                     "bearerFormat": "JWT",
                     "description": "Scopes: "
-                    + "; ".join(f"`{name}` ({what.lower()})" for name, what in SCOPES.items()),
+                    + "; ".join(f"`{name}` ({meaning.lower()})" for name, meaning in SCOPES.items()),
                 }
             },
         },
@@ -238,11 +238,12 @@ def _responses(route: Route, operation: Operation) -> Schema:
         always += (errors.Unavailable,)
     for error in dict.fromkeys(operation.errors + always):
         by_status.setdefault(error.status, []).append(error)
-    responses: Schema = {str(status): answer for status, answer in operation.answers.items()}
+    responses: Schema = {str(status): response for status, response in operation.responses.items()}
     if route.makes_change_set:
         named = {CHANGE_SET: {"$ref": "#/components/headers/ChangeSet"}}
         responses = {
-            status: answer | {"headers": answer.get("headers", {}) | named} for status, answer in responses.items()
+            status: response | {"headers": response.get("headers", {}) | named}
+            for status, response in responses.items()
         }
     gateway = {status for status in _GATEWAY if route.scope or status != 401}
     if not operation.body:
@@ -254,7 +255,7 @@ def _responses(route: Route, operation: Operation) -> Schema:
 
 def _error_response(status: int, kinds: Sequence[type[ServiceError]], *, from_gateway: bool) -> Schema:
     content: Schema = {}
-    what = [(kind.__doc__ or kind.title).strip().rstrip(".") for kind in kinds]
+    meanings = [(kind.__doc__ or kind.title).strip().rstrip(".") for kind in kinds]
     if kinds:
         content[PROBLEM] = {
             "schema": ref("Problem"),
@@ -262,9 +263,9 @@ def _error_response(status: int, kinds: Sequence[type[ServiceError]], *, from_ga
         }
     if from_gateway:
         description, message = _GATEWAY[status]
-        what.append(f"{description} (gateway)")
+        meanings.append(f"{description} (gateway)")
         content[JSON] = {"schema": ref("GatewayError"), "example": {"message": message}}
-    response: Schema = {"description": ". ".join(what), "content": content}
+    response: Schema = {"description": ". ".join(meanings), "content": content}
     if status == 401:
         challenge = "The scheme `Bearer`, and the reason if the token was rejected"
         response["headers"] = {"WWW-Authenticate": {"description": challenge, "schema": {"type": "string"}}}

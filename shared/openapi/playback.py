@@ -3,7 +3,7 @@
 from shared.captions.models import LATEST, LONGEST_TITLE, MAX_CHAPTERS
 from shared.captions.store import TYPE
 from shared.core import errors
-from shared.core.limits import LARGEST_FILM
+from shared.core.limits import MAX_SOURCE_BYTES
 from shared.job_kinds import RENDITION
 from shared.openapi.spec import EXAMPLE_ID, Operation, json_content, object_of, ref
 from shared.openapi.spec import SECONDS as EPOCH_SECONDS
@@ -58,11 +58,11 @@ def schemas() -> Schema:
     """Return the schemas of the response by name."""
     url: Schema = {"type": "string", "format": "uri"}
     side: Schema = {"type": "integer", "minimum": 1, "description": "Pixels"}
-    film = {
+    file_properties = {
         "type": {"type": "string", "description": "Media type of the file"},
         "width": side,
         "height": side,
-        "size": {"type": "integer", "minimum": 1, "maximum": LARGEST_FILM, "description": "Bytes"},
+        "size": {"type": "integer", "minimum": 1, "maximum": MAX_SOURCE_BYTES, "description": "Bytes"},
         "bitRate": {
             "type": "integer",
             "minimum": 0,
@@ -111,6 +111,8 @@ def schemas() -> Schema:
                 "title": {"type": "string", "minLength": 1, "maxLength": LONGEST_TITLE},
             }
         ),
-        "PlayableSource": object_of(film, optional=("width", "height", "bitRate")),
-        "PlayableRendition": object_of({"name": name, **film}, optional=("width", "height", "size", "bitRate")),
+        "PlayableSource": object_of(file_properties, optional=("width", "height", "bitRate")),
+        "PlayableRendition": object_of(
+            {"name": name, **file_properties}, optional=("width", "height", "size", "bitRate")
+        ),
     }

@@ -86,8 +86,8 @@ def _listing(summary: str, description: str, name: str, example: Schema) -> Oper
     return Operation(summary, description, page(name, example), PAGE_ERRORS)
 
 
-def _putting(summary: str, description: str, body: str, sent: Any, schema: str, answer: Schema) -> Operation:
-    written = {"headers": {"ETag": ETAG_OF_ALL}, **json_content(ref(schema), answer)}
+def _putting(summary: str, description: str, body: str, sent: Any, schema: str, example: Schema) -> Operation:
+    written = {"headers": {"ETag": ETAG_OF_ALL}, **json_content(ref(schema), example)}
     return Operation(
         summary,
         description + "Replaces the whole resource; repeating the request changes nothing.",
@@ -98,13 +98,13 @@ def _putting(summary: str, description: str, body: str, sent: Any, schema: str, 
     )
 
 
-def _reading(summary: str, schema: str, answer: Schema) -> Operation:
+def _reading(summary: str, schema: str, example: Schema) -> Operation:
     etag = {"headers": {"ETag": ETAG_OF_ALL}}
     return Operation(
         summary,
         "",
         {
-            200: {"description": "The current representation", **etag, **json_content(ref(schema), answer)},
+            200: {"description": "The current representation", **etag, **json_content(ref(schema), example)},
             304: {"description": "Not modified", **etag},
         },
         (errors.InvalidParameter, errors.Forbidden, errors.NotFound),
@@ -116,8 +116,8 @@ def _removing(summary: str) -> Operation:
     return Operation(summary, "", {204: {"description": "Deleted"}}, WRITE_ERRORS, (IF_MATCH,))
 
 
-def _putting_release(summary: str, description: str, answer: Schema) -> Operation:
-    return _putting(summary, description, "ReleaseContent", NEW_RELEASE, "Release", answer)
+def _putting_release(summary: str, description: str, example: Schema) -> Operation:
+    return _putting(summary, description, "ReleaseContent", NEW_RELEASE, "Release", example)
 
 
 TAG_DESCRIPTIONS = {"relations": "Credits, people, and titles by region and language"}

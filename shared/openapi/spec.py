@@ -53,7 +53,7 @@ class Operation:
 
     summary: str
     description: str
-    answers: dict[int, Schema]
+    responses: dict[int, Schema]
     errors: tuple[type[ServiceError], ...] = ()
     headers: tuple[Schema, ...] = ()
     """Request headers. The route declares the path parameters, and the operation's query class (shared/queries.py) the query parameters."""
@@ -131,8 +131,8 @@ def object_of(properties: Schema, *, optional: Sequence[str] = ()) -> Schema:
 
 def page_of(*names: str) -> Schema:
     """Return the schema of a page. Its items have the first of these schemas, or one of the others."""
-    first, *others = map(ref, names)
-    items = {"anyOf": [first, *others]} if others else first
+    first, *further = map(ref, names)
+    items = {"anyOf": [first, *further]} if further else first
     return object_of({"items": {"type": "array", "items": items, "maxItems": LONGEST_PAGE}, "nextCursor": NEXT_CURSOR})
 
 

@@ -1,7 +1,7 @@
 """OpenAPI of the function `uploads`."""
 
 from shared.core import errors
-from shared.core.limits import LARGEST_FILM, MAX_PARTS
+from shared.core.limits import MAX_PARTS, MAX_SOURCE_BYTES
 from shared.openapi.spec import (
     BODY_ERRORS,
     EXAMPLE_ID,
@@ -163,7 +163,7 @@ def schemas() -> Schema:
         "format": "uri-reference",
         "description": "Relative to the URL of the request that started the upload",
     }
-    size: Schema = {"type": "integer", "minimum": 1, "maximum": LARGEST_FILM, "description": "Bytes"}
+    size: Schema = {"type": "integer", "minimum": 1, "maximum": MAX_SOURCE_BYTES, "description": "Bytes"}
     method: Schema = {"type": "string", "const": "PUT"}
     headers: Schema = {"type": "object", "additionalProperties": {"type": "string"}}
     end: Schema = {**SECONDS, "description": "Epoch seconds; the URLs expire no later"}

@@ -86,7 +86,7 @@ TAGS = (
     "A video may have 30 tags of 1 to 64 characters. Spellings that differ only in case, compatibility form "
     "or spaces match in queries, but one video cannot have both."
 )
-VIDEO_ANSWER: Schema = {"headers": {"ETag": ETAG}, **json_content(ref("Video"), VIDEO)}
+VIDEO_RESPONSE: Schema = {"headers": {"ETag": ETAG}, **json_content(ref("Video"), VIDEO)}
 
 
 PATH_PARAMETERS: dict[str, Schema] = {
@@ -161,7 +161,7 @@ OPERATIONS: dict[str, Operation] = {
         {
             201: {
                 "description": "Created",
-                **VIDEO_ANSWER,
+                **VIDEO_RESPONSE,
                 "headers": {
                     "ETag": ETAG,
                     "Location": {
@@ -269,7 +269,7 @@ OPERATIONS: dict[str, Operation] = {
         "Update a video",
         "JSON Merge Patch (RFC 7396): members replace fields, and `null` removes them; the response omits "
         "`viewCount`. " + TAGS,
-        {200: {"description": "The changed video", **VIDEO_ANSWER}},
+        {200: {"description": "The changed video", **VIDEO_RESPONSE}},
         (*BODY_ERRORS, *CHANGE_ERRORS, errors.IllegalTransition),
         (IF_MATCH,),
         {
@@ -294,7 +294,7 @@ OPERATIONS: dict[str, Operation] = {
     "restoreVideo": Operation(
         "Restore a deleted video",
         "Restores the status before the deletion. The response omits `viewCount`.",
-        {200: {"description": "The restored video", **VIDEO_ANSWER}},
+        {200: {"description": "The restored video", **VIDEO_RESPONSE}},
         (*BODY_ERRORS, *CHANGE_ERRORS, errors.IllegalTransition, errors.RequestInFlight, errors.KeyReused),
         (IF_MATCH, KEY),
         EMPTY_BODY,
@@ -404,7 +404,7 @@ def schemas() -> Schema:
     }
 
 
-def _partial(properties: Schema, mark: str) -> Schema:
+def _partial(properties: Schema, marker: str) -> Schema:
     """Return the schema of a response to `fields`, in which no field is required.
 
     It omits the mark, a field that every complete response has, so that generated clients can distinguish the two.
@@ -412,8 +412,8 @@ def _partial(properties: Schema, mark: str) -> Schema:
     """
     return {
         "type": "object",
-        "description": f"Only the fields that `fields` selects. Without `fields`, a response is complete and has `{mark}`",
-        "properties": {name: schema for name, schema in properties.items() if name != mark},
+        "description": f"Only the fields that `fields` selects. Without `fields`, a response is complete and has `{marker}`",
+        "properties": {name: schema for name, schema in properties.items() if name != marker},
     }
 
 

@@ -2,7 +2,7 @@
 
 from shared.core import errors
 from shared.core.limits import LARGEST_BATCH
-from shared.core.periods import DAY_SECONDS, HOURS_KEPT_DAYS
+from shared.core.periods import DAY_SECONDS, HOURS_RETAINED_DAYS
 from shared.openapi.spec import (
     BODY_ERRORS,
     EXAMPLE_ID,
@@ -111,7 +111,7 @@ OPERATIONS: dict[str, Operation] = {
         "Returns the owner and admins one item per hour or day: the last 24 hours or 30 days, or up to "
         f"{GRANULARITIES['hour'].most} or {GRANULARITIES['day'].most} items. A view belongs to the hour in which "
         "it was counted, regardless of its `at`; the latest hour lags by seconds. UTC days are retained "
-        f"permanently, hours and days in other zones for {HOURS_KEPT_DAYS} days.",
+        f"permanently, hours and days in other zones for {HOURS_RETAINED_DAYS} days.",
         {200: {"description": "The views", **json_content(ref("ViewHistory"), HISTORY)}},
         (errors.InvalidParameter, errors.Forbidden, errors.NotFound),
     ),

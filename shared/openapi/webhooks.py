@@ -74,8 +74,8 @@ _ERRORS = (errors.InvalidParameter, errors.Forbidden, errors.NotFound)
 _ONCE_ERRORS = (errors.RequestInFlight, errors.KeyReused)
 
 
-def _answer(what: str, example: Schema, name: str = "Webhook") -> Schema:
-    return {"description": what, "headers": {"ETag": ETAG}, **json_content(ref(name), example)}
+def _response(description: str, example: Schema, name: str = "Webhook") -> Schema:
+    return {"description": description, "headers": {"ETag": ETAG}, **json_content(ref(name), example)}
 
 
 TAG_DESCRIPTIONS = {"webhooks": "Subscriptions that deliver changes by HTTP"}
@@ -131,7 +131,7 @@ OPERATIONS: dict[str, Operation] = {
         "`pausedBecause` is the service's reason to pause it. `behindSince` is the time of its oldest undelivered "
         "change.",
         {
-            200: _answer("The webhook", WEBHOOK),
+            200: _response("The webhook", WEBHOOK),
             304: {"description": "Not modified", "headers": {"ETag": ETAG}},
         },
         _ERRORS,
@@ -141,7 +141,7 @@ OPERATIONS: dict[str, Operation] = {
         "Update a webhook",
         "JSON Merge Patch (RFC 7396): members replace fields, and `null` removes them. `paused: false` resumes "
         "delivery from its position at once. The secret and the owner whose changes are sent cannot be changed.",
-        {200: _answer("The changed webhook", WEBHOOK | {"paused": True, "version": 3})},
+        {200: _response("The changed webhook", WEBHOOK | {"paused": True, "version": 3})},
         (*BODY_ERRORS, *CHANGE_ERRORS),
         (_IF_MATCH,),
         {
@@ -163,7 +163,7 @@ OPERATIONS: dict[str, Operation] = {
         "Only this response contains the new secret. For one day, requests have two signatures, by the new secret "
         "and the previous one.",
         {
-            200: _answer(
+            200: _response(
                 "The webhook with its new secret",
                 _SECRET | WEBHOOK | {"version": 3, "previousSecretUntil": 1717731660},
                 "WebhookWithSecret",
@@ -177,7 +177,7 @@ OPERATIONS: dict[str, Operation] = {
         "Replay changes",
         f"Sends all changes since a time at most {DAYS_KEPT} days ago, and some earlier ones. A paused webhook "
         "stays paused, and replays them after it resumes.",
-        {200: _answer("The webhook", WEBHOOK | {"version": 3})},
+        {200: _response("The webhook", WEBHOOK | {"version": 3})},
         (*BODY_ERRORS, *CHANGE_ERRORS),
         (_IF_MATCH,),
         {"required": True, "content": {JSON: {"schema": ref("Replay"), "example": {"from": 1717645200}}}},

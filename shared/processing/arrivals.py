@@ -57,13 +57,13 @@ class Arrivals:
         upload = self.uploads.find(*parts.groups()) if parts else None
         with use_correlation_id(request_id_of(upload)):
             try:
-                outcome = self._taken_in(upload, object_uri(bucket, key), now)
+                outcome = self._process_upload(upload, object_uri(bucket, key), now)
             except Exception as error:  # logged here because the request's id is known here; raised unchanged
                 self._logger.warning("an object could not be taken in", extra={"key": key, "cause": repr(error)})
                 raise
             self._logger.info("an object was created", extra={"key": key, "outcome": outcome})
 
-    def _taken_in(self, upload: "Upload | None", uri: str, now: int) -> str:
+    def _process_upload(self, upload: "Upload | None", uri: str, now: int) -> str:
         """Add an uploaded object to its video, or refuse it; return the outcome as a short text for the log."""
         if upload is None or upload["uri"] != uri:
             return "ignored: no such upload was begun"

@@ -13,7 +13,7 @@ def desired_jobs(video: Item | None) -> dict[str, Item]:
     if video is None or video["status"] == "deleted" or "source" not in video:
         return {}
     source = video["source"]
-    film = {"source": source["uri"], "etag": source["etag"], "fileSize": source["fileSize"]}
+    source_input = {"source": source["uri"], "etag": source["etag"], "fileSize": source["fileSize"]}
     jobs: dict[str, Item] = {}
     for kind in KINDS.values():
         if kind.after_probe and "media" not in source:
@@ -23,9 +23,9 @@ def desired_jobs(video: Item | None) -> dict[str, Item]:
         chosen = {name: video[attribute] for name, attribute in kind.parameters.items() if attribute in video}
         if kind.per_rendition:
             for name, size in source["renditions"].items():
-                jobs[f"{kind.name}.{name}"] = film | chosen | {"rendition": {"name": name, **size}}
+                jobs[f"{kind.name}.{name}"] = source_input | chosen | {"rendition": {"name": name, **size}}
         else:
-            jobs[kind.name] = film | chosen
+            jobs[kind.name] = source_input | chosen
     return jobs
 
 
@@ -40,6 +40,6 @@ def input_hash(job_input: Mapping[str, Value]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
-def wanted_since(video: Item) -> str:
+def state_version(video: Item) -> str:
     """Return a string for a video's state that sorts by time, even if the id was reused for a new video."""
     return f"{video['source']['uploadId']}#{video['version']:015d}"

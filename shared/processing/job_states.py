@@ -31,7 +31,7 @@ from shared.job_kinds import MINUTE, kind_of
 from shared.schema import job_relation
 
 if TYPE_CHECKING:
-    from shared.entities import Job, JobAuthorship, Place
+    from shared.entities import IndexAttributes, Job, JobAuthorship
 
 LAST_ATTEMPT = 5
 PENDING = ("queued", "running")
@@ -55,7 +55,7 @@ FIELDS = (
 """Attributes of a job in API responses, in this order."""
 
 _ATTEMPT_FIELDS = ("startedAt", "finishedAt", "worker", *LEASE, "output")
-_NO_PLACE: "Place" = {}
+_NOT_INDEXED: "IndexAttributes" = {}
 
 
 class JobAttempt(NamedTuple):
@@ -115,9 +115,9 @@ def document(job: "Job") -> dict[str, Any]:
     return {name: shown[name] for name in FIELDS if name in shown}
 
 
-def delay_before(tries: int) -> int:
-    """Return the seconds to wait before attempt number `tries`: 0 before the first, then 15, doubling up to 15 minutes."""
-    return min(15 * 2 ** (tries - 2), 15 * MINUTE) if tries > 1 else 0
+def delay_before(attempt: int) -> int:
+    """Return the seconds to wait before attempt number `attempt`: 0 before the first, then 15, doubling up to 15 minutes."""
+    return min(15 * 2 ** (attempt - 2), 15 * MINUTE) if attempt > 1 else 0
 
 
 def to_queued(job: "Job", actor: Caller, now: int, *, attempt: int) -> "Job":
@@ -148,16 +148,16 @@ def for_job(worker: Caller, job: "Job") -> Caller:
 
 def to_finished(job: "Job", actor: Caller, now: int) -> "Job":
     """Return the job without a lease or deadline, for states in which nothing is pending. Only a `failed` job stays indexed."""
-    kept = without(job, *LEASE, "rel", "relShard", "relSort", "relId")
-    place = _relation(job, "failed", now) if job["state"] == "failed" else _NO_PLACE
-    return {**kept, **place, **audit_fields_of(actor, now)}
+    finished = without(job, *LEASE, "rel", "relShard", "relSort", "relId")
+    index_position = _relation(job, "failed", now) if job["state"] == "failed" else _NOT_INDEXED
+    return {**finished, **index_position, **audit_fields_of(actor, now)}
 
 
-def _relation(job: "Job", state: str, at: int) -> "Place":
+def _relation(job: "Job", state: str, at: int) -> "IndexAttributes":
     return {**due(state, at), "relShard": 0, "relId": f"{job['videoId']}/{job['kind']}"}
 
 
-def due(state: str, at: int) -> "Place":
+def due(state: str, at: int) -> "IndexAttributes":
     """Return the attributes that project a job into RelationIndex below its state, sorted by deadline `at` (epoch seconds)."""
     return {"rel": job_relation(state), "relSort": at}
 

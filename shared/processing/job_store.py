@@ -21,7 +21,7 @@ from shared.core.attributes import Item, without
 from shared.core.caller import Caller, request_id_of, with_request_id
 from shared.core.errors import IllegalTransition, NewerSchema, NotFound
 from shared.job_kinds import HOUR, KINDS, MINUTE, kind_of
-from shared.processing.desired_jobs import desired_jobs, input_hash, wanted_since
+from shared.processing.desired_jobs import desired_jobs, input_hash, state_version
 from shared.processing.job_states import (
     LAST_ATTEMPT,
     PENDING,
@@ -96,7 +96,7 @@ class JobStore:
             "owner": video["userId"],
             "input": job_input,
             "inputHash": input_hash(job_input),
-            "since": wanted_since(video),
+            "since": state_version(video),
             "schemaVersion": SCHEMA_VERSION,
         }
         new = to_requested(cast("Job", job), actor, now, attempt=1)
@@ -128,9 +128,9 @@ class JobStore:
 
     def request_missing(self, video: Item, now: int) -> int:
         """Queue the jobs that the video's state requires and that do not exist; return their number."""
-        asked = desired_jobs(video)
-        present = {job["kind"]: job["inputHash"] for job in self.list_for_video(video["videoId"])} if asked else {}
-        missing = {kind: job_input for kind, job_input in asked.items() if present.get(kind) != input_hash(job_input)}
+        desired = desired_jobs(video)
+        present = {job["kind"]: job["inputHash"] for job in self.list_for_video(video["videoId"])} if desired else {}
+        missing = {kind: job_input for kind, job_input in desired.items() if present.get(kind) != input_hash(job_input)}
         for kind, job_input in missing.items():
             self.request(video, kind, job_input, now)
         return len(missing)
@@ -138,10 +138,14 @@ class JobStore:
     def withdraw(self, video: Item, kind: str, now: int, *, even_done: bool) -> None:
         """Withdraw a job that this state of a video no longer requires: a pending one, or with `even_done` one in any state."""
         present = self._read(video["videoId"], kind)
-        if present is None or present["since"] >= wanted_since(video) or not (even_done or present["state"] in PENDING):
+        if (
+            present is None
+            or present["since"] >= state_version(video)
+            or not (even_done or present["state"] in PENDING)
+        ):
             return
         withdrawn = with_request_id(
-            present | {"state": "withdrawn", "since": wanted_since(video)}, request_id_of(video)
+            present | {"state": "withdrawn", "since": state_version(video)}, request_id_of(video)
         )
         changed = to_finished(withdrawn, ROUTER, now)
         self._replace(present, changed)
@@ -190,12 +194,12 @@ class JobStore:
         worker: Caller,
         now: int,
         edit: Callable[[Item], Item],
-        beside: Callable[[Item], ExtraWrites] | None = None,
+        extra_writes: Callable[[Item], ExtraWrites] | None = None,
     ) -> "Job | None":
         """Write a result to job and video in one transaction; return `None` if its input is outdated.
 
         Only the input must match, not the attempt, because a worker whose lease expired may still finish first. `edit`
-        puts the result into the video's item, which is not written if it stays equal. `beside` returns the extra writes
+        puts the result into the video's item, which is not written if it stays equal. `extra_writes` returns the extra writes
         for a video. Both are called again on each retry after a conflict.
         """
 
@@ -204,7 +208,7 @@ class JobStore:
             video = self.find_video(job) if job else None
             if job is None or video is None:
                 return None
-            more = beside(video) if beside else ExtraWrites({}, ())
+            more = extra_writes(video) if extra_writes else ExtraWrites({}, ())
             done: Job = {**job, "state": "done", "progress": 100, "output": output | more.output, "finishedAt": now}
             done.pop("error", None)
             done = to_finished(done, worker, now)
@@ -273,31 +277,31 @@ class JobStore:
             nonlocal charged
             video = require_owned(self.table.get(VIDEO.key(videoId=video_id), consistent=True), caller, now)
             job = self._read(video_id, kind)
-            asked = desired_jobs(video).get(kind)
+            job_input = desired_jobs(video).get(kind)
             if video["status"] == "deleted":
                 raise IllegalTransition("The video is deleted; restore it first.")
-            if asked is None:
+            if job_input is None:
                 raise NotFound("The video has no such job; GET its jobs to see which it has.")
-            known = job if job and job["state"] in STATES and job["inputHash"] == input_hash(asked) else None
-            if known and known["state"] == "done" and has_current_pictures(known, video):
+            present = job if job and job["state"] in STATES and job["inputHash"] == input_hash(job_input) else None
+            if present and present["state"] == "done" and has_current_pictures(present, video):
                 raise IllegalTransition("The job is done; only a failed job can be tried again.")
-            if known and known["state"] in PENDING:
-                lost = known["state"] == "queued" and now - known["sentAt"] >= MINUTE
-                return self.requeue(known, now, caller) or known if lost else known
+            if present and present["state"] in PENDING:
+                is_message_lost = present["state"] == "queued" and now - present["sentAt"] >= MINUTE
+                return self.requeue(present, now, caller) or present if is_message_lost else present
             if not charged:
                 charge(video["userId"])
                 charged = True
-            if known is None:
-                self.request(video, kind, asked, now, caller)
+            if present is None:
+                self.request(video, kind, job_input, now, caller)
                 raise ConditionFailed(None)  # makes the helper try again, which reads the new job
-            again = to_requested(known, caller, now, attempt=int(known["attempt"]) + 1)
-            again = without(again, "error") | {"spent": known["attempt"]}
+            requeued = to_requested(present, caller, now, attempt=int(present["attempt"]) + 1)
+            requeued = without(requeued, "error") | {"spent": present["attempt"]}
             freed = self._freed(video, kind)
             if freed == video:
-                return self._replaced(known, again)
+                return self._replaced(present, requeued)
             new = stamp(freed, caller=caller, now=now, version=video["version"] + 1)
-            self._write_both(known, again, video, new)
-            return again
+            self._write_both(present, requeued, video, new)
+            return requeued
 
         return self._retry(attempt, "the job")
 
@@ -332,11 +336,11 @@ class JobStore:
 
         `relId` is `videoId/kind`, and `createdAt` is the time at which the job was requested.
         """
-        yield from self._places(job_relation(state), 0, ("relSort", "relId", "createdAt"))
+        yield from self._index_entries(job_relation(state), 0, ("relSort", "relId", "createdAt"))
 
-    def find_overdue(self, place: Item, state: str, now: int) -> "Job | None":
+    def find_overdue(self, entry: Item, state: str, now: int) -> "Job | None":
         """Return the job of an index entry if it is still in this state and overdue, else `None`."""
-        job = _as_job(self._at(place))
+        job = _as_job(self._at(entry))
         # The index is eventually consistent.
         still = job is not None and job.get("rel") == job_relation(state) and is_overdue(job, state, now)
         return job if still else None
@@ -345,20 +349,20 @@ class JobStore:
         """Yield all videos in state `processing`."""
         relation = status_relation("processing")
         for shard in range(SHARDS):
-            for place in self._places(relation, shard):
-                video = self._at(place)
+            for entry in self._index_entries(relation, shard):
+                video = self._at(entry)
                 if video is not None and video.get("rel") == relation:
                     yield video
 
-    def _at(self, place: Item) -> Item | None:
+    def _at(self, entry: Item) -> Item | None:
         """Return the item of an index entry. `None` if it was deleted, or if a newer release wrote it, whose sweeper
         handles it.
         """
         with suppress(NewerSchema):
-            return self.table.get(key_of(place), consistent=True)
+            return self.table.get(key_of(entry), consistent=True)
         return None
 
-    def _places(self, relation: str, shard: int, attributes: Sequence[str] = ()) -> Iterator[Item]:
+    def _index_entries(self, relation: str, shard: int, attributes: Sequence[str] = ()) -> Iterator[Item]:
         """Yield the entries below one key of RelationIndex, in order, with their items' keys and these attributes."""
         partition = {"rel": relation, "relShard": shard}
         return iterate_entries(
@@ -379,8 +383,8 @@ class JobStore:
     def find_video(self, job: "Job") -> Item | None:
         """Return the job's video if its current state requires a job with exactly this input, else `None`."""
         video = self.table.get(VIDEO.key(videoId=job["videoId"]), consistent=True)
-        asked = desired_jobs(video).get(job["kind"])
-        return video if asked is not None and input_hash(asked) == job["inputHash"] else None
+        job_input = desired_jobs(video).get(job["kind"])
+        return video if job_input is not None and input_hash(job_input) == job["inputHash"] else None
 
     def _write_both(self, job: "Job", changed: "Job", video: Item, new: Item, writes: Sequence[Write] = ()) -> None:
         """Write job, video and the extra writes in one transaction; raises one of CONFLICTS if an item changed since it
@@ -415,9 +419,9 @@ def _as_job(item: Item | None) -> "Job | None":
     return cast("Job | None", item)
 
 
-def is_overdue(place: Mapping[str, Any], state: str, now: int) -> bool:
+def is_overdue(entry: Mapping[str, Any], state: str, now: int) -> bool:
     """Return whether a pending job is past its deadline `relSort`, which is the end of the lease of a running job."""
-    at = int(place["relSort"])
+    at = int(entry["relSort"])
     return at < now or (state == "running" and at > now and not is_leased({"leaseUntil": at}, now, LONGEST_LEASE))
 
 

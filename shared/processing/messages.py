@@ -233,5 +233,5 @@ def parse(model: type[_Model], body: dict[str, Any]) -> _Model:
         return model.model_validate(body)
     except ValidationError as error:
         # Only the field names, because this is logged and the error would quote the message.
-        places = sorted({".".join(map(str, fault["loc"])) for fault in error.errors()})
-        raise BadMessage(f"These fields of the message are missing or not valid: {', '.join(places)}") from None
+        pointers = sorted({".".join(map(str, fault["loc"])) for fault in error.errors()})
+        raise BadMessage(f"These fields of the message are missing or not valid: {', '.join(pointers)}") from None

@@ -5,8 +5,8 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from shared.core.checks import whole
-from shared.core.fields import FilmType, InputHash, Milliseconds, Name, S3Uri, line
-from shared.core.limits import LARGEST_FILM, MAX_PARTS
+from shared.core.fields import InputHash, Milliseconds, Name, S3Uri, SourceType, line
+from shared.core.limits import MAX_PARTS, MAX_SOURCE_BYTES
 from shared.web.bodies import Content
 
 
@@ -19,9 +19,9 @@ def _in_order(parts: list["UploadedPart"]) -> list["UploadedPart"]:
 class NewUpload(Content):
     """The body of `POST /v1/videos/{videoId}/upload`: type and size of the file."""
 
-    contentType: FilmType
+    contentType: SourceType
     fileSize: Annotated[
-        int, Field(strict=True, ge=1, le=LARGEST_FILM, description="Exact size in bytes"), BeforeValidator(whole)
+        int, Field(strict=True, ge=1, le=MAX_SOURCE_BYTES, description="Exact size in bytes"), BeforeValidator(whole)
     ]
 
 
@@ -62,7 +62,7 @@ class RenditionReport(Content):
         default=None, description="Percent, if running"
     )
     uri: S3Uri | None = Field(default=None, description="S3 URI of the rendition, if done")
-    fileSize: Annotated[int, Field(strict=True, ge=1, le=LARGEST_FILM), BeforeValidator(whole)] | None = Field(
+    fileSize: Annotated[int, Field(strict=True, ge=1, le=MAX_SOURCE_BYTES), BeforeValidator(whole)] | None = Field(
         default=None, description="Size of the rendition in bytes, if done; players choose by it"
     )
     reason: Annotated[str, line(500)] | None = Field(default=None, description="Reason as a sentence, if failed")

@@ -15,7 +15,7 @@ from shared.processing.job_states import renditions_folder
 from shared.processing.readiness import why_not_ready
 from shared.video_fields import VISIBILITY_ATTRIBUTES
 from shared.videos.access import is_published
-from shared.videos.documents import with_made
+from shared.videos.documents import with_job_output
 from shared.videos.links import Links
 
 SECONDS = 3600
@@ -47,14 +47,14 @@ class PlaybackSigner:
         ends = now + SECONDS
         if not owner:  # only the owner may continue after the video has expired
             ends = min(ends, int(video.get("expiresAt", ends)))
-        film = video.get("source", {})
+        source_attributes = video.get("source", {})
         duration = _duration(video)
-        source = self._source(film, duration, ends - now) if owner and film else None
-        renditions = self._renditions(video["videoId"], film, duration, ends - now)
+        source = self._source(source_attributes, duration, ends - now) if owner and source_attributes else None
+        renditions = self._renditions(video["videoId"], source_attributes, duration, ends - now)
         if not (source or renditions):
-            raise NotPlayable(_nothing_there(video, now) if owner else "The video has no rendition to play yet.")
-        pictures = self._links.to_urls({"thumbnails": with_made(video)["thumbnails"]})["thumbnails"]
-        answer = {
+            raise NotPlayable(_why_no_source(video, now) if owner else "The video has no rendition to play yet.")
+        pictures = self._links.to_urls({"thumbnails": with_job_output(video)["thumbnails"]})["thumbnails"]
+        document = {
             "videoId": video["videoId"],
             "duration": duration,
             "expiresAt": ends,
@@ -63,25 +63,25 @@ class PlaybackSigner:
             "renditions": renditions,
             **{name: pictures.get(picture) for name, picture in PICTURES.items()},
         }
-        return _known(answer)
+        return _without_none(document)
 
     def text(self, key: str, kind: str, seconds: int) -> str:
         """Return a URL, valid for `seconds`, of a text object in the media bucket with this media type."""
         return self._objects.presign_get(object_uri(self._media_bucket, key), kind, seconds)
 
-    def _source(self, film: Item, duration: int | None, seconds: int) -> dict[str, Any]:
-        media = film.get("media", {})
-        kind, size = film["contentType"], int(film["fileSize"])
+    def _source(self, source: Item, duration: int | None, seconds: int) -> dict[str, Any]:
+        media = source.get("media", {})
+        kind, size = source["contentType"], int(source["fileSize"])
         sides = {"width": media.get("width"), "height": media.get("height")}
-        url = self._objects.presign_get(film["uri"], kind, seconds)
-        return _known({"type": kind, **sides, "size": size, "bitRate": _bit_rate(size, duration), "url": url})
+        url = self._objects.presign_get(source["uri"], kind, seconds)
+        return _without_none({"type": kind, **sides, "size": size, "bitRate": _bit_rate(size, duration), "url": url})
 
-    def _renditions(self, video_id: str, film: Item, duration: int | None, seconds: int) -> list[dict[str, Any]]:
+    def _renditions(self, video_id: str, source: Item, duration: int | None, seconds: int) -> list[dict[str, Any]]:
         """Return the renditions of the source file, largest first."""
         folder = renditions_folder(self._media_bucket, video_id)
         # A video restored into another deployment may name objects in the first deployment's bucket.
-        made = {name: uri for name, uri in film.get("made", {}).items() if uri.startswith(folder)}
-        sides, sizes = film.get("renditions", {}), film.get("sizes", {})
+        uris = {name: uri for name, uri in source.get("made", {}).items() if uri.startswith(folder)}
+        sides, sizes = source.get("renditions", {}), source.get("sizes", {})
         shown = [
             {
                 "name": name,
@@ -91,10 +91,10 @@ class PlaybackSigner:
                 "bitRate": _bit_rate(sizes.get(name), duration),
                 "url": self._objects.presign_get(uri, RENDITION_TYPE, seconds),
             }
-            for name, uri in made.items()
+            for name, uri in uris.items()
         ]
         shown.sort(key=lambda rendition: (-(rendition["width"] or 0) * (rendition["height"] or 0), rendition["name"]))
-        return [_known(rendition) for rendition in shown]
+        return [_without_none(rendition) for rendition in shown]
 
 
 def _duration(video: Item) -> int | None:
@@ -119,12 +119,12 @@ def _why_hidden(video: Item, now: int) -> str | None:
     return "The video has expired." if video.get("expiresAt", now + 1) <= now else "The video's publishAt has not come."
 
 
-def _nothing_there(video: Item, now: int) -> str:
+def _why_no_source(video: Item, now: int) -> str:
     """Return why the owner has nothing to play: no source file has been uploaded."""
     if video["status"] != "ready":
         return why_not_ready(video, [], now)[0]
     return "The video is ready, but has no film. Begin an upload by POST .../upload."
 
 
-def _known(content: dict[str, Any]) -> dict[str, Any]:
+def _without_none(content: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in content.items() if value is not None}

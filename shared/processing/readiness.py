@@ -21,15 +21,15 @@ def why_not_ready(video: Item, jobs: "Sequence[Job]", now: int) -> "tuple[str, J
         return "The video is ready.", None
     if video["status"] == "deleted":
         return "The video is deleted; restore it first.", None
-    asked = desired_jobs(video)
+    desired = desired_jobs(video)
     # Results of another source file say nothing about this one.
-    by_kind = {job["kind"]: job for job in jobs if job["inputHash"] == input_hash(asked.get(job["kind"], {}))}
+    by_kind = {job["kind"]: job for job in jobs if job["inputHash"] == input_hash(desired.get(job["kind"], {}))}
     failure = video.get("failure")
     if video["status"] == "failed" and failure and failure["job"] not in by_kind:
         return f"{failure['reason']} Upload a film by POST .../upload.", None
     if "source" not in video:
         return "No film has arrived. Begin an upload by POST .../upload.", None
-    needed = [kind for kind in asked if kind_of(kind).needed]
+    needed = [kind for kind in desired if kind_of(kind).needed]
     # Failures come first because the owner must act on them; the other states only need time.
     order = ("failed", "missing", "running", "queued")
     states = {kind: by_kind[kind]["state"] if kind in by_kind else "missing" for kind in needed}

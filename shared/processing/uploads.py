@@ -43,7 +43,7 @@ MULTIPART_SECONDS = 6 * 3600
 """Maximum lifetime of the URLs. They expire earlier with the credentials that signed them."""
 UPLOAD_DAYS = 2
 """Days that an upload may take. The lifecycle rule removes its parts at the next midnight (infra/media_stack.py)."""
-KEPT_SECONDS = 7 * DAY
+RETENTION_SECONDS = 7 * DAY
 UPLOAD_ID = r"[0-9a-f]{11}-[0-9a-f]{16}"
 
 
@@ -140,7 +140,7 @@ class UploadService:
             "requestedBy": caller.subject,
             "requestedAt": now,
             "schemaVersion": SCHEMA_VERSION,
-            TTL_ATTRIBUTE: now + KEPT_SECONDS,
+            TTL_ATTRIBUTE: now + RETENTION_SECONDS,
         }
         # The S3 notification names no request, so `arrivals` takes it from here.
         item = with_request_id(cast("Upload", upload), caller.correlation_id)

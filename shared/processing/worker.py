@@ -31,7 +31,7 @@ class JobResult:
 
     output: Item
     edit: Callable[[Item], Item]
-    beside: Callable[[Item], ExtraWrites] | None = None
+    extra_writes: Callable[[Item], ExtraWrites] | None = None
     """Extra writes for the given video."""
 
 
@@ -60,8 +60,8 @@ class JobWorker(ABC):
 
     def read(self, task: str, job: "Job", *arguments: object) -> Any:
         """Return the result of a task of `shared/media/reader.py` on the job's source file."""
-        film = job["input"]
-        source = ObjectSource(self.objects, film["source"], film["etag"], film["fileSize"])
+        job_input = job["input"]
+        source = ObjectSource(self.objects, job_input["source"], job_input["etag"], job_input["fileSize"])
         return self._reader.run(task, source, *arguments)
 
 
@@ -107,7 +107,9 @@ class JobConsumer:
             self._logger.exception("job failed", exc_info=error, extra=log)
             self._jobs.fail(ticket, _reason(error), self._caller, self._now(), retry=True)
         else:
-            done = self._jobs.complete(ticket, result.output, self._caller, self._now(), result.edit, result.beside)
+            done = self._jobs.complete(
+                ticket, result.output, self._caller, self._now(), result.edit, result.extra_writes
+            )
             self._logger.info("job done" if done else "result not wanted", extra=log)
 
     def _now(self) -> int:

@@ -80,8 +80,8 @@ class EntryUpdater:
         """
         writes: list[Write] = []
         due = schedule(video, now)
-        wanted = {entry[SORT_KEY]: entry for entry in (*([due] if due else []), *own_entries(video))}
-        tags = {sk: wanted.pop(sk) for sk in [*wanted] if TAG.has_sort_key(sk)}
+        expected = {entry[SORT_KEY]: entry for entry in (*([due] if due else []), *own_entries(video))}
+        tags = {sk: expected.pop(sk) for sk in [*expected] if TAG.has_sort_key(sk)}
         if after is None:
             present = {entry[SORT_KEY]: entry for entry in self._page_of_children(video, TAG.sort_prefix).items}
             writes += self._exchanges(present, tags)
@@ -94,22 +94,22 @@ class EntryUpdater:
         last = {entry[SORT_KEY]: entry for entry in page.items if entry[SORT_KEY].startswith(SINGLE)}
         if page.resume is not None:
             # Entries on later pages may exist already.
-            wanted = {sk: entry for sk, entry in wanted.items() if sk in last}
-        writes += self._exchanges(last, wanted)
+            expected = {sk: entry for sk, entry in expected.items() if sk in last}
+        writes += self._exchanges(last, expected)
         check = self.table.check(VIDEO.key(videoId=video["videoId"]), condition=as_read(video))
         for start in range(0, len(writes), MOVED_AT_A_TIME):
             self.table.transact([check, *writes[start : start + MOVED_AT_A_TIME]])
         return page.resume
 
-    def _exchanges(self, present: Mapping[str, Item], wanted: Mapping[str, Item]) -> list[Write]:
+    def _exchanges(self, present: Mapping[str, Item], expected: Mapping[str, Item]) -> list[Write]:
         """Return the writes that replace the present entries by the wanted ones; both are by sort key."""
-        gone = [self.table.remove(key_of(present[sk])) for sk in sorted(present.keys() - wanted.keys())]
-        come = [
+        removals = [self.table.remove(key_of(present[sk])) for sk in sorted(present.keys() - expected.keys())]
+        additions = [
             self.table.put(entry)
-            for sk, entry in wanted.items()
+            for sk, entry in expected.items()
             if sk not in present or not have_same_position(present[sk], entry)
         ]
-        return gone + come
+        return removals + additions
 
     def _page_of_children(
         self, video: Item, first: str, last: str | None = None, after: Position | None = None
@@ -128,5 +128,5 @@ class EntryUpdater:
 
 def unmoved(entry: Item) -> Expression:
     """Return the condition that neither the version nor the index position of a credit or release has changed."""
-    stands = "attribute_exists" if "rel" in entry else "attribute_not_exists"
-    return unchanged(entry) & Expression.of(f"#relSort = :stood AND {stands}(#rel)", stood=entry["relSort"])
+    presence = "attribute_exists" if "rel" in entry else "attribute_not_exists"
+    return unchanged(entry) & Expression.of(f"#relSort = :stood AND {presence}(#rel)", stood=entry["relSort"])

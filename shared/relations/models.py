@@ -97,7 +97,7 @@ class RatingContent(Content):
     like: bool | None = None
 
     @model_validator(mode="after")
-    def _says_one_thing(self) -> Self:
+    def _require_one_choice(self) -> Self:
         if (self.value is None) == (self.like is None):
             raise ValueError("give either a value or a like")
         return self
@@ -134,7 +134,7 @@ class EntryMove(Content):
     )
 
     @model_validator(mode="after")
-    def _names_one_place(self) -> Self:
+    def _require_one_neighbour(self) -> Self:
         if len(self.model_fields_set) != 1:
             raise ValueError("give either `after` or `before`")
         return self

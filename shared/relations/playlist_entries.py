@@ -106,7 +106,7 @@ class EntryStore:
         self,
         playlist_id: str,
         video_id: str,
-        beside: str | None,
+        neighbour_id: str | None,
         caller: Caller,
         now: int,
         *,
@@ -117,35 +117,37 @@ class EntryStore:
 
         Costs one transaction, whatever the length of the list.
 
-        `beside` is the other entry's video. If it is `None`, the entry moves to the beginning of the list with
+        `neighbour_id` is the other entry's video. If it is `None`, the entry moves to the beginning of the list with
         `behind`, otherwise to its end.
 
         Raises NotFound if the list does not contain the entry. Raises InvalidContent if it does not contain the other
         one, or if both are the same. For `matches`, see `append`.
         """
         name = "after" if behind else "before"
-        if beside == video_id:
+        if neighbour_id == video_id:
             raise invalid_field(f"/{name}", "must be another entry than the one that is moved")
 
         def plan(playlist: Item) -> PlaylistRevision:
-            video_ids = [video_id, beside] if beside else [video_id]
+            video_ids = [video_id, neighbour_id] if neighbour_id else [video_id]
             keys = [MEMBERSHIP.key(playlistId=playlist_id, videoId=member_id) for member_id in video_ids]
             members = {member["videoId"]: member for member in self.table.batch_get(keys, consistent=True)}
             if video_id not in members:
                 raise NotFound("The playlist does not contain this video.")
-            if beside and beside not in members:
+            if neighbour_id and neighbour_id not in members:
                 raise invalid_field(f"/{name}", "is not in the playlist")
-            moved, anchor = members[video_id], members[beside] if beside else None
+            moved, anchor = members[video_id], members[neighbour_id] if neighbour_id else None
             # Read MAX_SPREAD entries that may have to make room, their bound, and perhaps the moved entry itself.
             start = _entry_key(anchor) if anchor else None
             neighbours, _ = self._next_to(playlist_id, start, MAX_SPREAD + 2, ascending=behind, consistent=True)
             if neighbours and neighbours[0]["videoId"] == video_id:
-                return PlaylistRevision(playlist, answer=_document(moved))
-            others = [neighbour for neighbour in neighbours if neighbour["videoId"] != video_id]
-            new_ranks = _ranks(anchor["rank"] if anchor else None, [other["rank"] for other in others], behind=behind)
+                return PlaylistRevision(playlist, response=_document(moved))
+            remaining = [neighbour for neighbour in neighbours if neighbour["videoId"] != video_id]
+            new_ranks = _ranks(
+                anchor["rank"] if anchor else None, [neighbour["rank"] for neighbour in remaining], behind=behind
+            )
             writes: list[Write] = []
             moves: list[Item] = []
-            for entry, rank in zip([moved, *others], new_ranks, strict=False):
+            for entry, rank in zip([moved, *remaining], new_ranks, strict=False):
                 if rank != entry["rank"]:
                     writes += self._reranked(entry, rank, caller, now)
                     moves.append(moved_entry(entry["videoId"], entry, entry | {"rank": rank}))
@@ -191,14 +193,14 @@ class EntryStore:
             if entry:
                 self.table.batch_delete([_entry_key(entry), key_of(entry)])
 
-    def places(self, playlist_id: str, video_ids: Sequence[str]) -> dict[str, Item]:
+    def positions(self, playlist_id: str, video_ids: Sequence[str]) -> dict[str, Item]:
         """Return the `rank` and `addedAt` of the entries of these videos, by videoId.
 
         Omits videos that are not in the list. Uses consistent reads.
         """
         keys = [MEMBERSHIP.key(playlistId=playlist_id, videoId=video_id) for video_id in video_ids]
         members = self.table.batch_get(keys, consistent=True)
-        return {member["videoId"]: _place(member) for member in members}
+        return {member["videoId"]: _position_of(member) for member in members}
 
     def existing(self, video_ids: Sequence[str], now: int) -> set[str]:
         """Return the ids of the given videos that exist, including deleted ones. Uses consistent reads."""
@@ -206,26 +208,28 @@ class EntryStore:
         videos = self.table.batch_get(keys, attributes=("videoId", TTL_ATTRIBUTE), consistent=True)
         return {video["videoId"] for video in videos if not is_purged(video, now)}
 
-    def placed(self, playlist: Item, places: Mapping[str, Item | None], caller: Caller, now: int) -> PlaylistRevision:
+    def placed(
+        self, playlist: Item, positions: Mapping[str, Item | None], caller: Caller, now: int
+    ) -> PlaylistRevision:
         """Return a revision that restores entries to earlier positions.
 
-        `places` has the `rank` and `addedAt` of at most MAX_PLACED entries by videoId; `None` removes an entry. If
+        `positions` has the `rank` and `addedAt` of at most MAX_PLACED entries by videoId; `None` removes an entry. If
         another entry has the rank now, the restored entry is placed next to it. Raises LimitReached if the list is
         full.
         """
         playlist_id, write_id = playlist["playlistId"], new_write_id()
-        present = self.places(playlist_id, list(places))
+        present = self.positions(playlist_id, list(positions))
         writes: list[Write] = []
         moves: list[Item] = []
-        taken: set[str] = set()
-        for video_id, place in places.items():
+        used_ranks: set[str] = set()
+        for video_id, position in positions.items():
             before = present.get(video_id)
             names = {"playlistId": playlist_id, "videoId": video_id}
             entry: Item | None = None
-            if place:
-                rank = self._free_rank(playlist_id, place["rank"], places.keys(), taken)
-                taken.add(rank)
-                entry = names | place | {"rank": rank}
+            if position:
+                rank = self._free_rank(playlist_id, position["rank"], positions.keys(), used_ranks)
+                used_ranks.add(rank)
+                entry = names | position | {"rank": rank}
                 writes += [self.table.put(_entry(entry, caller, now))]
                 writes += [self.table.put(_membership(entry, caller, now, write_id))]
             if before and not (entry and entry["rank"] == before["rank"]):
@@ -234,25 +238,29 @@ class EntryStore:
                 writes.append(self.table.remove(MEMBERSHIP.key(**names)))
             if before or entry:
                 moves.append(moved_entry(video_id, before, entry))
-        count = playlist["entryCount"] + sum((place is not None) - (name in present) for name, place in places.items())
+        count = playlist["entryCount"] + sum(
+            (position is not None) - (name in present) for name, position in positions.items()
+        )
         if count > max(MAX_ENTRIES, playlist["entryCount"]):
             raise LimitReached(f"The playlist would have more than {MAX_ENTRIES} entries, the most that it may have.")
-        last = max([*taken, *([playlist["lastRank"]] if "lastRank" in playlist else [])], default=None)
+        last = max([*used_ranks, *([playlist["lastRank"]] if "lastRank" in playlist else [])], default=None)
         return PlaylistRevision(playlist | {"entryCount": count} | ({"lastRank": last} if last else {}), writes, moves)
 
-    def _free_rank(self, playlist_id: str, rank: str, moving: Container[str], taken: Collection[str]) -> str:
+    def _free_rank(self, playlist_id: str, rank: str, moving: Container[str], used_ranks: Collection[str]) -> str:
         """Return the rank; if another entry has it, return the middle between it and the next one."""
         start = ENTRY.key(playlistId=playlist_id, rank=rank, videoId="")
         nearest, _ = self._next_to(playlist_id, start, MAX_PLACED + 2, consistent=True)
-        others = [entry["rank"] for entry in nearest if entry["videoId"] not in moving]
-        if rank not in taken and rank not in others:
+        ranks_of_others = [entry["rank"] for entry in nearest if entry["videoId"] not in moving]
+        if rank not in used_ranks and rank not in ranks_of_others:
             return rank
-        return ranks.between(rank, min((other for other in (*others, *taken) if other > rank), default=None))
+        return ranks.between(
+            rank, min((other for other in (*ranks_of_others, *used_ranks) if other > rank), default=None)
+        )
 
     def _without(self, playlist: Item, entry: Item) -> PlaylistRevision:
-        left = playlist | {"entryCount": playlist["entryCount"] - 1}
+        playlist_after = playlist | {"entryCount": playlist["entryCount"] - 1}
         writes = [self.table.remove(_entry_key(entry)), self.table.remove(key_of(entry))]
-        return PlaylistRevision(left, writes, [moved_entry(entry["videoId"], entry)])
+        return PlaylistRevision(playlist_after, writes, [moved_entry(entry["videoId"], entry)])
 
     def _member(self, playlist_id: str, video_id: str) -> Item | None:
         return self.table.get(MEMBERSHIP.key(playlistId=playlist_id, videoId=video_id), consistent=True)
@@ -301,8 +309,8 @@ class EntryStore:
 def moved_entry(video_id: str, before: Item | None = None, to: Item | None = None) -> Item:
     """Return the MOVES element of an entry that is added, moved or removed."""
     sides = {"from": before, "to": to}
-    places = {side: _place(entry) for side, entry in sides.items() if entry}
-    return {"videoId": video_id, **places}
+    positions = {side: _position_of(entry) for side, entry in sides.items() if entry}
+    return {"videoId": video_id, **positions}
 
 
 def _entry(entry: Item, caller: Caller, now: int) -> Item:
@@ -324,7 +332,7 @@ def _membership(entry: Item, caller: Caller, now: int, write_id: str) -> Item:
     }
 
 
-def _place(entry: Item) -> Item:
+def _position_of(entry: Item) -> Item:
     """Return the rank of an entry, and the time when it was added."""
     return {name: entry[name] for name in ("rank", "addedAt")}
 
@@ -342,9 +350,9 @@ def _position(entry: Item) -> Position:
     return Position(0, f"{entry['rank']}#{entry['videoId']}")
 
 
-def _ranks(anchor: str | None, others: Sequence[str], *, behind: bool) -> list[str]:
+def _ranks(anchor: str | None, neighbours: Sequence[str], *, behind: bool) -> list[str]:
     try:
-        return ranks.placed(anchor, others, ascending=behind)
+        return ranks.placed(anchor, neighbours, ascending=behind)
     except NoRoomError as error:
         raise LimitReached(
             "Too many entries were moved to this place; remove one of its neighbours, and append it again."

@@ -81,7 +81,7 @@ class PlaylistRevision:
     """Companion writes in the same transaction."""
     moves: Sequence[Item] = ()
     """Value of the MOVES attribute."""
-    answer: dict[str, Any] | None = None
+    response: dict[str, Any] | None = None
     """Response of the request; `None` for the playlist's document."""
     refusal: ServiceError | None = None
     """Error to raise if the condition of the first of `writes` fails; `None` to retry."""
@@ -115,10 +115,10 @@ class PlaylistStore:
             "createdAt": now,
             "entryCount": 0,
         }
-        new = with_version(item | place_of_playlist(item), caller, now, version=1)
+        new = with_version(item | playlist_index_position(item), caller, now, version=1)
         writes = [self.table.put(new, condition=ABSENT), self._counted(caller.subject, 1, caller, now)]
         try:
-            return carry_out(self.table, writes, new, document(new), once, what=_NOUN)
+            return carry_out(self.table, writes, new, document(new), once, resource=_NOUN)
         except ConditionFailed as failure:
             raise _too_many() from failure
 
@@ -178,19 +178,19 @@ class PlaylistStore:
         def attempt(_: Item | None) -> dict[str, Any]:
             item = self.table.get(key, consistent=True)
             # Read this after the playlist: see VideoStore.change.
-            if answer := find_stored_response(self.table, once):
-                return answer
+            if response := find_stored_response(self.table, once):
+                return response
             playlist = _require_owned(item, caller, even_deleted=even_deleted)
             _check_version(playlist, matches)
             revision = plan(playlist)
             if not revision.writes and not change_between(playlist, revision.playlist).text:
-                return document(playlist) if revision.answer is None else revision.answer
+                return document(playlist) if revision.response is None else revision.response
             content = without(revision.playlist, MOVES) | ({MOVES: [*revision.moves]} if revision.moves else {})
             new = with_version(content, caller, now, version=playlist["version"] + 1, write_id=write_id)
-            answer = document(new) if revision.answer is None else revision.answer
+            response = document(new) if revision.response is None else revision.response
             update = self.table.update(key, change_between(playlist, new), condition=at_version(playlist))
             try:
-                return carry_out(self.table, [update, *revision.writes], new, answer, once, what=_NOUN)
+                return carry_out(self.table, [update, *revision.writes], new, response, once, resource=_NOUN)
             except ConditionFailed as failure:
                 if failure.position == 1 and revision.refusal:
                     raise revision.refusal from failure
@@ -208,12 +208,12 @@ class PlaylistStore:
         def attempt(_: Item | None) -> None:
             playlist = _require_owned(self.table.get(key, consistent=True), caller)
             _check_version(playlist, matches)
-            gone = {DELETED_AT: now, TTL_ATTRIBUTE: now + RESTORABLE_DAYS * 86_400}
-            content = without(playlist, MOVES, *place_of_playlist(playlist)) | gone
+            deletion = {DELETED_AT: now, TTL_ATTRIBUTE: now + RESTORABLE_DAYS * 86_400}
+            content = without(playlist, MOVES, *playlist_index_position(playlist)) | deletion
             new = with_version(content, caller, now, version=playlist["version"] + 1, write_id=write_id)
             update = self.table.update(key, change_between(playlist, new), condition=at_version(playlist))
             writes = [update, self._counted(playlist["userId"], -1, caller, now)]
-            carry_out(self.table, writes, new, {}, what=_NOUN)
+            carry_out(self.table, writes, new, {}, resource=_NOUN)
 
         retry_on_conflict(attempt, _NOUN, pause=self.table.pause)
 
@@ -234,12 +234,12 @@ class PlaylistStore:
             _check_version(playlist, matches)
             if DELETED_AT not in playlist:
                 return document(playlist)
-            content = without(playlist, MOVES, DELETED_AT, TTL_ATTRIBUTE) | place_of_playlist(playlist)
+            content = without(playlist, MOVES, DELETED_AT, TTL_ATTRIBUTE) | playlist_index_position(playlist)
             new = with_version(content, caller, now, version=playlist["version"] + 1, write_id=write_id)
             update = self.table.update(key, change_between(playlist, new), condition=at_version(playlist))
             writes = [update, self._counted(playlist["userId"], 1, caller, now)]
             try:
-                return carry_out(self.table, writes, new, document(new), what=_NOUN)
+                return carry_out(self.table, writes, new, document(new), resource=_NOUN)
             except ConditionFailed as failure:
                 if failure.position == 1:
                     raise _too_many() from failure
@@ -264,23 +264,25 @@ class PlaylistStore:
         keys = [PLAYLIST.key(playlistId=entry["relId"]) for entry in entries]
         playlists = {item["playlistId"]: item for item in self.table.batch_get(keys)}
         shown = {
-            playlist_id: document_for(caller, item) for playlist_id, item in playlists.items() if _is_seen(item, caller)
+            playlist_id: document_for(caller, item)
+            for playlist_id, item in playlists.items()
+            if _is_visible(item, caller)
         }
         return [shown.get(entry["relId"]) for entry in entries]
 
     def _counted(self, owner: str, difference: int, caller: Caller, now: int) -> Write:
         """Return the write that adjusts an owner's number of playlists; an increase is conditional on the limit."""
-        place = {"rel": USERS, "relShard": 0, "relSort": 0, "relId": owner}
+        attributes = {"rel": USERS, "relShard": 0, "relSort": 0, "relId": owner}
         addition = Expression.of("ADD #playlists :difference, #version :one", difference=difference, one=1)
         below = Expression.of("attribute_not_exists(#playlists) OR #playlists < :most", most=MAX_PLAYLISTS)
         return self.table.update(
             PROFILE.key(userId=owner),
-            addition + signing(place, caller, now),
+            addition + signing(attributes, caller, now),
             condition=below if difference > 0 else None,
         )
 
 
-def place_of_playlist(item: Item) -> Item:
+def playlist_index_position(item: Item) -> Item:
     """Return the index attributes of a playlist that is not deleted."""
     return {
         "rel": playlists_relation(item["userId"]),
@@ -319,7 +321,7 @@ def _check_version(item: Item, matches: Callable[[int], bool]) -> None:
         )
 
 
-def _is_seen(item: Item, caller: Caller) -> bool:
+def _is_visible(item: Item, caller: Caller) -> bool:
     return DELETED_AT not in item and (item["visibility"] == "public" or caller.owns(item["userId"]))
 
 
@@ -329,7 +331,7 @@ def _require_visible(item: Item | None, caller: Caller, *, even_deleted: bool = 
     Raises NotFound with the same message for absent, hidden and deleted playlists. With `even_deleted`, the owner also
     sees it if it is deleted.
     """
-    if item is not None and (_is_seen(item, caller) or (even_deleted and caller.owns(item["userId"]))):
+    if item is not None and (_is_visible(item, caller) or (even_deleted and caller.owns(item["userId"]))):
         return item
     raise NotFound("There is no such playlist.")
 

@@ -31,7 +31,7 @@ from shared.videos.access import is_purged, require_visible
 if TYPE_CHECKING:
     from shared.entities import Rating, RatingTotals
 
-DAYS_TAKEN_BACK = 30
+DAYS_WITHDRAWN = 30
 """Days that the table stores a withdrawn rating, as an item without a value.
 
 Deleting the item would not distinguish a user's withdrawal from the purge of a video, which must not change totals.
@@ -58,7 +58,7 @@ class RatingChoice(NamedTuple):
         return cls(int(rating["value"]), rating.get("like")) if rating and "value" in rating else None
 
 
-def share(choice: RatingChoice | None) -> dict[str, int]:
+def rating_contribution(choice: RatingChoice | None) -> dict[str, int]:
     """Return the contribution of one rating to the totals; zeros for `None`."""
     if choice is None:
         return dict.fromkeys(TOTALS, 0)
@@ -67,8 +67,8 @@ def share(choice: RatingChoice | None) -> dict[str, int]:
 
 def difference(old: "Rating | None", new: "Rating") -> dict[str, int]:
     """Return the change of the totals for a write of a rating; `old` is `None` if the rating is new."""
-    lost, won = share(RatingChoice.of(old)), share(RatingChoice.of(new))
-    return {name: won[name] - lost[name] for name in TOTALS}
+    removed, added = rating_contribution(RatingChoice.of(old)), rating_contribution(RatingChoice.of(new))
+    return {name: added[name] - removed[name] for name in TOTALS}
 
 
 def ratings_document(totals: "RatingTotals | None") -> dict[str, Any]:
@@ -123,7 +123,7 @@ class RatingStore:
             "value": choice.value,
             **({} if choice.like is None else {"like": choice.like}),
             "ratedAt": now,
-            **place_of_rating(video_id, caller.subject),
+            **rating_index_position(video_id, caller.subject),
         }
         own = self._replace(cast("Rating", with_audit_fields(content, caller, now)), before)
         return {"videoId": video_id, **_mine(own), **ratings_document(_counting(totals, before, own))}
@@ -136,7 +136,7 @@ class RatingStore:
         video, own, _ = self._read(video_id, caller)
         if RatingChoice.of(own) is None or video is None or is_purged(video, now):
             require_visible(video, caller, now)
-        content = _rating(video_id, caller) | {TTL_ATTRIBUTE: now + DAYS_TAKEN_BACK * 86_400}
+        content = _rating(video_id, caller) | {TTL_ATTRIBUTE: now + DAYS_WITHDRAWN * 86_400}
         self._replace(cast("Rating", with_audit_fields(content, caller, now)), own)
 
     def set_imported(
@@ -216,7 +216,7 @@ def rating_key(video_id: str, user_id: str) -> Key:
     return RATING.key(videoId=video_id, lane=lane_of(user_id), userId=user_id)
 
 
-def place_of_rating(video_id: str, user_id: str) -> Item:
+def rating_index_position(video_id: str, user_id: str) -> Item:
     """Return the index attributes of a rating.
 
     Ratings are spread over SHARDS partitions, because one partition accepts 1,000 writes a second.
@@ -239,13 +239,13 @@ def _counting(totals: "RatingTotals | None", before: "Rating | None", own: "Rati
 
     The stored totals may not include `before` yet. The remainder is therefore limited to possible values.
     """
-    earlier, mine = share(RatingChoice.of(before)), share(RatingChoice.of(own))
-    others = {name: max(0, count - earlier[name]) for name, count in _counts(totals).items()}
-    votes = others["votes"]
-    others["sum"] = min(max(others["sum"], votes), votes * BEST_RATING)
-    others["likes"] = min(others["likes"], votes)
-    others["dislikes"] = min(others["dislikes"], votes - others["likes"])
-    return cast("RatingTotals", {**(totals or {}), **{name: others[name] + mine[name] for name in TOTALS}})
+    earlier, mine = rating_contribution(RatingChoice.of(before)), rating_contribution(RatingChoice.of(own))
+    other_ratings = {name: max(0, count - earlier[name]) for name, count in _counts(totals).items()}
+    votes = other_ratings["votes"]
+    other_ratings["sum"] = min(max(other_ratings["sum"], votes), votes * BEST_RATING)
+    other_ratings["likes"] = min(other_ratings["likes"], votes)
+    other_ratings["dislikes"] = min(other_ratings["dislikes"], votes - other_ratings["likes"])
+    return cast("RatingTotals", {**(totals or {}), **{name: other_ratings[name] + mine[name] for name in TOTALS}})
 
 
 def _counts(totals: "RatingTotals | None") -> dict[str, int]:

@@ -75,32 +75,32 @@ def accepted_languages(header: str | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys(tag for _, tag in sorted(weighed, key=lambda pair: -pair[0])))
 
 
-def local_title(document: Item, releases: Iterable[Item], place: Locale) -> dict[str, Any]:
+def local_title(document: Item, releases: Iterable[Item], locale: Locale) -> dict[str, Any]:
     """Return the title that fits a locale best: `title`, `region` and `language` if known, and `match`.
 
     `match` is `region-and-language`, `region`, `language` or `original`. `releases` must be sorted by region and
     language, as the table returns them.
     """
-    known = [
+    titles = [
         _Release(release["region"], release.get("language"), release["titles"][0]["title"]) for release in releases
     ]
-    if place.region:
-        of_region = [release for release in known if release.region == place.region]
-        for language in place.languages:
+    if locale.region:
+        of_region = [release for release in titles if release.region == locale.region]
+        for language in locale.languages:
             if release := _in_language(of_region, language):
                 return _local(release, "region-and-language")
         if of_region:
             return _local(_without_language(of_region) or of_region[0], "region")
-    for language in place.languages:
+    for language in locale.languages:
         # A tag such as en-NZ also names the reader's region.
-        of_region = [release for release in known if release.region == _region_in(language)]
+        of_region = [release for release in titles if release.region == _region_in(language)]
         if release := _in_language(of_region, language):
             return _local(release, "region-and-language")
         if release := _without_language(of_region):
             return _local(release, "region")
         if _in_language([_original(document)], language):
             break
-        if release := _in_language(known, language):
+        if release := _in_language(titles, language):
             return _local(release, "language")
     return _local(_original(document), "original")
 
@@ -113,20 +113,20 @@ class TitlePage:
         self.table = videos.table
         self.pages = pages
 
-    def read(self, video_id: str, caller: Caller, now: int, fields: Sequence[str], place: Locale) -> FetchedVideo:
+    def read(self, video_id: str, caller: Caller, now: int, fields: Sequence[str], locale: Locale) -> FetchedVideo:
         """Return the document with its title in a locale; only the given fields, if there are any."""
-        localised = LOCAL_TITLE in fields if fields else bool(place)
+        localised = LOCAL_TITLE in fields if fields else bool(locale)
         if not localised:
             return self.videos.read(video_id, caller, now, fields)
         needed = [name for name in fields if name != LOCAL_TITLE]
         # The local title falls back to these fields.
         fetched = self.videos.read(video_id, caller, now, [*needed, "title", "language"] if fields else ())
         document = fetched.document
-        document[LOCAL_TITLE] = local_title(document, self._releases(video_id, place), place)
+        document[LOCAL_TITLE] = local_title(document, self._releases(video_id, locale), locale)
         return fetched._replace(document={name: document[name] for name in fields or document if name in document})
 
     def read_with(
-        self, video_id: str, caller: Caller, now: int, sections: Sequence[str], place: Locale
+        self, video_id: str, caller: Caller, now: int, sections: Sequence[str], locale: Locale
     ) -> FetchedVideo:
         """Return the document with the given sections as `included`, and its title in a locale.
 
@@ -141,10 +141,10 @@ class TitlePage:
         counter = self.table.get(VIEW_COUNTER.key(videoId=video_id, shard=0))
         document = document_for(caller, video, self.videos.counters.counts({video_id: counter})[video_id])
         releases = partition.section("releases") if "releases" in sections else None
-        if place:
+        if locale:
             has_all = releases is not None and releases.resume is None
-            known = releases.items if releases and has_all else self._releases(video_id, place)
-            document[LOCAL_TITLE] = local_title(document, known, place)
+            candidates = releases.items if releases and has_all else self._releases(video_id, locale)
+            document[LOCAL_TITLE] = local_title(document, candidates, locale)
 
         included: dict[str, Any] = {}
         if "credits" in sections:
@@ -163,12 +163,12 @@ class TitlePage:
             included["jobs"] = [job_document(job) for job in owned_jobs(video, jobs)]
         return FetchedVideo(document | {"included": included}, video["version"], caller.owns(video["userId"]))
 
-    def _releases(self, video_id: str, place: Locale) -> list[Item]:
+    def _releases(self, video_id: str, locale: Locale) -> list[Item]:
         """Return the releases that may contain the title: the region's releases, otherwise the first releases."""
         releases: list[Item] = []
-        if place.region:
-            releases = children_of(self.table, video_id, region_prefix(place.region), limit=MAX_RELEASES).items
-        if place.languages and not releases:
+        if locale.region:
+            releases = children_of(self.table, video_id, region_prefix(locale.region), limit=MAX_RELEASES).items
+        if locale.languages and not releases:
             releases = children_of(self.table, video_id, RELEASE.sort_prefix, limit=MAX_RELEASES).items
         return releases
 
@@ -225,21 +225,21 @@ class _VideoPartition:
         return Page(items, Position(0, self._stopped) if cut and self._stopped else None)
 
 
-def _in_language(releases: Sequence[_Release], wanted: str) -> _Release | None:
+def _in_language(releases: Sequence[_Release], language_tag: str) -> _Release | None:
     """Return the release in a language, by lookup (RFC 4647, section 3.4), then by basic filtering (section 3.3.1)."""
     by_language: dict[str, _Release] = {}
     for release in releases:
         if release.language:
             by_language.setdefault(release.language.lower(), release)
-    wanted = wanted.lower()
-    parts = wanted.split("-")
+    language_tag = language_tag.lower()
+    parts = language_tag.split("-")
     while parts:
         if match := by_language.get("-".join(parts)):
             return match
         parts.pop()
         if parts and len(parts[-1]) == 1:  # a tag must not end in the singleton of an extension
             parts.pop()
-    longer = (release for tag, release in sorted(by_language.items()) if tag.startswith(f"{wanted}-"))
+    longer = (release for tag, release in sorted(by_language.items()) if tag.startswith(f"{language_tag}-"))
     return next(longer, None)
 
 

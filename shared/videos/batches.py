@@ -67,7 +67,7 @@ class _BatchOperation:
     position: int
     op: str
     video_id: str
-    is_known: bool
+    is_client_id: bool
     """Whether the client supplied the id; if not, the server generated it for this request."""
     work: _Creation | _Edit
 
@@ -108,8 +108,8 @@ class Batches:
         Nothing is written. Each operation sees the effects of the preceding ones. Raises Unavailable.
         """
         operations, results = self._read_all(request, bodies)
-        wanted = dict.fromkeys(operation.video_id for operation in operations if operation.is_known)
-        present = {item["videoId"]: item for item in self._store.items(wanted, consistent=True)}
+        video_ids = dict.fromkeys(operation.video_id for operation in operations if operation.is_client_id)
+        present = {item["videoId"]: item for item in self._store.items(video_ids, consistent=True)}
 
         def imagined(operation: _BatchOperation) -> Result:
             before = present.get(operation.video_id)
@@ -132,8 +132,8 @@ class Batches:
                 operations.append(self._read(request, position, body))
             except InvalidContent as error:
                 op = body.get("op") if isinstance(body, dict) else None
-                known = {"op": op} if isinstance(op, str) and op in _STATUSES else {}
-                results[position] = known | failed_part(error, pointer(("operations", position)))
+                identification = {"op": op} if isinstance(op, str) and op in _STATUSES else {}
+                results[position] = identification | failed_part(error, pointer(("operations", position)))
         return operations, results
 
     def _read(self, request: Request, position: int, body: object) -> _BatchOperation:
@@ -159,7 +159,7 @@ class Batches:
             position,
             operation.op,
             item["videoId"],
-            is_known=item["videoId"] == sent.get("videoId"),
+            is_client_id=item["videoId"] == sent.get("videoId"),
             work=_Creation(item, replace(once, key=f"{once.key}#{position}") if once else None),
         )
 
@@ -186,7 +186,7 @@ class Batches:
     def _write(self, operation: _BatchOperation, request: Request, write_id: str) -> dict[str, Any]:
         caller, now, work = request.caller, request.now, operation.work
         if isinstance(work, _Creation):
-            brought = operation.is_known
+            brought = operation.is_client_id
             return self._store.create(work.item, caller, now, work.once, write_id=write_id, has_client_id=brought)
         return self._store.change(operation.video_id, caller, now, work.apply, matches=work.matches, write_id=write_id)
 
@@ -198,7 +198,7 @@ def _edition(
     position: int, operation: PatchOperation | DeleteOperation, edit: Callable[[Item], Item]
 ) -> _BatchOperation:
     work = _Edit(edit, partial(if_match, operation.ifMatch))
-    return _BatchOperation(position, operation.op, operation.videoId, is_known=True, work=work)
+    return _BatchOperation(position, operation.op, operation.videoId, is_client_id=True, work=work)
 
 
 def _next(before: Item | None, operation: _BatchOperation, request: Request) -> Item:
@@ -215,7 +215,7 @@ def _next(before: Item | None, operation: _BatchOperation, request: Request) -> 
 def _result(operation: _BatchOperation, work: Callable[[], Result]) -> Result:
     """Return the result of an operation: the values that `work` returns, or the problem that it raised."""
     result: Result = {"op": operation.op}
-    if operation.is_known:
+    if operation.is_client_id:
         result["videoId"] = operation.video_id
     try:
         return result | {"status": _STATUSES[operation.op]} | work()

@@ -40,9 +40,9 @@ COUNT = (*COUNTED, "spread", "folded")
 CONTROL = ("shards", "spread", "folded")
 """Attributes of shard 0 that control the spread."""
 
-KNOWN_SECONDS = 5
+CACHE_SECONDS = 5
 """Seconds that a writer caches the number of shards. `calm` waits for this before it merges a counter."""
-KNOWN_VIDEOS = 1000
+MAX_CACHED = 1000
 """Maximum number of cached counters per instance. Only sharded counters are cached, so there are few."""
 
 CALM = 300
@@ -52,7 +52,7 @@ LOOK_SECONDS = 60
 FOLD_SECONDS = 300
 """Seconds until `calm` may assume that no writer uses the other shards."""
 
-_Place = tuple[str, int]
+_ShardId = tuple[str, int]
 """A video id and a shard number."""
 
 
@@ -119,7 +119,7 @@ class ViewCounters:
 
     def __init__(self, table: Table) -> None:
         self.table = table
-        self._known: OrderedDict[str, _ShardedCounter] = OrderedDict()
+        self._cache: OrderedDict[str, _ShardedCounter] = OrderedDict()
         self._changing = Lock()
 
     def add(self, video_id: str, additions: Mapping[str, int], now: int) -> int:
@@ -158,13 +158,13 @@ class ViewCounters:
 
     def count(self, video_id: str, now: int) -> int:
         """Return the view count without adding to it. Costs one BatchGetItem; precision as for `add`."""
-        known = self._known.get(video_id)
-        if known is None:
+        cached = self._cache.get(video_id)
+        if cached is None:
             first = dict(self._items([(video_id, 0)], (*COUNT, "shards"))).get((video_id, 0), {})
-            known = self._learn(video_id, first, now)
-            if known is None:
+            cached = self._learn(video_id, first, now)
+            if cached is None:
                 return view_count(first)
-        return self._sum(video_id, known, {}, now)
+        return self._sum(video_id, cached, {}, now)
 
     def counts(self, counters: Mapping[str, Item | None]) -> dict[str, int]:
         """Return the view counts of videos, given their shards 0 with the COUNT attributes.
@@ -175,7 +175,7 @@ class ViewCounters:
         spread = {
             video: shards_of(counter) for video, counter in counters.items() if not (counter and "folded" in counter)
         }
-        for (video_id, _), item in self._others(spread, COUNTED):
+        for (video_id, _), item in self._other_shards(spread, COUNTED):
             counts[video_id] += view_count(item)
         return counts
 
@@ -185,8 +185,8 @@ class ViewCounters:
         Costs a consistent GetItem, and a BatchGetItem if the counter was ever sharded.
         """
         first = self.table.get(VIEW_COUNTER.key(videoId=video_id, shard=0), consistent=True)
-        others = self._others({video_id: shards_of(first)}, consistent=True)
-        return [*([first] if first else []), *(item for _, item in others)]
+        other_shards = self._other_shards({video_id: shards_of(first)}, consistent=True)
+        return [*([first] if first else []), *(item for _, item in other_shards)]
 
     def read(self, video_ids: Sequence[str], *, consistent: bool = False) -> dict[str, ViewCount]:
         """Return the sums of each video's counter, by shard; a video without views has no shards.
@@ -199,7 +199,7 @@ class ViewCounters:
         for (video_id, _), item in self._items([(video_id, 0) for video_id in shards], consistent=consistent):
             shards[video_id][0] = sums_of(item)
             spread[video_id] = shards_of(item)
-        for (video_id, shard), item in self._others(spread, consistent=consistent):
+        for (video_id, shard), item in self._other_shards(spread, consistent=consistent):
             shards[video_id][shard] = sums_of(item)
         return {video_id: ViewCount(sums) for video_id, sums in shards.items()}
 
@@ -218,16 +218,16 @@ class ViewCounters:
         first = self.table.get(key, consistent=True)
         if first is None or shards_of(first) == 1 or "folded" in first:
             return
-        others = [sums_of(item) for _, item in self._others({video_id: shards_of(first)}, consistent=True)]
+        other_shards = [sums_of(item) for _, item in self._other_shards({video_id: shards_of(first)}, consistent=True)]
         if "calmedAt" in first:
             if now - first["calmedAt"] < FOLD_SECONDS:
                 return
-            folded = {name: count for name in SUMS if (count := sum(sums[name] for sums in others))}
+            folded = {name: count for name in SUMS if (count := sum(sums[name] for sums in other_shards))}
             change = Expression.of("SET #folded = :folded REMOVE #calmedAt", folded=folded)
             condition = Expression.of("#calmedAt = :calmedAt", calmedAt=first["calmedAt"])
         else:
             # Skip the sums that the stream adds: it adds many views per write and is never throttled.
-            checked = sum(sums[name] for sums in (sums_of(first), *others) for name in ("views", *UNCOUNTED))
+            checked = sum(sums[name] for sums in (sums_of(first), *other_shards) for name in ("views", *UNCOUNTED))
             elapsed = now - first.get("checkedAt", now)
             condition = _has_shards(first.get("shards", 1))
             if "checkedAt" in first and elapsed < LOOK_SECONDS:
@@ -244,9 +244,9 @@ class ViewCounters:
 
         Once the cache entry expires, the next view goes to shard 0, whose response contains the current number.
         """
-        known = self._known.get(video_id)
+        cached = self._cache.get(video_id)
         # Wall clock, because a monotonic clock may stop while Lambda freezes the function.
-        return known.shards if known and 0 <= now - known.at < KNOWN_SECONDS else 1
+        return cached.shards if cached and 0 <= now - cached.at < CACHE_SECONDS else 1
 
     def _grown(self, video_id: str, shards: int, now: int, *, double: bool) -> bool:
         """Return whether there are more than `shards` shards now; with `double`, double them if not.
@@ -278,49 +278,49 @@ class ViewCounters:
         """
         with self._changing:  # the videos of a batch are counted in parallel
             if shards_of(first) == 1 or "folded" in first:
-                self._known.pop(video_id, None)
+                self._cache.pop(video_id, None)
                 return None
-            known = self._known.setdefault(video_id, _ShardedCounter(now, 1, 1))
-            known.at, known.shards, known.spread = now, first.get("shards", 1), first["spread"]
-            self._known.move_to_end(video_id)
-            if len(self._known) > KNOWN_VIDEOS:
-                self._known.popitem(last=False)
-            return known
+            cached = self._cache.setdefault(video_id, _ShardedCounter(now, 1, 1))
+            cached.at, cached.shards, cached.spread = now, first.get("shards", 1), first["spread"]
+            self._cache.move_to_end(video_id)
+            if len(self._cache) > MAX_CACHED:
+                self._cache.popitem(last=False)
+            return cached
 
     def _count(self, video_id: str, shard: int, item: Item, now: int) -> int:
         """Return the count after a view, given the shard that it was added to."""
-        known = self._learn(video_id, item, now) if shard == 0 else self._known.get(video_id)
-        return self._sum(video_id, known, {shard: view_count(item)}, now) if known else view_count(item)
+        cached = self._learn(video_id, item, now) if shard == 0 else self._cache.get(video_id)
+        return self._sum(video_id, cached, {shard: view_count(item)}, now) if cached else view_count(item)
 
-    def _sum(self, video_id: str, known: _ShardedCounter, counts: dict[int, int], now: int) -> int:
+    def _sum(self, video_id: str, cached: _ShardedCounter, counts: dict[int, int], now: int) -> int:
         """Return the count of a sharded counter, from the given shards and the cached counts of the others."""
-        if known.read_at != now:
-            known.read_at = now
+        if cached.read_at != now:
+            cached.read_at = now
             # The view is counted even if the other shards cannot be read.
             with suppress(Unavailable):
-                places = [(video_id, number) for number in range(known.spread)]
-                for (_, number), item in self._items(places, (*COUNT, "shards")):
+                shard_ids = [(video_id, number) for number in range(cached.spread)]
+                for (_, number), item in self._items(shard_ids, (*COUNT, "shards")):
                     if number == 0 and self._learn(video_id, item, now) is None:
                         return view_count(item)  # merged in the meantime: includes all other shards
                     counts[number] = max(view_count(item), counts.get(number, 0))
         # A read may be older than the cache; counts only grow, so the larger value is newer.
-        known.counts |= {number: max(count, known.counts.get(number, 0)) for number, count in counts.items()}
-        return sum(known.counts.values())
+        cached.counts |= {number: max(count, cached.counts.get(number, 0)) for number, count in counts.items()}
+        return sum(cached.counts.values())
 
-    def _others(
+    def _other_shards(
         self, spread: Mapping[str, int], attributes: Iterable[str] = (), *, consistent: bool = False
-    ) -> list[tuple[_Place, Item]]:
+    ) -> list[tuple[_ShardId, Item]]:
         """Return the items of all shards except shard 0, for counters by their number of shards."""
-        places = [(video_id, shard) for video_id, shards in spread.items() for shard in range(1, shards)]
-        return self._items(places, attributes, consistent=consistent) if places else []
+        shard_ids = [(video_id, shard) for video_id, shards in spread.items() for shard in range(1, shards)]
+        return self._items(shard_ids, attributes, consistent=consistent) if shard_ids else []
 
     def _items(
-        self, places: Sequence[_Place], attributes: Iterable[str] = (), *, consistent: bool = False
-    ) -> list[tuple[_Place, Item]]:
+        self, shard_ids: Sequence[_ShardId], attributes: Iterable[str] = (), *, consistent: bool = False
+    ) -> list[tuple[_ShardId, Item]]:
         """Return the shard items that exist. Costs one BatchGetItem per 100 shards."""
-        keys = [VIEW_COUNTER.key(videoId=video_id, shard=shard) for video_id, shard in places]
+        keys = [VIEW_COUNTER.key(videoId=video_id, shard=shard) for video_id, shard in shard_ids]
         items = self.table.get_all(keys, attributes=attributes, consistent=consistent)
-        return [(place, item) for place, item in zip(places, items, strict=True) if item]
+        return [(shard_id, item) for shard_id, item in zip(shard_ids, items, strict=True) if item]
 
 
 def _has_shards(shards: int) -> Expression:

@@ -25,7 +25,7 @@ PLAYING_FIELDS = ("renditions", "playback")
 READ = (*(name for name in FIELDS if name != "viewCount"), "pictures")
 """Attributes needed for the document and the access check: about three quarters of an item."""
 
-MADE_IN = {"thumbnails": "pictures", "resolutions": "source"}
+JOB_ATTRIBUTES = {"thumbnails": "pictures", "resolutions": "source"}
 """Attribute that holds the output of jobs, by the field that shows it together with entries written by users."""
 
 MAPS = tuple(field.name for field in VIDEO_FIELDS if field.is_map)
@@ -63,9 +63,9 @@ def document(item: Item, view_count: int | None = None) -> dict[str, Any]:
         if name in whole
     }
     # These fields are in the document already, so assignment preserves the field order.
-    for field, made in made_by_jobs(item).items():
-        if made and field in shown:
-            shown[field] = to_json_value({**made, **item[field]})
+    for field, output in job_output(item).items():
+        if output and field in shown:
+            shown[field] = to_json_value({**output, **item[field]})
     if "source" in shown:
         shown["source"] = {name: item["source"][name] for name in SOURCE_FIELDS}
     return shown
@@ -84,13 +84,13 @@ def document_for(caller: Caller, item: Item, view_count: int) -> dict[str, Any]:
 
 def _playing(item: Item) -> dict[str, Any]:
     """Return the PLAYING_FIELDS. A rendition has a size only if the transcoder reported one."""
-    addresses, source = with_made(item)["resolutions"], item.get("source", {})
+    addresses, source = with_job_output(item)["resolutions"], item.get("source", {})
     if not addresses or "videoId" not in item:  # without an id, the caller requested only other fields
         return {}
-    made, sizes = source.get("made", {}), source.get("sizes", {})
+    uris, sizes = source.get("made", {}), source.get("sizes", {})
     return {
         "renditions": {
-            name: {"size": sizes[name]} if name in sizes and made.get(name) == addresses[name] else {}
+            name: {"size": sizes[name]} if name in sizes and uris.get(name) == addresses[name] else {}
             for name in sorted(addresses)
         },
         "playback": f"/v1/videos/{item['videoId']}/playback",
@@ -102,14 +102,14 @@ def summary(item: Item, fields: Sequence[str] = ()) -> dict[str, Any]:
     return {name: item[name] for name in fields or SUMMARY_FIELDS if name in item}
 
 
-def made_by_jobs(item: Item) -> dict[str, Item]:
+def job_output(item: Item) -> dict[str, Item]:
     """Return the output of jobs, by the field that shows it together with entries written by users."""
     return {"thumbnails": item.get("pictures", {}), "resolutions": item.get("source", {}).get("made", {})}
 
 
-def with_made(item: Item) -> dict[str, Item]:
+def with_job_output(item: Item) -> dict[str, Item]:
     """Return the merged fields as shown; a user's entry overrides a job's entry of the same name."""
-    return {field: {**made, **item.get(field, {})} for field, made in made_by_jobs(item).items()}
+    return {field: {**output, **item.get(field, {})} for field, output in job_output(item).items()}
 
 
 def to_json_value(value: Value) -> Value:

@@ -77,13 +77,13 @@ def with_index_position(entry: Item, video: Mapping[str, Any]) -> Item:
     video_id = video["videoId"]
     if "personId" in entry:
         relation = person_relation(entry["personId"])
-        place = {"relShard": 0, "relSort": year_of(video), "relId": video_id}
+        position = {"relShard": 0, "relSort": year_of(video), "relId": video_id}
     else:
         relation = region_relation(entry["region"])
         language = entry.get("language", NO_LANGUAGE)
-        place = {"relShard": shard_of(video_id), "relSort": video["createdAt"], "relId": f"{video_id}#{language}"}
-    kept = {name: value for name, value in entry.items() if name != "rel"}
-    return kept | place | ({"rel": relation} if is_listed(video) else {})
+        position = {"relShard": shard_of(video_id), "relSort": video["createdAt"], "relId": f"{video_id}#{language}"}
+    unlisted = {name: value for name, value in entry.items() if name != "rel"}
+    return unlisted | position | ({"rel": relation} if is_listed(video) else {})
 
 
 def tag_entries(video: Item) -> list[Item]:
@@ -116,10 +116,10 @@ def _episodes(video: Item) -> list[Item]:
         return []
     relation = series_relation(video["seriesId"], video["userId"])
     key = EPISODE.key(videoId=video["videoId"])
-    return [{**key, "rel": relation, "relShard": 0, "relSort": episode_place(video)}]
+    return [{**key, "rel": relation, "relShard": 0, "relSort": episode_position(video)}]
 
 
-def episode_place(video: Mapping[str, Any]) -> int:
+def episode_position(video: Mapping[str, Any]) -> int:
     """Return the sort position of an episode in its series: by season, then by episode number.
 
     An episode without a number sorts last in its season. An episode without a season sorts after all seasons.
@@ -135,12 +135,12 @@ def season_start(season: int) -> int:
 def entry_moves(old: Item, new: Item) -> tuple[list[Item], list[Key]]:
     """Return the entries to put and the keys to delete when `new` replaces `old`."""
     before, after = _own(old), _own(new)
-    come = [
+    added = [
         _signed(entry, new)
         for sk, entry in after.items()
         if sk not in before or not have_same_position(before[sk], entry)
     ]
-    return come, [key_of(entry) for sk, entry in before.items() if sk not in after]
+    return added, [key_of(entry) for sk, entry in before.items() if sk not in after]
 
 
 def have_same_position(one: Item, other: Item) -> bool:
@@ -148,14 +148,19 @@ def have_same_position(one: Item, other: Item) -> bool:
     return all(one.get(name) == other.get(name) for name in ("rel", "relSort"))
 
 
-def settled(video: Item, beside: Iterable[Item], now: int) -> dict[str, Item]:
+def settled(video: Item, related: Iterable[Item], now: int) -> dict[str, Item]:
     """Return the expected state, at `now`, of a video and its related items, by sort key.
 
-    `beside` are its stored credits and releases. All other entries are derived from the video.
+    `related` are its stored credits and releases. All other entries are derived from the video.
     """
-    here = to_current_schema(video) | listing(video, now)
-    due = schedule(here, now)
-    items = [here, *(with_index_position(entry, here) for entry in beside), *own_entries(here), *([due] if due else [])]
+    current = to_current_schema(video) | listing(video, now)
+    due = schedule(current, now)
+    items = [
+        current,
+        *(with_index_position(entry, current) for entry in related),
+        *own_entries(current),
+        *([due] if due else []),
+    ]
     return {item[SORT_KEY]: item for item in items}
 
 

@@ -23,7 +23,7 @@ from shared.schema import (
 )
 from shared.video_fields import VISIBILITY_ATTRIBUTES
 from shared.videos.access import STRANGER, require_visible
-from shared.videos.entries import episode_place
+from shared.videos.entries import episode_position
 from shared.videos.store import VideoStore
 from shared.videos.video import normalised_tags
 
@@ -41,8 +41,8 @@ class ListFilters(NamedTuple):
 
     def keeps(self, item: Item) -> bool:
         """Return whether the video matches. A video without a duration never matches a duration filter."""
-        wanted = {"userId": self.owner, "status": self.status, "category": self.category, "format": self.format}
-        if any(value is not None and item.get(name) != value for name, value in wanted.items()):
+        required = {"userId": self.owner, "status": self.status, "category": self.category, "format": self.format}
+        if any(value is not None and item.get(name) != value for name, value in required.items()):
             return False
         if self.min_duration is None and self.max_duration is None:
             return True
@@ -55,9 +55,11 @@ class ListFilters(NamedTuple):
 
     def conditions(self) -> list[Expression]:
         """Return the filters as DynamoDB conditions, except the owner, which is the partition key of UserIdIndex."""
-        wanted = {"status": self.status, "category": self.category, "format": self.format}
+        required = {"status": self.status, "category": self.category, "format": self.format}
         conditions = [
-            Expression.of(f"#{name} = :{name}", **{name: value}) for name, value in wanted.items() if value is not None
+            Expression.of(f"#{name} = :{name}", **{name: value})
+            for name, value in required.items()
+            if value is not None
         ]
         if self.min_duration is not None:
             conditions.append(Expression.of("#duration >= :shortest", shortest=self.min_duration))
@@ -151,7 +153,7 @@ class VideoLists:
             videos = self._videos.summaries(ids, STRANGER, now, also=("seriesId", "season", "episode"))
             return [
                 item
-                if item is not None and item.get("seriesId") == series_id and episode_place(item) == entry["relSort"]
+                if item is not None and item.get("seriesId") == series_id and episode_position(item) == entry["relSort"]
                 else None
                 for entry, item in zip(entries, videos, strict=True)
             ]

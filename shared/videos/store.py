@@ -25,7 +25,7 @@ from shared.schema import (
 from shared.video_fields import VISIBILITY_ATTRIBUTES
 from shared.videos.access import STRANGER, is_published, is_purged, is_shown, is_visible, require_owned, require_visible
 from shared.videos.counters import COUNT, ViewCounters
-from shared.videos.documents import MADE_IN, PLAYING_FIELDS, READ, SUMMARY_FIELDS, document, document_for
+from shared.videos.documents import JOB_ATTRIBUTES, PLAYING_FIELDS, READ, SUMMARY_FIELDS, document, document_for
 from shared.videos.entries import as_read, entry_moves, own_entries
 from shared.videos.video import is_listed, stamp, to_current_schema
 
@@ -77,15 +77,15 @@ class VideoStore:
         if has_client_id:
             self._require_vacant(item["videoId"])
         new = stamp(item, caller=caller, now=now, version=1, write_id=write_id)
-        answer = document(new, view_count=0)
+        response = document(new, view_count=0)
         writes = [self.table.put(new, condition=ABSENT), *map(self.table.put, own_entries(new))]
         try:
-            self.table.write_all([record(self.table, once, answer), *writes] if once else writes)
+            self.table.write_all([record(self.table, once, response), *writes] if once else writes)
         except ConditionFailed as failure:
             if once and failure.position == 0:
                 return replay_response(once, failure.item)
             if is_own_write(failure.item, new):
-                return answer
+                return response
             if failure.item and is_purged(failure.item, now):
                 self._remove(failure.item)
                 raise being_removed_error() from failure
@@ -94,7 +94,7 @@ class VideoStore:
             if once:
                 raise in_flight() from conflict
             raise
-        return answer
+        return response
 
     def _require_vacant(self, video_id: str) -> None:
         """Raise BeingRemoved while a purge has not deleted everything that belonged to an earlier video.
@@ -148,13 +148,13 @@ class VideoStore:
         keys = [VIDEO.key(videoId=video_id) for video_id in video_ids]
         keys += [VIEW_COUNTER.key(videoId=video_id, shard=0) for video_id in video_ids]
         items = self.table.get_all(keys, attributes=(*READ, *COUNT))
-        seen = [
+        visible = [
             (video, counter)
             for video, counter in zip(items, items[len(video_ids) :], strict=False)
             if video is not None and is_visible(video, caller, now)
         ]
-        counts = self.counters.counts({video["videoId"]: counter for video, counter in seen})
-        return {video["videoId"]: document_for(caller, video, counts[video["videoId"]]) for video, _ in seen}
+        counts = self.counters.counts({video["videoId"]: counter for video, counter in visible})
+        return {video["videoId"]: document_for(caller, video, counts[video["videoId"]]) for video, _ in visible}
 
     def items(self, video_ids: Iterable[str], *, consistent: bool = False) -> list[Item]:
         """Return the stored items of distinct videos, unordered. Costs one BatchGetItem per 100 videos."""
@@ -207,8 +207,8 @@ class VideoStore:
         present = self.table.get(key, consistent=True)
         # Read this after the video. In the other order, an identical request could finish in between. This one would
         # then find its own change made, and report an error.
-        if answer := find_stored_response(self.table, once):
-            return answer
+        if response := find_stored_response(self.table, once):
+            return response
 
         def attempt(present: Item | None) -> dict[str, Any]:
             item = require_owned(present, caller, now)
@@ -219,7 +219,7 @@ class VideoStore:
             if new is None or dry_run:
                 return document(new or item)
             try:
-                return carry_out(self.table, self._writes(item, new), new, document(new), once, what="the video")
+                return carry_out(self.table, self._writes(item, new), new, document(new), once, resource="the video")
             except TransactionConflict as conflict:
                 raise ConditionFailed(self.table.get(key, consistent=True)) from conflict
 
@@ -232,8 +232,8 @@ class VideoStore:
             change_between(item, new),
             condition=as_read(item),
         )
-        come, gone = entry_moves(item, new) if self._moves_entries else ([], [])
-        return [update, *map(self.table.put, come), *map(self.table.remove, gone)]
+        added, removed = entry_moves(item, new) if self._moves_entries else ([], [])
+        return [update, *map(self.table.put, added), *map(self.table.remove, removed)]
 
     def settle(self, video_id: str, now: int) -> Item | None:
         """Upgrade a video to the current schema, and list or unlist it according to its publication times.
@@ -250,22 +250,22 @@ class VideoStore:
         current = to_current_schema(stored)
         if current == stored and is_listed(stored) == is_published(stored, now):
             return stored
-        kept = ["updatedAt", "updatedBy", "updatedAs", UPDATED_FOR, TTL_ATTRIBUTE]
+        unchanged_names = ["updatedAt", "updatedBy", "updatedAs", UPDATED_FOR, TTL_ATTRIBUTE]
         if current == stored:
             # Keep the id of the preceding write: if its response was lost, its retry must still recognise it.
-            kept.append("writeId")
+            unchanged_names.append("writeId")
         version = stored["version"] + (current != stored)
         new = stamp(current, caller=STRANGER, now=now, version=version)
-        new |= {name: stored[name] for name in kept if name in stored}
+        new |= {name: stored[name] for name in unchanged_names if name in stored}
         self.table.write_all(self._writes(stored, new))
         return new
 
 
 def _needed(fields: Sequence[str]) -> dict[str, None]:
     """Return the attributes of video and counter needed for these fields, the ETag and the access check."""
-    both = [*fields, *(MADE_IN[name] for name in fields if name in MADE_IN)]
+    both = [*fields, *(JOB_ATTRIBUTES[name] for name in fields if name in JOB_ATTRIBUTES)]
     if any(name in PLAYING_FIELDS for name in fields):
-        both += ["videoId", "resolutions", MADE_IN["resolutions"]]
+        both += ["videoId", "resolutions", JOB_ATTRIBUTES["resolutions"]]
     return dict.fromkeys([*both, "version", *COUNT, *VISIBILITY_ATTRIBUTES])
 
 

@@ -16,7 +16,7 @@ from shared.core.limits import LAST_SECOND
 from shared.schema import FEED, SCHEMA_VERSION, TTL_ATTRIBUTE, VIDEO, shard_of, status_relation
 from shared.video_fields import PROBED, SENT
 from shared.videos.access import is_published
-from shared.videos.documents import MAPS, made_by_jobs, to_json_value, with_made
+from shared.videos.documents import MAPS, job_output, to_json_value, with_job_output
 from shared.videos.tags import normalise_tag
 
 GRACE_SECONDS = 90 * 24 * 3600
@@ -97,7 +97,7 @@ def stamp(item: Item, *, caller: Caller, now: int, version: int, write_id: str |
     }
     for name, value in {
         "categoryShard": shard_of(item["videoId"]) if is_listed(result) and "category" in item else None,
-        "poster": with_made(item)["thumbnails"].get("poster", {}).get("url"),
+        "poster": with_job_output(item)["thumbnails"].get("poster", {}).get("url"),
         TTL_ATTRIBUTE: _purge_at(item, now),
     }.items():
         if value is None:
@@ -163,7 +163,7 @@ def apply_patch(item: Item, patch: Mapping[str, Value], now: int) -> Item:
     if item["status"] == "deleted":
         raise IllegalTransition("The video is deleted; restore it first.")
     _require_step(item["status"], patch.get("status", item["status"]))
-    result = _without_made(item, merge_patch(item | with_made(item), patch))
+    result = _without_job_output(item, merge_patch(item | with_job_output(item), patch))
     _require_possible(item, result, now)
     return _apply_edit(item, result, [name for name in PROBED if name in patch])
 
@@ -176,23 +176,23 @@ def apply_revert(item: Item, state: Item, now: int) -> Item:
     """
     from shared.core.changes import changes_between, split_pointer  # few requests need this
 
-    wanted = state["status"]
-    live = restore(item) if item["status"] == "deleted" != wanted else item
-    kept = {name: value for name, value in live.items() if name == "status" or not is_writable(f"/{name}")}
+    target = state["status"]
+    live = restore(item) if item["status"] == "deleted" != target else item
+    fixed = {name: value for name, value in live.items() if name == "status" or not is_writable(f"/{name}")}
     written = {name: value for name, value in state.items() if name != "status" and is_writable(f"/{name}")}
-    there = {name: to_json_value(live[name]) for name in live.keys() - kept.keys()}
-    fields = {split_pointer(change["field"])[0] for change in changes_between(there, written)}
-    if fields or wanted not in (live["status"], "deleted"):
+    present = {name: to_json_value(live[name]) for name in live.keys() - fixed.keys()}
+    fields = {split_pointer(change["field"])[0] for change in changes_between(present, written)}
+    if fields or target not in (live["status"], "deleted"):
         if live["status"] == "deleted":
             raise IllegalTransition("The video is deleted; restore it first.")
         if "posterTime" in fields:
             _require_moment(item, state)
-        status = live["status"] if wanted == "deleted" else wanted
+        status = live["status"] if target == "deleted" else target
         _require_step(live["status"], status)
-        result = {name: {} for name in MAPS} | kept | written | {"status": status}
+        result = {name: {} for name in MAPS} | fixed | written | {"status": status}
         _require_possible(live, result, None)
         live = _apply_edit(live, result, [name for name in PROBED if name in fields])
-    return mark_deleted(live, now) if wanted == "deleted" else live
+    return mark_deleted(live, now) if target == "deleted" else live
 
 
 def is_writable(field: str) -> bool:
@@ -202,10 +202,10 @@ def is_writable(field: str) -> bool:
     return any(name in _WRITABLE for name in split_pointer(field)[:1])
 
 
-def _require_step(status: str, wanted: str) -> None:
-    if wanted != status and wanted not in TRANSITIONS[status]:
-        ways = " or ".join(sorted(TRANSITIONS[status]))
-        raise IllegalTransition(f"A video that is {status} can become {ways}, not {wanted}; or be deleted.")
+def _require_step(status: str, target: str) -> None:
+    if target != status and target not in TRANSITIONS[status]:
+        allowed = " or ".join(sorted(TRANSITIONS[status]))
+        raise IllegalTransition(f"A video that is {status} can become {allowed}, not {target}; or be deleted.")
 
 
 def _require_moment(item: Item, state: Item) -> None:
@@ -237,7 +237,7 @@ def _require_possible(old: Item, new: Item, now: int | None, at: str = "") -> No
     if "seriesId" in changed and new["seriesId"] == new["videoId"]:
         faults["/seriesId"] = "must be another video than this one"
     if faults:
-        raise invalid_fields([{"pointer": at + place, "detail": detail} for place, detail in faults.items()])
+        raise invalid_fields([{"pointer": at + path, "detail": detail} for path, detail in faults.items()])
 
 
 def _apply_edit(item: Item, result: Item, probed: Iterable[str]) -> Item:
@@ -254,7 +254,7 @@ def _apply_edit(item: Item, result: Item, probed: Iterable[str]) -> Item:
     return result
 
 
-def _without_made(item: Item, shown: Item) -> Item:
+def _without_job_output(item: Item, shown: Item) -> Item:
     """Return the item to store after its merged view was edited; entries equal to a job's output stay the job's.
 
     Raises InvalidContent if a rendition of a job was removed, because the video would never be ready again.
@@ -262,16 +262,16 @@ def _without_made(item: Item, shown: Item) -> Item:
     result = dict(shown)
     for name in MAPS:
         result.setdefault(name, {})
-    made = made_by_jobs(item)
-    lost = sorted(made["resolutions"].keys() - result["resolutions"].keys())
-    if lost:
+    output = job_output(item)
+    removed = sorted(output["resolutions"].keys() - result["resolutions"].keys())
+    if removed:
         detail = "was made from the film and cannot be removed; give it another URI instead"
-        raise invalid_field(f"/resolutions/{lost[0]}", detail)
-    for field, entries in made.items():
+        raise invalid_field(f"/resolutions/{removed[0]}", detail)
+    for field, entries in output.items():
         result[field] = {name: entry for name, entry in result[field].items() if entries.get(name) != entry}
     if "pictures" in item:
-        kept = shown.get("thumbnails") or {}
-        result["pictures"] = {name: entry for name, entry in item["pictures"].items() if name in kept}
+        remaining = shown.get("thumbnails") or {}
+        result["pictures"] = {name: entry for name, entry in item["pictures"].items() if name in remaining}
     return result
 
 
@@ -296,13 +296,13 @@ def attach_source(item: Item, source: Item) -> Item:
     Removes the thumbnails, failure and poster time of the previous source.
     """
     present = item.get("source", {})
-    known = (present.get("uploadId", ""), present.get("etag"))
-    if known[0] > source["uploadId"] or known == (source["uploadId"], source["etag"]):
+    identity = (present.get("uploadId", ""), present.get("etag"))
+    if identity[0] > source["uploadId"] or identity == (source["uploadId"], source["etag"]):
         return item
-    kept = {name: value for name, value in item.items() if name not in ("pictures", "failure", "posterTime")}
+    retained = {name: value for name, value in item.items() if name not in ("pictures", "failure", "posterTime")}
     # A deleted video is processed after its restore.
     status = "statusBeforeDelete" if item["status"] == "deleted" else "status"
-    return kept | {"source": source, status: "processing"}
+    return retained | {"source": source, status: "processing"}
 
 
 def reject_upload(item: Item, upload_id: str, reason: str, now: int) -> Item:
@@ -324,7 +324,7 @@ def apply_probe(item: Item, media: Item, fields: Item, renditions: Item) -> Item
 
     `media` are facts for other jobs, `renditions` the sizes to create, by name.
     """
-    item = _without_facts(item, kept=fields)
+    item = _without_facts(item, retained=fields)
     origins = dict(item.get("origins", {}))
     # A field without an origin may have been written by a user.
     free = {
@@ -334,10 +334,10 @@ def apply_probe(item: Item, media: Item, fields: Item, renditions: Item) -> Item
     return item | free | {"origins": origins | dict.fromkeys(free, "job"), "source": source}
 
 
-def _without_facts(item: Item, kept: Container[str] = ()) -> Item:
+def _without_facts(item: Item, retained: Container[str] = ()) -> Item:
     """Return the item without the fields that jobs derived from a previous source."""
     origins = item.get("origins", {})
-    stale = {name for name in PROBED if origins.get(name) == "job" and name not in kept}
+    stale = {name for name in PROBED if origins.get(name) == "job" and name not in retained}
     if not stale:
         return item
     rest = {name: value for name, value in item.items() if name not in stale}
@@ -355,12 +355,12 @@ def add_rendition(item: Item, name: str, uri: str, size: int | None = None) -> I
     The status becomes `ready` once all renditions exist.
     """
     source = item["source"] | {"made": item["source"]["made"] | {name: uri}}
-    sizes = {other: known for other, known in source.get("sizes", {}).items() if other != name}
+    sizes = {other: size_of_other for other, size_of_other in source.get("sizes", {}).items() if other != name}
     source["sizes"] = sizes if size is None else sizes | {name: size}
     result = item | {"source": source}
     # The failure was a job's, and all required jobs are done now. A status that a user set stays.
-    on_its_way = item["status"] == "processing" or (item["status"] == "failed" and "failure" in item)
-    if on_its_way and source["renditions"].keys() <= source["made"].keys():
+    is_processing = item["status"] == "processing" or (item["status"] == "failed" and "failure" in item)
+    if is_processing and source["renditions"].keys() <= source["made"].keys():
         result |= {"status": "ready"}
         result.pop("failure", None)
     return result

@@ -38,41 +38,41 @@ def count_all(store: ViewStore, sent: Sequence[QueuedView], caller: Caller, now:
     verdicts: dict[int, ViewVerdict] = {}
     failures: dict[int, Exception] = {}
 
-    def judge(places: Sequence[int]) -> None:
-        for place in places:
-            view = views[place]
+    def judge(indexes: Sequence[int]) -> None:
+        for index in indexes:
+            view = views[index]
             try:
                 require_timely(view.at, now)
                 video = require_visible(videos[view.video_id], caller, now)
-                verdicts[place] = store.judge(video, caller, now) or store.mark(view, caller, now)
+                verdicts[index] = store.judge(video, caller, now) or store.store_marker(view, caller, now)
             except Exception as error:
                 # A failing view, even by a bug, must not hide the results of the others.
-                failures[place] = error
+                failures[index] = error
 
     def add(uncounted: tuple[str, Sequence[int]]) -> None:
-        video_id, places = uncounted
-        sums = Counter(str(verdicts[place].reason) for place in places)
+        video_id, indexes = uncounted
+        sums = Counter(str(verdicts[index].reason) for index in indexes)
         try:
             store.counters.add(video_id, sums, now)
         except Exception as error:
-            failures.update(dict.fromkeys(places, error))
+            failures.update(dict.fromkeys(indexes, error))
 
     map_threads(judge, _by_viewer(views), WORKERS)
     uncounted = defaultdict(list)
-    for place, verdict in verdicts.items():
+    for index, verdict in verdicts.items():
         if verdict.reason in UNCOUNTED:
-            uncounted[views[place].video_id].append(place)
+            uncounted[views[index].video_id].append(index)
     map_threads(add, uncounted.items(), WORKERS)
 
     # The stream adds these views later, so the counters do not include them yet.
-    counted = Counter(views[place].video_id for place, verdict in verdicts.items() if verdict.reason is None)
+    counted = Counter(views[index].video_id for index, verdict in verdicts.items() if verdict.reason is None)
     results: list[dict[str, Any]] = []
-    for place, view in enumerate(views):
+    for index, view in enumerate(views):
         result: Item = {"id": view.id, "videoId": view.video_id}
-        if place in failures:
-            result["problem"] = failed_part(failures[place], pointer(("views", place)))["problem"]
+        if index in failures:
+            result["problem"] = failed_part(failures[index], pointer(("views", index)))["problem"]
         else:
-            result |= verdicts[place].as_response(counts[view.video_id].views + counted[view.video_id])
+            result |= verdicts[index].as_response(counts[view.video_id].views + counted[view.video_id])
         results.append(result)
     return results
 
@@ -80,6 +80,6 @@ def count_all(store: ViewStore, sent: Sequence[QueuedView], caller: Caller, now:
 def _by_viewer(views: Sequence[View]) -> list[list[int]]:
     """Return the positions of the views, grouped by viewer and video, in order of their times."""
     groups: defaultdict[tuple[str, str | None, str | None], list[int]] = defaultdict(list)
-    for place, view in sorted(enumerate(views), key=lambda placed: placed[1].at):
-        groups[view.video_id, view.viewer_id, None if view.viewer_id else view.id].append(place)
+    for index, view in sorted(enumerate(views), key=lambda placed: placed[1].at):
+        groups[view.video_id, view.viewer_id, None if view.viewer_id else view.id].append(index)
     return list(groups.values())

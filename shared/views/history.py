@@ -18,7 +18,7 @@ from shared.aws.expressions import Expression
 from shared.core.attributes import decode_item
 from shared.core.caller import Caller
 from shared.core.errors import InvalidParameter
-from shared.core.periods import DAY_SECONDS, HOUR_SECONDS, HOURS_KEPT_DAYS, day_of, hour_of, start_of
+from shared.core.periods import DAY_SECONDS, HOUR_SECONDS, HOURS_RETAINED_DAYS, day_of, hour_of, start_of
 from shared.schema import PARTITION_KEY, SORT_KEY, VIDEO, VIEW_DAY, VIEW_HOUR
 from shared.video_fields import VISIBILITY_ATTRIBUTES
 from shared.videos.access import require_owned
@@ -150,11 +150,11 @@ def sums_at(times: Sequence[int], starts: Sequence[Start], live: ViewCount) -> l
     Each shard contributes its first start at or after the time, or its current sums if there is none. `times` and
     `starts` are in ascending order.
     """
-    held, left = dict(live.shards), list(starts)
+    held, remaining = dict(live.shards), list(starts)
     sums = []
     for moment in reversed(times):
-        while left and left[-1][0] >= moment:
-            held |= left.pop()[1]
+        while remaining and remaining[-1][0] >= moment:
+            held |= remaining.pop()[1]
         sums.append({name: sum(int(shard.get(name, 0)) for shard in held.values()) for name in SUMS})
     return sums[::-1]
 
@@ -195,9 +195,9 @@ class Buckets:
         if len(bounds) - 1 > kind.most:
             raise too_many
         buckets = cls(granularity, tz, bounds)
-        if not buckets.by_day and bounds[0] < now - HOURS_KEPT_DAYS * DAY_SECONDS:
+        if not buckets.by_day and bounds[0] < now - HOURS_RETAINED_DAYS * DAY_SECONDS:
             raise InvalidParameter.named(
-                "from", f"must be within the last {HOURS_KEPT_DAYS} days, unless days are asked for in UTC"
+                "from", f"must be within the last {HOURS_RETAINED_DAYS} days, unless days are asked for in UTC"
             )
         return buckets
 

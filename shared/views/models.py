@@ -55,9 +55,9 @@ class QueuedView(Content):
 
 def _different(views: list[QueuedView]) -> list[QueuedView]:
     first: dict[str, int] = {}
-    for place, view in enumerate(views):
-        if first.setdefault(view.id, place) != place:
-            raise ValueError(f"each view needs an id of its own, but {first[view.id]} and {place} have the same")
+    for index, view in enumerate(views):
+        if first.setdefault(view.id, index) != index:
+            raise ValueError(f"each view needs an id of its own, but {first[view.id]} and {index} have the same")
     return views
 
 

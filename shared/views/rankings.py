@@ -57,9 +57,9 @@ class ActiveVideos:
     """Start of the latest period, in epoch seconds."""
     periods: Sequence[Entries]
 
-    def length(self, wanted: int) -> int:
+    def length(self, requested: int) -> int:
         """Return the number of periods in a window, limited so that the preceding window has as many."""
-        return max(1, min(wanted, len(self.periods) // 2))
+        return max(1, min(requested, len(self.periods) // 2))
 
     def start(self, length: int) -> int:
         """Return the start of a window with this number of periods, in epoch seconds."""
@@ -117,19 +117,19 @@ class Rankings:
         """Return the entries of the latest `count` periods, or of fewer periods once MAX_ENTRIES are read."""
         latest = now // period_seconds * period_seconds
         periods: list[Entries] = []
-        left = MAX_ENTRIES
+        remaining = MAX_ENTRIES
         for number in range(count):
             began = latest - number * period_seconds
             entries: dict[str, tuple[int, str]] = {}
             for page in self._pages(hour_of(began) if period_seconds == HOUR_SECONDS else day_of(began)):
                 for item in page:
                     entries[item["relId"]] = (int(item["relSort"]), item.get("category", ALL))
-                if len(entries) >= left:
+                if len(entries) >= remaining:
                     break
-            left -= len(entries)
-            if left > 0 or not periods:
+            remaining -= len(entries)
+            if remaining > 0 or not periods:
                 periods.append(entries)
-            if left <= 0:
+            if remaining <= 0:
                 service_logger().warning("more was viewed than is ranked", extra={"periods": len(periods)})
                 break
         return ActiveVideos(period_seconds, latest, periods)

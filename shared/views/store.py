@@ -87,7 +87,7 @@ class ViewStore:
         self.window = window
         self.counters = ViewCounters(table)
         self._counts_own = counts_own
-        self._known: OrderedDict[str, tuple[int, Item]] = OrderedDict()
+        self._cache: OrderedDict[str, tuple[int, Item]] = OrderedDict()
         self._counts: OrderedDict[str, int] = OrderedDict()
 
     def require_visible(self, video_id: str, caller: Caller, now: int) -> Item:
@@ -103,7 +103,7 @@ class ViewStore:
         verdict = self.judge(self.require_visible(view.video_id, caller, now), caller, now)
         if verdict is None and view.viewer_id is None and view.id is None:
             return ViewVerdict().as_response(self._count_at_once(view, now))
-        verdict = verdict or self.mark(view, caller, now)
+        verdict = verdict or self.store_marker(view, caller, now)
         if verdict.reason in UNCOUNTED:
             return verdict.as_response(self.counters.add(view.video_id, {verdict.reason: 1}, now))
         # The stream counts new markers shortly afterwards.
@@ -121,7 +121,7 @@ class ViewStore:
             return ViewVerdict("owner")
         return None
 
-    def mark(self, view: View, caller: Caller, now: int) -> ViewVerdict:
+    def store_marker(self, view: View, caller: Caller, now: int) -> ViewVerdict:
         """Store a deduplication marker for the viewer, or for the view's id, unless there is one.
 
         The stream counts new markers. A viewer's view counts if it is at least one window later than the last counted
@@ -131,11 +131,11 @@ class ViewStore:
         """
         name = _pseudonym("id", caller, view.id or "")
         condition = absent_or_purged(now)
-        window_ends, kept_until = None, now + view.id_seconds
+        window_ends, expires = None, now + view.id_seconds
         if view.viewer_id is not None:
             name = _pseudonym("viewer", caller, view.viewer_id)
             condition = _after_the_window(view, view.at - self.window, now)
-            window_ends, kept_until = view.at + self.window, view.at + MARKER_SECONDS
+            window_ends, expires = view.at + self.window, view.at + MARKER_SECONDS
         lane = lane_of(name)
         marker = {
             **VIEWER.key(videoId=view.video_id, lane=lane, id=name),
@@ -146,17 +146,17 @@ class ViewStore:
             **({"watched": view.watched} if view.watched else {}),
             "writeId": new_write_id(),
             "schemaVersion": SCHEMA_VERSION,
-            TTL_ATTRIBUTE: kept_until,
+            TTL_ATTRIBUTE: expires,
         }
         try:
             self.table.write(self.table.put(marker, condition=condition))
         except ConditionFailed as failure:
-            known = failure.item
-            if known is None:
+            stored = failure.item
+            if stored is None:
                 raise Unavailable from failure
-            if not is_own_write(known, marker):
-                is_retry = view.id is not None and known.get("id") == view.id
-                ends = None if view.viewer_id is None else known["at"] + self.window
+            if not is_own_write(stored, marker):
+                is_retry = view.id is not None and stored.get("id") == view.id
+                ends = None if view.viewer_id is None else stored["at"] + self.window
                 return ViewVerdict(DUPLICATE if is_retry else REPEATED, ends)
         return ViewVerdict(window_ends=window_ends)
 
@@ -165,13 +165,13 @@ class ViewStore:
 
         Costs one BatchGetItem for the videos that are not cached.
         """
-        known = {video_id: self._remembered(video_id, now) for video_id in video_ids}
-        unknown = [video_id for video_id, item in known.items() if item is None]
+        cached = {video_id: self._cached(video_id, now) for video_id in video_ids}
+        unknown = [video_id for video_id, item in cached.items() if item is None]
         keys = [VIDEO.key(videoId=video_id) for video_id in unknown]
         items = self.table.get_all(keys, attributes=VISIBILITY_ATTRIBUTES)
         for video_id, item in zip(unknown, items, strict=True):
-            known[video_id] = self._remember(video_id, item, now)
-        return known
+            cached[video_id] = self._remember(video_id, item, now)
+        return cached
 
     def _count_at_once(self, view: View, now: int) -> int:
         """Count a view that has no deduplication key, and return the new count."""
@@ -206,27 +206,27 @@ class ViewStore:
 
     def _video(self, video_id: str, now: int) -> Item | None:
         """Return the attributes that `require_visible` needs; `None` if the video does not exist. May be seconds old."""
-        known = self._remembered(video_id, now)
-        if known is None:
+        cached = self._cached(video_id, now)
+        if cached is None:
             item = self.table.get(VIDEO.key(videoId=video_id), attributes=VISIBILITY_ATTRIBUTES)
-            known = self._remember(video_id, item, now)
-        return known
+            cached = self._remember(video_id, item, now)
+        return cached
 
-    def _remembered(self, video_id: str, now: int) -> Item | None:
-        known = self._known.get(video_id)
+    def _cached(self, video_id: str, now: int) -> Item | None:
+        cached = self._cache.get(video_id)
         # Wall clock, because a monotonic clock may stop while Lambda freezes the function.
-        if known and 0 <= now - known[0] < CACHE_SECONDS:
-            self._known.move_to_end(video_id)
-            return known[1]
+        if cached and 0 <= now - cached[0] < CACHE_SECONDS:
+            self._cache.move_to_end(video_id)
+            return cached[1]
         return None
 
     def _remember(self, video_id: str, item: Item | None, now: int) -> Item | None:
         """Cache a video if it exists; evict the least recently used one."""
-        self._known.pop(video_id, None)
+        self._cache.pop(video_id, None)
         if item:
-            self._known[video_id] = (now, item)
-            if len(self._known) > CACHE_VIDEOS:
-                self._known.popitem(last=False)
+            self._cache[video_id] = (now, item)
+            if len(self._cache) > CACHE_VIDEOS:
+                self._cache.popitem(last=False)
         return item
 
 

@@ -19,7 +19,7 @@ ALL = ""
 LARGEST_TOP = 100
 """Maximum number of videos in a list, per order."""
 
-KEPT_SECONDS = 2 * DAY_SECONDS
+RETENTION_SECONDS = 2 * DAY_SECONDS
 """Seconds until a list that is no longer refreshed expires."""
 
 
@@ -89,9 +89,9 @@ class TopStore:
         """
         item = self.table.get(_key(window, ALL))
         lists = {ALL: _top(item)} if item else {}
-        others = [*({*categories, *(lists[ALL].categories if item else ())} - {ALL})]
-        items = self.table.get_all([_key(window, category) for category in others])
-        return lists | {category: _top(item) for category, item in zip(others, items, strict=True) if item}
+        other_categories = [*({*categories, *(lists[ALL].categories if item else ())} - {ALL})]
+        items = self.table.get_all([_key(window, category) for category in other_categories])
+        return lists | {category: _top(item) for category, item in zip(other_categories, items, strict=True) if item}
 
     def write(self, window: str, category: str, top: TopVideos) -> None:
         """Store a list unconditionally: the latest computation is the current one."""
@@ -103,7 +103,7 @@ class TopStore:
             # Compressed JSON takes a quarter of the space of a list of maps.
             "videos": zlib.compress(orjson.dumps([tuple(video) for video in top.videos])),
             "schemaVersion": SCHEMA_VERSION,
-            TTL_ATTRIBUTE: top.computed_at + KEPT_SECONDS,
+            TTL_ATTRIBUTE: top.computed_at + RETENTION_SECONDS,
         }
         self.table.write(self.table.put(item))
 

@@ -110,6 +110,6 @@ def detail(error: ErrorDetails) -> str:
 def malformed(error: ErrorDetails) -> str:
     """Return the message for a body that is not JSON, with line and column if the parser reports them."""
     reason = str(error.get("ctx", {}).get("error", ""))
-    what = next((meaning for start, meaning in _SYNTAX if reason.startswith(start)), "a value is missing or malformed")
-    place = re.search(r"at (line \d+ column \d+)", reason)
-    return f"The body is not JSON: {what}{f' ({place[1]})' if place else ''}."
+    fault = next((meaning for start, meaning in _SYNTAX if reason.startswith(start)), "a value is missing or malformed")
+    position = re.search(r"at (line \d+ column \d+)", reason)
+    return f"The body is not JSON: {fault}{f' ({position[1]})' if position else ''}."

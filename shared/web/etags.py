@@ -17,17 +17,17 @@ def if_match(header: str | None, version: int) -> bool:
     return header is None or any(tag == "*" or _version_in(tag) == version for tag in _listed(header))
 
 
-def allows(wanted: str | None, unwanted: str | None, tag: str | None) -> bool:
-    """Return whether If-Match (`wanted`) and If-None-Match (`unwanted`) allow a write of the resource with this ETag.
+def allows(match: str | None, none_match: str | None, tag: str | None) -> bool:
+    """Return whether If-Match (`match`) and If-None-Match (`none_match`) allow a write of the resource with this ETag.
 
     `tag` is `None` if the resource does not exist: then If-Match always fails and If-None-Match always holds. Unlike `if_match`,
     this compares the whole ETag.
     """
     if tag is None:
-        return wanted is None
-    if unwanted is not None and any(_names(sent.removeprefix("W/"), tag) for sent in _listed(unwanted)):
+        return match is None
+    if none_match is not None and any(_names(sent.removeprefix("W/"), tag) for sent in _listed(none_match)):
         return False
-    return wanted is None or any(_names(sent, tag) for sent in _listed(wanted))
+    return match is None or any(_names(sent, tag) for sent in _listed(match))
 
 
 def is_not_modified(header: str | None, tag: str) -> bool:

@@ -127,26 +127,26 @@ def _serve(
             try:
                 route, handler = served.get(event["routeKey"], (None, None))
                 if route is None or handler is None:
-                    answer = _respond_without_route(event, pages)
+                    response = _respond_without_route(event, pages)
                 else:
                     request = _request(event, headers, route, int(clock()))
                     units = server_timing.may_see_units(request)
                     explained = server_timing.is_explained(request)
                     with limit_time(longest, clock) if route.method == "GET" else nullcontext():
-                        answer = handler(request)
+                        response = handler(request)
                     if explained:
-                        server_timing.require_own(request, answer)
+                        server_timing.require_own(request, response)
                     # A request that changes nothing writes nothing, so its change set does not exist.
                     if request.replays or any(line.is_write for line in lines):
                         change_set = request.change_set
             except Exception as error:  # also a bug: it is logged, and the client receives a problem document
-                answer = _refusal(error)
+                response = _refusal(error)
                 explained = explained and request.caller.is_admin
             gzipped = compress and "gzip" in headers.get("accept-encoding", "")
             seconds = time.perf_counter() - started
-            timing = server_timing.header(lines, seconds, answer.status, units=units, explained=explained)
+            timing = server_timing.header(lines, seconds, response.status, units=units, explained=explained)
             more = {"Server-Timing": timing} | ({CHANGE_SET: change_set} if change_set else {})
-            return answer.as_payload(gzipped=gzipped, more=more)
+            return response.as_payload(gzipped=gzipped, more=more)
 
     return handle
 

@@ -179,8 +179,8 @@ class Query:
         nearest = cls.nearest(name)
         if nearest:
             return InvalidParameter.named(name, f"is not a parameter of this operation; did you mean {nearest}?")
-        known = ", ".join(parameter.name for parameter in cls.parameters)
-        return InvalidParameter.named(name, f"is not a parameter of this operation, which takes {known}")
+        declared = ", ".join(parameter.name for parameter in cls.parameters)
+        return InvalidParameter.named(name, f"is not a parameter of this operation, which takes {declared}")
 
     @classmethod
     def nearest(cls, name: str) -> str | None:
@@ -199,13 +199,13 @@ class Query:
             pairs = parse_qsl(text, keep_blank_values=True, errors="strict")
         except UnicodeDecodeError as error:
             raise InvalidParameter("The query string is not UTF-8.") from error
-        known = {parameter.name: parameter for parameter in self.parameters}
+        declared = {parameter.name: parameter for parameter in self.parameters}
         sent: dict[str, str] = {}
         for name, value in pairs:
-            if name not in known:
+            if name not in declared:
                 faults.setdefault(name, self.unknown(quote_value(name)))
                 continue
-            if name in sent and not known[name].repeats:
+            if name in sent and not declared[name].repeats:
                 faults[name] = InvalidParameter.named(name, "must be given only once")
             elif not value:
                 faults[name] = InvalidParameter.named(name, "must not be empty")
@@ -321,23 +321,23 @@ class Names(Parameter[tuple[str, ...]]):
 
     repeats = True
 
-    def __init__(self, name: str, description: str, known: Sequence[str]) -> None:
+    def __init__(self, name: str, description: str, allowed: Sequence[str]) -> None:
         super().__init__(name, description, ())
-        self.known = known
+        self.allowed = allowed
 
     def parse(self, text: str) -> tuple[str, ...]:
-        wanted = tuple(dict.fromkeys(text.split(",")))
-        unknown = [name for name in wanted if name not in self.known]
+        names = tuple(dict.fromkeys(text.split(",")))
+        unknown = [name for name in names if name not in self.allowed]
         if unknown:
             raise InvalidParameter.named(
                 self.name,
-                f"must be one of {', '.join(self.known)}, or several with commas, not {quote_value(unknown[0])}",
+                f"must be one of {', '.join(self.allowed)}, or several with commas, not {quote_value(unknown[0])}",
             )
-        return wanted
+        return names
 
     def schema(self) -> Schema:
         # Without `explode`, generated clients repeat the parameter for each name.
-        return {"type": "array", "items": {"type": "string", "enum": list(self.known)}, "minItems": 1}
+        return {"type": "array", "items": {"type": "string", "enum": list(self.allowed)}, "minItems": 1}
 
 
 def period(start: int | None, end: int | None) -> tuple[int, int]:

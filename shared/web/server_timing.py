@@ -74,9 +74,9 @@ def is_explained(request: Request) -> bool:
     return True
 
 
-def require_own(request: Request, answer: HttpResponse) -> None:
+def require_own(request: Request, response: HttpResponse) -> None:
     """Raise Forbidden unless the caller may see units, or owns the returned document, according to its `userId`."""
-    if not may_see_units(request) and json.loads(answer.body or "{}").get("userId") != request.caller.subject:
+    if not may_see_units(request) and json.loads(response.body or "{}").get("userId") != request.caller.subject:
         raise Forbidden("Only its owner, and admins, can have it explained; the answer must have its userId.")
 
 

@@ -80,7 +80,7 @@ def secrets_of(master: str, hook: Item, now: int) -> list[bytes]:
     return [secret_of(master, hook["webhookId"], number) for number in generations]
 
 
-def index_position(hook: Item) -> Item:
+def webhook_index_position(hook: Item) -> Item:
     """Return the index attributes of a webhook by the owner it subscribes to; empty while it is paused."""
     if hook["paused"]:
         return {}
@@ -114,7 +114,7 @@ class WebhookStore:
         """
         key = WEBHOOK.key(webhookId=webhook_id)
         item = {**content, **key, "webhookId": webhook_id, "userId": caller.subject, "createdAt": now, "generation": 1}
-        hook = with_version(item | index_position(item), caller, now, version=1)
+        hook = with_version(item | webhook_index_position(item), caller, now, version=1)
         state = {
             **WEBHOOK_STATE.key(webhookId=webhook_id),
             "webhookId": webhook_id,
@@ -131,7 +131,7 @@ class WebhookStore:
         ]
         response = Subscription(hook, state).document(now) | {"generation": hook["generation"]}
         try:
-            return carry_out(self.table, writes, hook, response, once, what=_NOUN)
+            return carry_out(self.table, writes, hook, response, once, resource=_NOUN)
         except ConditionFailed as failure:
             raise LimitReached(
                 f"You already have {MAX_WEBHOOKS} webhooks, the most that one user may have; delete one first."
@@ -285,7 +285,7 @@ class WebhookStore:
                 return followed.document(now)
             if not new["paused"]:
                 require_following(new.get("follows"), caller)
-            new = without(new, *INDEXED) | index_position(new)
+            new = without(new, *INDEXED) | webhook_index_position(new)
             new = with_version(new, caller, now, version=hook["version"] + 1, write_id=write_id)
             writes = [self.table.update(key, change_between(hook, new), condition=at_version(hook))]
             if cursors is not None or any(new[name] != hook[name] for name in DELIVERED_BY):
@@ -296,7 +296,7 @@ class WebhookStore:
                 writes.append(self.table.update(WEBHOOK_STATE.key(webhookId=webhook_id), state_change))
                 state = without(state, *removed) | changed
             response = Subscription(new, state).document(now) | {name: new[name] for name in shown}
-            return carry_out(self.table, writes, new, response, once, what=_NOUN)
+            return carry_out(self.table, writes, new, response, once, resource=_NOUN)
 
         return retry_on_conflict(attempt, _NOUN, pause=self.table.pause)
 

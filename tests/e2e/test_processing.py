@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from local.testbed.video_files import clip, film
-from shared.media.errors import NO_FILM
+from shared.media.errors import NOT_A_VIDEO
 from tests.e2e.conftest import Service
 from tests.polling import eventually
 
@@ -190,12 +190,12 @@ def test_upload_that_is_no_film_fails_with_its_reason_until_a_film_replaces_it(s
     service.upload(video, b"Dear diary, today I filmed nothing at all.")
     failed = _settled(service, video)
     assert (failed["status"], failed["failure"]["job"]) == ("failed", "probe")
-    assert failed["failure"]["reason"] == NO_FILM
-    assert NO_FILM in _get(service, video, "/why-not-ready")["reason"]
+    assert failed["failure"]["reason"] == NOT_A_VIDEO
+    assert NOT_A_VIDEO in _get(service, video, "/why-not-ready")["reason"]
 
     again = service.request("POST", f"{_path(video)}/jobs/probe/retry")
     assert again.status_code == 202
-    assert _settled(service, video)["failure"]["reason"] == NO_FILM
+    assert _settled(service, video)["failure"]["reason"] == NOT_A_VIDEO
 
     service.upload(video, film())
     eventually(lambda: _get(service, video), lambda now: now["status"] == "ready")

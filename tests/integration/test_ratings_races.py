@@ -18,7 +18,7 @@ from shared.background.totals import PROFILE_COUNTS
 from shared.core.attributes import Item
 from shared.core.errors import WriteContention
 from shared.relations.entry_updates import EntryUpdater
-from shared.relations.ratings import TOTALS, RatingChoice, share
+from shared.relations.ratings import TOTALS, RatingChoice, rating_contribution
 from tests.integration import faults
 from tests.integration.concurrency import Request, start_together
 from tests.integration.contents import items_of
@@ -61,7 +61,7 @@ def assert_exact_ratings(table: Table, streams: Any) -> None:
     settle_ratings(table, streams)
     sums: Counter[str] = Counter()
     for choice in own_ratings(table).values():
-        sums.update(share(choice))
+        sums.update(rating_contribution(choice))
     kept = table.get(schema.RATING_TOTALS.key(videoId=VIDEO_ID), consistent=True) or {}
     assert {name: kept.get(name, 0) for name in TOTALS} == {name: sums[name] for name in TOTALS}
 

@@ -10,7 +10,7 @@ from functools import partial
 from local.testbed.harness import NOW
 from shared import schema
 from shared.aws.dynamodb import Table
-from shared.background.ledger import mark_of
+from shared.background.ledger import deduplication_key
 from shared.background.tallies import Tallies
 from shared.core.attributes import encode_item
 from shared.core.errors import WriteContention
@@ -19,7 +19,7 @@ from shared.videos.counters import SUMS, ViewCounters
 from tests.integration.concurrency import start_together
 
 VIDEO = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
-CHANGES = [(mark_of(f"change {number}", NOW + number // 20), number) for number in range(100)]
+CHANGES = [(deduplication_key(f"change {number}", NOW + number // 20), number) for number in range(100)]
 HOURS = [f"2025-06-15T{hour:02}" for hour in range(3)]
 WORKERS = 3
 

@@ -429,7 +429,7 @@ class TestPlaylists:
         state: Item = {"entries": {}}
         for kept in made:
             for step in kept["changes"]:
-                state = set_at(state, split_pointer(step["field"]), step.get("to"), there="to" in step)
+                state = set_at(state, split_pointer(step["field"]), step.get("to"), is_present="to" in step)
             assert state == states.get(kept["version"], state)
         for kept in reversed(made):
             assert state == states.get(kept["version"], state)

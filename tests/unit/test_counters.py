@@ -12,11 +12,11 @@ from local.testbed.units import WRITE_BYTES, size
 from local.testbed.wire import intercept
 from shared.aws.dynamodb import Table
 from shared.aws.lean.client import ErrorResponse, ResponseLost
-from shared.background.ledger import MARK_BYTES, ROOM, SEEN, SEEN_UP_TO, TALLY
+from shared.background.ledger import KEY_BYTES, ROOM, SEEN, SEEN_UP_TO, TALLY
 from shared.core.attributes import Item, encode_item
 from shared.core.errors import NotApplied, Throttled, Unavailable
 from shared.schema import MAX_VIEW_SHARDS, PARTITION_KEY, SCHEMA_VERSION, VIEW_COUNTER
-from shared.videos.counters import CALM, FOLD_SECONDS, KNOWN_SECONDS, LOOK_SECONDS, SUMS, ViewCounters, sums_of
+from shared.videos.counters import CACHE_SECONDS, CALM, FOLD_SECONDS, LOOK_SECONDS, SUMS, ViewCounters, sums_of
 
 VIDEO = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
 OTHER = "9d1f2c7e-0b1a-4c53-8f0e-6a2f4f1f0a11"
@@ -238,7 +238,7 @@ class TestSpread:
     @pytest.mark.usefixtures("last_shard")
     def test_after_a_while_a_writer_asks_shard_0_again(self, counters: ViewCounters, table: Table) -> None:
         with throttling(table) as sent:
-            for now in (NOW, NOW + KNOWN_SECONDS - 1, NOW + 2 * KNOWN_SECONDS - 1, NOW + 2 * KNOWN_SECONDS - 1):
+            for now in (NOW, NOW + CACHE_SECONDS - 1, NOW + 2 * CACHE_SECONDS - 1, NOW + 2 * CACHE_SECONDS - 1):
                 counters.add(VIDEO, ONE, now)
         assert sent == [0, 3, 0, 3]
 
@@ -246,7 +246,7 @@ class TestSpread:
     def test_an_instance_forgets_the_longest_unused_video(
         self, counters: ViewCounters, table: Table, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("shared.videos.counters.KNOWN_VIDEOS", 1)
+        monkeypatch.setattr("shared.videos.counters.MAX_CACHED", 1)
         _store(table, 0, video_id=OTHER, views=1, shards=4, spread=4)
         with throttling(table) as sent:
             for video_id in (VIDEO, VIDEO, OTHER, VIDEO):
@@ -343,7 +343,7 @@ class TestFold:
     ) -> None:
         counters.calm(VIDEO, self.FOLDED - 1)
         assert "folded" not in _control(table)
-        assert FOLD_SECONDS > 10 * KNOWN_SECONDS
+        assert FOLD_SECONDS > 10 * CACHE_SECONDS
 
     @pytest.mark.usefixtures("folded")
     def test_a_folded_counter_is_one_item_again(self, counters: ViewCounters, table: Table) -> None:
@@ -402,7 +402,7 @@ class TestFold:
 
     def test_a_view_of_the_busiest_folded_counter_is_one_unit(self) -> None:
         millions = dict.fromkeys(SUMS, 987_654_321)
-        stream = {TALLY: 987_654_321, SEEN: bytes(ROOM * MARK_BYTES), SEEN_UP_TO: NOW}
+        stream = {TALLY: 987_654_321, SEEN: bytes(ROOM * KEY_BYTES), SEEN_UP_TO: NOW}
         stamps = {"hour": "2026-11-22T13", "schemaVersion": SCHEMA_VERSION}
         item = KEY | millions | stream | stamps | {"spread": 64, "folded": millions}
         assert size(encode_item(item)) <= WRITE_BYTES

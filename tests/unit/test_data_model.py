@@ -18,7 +18,7 @@ from local.testbed.wire import throttle_once
 from shared.aws.dynamodb import Table
 from shared.aws.s3 import Objects
 from shared.aws.stream import Record
-from shared.background.ledger import ROOM, mark_of
+from shared.background.ledger import ROOM, deduplication_key
 from shared.background.reconcile import Reconcile
 from shared.captions.store import CaptionStore
 from shared.core.attributes import Item
@@ -95,7 +95,7 @@ def stored(table: Table, clock: Clock, objects: Objects, tmp_path: Path) -> Attr
     video = api.publish(**EVERYTHING | times)["videoId"]
     path = f"/v1/videos/{video}"
     backstage.settle_totals()
-    marks = [mark_of(str(number), int(clock.now) + number) for number in range(ROOM + 1)]
+    marks = [deduplication_key(str(number), int(clock.now) + number) for number in range(ROOM + 1)]
     backstage.tally(tally_message(video, {"views": [[mark, 1000] for mark in marks]}))
     backstage.settle()
     note(*items_of(table))

@@ -18,7 +18,7 @@ from shared.captions.store import text_key
 from shared.core.attributes import Item
 from shared.core.errors import Unavailable
 from shared.processing.messages import purge_message, purge_playlist_message
-from shared.relations.ratings import place_of_rating, rating_key
+from shared.relations.ratings import rating_index_position, rating_key
 from shared.schema import (
     CAPTION,
     CHAPTERS,
@@ -71,7 +71,7 @@ def _ratings(table: Table, video_id: str, count: int) -> None:
     _put(table, RATING_TOTALS.key(videoId=video_id) | {"votes": count})
     for number in range(count):
         user = f"user {number}"
-        _put(table, {**rating_key(video_id, user), **place_of_rating(video_id, user), "value": 7})
+        _put(table, {**rating_key(video_id, user), **rating_index_position(video_id, user), "value": 7})
 
 
 def _of_ratings(table: Table, video_id: str) -> list[tuple[str, str]]:

@@ -21,7 +21,14 @@ from shared.core.attributes import Item, decode_item
 from shared.core.caller import Caller
 from shared.core.errors import WriteContention
 from shared.processing.messages import TallyMessage, parse
-from shared.relations.ratings import DAYS_TAKEN_BACK, TOTALS, RatingChoice, RatingStore, ratings_document, share
+from shared.relations.ratings import (
+    DAYS_WITHDRAWN,
+    TOTALS,
+    RatingChoice,
+    RatingStore,
+    rating_contribution,
+    ratings_document,
+)
 from tests.integration.contents import items_of
 from tests.rating_totals import settle_ratings
 
@@ -60,7 +67,7 @@ def assert_exact(table: Table, video_id: str) -> None:
     """Assert that the totals equal the ratings once the stream is applied."""
     settle_ratings(table)
     kept = totals(table, video_id)
-    shares = [share(RatingChoice.of(rating)) for rating in ratings(table, video_id)]
+    shares = [rating_contribution(RatingChoice.of(rating)) for rating in ratings(table, video_id)]
     assert {name: kept.get(name, 0) for name in ("votes", "sum", "likes", "dislikes")} == {
         name: sum(counts[name] for counts in shares) for name in ("votes", "sum", "likes", "dislikes")
     }
@@ -276,7 +283,7 @@ class TestUnits:
             api.delete(path)
         assert used.operations == ["BatchGetItem"]
         (gone,) = of_ratings(table, video_id)
-        assert gone["purgeAt"] == NOW + DAYS_TAKEN_BACK * 86_400
+        assert gone["purgeAt"] == NOW + DAYS_WITHDRAWN * 86_400
 
     def test_no_item_takes_all_ratings_of_a_video(self, api: Api, path: str, table: Table, video_id: str) -> None:
         for number in range(100):
@@ -327,7 +334,7 @@ class TestManyRaters:
         deliver(simulation, table)
         deliver(simulation, table)  # as a stream may
         kept = totals(table, video_id)
-        shares = [share(RatingChoice.of(rating)) for rating in given]
+        shares = [rating_contribution(RatingChoice.of(rating)) for rating in given]
         assert {name: kept.get(name, 0) for name in TOTALS} == {
             name: sum(part[name] for part in shares) for name in TOTALS
         }

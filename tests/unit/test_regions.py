@@ -3,7 +3,7 @@
 import pycountry
 import pytest
 
-from shared.core.regions import ALPHA_2, FORMER, OTHERS, language, region
+from shared.core.regions import ALPHA_2, CATALOGUE_REGIONS, FORMER, language, region
 
 
 def test_every_country_of_today_is_a_region() -> None:
@@ -15,7 +15,7 @@ def test_every_former_country_is_a_region() -> None:
 
 
 def test_the_others_are_codes_that_the_standard_leaves_to_its_users() -> None:
-    assert all("XAA" <= code <= "XZZ" and len(code) == 3 for code in OTHERS)
+    assert all("XAA" <= code <= "XZZ" and len(code) == 3 for code in CATALOGUE_REGIONS)
 
 
 @pytest.mark.parametrize(("text", "code"), [("NZ", "NZ"), ("nz", "NZ"), ("suhh", "SUHH"), ("XWW", "XWW")])

@@ -17,7 +17,7 @@ from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.core.errors import Gone
 from shared.openapi import search as openapi
-from shared.queries import LONGEST_QUESTION
+from shared.queries import MAX_QUERY_LENGTH
 from shared.search import document, engine, generations, local_index, query_parser
 from shared.search.consumer import SLICE
 from shared.search.index_query import SearchFilters
@@ -671,5 +671,5 @@ class TestBadInput:
         assert (reply.status, reply.json["detail"]) == (400, "Lists do not search; GET /v1/search?q= does.")
 
     def test_limits_are_those_of_the_engine(self) -> None:
-        assert query_parser.LONGEST == LONGEST_QUESTION
+        assert query_parser.LONGEST == MAX_QUERY_LENGTH
         assert (engine.DEEPEST, engine.MAX_VALUES) == (openapi.DEEPEST, openapi.MAX_VALUES)

@@ -19,12 +19,12 @@ from shared.aws.dynamodb import REQUEST_ATTEMPTS, Table
 from shared.aws.records import MAX_ATTEMPTS
 from shared.aws.stream import Record
 from shared.background import ledger
-from shared.background.ledger import AT_ONCE, mark_of
+from shared.background.ledger import AT_ONCE, deduplication_key
 from shared.background.stream_router import StreamRouter
 from shared.background.tallies import Tallies, least
 from shared.core.attributes import Item, encode_item
 from shared.core.errors import Unavailable, WriteContention
-from shared.core.periods import DAY_SECONDS, HOURS_KEPT_DAYS, hour_of, start_of
+from shared.core.periods import DAY_SECONDS, HOURS_RETAINED_DAYS, hour_of, start_of
 from shared.job_kinds import JOB_QUEUES
 from shared.processing.messages import TallyMessage, parse, tally_message
 from shared.videos.counters import SUMS, ViewCounters
@@ -89,7 +89,7 @@ def counter(shard: int = 0, **content: Any) -> Item:
 def views(number: int, *, first: int = 0, at: int = NOW, a_second: int = 10) -> list[list[object]]:
     """Entries of a message: views of different viewers, with one second watched each, some in each second."""
     numbers = range(first, first + number)
-    return [[mark_of(f"change {place}", at + place // a_second), 1000] for place in numbers]
+    return [[deduplication_key(f"change {place}", at + place // a_second), 1000] for place in numbers]
 
 
 def message(**lists: Sequence[object]) -> dict[str, Any]:
@@ -134,7 +134,7 @@ class TestTheRouter:
         first, again, another = stream.changed(None, marker("ann")), None, stream.changed(None, other)
         again = stream.changed(marker("ann"), marker("ann", NOW + 3600, watched=5000))
         mine, others = stream.sent(first, another, again)
-        marks = [mark_of(raw["eventID"], NOW) for raw in (first, again)]
+        marks = [deduplication_key(raw["eventID"], NOW) for raw in (first, again)]
         assert mine == message(views=[[marks[0], 0], [marks[1], 5000]])
         assert (others["videoId"], len(others["views"])) == ("other", 1)
         assert stream.sent() == []
@@ -456,7 +456,7 @@ class TestTheCost:
         for day in range(3):
             for number in range(30):
                 at = NOW + day * 26 * 3600
-                counting.deliver(message(views=[[mark_of(f"{day} {number}", at), 0]]))
+                counting.deliver(message(views=[[deduplication_key(f"{day} {number}", at), 0]]))
         assert counting.counter()["keyed"] == 90
         assert counting.pages() == []
 
@@ -478,7 +478,7 @@ def size(item: Item) -> int:
 @pytest.fixture
 def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let totals remember little themselves, so that a handful of changes fills pages."""
-    for name, value in {"ROOM": 5, "KEPT": 2, "AT_ONCE": 3}.items():
+    for name, value in {"ROOM": 5, "RETAINED": 2, "AT_ONCE": 3}.items():
         monkeypatch.setattr(ledger, name, value)
 
 
@@ -525,7 +525,9 @@ class TestWhateverIsDelivered:
         for batch in batches:
             counting.deliver(
                 *(
-                    tally_message(video_id, {"views": [[mark_of(id_, changes[id_]), 1 << int(id_[7:])] for id_ in ids]})
+                    tally_message(
+                        video_id, {"views": [[deduplication_key(id_, changes[id_]), 1 << int(id_[7:])] for id_ in ids]}
+                    )
                     for ids in batch
                 )
             )
@@ -560,7 +562,7 @@ class TestWhateverIsDelivered:
             counting.deliver(
                 *(
                     tally_message(
-                        video_id, {"ratings": [[mark_of(id_, changes[id_]), differences[id_]] for id_ in ids]}
+                        video_id, {"ratings": [[deduplication_key(id_, changes[id_]), differences[id_]] for id_ in ids]}
                     )
                     for ids in batch
                 )
@@ -603,7 +605,7 @@ class TestStarts:
         }
         assert hour.items() >= ({"rel": schema.viewed_relation("2026-11-22T14"), "relSort": 15} | place).items()
         assert hour["starts"] == {"0": NO_SUMS | {"views": 10, "keyed": 5}}
-        assert hour["purgeAt"] == start_of("2026-11-22T14") + HOURS_KEPT_DAYS * DAY_SECONDS
+        assert hour["purgeAt"] == start_of("2026-11-22T14") + HOURS_RETAINED_DAYS * DAY_SECONDS
         assert day.items() >= ({"rel": schema.viewed_relation("2026-11-22"), "relSort": 0} | place).items()
         assert day["starts"] == {"0": NO_SUMS}
         assert "purgeAt" not in day

@@ -23,9 +23,9 @@ from shared.views import rankings
 from shared.views.rankings import DAYS_EVERY, HOURS_EVERY, REFRESH_SECONDS, Rankings
 from shared.views.top import (
     ALL,
-    KEPT_SECONDS,
     LARGEST_TOP,
     ORDERS,
+    RETENTION_SECONDS,
     RankedVideo,
     TopStore,
     TopVideos,
@@ -336,7 +336,7 @@ class TestRuns:
         )
         compute(table, later + REFRESH_SECONDS)
         assert listed(api, "window=hour&category=c")["computedAt"] == later
-        clock.now = later + KEPT_SECONDS
+        clock.now = later + RETENTION_SECONDS
         assert listed(api, "window=hour&category=c")["computedAt"] is None
 
     def test_the_categories_with_the_most_views_have_lists(

@@ -14,16 +14,16 @@ from moto.s3 import models as moto_s3
 from local.testbed.harness import JOBS_PER_UPLOAD, NOW, SOURCES_BUCKET, Api, Clock, Reply, make_api
 from shared.aws.dynamodb import Table
 from shared.aws.s3 import Objects, make_client, object_uri
-from shared.core.limits import LARGEST_FILM, MAX_PARTS
+from shared.core.limits import MAX_PARTS, MAX_SOURCE_BYTES
 from shared.entities import Upload
 from shared.openapi.document import document
 from shared.processing.daily_quota import DAY
 from shared.processing.uploads import (
-    KEPT_SECONDS,
     LARGEST_PUT,
     MIB,
     MULTIPART_SECONDS,
     PUT_SECONDS,
+    RETENTION_SECONDS,
     SMALLEST_PART,
     UPLOAD_DAYS,
     UPLOAD_ID,
@@ -123,7 +123,7 @@ class TestIds:
 
 
 class TestPartSizes:
-    @pytest.mark.parametrize("size", [1, LARGEST_PUT, 10**10, 32 * MIB * MAX_PARTS, 10**11, LARGEST_FILM])
+    @pytest.mark.parametrize("size", [1, LARGEST_PUT, 10**10, 32 * MIB * MAX_PARTS, 10**11, MAX_SOURCE_BYTES])
     def test_parts_are_few_large_and_whole(self, size: int) -> None:
         one = part_size(size)
         assert one % MIB == 0
@@ -160,7 +160,7 @@ class TestPut:
             "requestedBy": "alice",
             "requestedAt": NOW,
             "schemaVersion": SCHEMA_VERSION,
-            "purgeAt": NOW + KEPT_SECONDS,
+            "purgeAt": NOW + RETENTION_SECONDS,
         }
 
     def test_the_largest_one(self, api: Api, video_id: str) -> None:
@@ -193,7 +193,7 @@ class TestPut:
             ({"fileSize": 1.5}, "/fileSize"),
             ({"fileSize": "1000"}, "/fileSize"),
             ({"fileSize": True}, "/fileSize"),
-            ({"fileSize": LARGEST_FILM + 1}, "/fileSize"),
+            ({"fileSize": MAX_SOURCE_BYTES + 1}, "/fileSize"),
             ({"key": "../other"}, "/key"),
         ],
     )
@@ -231,12 +231,12 @@ class TestParts:
         api = make_api(table, clock, Objects(client))
         video_id = api.create()["videoId"]
         reply = api.post(
-            f"/v1/videos/{video_id}/upload", {"contentType": "application/octet-stream", "fileSize": LARGEST_FILM}
+            f"/v1/videos/{video_id}/upload", {"contentType": "application/octet-stream", "fileSize": MAX_SOURCE_BYTES}
         )
         assert reply.status == 201
         assert "X-Amz-Security-Token" in reply.json["parts"][0]["url"]
         assert len(reply.json["parts"]) <= MAX_PARTS
-        assert sum(part["size"] for part in reply.json["parts"]) == LARGEST_FILM
+        assert sum(part["size"] for part in reply.json["parts"]) == MAX_SOURCE_BYTES
         # Lambda takes 6 MB, in the JSON around it, where every quotation mark is escaped.
         assert len(json.dumps(reply.body.decode())) < 4_000_000
 

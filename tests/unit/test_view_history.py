@@ -11,14 +11,14 @@ import pytest
 from local.testbed.counted_views import CountedViews
 from local.testbed.harness import NOW, Api, record_operations
 from shared.aws.dynamodb import Table
-from shared.core.periods import DAY_SECONDS, HOUR_SECONDS, HOURS_KEPT_DAYS
+from shared.core.periods import DAY_SECONDS, HOUR_SECONDS, HOURS_RETAINED_DAYS
 from shared.videos.counters import SUMS, UNCOUNTED, ViewCount
 from shared.views.history import Buckets, sums_at
 
 HOUR = NOW // HOUR_SECONDS * HOUR_SECONDS
 """Start of the current hour."""
 DAY = NOW // DAY_SECONDS * DAY_SECONDS
-EARLIEST = HOUR - HOURS_KEPT_DAYS * DAY_SECONDS + HOUR_SECONDS
+EARLIEST = HOUR - HOURS_RETAINED_DAYS * DAY_SECONDS + HOUR_SECONDS
 
 
 @pytest.fixture

@@ -43,12 +43,12 @@ SECRETS_MANAGER = AwsService("secretsmanager", "SECRETS_MANAGER", "secretsmanage
 class ErrorResponse(Exception):
     """Error response of the service; `response` is as in botocore's ClientError."""
 
-    def __init__(self, status: int, answer: dict[str, Any]) -> None:
-        code = str(answer.get("__type", status)).rpartition("#")[2].partition(":")[0]
-        message = str(answer.get("message", answer.get("Message", "")))
+    def __init__(self, status: int, response: dict[str, Any]) -> None:
+        code = str(response.get("__type", status)).rpartition("#")[2].partition(":")[0]
+        message = str(response.get("message", response.get("Message", "")))
         super().__init__(f"{code}: {message}")
         error = {"Error": {"Code": code, "Message": message}, "ResponseMetadata": {"HTTPStatusCode": status}}
-        self.response: dict[str, Any] = answer | error
+        self.response: dict[str, Any] = response | error
 
 
 class NotSent(Exception):

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.media.ladder import SIZES, RenditionSize, most_bits, wanted
+from shared.media.ladder import SIZES, RenditionSize, most_bits, select_renditions
 
 
 @pytest.mark.parametrize(
@@ -23,17 +23,17 @@ from shared.media.ladder import SIZES, RenditionSize, most_bits, wanted
 def test_renditions_are_not_larger_than_the_film(
     size: tuple[int, int], names: list[str], expected: list[tuple[str, int, int]]
 ) -> None:
-    assert wanted(*size, names) == [RenditionSize(*fields) for fields in expected]
+    assert select_renditions(*size, names) == [RenditionSize(*fields) for fields in expected]
 
 
 def test_an_unknown_name_is_an_error() -> None:
     with pytest.raises(KeyError):
-        wanted(100, 100, ["999p"])
+        select_renditions(100, 100, ["999p"])
 
 
 @given(st.integers(1, 8192), st.integers(1, 8192), st.sets(st.sampled_from(sorted(SIZES)), min_size=1))
 def test_every_film_gets_one_that_plays(width: int, height: int, names: set[str]) -> None:
-    renditions = wanted(width, height, names)
+    renditions = select_renditions(width, height, names)
     assert renditions
     for rendition in renditions:
         assert rendition.name in names
@@ -44,7 +44,7 @@ def test_every_film_gets_one_that_plays(width: int, height: int, names: set[str]
 
 
 def test_no_side_is_longer_than_the_encoder_takes() -> None:
-    (made,) = wanted(16, 65_000, ["240p"])
+    (made,) = select_renditions(16, 65_000, ["240p"])
     assert (made.name, made.height) == ("240p", 16_384)
     assert made.width % 2 == 0
 

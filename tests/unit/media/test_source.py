@@ -68,7 +68,7 @@ def test_reading_on_gets_larger_ranges_and_memory_stays_bounded() -> None:
     assert len(lengths) < 25
     assert sum(lengths) == len(data) == file.fetched
     assert file.requests == len(lengths)
-    assert file._kept <= CACHED_BYTES
+    assert file._cached_bytes <= CACHED_BYTES
 
 
 def test_expected_ranges_are_fetched_concurrently_and_exactly() -> None:

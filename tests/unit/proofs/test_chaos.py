@@ -20,7 +20,7 @@ from shared.background.reconcile import Discrepancy, Reconcile
 from shared.core.errors import Unavailable
 from shared.core.periods import DAY_SECONDS, HOUR_SECONDS, hour_of, start_of
 from shared.core.settings import LambdaHandler
-from shared.relations.ratings import RatingChoice, share
+from shared.relations.ratings import RatingChoice, rating_contribution
 from shared.schema import RATING_TOTALS, VIEW_HOUR
 from shared.videos.counters import FOLD_SECONDS, LOOK_SECONDS, ViewCounters
 from shared.views.store import WINDOW_SECONDS
@@ -236,9 +236,11 @@ class Chaos:
             }
             totals: Counter[str] = Counter()
             for (rated, _), value in self.expected.ratings.items():
-                totals.update(share(RatingChoice(value)) if rated == video_id else {})
+                totals.update(rating_contribution(RatingChoice(value)) if rated == video_id else {})
             kept = self.table.get(RATING_TOTALS.key(videoId=video_id), consistent=True) or {}
-            assert {name: kept.get(name, 0) for name in share(None)} == {name: totals[name] for name in share(None)}
+            assert {name: kept.get(name, 0) for name in rating_contribution(None)} == {
+                name: totals[name] for name in rating_contribution(None)
+            }
         findings: list[Discrepancy] = []
         Reconcile(self.table, clock=self.clock, sleep=lambda _: None).run(False, findings.append)
         assert findings == []

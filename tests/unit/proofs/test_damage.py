@@ -32,9 +32,9 @@ def cut(data: bytes, share: float) -> bytes:
     ("made", "reason"),
     [
         (lambda: b"", errors.EMPTY),
-        (lambda: b"Once upon a time there was a file. " * 100, errors.NO_FILM),
-        (lambda: bytes(5000), errors.NO_FILM),
-        (lambda: b"x", errors.NO_FILM),
+        (lambda: b"Once upon a time there was a file. " * 100, errors.NOT_A_VIDEO),
+        (lambda: bytes(5000), errors.NOT_A_VIDEO),
+        (lambda: b"x", errors.NOT_A_VIDEO),
         (lambda: video_files.picture("JPEG"), errors.PICTURE),
         (lambda: video_files.picture("PNG"), errors.PICTURE),
         (lambda: video_files.picture("GIF"), errors.PICTURE),
@@ -75,7 +75,7 @@ def test_a_play_list_opens_no_other_file(tmp_path: Path) -> None:
     for text in (f"#EXTM3U\n#EXTINF:2,\n{other}\n", f"ffconcat version 1.0\nfile '{other}'\n"):
         with pytest.raises(UnreadableVideo) as raised:
             probe(BytesSource(text.encode()))
-        assert raised.value.reason == errors.NO_FILM
+        assert raised.value.reason == errors.NOT_A_VIDEO
 
 
 def test_a_hole_in_the_middle_costs_only_the_middle() -> None:
