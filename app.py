@@ -39,7 +39,7 @@ def add_stacks(app: cdk.App, region: str | None = None) -> None:
         settings.stack_name("Jobs"),
         settings=settings,
         code=service_code(settings),
-        films_code=service_code(settings, films=True),
+        media_code=service_code(settings, media=True),
         search_code=service_code(settings, search=True),
         data=data,
         media=media,

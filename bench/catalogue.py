@@ -37,25 +37,25 @@ def main(arguments: list[str]) -> None:
         return
     print("Import of a catalogue in IMDb's layout")
     measured = {titles: _measured(titles) for titles in (SMALL, LARGE)}
-    for titles, taken in measured.items():
+    for titles, measurement in measured.items():
         print(
-            f"  {titles:6,} titles, {taken['items']:8,.0f} items     {taken['seconds'] / titles * 1e3:6.2f} ms a title   "
-            f"x{taken['seconds'] / titles / (measured[SMALL]['seconds'] / SMALL):.2f}   "
-            f"{taken['peak'] / 1e6:4.0f} MB at most   x{taken['peak'] / measured[SMALL]['peak']:.2f}"
+            f"  {titles:6,} titles, {measurement['items']:8,.0f} items     {measurement['seconds'] / titles * 1e3:6.2f} ms a title   "
+            f"x{measurement['seconds'] / titles / (measured[SMALL]['seconds'] / SMALL):.2f}   "
+            f"{measurement['peak'] / 1e6:4.0f} MB at most   x{measurement['peak'] / measured[SMALL]['peak']:.2f}"
         )
 
 
 def _measured(titles: int) -> dict[str, float]:
     command = [sys.executable, "-m", "bench.catalogue", str(titles)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-    taken: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    return taken
+    measurement: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return measurement
 
 
 def imported(titles: int) -> dict[str, float]:
     """Import a generated catalogue. Returns the seconds, this process's peak memory in bytes, and the items written."""
     os.environ |= {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_DEFAULT_REGION": "us-east-1"}
-    client, counts = _taking_everything(make_client())
+    client, counts = _accept_everything(make_client())
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         generate(folder, titles, people=titles // 2, seed=1, progress=lambda _: None)
@@ -70,7 +70,7 @@ def imported(titles: int) -> dict[str, float]:
     return {"seconds": seconds, "peak": peak, "items": counts["items"]}
 
 
-def _taking_everything(client: Client) -> tuple[Client, dict[str, int]]:
+def _accept_everything(client: Client) -> tuple[Client, dict[str, int]]:
     """Replace DynamoDB behind the client, and return it with a counter of written items.
 
     Titles do not exist for the digest lookup but exist for later reads. Relations never exist.
@@ -80,9 +80,9 @@ def _taking_everything(client: Client) -> tuple[Client, dict[str, int]]:
     def answer(operation: str, sent: Mapping[str, Any], _: Callable[..., Any]) -> Any:
         match operation:
             case "BatchGetItem":
-                asked = sent["RequestItems"]["T"]
-                is_there = DIGEST not in asked.get("ExpressionAttributeNames", {}).values()
-                videos = [_video(key) for key in asked["Keys"] if is_there and key["sk"]["S"] == VIDEO.sk]
+                request = sent["RequestItems"]["T"]
+                exists = DIGEST not in request.get("ExpressionAttributeNames", {}).values()
+                videos = [_video(key) for key in request["Keys"] if exists and key["sk"]["S"] == VIDEO.sk]
                 return {"Responses": {"T": videos}}
             case "Query":
                 return {"Items": [], "Count": 0, "ScannedCount": 0}

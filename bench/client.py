@@ -47,7 +47,7 @@ def main() -> None:
             "shared.aws.lean.client": client.make_client(),
         }
         for title, (calls, request) in requests.items():
-            variants = {name: partial(request, made) for name, made in clients.items()}
+            variants = {name: partial(request, client_) for name, client_ in clients.items()}
             compare(title, variants, calls=calls, clock=time.process_time)
 
 

@@ -19,7 +19,7 @@ from shared.media.sandbox import ReaderFailed, Sandbox
 from shared.media.source import BytesSource
 
 SECONDS_A_TASK = 20.0
-KEPT = {errors.CRASHES: "crash", errors.TOO_SLOW: "slow", errors.TOO_MUCH_MEMORY: "memory"}
+FAILURE_NAMES = {errors.CRASHES: "crash", errors.TOO_SLOW: "slow", errors.TOO_MUCH_MEMORY: "memory"}
 
 
 def main(arguments: list[str]) -> int:
@@ -48,8 +48,8 @@ def main(arguments: list[str]) -> int:
                 result = "a mistake"
                 print(f"{name}, seed {seed}:\n{error}", flush=True)
             results[name, result] += 1
-            if options.keep and (result == "a mistake" or result in KEPT):
-                (options.keep / f"{KEPT.get(result, 'mistake')}-{name}-{seed}").write_bytes(data)
+            if options.keep and (result == "a mistake" or result in FAILURE_NAMES):
+                (options.keep / f"{FAILURE_NAMES.get(result, 'mistake')}-{name}-{seed}").write_bytes(data)
         seed += 1
     reader.close()
     print(f"{sum(results.values())} films, seeds {options.seed} to {seed - 1}, {mistakes} mistakes")

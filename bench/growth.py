@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from bench.cost.run import VIDEO_BODY, MeasuredService, clients, made, measure_alone
+from bench.cost.run import VIDEO_BODY, MeasuredService, clients, measure_alone, measured_service
 from bench.tables import Chart
 from local import ROOT
 from local.access_patterns import ACCESS_PATTERNS
@@ -94,15 +94,15 @@ def created_at(number: int) -> int:
 def items_of(number: int) -> Mapping[str, AttributeMap]:
     """Return the items of a listed video of alice by sort key: video, tag entry, credit and release."""
     content: Item = {**VIDEO_BODY, "tags": ["t"], "visibility": "public", "releaseYear": FIRST_YEAR + number % YEARS}
-    made_up = new_item(content, video_id=video_id(number), owner="alice", created_at=created_at(number), status="ready")
-    video = stamp(made_up, caller=OWNER, now=NOW, version=1)
+    draft = new_item(content, video_id=video_id(number), owner="alice", created_at=created_at(number), status="ready")
+    video = stamp(draft, caller=OWNER, now=NOW, version=1)
     role = CreditContent.model_validate({"ordering": 1, "roles": [{"category": "actor"}]})
     titles = ReleaseContent.model_validate({"titles": [{"title": "t"}]})
-    beside = [
+    related = [
         credit_item(video, "p", role, caller=OWNER, now=NOW),
         release_item(video, "NZ", None, titles, caller=OWNER, now=NOW),
     ]
-    return {item[SORT_KEY]: encode_item(item) for item in (video, *tag_entries(video), *beside)}
+    return {item[SORT_KEY]: encode_item(item) for item in (video, *tag_entries(video), *related)}
 
 
 class GrownTable:
@@ -126,9 +126,9 @@ class GrownTable:
         for rows in self._rows.values():
             rows.sort()
 
-    def credited(self, place: int) -> Position:
+    def credited(self, index: int) -> Position:
         """Return the position of a video in the person's list, by its index from 0, latest year first."""
-        row = self._rows[RELATION_INDEX.name, person_relation("p"), "0"][-1 - place]
+        row = self._rows[RELATION_INDEX.name, person_relation("p"), "0"][-1 - index]
         return Position(row.at, row.id)
 
     def between(self, operation: str, parameters: Mapping[str, Any], send: Callable[..., Any]) -> Any:
@@ -158,29 +158,29 @@ class GrownTable:
         high = bisect_left(rows, (int(values[":last"]["N"]) + 1,))
         start = parameters.get("ExclusiveStartKey")
         if start:
-            place = int(start[index.sort[0].name]["N"]), start[index.sort[1].name]["S"]
+            key = int(start[index.sort[0].name]["N"]), start[index.sort[1].name]["S"]
             if parameters["ScanIndexForward"]:
-                low = bisect_right(rows, (*place, chr(sys.maxunicode)))
+                low = bisect_right(rows, (*key, chr(sys.maxunicode)))
             else:
-                high = bisect_left(rows, place)
+                high = bisect_left(rows, key)
         page = rows[low : low + limit] if parameters["ScanIndexForward"] else rows[max(low, high - limit) : high][::-1]
         entries = [index_entry(items_of(row.number)[row.sk], index) or {} for row in page]
-        answer: dict[str, Any] = {
+        response: dict[str, Any] = {
             "Items": [_projected(entry, parameters) for entry in entries],
             "Count": len(page),
             "ScannedCount": len(page),
         }
         if high - low > limit:
             names = [attribute.name for attribute in (*index.partition, *index.sort)]
-            answer["LastEvaluatedKey"] = {name: entries[-1][name] for name in (PARTITION_KEY, SORT_KEY, *names)}
-        return answer
+            response["LastEvaluatedKey"] = {name: entries[-1][name] for name in (PARTITION_KEY, SORT_KEY, *names)}
+        return response
 
     def _batch(self, parameters: Mapping[str, Any], send: Callable[..., Any]) -> Any:
-        ((table, asked),) = parameters["RequestItems"].items()
-        known = [item for key in asked["Keys"] if (item := self._item(key))]
-        others = [key for key in asked["Keys"] if not self._item(key)]
-        answer = send(RequestItems={table: {**asked, "Keys": others}}) if others else {"Responses": {}}
-        found = [*(_projected(item, asked) for item in known), *answer["Responses"].get(table, [])]
+        ((table, request),) = parameters["RequestItems"].items()
+        own_items = [item for key in request["Keys"] if (item := self._item(key))]
+        other_keys = [key for key in request["Keys"] if not self._item(key)]
+        response = send(RequestItems={table: {**request, "Keys": other_keys}}) if other_keys else {"Responses": {}}
+        found = [*(_projected(item, request) for item in own_items), *response["Responses"].get(table, [])]
         return {"Responses": {table: found}, "UnprocessedKeys": {}}
 
     def _item(self, key: Any) -> AttributeMap | None:
@@ -188,10 +188,12 @@ class GrownTable:
         return None if number is None else items_of(number).get(key[SORT_KEY]["S"])
 
 
-def _projected(item: AttributeMap, asked: Mapping[str, Any]) -> AttributeMap:
-    if "ProjectionExpression" not in asked:
+def _projected(item: AttributeMap, request: Mapping[str, Any]) -> AttributeMap:
+    if "ProjectionExpression" not in request:
         return item
-    names = {asked["ExpressionAttributeNames"][place] for place in asked["ProjectionExpression"].split(", ")}
+    names = {
+        request["ExpressionAttributeNames"][placeholder] for placeholder in request["ProjectionExpression"].split(", ")
+    }
     return {name: value for name, value in item.items() if name in names}
 
 
@@ -214,10 +216,10 @@ LISTS: Mapping[str, Lister] = {
 @contextmanager
 def grown(catalogue: GrownTable) -> Iterator[MeasuredService]:
     """Create empty tables behind a catalogue."""
-    with made() as place:
+    with measured_service() as service:
         undo = [intercept(client, catalogue.between) for client in clients()]
         try:
-            yield place
+            yield service
         finally:
             for restore in undo:
                 restore()
@@ -230,8 +232,8 @@ def page_of(catalogue: GrownTable, name: str, number: int, items: int = PAGE) ->
     if name == "a person":
         position = catalogue.credited(last)
     window = Window(0, NOW, limit=items, after=position if number > 1 else None)
-    with grown(catalogue) as place:
-        lists, relations = VideoLists(VideoStore(place.table)), RelationStore(place.table)
+    with grown(catalogue) as service:
+        lists, relations = VideoLists(VideoStore(service.table)), RelationStore(service.table)
         with Meter(*clients()).measure() as used:
             page = LISTS[name](lists, relations, window)
         if len(page.items) != items:
@@ -241,43 +243,43 @@ def page_of(catalogue: GrownTable, name: str, number: int, items: int = PAGE) ->
 
 def growth() -> dict[str, list[RequestCost]]:
     """Return the costs of each list: its first page in each catalogue, then a deep page in the largest."""
-    taken: dict[str, list[RequestCost]] = {name: [] for name in LISTS}
+    costs: dict[str, list[RequestCost]] = {name: [] for name in LISTS}
     for size in SIZES:
         catalogue = GrownTable(size)
         for name in LISTS:
-            taken[name] += [page_of(catalogue, name, number) for number in ((1, DEEP) if size == SIZES[-1] else (1,))]
-    return taken
+            costs[name] += [page_of(catalogue, name, number) for number in ((1, DEEP) if size == SIZES[-1] else (1,))]
+    return costs
 
 
 def of_patterns(size: int) -> dict[str, RequestCost]:
     """Return the cost of each request of the access patterns in a catalogue of `size` videos."""
     catalogue, spent = GrownTable(size), {}
     for pattern in ACCESS_PATTERNS:
-        with grown(catalogue) as place:
-            used = measure_alone(pattern.request, place, place.api())
+        with grown(catalogue) as service:
+            used = measure_alone(pattern.request, service, service.api())
         spent[pattern.request] = RequestCost(len(used.operations), used.units.reads, used.units.writes)
     return spent
 
 
-def picture(taken: Mapping[str, list[RequestCost]]) -> str:
+def picture(costs: Mapping[str, list[RequestCost]]) -> str:
     """Return the read units of a page by catalogue size, as an SVG chart."""
     labels = {
         name: f"{name}: {row[-1].reads:g} in {row[-1].requests} request{'s' if row[-1].requests > 1 else ''}"
-        for name, row in taken.items()
+        for name, row in costs.items()
     }
     return Chart(
         f"Read units of a page of {PAGE}, by the size of the catalogue",
         [*(f"{size:,}" for size in SIZES), f"page {DEEP:,}"],
         "videos in the catalogue",
         5,
-        [(labels[name], [spent.reads for spent in row]) for name, row in taken.items()],
+        [(labels[name], [spent.reads for spent in row]) for name, row in costs.items()],
     ).svg()
 
 
 def main() -> None:
     """Measure, print the figures, and draw the chart."""
-    taken = growth()
-    for name, row in taken.items():
+    costs = growth()
+    for name, row in costs.items():
         print(f"{name:22} " + "   ".join(f"{spent.requests} requests, {spent.reads:g} RRU" for spent in row))
     sizes = {size: of_patterns(size) for size in SIZES}
     for pattern in ACCESS_PATTERNS:
@@ -288,7 +290,7 @@ def main() -> None:
     print(
         f"{flat} of {len(ACCESS_PATTERNS)} access patterns take the same beside {SIZES[0]:,} and {SIZES[-1]:,} videos"
     )
-    PICTURE.write_text(picture(taken), encoding="utf-8")
+    PICTURE.write_text(picture(costs), encoding="utf-8")
 
 
 if __name__ == "__main__":

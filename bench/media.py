@@ -61,25 +61,27 @@ class OneByOne(Remote):
 
     def read_all(self, ranges: Sequence[Range]) -> list[bytes]:
         """Return the bytes of each range, in order."""
-        return [self.read(*wanted) for wanted in ranges]
+        return [self.read(*range_) for range_ in ranges]
 
 
 def main() -> None:
     """Print the ratios and the peaks."""
     with tempfile.TemporaryDirectory() as folder:
-        made = {
-            "1080p, 5 minutes, 8-bit H.264": _film(Path(folder) / "hd.mp4", (1920, 1080), "libx264", "yuv420p", 60),
-            "the same with a keyframe every 2 seconds": _film(
+        results = {
+            "1080p, 5 minutes, 8-bit H.264": _sample_video(
+                Path(folder) / "hd.mp4", (1920, 1080), "libx264", "yuv420p", 60
+            ),
+            "the same with a keyframe every 2 seconds": _sample_video(
                 Path(folder) / "hd2.mp4", (1920, 1080), "libx264", "yuv420p", 150, frames=50
             ),
-            "75 seconds of it with a keyframe every 10 seconds": _film(
+            "75 seconds of it with a keyframe every 10 seconds": _sample_video(
                 Path(folder) / "long.mp4", (1920, 1080), "libx264", "yuv420p", 15, keyframe_every=2
             ),
-            "2160p, 3 minutes, 10-bit HEVC in HDR": _film(
+            "2160p, 3 minutes, 10-bit HEVC in HDR": _sample_video(
                 Path(folder) / "uhd.mp4", (3840, 2160), "libx265", "yuv420p10le", 36
             ),
         }
-        for title, path in made.items():
+        for title, path in results.items():
             facts = probe(FileSource(path))
             print(f"{title}: {path.stat().st_size / 1e6:.0f} MB")
             print(f"  {'':20} {'requests':>9} {'of the file':>12} {'seconds':>8} {'peak MB':>8}")
@@ -93,7 +95,7 @@ def main() -> None:
                 print(f"  {name:20} {remote.requests:9} {share:11.2f}% {seconds:8.2f} {_peak(path, name):8}")
             keyframes, share = _count_keyframes(path, facts)
             print(f"  {'its keyframes alone':20} {keyframes:9} {100 * share:11.2f}%")
-        path = next(iter(made.values()))
+        path = next(iter(results.values()))
         facts = probe(FileSource(path))
         compare(
             "The poster of the first",
@@ -146,7 +148,7 @@ def _poster_with(source: Source, facts: MediaInfo, effort: int) -> Poster:
         return poster(source, facts)
 
 
-def _film(
+def _sample_video(
     path: Path,
     size: tuple[int, int],
     codec: str,

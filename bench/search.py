@@ -31,13 +31,13 @@ SILENT, TALKING = 100_000, 1_000
 CUES, WORDS_OF_A_CUE = 1_000, 7
 LOOKED_FOR = 3_200
 """Maximum titles that are searched with a typo."""
-QUESTIONS = 200
+QUERIES = 200
 """Number of queries of each kind."""
 COMMITS = 40
 PAGE = 25
 VOCABULARY = 30_000
 NOW = 1_795_000_000
-SOMEBODY = Caller("user-7", frozenset())
+CALLER = Caller("user-7", frozenset())
 AT = IndexCheckpoint({}, 0)
 GENRES = (
     "Action",
@@ -109,10 +109,10 @@ class RandomLanguage:
         return " ".join(self._random.choices(self.words, cum_weights=self._rarer, k=count)).title()
 
 
-def films(count: int, language: RandomLanguage, random: Random, cues: int = 0) -> Iterator[VideoDocument]:
+def random_videos(count: int, language: RandomLanguage, random: Random, cues: int = 0) -> Iterator[VideoDocument]:
     """Yield the videos of a catalogue. About 5 % are hidden, and a few have a publication or expiry time."""
     for number in range(count):
-        said = [(3_000 * cue, language.text(WORDS_OF_A_CUE)) for cue in range(cues)]
+        cues_of_video = [(3_000 * cue, language.text(WORDS_OF_A_CUE)) for cue in range(cues)]
         yield VideoDocument(
             str(uuid.UUID(int=random.getrandbits(128))),
             f"user-{random.randrange(500)}",
@@ -126,7 +126,7 @@ def films(count: int, language: RandomLanguage, random: Random, cues: int = 0) -
             language=random.choice(("en", "en-NZ", "de", "fr", None)),
             publish_at=NOW + random.randint(-1000, 1000) if random.random() < 0.02 else None,
             expires_at=NOW + random.randint(-1000, 1000) if random.random() < 0.02 else None,
-            captions={"en": said} if said else {},
+            captions={"en": cues_of_video} if cues_of_video else {},
         )
 
 
@@ -156,39 +156,41 @@ def with_typo(text: str, random: Random) -> str | None:
 def found_with_typos(engine: SearchEngine, titles: Sequence[str], random: Random) -> tuple[int, int]:
     """Search for each title with a typo. Returns the number found in the first three hits, and the number searched."""
     found = looked_for = 0
-    for wanted in titles:
-        q = with_typo(wanted, random)
+    for title_ in titles:
+        q = with_typo(title_, random)
         if q is None:
             continue
         looked_for += 1
-        hits = engine.search(parse(q[:256]), SOMEBODY, NOW, limit=3).hits
-        found += any((stored := engine.stored(hit.video_id)) and stored.title == wanted for hit in hits)
+        hits = engine.search(parse(q[:256]), CALLER, NOW, limit=3).hits
+        found += any((stored := engine.stored(hit.video_id)) and stored.title == title_ for hit in hits)
     return found, looked_for
 
 
-def questions(catalogue: Sequence[VideoDocument], language: RandomLanguage, random: Random) -> dict[str, list[str]]:
+def random_queries(
+    catalogue: Sequence[VideoDocument], language: RandomLanguage, random: Random
+) -> dict[str, list[str]]:
     """Return random queries by kind."""
 
-    def some(ask: Callable[[VideoDocument], str]) -> list[str]:
-        return [ask(random.choice(catalogue)) for _ in range(QUESTIONS)]
+    def some(build: Callable[[VideoDocument], str]) -> list[str]:
+        return [build(random.choice(catalogue)) for _ in range(QUERIES)]
 
-    def sentence(film: VideoDocument) -> str:
-        lines = [text for said in film.captions.values() for _, text in said]
+    def sentence(video: VideoDocument) -> str:
+        lines = [text for cues_ in video.captions.values() for _, text in cues_]
         if not lines:
-            return " ".join(film.description.split()[5:10])
+            return " ".join(video.description.split()[5:10])
         at = random.randrange(len(lines) - 1)
         return " ".join(f"{lines[at]} {lines[at + 1]}".split()[4:10])
 
     return {
-        "a word of a title": some(lambda film: f"{film.title.split()[0]} "),
-        "a title": some(lambda film: film.title),
-        "a title with a typo": [typo for text in some(lambda film: film.title) if (typo := with_typo(text, random))],
-        "three letters of a word": some(lambda film: film.title[:3]),
-        "one letter": [random.choice(string.ascii_lowercase) for _ in range(QUESTIONS)],
-        "frequent words": [" ".join(random.sample(language.words[:50], 2)) + " " for _ in range(QUESTIONS)],
-        "a quote": some(lambda film: f'"{sentence(film)}"'),
+        "a word of a title": some(lambda video: f"{video.title.split()[0]} "),
+        "a title": some(lambda video: video.title),
+        "a title with a typo": [typo for text in some(lambda video: video.title) if (typo := with_typo(text, random))],
+        "three letters of a word": some(lambda video: video.title[:3]),
+        "one letter": [random.choice(string.ascii_lowercase) for _ in range(QUERIES)],
+        "frequent words": [" ".join(random.sample(language.words[:50], 2)) + " " for _ in range(QUERIES)],
+        "a quote": some(lambda video: f'"{sentence(video)}"'),
         "a quote without its marks": some(sentence),
-        "ten words": [language.name(10) for _ in range(QUESTIONS)],
+        "ten words": [language.name(10) for _ in range(QUERIES)],
     }
 
 
@@ -212,16 +214,16 @@ def measure(
     print(f"{name}: {len(catalogue):,} films in {seconds:.1f} s, {seconds / len(catalogue) * 1e3:.2f} ms a film")
     print(f"  {size / 1e6:.1f} MB on disk, {size / len(catalogue) / 1e3:.2f} KB a film")
     started = time.process_time()
-    SearchEngine(folder).search(parse("film"), SOMEBODY, NOW, facets=FACETS)
+    SearchEngine(folder).search(parse("film"), CALLER, NOW, facets=FACETS)
     print(f"  opened and asked for the first time in {(time.process_time() - started) * 1e3:.1f} ms")
     print(f"  a page of {PAGE} with its total, three facets and highlights:")
-    for kind, asked in questions(catalogue, language, random).items():
+    for kind, queries in random_queries(catalogue, language, random).items():
         times, totals = [], []
-        for q in asked:
+        for q in queries:
             started = time.process_time()
-            question = parse(q)
-            found = engine.search(question, SOMEBODY, NOW, facets=FACETS, limit=PAGE)
-            highlighter = Highlighter(question)
+            query = parse(q)
+            found = engine.search(query, CALLER, NOW, facets=FACETS, limit=PAGE)
+            highlighter = Highlighter(query)
             for hit in found.hits:
                 if stored := engine.stored(hit.video_id):
                     highlighter.of(stored)
@@ -229,19 +231,19 @@ def measure(
             totals.append(found.total)
         print(f"    {kind:26} {timed(times)}   of {statistics.median(totals):,.0f} films")
     times = []
-    for film in random.choices(catalogue, k=QUESTIONS):
+    for video in random.choices(catalogue, k=QUERIES):
         started = time.process_time()
-        engine.similar(film.video_id, SOMEBODY, NOW)
+        engine.similar(video.video_id, CALLER, NOW)
         times.append(time.process_time() - started)
     print(f"  ten films like one            {timed(times)}")
     times = []
-    for film in random.choices(catalogue, k=COMMITS):
+    for video in random.choices(catalogue, k=COMMITS):
         started = time.perf_counter()
-        engine.put([film])
+        engine.put([video])
         engine.commit(AT)
         times.append(time.perf_counter() - started)
     print(f"  a commit of one film          {timed(times)}")
-    visible = [film.title for film in catalogue if film.visible and not (film.publish_at or film.expires_at)]
+    visible = [video.title for video in catalogue if video.visible and not (video.publish_at or video.expires_at)]
     _print_typos(engine, visible[:LOOKED_FOR], random)
     engine.close()
 
@@ -251,7 +253,7 @@ def _print_typos(engine: SearchEngine, titles: Sequence[str], random: Random) ->
     print(f"  {found / max(looked_for, 1):.1%} of {looked_for:,} titles with a typo are among the first three hits")
 
 
-def demo_films() -> list[VideoDocument]:
+def demo_videos() -> list[VideoDocument]:
     """Return the videos of the demo, with only their titles."""
     records = json.loads(FILMS.read_text(encoding="utf-8"))
     titles = (title(record.get("Title")) for record in records)
@@ -267,15 +269,17 @@ def main(arguments: list[str]) -> None:
     with tempfile.TemporaryDirectory() as name:
         random = Random(1)
         language = RandomLanguage(random, VOCABULARY)
-        measure("without captions", list(films(silent, language, random)), language, random, Path(name) / "silent")
-        spoken = list(films(talking, language, random, cues=CUES))
+        measure(
+            "without captions", list(random_videos(silent, language, random)), language, random, Path(name) / "silent"
+        )
+        spoken = list(random_videos(talking, language, random, cues=CUES))
         measure(f"with {CUES:,} cues each", spoken, language, random, Path(name) / "talking")
-        demo = demo_films()
+        demo = demo_videos()
         engine = SearchEngine(Path(name) / "demo")
         engine.put(demo)
         engine.commit(AT)
         print(f"the demo: {len(demo):,} films")
-        _print_typos(engine, [film.title for film in demo], random)
+        _print_typos(engine, [video.title for video in demo], random)
         engine.close()
 
 

@@ -37,7 +37,7 @@ from shared.threads import map_threads
 from shared.video_fields import FACETS
 from shared.videos.tags import normalise_tag
 
-ASKS = 1_000
+REQUESTS = 1_000
 """Default number of random queries."""
 HITS = 5
 """Hits of each query that are read separately."""
@@ -70,7 +70,7 @@ CALLERS = (*OWNERS, "carol", "admin")
 """Two owners, a user without videos, and an admin."""
 FAR = 4_000_000_000
 """A time in the far future, in epoch seconds."""
-WAYS: tuple[Mapping[str, Any], ...] = (
+VARIANTS: tuple[Mapping[str, Any], ...] = (
     {},
     {"visibility": "private"},
     {"status": "processing"},
@@ -95,11 +95,11 @@ Callers = Mapping[str, HttpSender]
 
 
 class MeasuredRow(NamedTuple):
-    """A line of the report. `holds` is false if its check failed."""
+    """A line of the report. `is_valid` is false if its check failed."""
 
-    what: str
+    name: str
     result: str
-    holds: bool = True
+    is_valid: bool = True
 
 
 class SearchRequest(NamedTuple):
@@ -134,17 +134,17 @@ class Talk:
 
 def talk(language: RandomLanguage, number: int) -> Talk:
     """Return a talk with that many sentences. Every third sentence is split into two cues, as long sentences are."""
-    said = Talk()
-    for place in range(number):
-        start, spoken = 4_000 * place + 500, language.text(8)
-        said.sentences.append((start, spoken))
+    generated = Talk()
+    for index in range(number):
+        start, spoken = 4_000 * index + 500, language.text(8)
+        generated.sentences.append((start, spoken))
         parts = spoken.capitalize() + "."
         middle = parts.index(" ", len(parts) // 2) if " " in parts[len(parts) // 2 :] else 0
-        if place % 3 == 2 and middle:
-            said.cues += [(start, parts[:middle]), (start + 1_500, parts[middle + 1 :])]
+        if index % 3 == 2 and middle:
+            generated.cues += [(start, parts[:middle]), (start + 1_500, parts[middle + 1 :])]
         else:
-            said.cues.append((start, parts))
-    return said
+            generated.cues.append((start, parts))
+    return generated
 
 
 def webvtt(cues: Sequence[tuple[int, str]]) -> str:
@@ -172,20 +172,20 @@ def _rank(counted: tuple[Any, int]) -> tuple[int, Any]:
     return -counted[1], counted[0]
 
 
-def questions(catalogue: SearchCatalogue, random: Random, count: int) -> list[SearchRequest]:
+def random_requests(catalogue: SearchCatalogue, random: Random, count: int) -> list[SearchRequest]:
     """Return random queries of all callers.
 
     Most contain words of a title, some of them truncated. Filters are random; some queries have only filters.
     """
-    return [SearchRequest(random.choice(CALLERS), _question(catalogue, random)) for _ in range(count)]
+    return [SearchRequest(random.choice(CALLERS), _random_query(catalogue, random)) for _ in range(count)]
 
 
-def _question(catalogue: SearchCatalogue, random: Random) -> dict[str, str]:
+def _random_query(catalogue: SearchCatalogue, random: Random) -> dict[str, str]:
     found = words(random.choice(catalogue.titles))
     query = {}
     if found and random.random() < 0.9:
-        asked = random.sample(found, min(len(found), random.choice((1, 1, 2))))
-        query["q"] = " ".join(asked)[: random.choice((3, 256, 256))]
+        chosen = random.sample(found, min(len(found), random.choice((1, 1, 2))))
+        query["q"] = " ".join(chosen)[: random.choice((3, 256, 256))]
     earliest, latest = sorted(random.choices(catalogue.created, k=2))
     filters = {
         "category": random.choice(catalogue.categories) if catalogue.categories else None,
@@ -194,8 +194,8 @@ def _question(catalogue: SearchCatalogue, random: Random) -> dict[str, str]:
         "from": str(earliest),
         "to": str(latest + 1),
     }
-    kept = {name: value for name, value in filters.items() if value is not None and random.random() < 0.15}
-    return query | kept
+    applied = {name: value for name, value in filters.items() if value is not None and random.random() < 0.15}
+    return query | applied
 
 
 def times(seconds: Sequence[float]) -> str:
@@ -212,8 +212,8 @@ def _time(seconds: float) -> str:
 
 def table(rows: Sequence[MeasuredRow]) -> str:
     """Format the rows as lines. Failed checks begin with `!`."""
-    width = max(len(row.what) for row in rows)
-    return "\n".join(f"{'  ' if row.holds else '! '}{row.what:{width}}  {row.result}" for row in rows)
+    width = max(len(row.name) for row in rows)
+    return "\n".join(f"{'  ' if row.is_valid else '! '}{row.name:{width}}  {row.result}" for row in rows)
 
 
 # Through HTTP
@@ -228,15 +228,15 @@ def connect(service: Mapping[str, Any]) -> dict[str, ApiClient]:
     return {caller: ApiClient(url, tokens[caller]) for caller in CALLERS}
 
 
-def answered(sender: HttpSender, method: str, path: str, *statuses: int, **options: Any) -> Document:
+def send_request(sender: HttpSender, method: str, path: str, *statuses: int, **options: Any) -> Document:
     """Send a request, and return the response's document, or `{}` if its body is empty.
 
     Raises LocalError unless the status is one of `statuses`, which default to 200.
     """
-    answer = sender.send(method, path, **options)
-    if answer.status_code not in (statuses or (200,)):
-        raise LocalError(f"{method} {path} was refused: {reason(answer)}.")
-    document: Document = answer.json() if answer.content else {}
+    response = sender.send(method, path, **options)
+    if response.status_code not in (statuses or (200,)):
+        raise LocalError(f"{method} {path} was refused: {reason(response)}.")
+    document: Document = response.json() if response.content else {}
     return document
 
 
@@ -253,21 +253,21 @@ class CreatedVideos:
         document = {"videoId": video_id, "userId": owner, "title": title, "status": "ready", "visibility": "public"}
         self.ids.append(video_id)
         key = {"Idempotency-Key": video_id}
-        answered(self._admin, "POST", "/v1/videos", 201, json={**document, **fields}, headers=key)
+        send_request(self._admin, "POST", "/v1/videos", 201, json={**document, **fields}, headers=key)
         return video_id
 
     def say(self, video_id: str, cues: Sequence[tuple[int, str]]) -> None:
         """Store English captions of a video."""
         path, kind = f"/v1/videos/{video_id}/captions/en", {"Content-Type": "text/vtt"}
-        answered(self._admin, "PUT", path, 200, 201, content=webvtt(cues), headers=kind)
+        send_request(self._admin, "PUT", path, 200, 201, content=webvtt(cues), headers=kind)
 
     def hide(self, video_id: str) -> None:
         """Make a video private."""
-        answered(self._admin, "PATCH", f"/v1/videos/{video_id}", json={"visibility": "private"})
+        send_request(self._admin, "PATCH", f"/v1/videos/{video_id}", json={"visibility": "private"})
 
     def delete(self, video_id: str) -> None:
         """Delete a video. Statuses 404 and 409 are accepted."""
-        answered(self._admin, "DELETE", f"/v1/videos/{video_id}", 204, 404, 409)
+        send_request(self._admin, "DELETE", f"/v1/videos/{video_id}", 204, 404, 409)
 
     def delete_all(self) -> None:
         """Delete all videos of the run."""
@@ -277,7 +277,7 @@ class CreatedVideos:
 
 def search(sender: HttpSender, **query: str) -> Document:
     """Return the document of a search response."""
-    return answered(sender, "GET", "/v1/search", params=query)
+    return send_request(sender, "GET", "/v1/search", params=query)
 
 
 def word() -> str:
@@ -285,10 +285,10 @@ def word() -> str:
     return "".join(chance.SystemRandom().choices(string.ascii_lowercase, k=14))
 
 
-def appears(sender: HttpSender, wanted: str, count: int = 1) -> float | None:
+def seconds_until_found(sender: HttpSender, text: str, count: int = 1) -> float | None:
     """Return the seconds until the caller finds `count` videos with a word; `None` after LONGEST_WAIT."""
     began = time.monotonic()
-    while search(sender, q=f'"{wanted}"', limit="1")["total"] < count:
+    while search(sender, q=f'"{text}"', limit="1")["total"] < count:
         if time.monotonic() - began > LONGEST_WAIT:
             return None
         time.sleep(REST)  # polling, because the service does not notify clients of index updates
@@ -300,7 +300,7 @@ def catalogue_of(sender: HttpSender) -> SearchCatalogue:
     videos: list[Document] = []
     page: dict[str, str] = {"limit": str(PAGE)}
     while len(videos) < TITLES:
-        body = answered(sender, "GET", "/v1/videos", params=page)
+        body = send_request(sender, "GET", "/v1/videos", params=page)
         videos += body["items"]
         if body["nextCursor"] is None:
             break
@@ -317,13 +317,13 @@ def catalogue_of(sender: HttpSender) -> SearchCatalogue:
     )
 
 
-def fresh(callers: Callers, made: CreatedVideos) -> MeasuredRow:
+def fresh(callers: Callers, created: CreatedVideos) -> MeasuredRow:
     """Measure the seconds from a write to the hit."""
     found: list[float] = []
     for _ in range(WRITES):
-        wanted = word()
-        made.add("alice", f"Written {wanted}")
-        seconds = appears(callers["bob"], wanted)
+        text = word()
+        created.add("alice", f"Written {text}")
+        seconds = seconds_until_found(callers["bob"], text)
         if seconds is not None:
             found.append(seconds)
     missing = WRITES - len(found)
@@ -331,20 +331,20 @@ def fresh(callers: Callers, made: CreatedVideos) -> MeasuredRow:
     return MeasuredRow(f"from a write to the hit ({WRITES})", result, not missing)
 
 
-def quoted(callers: Callers, made: CreatedVideos, random: Random) -> MeasuredRow:
+def quoted(callers: Callers, created: CreatedVideos, random: Random) -> MeasuredRow:
     """Check that a spoken sentence as the query leads to its video and second."""
-    language, mark = RandomLanguage(random, 2_000), word()
+    language, marker = RandomLanguage(random, 2_000), word()
     talks: dict[str, Talk] = {}
     for number in range(TALKS):
-        video_id = made.add("bob", f"Talk {number}", language="en")
-        talks[video_id] = said = talk(language, SENTENCES)
-        made.say(video_id, [*said.cues, (4_000 * SENTENCES + 500, mark)])
-    if appears(callers["alice"], mark, TALKS) is None:
-        return MeasuredRow("quotes", f"not all captions were found within {LONGEST_WAIT:.0f} s", holds=False)
-    asked = [(video_id, *sentence) for video_id, said in talks.items() for sentence in said.sentences]
-    asked = random.sample(asked, min(QUOTES, len(asked)))
+        video_id = created.add("bob", f"Talk {number}", language="en")
+        talks[video_id] = speech = talk(language, SENTENCES)
+        created.say(video_id, [*speech.cues, (4_000 * SENTENCES + 500, marker)])
+    if seconds_until_found(callers["alice"], marker, TALKS) is None:
+        return MeasuredRow("quotes", f"not all captions were found within {LONGEST_WAIT:.0f} s", is_valid=False)
+    quotes = [(video_id, *sentence) for video_id, speech in talks.items() for sentence in speech.sentences]
+    quotes = random.sample(quotes, min(QUOTES, len(quotes)))
     right = 0
-    for video_id, start, spoken in asked:
+    for video_id, start, spoken in quotes:
         hits = search(callers["carol"], q=spoken, limit="1")["items"]
         is_right = bool(hits) and leads(hits[0], video_id, start)
         right += is_right
@@ -352,7 +352,7 @@ def quoted(callers: Callers, made: CreatedVideos, random: Random) -> MeasuredRow
             found = [(hit["video"]["videoId"], hit.get("quote")) for hit in hits]
             print(f"wrong quote: {spoken!r} is said in {video_id} at {start} ms; found {found}")
     return MeasuredRow(
-        f"quotes that lead to their film and second ({len(asked)})", f"{right} right", right == len(asked)
+        f"quotes that lead to their film and second ({len(quotes)})", f"{right} right", right == len(quotes)
     )
 
 
@@ -361,31 +361,31 @@ def leads(hit: Document, video_id: str, start: int) -> bool:
     return hit["video"]["videoId"] == video_id and "quote" in hit and abs(hit["quote"]["start"] - start) <= NEAR
 
 
-def backstage(made: CreatedVideos, catalogue: SearchCatalogue, random: Random, mark: str) -> list[str]:
-    """Create videos from words of other titles, each with the word `mark`. Returns the ids of the public videos.
+def create_hidden_videos(created: CreatedVideos, catalogue: SearchCatalogue, random: Random, marker: str) -> list[str]:
+    """Create videos from words of other titles, each with the word `marker`. Returns the ids of the public videos.
 
     Most of the videos are visible only to their owner and admins. One video of each owner is deleted again.
     """
     vocabulary = [found for title in catalogue.titles for found in words(title)]
     shown: list[str] = []
     for owner in OWNERS:
-        for way in WAYS * BACKSTAGE:
-            title = " ".join([*random.choices(vocabulary, k=2), mark])
+        for variant in VARIANTS * BACKSTAGE:
+            title = " ".join([*random.choices(vocabulary, k=2), marker])
             fields = {
                 "releaseYear": random.randint(1990, 1999),
                 "tags": [random.choice(("Drama", "drama", "R", "Épée"))],
             }
-            video_id = made.add(owner, title, **fields, **way)
-            shown += [] if way else [video_id]
-        made.delete(made.add(owner, f"{random.choice(vocabulary)} {mark}"))
+            video_id = created.add(owner, title, **fields, **variant)
+            shown += [] if variant else [video_id]
+        created.delete(created.add(owner, f"{random.choice(vocabulary)} {marker}"))
     return shown
 
 
 def counted(callers: Callers, catalogue: SearchCatalogue, random: Random) -> MeasuredRow:
     """Check that facets equal a recount over all videos that the query finds."""
-    right = asked = videos = 0
-    for ask in questions(catalogue, random, 20 * COUNTED):
-        sender, query = callers[ask.caller], ask.query
+    right = checked = videos = 0
+    for request in random_requests(catalogue, random, 20 * COUNTED):
+        sender, query = callers[request.caller], request.query
         body = search(sender, **query, facets=",".join(FACETS), limit="100")
         if not 0 < body["total"] <= DEEPEST:
             continue
@@ -395,17 +395,17 @@ def counted(callers: Callers, catalogue: SearchCatalogue, random: Random) -> Mea
             page = search(sender, **query, facets=",".join(FACETS), limit="100", cursor=cursor)
             ids += [hit["video"]["videoId"] for hit in page["items"]]
             cursor = page["nextCursor"]
-        said = {name: [(facet["value"], facet["count"]) for facet in body["facets"][name]] for name in FACETS}
+        reported = {name: [(facet["value"], facet["count"]) for facet in body["facets"][name]] for name in FACETS}
         really = recount(read(sender, ids))
-        is_right = said == really and len(set(ids)) == len(ids) == body["total"]
+        is_right = reported == really and len(set(ids)) == len(ids) == body["total"]
         if not is_right:
-            differs = {name: set(said[name]) ^ set(really[name]) for name in FACETS}
-            print(f"wrong facets: {ask}: {len(ids)} of {body['total']} videos on all pages; {differs}")
-        asked, right, videos = asked + 1, right + is_right, videos + len(ids)
-        if asked == COUNTED:
+            differs = {name: set(reported[name]) ^ set(really[name]) for name in FACETS}
+            print(f"wrong facets: {request}: {len(ids)} of {body['total']} videos on all pages; {differs}")
+        checked, right, videos = checked + 1, right + is_right, videos + len(ids)
+        if checked == COUNTED:
             break
     return MeasuredRow(
-        f"facets that equal a recount ({asked})", f"{right} equal, of {videos:,} videos", right == asked > 0
+        f"facets that equal a recount ({checked})", f"{right} equal, of {videos:,} videos", right == checked > 0
     )
 
 
@@ -414,44 +414,44 @@ def read(sender: HttpSender, ids: Sequence[str]) -> list[Document]:
     videos: list[Document] = []
     for start in range(0, len(ids), PAGE):
         body = {"videoIds": list(ids[start : start + PAGE])}
-        videos += answered(sender, "POST", "/v1/videos/batch-get", json=body)["items"]
+        videos += send_request(sender, "POST", "/v1/videos/batch-get", json=body)["items"]
     return videos
 
 
-def count_readable_hits(callers: Callers, asks: Sequence[SearchRequest]) -> MeasuredRow:
+def count_readable_hits(callers: Callers, requests: Sequence[SearchRequest]) -> MeasuredRow:
     """Check that the caller may read each hit with a separate GET."""
     until = time.monotonic() + LONGEST_ASKING
 
-    def look(ask: SearchRequest) -> tuple[int, list[str]] | None:
+    def look(request: SearchRequest) -> tuple[int, list[str]] | None:
         """Return the number of hits and a line for each refused hit; `None` after LONGEST_ASKING seconds."""
         if time.monotonic() > until:
             return None
-        sender, wrong = callers[ask.caller], []
-        ids = [hit["video"]["videoId"] for hit in search(sender, **ask.query, limit=str(HITS))["items"]]
+        sender, wrong = callers[request.caller], []
+        ids = [hit["video"]["videoId"] for hit in search(sender, **request.query, limit=str(HITS))["items"]]
         for video_id in ids:
             status = sender.send("GET", f"/v1/videos/{video_id}", params={"fields": "videoId"}).status_code
             if status != 200:
-                wrong.append(f"{ask} found {video_id}, of which GET says {status}")
+                wrong.append(f"{request} found {video_id}, of which GET says {status}")
         return len(ids), wrong
 
-    looks = [looked for looked in map_threads(look, asks, SIDE_BY_SIDE) if looked is not None]
-    wrong = [fault for _, faults in looks for fault in faults]
+    checked = [looked for looked in map_threads(look, requests, SIDE_BY_SIDE) if looked is not None]
+    wrong = [fault for _, faults in checked for fault in faults]
     for fault in wrong:
         print(f"not to be shown: {fault}")
-    hits = sum(number for number, _ in looks)
+    hits = sum(number for number, _ in checked)
     result = f"{hits - len(wrong):,} of {hits:,}" + (
-        f"; time was up after {len(looks):,} questions" * (len(looks) < len(asks))
+        f"; time was up after {len(checked):,} questions" * (len(checked) < len(requests))
     )
-    return MeasuredRow(f"hits that GET shows to who asked ({len(looks):,} questions)", result, not wrong and hits > 0)
+    return MeasuredRow(f"hits that GET shows to who asked ({len(checked):,} questions)", result, not wrong and hits > 0)
 
 
 def warm(callers: Callers, catalogue: SearchCatalogue, random: Random) -> list[MeasuredRow]:
     """Measure the latency of a query and of a GET."""
     sender = callers["bob"]
-    asked = [" ".join(words(random.choice(catalogue.titles))[:8])[:256] for _ in range(WARM)]
+    queries = [" ".join(words(random.choice(catalogue.titles))[:8])[:256] for _ in range(WARM)]
     video_id = search(sender, limit="1")["items"][0]["video"]["videoId"]
-    search_times = [_timed(sender, "/v1/search", {"q": q}) for q in asked if q]
-    get_times = [_timed(sender, f"/v1/videos/{video_id}") for _ in asked]
+    search_times = [_timed(sender, "/v1/search", {"q": q}) for q in queries if q]
+    get_times = [_timed(sender, f"/v1/videos/{video_id}") for _ in queries]
     return [
         MeasuredRow(f"a warm question ({len(search_times)})", times(search_times)),
         MeasuredRow(f"a GET of a video, to compare ({len(get_times)})", times(get_times)),
@@ -464,49 +464,49 @@ def _timed(sender: HttpSender, path: str, params: Mapping[str, str] | None = Non
     return time.perf_counter() - began
 
 
-def measure(callers: Callers, asks: int) -> list[MeasuredRow]:
+def measure(callers: Callers, count: int) -> list[MeasuredRow]:
     """Run all checks, and return the rows. Deletes the created videos even after an error."""
-    made, random = CreatedVideos(callers["admin"]), Random(1)
+    created, random = CreatedVideos(callers["admin"]), Random(1)
     try:
         catalogue = catalogue_of(callers["carol"])
-        rows = [fresh(callers, made), quoted(callers, made, random)]
-        mark = word()
-        visible = backstage(made, catalogue, random, mark)
-        found_by_alice = len(visible) + (len(WAYS) - 1) * BACKSTAGE
-        if appears(callers["alice"], mark, found_by_alice) is None:
+        rows = [fresh(callers, created), quoted(callers, created, random)]
+        marker = word()
+        visible = create_hidden_videos(created, catalogue, random, marker)
+        found_by_alice = len(visible) + (len(VARIANTS) - 1) * BACKSTAGE
+        if seconds_until_found(callers["alice"], marker, found_by_alice) is None:
             return [
                 *rows,
                 MeasuredRow(
-                    "hidden videos", f"their owner does not find them within {LONGEST_WAIT:.0f} s", holds=False
+                    "hidden videos", f"their owner does not find them within {LONGEST_WAIT:.0f} s", is_valid=False
                 ),
             ]
         rows += [counted(callers, catalogue, random), *warm(callers, catalogue, random)]
         # Changes that the index has not processed yet.
         for video_id in visible[::2]:
-            made.hide(video_id)
-        made.delete(visible[1])
-        mine = [SearchRequest(caller, {"q": f'"{mark}"'}) for caller in CALLERS]
-        return [*rows, count_readable_hits(callers, [*mine, *questions(catalogue, random, asks)])]
+            created.hide(video_id)
+        created.delete(visible[1])
+        mine = [SearchRequest(caller, {"q": f'"{marker}"'}) for caller in CALLERS]
+        return [*rows, count_readable_hits(callers, [*mine, *random_requests(catalogue, random, count)])]
     finally:
-        made.delete_all()
+        created.delete_all()
 
 
-def report(asks: int) -> None:
+def report(count: int) -> None:
     """Run all checks, and print the report. Raises LocalError if a check fails."""
     callers = connect(running_service())
     try:
-        rows = measure(callers, asks)
+        rows = measure(callers, count)
     finally:
         for client in callers.values():
             client.close()
     print(table(rows))
-    if not all(row.holds for row in rows):
+    if not all(row.is_valid for row in rows):
         raise LocalError("What is marked by ! does not hold.")
 
 
 def main(arguments: list[str]) -> int:
     """Run with the given number of random queries or with ASKS, and return the exit status."""
-    return exit_status(lambda: report(int(arguments[0]) if arguments else ASKS))
+    return exit_status(lambda: report(int(arguments[0]) if arguments else REQUESTS))
 
 
 if __name__ == "__main__":

@@ -83,10 +83,10 @@ class Frozen(Stub):
 
     is_filled = False
 
-    def keep(self, place: Place, item: AttributeMap | None) -> None:
+    def keep(self, key: Place, item: AttributeMap | None) -> None:
         """Store an item only while the stub is being filled."""
         if not self.is_filled:
-            super().keep(place, item)
+            super().keep(key, item)
 
 
 @cache
@@ -111,12 +111,12 @@ def peers() -> Stub:
     return stub
 
 
-def answer(operation: str, asked: Mapping[str, Any]) -> Json:
+def respond(operation: str, parameters: Mapping[str, Any]) -> Json:
     """Return the response of DynamoDB, or of Secrets Manager for `GetSecretValue`."""
     if operation == "GetSecretValue":
         return {"Name": "cursors", "SecretString": "a secret of the bench"}
-    table = peers() if asked.get("TableName") == PEERS_TABLE else ours()
-    found: Json = table.carry_out(operation, **asked)
+    table = peers() if parameters.get("TableName") == PEERS_TABLE else ours()
+    found: Json = table.carry_out(operation, **parameters)
     return found
 
 
@@ -147,9 +147,9 @@ class _Connection(socketserver.StreamRequestHandler):
 
 
 @lru_cache(maxsize=256)
-def _response(operation: str, asked: bytes) -> bytes:
+def _response(operation: str, request_body: bytes) -> bytes:
     """Return status line, headers and body as DynamoDB sends them."""
-    body = json.dumps(answer(operation, json.loads(asked)), separators=(",", ":")).encode()
+    body = json.dumps(respond(operation, json.loads(request_body)), separators=(",", ":")).encode()
     head = (
         "HTTP/1.1 200 OK\r\nServer: Server\r\n"
         f"Date: {formatdate(usegmt=True)}\r\nContent-Type: application/x-amz-json-1.0\r\nContent-Length: {len(body)}\r\n"

@@ -19,15 +19,15 @@ class Grid:
 
     def markdown(self) -> str:
         """Return the table as Markdown, without its title."""
-        marks = ["---" if place < self.words else "---:" for place in range(len(self.columns))]
-        lines = [self.columns, marks, *self.rows]
+        alignments = ["---" if index < self.words else "---:" for index in range(len(self.columns))]
+        lines = [self.columns, alignments, *self.rows]
         return "".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |\n" for line in lines)
 
     def __rich__(self) -> Table:
         """Return the table for a terminal."""
         table = Table(title=self.title, title_justify="left")
-        for place, column in enumerate(self.columns):
-            table.add_column(column, justify="left" if place < self.words else "right", overflow="fold")
+        for index, column in enumerate(self.columns):
+            table.add_column(column, justify="left" if index < self.words else "right", overflow="fold")
         for row in self.rows:
             table.add_row(*(cell.strip("`*") for cell in row))
         return table

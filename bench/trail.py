@@ -105,8 +105,8 @@ class Shards:
             while batch:
                 self.simulation.wait(self._processor * len(batch))
                 (*failures,) = function(event(*batch), Context())["batchItemFailures"]
-                left = [failure["itemIdentifier"] for failure in failures]
-                batch = batch[[raw["dynamodb"]["SequenceNumber"] for raw in batch].index(left[0]) :] if left else []
+                failed = [failure["itemIdentifier"] for failure in failures]
+                batch = batch[[raw["dynamodb"]["SequenceNumber"] for raw in batch].index(failed[0]) :] if failed else []
 
     def count_logged_changes(self) -> int:
         """Return the number of changes in all logs.
@@ -115,13 +115,13 @@ class Shards:
         """
         feed, ids = Feed(self.simulation.table, lambda: self.simulation.time), list[str]()
         for log in shard_logs():
-            place, positions = OLDEST, list[int]()
+            cursor, positions = OLDEST, list[int]()
             while True:
-                stretch = feed.read(log, place, 10_000)
-                positions += [told.position for told in stretch.entries]
-                ids += [told.change["id"] for told in stretch.entries]
-                place = stretch.cursor
-                if stretch.is_end:
+                page = feed.read(log, cursor, 10_000)
+                positions += [entry.position for entry in page.entries]
+                ids += [entry.change["id"] for entry in page.entries]
+                cursor = page.cursor
+                if page.is_end:
                     break
             if positions != list(range(1, len(positions) + 1)):
                 raise RuntimeError(f"{log} has gaps")

@@ -10,7 +10,7 @@ from functools import cache
 from itertools import count
 from typing import NamedTuple
 
-from bench.cost.run import MeasuredService, clients, made
+from bench.cost.run import MeasuredService, clients, measured_service
 from bench.tables import Chart
 from local import ROOT
 from local.testbed.harness import NOW
@@ -77,7 +77,7 @@ def anonymous_view() -> Work:
 def keyed() -> Work:
     """Return the work of a view with an idempotency key or a viewer id."""
     numbers = count()
-    return lambda store, now: store.mark(View(VIDEO_ID, now, id=f"view {next(numbers)}"), CALLER, now)
+    return lambda store, now: store.store_marker(View(VIDEO_ID, now, id=f"view {next(numbers)}"), CALLER, now)
 
 
 KINDS: Mapping[str, Callable[[], Work]] = {"with a viewer or a key": keyed, "plain": anonymous_view}
@@ -107,8 +107,8 @@ def streamed(simulation: Simulation[ViewStore], load: float) -> float:
     together = round(min(max(load, 1), BATCH))
     # The first batches are not measured: they fill the counter's space for deduplication keys.
     last = marked[-(FILLING + BATCHES) * together :]
-    with made() as place:
-        units = [_apply(place, last[at : at + together], load) for at in range(0, len(last), together)]
+    with measured_service() as service:
+        units = [_apply(service, last[at : at + together], load) for at in range(0, len(last), together)]
     return sum(units[-BATCHES:]) / max(1, len(last[-BATCHES * together :]))
 
 
@@ -118,16 +118,16 @@ def starts() -> dict[int, int]:
     counter: Item = VIEW_COUNTER.key(videoId=VIDEO_ID, shard=0) | {"views": 1}
     hours = ("2026-11-22T13", "2026-11-22T14", "2026-11-23T00")
     first, same_day, next_day = (encode_item(counter | {"hour": hour}) for hour in hours)
-    with made() as place:
-        hour = _apply(place, [(first, same_day)], 1)
-        both = _apply(place, [(same_day, next_day)], 1)
+    with measured_service() as service:
+        hour = _apply(service, [(first, same_day)], 1)
+        both = _apply(service, [(same_day, next_day)], 1)
     return {HOUR_SECONDS: hour, DAY_SECONDS: both - hour}
 
 
-def _apply(place: MeasuredService, changes: Sequence[Change], load: float) -> int:
+def _apply(service: MeasuredService, changes: Sequence[Change], load: float) -> int:
     """Apply these changes to the table as the stream's consumer does. Returns the write units."""
-    if place.table.get(VIDEO.key(videoId=VIDEO_ID)) is None:
-        place.api().publish(videoId=VIDEO_ID)
+    if service.table.get(VIDEO.key(videoId=VIDEO_ID)) is None:
+        service.api().publish(videoId=VIDEO_ID)
     collector = Collector()
     for old, new in changes:
         number = next(_SEQUENCE)
@@ -136,7 +136,7 @@ def _apply(place: MeasuredService, changes: Sequence[Change], load: float) -> in
         (collector.counter_changed if VIEW_COUNTER.has_sort_key(record.sk) else collector.viewed)(record)
     with Meter(*clients()).measure() as used:
         for message in collector.drain():
-            Tallies(place.table).apply([parse(TallyMessage, message)], NOW)
+            Tallies(service.table).apply([parse(TallyMessage, message)], NOW)
     return used.units.writes
 
 
@@ -148,24 +148,24 @@ def costs() -> dict[str, list[ViewCost]]:
     return {kind: [spent(kind, load) for load in LOADS.values()] for kind in KINDS}
 
 
-def picture(taken: Mapping[str, Sequence[ViewCost]]) -> str:
+def picture(costs_: Mapping[str, Sequence[ViewCost]]) -> str:
     """Return the write units of a view by load, as an SVG chart."""
     return Chart(
         "Write units of a view, with its share of the stream, hours and days",
         list(LOADS),
         "views of one video",
         1,
-        [(f"{kind}: {row[-1].whole:.2f}", [spent.whole for spent in row]) for kind, row in taken.items()],
+        [(f"{kind}: {row[-1].whole:.2f}", [spent.whole for spent in row]) for kind, row in costs_.items()],
     ).svg()
 
 
 def main() -> None:
     """Measure, print the figures, and draw the chart."""
-    taken = costs()
-    for kind, row in taken.items():
+    costs_ = costs()
+    for kind, row in costs_.items():
         figures = zip(LOADS, row, strict=True)
         print(f"{kind:24} " + "   ".join(f"{name}: {spent.whole:.3f}" for name, spent in figures))
-    PICTURE.write_text(picture(taken), encoding="utf-8")
+    PICTURE.write_text(picture(costs_), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -322,7 +322,7 @@ class Alarms(Construct):
 
         A missing datapoint does not breach by default.
         """
-        made = cloudwatch.Alarm(
+        alarm = cloudwatch.Alarm(
             self,
             id_,
             metric=metric,
@@ -335,6 +335,6 @@ class Alarms(Construct):
             treat_missing_data=missing,
             **kwargs,
         )
-        made.add_alarm_action(self._action)
-        made.add_ok_action(self._action)
-        self.all.append(made)
+        alarm.add_alarm_action(self._action)
+        alarm.add_ok_action(self._action)
+        self.all.append(alarm)

@@ -279,7 +279,7 @@ class ApiStack(cdk.Stack):
         jobs.allow_items(
             "UpdateItem",
             of=[schema.VIDEO, schema.JOB],
-            attributes=(*attributes.REPORTED_FILM, *attributes.RETRIED_JOB),
+            attributes=(*attributes.REPORTED_SOURCE, *attributes.RETRIED_JOB),
             returning=["ALL_NEW"],  # the claimed job
         )
         jobs.allow_items("UpdateItem", of=[schema.QUOTA], attributes=attributes.QUOTA)

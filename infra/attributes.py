@@ -47,7 +47,7 @@ TALLIED_RATINGS = (*RATING_TOTALS, *_LEDGER)
 
 QUOTA = ("jobs", "last", "purgeAt", "schemaVersion")
 
-SHARE = ("jobs", "checkedAt", "purgeAt", "schemaVersion")
+QUOTA_CLAIMS = ("jobs", "checkedAt", "purgeAt", "schemaVersion")
 
 UPLOAD = ("state",)
 
@@ -57,7 +57,7 @@ ENTRY = (*_RELATION, "writeId")
 LEAVING = ("removing", "updatedBy", "updatedFor", "writeId")
 """Attributes that record the author before an item in a video's partition is deleted."""
 
-FILM_CAPTIONS = (
+EMBEDDED_CAPTIONS = (
     *("videoId", "language", "owner", "version", "text", "cues", "size", "origin", "upload", *_STAMP),
     *LEAVING,
 )
@@ -100,7 +100,7 @@ JOB = (
 )
 """Attributes that change with a job's state. They exclude its owner and its input."""
 
-WANTED_JOB = (*JOB, "since")
+REQUESTED_JOB = (*JOB, "since")
 """Attributes that change when a video requires a job again, or no longer."""
 
 RETRIED_JOB = (*JOB, "since", "spent", "createdAt")
@@ -123,20 +123,20 @@ SETTLED_VIDEO = (*_VIDEO_VERSION, "tags")
 upgraded.
 """
 
-ARRIVED_FILM = (*_VIDEO_VERSION, "source", "status", "statusBeforeDelete", "failure", "pictures", "posterTime")
+ARRIVED_SOURCE = (*_VIDEO_VERSION, "source", "status", "statusBeforeDelete", "failure", "pictures", "posterTime")
 
-FAILED_FILM = (*_VIDEO_VERSION, *PROBED, "origins", "status", "failure")
+FAILED_SOURCE = (*_VIDEO_VERSION, *PROBED, "origins", "status", "failure")
 """Attributes that change when a required job fails permanently. A failed probe also clears the probed fields."""
 
-REPORTED_FILM = (*FAILED_FILM, *KINDS["transcode"].writes, "posterTime", "thumbnails")
+REPORTED_SOURCE = (*FAILED_SOURCE, *KINDS["transcode"].writes, "posterTime", "thumbnails")
 """Attributes that change by a transcoder's report, a retry, or the choice of a poster."""
 
-BESIDE = {"captions": FILM_CAPTIONS}
+EXTRA_ENTITIES = {"captions": EMBEDDED_CAPTIONS}
 """Attributes of the entities that jobs write in a video's partition, by their names in `shared/job_kinds.py`."""
 
 
 def written_by_workers_of(queue: str) -> tuple[str, ...]:
     """Return the attributes that the workers of a queue change, in videos and in the entities in their partitions."""
     kinds = [kind for kind in KINDS.values() if kind.queue == queue]
-    beside = [name for kind in kinds for entity in kind.extra_entities for name in BESIDE[entity]]
-    return (*_VIDEO_VERSION, *(name for kind in kinds for name in kind.writes), *beside)
+    extra = [name for kind in kinds for entity in kind.extra_entities for name in EXTRA_ENTITIES[entity]]
+    return (*_VIDEO_VERSION, *(name for kind in kinds for name in kind.writes), *extra)

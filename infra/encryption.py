@@ -26,9 +26,9 @@ class Encryption:
             return cls(data=None, logs=None)
         if settings.kms_key != "create":
             return cls(data=kms.Key.from_key_arn(stack, "GivenKey", settings.kms_key), logs=None)
-        made = _own_key(stack, settings)
+        own_key = _own_key(stack, settings)
         # Imported by ARN, so that constructs encrypted with it cannot extend its policy.
-        key = kms.Key.from_key_arn(stack, "OwnKey", made.key_arn)
+        key = kms.Key.from_key_arn(stack, "OwnKey", own_key.key_arn)
         return cls(data=key, logs=key)
 
 

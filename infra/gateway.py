@@ -97,7 +97,7 @@ class Gateway:
         authorizer = HttpJwtAuthorizer("Tokens", issuer.url, jwt_audience=audience)
         integrations = {folder: HttpLambdaIntegration(folder, function.alias) for folder, function in functions.items()}
         for route in routes.ROUTES:
-            made = apigateway.HttpRoute(
+            new_route = apigateway.HttpRoute(
                 self._stack,
                 route.operation,
                 http_api=self.api,
@@ -106,17 +106,17 @@ class Gateway:
                 authorizer=authorizer if route.scope else None,
             )
             if route.scope is None:
-                _acknowledge_public(made, f"{route.path} is public: it shows no data of the table.")
+                _acknowledge_public(new_route, f"{route.path} is public: it shows no data of the table.")
         files = HttpLambdaIntegration("console", console.function.alias)
         for name, path in CONSOLE_ROUTES.items():
-            made = apigateway.HttpRoute(
+            new_route = apigateway.HttpRoute(
                 self._stack,
                 name,
                 http_api=self.api,
                 route_key=apigateway.HttpRouteKey.with_(path, apigateway.HttpMethod.GET),
                 integration=files,
             )
-            _acknowledge_public(made, "The console is public; what it shows it asks the API for, with a token.")
+            _acknowledge_public(new_route, "The console is public; what it shows it asks the API for, with a token.")
         default = apigateway.HttpRoute(
             self._stack,
             "default",
@@ -126,32 +126,34 @@ class Gateway:
         )
         _acknowledge_public(default, "It only answers 404 and 405, which callers without a token must get as well.")
         self._allow_before_calling()
-        self._make_few_at_once()
+        self._limit_concurrent_creation()
 
     def _allow_before_calling(self) -> None:
         """Update each integration only after the gateway may invoke its function.
 
         Both change when a route gets another function, and the gateway returns 500 while it lacks the permission.
         """
-        made = self._stack.node.find_all()
+        resources_of_stack = self._stack.node.find_all()
         permissions = [
             (self._stack.resolve(permission.function_name), permission)
-            for permission in made
+            for permission in resources_of_stack
             if isinstance(permission, lambda_.CfnPermission)
         ]
-        for integration in (resource for resource in made if isinstance(resource, apigateway.CfnIntegration)):
+        for integration in (
+            resource for resource in resources_of_stack if isinstance(resource, apigateway.CfnIntegration)
+        ):
             called = self._stack.resolve(integration.integration_uri)
             integration.node.add_dependency(*(permission for function, permission in permissions if function == called))
 
-    def _make_few_at_once(self) -> None:
+    def _limit_concurrent_creation(self) -> None:
         """Limit how many integrations and routes CloudFormation creates concurrently.
 
         CloudFormation creates independent resources in parallel. API Gateway treats them as changes of one API, and
         rejects some with a ConflictException, which fails the deployment.
         """
-        made = self._stack.node.find_all()
+        all_resources = self._stack.node.find_all()
         for type_ in (apigateway.CfnIntegration, apigateway.CfnRoute):
-            resources = [resource for resource in made if isinstance(resource, type_)]
+            resources = [resource for resource in all_resources if isinstance(resource, type_)]
             for before, after in zip(resources, resources[AT_ONCE:], strict=False):
                 after.node.add_dependency(before)
 
@@ -173,7 +175,7 @@ class Gateway:
         )
         # Otherwise it would deploy again for each later route.
         stage.node.add_dependency(
-            *(made for made in self._stack.node.find_all() if isinstance(made, apigateway.CfnRoute))
+            *(route for route in self._stack.node.find_all() if isinstance(route, apigateway.CfnRoute))
         )
         log_group = logs.LogGroup(
             self._stack,

@@ -106,11 +106,11 @@ def _partitions_of(*entities: schema.Entity) -> Mapping[str, Any]:
     return {"Keys": {"pk": {"S": [{"prefix": entity.partition_prefix} for entity in entities]}}}
 
 
-BESIDE = (schema.CREDIT, schema.RELEASE, schema.CAPTION, schema.CHAPTERS)
+AUDITED_ENTITIES = (schema.CREDIT, schema.RELEASE, schema.CAPTION, schema.CHAPTERS)
 """Entities in a video's partition that the audit trail records."""
 _WRITTEN = ["INSERT", "MODIFY"]
 _JOB_ITEM = {"Keys": {"sk": {"S": [{"prefix": schema.JOB.sort_prefix}]}}}
-_RELATION_ITEM = {"Keys": {"sk": {"S": [{"prefix": entity.sort_prefix} for entity in BESIDE]}}}
+_RELATION_ITEM = {"Keys": {"sk": {"S": [{"prefix": entity.sort_prefix} for entity in AUDITED_ENTITIES]}}}
 
 ROUTER_FILTERS: tuple[Mapping[str, Any], ...] = (
     # A video: what is to be made of it, or what is counted of it, may have changed; a playlist that is gone; a change set
@@ -163,7 +163,7 @@ class JobsStack(cdk.Stack):
         *,
         settings: DeploymentSettings,
         code: lambda_.Code,
-        films_code: lambda_.Code,
+        media_code: lambda_.Code,
         search_code: lambda_.Code,
         data: DataStack,
         media: MediaStack,
@@ -171,7 +171,7 @@ class JobsStack(cdk.Stack):
     ) -> None:
         super().__init__(scope, id_, description="Video metadata: stream readers, queues and workers", **kwargs)
         self._settings, self._data, self._media = settings, data, media
-        self._codes = {"": code, "films": films_code, "search": search_code}
+        self._codes = {"": code, "films": media_code, "search": search_code}
         self.functions: dict[str, ServiceFunction] = {}
         self.queues = {
             "probe": self._queue("ProbeQueue", worker_timeout=PROBE_TIMEOUT),
@@ -183,7 +183,7 @@ class JobsStack(cdk.Stack):
             "reverts": self._queue("RevertsQueue", worker_timeout=REVERTS_TIMEOUT),
         }
         probe, thumbnails, transcode, purge, aggregates, tallies, reverts = (
-            made.queue for made in self.queues.values()
+            created.queue for created in self.queues.values()
         )
         self._router({name.upper(): work_queue.queue for name, work_queue in self.queues.items()})
         self.queues["deliveries"] = self._queue("DeliveriesQueue", worker_timeout=DELIVERIES_TIMEOUT)
@@ -222,7 +222,7 @@ class JobsStack(cdk.Stack):
         `to` selects a package with the libraries for "films" or "search".
         """
         folder = folder or id_.lower()
-        made = ServiceFunction(
+        function = ServiceFunction(
             self,
             id_,
             folder=folder,
@@ -232,8 +232,8 @@ class JobsStack(cdk.Stack):
             encryption=self._data.encryption,
             **kwargs,
         )
-        self.functions[folder] = made
-        return made
+        self.functions[folder] = function
+        return function
 
     def _queue(self, id_: str, **kwargs: Any) -> WorkQueue:
         return WorkQueue(self, id_, encryption=self._data.encryption, **kwargs)
@@ -251,12 +251,12 @@ class JobsStack(cdk.Stack):
             },
         )
         router.allow_items("GetItem", "PutItem", of=[schema.VIDEO, schema.JOB])
-        router.allow_items("UpdateItem", of=[schema.JOB], attributes=attributes.WANTED_JOB)
+        router.allow_items("UpdateItem", of=[schema.JOB], attributes=attributes.REQUESTED_JOB)
         # Captions of a film that was replaced.
         router.allow_items("DeleteItem", "Query", of=[schema.CAPTION])
         router.allow_items("UpdateItem", of=[schema.CAPTION], attributes=attributes.LEAVING)
         router.allow_items("DeleteItem", "PutItem", "Query", of=[schema.SHARE])
-        router.allow_items("UpdateItem", of=[schema.SHARE], attributes=attributes.SHARE)
+        router.allow_items("UpdateItem", of=[schema.SHARE], attributes=attributes.QUOTA_CLAIMS)
         router.allow_send(*queues.values())
         router.read_stream(
             filters=ROUTER_FILTERS,
@@ -302,7 +302,7 @@ class JobsStack(cdk.Stack):
         arrivals.allow_items(
             "UpdateItem",
             of=[schema.VIDEO, schema.UPLOAD],
-            attributes=(*attributes.ARRIVED_FILM, *attributes.UPLOAD),
+            attributes=(*attributes.ARRIVED_SOURCE, *attributes.UPLOAD),
         )
         arrivals.allow_objects("GetObject", bucket=sources)
         arrivals.allow_listing(sources)

@@ -89,8 +89,8 @@ class OperationsStack(cdk.Stack):
         alarms = Alarms(self, "Alarms", settings=self._settings, action=action)
         scheduled = [jobs.functions[folder] for folder in SCHEDULED]
         delivering = [jobs.functions[folder] for folder in DELIVERING]
-        others = (*SCHEDULED, *DELIVERING)
-        workers = [function for folder, function in jobs.functions.items() if folder not in others]
+        other_queues = (*SCHEDULED, *DELIVERING)
+        workers = [function for folder, function in jobs.functions.items() if folder not in other_queues]
         alarms.watch_api(api.api)
         # Several alarms, because an alarm accepts at most ten metrics and there are more functions.
         for name, in_catalogue in (("Catalogue functions", True), ("Other API functions", False)):

@@ -32,9 +32,9 @@ SOURCES = ("functions", "shared")
 FOR_DEVELOPERS = ("*.pyi", "*.pxd", "*.pyx", "*.c", "*.h")
 NOT_SHIPPED = ("__pycache__", "*.pyc", "tests", "requirements.txt", ".*")
 
-FILMS = "thumbnails"
+MEDIA = "thumbnails"
 """Folder below `functions/` with the additional requirements of the second asset."""
-ONLY_FOR_FILMS = ("functions/probe", "functions/thumbnails", "shared/media")
+ONLY_FOR_MEDIA = ("functions/probe", "functions/thumbnails", "shared/media")
 """Sources that only the second asset contains."""
 SEARCH = "search"
 """Folder below `functions/` with the additional requirements of the third asset."""
@@ -55,7 +55,7 @@ TASK_ROOT = "/var/task"
 BOTOCORE_SERVICES = ("dynamodb", "events", "s3", "secretsmanager", "sqs")
 """Services whose API descriptions botocore keeps. The others would enlarge the package and slow the start."""
 
-KEPT: Mapping[str, Collection[str]] = {
+RETAINED_ENTRIES: Mapping[str, Collection[str]] = {
     "aws_lambda_powertools/event_handler": ("openapi",),
     "aws_lambda_powertools/event_handler/openapi": ("swagger_ui",),
     "aws_lambda_powertools/event_handler/openapi/swagger_ui": ("swagger-ui-bundle.min.js", "swagger-ui.min.css"),
@@ -71,7 +71,7 @@ KEPT: Mapping[str, Collection[str]] = {
 }
 """Entries to keep in these folders. All other entries are deleted."""
 
-LEFT_OUT = (
+REMOVED_FILES = (
     # Documentation examples, and obsolete APIs of DynamoDB and EventBridge.
     "botocore/data/*/*/examples-1.json",
     "botocore/data/dynamodb/2011-12-05",
@@ -112,8 +112,8 @@ LEFT_OUT = (
 """Files that no function loads, as patterns below the package folder."""
 
 
-def service_code(settings: DeploymentSettings, *, films: bool = False, search: bool = False) -> lambda_.Code:
-    """Return the functions' code, hashed by content. `films` and `search` add the code for media or search.
+def service_code(settings: DeploymentSettings, *, media: bool = False, search: bool = False) -> lambda_.Code:
+    """Return the functions' code, hashed by content. `media` and `search` add the code for media or search.
 
     Create one per stack, because an asset cannot be in two. CDK still bundles it once, because it caches by path and
     options. It treats all bundlers as equal, so each asset needs a different path.
@@ -124,16 +124,16 @@ def service_code(settings: DeploymentSettings, *, films: bool = False, search: b
         raise Misconfigured("Pyodide is missing, which compiles the functions: npm install")
     path = ROOT / "functions"
     return lambda_.Code.from_asset(
-        str(path / FILMS if films else path / SEARCH if search else path),
+        str(path / MEDIA if media else path / SEARCH if search else path),
         # Local assets are hashed by input, because CDK skips bundling if the output folder exists. AWS assets are
         # hashed by output.
         asset_hash_type=cdk.AssetHashType.OUTPUT if settings.target == "aws" else cdk.AssetHashType.CUSTOM,
-        asset_hash=None if settings.target == "aws" else _digest(films, search),
+        asset_hash=None if settings.target == "aws" else _digest(media, search),
         bundling=cdk.BundlingOptions(
             image=cdk.DockerImage.from_registry(
                 "never-used"
             ),  # CDK requires an image; the bundler below always succeeds
-            local=_CodeBundler(settings, films=films, search=search),
+            local=_CodeBundler(settings, media=media, search=search),
         ),
     )
 
@@ -150,18 +150,18 @@ def _digest(*options: bool) -> str:
 
 
 def bundle(
-    output: Path, *, target: Target, films: bool, search: bool = False, architecture: Architecture = "arm64"
+    output: Path, *, target: Target, media: bool, search: bool = False, architecture: Architecture = "arm64"
 ) -> None:
     """Fill a folder with dependencies and sources, for AWS or for the local interpreter.
 
     `architecture` is the processor architecture on Lambda.
     """
-    more = [*([FILMS] if films else []), *([SEARCH] if search else [])]
+    more = [*([MEDIA] if media else []), *([SEARCH] if search else [])]
     _install(output, PLATFORMS[architecture] if target == "aws" else None, more)
     _trim(output)
     for source in SOURCES:
         shutil.copytree(ROOT / source, output / source, ignore=shutil.ignore_patterns(*NOT_SHIPPED))
-    for folder in (CONSOLE, *(() if films else ONLY_FOR_FILMS), *(() if search else ONLY_FOR_SEARCH)):
+    for folder in (CONSOLE, *(() if media else ONLY_FOR_MEDIA), *(() if search else ONLY_FOR_SEARCH)):
         shutil.rmtree(output / folder)
     compile_modules(output, target)
     _leave_out_sources(output)
@@ -170,13 +170,13 @@ def bundle(
 
 @jsii.implements(cdk.ILocalBundling)
 class _CodeBundler:
-    def __init__(self, settings: DeploymentSettings, *, films: bool, search: bool) -> None:
+    def __init__(self, settings: DeploymentSettings, *, media: bool, search: bool) -> None:
         self._settings = settings
-        self._films, self._search = films, search
+        self._media, self._search = media, search
 
     def try_bundle(self, output_dir: str, *_args: object, **_kwargs: object) -> bool:
         target, architecture = self._settings.target, self._settings.architecture
-        bundle(Path(output_dir), target=target, films=self._films, search=self._search, architecture=architecture)
+        bundle(Path(output_dir), target=target, media=self._media, search=self._search, architecture=architecture)
         return True
 
 
@@ -204,11 +204,11 @@ def _install(output: Path, platform: str | None, more: Collection[str]) -> None:
 
 def _trim(output: Path) -> None:
     """Delete files that no function loads, and files only for compilers and editors."""
-    for folder, kept in KEPT.items():
+    for folder, retained in RETAINED_ENTRIES.items():
         for entry in [*(output / folder).iterdir()]:
-            if entry.name not in kept:
+            if entry.name not in retained:
                 _remove(entry)
-    for pattern in LEFT_OUT:
+    for pattern in REMOVED_FILES:
         for entry in [*output.glob(pattern)]:
             _remove(entry)
     for pattern in FOR_DEVELOPERS:

@@ -36,7 +36,7 @@ def _sweeper(aggregates: sqs.IQueue, deliveries: sqs.IQueue, new: NewFunction) -
     sweeper = new("Sweeper", timeout=SWEEPER_TIMEOUT, environment=queues)
     sweeper.allow_items("GetItem", "PutItem", "Query", of=[schema.VIDEO, schema.JOB])
     sweeper.allow_items(
-        "UpdateItem", of=[schema.VIDEO, schema.JOB], attributes=(*attributes.FAILED_FILM, *attributes.WANTED_JOB)
+        "UpdateItem", of=[schema.VIDEO, schema.JOB], attributes=(*attributes.FAILED_SOURCE, *attributes.REQUESTED_JOB)
     )
     sweeper.allow_queries(schema.RELATION_INDEX)
     sweeper.allow_send(aggregates, deliveries)

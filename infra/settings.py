@@ -360,21 +360,21 @@ class _Context:
     def __init__(self, node: Node, env: str, target: Target) -> None:
         environments = node.try_get_context("environments") or {}
         self._node = node
-        self._asked: set[str] = set()
+        self._requested: set[str] = set()
         self._env = environments.get(env, environments.get(DEFAULT_ENV, {})) | (LOCAL if target == "local" else {})
 
     def get(self, name: str) -> Any:
         """Return a value; its default if it is absent, or if it is empty and the default is a text."""
-        self._asked.add(name)
+        self._requested.add(name)
         given = self._node.try_get_context(name)
         value, default = self._env.get(name) if given is None else given, VALUES[name].default
         return default if value is None or (value == "" and isinstance(default, str)) else value
 
     def check_names(self) -> None:
         """Raise Misconfigured if the environment has an unknown name. Call it after reading all values."""
-        unknown = sorted(set(self._env) - self._asked)
+        unknown = sorted(set(self._env) - self._requested)
         if unknown:
-            known = ", ".join(sorted(self._asked))
+            known = ", ".join(sorted(self._requested))
             raise Misconfigured(f"The environment has no setting {unknown[0]!r}; there are {known}.")
 
     def count(self, name: str, *, among: Container[int] | None = None) -> int:
@@ -384,8 +384,8 @@ class _Context:
         if not re.fullmatch(r"[0-9]{1,9}", text):
             raise Misconfigured(f"Context '{name}' must be a whole number, not {given!r}.")
         if int(text) not in among if among is not None else int(text) == 0:
-            wanted = "a whole number from 1" if among is None else _listed(among)
-            raise Misconfigured(f"Context '{name}' must be {wanted}, not {given!r}.")
+            number = "a whole number from 1" if among is None else _listed(among)
+            raise Misconfigured(f"Context '{name}' must be {number}, not {given!r}.")
         return int(text)
 
     def flag(self, name: str) -> bool:

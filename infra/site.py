@@ -97,8 +97,8 @@ def _with_one_stylesheet(files: Mapping[str, bytes]) -> dict[str, bytes]:
     names = [match[1] for match in _STYLESHEET.finditer(page)]
     for line in [match[0] for match in _STYLESHEET.finditer(page)][1:]:
         page = page.replace(line, "")
-    others = {name: content for name, content in files.items() if name not in names}
-    return {**others, "index.html": page.encode(), names[0]: b"\n".join(files[name] for name in names)}
+    unchanged = {name: content for name, content in files.items() if name not in names}
+    return {**unchanged, "index.html": page.encode(), names[0]: b"\n".join(files[name] for name in names)}
 
 
 def _libraries() -> dict[str, bytes]:

@@ -83,7 +83,7 @@ def deliveries(new: NewFunction, settings: DeploymentSettings, data: DataStack, 
     )
     function.allow_items("BatchGetItem", "GetItem", "PutItem", "UpdateItem", of=[schema.WEBHOOK])
     function.allow_items("DeleteItem", "PutItem", "Query", of=[schema.SHARE])
-    function.allow_items("UpdateItem", of=[schema.SHARE], attributes=attributes.SHARE)
+    function.allow_items("UpdateItem", of=[schema.SHARE], attributes=attributes.QUOTA_CLAIMS)
     function.allow_queries(schema.RELATION_INDEX)
     function.allow_items("Query", of=schema.FEED_ENTITIES, table=data.audit_table)
     function.allow_secret(data.webhook_secret)

@@ -208,7 +208,7 @@ def _job_kinds() -> str:
             f"`{kind.name}.<name>`" if kind.per_rendition else f"`{kind.name}`",
             kind.queue,
             f"that the film has `{kind.needs}`" if kind.needs else "what the film is" if kind.after_probe else "",
-            ", ".join(f"`{name}`" for name in kind.writes) + "".join(f" its {name}" for name in kind.beside),
+            ", ".join(f"`{name}`" for name in kind.writes) + "".join(f" its {name}" for name in kind.extra_entities),
             ", ".join(f"`{folder}/`" for folder in kind.stores),
             f"{kind.lease // MINUTE} min",
             f"{kind.patience // MINUTE} min",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from bench.cost.background import measure_behind
+from bench.cost.background import measure_background
 from bench.cost.bill import WORKLOAD, InvalidWorkload, Prices, Workload
 from bench.cost.page import PAGE, updated
 from bench.cost.report import CostReport
@@ -23,7 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except InvalidWorkload as error:
         print(error, file=sys.stderr)
         return 1
-    report = CostReport(*measure_lifelike(), measure_behind(), prices, workload)
+    report = CostReport(*measure_lifelike(), measure_background(), prices, workload)
     if options.docs:
         PAGE.write_text(updated(PAGE.read_text(encoding="utf-8"), report), encoding="utf-8")
     elif options.json:
@@ -61,8 +61,8 @@ def _setting(text: str) -> tuple[str, float]:
 
 def _show(report: CostReport) -> None:
     wide = Console(width=max(Console().width, 170), highlight=False)
-    told = ", ".join(f"{name} {bytes_:,} bytes" for name, bytes_ in report.sizes().items())
-    wide.print(f"Measured: {told}.")
+    sizes = ", ".join(f"{name} {bytes_:,} bytes" for name, bytes_ in report.sizes().items())
+    wide.print(f"Measured: {sizes}.")
     for grid in report.grids().values():
         wide.print(grid)
     prices = report.prices

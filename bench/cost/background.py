@@ -21,7 +21,7 @@ from bench.cost.run import (
     clients,
     feed_client,
     items_of,
-    made,
+    measured_service,
 )
 from functions.audit import handler as audit
 from functions.deliveries import handler as deliveries
@@ -60,7 +60,7 @@ FIFO_QUEUES = frozenset({"tallies"})
 """Queues whose requests cost more."""
 RENDITIONS = ("1080p", "720p", "480p", "240p")
 """Default renditions of an environment."""
-FILM_SIZE = (1920, 1080)
+SOURCE_SIZE = (1920, 1080)
 """Width and height of the source video in pixels, large enough for all renditions."""
 FOLLOWED = (CREATE, DESCRIBE, PUBLISH, STATUS, ADD_CREDIT, ARRIVAL, VIEW, VIEW_LATER, VIEW_OF, RATE)
 """Requests whose background work is measured. Rendition reports are part of the upload's background work."""
@@ -76,11 +76,11 @@ class BackgroundCost:
     """Units of the audit trail."""
     feed: CapacityUnits = field(default_factory=CapacityUnits)
     """Units of the change feed, in addition to the audit trail."""
-    wakes: int = 0
+    delivery_messages: int = 0
     """Messages that start a delivery check: one for each stream batch, so one for each change that arrives alone."""
-    looks: CapacityUnits = field(default_factory=CapacityUnits)
+    delivery_checks: CapacityUnits = field(default_factory=CapacityUnits)
     """Units of the delivery checks, which look up subscriptions."""
-    look_trips: int = 0
+    delivery_trips: int = 0
     trips: int = 0
     routed: int = 0
     """Stream records that invoke the router."""
@@ -94,46 +94,46 @@ class BackgroundCost:
     """Messages that our functions process. Messages for transcoders are excluded."""
     log_lines: int = 0
     metric_lines: int = 0
-    trail_kept: StoredSize = field(default_factory=StoredSize)
+    trail_stored: StoredSize = field(default_factory=StoredSize)
     """Storage of the audit trail, billed overhead included."""
-    feed_kept: StoredSize = field(default_factory=StoredSize)
+    feed_stored: StoredSize = field(default_factory=StoredSize)
     """Storage of the change feed, billed overhead included."""
-    kept: StoredSize = field(default_factory=StoredSize)
+    stored: StoredSize = field(default_factory=StoredSize)
     """Storage of jobs and counting markers after all work is done."""
 
 
-def measure_behind() -> dict[str, BackgroundCost]:
+def measure_background() -> dict[str, BackgroundCost]:
     """Return the background work of each request that changes a video."""
     return {request: follow(request) for request in FOLLOWED}
 
 
 def follow(request: str) -> BackgroundCost:
     """Return the background work of one request, measured in separate tables. Raises RuntimeError if it fails."""
-    with made() as place:
-        client, api = make_s3_client(), place.api()
+    with measured_service() as service:
+        client, api = make_s3_client(), service.api()
         for bucket in (MEDIA_BUCKET, SOURCES_BUCKET):
             client.create_bucket(Bucket=bucket)
-        behind = _BackgroundMeter(place, api, Objects(client, sleep=lambda _: None))
+        meter = _BackgroundMeter(service, api, Objects(client, sleep=lambda _: None))
         arrange, call = REQUESTS[request]
-        told = _upload_film(api) if request == ARRIVAL else arrange(api)
-        behind.run()
+        argument = _upload_source(api) if request == ARRIVAL else arrange(api)
+        meter.run()
         before = _in_audit_table()
-        behind.followed = BackgroundCost()
-        reply = call(api, told)
+        meter.followed = BackgroundCost()
+        reply = call(api, argument)
         if reply.status >= 300:
             raise RuntimeError(f"{request} answered {reply.status}: {reply.body.decode()}")
-        behind.run()
+        meter.run()
         after = _in_audit_table()
-        behind.followed.trail_kept, behind.followed.feed_kept = (
+        meter.followed.trail_stored, meter.followed.feed_stored = (
             now + then.times(-1) for now, then in zip(after, before, strict=True)
         )
-        behind.followed.kept = _stored_size()
-        return behind.followed
+        meter.followed.stored = _stored_size()
+        return meter.followed
 
 
-def _upload_film(api: Api) -> str:
+def _upload_source(api: Api) -> str:
     """Upload a source video that workers can probe. Returns `<videoId>/upload/<uploadId>`."""
-    data = film(1, FILM_SIZE)
+    data = film(1, SOURCE_SIZE)
     video_id = api.create()["videoId"]
     begun = api.post(f"/v1/videos/{video_id}/upload", {"contentType": "video/mp4", "fileSize": len(data)}).json
     key = f"{video_id}/{begun['uploadId']}"
@@ -144,25 +144,25 @@ def _upload_film(api: Api) -> str:
 class _BackgroundMeter:
     """Background functions, with a sum of the resources that they use."""
 
-    def __init__(self, place: MeasuredService, api: Api, objects: Objects) -> None:
+    def __init__(self, service: MeasuredService, api: Api, objects: Objects) -> None:
         self.followed = BackgroundCost()
-        self._place = place
+        self._service = service
         self._api = api
-        self._backstage = BackgroundWork(place.table, api.clock)
-        trail = Table(AUDIT_TABLE_NAME, place.table.client)
-        self._wakes = FakeQueue()
+        self._background = BackgroundWork(service.table, api.clock)
+        trail = Table(AUDIT_TABLE_NAME, service.table.client)
+        self._delivery_queue = FakeQueue()
         feed = Feed(Table(AUDIT_TABLE_NAME, feed_client()), api.clock)
         resources = FakeResources(
-            place.table, api.clock, audit=trail, objects=objects, queues={"deliveries": self._wakes}
+            service.table, api.clock, audit=trail, objects=objects, queues={"deliveries": self._delivery_queue}
         )
         with mock.patch.object(audit, "Feed", return_value=feed):  # its requests are counted separately
             self._audit = resources.make(audit.lambda_handler, ARCHIVE_BUCKET=MEDIA_BUCKET)
-        resources = FakeResources(place.table, api.clock, audit=trail, objects=objects)
+        resources = FakeResources(service.table, api.clock, audit=trail, objects=objects)
         self._workers = {
             "probe": resources.make(probe.lambda_handler, RENDITIONS=",".join(RENDITIONS)),
             "thumbnails": resources.make(thumbnails.lambda_handler),
-            "aggregates": self._backstage.aggregates,
-            "tallies": self._backstage.tallies,
+            "aggregates": self._background.aggregates,
+            "tallies": self._background.tallies,
         }
         self._deliveries = resources.make(deliveries.lambda_handler)
         self._meter = Meter(*clients())
@@ -174,31 +174,31 @@ class _BackgroundMeter:
             pass
 
     def _read_stream(self) -> bool:
-        records = self._backstage.records()
+        records = self._background.records()
         if records:
-            wake = [record for record in records if _wakes_audit(record)]
-            self.followed.audited += len(wake)
-            self.followed.routed += sum(_wakes_router(record) for record in records)
-            self.followed.work += self._used(self._backstage.router, records)
+            audited_records = [record for record in records if _invokes_audit(record)]
+            self.followed.audited += len(audited_records)
+            self.followed.routed += sum(_invokes_router(record) for record in records)
+            self.followed.work += self._used(self._background.router, records)
             with self._feed_meter.measure() as appended:
-                self.followed.trail += self._used(self._audit, wake)
+                self.followed.trail += self._used(self._audit, audited_records)
             self.followed.feed += appended.units
             self.followed.trips += appended.trips
-            self._look()
+            self._run_deliveries()
         return bool(records)
 
-    def _look(self) -> None:
+    def _run_deliveries(self) -> None:
         """Run the delivery worker for each of its messages."""
-        for body in self._wakes.take():
-            self.followed.wakes += 1
+        for body in self._delivery_queue.take():
+            self.followed.delivery_messages += 1
             with self._meter.measure() as used:
                 sent = str(int(self._api.clock() * 1000))
                 self._deliveries(sqs_event(body, SentTimestamp=sent), Context())
-            self.followed.looks += used.units
-            self.followed.look_trips += used.trips
+            self.followed.delivery_checks += used.units
+            self.followed.delivery_trips += used.trips
 
     def _take_messages(self) -> bool:
-        waiting = [(name, body) for name, queue in self._backstage.queues.items() for body in queue.take()]
+        waiting = [(name, body) for name, queue in self._background.queues.items() for body in queue.take()]
         self.followed.messages += len(waiting)
         self.followed.fifo_messages += sum(name in FIFO_QUEUES for name, _ in waiting)
         for name, body in waiting:
@@ -211,27 +211,27 @@ class _BackgroundMeter:
 
     def _transcode(self, message: Mapping[str, Any]) -> None:
         """Send the reports of a transcoder. They are separate requests and are not counted here."""
-        told = {"inputHash": message["inputHash"], "attempt": message["attempt"]}
+        attempt = {"inputHash": message["inputHash"], "attempt": message["attempt"]}
         for report in ({"state": "running"}, {"state": "done", "uri": message["output"]}):
-            path, body = message["report"], told | report
+            path, body = message["report"], attempt | report
             reply = self._api.request("PUT", path, json_body=body, user="transcoder", scopes="videos/transcode")
             if reply.status >= 300:
                 raise RuntimeError(f"a report was answered {reply.status}: {reply.body.decode()}")
 
     def _used(self, function: LambdaHandler, records: Sequence[Mapping[str, Any]]) -> CapacityUnits:
-        told = self._place.told
-        lines, metric_lines = told.lines, told.metric_lines
+        log = self._service.log
+        lines, metric_lines = log.lines, log.metric_lines
         with self._meter.measure() as used:
-            answer = function({"Records": records}, Context())
-        if answer != {"batchItemFailures": []}:
-            raise RuntimeError(f"something was not done: {answer}")
+            response = function({"Records": records}, Context())
+        if response != {"batchItemFailures": []}:
+            raise RuntimeError(f"something was not done: {response}")
         self.followed.trips += used.trips
-        self.followed.log_lines += told.lines - lines
-        self.followed.metric_lines += told.metric_lines - metric_lines
+        self.followed.log_lines += log.lines - lines
+        self.followed.metric_lines += log.metric_lines - metric_lines
         return used.units
 
 
-def _wakes_router(record: Mapping[str, Any]) -> bool:
+def _invokes_router(record: Mapping[str, Any]) -> bool:
     """Whether the record matches ROUTER_FILTERS in infra/jobs_stack.py."""
     keys = record["dynamodb"]["Keys"]
     is_counted = record["eventName"] != "REMOVE" and (
@@ -244,7 +244,7 @@ def _wakes_router(record: Mapping[str, Any]) -> bool:
     return is_counted or _is_video(record) or _job_state(record) == "queued"
 
 
-def _wakes_audit(record: Mapping[str, Any]) -> bool:
+def _invokes_audit(record: Mapping[str, Any]) -> bool:
     """Whether the record matches AUDIT_FILTERS in infra/jobs_stack.py, for the entities measured here."""
     is_credit = record["dynamodb"]["Keys"][SORT_KEY]["S"].startswith(CREDIT.sort_prefix)
     return is_credit or _is_video(record) or _job_state(record) in JOB_STATES

@@ -85,8 +85,8 @@ class Workload:
 
     def environments(self) -> dict[str, "Workload"]:
         """Return the workload of each environment, production last."""
-        others = {env: replace(self, figures={**self.figures, **given}) for env, given in self.idle.items()}
-        return {**others, "prod": self}
+        other_environments = {env: replace(self, figures={**self.figures, **given}) for env, given in self.idle.items()}
+        return {**other_environments, "prod": self}
 
 
 def call(used: MeasuredRequest, prices: Prices, workload: Workload) -> Dollars:
@@ -132,18 +132,18 @@ def after(followed: BackgroundCost, prices: Prices, workload: Workload) -> Dolla
     """Return the cost of the background work of one request: audit entries, jobs, messages and totals."""
     usd, figures = prices.usd, workload.figures
     together = figures["changes_together"]
-    invocations = (followed.routed + followed.audited + followed.wakes) / together + followed.worked
-    trips = followed.trips + followed.look_trips / together
+    invocations = (followed.routed + followed.audited + followed.delivery_messages) / together + followed.worked
+    trips = followed.trips + followed.delivery_trips / together
     seconds = (invocations * figures["own_ms"] + trips * figures["dynamodb_ms"]) / 1000
     return {
         "DynamoDB": units_cost(followed.work + followed.trail + followed.feed, prices)
-        + units_cost(followed.looks, prices) / together,
+        + units_cost(followed.delivery_checks, prices) / together,
         "Lambda": seconds * figures["memory_gb"] * usd["lambda_gb_second"]
         + invocations * usd["lambda_request"] / MILLION,
         "Logs": logs(invocations, followed.log_lines, followed.metric_lines, prices, workload),
         # Each message is sent, received and deleted.
         "SQS": queue_requests(
-            3 * (followed.messages - followed.fifo_messages + followed.wakes / together),
+            3 * (followed.messages - followed.fifo_messages + followed.delivery_messages / together),
             3 * followed.fifo_messages,
             prices,
         ),
@@ -168,9 +168,9 @@ def month(
     for request, times in workload.calls.items():
         bill[request] = scaled(call(measured[request], prices, workload), times)
     for request in [request for request in workload.calls if request in followed]:
-        bill[behind(request)] = scaled(after(followed[request], prices, workload), workload.calls[request])
-    kept = of_video(catalogue, followed).times(workload.figures["videos"])
-    bill["Storage of videos, with point-in-time recovery"] = storage(kept, prices)
+        bill[background_name(request)] = scaled(after(followed[request], prices, workload), workload.calls[request])
+    stored = of_video(catalogue, followed).times(workload.figures["videos"])
+    bill["Storage of videos, with point-in-time recovery"] = storage(stored, prices)
     bill["Storage of the audit trail, with point-in-time recovery"] = storage(_trail(followed, workload), prices)
     bill["Storage of the feed, with point-in-time recovery"] = storage(_feed(followed, workload), prices)
     bill[SIGN_IN] = sign_in(prices, workload)
@@ -198,38 +198,38 @@ def metrics_of_work(workload: Workload) -> float:
     return figures["metrics"] - figures["idle_metrics"] if any(workload.calls.values()) else 0
 
 
-def behind(request: str) -> str:
+def background_name(request: str) -> str:
     """Return the name of a request's background work in a month's bill."""
     return f"behind {request}"
 
 
 def of_video(catalogue: CatalogueSize, followed: Mapping[str, BackgroundCost]) -> StoredSize:
     """Return the storage of one video with a source file and all related items."""
-    return catalogue.stored + followed[ARRIVAL].kept
+    return catalogue.stored + followed[ARRIVAL].stored
 
 
-def storage(kept: StoredSize, prices: Prices) -> Dollars:
+def storage(stored: StoredSize, prices: Prices) -> Dollars:
     """Return the monthly cost of storage.
 
     Point-in-time recovery is charged for the table only, because global indexes can be rebuilt.
     """
     usd = prices.usd
     return {
-        "DynamoDB": (kept.table * (usd["dynamodb_storage"] + usd["dynamodb_pitr"]) / GB)
-        + kept.indexes * usd["dynamodb_storage"] / GB
+        "DynamoDB": (stored.table * (usd["dynamodb_storage"] + usd["dynamodb_pitr"]) / GB)
+        + stored.indexes * usd["dynamodb_storage"] / GB
     }
 
 
 def _trail(followed: Mapping[str, BackgroundCost], workload: Workload) -> StoredSize:
     """Return the storage of the audit trail once its first entries expire."""
-    monthly = (change.trail_kept.times(workload.calls.get(request, 0)) for request, change in followed.items())
+    monthly = (change.trail_stored.times(workload.calls.get(request, 0)) for request, change in followed.items())
     return sum(monthly, StoredSize()).times(workload.figures["audit_days"] / DAYS_A_MONTH)
 
 
 def _feed(followed: Mapping[str, BackgroundCost], workload: Workload) -> StoredSize:
     """Return the storage of the change feed, which holds one month."""
     return sum(
-        (change.feed_kept.times(workload.calls.get(request, 0)) for request, change in followed.items()), StoredSize()
+        (change.feed_stored.times(workload.calls.get(request, 0)) for request, change in followed.items()), StoredSize()
     )
 
 

@@ -43,12 +43,12 @@ def comparisons(
 
     `ours` is the same as in the month's bill; `naive` differs from it by that decision only.
     """
-    told, calls = workload.figures, workload.calls
+    figures, calls = workload.figures, workload.calls
     bytes_ = size(catalogue.video)
     document = written(bytes_)
-    everywhere = document * int(told["naive_indexes"])
+    everywhere = document * int(figures["naive_indexes"])
     shown = PAGE * size(index_entry(catalogue.video, USER_INDEX))
-    pages = told["naive_page"]
+    pages = figures["naive_page"]
     lists, page = _mean_list(measured, calls)
     create = measured[CREATE].units
     # Tag entries remain, because they are not copies of the document.
@@ -79,7 +79,7 @@ def comparisons(
             "Lists ask an index, and nothing scans",
             "list a page",
             page,
-            CapacityUnits(reads=math.ceil(told["videos"] * bytes_ / READ_BYTES) * 0.5),
+            CapacityUnits(reads=math.ceil(figures["videos"] * bytes_ / READ_BYTES) * 0.5),
             lists,
         ),
         DesignComparison(

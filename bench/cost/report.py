@@ -11,7 +11,7 @@ from bench.cost.bill import (
     Prices,
     Workload,
     after,
-    behind,
+    background_name,
     call,
     gb_seconds,
     idle,
@@ -63,7 +63,7 @@ class CostReport:
         return {
             "calls": self._calls(),
             "least": self._least(),
-            "behind": self._behind(),
+            "behind": self._background(),
             "month": self._month(),
             "idle": self._idle(),
             "naive": self._naive(),
@@ -97,12 +97,12 @@ class CostReport:
                 (used.units.reads, used.least.reads),
                 (used.units.writes, used.least.writes),
             ]
-            cells = [f"{taken:g}" if taken == least else f"{taken:g} ({least:g})" for taken, least in pairs]
+            cells = [f"{spent:g}" if spent == least else f"{spent:g} ({least:g})" for spent, least in pairs]
             rows.append([f"`{used.request}`", pattern.reason, *cells])
         columns = ["Request", "What the rest buys", "Requests", "RRU", "WRU"]
         return Grid("Next to the least", columns, rows, words=2)
 
-    def _behind(self) -> Grid:
+    def _background(self) -> Grid:
         rows = []
         for request, change in self.followed.items():
             cost = after(change, self.prices, self.workload)
@@ -116,7 +116,7 @@ class CostReport:
                     f"{change.audited}",
                     f"{change.messages}",
                     f"{change.log_lines + change.metric_lines}",
-                    f"{change.trail_kept.table + change.trail_kept.indexes:,.0f}",
+                    f"{change.trail_stored.table + change.trail_stored.indexes:,.0f}",
                     _dollars(sum(cost.values()) * MILLION),
                 ]
             )
@@ -125,7 +125,9 @@ class CostReport:
         return Grid("What follows a change", [*columns, "USD per million"], rows)
 
     def _month(self) -> Grid:
-        calls = dict(self.workload.calls) | {behind(request): times for request, times in self.workload.calls.items()}
+        calls = dict(self.workload.calls) | {
+            background_name(request): times for request, times in self.workload.calls.items()
+        }
         rows = [
             [
                 f"`{name}`" if name in self.workload.calls else name,
@@ -181,11 +183,11 @@ class CostReport:
 
     def sizes(self) -> dict[str, int]:
         """Return the sizes of the measured items in bytes, by name."""
-        kept = of_video(self.catalogue, self.followed)
+        stored = of_video(self.catalogue, self.followed)
         return {
             "video": size(self.catalogue.video),
-            "stored for each video": round(kept.table),
-            "stored for each video in the indexes": round(kept.indexes),
+            "stored for each video": round(stored.table),
+            "stored for each video in the indexes": round(stored.indexes),
             "audit entry of a description": size(self.catalogue.trail),
         }
 

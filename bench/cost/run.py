@@ -35,7 +35,7 @@ from shared.schema import AUDIT_TABLE_NAME, SORT_KEY, TABLE_NAME, VIDEO
 from shared.videos.entries import tag_entries
 from shared.videos.video import new_item, stamp
 
-FILMS = 60
+VIDEOS = 60
 """Videos of the catalogue for list requests. Each list has a full page and more after it."""
 CREDITS = 10
 """Credits of every tenth video. The other videos have one."""
@@ -221,7 +221,7 @@ class MeasuredService:
     """Empty tables, and a counter of the lines logged during work on them."""
 
     table: Table
-    told: LogCounter
+    log: LogCounter
 
     def api(self) -> Api:
         """Return an API whose clients send complete documents."""
@@ -232,8 +232,8 @@ class MeasuredService:
 def measure_small() -> Iterator[MeasuredRequest]:
     """Measure each pattern with the items of local/testbed/calls.py, which cost one unit, each in a separate table."""
     for pattern in ACCESS_PATTERNS:
-        with made() as place:
-            yield measure_alone(pattern.request, place, make_api(place.table))
+        with measured_service() as service:
+            yield measure_alone(pattern.request, service, make_api(service.table))
 
 
 def measure_lifelike() -> tuple[dict[str, MeasuredRequest], CatalogueSize]:
@@ -243,26 +243,26 @@ def measure_lifelike() -> tuple[dict[str, MeasuredRequest], CatalogueSize]:
     """
     lists = [pattern.request for pattern in ACCESS_PATTERNS if pattern.index]
     measured: dict[str, MeasuredRequest] = {}
-    with made() as place:
-        api = place.api()
+    with measured_service() as service:
+        api = service.api()
         _fill(api)
         catalogue = _catalogue()
-        measured |= {request: _measure(request, place, api) for request in lists}
+        measured |= {request: _measure(request, service, api) for request in lists}
     # In small tables, because moto copies the whole table for each transaction.
     for request in REQUESTS.keys() - measured.keys():
-        with made() as place:
-            measured[request] = measure_alone(request, place, place.api())
+        with measured_service() as service:
+            measured[request] = measure_alone(request, service, service.api())
     further = [request for request in REQUESTS if request not in CALLS]
     return {
         request: measured[request] for request in [*(pattern.request for pattern in ACCESS_PATTERNS), *further]
     }, catalogue
 
 
-def measure_alone(request: str, place: MeasuredService, api: Api) -> MeasuredRequest:
+def measure_alone(request: str, service: MeasuredService, api: Api) -> MeasuredRequest:
     """Measure one request in separate tables."""
     # The totals of a user who has never had any would cost a place in the index, once.
     api.post("/v1/playlists", {"title": "t"})
-    return _measure(request, place, api)
+    return _measure(request, service, api)
 
 
 ENVIRONMENT = {
@@ -280,7 +280,7 @@ ENVIRONMENT = {
 
 
 @contextmanager
-def made() -> Iterator[MeasuredService]:
+def measured_service() -> Iterator[MeasuredService]:
     """Create empty tables, and make ids the same in each run.
 
     A video's id determines its shard, and so the items that are read. Request ids and write ids change the size of the
@@ -294,8 +294,8 @@ def made() -> Iterator[MeasuredService]:
         "moto.dynamodb.models.copy",
         mock.Mock(deepcopy=lambda value: value if isinstance(value, MotoTable) else copy.deepcopy(value)),
     )
-    told = LogCounter()
-    quiet = mock.patch.object(logging.Logger, "handle", lambda _, record: told.log(record))
+    log = LogCounter()
+    quiet = mock.patch.object(logging.Logger, "handle", lambda _, record: log.log(record))
     with (
         mock.patch.dict(os.environ, ENVIRONMENT),
         mock_aws(),
@@ -307,12 +307,12 @@ def made() -> Iterator[MeasuredService]:
         mock.patch("moto.s3.models.os", upload_ids),
         no_copy,
         quiet,
-        redirect_stdout(told),
+        redirect_stdout(log),
     ):
         client, _ = clients()
         create_table(client, TABLE_NAME)
         create_audit_table(client, AUDIT_TABLE_NAME)
-        yield MeasuredService(Table(TABLE_NAME, client, sleep=lambda _: None), told)
+        yield MeasuredService(Table(TABLE_NAME, client, sleep=lambda _: None), log)
 
 
 def _ids(seed: int) -> SimpleNamespace:
@@ -330,8 +330,8 @@ def feed_client() -> MotoClient:
 @cache
 def clients() -> tuple[MotoClient, MotoClient]:
     """Return the measured client, and a client to inspect tables. Cached, because creating them is slower than most requests."""
-    others = boto3_client.make_client()
-    return MotoClient("http://moto.invalid", others), MotoClient("http://moto.invalid", others)
+    other_client = boto3_client.make_client()
+    return MotoClient("http://moto.invalid", other_client), MotoClient("http://moto.invalid", other_client)
 
 
 def items_of(table: str) -> list[AttributeMap]:
@@ -340,12 +340,12 @@ def items_of(table: str) -> list[AttributeMap]:
     return [item for page in reader.get_paginator("scan").paginate(TableName=table) for item in page["Items"]]
 
 
-def _measure(request: str, place: MeasuredService, api: Api) -> MeasuredRequest:
+def _measure(request: str, service: MeasuredService, api: Api) -> MeasuredRequest:
     arrange, call = REQUESTS[request]
     ready = arrange(api)
     api.clock.advance(60)  # what follows the time, such as the place of a rating, moves as it does in life
-    told = place.told
-    lines, metric_lines = told.lines, told.metric_lines
+    log = service.log
+    lines, metric_lines = log.lines, log.metric_lines
     with Meter(*clients()).measure() as used:
         reply = call(api, ready)
     if reply.status >= 300:
@@ -359,35 +359,35 @@ def _measure(request: str, place: MeasuredService, api: Api) -> MeasuredRequest:
         used.fewest,
         used.trips,
         out,
-        log_lines=told.lines - lines,
-        metric_lines=told.metric_lines - metric_lines,
+        log_lines=log.lines - lines,
+        metric_lines=log.metric_lines - metric_lines,
     )
 
 
 def _fill(api: Api) -> None:
     """Create listed videos of one owner, with credits, a release and a view each."""
     table = api.table
-    for number in range(FILMS):
+    for number in range(VIDEOS):
         video = _video(number)
         for item in (video, *tag_entries(video)):
             table.client.put_item(TableName=table.name, Item=encode_item(item))
-        film = f"/v1/videos/{video['videoId']}"
+        path = f"/v1/videos/{video['videoId']}"
         for person in range(CREDITS if number % 10 == 0 else 1):
-            api.put(f"{film}/credits/{'p' * (person + 1)}", {"ordering": person + 1})
-        api.put(f"{film}/releases/NZ", {})
-        api.post(f"{film}/views", user="bob")
+            api.put(f"{path}/credits/{'p' * (person + 1)}", {"ordering": person + 1})
+        api.put(f"{path}/releases/NZ", {})
+        api.post(f"{path}/views", user="bob")
 
 
 def _video(number: int) -> Item:
     """Return the item of a listed video of Alice."""
-    made = new_item(
+    item = new_item(
         dict(VIDEO_BODY) | {"visibility": "public"},
         video_id=str(uuid.uuid5(uuid.NAMESPACE_OID, str(number))),
         owner="alice",
         created_at=NOW - number * 86_400,
         status="ready",
     )
-    return stamp(made, caller=Caller("alice", frozenset()), now=NOW, version=1)
+    return stamp(item, caller=Caller("alice", frozenset()), now=NOW, version=1)
 
 
 def _catalogue() -> CatalogueSize:

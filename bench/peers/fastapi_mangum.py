@@ -58,7 +58,7 @@ def create_video(new: NewVideoModel, user: User) -> VideoModel:
 @app.post("/v1/videos/{video_id}/views")
 def count_view(video_id: str) -> ViewsModel:
     try:
-        answer = table.update_item(
+        response = table.update_item(
             Key={"videoId": video_id},
             UpdateExpression="ADD viewCount :one",
             ConditionExpression=Attr("videoId").exists(),
@@ -69,7 +69,7 @@ def count_view(video_id: str) -> ViewsModel:
         if error.response["Error"]["Code"] == "ConditionalCheckFailedException":
             raise HTTPException(404, "There is no such video.") from error
         raise
-    return ViewsModel.model_validate({"videoId": video_id, **answer["Attributes"]})
+    return ViewsModel.model_validate({"videoId": video_id, **response["Attributes"]})
 
 
 @app.get("/v1/videos", response_model_exclude_none=True)
@@ -81,16 +81,16 @@ def list_videos(
     start: dict[str, Any] = {}
     if cursor:
         start["ExclusiveStartKey"] = json.loads(base64.urlsafe_b64decode(cursor))
-    answer = table.query(
+    response = table.query(
         IndexName="by-owner",
         KeyConditionExpression=Key("userId").eq(user_id),
         ScanIndexForward=False,
         Limit=limit,
         **start,
     )
-    last = answer.get("LastEvaluatedKey")
+    last = response.get("LastEvaluatedKey")
     more = base64.urlsafe_b64encode(json.dumps(last, default=int).encode()).decode() if last else None
-    return PageModel.model_validate({"items": answer["Items"], "nextCursor": more})
+    return PageModel.model_validate({"items": response["Items"], "nextCursor": more})
 
 
 lambda_handler = Mangum(app, lifespan="off")

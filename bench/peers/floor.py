@@ -34,8 +34,8 @@ def _key(day: str) -> bytes:
     return key
 
 
-def _ask(operation: str, asked: dict[str, Any]) -> Any:
-    body = json.dumps(asked).encode()
+def _send(operation: str, request_body: dict[str, Any]) -> Any:
+    body = json.dumps(request_body).encode()
     now = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     target = f"DynamoDB_20120810.{operation}"
     names = "content-type;host;x-amz-date;x-amz-target"
@@ -87,7 +87,7 @@ def _encoded(value: Any) -> dict[str, Any]:
     return {"L": [_encoded(element) for element in value]}
 
 
-def _answer(status: int, content: Any) -> dict[str, Any]:
+def _respond(status: int, content: Any) -> dict[str, Any]:
     return {"statusCode": status, "headers": HEADERS, "body": json.dumps(content)}
 
 
@@ -102,11 +102,11 @@ def lambda_handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
         video |= {"resolutions": {}, "metadata": {}, "thumbnails": {}, **json.loads(event["body"])}
         item = {name: _encoded(value) for name, value in video.items()}
         new = "attribute_not_exists(videoId)"
-        _ask("PutItem", {"TableName": TABLE_NAME, "Item": item, "ConditionExpression": new})
-        return _answer(201, video)
+        _send("PutItem", {"TableName": TABLE_NAME, "Item": item, "ConditionExpression": new})
+        return _respond(201, video)
     if route == "GET /v1/videos":
         query = event["queryStringParameters"]
-        asked = {
+        request = {
             "TableName": TABLE_NAME,
             "IndexName": "by-owner",
             "KeyConditionExpression": "userId = :user",
@@ -115,26 +115,26 @@ def lambda_handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
             "Limit": int(query["limit"]),
         }
         if "cursor" in query:
-            asked["ExclusiveStartKey"] = json.loads(base64.urlsafe_b64decode(query["cursor"]))
-        page = _ask("Query", asked)
+            request["ExclusiveStartKey"] = json.loads(base64.urlsafe_b64decode(query["cursor"]))
+        page = _send("Query", request)
         last = page.get("LastEvaluatedKey")
         cursor = base64.urlsafe_b64encode(json.dumps(last).encode()).decode() if last else None
-        return _answer(200, {"items": [_decoded(item) for item in page["Items"]], "nextCursor": cursor})
+        return _respond(200, {"items": [_decoded(item) for item in page["Items"]], "nextCursor": cursor})
     video_id = event["pathParameters"]["videoId"]
     key = {"TableName": TABLE_NAME, "Key": {"videoId": {"S": video_id}}}
     if route == "GET /v1/videos/{videoId}":
-        found = _ask("GetItem", key).get("Item")
+        found = _send("GetItem", key).get("Item")
         if found is None:
-            return _answer(404, {"message": "There is no such video."})
+            return _respond(404, {"message": "There is no such video."})
         video = _decoded(found)
         if video["userId"] != user and (video["status"], video["visibility"]) != ("ready", "public"):
-            return _answer(404, {"message": "There is no such video."})
-        return _answer(200, video)
+            return _respond(404, {"message": "There is no such video."})
+        return _respond(200, video)
     change = {
         "UpdateExpression": "ADD viewCount :one",
         "ConditionExpression": "attribute_exists(videoId)",
         "ExpressionAttributeValues": {":one": {"N": "1"}},
         "ReturnValues": "UPDATED_NEW",
     }
-    counted = _ask("UpdateItem", key | change)
-    return _answer(200, {"videoId": video_id, "viewCount": int(counted["Attributes"]["viewCount"]["N"])})
+    counted = _send("UpdateItem", key | change)
+    return _respond(200, {"videoId": video_id, "viewCount": int(counted["Attributes"]["viewCount"]["N"])})

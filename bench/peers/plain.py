@@ -26,7 +26,7 @@ def _decoded(item: Mapping[str, Any]) -> dict[str, Any]:
     return {name: deserializer.deserialize(value) for name, value in item.items()}
 
 
-def _answer(status: int, content: BaseModel) -> dict[str, Any]:
+def _respond(status: int, content: BaseModel) -> dict[str, Any]:
     return {
         "statusCode": status,
         "headers": {"Content-Type": "application/json"},
@@ -47,7 +47,7 @@ def get_video(video_id: str, user: str) -> dict[str, Any]:
     item = _decoded(found) if found else None
     if not item or (item["userId"] != user and (item["status"], item["visibility"]) != ("ready", "public")):
         return _failed(404, "There is no such video.")
-    return _answer(200, VideoModel.model_validate(item))
+    return _respond(200, VideoModel.model_validate(item))
 
 
 def create_video(event: Mapping[str, Any], user: str) -> dict[str, Any]:
@@ -72,12 +72,12 @@ def create_video(event: Mapping[str, Any], user: str) -> dict[str, Any]:
         Item={name: serializer.serialize(value) for name, value in item.items()},
         ConditionExpression="attribute_not_exists(videoId)",
     )
-    return _answer(201, video)
+    return _respond(201, video)
 
 
 def count_view(video_id: str) -> dict[str, Any]:
     try:
-        answer = dynamodb.update_item(
+        response = dynamodb.update_item(
             TableName=TABLE_NAME,
             Key={"videoId": {"S": video_id}},
             UpdateExpression="ADD viewCount :one",
@@ -89,14 +89,14 @@ def count_view(video_id: str) -> dict[str, Any]:
         if error.response["Error"]["Code"] == "ConditionalCheckFailedException":
             return _failed(404, "There is no such video.")
         raise
-    return _answer(200, ViewsModel(videoId=video_id, viewCount=int(answer["Attributes"]["viewCount"]["N"])))
+    return _respond(200, ViewsModel(videoId=video_id, viewCount=int(response["Attributes"]["viewCount"]["N"])))
 
 
 def list_videos(query: Mapping[str, str]) -> dict[str, Any]:
     start: dict[str, Any] = {}
     if "cursor" in query:
         start["ExclusiveStartKey"] = json.loads(base64.urlsafe_b64decode(query["cursor"]))
-    answer = dynamodb.query(
+    response = dynamodb.query(
         TableName=TABLE_NAME,
         IndexName="by-owner",
         KeyConditionExpression="userId = :user",
@@ -105,10 +105,10 @@ def list_videos(query: Mapping[str, str]) -> dict[str, Any]:
         Limit=int(query.get("limit", 25)),
         **start,
     )
-    last = answer.get("LastEvaluatedKey")
+    last = response.get("LastEvaluatedKey")
     cursor = base64.urlsafe_b64encode(json.dumps(last).encode()).decode() if last else None
-    items = [SummaryModel.model_validate(_decoded(item)) for item in answer["Items"]]
-    return _answer(200, PageModel(items=items, nextCursor=cursor))
+    items = [SummaryModel.model_validate(_decoded(item)) for item in response["Items"]]
+    return _respond(200, PageModel(items=items, nextCursor=cursor))
 
 
 def lambda_handler(event: dict[str, Any], _context: object) -> dict[str, Any]:

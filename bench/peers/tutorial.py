@@ -59,7 +59,7 @@ def create_video(new: NewVideoModel) -> tuple[VideoModel, int]:
 @app.post("/v1/videos/<video_id>/views")
 def count_view(video_id: str) -> ViewsModel:
     try:
-        answer = table.update_item(
+        response = table.update_item(
             Key={"videoId": video_id},
             UpdateExpression="ADD viewCount :one",
             ConditionExpression=Attr("videoId").exists(),
@@ -70,7 +70,7 @@ def count_view(video_id: str) -> ViewsModel:
         if error.response["Error"]["Code"] == "ConditionalCheckFailedException":
             raise NotFoundError("There is no such video.") from error
         raise
-    return ViewsModel.model_validate({"videoId": video_id, **answer["Attributes"]})
+    return ViewsModel.model_validate({"videoId": video_id, **response["Attributes"]})
 
 
 @app.get("/v1/videos")
@@ -82,16 +82,16 @@ def list_videos(
     options: dict[str, Any] = {}
     if cursor:
         options["ExclusiveStartKey"] = json.loads(base64.urlsafe_b64decode(cursor))
-    answer = table.query(
+    response = table.query(
         IndexName="by-owner",
         KeyConditionExpression=Key("userId").eq(user_id),
         ScanIndexForward=False,
         Limit=limit,
         **options,
     )
-    last = answer.get("LastEvaluatedKey")
+    last = response.get("LastEvaluatedKey")
     more = base64.urlsafe_b64encode(json.dumps(last, default=int).encode()).decode() if last else None
-    return PageModel.model_validate({"items": answer["Items"], "nextCursor": more})
+    return PageModel.model_validate({"items": response["Items"], "nextCursor": more})
 
 
 @logger.inject_lambda_context(correlation_id_path=correlation_paths.API_GATEWAY_HTTP)

@@ -17,7 +17,7 @@ class PerformanceReport:
 
     def __init__(self, measured: Measurements) -> None:
         self._measured = measured
-        self._counted = all(taken.instructions is not None for taken in measured.taken.values())
+        self._counted = all(measurements.instructions is not None for measurements in measured.taken.values())
 
     def grids(self) -> dict[str, Grid]:
         """Return the tables by name."""
@@ -74,16 +74,16 @@ class PerformanceReport:
         bars = []
         for operation in COMMON:
             one = self._measured.of(state, reference, BASE_START if reference == BASE else operation.name)
-            taken = [self._measured.of(state, app, operation.name) for app in APPS]
-            bars.append((operation.name, [self._amount(app) / self._amount(one) for app in taken]))
+            measurements = [self._measured.of(state, app, operation.name) for app in APPS]
+            bars.append((operation.name, [self._amount(app) / self._amount(one) for app in measurements]))
         return bars
 
-    def _amount(self, taken: Measurement) -> float:
-        return taken.instructions if taken.instructions is not None else quartiles(taken.seconds)[1]
+    def _amount(self, count: Measurement) -> float:
+        return count.instructions if count.instructions is not None else quartiles(count.seconds)[1]
 
 
-def _millions(taken: Measurement) -> float:
-    return (taken.instructions or 0) / 1e6
+def _millions(count: Measurement) -> float:
+    return (count.instructions or 0) / 1e6
 
 
 def _counted(one: Measurement, other: Measurement) -> str:
@@ -95,9 +95,9 @@ def _timed(one: Measurement, other: Measurement) -> str:
     return f"{middle:.2f} ({low:.2f}-{high:.2f})"
 
 
-def quotients(ones: Sequence[float], others: Sequence[float]) -> tuple[float, float, float]:
+def quotients(ones: Sequence[float], peers_: Sequence[float]) -> tuple[float, float, float]:
     """Return the quartiles of the ratios of two apps' times, round by round."""
-    return quartiles(one / other for one, other in zip(ones, others, strict=True))
+    return quartiles(one / other for one, other in zip(ones, peers_, strict=True))
 
 
 def quartiles(values: Iterable[float]) -> tuple[float, float, float]:
@@ -116,10 +116,10 @@ def _drawn(panels: Sequence[tuple[str, Sequence[tuple[str, Sequence[float]]]]]) 
     """Draw stacked panels with groups of horizontal bars, one bar for each app."""
     parts: list[str] = []
     top = 30
-    for place, app in enumerate(APPS):
-        left = LABELS + 130 * place
-        parts.append(f'<rect x="{left}" y="8" width="12" height="12" fill="{COLORS[place]}"/>')
-        parts.append(f'<text x="{left + 18}" y="18">{escape(app)}</text>')
+    for index, app in enumerate(APPS):
+        start_x = LABELS + 130 * index
+        parts.append(f'<rect x="{start_x}" y="8" width="12" height="12" fill="{COLORS[index]}"/>')
+        parts.append(f'<text x="{start_x + 18}" y="18">{escape(app)}</text>')
     for title, groups in panels:
         longest = max(amount for _, amounts in groups for amount in amounts)
         scale = (WIDTH - LABELS - 60) / longest
@@ -129,10 +129,10 @@ def _drawn(panels: Sequence[tuple[str, Sequence[tuple[str, Sequence[float]]]]]) 
         for name, amounts in groups:
             middle = top + BAR * len(amounts) / 2 + 4
             parts.append(f'<text x="{LABELS - 8}" y="{middle:.0f}" text-anchor="end">{escape(name)}</text>')
-            for place, amount in enumerate(amounts):
-                y, length = top + BAR * place, amount * scale
+            for index, amount in enumerate(amounts):
+                y, length = top + BAR * index, amount * scale
                 parts.append(
-                    f'<rect x="{LABELS}" y="{y}" width="{length:.1f}" height="{BAR - 2}" fill="{COLORS[place]}"/>'
+                    f'<rect x="{LABELS}" y="{y}" width="{length:.1f}" height="{BAR - 2}" fill="{COLORS[index]}"/>'
                 )
                 parts.append(f'<text x="{LABELS + length + 4:.1f}" y="{y + 10}" font-size="10">{amount:.2f}</text>')
             top += BAR * len(amounts) + GAP

@@ -36,7 +36,7 @@ class WorkerContext:
 def main(path: str, first: str = "") -> None:
     """Measure the start of operation `first`, or serve commands from standard input."""
     # Discard the apps' standard output, which Lambda would log.
-    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    responses = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     with open(path, "rb") as file:
         events = marshal.load(file)  # noqa: S302 -- trusted: this run wrote it; importing json would add to the measured start
@@ -44,9 +44,9 @@ def main(path: str, first: str = "") -> None:
     if first:
         module, event = events[first]
         started = time.process_time()
-        answer = __import__(module, fromlist=["lambda_handler"]).lambda_handler(event, context)
-        taken = time.process_time() - started
-        answers.write(f"{taken} {answer['statusCode']}\n")
+        response = __import__(module, fromlist=["lambda_handler"]).lambda_handler(event, context)
+        instructions = time.process_time() - started
+        responses.write(f"{instructions} {response['statusCode']}\n")
         return
     # Freeze the clock, so that entries of the app's caches do not expire between calls.
     time.time = itertools.repeat(time.time()).__next__
@@ -57,14 +57,14 @@ def main(path: str, first: str = "") -> None:
         if times == "0":
             import json
 
-            answers.write(json.dumps(handle(event, context)) + "\n")
+            responses.write(json.dumps(handle(event, context)) + "\n")
             continue
         calls = range(int(times))
         gc.collect()  # so that no operation pays for the garbage of another
         started = time.process_time()
         for _ in calls:
             handle(event, context)
-        answers.write(f"{time.process_time() - started}\n")
+        responses.write(f"{time.process_time() - started}\n")
 
 
 if __name__ == "__main__":

@@ -117,13 +117,13 @@ def differences(operation: BenchOperation, ours: Answer, theirs: Answer) -> Iter
     if ours["statusCode"] != theirs["statusCode"]:
         yield f"status {theirs['statusCode']} in place of {ours['statusCode']}: {theirs.get('body')}"
         return
-    wanted, given = json.loads(ours["body"]), json.loads(theirs["body"])
+    expected, given = json.loads(ours["body"]), json.loads(theirs["body"])
     if operation.id == "listVideos":
-        if not (isinstance(given["nextCursor"], str) and isinstance(wanted["nextCursor"], str)):
+        if not (isinstance(given["nextCursor"], str) and isinstance(expected["nextCursor"], str)):
             yield "nextCursor"
-        pairs = list(zip(wanted["items"], given["items"], strict=True))
+        pairs = list(zip(expected["items"], given["items"], strict=True))
     else:
-        pairs = [(wanted, given)]
+        pairs = [(expected, given)]
     ignored = {*OURS_ALONE, *(CHANGING if operation.id == "createVideo" else ())}
     for one, other in pairs:
         missing = one.keys() - set(OURS_ALONE) - other.keys()

@@ -19,7 +19,7 @@ from shared.core.errors import NewerSchema, NotApplied, Throttled, Unavailable
 from shared.schema import PARTITION_KEY, SORT_KEY
 
 Key = dict[str, str]
-_Response = TypeVar("_Answer")
+_Response = TypeVar("_Response")
 
 LARGEST_BATCH_GET = 100
 LARGEST_BATCH_WRITE = 25

@@ -22,17 +22,17 @@ def test_a_typo_is_one_letter_of_one_word() -> None:
 def test_made_up_films_are_the_same_each_time() -> None:
     def made() -> list[object]:
         random = Random(1)
-        return list(search.films(3, search.RandomLanguage(random, 500), random, cues=2))
+        return list(search.random_videos(3, search.RandomLanguage(random, 500), random, cues=2))
 
     assert made() == made()
 
 
 def test_every_catalogue_is_measured(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    demo = search.demo_films()
+    demo = search.demo_videos()
     assert len(demo) > 3_000
-    for name, value in {"QUESTIONS": 3, "COMMITS": 2, "CUES": 5, "VOCABULARY": 500}.items():
+    for name, value in {"QUERIES": 3, "COMMITS": 2, "CUES": 5, "VOCABULARY": 500}.items():
         monkeypatch.setattr(search, name, value)
-    monkeypatch.setattr(search, "demo_films", lambda: demo[:20])
+    monkeypatch.setattr(search, "demo_videos", lambda: demo[:20])
     search.main(["40", "3"])
     said = capsys.readouterr().out
     assert "without captions: 40 films in" in said

@@ -127,7 +127,7 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> Callable[[Service], dict[str, b
 
     def measure(service: Service) -> dict[str, bool]:
         callers = {name: User(service, name) for name in search_service.CALLERS}
-        return {row.what.partition(" (")[0]: row.holds for row in search_service.measure(callers, 20)}
+        return {row.name.partition(" (")[0]: row.is_valid for row in search_service.measure(callers, 20)}
 
     return measure
 
@@ -184,7 +184,7 @@ class TestARun:
     ) -> None:
         rows = [
             search_service.MeasuredRow("quotes", "100 right"),
-            search_service.MeasuredRow("facets", "29 equal", holds=False),
+            search_service.MeasuredRow("facets", "29 equal", is_valid=False),
         ]
         monkeypatch.setattr(search_service, "running_service", dict)
         monkeypatch.setattr(search_service, "connect", lambda _: {})
@@ -209,8 +209,8 @@ class TestWhatIsMadeUp:
 
     def test_questions_are_the_same_each_time_and_of_all_kinds(self) -> None:
         catalogue = search_service.SearchCatalogue(["The Big Sleep", "\u2026"], ["fox"], [5, 9], ["Drama"], ["pg 13"])
-        asked = search_service.questions(catalogue, Random(3), 300)
-        assert asked == search_service.questions(catalogue, Random(3), 300)
+        asked = search_service.random_requests(catalogue, Random(3), 300)
+        assert asked == search_service.random_requests(catalogue, Random(3), 300)
         assert {ask.caller for ask in asked} == set(search_service.CALLERS)
         assert {name for ask in asked for name in ask.query} == {"q", "category", "tag", "userId", "from", "to"}
         assert {"big", "the sleep"[:3]} <= {ask.query.get("q") for ask in asked}

@@ -71,7 +71,7 @@ class TestALookAtAFilm:
         workers.work()
         answer = workers.api.get(f"/v1/videos/{video_id}/why-not-ready").json
         assert answer["reason"] == (
-            f"Looking at the film failed: {errors.NO_FILM} Upload another film by POST .../upload."
+            f"Looking at the film failed: {errors.NOT_A_VIDEO} Upload another film by POST .../upload."
         )
         assert answer["blocker"]["error"]["final"] is True
 

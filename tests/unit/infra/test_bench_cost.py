@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from bench.cost import __main__ as command
-from bench.cost.background import FIFO_QUEUES, FOLLOWED, RENDITIONS, BackgroundCost, follow, measure_behind
+from bench.cost.background import FIFO_QUEUES, FOLLOWED, RENDITIONS, BackgroundCost, follow, measure_background
 from bench.cost.bill import (
     DAYS_A_MONTH,
     MILLION,
@@ -21,7 +21,7 @@ from bench.cost.bill import (
     Prices,
     Workload,
     after,
-    behind,
+    background_name,
     idle,
     month,
     sign_in,
@@ -48,10 +48,10 @@ from bench.cost.run import (
     VIEW_OF,
     CatalogueSize,
     MeasuredRequest,
-    made,
     measure_alone,
     measure_lifelike,
     measure_small,
+    measured_service,
 )
 from functions.indexer import handler as indexer
 from functions.rankings import handler as rankings
@@ -246,7 +246,7 @@ def test_pattern_above_the_minimal_cost_has_a_reason(
 @pytest.fixture(scope="module")
 def followed() -> dict[str, BackgroundCost]:
     """Background cost of each request that changes a video."""
-    return measure_behind()
+    return measure_background()
 
 
 @pytest.fixture
@@ -269,8 +269,12 @@ class TestBehind:
         self, followed: dict[str, BackgroundCost]
     ) -> None:
         for change in (followed[DESCRIBE], followed[ADD_CREDIT]):
-            assert (change.feed, change.wakes, change.looks) == (CapacityUnits(0, 2, 0), 1, CapacityUnits(1, 0, 0))
-            assert change.feed_kept.table < change.trail_kept.table / 3
+            assert (change.feed, change.delivery_messages, change.delivery_checks) == (
+                CapacityUnits(0, 2, 0),
+                1,
+                CapacityUnits(1, 0, 0),
+            )
+            assert change.feed_stored.table < change.trail_stored.table / 3
 
     def test_a_poll_of_the_feed_reads_four_logs(
         self, measured: tuple[dict[str, MeasuredRequest], CatalogueSize]
@@ -325,7 +329,7 @@ class TestBehind:
         assert film.messages == film.worked + len(RENDITIONS)
         assert film.audited > 2 * jobs  # each is queued and done, and the video changes
         assert film.trail.table_writes >= film.audited
-        assert film.kept.table > jobs * 300
+        assert film.stored.table > jobs * 300
 
     def test_views_write_a_metric_and_other_requests_no_line(
         self, measured: tuple[dict[str, MeasuredRequest], CatalogueSize]
@@ -357,7 +361,7 @@ def test_repeated_measurements_of_upload_url_bytes_are_equal() -> None:
     """They contain the id of the upload, which moto draws at random, in different lengths."""
 
     def bytes_out() -> int:
-        with made() as place:
+        with measured_service() as place:
             return measure_alone("GET /v1/videos/{videoId}/upload/{uploadId}", place, place.api()).bytes_out
 
     assert {bytes_out() for _ in range(5)} == {bytes_out()}
@@ -369,7 +373,7 @@ def test_figures_of_the_dynamodb_page_are_computed(report: CostReport, followed:
     reads = sum(report.measured[request].units.reads * number for request, number in times.items())
     for request in times.keys() & followed.keys():
         cost = followed[request]
-        looks = cost.looks.reads / report.workload.figures["changes_together"]
+        looks = cost.delivery_checks.reads / report.workload.figures["changes_together"]
         reads += times[request] * ((cost.work + cost.trail + cost.feed).reads + looks)
     nodes = 3 * hours * usd["dax_node_hour"]
     video = report.catalogue.video
@@ -414,7 +418,7 @@ def test_a_month_grows_with_its_calls_and_an_idle_one_costs_no_calls(report: Cos
     twice = Workload.load(changed={name: 2 * times for name, times in report.workload.calls.items()})
     views = "POST /v1/videos/{videoId}/views"
     grown = month(report.measured, report.followed, report.catalogue, report.prices, twice)
-    for name in (views, behind(ARRIVAL), "Storage of the audit trail, with point-in-time recovery"):
+    for name in (views, background_name(ARRIVAL), "Storage of the audit trail, with point-in-time recovery"):
         assert grown[name]["DynamoDB"] == pytest.approx(2 * report.bill[name]["DynamoDB"])
 
 
@@ -422,7 +426,7 @@ def test_fifo_requests_cost_a_quarter_more_than_others(report: CostReport) -> No
     usd = report.prices.usd
     view, change = (after(report.followed[request], report.prices, report.workload) for request in (VIEW_OF, STATUS))
     assert view["SQS"] == pytest.approx(3 * 1.25 * usd["sqs_request"] / 1e6)
-    wakes = report.followed[STATUS].wakes / report.workload.figures["changes_together"]
+    wakes = report.followed[STATUS].delivery_messages / report.workload.figures["changes_together"]
     assert change["SQS"] == pytest.approx(3 * (1 + wakes) * usd["sqs_request"] / 1e6)
 
 
@@ -453,7 +457,7 @@ def test_the_trail_grows_for_as_long_as_its_entries_are_kept(report: CostReport)
 
 def test_recovery_is_not_charged_for_indexes(report: CostReport) -> None:
     """It is charged by the size of the table; global indexes are made again from it."""
-    kept = report.catalogue.stored + report.followed[ARRIVAL].kept
+    kept = report.catalogue.stored + report.followed[ARRIVAL].stored
     usd, videos = report.prices.usd, report.workload.figures["videos"]
     dollars = videos * (kept.table * (usd["dynamodb_storage"] + usd["dynamodb_pitr"])) / 1e9
     dollars += videos * kept.indexes * usd["dynamodb_storage"] / 1e9
@@ -576,7 +580,7 @@ def test_the_workload_names_requests_that_there_are(report: CostReport) -> None:
     assert {*workload.calls, SWEEPER} <= report.measured.keys()
     # A request that changes a video has what follows it in the bill.
     assert {*FOLLOWED} == report.followed.keys()
-    assert {behind(request) for request in {*FOLLOWED} & workload.calls.keys()} <= report.bill.keys()
+    assert {background_name(request) for request in {*FOLLOWED} & workload.calls.keys()} <= report.bill.keys()
 
 
 def test_every_price_has_its_source_and_day() -> None:
@@ -600,7 +604,7 @@ def test_the_command_prints_tables_or_json(
     tmp_path: Path,
 ) -> None:
     monkeypatch.setattr(command, "measure_lifelike", lambda: measured)
-    monkeypatch.setattr(command, "measure_behind", lambda: followed)
+    monkeypatch.setattr(command, "measure_background", lambda: followed)
     assert command.main([]) == 0
     assert "The naive design" in capsys.readouterr().out
     assert command.main(["--json", "--set", "alarm_metrics=0"]) == 0

@@ -49,28 +49,28 @@ def private_by_default() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def for_aws(tmp_path_factory: pytest.TempPathFactory) -> Path:
     output = tmp_path_factory.mktemp("aws")
-    bundle(output, target="aws", films=False)
+    bundle(output, target="aws", media=False)
     return output
 
 
 @pytest.fixture(scope="module")
 def films_for_aws(tmp_path_factory: pytest.TempPathFactory) -> Path:
     output = tmp_path_factory.mktemp("films-aws")
-    bundle(output, target="aws", films=True)
+    bundle(output, target="aws", media=True)
     return output
 
 
 @pytest.fixture(scope="module")
 def films_for_this_machine(tmp_path_factory: pytest.TempPathFactory) -> Path:
     output = tmp_path_factory.mktemp("films-local")
-    bundle(output, target="local", films=True)
+    bundle(output, target="local", media=True)
     return output
 
 
 @pytest.fixture(scope="module")
 def for_this_machine(tmp_path_factory: pytest.TempPathFactory) -> Path:
     output = tmp_path_factory.mktemp("local")
-    bundle(output, target="local", films=False)
+    bundle(output, target="local", media=False)
     return output
 
 
@@ -84,7 +84,7 @@ def test_compiled_modules_are_for_python_313_on_arm(for_aws: Path, films_for_aws
 
 def test_the_other_architecture_can_be_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packaging, "compile_modules", lambda *_: None)  # it is the same for both, and takes long
-    bundle(tmp_path, target="aws", films=False, architecture="x86_64")
+    bundle(tmp_path, target="aws", media=False, architecture="x86_64")
     assert {_machine(module) for module in tmp_path.rglob("*.so*")} == {X86_64}
 
 
@@ -101,7 +101,7 @@ def search_for_aws(tmp_path_factory: pytest.TempPathFactory) -> Path:
     output = tmp_path_factory.mktemp("search-aws")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(packaging, "compile_modules", lambda *_: None)
-        bundle(output, target="aws", films=False, search=True)
+        bundle(output, target="aws", media=False, search=True)
     return output
 
 
@@ -228,12 +228,16 @@ def test_bytecode_does_not_depend_on_pythonoptimize(tmp_path: Path, monkeypatch:
 
 def test_excluded_and_retained_paths_exist_in_the_dependencies(tmp_path: Path) -> None:
     """Else an upgrade of one would bring it in again."""
-    packaging._install(tmp_path, None, [packaging.FILMS])
-    assert [folder for folder in packaging.KEPT if not (tmp_path / folder).is_dir()] == []
-    named = {f"{folder}/{name}": tmp_path / folder / name for folder, names in packaging.KEPT.items() for name in names}
+    packaging._install(tmp_path, None, [packaging.MEDIA])
+    assert [folder for folder in packaging.RETAINED_ENTRIES if not (tmp_path / folder).is_dir()] == []
+    named = {
+        f"{folder}/{name}": tmp_path / folder / name
+        for folder, names in packaging.RETAINED_ENTRIES.items()
+        for name in names
+    }
     assert [name for name, entry in named.items() if not entry.exists()] == []
     is_linux = sys.platform == "linux"  # elsewhere Pillow keeps its libraries in another folder
-    patterns = [pattern for pattern in packaging.LEFT_OUT if is_linux or not pattern.startswith("pillow.libs")]
+    patterns = [pattern for pattern in packaging.REMOVED_FILES if is_linux or not pattern.startswith("pillow.libs")]
     assert [pattern for pattern in patterns if not [*tmp_path.glob(pattern)]] == []
 
 
@@ -416,7 +420,7 @@ def test_the_cdk_packages_each_kind_of_function_for_the_deployment_s_processors(
     monkeypatch.setattr(packaging, "bundle", bundle_names)
     app = App(outdir=str(tmp_path / "out"), context={"architecture": architecture})
     settings, stack = DeploymentSettings.from_context(app.node), Stack(app, "S")
-    options: list[dict[str, bool]] = [{}, {"films": True}, {"search": True}]
+    options: list[dict[str, bool]] = [{}, {"media": True}, {"search": True}]
     for number, kind in enumerate(options):
         code = packaging.service_code(settings, **kind)
         lambda_.Function(stack, f"F{number}", code=code, handler="handler.f", runtime=lambda_.Runtime.PYTHON_3_13)
