@@ -191,7 +191,7 @@ def test_library_shows_each_kind_of_list(console: Console, unique: str) -> None:
     expect(cards(page)).to_contain_text(["Found"])
     show.select_option("By owner")
     with answered(page, "videos?userId=alice"):
-        enter(page, "User", "alice")
+        enter(page, "Owner", "alice")
     at(page, "?userId=alice")
     with answered(page, "videos?limit="):
         show.select_option("everyone")

@@ -101,7 +101,7 @@ def test_failed_films_say_why_and_are_retried_where_that_can_help(console: Conso
         button(rows[worth], f"Retry: Probe, {worth}").click()
     assert retry.value.status == 202
     link(rows[hopeless], f"Upload another file: {hopeless}").click()
-    expect(heading(page, f"A new film for {hopeless}")).to_be_visible()
+    expect(heading(page, f"Replace the file of {hopeless}")).to_be_visible()
 
 
 def test_reasons_are_asked_for_when_they_come_into_view_whatever_videos_are_called(console: Console) -> None:

@@ -105,7 +105,7 @@ def test_a_playlist_is_created_filled_and_deleted(console: Console, unique: str)
     adding, add = field(page, "Add a video"), button(page, "Add")
     adding.fill("not a video")
     add.click()
-    expect(adding).to_have_accessible_description(re.compile("neither the address of a video nor its id"))
+    expect(adding).to_have_accessible_description(re.compile("Enter the address of a video page"))
     adding.fill(f"{console.service.base_url}/console/#/videos/{video_id}?tab=history")
     add.click()
     wait_for_order(page, film)
@@ -294,9 +294,7 @@ def test_a_move_that_is_refused_is_put_back_and_can_be_tried_again(console: Cons
     assert console.service.request("DELETE", f"/v1/videos/{one}").status_code == 204
     page.reload()
     wait_for_order(page, "Three")
-    expect(page.get_by_role("main")).to_contain_text(
-        "1 more video is in the playlist, but deleted, or hidden from you."
-    )
+    expect(page.get_by_role("main")).to_contain_text("1 more video is deleted or not visible to you.")
 
 
 def test_public_playlists_are_read_only_for_other_users(console: Console, unique: str) -> None:

@@ -144,7 +144,7 @@ def test_a_film_becomes_a_video_once_what_is_wrong_is_put_right(console: Console
     title.press("Enter")
     shown = row(page, unique)
     expect(shown.get_by_role("heading")).to_be_focused()
-    for name in ("Uploaded", "Received", "Probe", "Poster", "Storyboard", "Version in 240p", "Ready"):
+    for name in ("Uploaded", "Received", "Probe", "Poster", "Storyboard", "Rendition 240p", "Ready"):
         expect(step(shown, f"{name}: done")).to_be_visible()
     expect(shown.locator(".poster img")).to_have_js_property("complete", True)
     require_good_layout(page)
@@ -170,7 +170,7 @@ def test_a_file_that_is_dropped_anywhere_and_is_no_film_makes_place_for_another(
     expect(field(page, "Title")).to_have_value(title)
     button(page, "Upload").click()
     failed = row(page, title)
-    expect(step(failed, "Looking at the film: failed")).to_contain_text("not a film in a supported format")
+    expect(step(failed, "Probe: failed")).to_contain_text("not a film in a supported format")
     link(failed, "Upload another file").click()
     expect(heading(page, f"Replace the file of {title}")).to_be_visible()
     button(failed, "Dismiss").click()

@@ -247,7 +247,7 @@ def test_a_film_that_cannot_be_shown_says_why(console: Console) -> None:
     video = console.service.create(title="Not a film")
     console.service.upload(video, b"Minutes of the meeting. " * 100)
     page.goto(f"{console.service.base_url}/console/#/videos/{video['videoId']}")
-    probe = job(page, "Looking at the film")
+    probe = job(page, "Probe")
     expect(probe).to_contain_text("The file is not a film in a supported format")
     another = link(probe, "Upload another file")
     expect(another).to_have_attribute("href", f"#/upload?video={video['videoId']}")
