@@ -35,6 +35,7 @@ export default function PastVideo({ video: { videoId, version: present }, versio
     ${then && html`<article class="was" aria-label=${`Version ${version}`}>
       <h3><${UserText}>${then.title}<//></h3>
       <p><${Status} of=${then.status} />${asOf && ` version ${version}`}</p>
+      ${then.description && html`<p class="description"><${UserText}>${then.description}<//></p>`}
       <${Known} video=${then} />
       ${then.without.length > 0 && html`<p class="hint">Not stored for this version: ${then.without.map((name) => fieldName(`/${name}`)).join(", ")}.</p>`}
       ${version < present && html`<div class="actions">

@@ -8,17 +8,20 @@ import { useLoad } from "../core/load.js";
 import { hrefTo } from "../core/route.js";
 import { countOf } from "../core/words.js";
 import { Breadcrumbs, Failure, Loading, Status, Time, UserText } from "../design/parts.js";
+import Actions from "../video/actions.js";
 import Details from "../video/details.js";
 import Processing from "../video/processing.js";
 import Player from "../video/player.js";
+import Rating from "../video/rating.js";
+import Similar from "../video/similar.js";
 
 /** @typedef {import("../core/api.js").Schemas["FetchedVideo"]} Video */
 /** What each part of the screen gets. `changed` is called with the video after a change, or without one to read it again;
  * `viewed` with the new count of views. `playing` is what the player shows, null while there is none; `texts` counts how often
- * captions or chapters have changed, and `retexted` says that they have.
+ * captions or chapters have changed, and `retexted` says that they have. `isEdited`: its form is open.
  * @typedef {{ video: Video, etag: string | null, isOwner: boolean, user: import("../core/session.js").User,
  *   changed: (video?: Video, etag?: string | null) => void, viewed: (count: number) => void,
- *   playing: { current: import("../video/playback.js").PlaybackSession | null }, texts: number, retexted: () => void,
+ *   playing: { current: import("../video/playback.js").PlaybackSession | null }, texts: number, retexted: () => void, isEdited: boolean, setEdited: (is: boolean) => void,
  *   route: import("../core/route.js").Route }} PartProps */
 
 /** @typedef {{ route: import("../core/route.js").Route, user: import("../core/session.js").User }} ScreenProps */
@@ -39,6 +42,7 @@ function Shown({ route, user }) {
   const views = useRef(0);
   const playing = useRef(null);
   const [texts, setTexts] = useState(0);
+  const [isEdited, setEdited] = useState(false);
   const retexted = () => setTexts((number) => number + 1);
   const shown = loaded.value?.video;
   useChanges(shown && owns(shown, user) ? shown.userId : null, (changes) => {
@@ -54,7 +58,7 @@ function Shown({ route, user }) {
   const isOwner = owns(video, user);
   /** @type {PartProps} */
   const props = {
-    video, etag, user, route, isOwner, playing, texts, retexted,
+    video, etag, user, route, isOwner, playing, texts, retexted, isEdited, setEdited,
     changed: (after, tag = null) => (after ? loaded.set({ video: after, etag: tag }) : loaded.reload()),
     viewed: setViewed,
   };
@@ -62,7 +66,7 @@ function Shown({ route, user }) {
   <article class="video">
     <div class="watch">
       <${Player} ...${props} />
-      <h1><${UserText}>${video.title}<//></h1>
+      <div class="video-head"><h1><${UserText}>${video.title}<//></h1><${Actions} ...${props} /></div>
       <p class="facts">
         ${isOwner && html`<${Status} of=${video.status} />`}
         ${isOwner && video.status !== "deleted" && html`<${Status} of=${video.visibility} />`}
@@ -70,8 +74,9 @@ function Shown({ route, user }) {
         <span><${Time} at=${video.createdAt * 1000} /></span>
         <${UserText}>${video.userId}<//>
       </p>
+      ${video.description && html`<p class="description"><${UserText}>${video.description}<//></p>`}
     </div>
-    <${Processing} ...${props} />
+    <div class="making"><${Processing} ...${props} />${video.status !== "deleted" && html`<${Rating} video=${video} />`}<${Similar} videoId=${videoId} /></div>
     <div class="known"><${Details} ...${props} /></div>
     ${loaded.error && html`<${Failure} error=${loaded.error} retry=${loaded.reload} />`}
   </article>`;

@@ -6,7 +6,6 @@ import VideoPlaylists from "./playlists.js";
 import Credits from "./credits.js";
 import Overview from "./overview.js";
 import History from "./history.js";
-import Rating from "./rating.js";
 import { Deleted } from "./remove.js";
 import Texts from "./texts.js";
 import Titles from "./titles.js";
@@ -44,18 +43,13 @@ export default function Details(props) {
 
   return html`<section class="details" aria-label="Details">
     <${Deleted} ...${props} />
-    <div class="sides">
-      <div class="main">
-        <div class="tabs" role="tablist" aria-label="Details" onKeyDown=${onKeyDown}>
-          ${tabs.map(({ name, title }) => html`<a key=${name} id=${`tab-${name}`} role="tab" href=${place(name)}
-            aria-selected=${String(name === shown)} aria-controls=${`panel-${name}`} tabindex=${name === shown ? 0 : -1}>${title}</a>`)}
-        </div>
-        ${tabs.map(({ name, Panel }) => html`<div key=${name} id=${`panel-${name}`} class="tab-panel" role="tabpanel"
-          aria-labelledby=${`tab-${name}`} tabindex="0" hidden=${name !== shown}>
-          ${(name === shown || name === "facts") && html`<${Panel} ...${props} key=${video.videoId} />`/* the form may stay open behind */}
-        </div>`)}
-      </div>
-      ${video.status !== "deleted" && html`<${Rating} video=${video} />`}
+    <div class="tabs" role="tablist" aria-label="Details" onKeyDown=${onKeyDown}>
+      ${tabs.map(({ name, title }) => html`<a key=${name} id=${`tab-${name}`} role="tab" href=${place(name)}
+        aria-selected=${String(name === shown)} aria-controls=${`panel-${name}`} tabindex=${name === shown ? 0 : -1}>${title}</a>`)}
     </div>
+    ${tabs.map(({ name, Panel }) => html`<div key=${name} id=${`panel-${name}`} class="tab-panel" role="tabpanel"
+      aria-labelledby=${`tab-${name}`} tabindex="0" hidden=${name !== shown}>
+      ${(name === shown || name === "facts") && html`<${Panel} ...${props} key=${video.videoId} />`/* the form may stay open behind */}
+    </div>`)}
   </section>`;
 }

@@ -59,7 +59,13 @@ export default function Edit({ video, etag, route, onSaved, onClose }) {
     return true;
   } : null);
 
-  useLayoutEffect(() => form.current?.querySelector("input")?.focus(), []);
+  const isInFront = (route.query.get("tab") ?? "facts") === "facts";
+  const hasBegun = useRef(false);
+  useLayoutEffect(() => {
+    if (!isInFront || hasBegun.current) return;
+    hasBegun.current = true;
+    form.current?.querySelector("input")?.focus();
+  }, [isInFront]);
   useEffect(() => {
     if (!leave && !conflict && !error) return;
     if ((route.query.get("tab") ?? "facts") !== "facts") navigate(hrefTo(route.path, { tab: "facts" }), { replace: true }); // where this form is

@@ -1,18 +1,16 @@
 // All fields of a video, and for those that were read from the film who filled them in.
 
 import { html } from "htm/preact";
-import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { api, ask } from "../core/api.js";
 import { useLoad } from "../core/load.js";
 import { isStored } from "../core/media.js";
 import { hrefTo } from "../core/route.js";
 import { count, duration, size, time } from "../core/words.js";
-import { Icon, UserText } from "../design/parts.js";
+import { UserText, stateName } from "../design/parts.js";
 import Edit from "./edit.js";
 import Episodes from "./episodes.js";
 import { INPUTS, LABELS, PROBED } from "./labels.js";
 import { languageName } from "./names.js";
-import { Remove } from "./remove.js";
 
 /**
  * @typedef {import("../screens/video.js").PartProps} PartProps
@@ -21,18 +19,11 @@ import { Remove } from "./remove.js";
  *   of an earlier version not all is kept
  */
 
-const ORIGINS = { person: "edited", job: "from the file", import: "imported" };
+/** Marks of values that do not come from the source file. */
+const ORIGINS = { person: "edited", job: "", import: "imported" };
 
 /** @param {PartProps} props */
-export default function Overview({ video, etag, isOwner, route, changed }) {
-  const [isEdited, setEdited] = useState(false);
-  const [isRemoved, setRemoved] = useState(false);
-  const button = useRef(/** @type {HTMLButtonElement | null} */ (null));
-  const wasEdited = useRef(false);
-  useLayoutEffect(() => {
-    if (wasEdited.current && !isEdited) button.current?.focus(); // where it was before
-    wasEdited.current = isEdited;
-  }, [isEdited]);
+export default function Overview({ video, etag, route, changed, isEdited, setEdited }) {
   const close = () => setEdited(false);
   if (isEdited) {
     return html`<h2>Edit</h2><${Edit} video=${video} etag=${etag} route=${route} onClose=${close}
@@ -41,22 +32,13 @@ export default function Overview({ video, etag, isOwner, route, changed }) {
         close();
       }} />`;
   }
-  return html`<div class="above">
-      <h2>Details</h2>
-      ${isOwner && video.status !== "deleted" && html`<span class="buttons">
-        <button type="button" ref=${button} onClick=${() => setEdited(true)}><${Icon} name="pencil" />Edit</button>
-        <button type="button" class="quiet danger" onClick=${() => setRemoved(true)}><${Icon} name="trash" />Delete</button>
-      </span>`}
-    </div>
-    ${isRemoved && html`<${Remove} video=${video} etag=${etag} changed=${changed} onClose=${() => setRemoved(false)} />`}
-    <${Known} video=${video} />
+  return html`<${Known} video=${video} />
     <${Episodes} video=${video} />`;
 }
 
 /** All that a video says, as it is or as it was. @param {{ video: Shown }} props */
 export function Known({ video }) {
-  return html`${video.description && html`<p class="description"><${UserText}>${video.description}<//></p>`}
-    <${About} video=${video} />
+  return html`<${About} video=${video} />
     <${SourceFile} video=${video} />
     <${Record} video=${video} />`;
 }
@@ -80,7 +62,7 @@ function About({ video }) {
     const value = values[name];
     if (name in special) return special[name];
     if (value === undefined) return undefined;
-    return INPUTS[name] === "time" || name === "purgeAt" ? html`<${Time} at=${value} />` : html`<${UserText}>${value}<//>`;
+    return INPUTS[name] === "time" || name === "purgeAt" ? html`<${Time} at=${value} />` : name === "visibility" ? stateName(String(value)) : html`<${UserText}>${value}<//>`;
   };
   return html`<dl class="fact-list">
     ${ABOUT.map((name) => html`<${Fact} key=${name} label=${LABELS[name]}>${valueOf(name)}<//>`)}
@@ -125,13 +107,13 @@ function SourceFile({ video }) {
       ${PROBED.map((name) => {
         const origin = video.origins?.[name];
         return html`<${Fact} key=${name} label=${LABELS[name]}>
-          ${read[name] && html`<${UserText}>${read[name]}<//>${origin && html` <small class=${`origin origin-${origin}`}>${ORIGINS[origin]}</small>`}`}<//>`;
+          ${read[name] && html`<${UserText}>${read[name]}<//>${origin && ORIGINS[origin] && html` <small class=${`origin origin-${origin}`}>${ORIGINS[origin]}</small>`}`}<//>`;
       })}
-      <${Fact} label="Renditions" wide>${renditions.length > 0 && html`<ul class="plain">
-        ${renditions.map((name) => html`<li key=${name}><strong>${name}</strong>${sizeOf(video.renditions?.[name]?.size)}${shown(video.resolutions?.[name])}</li>`)}</ul>`}<//>
       <${Fact} label="Upload">${source && html`<${UserText}>${source.contentType}<//>, ${size(source.fileSize)}, <${Time} at=${source.arrivedAt} />`}<//>
       <${Fact} label="Failure" wide>${failure && html`${failure.job}: <${UserText}>${failure.reason}<//> <small><${Time} at=${failure.at} /></small>`}<//>
-    </dl>`;
+    </dl>
+    ${renditions.length > 0 && html`<h3>Renditions</h3>
+      <ul class="plain">${renditions.map((name) => html`<li key=${name}><strong>${name}</strong>${sizeOf(video.renditions?.[name]?.size)}${shown(video.resolutions?.[name])}</li>`)}</ul>`}`;
 }
 
 /** @param {{ video: Shown }} props */

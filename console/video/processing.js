@@ -36,7 +36,7 @@ function OwnerSection(props) {
   const [pending, setPending] = useState(false);
   const made = useJobs(video, changed, pending);
   const jobs = made.value?.jobs;
-  return html`<aside class="making" aria-label="Owner tools">
+  return html`<aside aria-label="Owner tools">
     ${jobs && html`<${Jobs} video=${video} jobs=${jobs} reason=${made.value?.reason} reload=${made.reload} />`}
     <${Failure} error=${made.error} retry=${made.reload} />
     <${Posters} video=${video} job=${jobs?.find(({ kind }) => kind === "poster")} setPending=${setPending} />

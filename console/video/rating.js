@@ -5,7 +5,7 @@ import { useRef, useState } from "preact/hooks";
 import { api, ask } from "../core/api.js";
 import { useLoad } from "../core/load.js";
 import { count, countOf } from "../core/words.js";
-import { Failure, Loading, announceText } from "../design/parts.js";
+import { Failure, Icon, Loading, announceText } from "../design/parts.js";
 
 /** @typedef {import("../core/api.js").Schemas["Rating"]} Totals @typedef {import("../core/api.js").Schemas["RatingContent"]} Wanted */
 
@@ -54,12 +54,12 @@ export default function Rating({ video: { videoId } }) {
       </p>
       <div class="values" role="group" tabindex="-1" ref=${values} aria-label="Your rating, of 10">
         ${Array.from({ length: 10 }, (_, index) => index + 1).map((value) => html`<button key=${value} type="button"
-          class=${value <= (rating.own?.value ?? 0) ? "is-in" : ""} aria-pressed=${String(rating.own?.value === value)}
-          onClick=${() => rate({ value }, `You rated it ${value} of 10.`)}>${count(value)}</button>`)}
+          class=${value <= (rating.own?.value ?? 0) ? "quiet is-in" : "quiet"} aria-label=${count(value)} aria-pressed=${String(rating.own?.value === value)}
+          onClick=${() => rate({ value }, `You rated it ${value} of 10.`)}><${Icon} name="star" /></button>`)}
       </div>
       <div class="actions">
-        <button type="button" aria-pressed=${String(rating.own?.like === true)} onClick=${() => rate({ like: true }, "You liked this video.")}>Like</button>
-        <button type="button" aria-pressed=${String(rating.own?.like === false)} onClick=${() => rate({ like: false }, "You disliked this video.")}>Dislike</button>
+        <button type="button" aria-pressed=${String(rating.own?.like === true)} onClick=${() => rate({ like: true }, "You liked this video.")}><${Icon} name="thumbs-up" />Like</button>
+        <button type="button" aria-pressed=${String(rating.own?.like === false)} onClick=${() => rate({ like: false }, "You disliked this video.")}><${Icon} name="thumbs-down" />Dislike</button>
         ${rating.own && html`<button type="button" class="quiet" onClick=${() => remove(rating)}>Remove my rating</button>`}
       </div>`}
     <${Failure} error=${error} />

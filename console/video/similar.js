@@ -1,0 +1,28 @@
+// Videos that are similar to the one shown.
+
+import { html } from "htm/preact";
+import { api, ask } from "../core/api.js";
+import { useLoad } from "../core/load.js";
+import { hrefTo } from "../core/route.js";
+import { countOf, duration } from "../core/words.js";
+import { Poster, UserText } from "../design/parts.js";
+
+const SHOWN = 6;
+
+/** @param {{ videoId: string }} props */
+export default function Similar({ videoId }) {
+  // The page is complete without them, so a failure is not shown.
+  const { value } = useLoad(async (signal) => {
+    const params = { path: { videoId }, query: { limit: SHOWN } };
+    return (await ask(api.GET("/v1/videos/{videoId}/similar", { params, signal }))).data.items;
+  }, [videoId]);
+  if (!value?.length) return null;
+  return html`<section class="similar" aria-label="Similar videos">
+    <h2>Similar videos</h2>
+    ${value.map(({ video }) => html`<a key=${video.videoId} href=${hrefTo(["videos", video.videoId])}>
+      <span class="frame"><${Poster} url=${video.poster} of=${video} />${video.duration !== undefined && html`<span class="length">${duration(video.duration)}</span>`}</span>
+      <span><${UserText} class="title">${video.title}<//>
+        <small><${UserText}>${video.userId}<//>${video.viewCount !== undefined && ` · ${countOf(video.viewCount, "view")}`}</small></span>
+    </a>`)}
+  </section>`;
+}
