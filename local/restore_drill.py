@@ -88,7 +88,7 @@ class RestoreDrill:
         self.tell("Rehearsed: a dry run changes nothing")
         self.tell(f"Restored: {self._tools(*restore)}")
         again = self._tools(*restore)
-        if not again.startswith("0 put back, 0 repaired"):
+        if not again.startswith("0 restored, 0 repaired"):
             raise LocalError(f"A second restore found something to do: {again}")
         self.tell("Restored again: nothing to do")
         self._tools("reconcile", "--repair", may_find=True)

@@ -142,8 +142,8 @@ def _ending_like_an_interrupt(number: signal.Signals) -> Iterator[None]:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m tools",
-        description="Moves catalogues in and out of the table, shows and takes back changes, also as they come, and moves "
-        "messages back to their queues.",
+        description="Imports, exports and restores catalogues, shows and reverts changes, and moves messages back from "
+        "dead-letter queues.",
     )
     commands = parser.add_subparsers(required=True, metavar="command")
 
@@ -152,7 +152,7 @@ def _parser() -> argparse.ArgumentParser:
         added.set_defaults(run=run)
         return added
 
-    made = command("generate", _generate, "Make up a catalogue in the layout of the IMDb files.")
+    made = command("generate", _generate, "Generate a catalogue in the layout of the IMDb files.")
     made.add_argument("folder", type=Path)
     made.add_argument("--titles", type=_positive, required=True, metavar="N")
     made.add_argument("--people", type=_positive, metavar="M", help="default: half the number of titles, plus 10")
@@ -199,43 +199,43 @@ def _parser() -> argparse.ArgumentParser:
     )
     _add_target(out)
 
-    back = command(
-        "restore", _restore, "Restore what an export or another table has and this table lacks or has damaged."
-    )
+    back = command("restore", _restore, "Restore missing and damaged items from an export or another table.")
     back.add_argument("--from", dest="source", required=True, metavar="FILE|TABLE", help="an export, or a table")
     _add_target(back)
-    back.add_argument("--videos", type=_ids, default=frozenset(), metavar="ID,ID", help="only these, and no playlists")
     back.add_argument(
-        "--since", type=_moment, metavar="T", help="when the damage began: changes from then on count as damage"
+        "--videos", type=_ids, default=frozenset(), metavar="ID,ID", help="restore only these videos, without playlists"
     )
-    back.add_argument("--until", type=_moment, metavar="T", help="when it ended (default: it has not)")
-    back.add_argument("--force", action="store_true", help="also replace what somebody has changed since")
-    back.add_argument("--dry-run", action="store_true", help="only say what would be done")
+    back.add_argument(
+        "--since", type=_moment, metavar="T", help="start of the damage: changes from then on count as damage"
+    )
+    back.add_argument("--until", type=_moment, metavar="T", help="end of the damage (default: none)")
+    back.add_argument("--force", action="store_true", help="also replace items that users have changed since")
+    back.add_argument("--dry-run", action="store_true", help="only print what would be done")
     back.add_argument("--rate", type=_positive, metavar="N", help="write at most N items per second")
 
     proof = command("reconcile", _reconcile, "Check that totals and index entries are correct.")
-    proof.add_argument("--repair", action="store_true", help="and repair those that are not")
+    proof.add_argument("--repair", action="store_true", help="repair the totals and entries that are not")
     _add_target(proof)
 
-    past = command("history", _history, "Show what happened to a video, the newest last, or what it was.")
+    past = command("history", _history, "Show the changes of a video, newest last, or an earlier version.")
     past.add_argument("video", type=str.lower, metavar="VIDEO", help="its videoId")
     _add_target(past)
     past.add_argument(
         "--limit", type=_positive, default=NEWEST, metavar="N", help=f"show the newest N entries (default {NEWEST})"
     )
-    past.add_argument("--json", action="store_true", help="print JSON, an entry a line")
+    past.add_argument("--json", action="store_true", help="print JSON lines, one per entry")
     what = past.add_mutually_exclusive_group()
     what.add_argument(
         "--version", type=_positive, metavar="N", help="show the document as it was in version N, as JSON"
     )
     what.add_argument(
-        "--diff", type=_positive, nargs=2, metavar=("A", "B"), help="show what leads from version A to version B"
+        "--diff", type=_positive, nargs=2, metavar=("A", "B"), help="show the changes from version A to version B"
     )
 
-    undone = command("undo", _undo, "Take back what one request, or one import, has written.")
+    undone = command("undo", _undo, "Revert the changes of one request or one import.")
     undone.add_argument("changeset", metavar="CHANGESET", help="its id, as `history` or the import shows it")
     _add_target(undone)
-    undone.add_argument("--dry-run", action="store_true", help="only say what would be done")
+    undone.add_argument("--dry-run", action="store_true", help="only print what would be done")
     undone.add_argument(
         "--force",
         type=_pointer,
@@ -243,7 +243,7 @@ def _parser() -> argparse.ArgumentParser:
         action="extend",
         default=[],
         metavar="FIELD",
-        help="also take back these fields where somebody has changed them since, such as title; '' is all of them",
+        help="also revert these fields if another user has changed them since, such as title; '' means all fields",
     )
     undone.add_argument(
         "--state", type=Path, metavar="FILE", help="state file, from which an interrupted undo continues"
@@ -252,22 +252,27 @@ def _parser() -> argparse.ArgumentParser:
     listen = command(
         "listen",
         _listen,
-        "Show the events of webhooks as they come, verified, by a webhook that lasts as long as this.",
+        "Print webhook events as they arrive, through a temporary webhook that is deleted at the end.",
     )
     listen.add_argument("--types", type=_words, default=frozenset(), metavar="video.*,job.done", help="default: all")
     listen.add_argument(
-        "--user-id", type=_owner, metavar="ID", help="whose changes (default: everybody's; with --api: your own)"
+        "--user-id",
+        type=_owner,
+        metavar="ID",
+        help="user whose changes are printed (default: all users; with --api: your own)",
     )
-    listen.add_argument("--url", metavar="URL", help="where a tunnel to this machine begins (default: this machine)")
-    listen.add_argument("--port", type=_port, default=0, metavar="N", help="where it ends (default: any port)")
+    listen.add_argument("--url", metavar="URL", help="public URL of a tunnel to this machine (default: no tunnel)")
+    listen.add_argument(
+        "--port", type=_port, default=0, metavar="N", help="local port of the tunnel (default: any free port)"
+    )
     listen.add_argument(
         "--api", metavar="URL", help="a deployed service, with the token in the variable TOKEN (default: `make run`)"
     )
 
-    indexed = command("index", _index, "Build the search index anew, or say how it is.")
+    indexed = command("index", _index, "Rebuild the search index, or print its status.")
     indexed.add_argument("what", choices=("rebuild", "status"), help="an interrupted rebuild continues")
     _add_target(indexed)
-    indexed.add_argument("--bucket", metavar="NAME", help="the media bucket (default: the one that the stack names)")
+    indexed.add_argument("--bucket", metavar="NAME", help="media bucket (default: from the outputs of the stack)")
 
     back = command("redrive", _redrive, "Show the messages in a dead-letter queue, and move them back.")
     back.add_argument(
@@ -278,7 +283,7 @@ def _parser() -> argparse.ArgumentParser:
     where.add_argument("--local", action="store_true", help="the queues of the running `make run`")
     how = back.add_mutually_exclusive_group()
     how.add_argument("--show", action="store_true", help="show only, move nothing")
-    how.add_argument("--yes", action="store_true", help="do not ask")
+    how.add_argument("--yes", action="store_true", help="do not ask for confirmation")
     back.add_argument("--limit", type=_positive, metavar="N", help="move at most N messages")
     return parser
 
@@ -372,7 +377,7 @@ def _import_imdb(options: argparse.Namespace) -> int:
     notes: list[str] = []
     for part, layout in OPTIONAL.items():
         if part in parts and not path_of(options.folder, layout).exists():
-            notes.append(f"{layout.file} is not in {options.folder}: the import goes on without {part}.")
+            notes.append(f"{layout.file} is not in {options.folder}: importing without {part}.")
             parts -= {part}
     selection = Selection(
         options.owner,
@@ -447,7 +452,7 @@ def _import(
         def announce() -> None:
             for note in notes:
                 print(note, file=sys.stderr)
-            print(f"All that this import writes is one change set. To take it back: {undo}")
+            print(f"This import is one change set. To revert it: {undo}")
 
         work.on_begin = announce
         try:
@@ -456,7 +461,7 @@ def _import(
             write_report(work, rejects)
             _summarise(work, rejects, homeless)
             if _has_written(work):
-                print(f"To take back what was written: {undo}")
+                print(f"To revert what was written: {undo}")
         _name_absent_types(work.outcomes().get(of, {}), of, types)
         status = _conclude(work, of)
         work.remove()
@@ -479,7 +484,7 @@ def _warn(work: WorkFile) -> None:
     """Print why an interrupted import starts over."""
     if work.restart_reason:
         print(
-            f"{work.restart_reason}, so the import starts over; what is there already counts as unchanged.",
+            f"{work.restart_reason}, so the import starts over; existing items count as unchanged.",
             file=sys.stderr,
         )
 
@@ -570,8 +575,8 @@ def _restore(options: argparse.Namespace) -> int:
             work.remove()
     would = "would be " if options.dry_run else ""
     print(
-        f"{counts[CREATED]} {would}put back, {counts[CHANGED]} {would}repaired, {counts[UNCHANGED]} as they were, "
-        f"{refused} left as they are."
+        f"{counts[CREATED]} {would}restored, {counts[CHANGED]} {would}repaired, {counts[UNCHANGED]} unchanged, "
+        f"{refused} skipped."
     )
     if counts[CREATED] or counts[CHANGED]:
         print(f"The stream updates the totals. Check them a minute later: {_command('reconcile', of=options)}")

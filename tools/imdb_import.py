@@ -75,7 +75,7 @@ LONGEST_HEADER = 200
 MAX_ROWS = 10_000
 """Maximum rows of one title in one file."""
 
-CREATED, CHANGED, UNCHANGED, LEFT_ALONE = "created", "changed", "unchanged", "left alone"
+CREATED, CHANGED, UNCHANGED, LEFT_ALONE = "created", "changed", "unchanged", "skipped"
 ACCEPTED = (CREATED, CHANGED, UNCHANGED, LEFT_ALONE)
 """Outcomes of rows that were processed. A file with any of them counts as imported."""
 NOT_SELECTED, HOMELESS = "not selected", "of no title"
@@ -83,9 +83,9 @@ NOT_SELECTED, HOMELESS = "not selected", "of no title"
 OF_TYPE = "of type "
 """Prefix of counters of titles by type. They are only counted if types are selected."""
 REMOVED = "being removed"
-TOUCHED = RowRefused("somebody else has changed it: left alone")
+TOUCHED = RowRefused("another user has changed it: skipped")
 GOING = RowRefused("an earlier video of this id is being removed: import it again")
-DELETED = RowRefused("its video is deleted: left alone")
+DELETED = RowRefused("its video is deleted: skipped")
 
 EPISODE_FIELDS = ("seriesId", "season", "episode")
 IMPORTED = ("title", "duration", "releaseYear", *EPISODE_FIELDS, "category", "tags", "metadata", DIGEST)
@@ -307,7 +307,7 @@ class ImdbImport:
         if not rows or layout is BASICS or layout in REMEMBERED or self._work.see(layout.file, rows[0].id):
             return rows
         for row in rows:
-            self._refuse(layout, row.line, RowRefused("other rows of this title came earlier in the file", row.id))
+            self._refuse(layout, row.line, RowRefused("the file has other rows of this title before", row.id))
         return []
 
     def _refuse(self, layout: Layout, line: int, refused: RowRefused) -> None:
@@ -563,7 +563,7 @@ class ImdbImport:
     def _target(self, layout: Layout, line: int, video: Item | None) -> Item | None:
         """Return the video if it is writable. Otherwise refuse the line and return `None`."""
         if video is None:
-            self._refuse(layout, line, RowRefused("its video is gone"))
+            self._refuse(layout, line, RowRefused("its video does not exist"))
         elif video["status"] == "deleted":
             self._refuse(layout, line, DELETED)
         else:

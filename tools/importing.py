@@ -70,11 +70,11 @@ COUNTED = ("entryCount", "lastRank")
 """Attributes of a playlist that are derived from its entries."""
 STAMPS = ("updatedAt", "updatedBy", "updatedAs", "writeId")
 
-TWICE = RowRefused("the playlist has this video already")
-DIFFERENT = RowRefused("already exists and differs: left alone")
+TWICE = RowRefused("the playlist already has this video")
+DIFFERENT = RowRefused("already exists and differs: skipped")
 NO_VIDEO = RowRefused("there is no such video")
 NO_PLAYLIST = RowRefused("there is no such playlist")
-NO_ROOM = RowRefused("no rank is left after those of the other entries")
+NO_ROOM = RowRefused("no rank is left after the last entry")
 
 Outcome = tuple[int, str | RowRefused]
 """Line number, and its outcome or the reason for its refusal."""

@@ -66,15 +66,13 @@ def status(
             f"published {_at(pointer.published_at)}."
         )
         if pointer.readable is None:
-            lines.append(
-                f"It has another form ({pointer.form}) than this release ({FORM}): the index is to be built anew."
-            )
+            lines.append(f"Its format version is {pointer.form}, and this release requires {FORM}: rebuild the index.")
         lines.append(_followed(feed, pointer))
     if pointer.draft:
         at = BuildPosition.of(pointer.draft.at)
-        lines.append(f"It is built anew since {_at(at.begun)}: {at.source} of {len(SOURCES)} parts are read.")
+        lines.append(f"A rebuild started at {_at(at.begun)}: {at.source} of {len(SOURCES)} parts are read.")
     if pointer.lease.until > now:
-        lines.append(f"A builder has it, until {_at(pointer.lease.until)} unless it goes on.")
+        lines.append(f"A builder holds the lease until {_at(pointer.lease.until)}, unless it renews it.")
     return lines
 
 
@@ -87,10 +85,10 @@ def _followed(feed: Feed, pointer: GenerationPointer) -> str:
         for log, place in pointer.places.items():
             feed.read(log, place, 1)
     except Gone:
-        return f"{waiting:,} changes wait, and the next ones are no longer kept: the index will be built anew."
+        return f"{waiting:,} changes are pending, and the next ones have expired: the index will be rebuilt."
     if not waiting:
-        return "No change waits."
-    return f"{waiting:,} changes wait, of all kinds; it has followed everything until {_at(pointer.as_of // 1000)}."
+        return "No changes are pending."
+    return f"{waiting:,} changes of all kinds are pending; the index contains all changes until {_at(pointer.as_of // 1000)}."
 
 
 def _at(seconds: int) -> str:

@@ -238,11 +238,11 @@ class Listener:
         """Check the webhook, and print if it was paused. Raises ToolError if it was deleted."""
         answer = self._service.ask("GET", f"/{self._webhook_id}")
         if answer.status_code == 404:
-            raise ToolError("Somebody has deleted the webhook.")
+            raise ToolError("The webhook was deleted.")
         is_paused = answer.status_code == 200 and bool(answer.json()["paused"])
         if is_paused and not self._is_paused:
             self._print(
-                f"The webhook is paused. {format_value(answer.json().get('pausedBecause', 'Somebody has paused it.'))}"
+                f"The webhook is paused. {format_value(answer.json().get('pausedBecause', 'A user has paused it.'))}"
             )
         self._is_paused = is_paused
 

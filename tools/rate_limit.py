@@ -141,13 +141,13 @@ class TrailLagLimiter:
                 left, since = len(self._samples), self._clock()
             if self._clock() - since > STANDSTILL_SECONDS:
                 raise ToolError(
-                    f"The audit trail is {behind / 60:.0f} minutes behind what was written, and does not follow: see "
+                    f"The audit trail is {behind / 60:.0f} minutes behind the writes, and makes no progress: see "
                     "docs/runbooks/stream-lag.md. Run the same command again to continue."
                 )
             if not self._has_told:
                 self._has_told = True
                 print(
-                    f"The audit trail is more than {MAX_BEHIND} seconds behind: from now on writing as fast as it follows.",
+                    f"The audit trail is more than {MAX_BEHIND} seconds behind: from now on, writes wait for it.",
                     file=sys.stderr,
                 )
             self._sleep(WAIT_SECONDS)

@@ -51,9 +51,9 @@ KEPT = (*MADE, *STAMPS, "updatedAs", "updatedFor", "version", "schemaVersion", O
 NAMED = ("personId", "region", "language", "kind")
 """Attributes that distinguish the items of one video in output."""
 
-MISSING = RowRefused("is missing, and may have been taken out on purpose: left out")
-IN_THIS_MOMENT = RowRefused("it was changed just now: left alone")
-COUNTED_ON = RowRefused("its views changed meanwhile: run the command again")
+MISSING = RowRefused("is missing, and may have been removed on purpose: skipped")
+IN_THIS_MOMENT = RowRefused("it was changed concurrently: skipped")
+COUNTED_ON = RowRefused("its views changed concurrently: run the command again")
 
 
 Tell = Callable[[str], None]
@@ -188,7 +188,7 @@ class Repair(Restore):
             line.attributes["videoId"],
             map(line.attributes["imported"].get, ("average", "votes")),
         )
-        self._tell(f"{_name(line)}: imported as before")
+        self._tell(f"{_name(line)}: imported rating restored")
         RatingStore(self._table).set_imported(video_id, average, votes, RESTORER, self._now(), owner=owner)
         return CHANGED
 
@@ -267,7 +267,7 @@ class Repair(Restore):
             PlaylistStore(self._table).restore(playlist_id, RESTORER, self._now())
         except (LimitReached, NotFound, WriteContention) as error:
             return RowRefused(error.detail)
-        self._tell(f"{_name(line)}: not deleted, as before")
+        self._tell(f"{_name(line)}: undeleted")
         stored = self._found(PLAYLIST.key(playlistId=playlist_id)) or {}
         # In a rehearsal it is still deleted.
         if DELETED_AT not in stored and _differences(line.attributes, stored, COUNTED):
@@ -336,7 +336,7 @@ class Repair(Restore):
             self._carry_out(writes)
         except ConditionFailed:
             return IN_THIS_MOMENT
-        self._tell(f"{_name(line)}: {', '.join(what)} as before")
+        self._tell(f"{_name(line)}: {', '.join(what)} restored")
         return CHANGED
 
     def _stamps(self, stored: Item) -> Item:

@@ -88,15 +88,15 @@ class UndoCommand:
             )
             run = self._runs.read(self._request.own)
             if run is None:
-                raise ToolError("The run is not in the table any more: somebody has removed it.")
+                raise ToolError("The run no longer exists in the table. Another user has deleted it.")
             advance(run["examined"])
             if run["state"] == DONE:
                 return run
             if pause and not has_waited:
                 has_waited = True
                 print(
-                    "Waiting for the audit trail, or for others who change the same videos: "
-                    f"{run['waiting']} left to try again.",
+                    "Waiting for the audit trail, or for other writers of the same videos: "
+                    f"{run['waiting']} parts will be retried.",
                     file=sys.stderr,
                 )
             self._sleep(pause or SHARED_SECONDS)
@@ -128,7 +128,7 @@ def entries_of(sets: ChangeSets, changeset_id: str, now: int) -> int:
             break
     if not total:
         raise ToolError(
-            f"There is no change set {format_value(changeset_id)}: the trail has nothing of it, or not yet, or not any more."
+            f"There is no change set {format_value(changeset_id)}. Its entries may be some seconds late, or have expired."
         )
     return total
 
@@ -181,15 +181,15 @@ def show(report: Mapping[str, Any], command: Callable[[str], str]) -> int:
     would = "would be " if is_rehearsal else ""
     parted = sum(part["result"] == "reverted" and bool(part["skipped"]) for part in report["items"])
     print(
-        f"{report['reverted']} {would}taken back{f' ({parted} only in part)' if parted else ''}, "
-        f"{report['unchanged']} as they were before, "
-        f"{report['skipped']} left alone, {report['failed']} failed."
+        f"{report['reverted']} {would}reverted{f' ({parted} only partly)' if parted else ''}, "
+        f"{report['unchanged']} unchanged, "
+        f"{report['skipped']} skipped, {report['failed']} failed."
     )
     if any(left["reason"] == "changedSince" for part in report["items"] for left in part["skipped"]):
-        print("With --force FIELD also comes back what was changed since.")
+        print("--force FIELD also reverts a field that was changed since.")
     if report["reverted"] and not is_rehearsal:
         own = str(report["revertId"])
-        print(f"This is the change set {own} itself. Take it back: {command(own)}")
+        print(f"This revert is the change set {own}. To revert it: {command(own)}")
     return 1 if report["failed"] else 0
 
 
@@ -200,11 +200,11 @@ def describe_part(part: Mapping[str, Any], *, is_rehearsal: bool) -> Iterator[Te
         name = f"{name}, video {format_value(part['videoId'])}"
     if part["fields"]:
         fields = ", ".join(map(named, part["fields"]))
-        yield _line(name, "would come back: " if is_rehearsal else "came back: ", fields, "green")
+        yield _line(name, "would be reverted: " if is_rehearsal else "reverted: ", fields, "green")
     elif part["result"] == "reverted":
-        yield _line(name, "would come back" if is_rehearsal else "came back", "", "green")
+        yield _line(name, "would be reverted" if is_rehearsal else "reverted", "", "green")
     for left in part["skipped"]:
-        yield _line(name, "left alone: ", f"{named(left['field'])}, {_reason(left)}", "yellow")
+        yield _line(name, "skipped: ", f"{named(left['field'])}, {_reason(left)}", "yellow")
     if part["result"] == "failed":
         problem = part["problem"]
         wrong = "; ".join(
@@ -214,17 +214,17 @@ def describe_part(part: Mapping[str, Any], *, is_rehearsal: bool) -> Iterator[Te
         )
         yield _line(name, "failed: ", format_value(problem["detail"]) + (f" ({wrong})" if wrong else ""), "red")
     if part.get("omitted"):
-        yield _line(name, f"and {part['omitted']} fields more", "", "dim")
+        yield _line(name, f"and {part['omitted']} more fields", "", "dim")
 
 
 def _reason(left: Mapping[str, Any]) -> str:
     match left["reason"]:
         case "notKept":
-            return "of which the trail keeps only the beginning"
+            return "which the trail has truncated"
         case "notWritable":
-            return "which people cannot write"
+            return "which users cannot write"
         case "gone":
-            return "whose video is removed for good"
+            return "whose video was deleted permanently"
         case _:
             at = f" at {moment(left['at'] // 1000)}" if "at" in left else ""
             return f"changed since by {who(left['by'])}{at}"

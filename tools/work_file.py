@@ -86,9 +86,9 @@ class WorkFile:
         """Start over unless this is the table that was written to, and it still has the written items."""
         if self._has_begun():
             if self._setting("table") != identity:
-                self.restart_reason = f"The table {table.name} is not the one that the interrupted import wrote to"
+                self.restart_reason = f"The table {table.name} is not the table of the interrupted import"
             elif not self._is_still_in(table):
-                self.restart_reason = f"The table {table.name} has lost what the interrupted import wrote"
+                self.restart_reason = f"The table {table.name} has lost items of the interrupted import"
         if self.restart_reason:
             table.delete(self._mark_key())  # otherwise it would remain: the new import has its own
         if self.restart_reason or not self._has_begun():

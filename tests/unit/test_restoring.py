@@ -1,4 +1,4 @@
-"""Restores: items put back, items repaired, and items left unchanged because a user has written them since."""
+"""Restores: missing items, damaged items, and items left unchanged because a user has written them since."""
 
 import gzip
 import re
@@ -179,7 +179,7 @@ def test_an_item_that_was_altered_behind_the_service_s_back_is_repaired(kept: Co
     outcomes, told = kept.restore()
     repaired = kept.item(VIDEO, videoId=FILM)
     assert (outcomes["changed"], repaired["title"], "graffiti" in repaired) == (1, "A film", False)
-    assert told == [f"Video {FILM}: graffiti, title as before"]
+    assert told == [f"Video {FILM}: graffiti, title restored"]
     assert (repaired["version"], repaired["updatedBy"], repaired["updatedAs"]) == (2, "job:restore", "job")
 
 
@@ -188,7 +188,7 @@ def test_captions_and_chapters_that_were_altered_are_as_they_were(kept: CopiedTa
     kept.alter(CHAPTERS, {"chapters": []}, videoId=FILM)
     outcomes, told = kept.restore()
     assert outcomes["changed"] == 2
-    assert told == [f"Captions {FILM} en: size, text as before", f"Chapters {FILM}: chapters as before"]
+    assert told == [f"Captions {FILM} en: size, text restored", f"Chapters {FILM}: chapters restored"]
     captions, chapters = kept.item(CAPTION, videoId=FILM, language="en"), kept.item(CHAPTERS, videoId=FILM)
     assert (captions["text"], captions["size"], captions["version"]) == ("0" * 32, 40, 2)
     assert (chapters["chapters"], chapters["version"]) == ([{"start": 0, "title": "All of it"}], 2)
@@ -210,8 +210,8 @@ def test_change_made_outside_the_damage_is_kept_and_reported(kept: CopiedTable, 
     kept.api.clock.now = moment
     kept.api.patch(f"/v1/videos/{FILM}", {"title": "Better"})
     outcomes, told = kept.restore(BY_TIME)
-    assert outcomes["left alone"] == 1
-    assert told == [f"Video {FILM}: already exists and differs: left alone"]
+    assert outcomes["skipped"] == 1
+    assert told == [f"Video {FILM}: already exists and differs: skipped"]
     assert kept.item(VIDEO, videoId=FILM)["title"] == "Better"
 
 
@@ -256,7 +256,7 @@ def test_a_view_count_is_raised_and_never_lowered(kept: CopiedTable, views: int,
 
 def test_a_rating_that_was_given_again_stays_even_by_force(kept: CopiedTable) -> None:
     kept.api.put(f"/v1/videos/{FILM}/rating", {"value": 2}, user="bob")
-    assert kept.restore(RestorePlan(force=True))[0]["left alone"] == 1
+    assert kept.restore(RestorePlan(force=True))[0]["skipped"] == 1
     assert kept.api.get(f"/v1/videos/{FILM}/rating", user="bob").json["own"]["value"] == 2
 
 
@@ -294,7 +294,7 @@ def test_a_playlist_that_was_deleted_in_the_time_of_the_damage_comes_back_as_it_
     kept.api.delete(f"{path}/entries/{OTHER}")
     assert kept.api.delete(path).status == 204
     _, told = kept.restore(BY_TIME, Rehearsal(kept.table))
-    assert f"Playlist {kept.playlist}: not deleted, as before" in told
+    assert f"Playlist {kept.playlist}: undeleted" in told
     assert kept.api.get(path).status == 404
     kept.restore(BY_TIME)
     playlist = kept.api.get(path).json
@@ -354,7 +354,7 @@ def test_a_job_is_never_set_back(kept: CopiedTable, tmp_path: Path) -> None:
     kept.file = tmp_path / "with-job.jsonl"
     Export(kept.table, kept.file, bars=Bars()).run()
     kept.alter(JOB, {"state": "failed"}, videoId=FILM, kind="probe")
-    assert kept.restore(RestorePlan(force=True))[0]["left alone"] == 1
+    assert kept.restore(RestorePlan(force=True))[0]["skipped"] == 1
     assert kept.item(JOB, videoId=FILM, kind="probe")["state"] == "failed"
 
 
@@ -365,10 +365,10 @@ def test_the_command_takes_a_file_or_another_table(
     kept.alter(VIDEO, {"title": "Lost"}, videoId=FILM)
     arguments = ["restore", "--table", kept.table.name, "--from", kept.file.name]
     assert command.main([*arguments, "--dry-run"]) == 0
-    assert "0 would be put back, 1 would be repaired" in capsys.readouterr().out
+    assert "0 would be restored, 1 would be repaired" in capsys.readouterr().out
     assert command.main(arguments) == 0
     *_, repaired, hint = capsys.readouterr().out.splitlines()
-    assert repaired.startswith("0 put back, 1 repaired")
+    assert repaired.startswith("0 restored, 1 repaired")
     assert hint.endswith(f": python -m tools reconcile --table {kept.table.name}")
     create_table(kept.table.client, "before")
     assert command.main([*arguments[:-1], "before"]) == 0
@@ -386,7 +386,7 @@ def test_the_copy_of_another_table_that_had_the_name_is_not_used(
         (tmp_path / old).write_bytes(gzip.compress(kept.file.read_bytes()))
     kept.table.delete(VIDEO.key(videoId=OTHER))
     assert command.main(["restore", "--table", kept.table.name, "--from", "before", "--force"]) == 0
-    assert "0 put back, 0 repaired" in capsys.readouterr().out
+    assert "0 restored, 0 repaired" in capsys.readouterr().out
 
 
 def test_a_table_is_not_restored_from_itself(kept: CopiedTable, capsys: pytest.CaptureFixture[str]) -> None:
@@ -470,7 +470,7 @@ class TestWhatTheDamageAdded:
     def test_a_time_of_removal_of_a_video_is_taken_off(self, kept: CopiedTable, purge_at: int) -> None:
         kept.alter(VIDEO, {"purgeAt": purge_at}, videoId=FILM)
         outcomes, told = kept.restore()
-        assert (outcomes["changed"], told) == (1, [f"Video {FILM}: purgeAt as before"])
+        assert (outcomes["changed"], told) == (1, [f"Video {FILM}: purgeAt restored"])
         assert "purgeAt" not in kept.item(VIDEO, videoId=FILM)
 
     def test_attribute_added_to_a_credit_or_counter_is_removed(self, kept: CopiedTable) -> None:
@@ -483,7 +483,7 @@ class TestWhatTheDamageAdded:
 
     def test_attribute_added_to_a_rating_is_reported(self, kept: CopiedTable) -> None:
         kept.alter(RATING, {"purgeAt": NOW}, userId="bob", lane=lane_of("bob"), videoId=FILM)
-        assert kept.restore()[0]["left alone"] == 1
+        assert kept.restore()[0]["skipped"] == 1
 
     def test_a_video_that_waits_for_its_removal_by_right_is_left(self, kept: CopiedTable) -> None:
         kept.alter(VIDEO, {"purgeAt": NOW, "writeId": "another"}, videoId=FILM)
@@ -522,7 +522,7 @@ class TestCounts:
         lost.alter(VIDEO, {"title": "Lost"}, videoId=OTHER)
         self._viewed_after_reading(lost, monkeypatch, 1)
         outcomes, told = lost.restore()
-        assert f"Views {FILM}: its views changed meanwhile: run the command again" in told
+        assert f"Views {FILM}: its views changed concurrently: run the command again" in told
         assert outcomes["changed"] == 1
 
     def test_a_counter_without_a_count_gets_one(self, kept: CopiedTable) -> None:
@@ -575,7 +575,7 @@ class TestEntries:
         assert Purge(kept.table, objects, SOURCES_BUCKET, MEDIA_BUCKET).video(FILM, LATER, lambda: True)
         _, told = kept.restore(BY_TIME)
         assert self._entries(kept) == [FILM]
-        missing = "is missing, and may have been taken out on purpose: left out"
+        missing = "is missing, and may have been removed on purpose: skipped"
         assert f"Entry {kept.playlist} {OTHER}: {missing}" in told
 
     def test_a_title_that_its_owner_gave_before_a_purge_stays(self, kept: CopiedTable, objects: Objects) -> None:
@@ -597,7 +597,7 @@ class TestEntries:
 
         monkeypatch.setattr(Repair, "_members", added)
         _, told = kept.restore()
-        assert f"Entry {kept.playlist} {OTHER}: it was changed just now: left alone" in told
+        assert f"Entry {kept.playlist} {OTHER}: it was changed concurrently: skipped" in told
         assert self._entries(kept) == [FILM, OTHER]
 
     def test_half_an_entry_is_made_whole_in_a_playlist_that_others_changed(self, kept: CopiedTable) -> None:
@@ -612,7 +612,7 @@ class TestEntries:
         path = f"/v1/playlists/{kept.playlist}/entries/{FILM}"
         assert kept.api.patch(path, {"after": OTHER}).status == 200
         self._lose(kept, f"HAS#{FILM}")
-        assert kept.restore(BY_TIME)[0]["left alone"] == 1
+        assert kept.restore(BY_TIME)[0]["skipped"] == 1
         assert self._entries(kept) == [OTHER, FILM]
 
     def test_entries_are_counted_whoever_took_them_out(self, kept: CopiedTable) -> None:
@@ -653,7 +653,7 @@ class TestWorkOfJobs:
     def test_changes_made_only_by_jobs_are_kept(self, processed: tuple[CopiedTable, str], plan: RestorePlan) -> None:
         kept, video_id = processed
         _, told = kept.restore(plan)
-        assert f"Video {video_id}: already exists and differs: left alone" in told
+        assert f"Video {video_id}: already exists and differs: skipped" in told
         assert self._is_ready(kept, video_id)
 
     @pytest.mark.parametrize("remove", [False, True])

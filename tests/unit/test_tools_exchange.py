@@ -205,7 +205,7 @@ def test_a_playlist_that_is_deleted_is_not_exported_and_left_as_it_is_by_an_impo
     before = contents(full.table)
     run = bring_in(full.table, tmp_path / "before.jsonl")
     assert contents(full.table) == before
-    assert {reason for _, reason in run.refused} == {"already exists and differs: left alone"}
+    assert {reason for _, reason in run.refused} == {"already exists and differs: skipped"}
     assert export(full.table, tmp_path / "after.jsonl").get("Playlist", 0) < 2
 
 
@@ -258,7 +258,7 @@ class TestViews:
         assert target.get(VIEW_COUNTER.key(videoId=VIDEO_ID, shard=1)) is None
 
     @pytest.mark.parametrize(
-        ("line", "outcome"), [({}, "unchanged"), ({"views": 117}, "left alone"), ({"owner": 3}, "left alone")]
+        ("line", "outcome"), [({}, "unchanged"), ({"views": 117}, "skipped"), ({"owner": 3}, "skipped")]
     )
     def test_imported_views_are_compared_with_the_sum_of_all_shards(
         self, spread: Table, tmp_path: Path, line: dict[str, Any], outcome: str
@@ -568,7 +568,7 @@ def test_an_entry_behind_the_last_rank_of_all_is_refused(api: Api, tmp_path: Pat
     entry = {"entity": "Entry", "playlistId": LIST_ID}
     last = entry | {"videoId": VIDEO_ID, "rank": "zzzzzz"}
     run = bring_in_lines(api.table, tmp_path, [playlist, last, entry | {"videoId": OTHER_ID}])
-    assert run.refused == [(3, "no rank is left after those of the other entries")]
+    assert run.refused == [(3, "no rank is left after the last entry")]
 
 
 def test_a_packed_export_that_is_damaged_within_is_refused_as_a_whole(full: Api, target: Table, tmp_path: Path) -> None:
@@ -638,8 +638,8 @@ def test_item_that_exists_and_differs_is_skipped(full: Api, tmp_path: Path) -> N
     full.put(f"/v1/videos/{VIDEO_ID}/rating", {"value": 1}, user="alice")
     before = contents(full.table)
     run = bring_in(full.table, tmp_path / "all.jsonl")
-    assert {reason for _, reason in run.refused} == {"already exists and differs: left alone"}
-    assert run.outcomes == {"unchanged": 17, "left alone": 2}
+    assert {reason for _, reason in run.refused} == {"already exists and differs: skipped"}
+    assert run.outcomes == {"unchanged": 17, "skipped": 2}
     assert contents(full.table) == before
 
 
@@ -652,7 +652,7 @@ def test_an_import_leaves_a_video_that_is_created_after_it_has_looked(api: Api, 
 
     undo = wire.intercept(api.table.client, between)
     run = bring_in_lines(api.table, tmp_path, [FILM])
-    assert run.refused == [(1, "already exists and differs: left alone")]
+    assert run.refused == [(1, "already exists and differs: skipped")]
     assert api.get(f"/v1/videos/{VIDEO_ID}", user="admin").json["title"] == "Newer"
 
 
@@ -698,7 +698,7 @@ def test_a_playlist_has_the_entries_that_were_valid(api: Api, tmp_path: Path) ->
             entry | {"videoId": "no uuid"},
         ],
     )
-    assert run.refused == [(3, "the playlist has this video already"), (4, "not a valid Entry")]
+    assert run.refused == [(3, "the playlist already has this video"), (4, "not a valid Entry")]
     playlist = api.table.get(PLAYLIST.key(playlistId=LIST_ID)) or {}
     assert (playlist["entryCount"], playlist["lastRank"]) == (1, "V00000")
     assert api.table.get(MEMBERSHIP.key(playlistId=LIST_ID, videoId=VIDEO_ID))

@@ -489,7 +489,7 @@ def test_bad_rows_are_refused_with_their_reasons_and_the_others_imported(imdb: I
         ("title.principals.tsv.gz", 4, "ordering is not a number"),
         ("title.principals.tsv.gz", 5, "nconst is not nm and digits"),
         ("title.principals.tsv.gz", 6, "category is not valid"),
-        ("title.principals.tsv.gz", 9, "other rows of this title came earlier in the file"),
+        ("title.principals.tsv.gz", 9, "the file has other rows of this title before"),
         ("title.ratings.tsv.gz", 2, "averageRating is not from 1 to 10"),
         ("title.ratings.tsv.gz", 3, "averageRating is not a number"),
         ("title.ratings.tsv.gz", 4, "the title occurs twice"),
@@ -797,10 +797,10 @@ def test_item_changed_by_a_person_is_skipped_and_reported(imdb: Importer, api: A
     assert api.put(f"{path}/releases/NZ", {"titles": [{"title": "Mine"}]}, user="admin").status == 200
     imdb.write(BASICS, [("tt1", "movie", "News", *FILM[3:])])
     outcomes = imdb.run()
-    assert {file: counts for file, counts in outcomes.items() if "left alone" in counts} == {
-        layout.file: {"left alone": 1} for layout in (BASICS, PRINCIPALS, AKAS)
+    assert {file: counts for file, counts in outcomes.items() if "skipped" in counts} == {
+        layout.file: {"skipped": 1} for layout in (BASICS, PRINCIPALS, AKAS)
     }
-    assert {reason for _, _, reason in imdb.refused} == {"somebody else has changed it: left alone"}
+    assert {reason for _, _, reason in imdb.refused} == {"another user has changed it: skipped"}
     assert api.get(path).json["title"] == "Mine"
 
 
@@ -811,7 +811,7 @@ def test_a_deleted_video_stays_deleted_and_gets_no_relations(imdb: Importer, api
     imdb.write(RATINGS, [("tt1", "5.0", "5")])
     imdb.write(PRINCIPALS, [("tt1", "1", "nm1", "self", r"\N", r"\N")])
     imdb.run()
-    assert {reason for _, _, reason in imdb.refused} == {"its video is deleted: left alone"}
+    assert {reason for _, _, reason in imdb.refused} == {"its video is deleted: skipped"}
     assert imdb.table.get(RATING_TOTALS.key(videoId=video_id("tt1"))) is None
     assert imdb.children("tt1", "CREDIT#") == []
 

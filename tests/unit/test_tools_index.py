@@ -67,7 +67,7 @@ class TestRebuilding:
         films = [service.film(f"Film {number}") for number in range(6)]
         with mock.patch.object(Generations, "publish", side_effect=KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
             rebuilt(service, tmp_path / "one")
-        assert "It is built anew since 2025-06-15 15:06:" in index_status(service)
+        assert "A rebuild started at 2025-06-15 15:06:" in index_status(service)
         with mock.patch.object(builder, "read_video_ids", wraps=builder.read_video_ids) as asked:
             assert rebuilt(service, tmp_path / "two") == len(films)
         first = asked.call_args_list[0].args[1]
@@ -85,20 +85,21 @@ class TestTheStatus:
         rebuilt(service, tmp_path / "one")
         generation = service.generations.pointer().generation
         assert index_status(service).startswith(f"Generation {generation}: 1 videos, ")
-        assert index_status(service).endswith("\nNo change waits.")
+        assert index_status(service).endswith("\nNo changes are pending.")
         service.patch(film, title="Pears")
         service.patch(film, title="Plums")
-        assert "\n2 changes wait, of all kinds; it has followed everything until 2025-06-15 15:0" in index_status(
-            service
+        assert (
+            "\n2 changes of all kinds are pending; the index contains all changes until 2025-06-15 15:0"
+            in index_status(service)
         )
 
     def test_says_that_this_release_cannot_read_it(
         self, service: IndexedService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         rebuilt(service, tmp_path / "one")
-        assert "another form" not in index_status(service)
+        assert "Its format version" not in index_status(service)
         monkeypatch.setattr("shared.search.generations.FORM", FORM + 1)
-        assert f"It has another form ({FORM}) than this release" in index_status(service)
+        assert f"Its format version is {FORM}, and this release requires" in index_status(service)
 
     def test_says_who_has_it_and_that_it_cannot_go_on(
         self, service: IndexedService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -112,8 +113,8 @@ class TestTheStatus:
         service.patch(film, title="Pears")
         assert service.generations.lease()
         said = index_status(service)
-        assert "10 changes wait, and the next ones are no longer kept: the index will be built anew." in said
-        assert "A builder has it, until 2025-07-16 " in said
+        assert "10 changes are pending, and the next ones have expired: the index will be rebuilt." in said
+        assert "A builder holds the lease until 2025-07-16 " in said
 
 
 class TestTheBucket:

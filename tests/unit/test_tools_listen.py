@@ -324,7 +324,7 @@ class TestItSays:
     def test_listen_reports_that_the_webhook_was_deleted(self, fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
         fake.deliver = lambda fake, _: fake.hooks.clear()
         assert main(["listen"]) == 1
-        assert "Somebody has deleted the webhook." in capsys.readouterr().err
+        assert "The webhook was deleted." in capsys.readouterr().err
 
     def test_listen_reports_that_the_webhook_is_paused_and_the_reason(
         self,

@@ -81,7 +81,7 @@ class TestWaiting:
 
     def test_a_trail_that_follows_nothing_ends_the_command(self, table: Table, clock: Clock) -> None:
         command = Command(table, clock, lag=1e9)
-        with pytest.raises(ToolError, match=r"does not follow: see docs/runbooks/stream-lag\.md.*to continue"):
+        with pytest.raises(ToolError, match=r"makes no progress: see docs/runbooks/stream-lag\.md.*to continue"):
             command.write(100)
         assert sum(command.waits) > STANDSTILL_SECONDS
 

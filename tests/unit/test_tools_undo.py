@@ -148,13 +148,13 @@ class TestSmall:
         assert terminal.run(changeset_id) == 0
         assert titles(films, videos) == ["Film 0", "A good title", "Film 2"]
         *parts, counts, hint, own = terminal.out
-        (left,) = [line for line in parts if "left alone" in line]
-        assert left.startswith(f"video {videos[1]}: left alone: title, changed since by admin at {LATER}")
+        (left,) = [line for line in parts if "skipped: " in line]
+        assert left.startswith(f"video {videos[1]}: skipped: title, changed since by admin at {LATER}")
         assert sorted(line for line in parts if line != left) == sorted(
-            f"video {video_id}: came back: title" for video_id in (videos[0], videos[2])
+            f"video {video_id}: reverted: title" for video_id in (videos[0], videos[2])
         )
-        assert counts == "2 taken back, 0 as they were before, 1 left alone, 0 failed."
-        assert hint == "With --force FIELD also comes back what was changed since."
+        assert counts == "2 reverted, 0 unchanged, 1 skipped, 0 failed."
+        assert hint == "--force FIELD also reverts a field that was changed since."
         assert own.endswith(" --table VideoMetadata")
         assert list(folder.iterdir()) == []
 
@@ -165,9 +165,9 @@ class TestSmall:
         films.patch(video_id, "admin", tags=["drama"])
         assert terminal.run(changeset_id) == 0
         back, left, counts, *_ = terminal.out
-        assert back == f"video {video_id}: came back: title"
-        assert left.startswith(f"video {video_id}: left alone: tags, changed since by admin at {LATER}")
-        assert counts == "1 taken back (1 only in part), 0 as they were before, 0 left alone, 0 failed."
+        assert back == f"video {video_id}: reverted: title"
+        assert left.startswith(f"video {video_id}: skipped: tags, changed since by admin at {LATER}")
+        assert counts == "1 reverted (1 only partly), 0 unchanged, 0 skipped, 0 failed."
 
     def test_is_a_change_set_itself(self, films: AuditedService, terminal: Terminal) -> None:
         videos, changeset_id = retitled(films, 2)
@@ -177,7 +177,7 @@ class TestSmall:
         own = newest[CHANGESET]
         assert newest["by"] == {"kind": "person", "id": "tools:undo"}
         assert terminal.out[-1] == (
-            f"This is the change set {own} itself. Take it back: python -m tools undo {own} --table VideoMetadata"
+            f"This revert is the change set {own}. To revert it: python -m tools undo {own} --table VideoMetadata"
         )
         assert terminal.run(own) == 0
         assert titles(films, videos) == ["Untitled", "Untitled"]
@@ -188,7 +188,7 @@ class TestSmall:
         films.settle()
         before = [films.item(video_id) for video_id in videos]
         assert terminal.run(changeset_id) == 0
-        assert terminal.out == ["0 taken back, 2 as they were before, 0 left alone, 0 failed."]
+        assert terminal.out == ["0 reverted, 2 unchanged, 0 skipped, 0 failed."]
         assert [films.item(video_id) for video_id in videos] == before
 
     def test_can_be_rehearsed(self, films: AuditedService, terminal: Terminal, folder: Path) -> None:
@@ -196,8 +196,8 @@ class TestSmall:
         before = films.item(videos[0])
         assert terminal.run(changeset_id, "--dry-run") == 0
         assert terminal.out == [
-            f"video {videos[0]}: would come back: title",
-            "1 would be taken back, 0 as they were before, 0 left alone, 0 failed.",
+            f"video {videos[0]}: would be reverted: title",
+            "1 would be reverted, 0 unchanged, 0 skipped, 0 failed.",
         ]
         assert films.item(videos[0]) == before
         assert list(folder.iterdir()) == []
@@ -239,14 +239,14 @@ class TestSmall:
         films.settle()
         assert terminal.run(changeset_id) == 1
         assert any(line.startswith(f"video {videos[0]}: failed: ") for line in terminal.out)
-        assert "1 taken back, 0 as they were before, 0 left alone, 1 failed." in terminal.out
+        assert "1 reverted, 0 unchanged, 0 skipped, 1 failed." in terminal.out
         assert films.item(videos[1])["title"] == "Film 1"
 
     @pytest.mark.usefixtures("table")
     def test_undo_of_an_unknown_change_set_is_an_error(self, terminal: Terminal, folder: Path) -> None:
         assert terminal.run("nothing") == 1
         assert terminal.err == [
-            "There is no change set nothing: the trail has nothing of it, or not yet, or not any more."
+            "There is no change set nothing. Its entries may be some seconds late, or have expired."
         ]
         assert list(folder.iterdir()) == []
 
@@ -272,8 +272,8 @@ class TestLarge:
         assert terminal.run(changeset_id) == 0
         assert titles(films, videos) == ["Film 0", "Film 1", "Film 2", "A good title", "Film 4"]
         left, counts, *_ = terminal.out
-        assert left.startswith(f"video {videos[3]}: left alone: title, changed since by admin at {LATER}")
-        assert counts == "4 taken back, 0 as they were before, 1 left alone, 0 failed."
+        assert left.startswith(f"video {videos[3]}: skipped: title, changed since by admin at {LATER}")
+        assert counts == "4 reverted, 0 unchanged, 1 skipped, 0 failed."
 
     def test_leaves_nothing_to_the_workers(self, films: AuditedService, terminal: Terminal) -> None:
         _, changeset_id = retitled(films, 3)
@@ -293,7 +293,7 @@ class TestLarge:
         assert [path.name for path in folder.iterdir()] == [f"{changeset_id}.state"]
         assert terminal.run(changeset_id) == 0
         assert titles(films, videos) == [f"Film {number}" for number in range(5)]
-        assert terminal.out[0] == "5 taken back, 0 as they were before, 0 left alone, 0 failed."
+        assert terminal.out[0] == "5 reverted, 0 unchanged, 0 skipped, 0 failed."
         assert [films.item(video_id)["version"] for video_id in videos] == [3] * 5
         assert list(folder.iterdir()) == []
 
@@ -343,7 +343,7 @@ class TestLarge:
         assert run_undo(films, changeset_id, sleep=sleep)["reverted"] == 3
         assert titles(films, videos) == ["Film 0", "Film 1", "Film 2"]
         assert capsys.readouterr().err == (
-            "Waiting for the audit trail, or for others who change the same videos: 1 left to try again.\n"
+            "Waiting for the audit trail, or for other writers of the same videos: 1 parts will be retried.\n"
         )
 
 
@@ -386,29 +386,29 @@ BY = {"by": {"kind": "person", "id": "bob"}, "at": NOW * 1000}
     ("report", "lines"),
     [
         (part(result="unchanged"), []),
-        (part(fields=["/title", "/metadata/a.b"]), ["video v: came back: title, metadata/a.b"]),
-        (part(entity="credit", personId="nm1"), ["credit of nm1, video v: came back"]),
+        (part(fields=["/title", "/metadata/a.b"]), ["video v: reverted: title, metadata/a.b"]),
+        (part(entity="credit", personId="nm1"), ["credit of nm1, video v: reverted"]),
         (
             part(entity="playlist", playlistId="p", fields=["/entries/v/rank"]),
-            ["playlist p: came back: entries/v/rank"],
+            ["playlist p: reverted: entries/v/rank"],
         ),
         (
             part(result="skipped", skipped=[{"field": "/tags", "reason": "changedSince", **BY}]),
-            ["video v: left alone: tags, changed since by bob at 2025-06-15 15:06:40Z"],
+            ["video v: skipped: tags, changed since by bob at 2025-06-15 15:06:40Z"],
         ),
         (
             part(skipped=[{"field": "/tags", "reason": "changedSince", "by": UNKNOWN}], fields=["/title"]),
-            ["video v: came back: title", "video v: left alone: tags, changed since by unknown (past the service)"],
+            ["video v: reverted: title", "video v: skipped: tags, changed since by unknown (past the service)"],
         ),
         (
             part(
                 entity="playlist", playlistId="p", result="skipped", skipped=[{"field": "/entries/v", "reason": "gone"}]
             ),
-            ["playlist p: left alone: entries/v, whose video is removed for good"],
+            ["playlist p: skipped: entries/v, whose video was deleted permanently"],
         ),
         (
             part(result="skipped", skipped=[{"field": "/description", "reason": "notKept"}]),
-            ["video v: left alone: description, of which the trail keeps only the beginning"],
+            ["video v: skipped: description, which the trail has truncated"],
         ),
         (
             part(
@@ -417,7 +417,7 @@ BY = {"by": {"kind": "person", "id": "bob"}, "at": NOW * 1000}
             ),
             ["video v: failed: 1 field is not valid. (title: is too long)"],
         ),
-        (part(fields=["/title"], omitted=3), ["video v: came back: title", "video v: and 3 fields more"]),
+        (part(fields=["/title"], omitted=3), ["video v: reverted: title", "video v: and 3 more fields"]),
     ],
 )
 def test_every_outcome_has_its_sentence(report: Item, lines: list[str]) -> None:
@@ -426,4 +426,4 @@ def test_every_outcome_has_its_sentence(report: Item, lines: list[str]) -> None:
 
 def test_a_rehearsal_says_what_would_be() -> None:
     lines = [line.plain for line in describe_part(part(fields=["/title"]), is_rehearsal=True)]
-    assert lines == ["video v: would come back: title"]
+    assert lines == ["video v: would be reverted: title"]

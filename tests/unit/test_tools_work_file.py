@@ -53,7 +53,7 @@ def test_in_a_table_that_was_recreated_it_starts_over(memory: Memory) -> None:
     memory.go_on()
     memory.table.client.delete_table(TableName=memory.table.name)
     create_table(memory.table.client, memory.table.name)
-    assert memory.go_on() == (0, f"The table {memory.table.name} is not the one that the interrupted import wrote to")
+    assert memory.go_on() == (0, f"The table {memory.table.name} is not the table of the interrupted import")
     assert memory.go_on() == (BATCHES, None)
 
 
@@ -69,7 +69,7 @@ def test_in_a_table_that_went_back_in_time_it_starts_over(memory: Memory) -> Non
         memory.table.client.put_item(**memory.table.put(item).parameters)
     assert memory.go_on() == (
         0,
-        f"The table {memory.table.name} has lost what the interrupted import wrote",
+        f"The table {memory.table.name} has lost items of the interrupted import",
     )
 
 

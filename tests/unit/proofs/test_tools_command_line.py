@@ -93,8 +93,8 @@ def test_an_import_says_how_to_take_it_back_also_one_that_goes_on(
     ended = capsys.readouterr().out
     (id_,) = set(re.findall(r"import-[0-9a-f-]{36}", begun + ended))
     undo = f"python -m tools undo {id_} --table {table.name}"
-    assert f"All that this import writes is one change set. To take it back: {undo}\n" in begun
-    assert ended.count(undo) == 1 + ("To take back what was written" in ended)
+    assert f"This import is one change set. To revert it: {undo}\n" in begun
+    assert ended.count(undo) == 1 + ("To revert what was written" in ended)
     for item in items_of(table):
         if item["sk"] == VIDEO.sk or item["sk"].startswith(("CREDIT#", "RELEASE#")):
             assert item["updatedFor"] == id_
@@ -129,7 +129,7 @@ def test_an_import_says_which_files_it_goes_without(
 ) -> None:
     (folder / "title.crew.tsv.gz").unlink()
     assert main(["import-imdb", str(folder), "--table", table.name]) == 0
-    assert capsys.readouterr().err == f"title.crew.tsv.gz is not in {folder}: the import goes on without crew.\n"
+    assert capsys.readouterr().err == f"title.crew.tsv.gz is not in {folder}: importing without crew.\n"
 
 
 def write_titles(folder: Path, *rows: str) -> list[str]:
@@ -222,8 +222,8 @@ def test_an_import_that_starts_over_says_why(
     assert main([command, str(source), "--table", table.name]) == 0
     shown = capsys.readouterr()
     assert shown.err == (
-        f"The table {table.name} has lost what the interrupted import wrote, so the import starts over; "
-        "what is there already counts as unchanged.\n"
+        f"The table {table.name} has lost items of the interrupted import, so the import starts over; "
+        "existing items count as unchanged.\n"
     )
     assert sum(item["sk"] == VIDEO.sk for item in items_of(table)) == 3
 
