@@ -51,8 +51,7 @@ def bundle_site(output: Path) -> None:
     """Fill a folder with the function and its files."""
     folder = output / "functions" / "console"
     folder.mkdir(parents=True)
-    for package in (output / "functions", folder):
-        (package / "__init__.py").touch()
+    (output / "functions" / "__init__.py").touch()
     shutil.copy(ROOT / "functions" / "console" / "handler.py", folder)
     for name, content in site().items():
         file = folder / "site" / f"{name}.gz"

@@ -136,9 +136,11 @@ def test_media_libraries_are_in_the_films_package_only(for_aws: Path, films_for_
     assert not missing
 
 
-@pytest.mark.parametrize("folder", ["functions/videos", "functions/views", "functions/public", "shared"])
-def test_the_sources_are_where_handlers_import_them_from(for_aws: Path, folder: str) -> None:
-    assert (for_aws / folder / "__init__.py").is_file()
+@pytest.mark.parametrize(
+    "file", [*(f"functions/{folder}/handler.py" for folder in ("videos", "views", "public")), "shared/__init__.py"]
+)
+def test_the_sources_are_where_handlers_import_them_from(for_aws: Path, file: str) -> None:
+    assert (for_aws / file).is_file()
 
 
 def test_the_console_is_not_in_them_so_that_it_can_change_by_itself(for_aws: Path, films_for_aws: Path) -> None:

@@ -239,7 +239,7 @@ class TestTheAsset:
         }
         assert packed == site()
         others = {path.relative_to(asset).as_posix() for path in asset.rglob("*.py")} - {"functions/console/handler.py"}
-        assert others == {"functions/__init__.py", "functions/console/__init__.py"}
+        assert others == {"functions/__init__.py"}
 
     def test_is_the_same_at_another_time(self, asset: Path, tmp_path: Path) -> None:
         again = tmp_path / "again"
