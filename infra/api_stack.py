@@ -116,15 +116,16 @@ class ApiStack(cdk.Stack):
         return lister
 
     def _videos(self) -> ServiceFunction:
-        """Return the catalogue function. It reads view counters but cannot write them, and deletes only tag entries.
+        """Return the catalogue function. It reads view counters but cannot write them, and deletes only tag entries and reservations.
 
         It writes whole video items, so its UpdateItem permission is not restricted to named attributes.
         """
         videos = self._lister("videos", AUDIT_TABLE_NAME=self._data.audit_table.table_name)
-        videos.allow_items("GetItem", of=[schema.VIDEO, schema.VIEW_COUNTER, schema.IDEMPOTENCY])
-        videos.allow_items("PutItem", of=[schema.VIDEO, schema.IDEMPOTENCY])
+        videos.allow_items("GetItem", of=[schema.VIDEO, schema.VIEW_COUNTER, schema.RESERVATION, schema.IDEMPOTENCY])
+        videos.allow_items("PutItem", of=[schema.VIDEO, schema.RESERVATION, schema.IDEMPOTENCY])
         videos.allow_items("BatchGetItem", of=[schema.VIDEO, schema.VIEW_COUNTER])
-        videos.allow_items("DeleteItem", "Query", "UpdateItem", of=[schema.VIDEO])
+        videos.allow_items("DeleteItem", of=[schema.VIDEO, schema.RESERVATION])
+        videos.allow_items("Query", "UpdateItem", of=[schema.VIDEO])
         videos.allow_queries(*schema.INDEXES)
         videos.allow_items("Query", of=[schema.AUDIT], table=self._data.audit_table)
         return videos

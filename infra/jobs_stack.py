@@ -349,8 +349,9 @@ class JobsStack(cdk.Stack):
             },
         )
         purge.allow_items("GetItem", "Query", of=[schema.VIDEO, schema.PLAYLIST, schema.VIEW_COUNTER])
+        purge.allow_items("ConditionCheckItem", of=[schema.VIDEO])
         purge.allow_items("BatchWriteItem", of=[schema.VIDEO, schema.RATING, schema.PLAYLIST])
-        purge.allow_items("DeleteItem", of=[schema.PLAYLIST, schema.VIEW_COUNTER])
+        purge.allow_items("DeleteItem", of=[schema.PLAYLIST, schema.VIEW_COUNTER, schema.RESERVATION])
         purge.allow_items("UpdateItem", of=[schema.PLAYLIST], attributes=attributes.PLAYLIST_ENTRIES)
         purge.allow_queries(schema.RELATION_INDEX)
         purge.allow_send(queue)

@@ -24,6 +24,7 @@ def allow_undo(function: ServiceFunction, data: DataStack) -> None:
         "BatchGetItem", "DeleteItem", "GetItem", "PutItem", "UpdateItem", of=[schema.VIDEO, schema.PLAYLIST]
     )
     function.allow_items("Query", of=[schema.VIDEO, schema.PLAYLIST])
+    function.allow_items("DeleteItem", "GetItem", "PutItem", of=[schema.RESERVATION])
     function.allow_items(
         "UpdateItem", of=[schema.PROFILE], attributes=(*attributes.USER_PLAYLISTS, *attributes.USER_TOTALS)
     )

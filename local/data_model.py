@@ -301,6 +301,11 @@ ITEMS: tuple[ItemDescription, ...] = (
         },
     ),
     ItemDescription(
+        schema.RESERVATION,
+        "Reserves an `externalId` or a `slug` of an owner for one video. Written in the video's transaction, and retained until the video is purged.",
+        {"videoId": "the video"},
+    ),
+    ItemDescription(
         schema.IDEMPOTENCY,
         "Response to a request with an `Idempotency-Key`. Written in the request's transaction; expires after a day.",
         {"fingerprint, answer": "digest of the request, and the compressed response"},

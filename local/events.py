@@ -117,6 +117,11 @@ def _http() -> Iterator[EventExample]:
     yield _call("getVideo", 200, params=video)
     yield _call("getVideo", 200, "included", params=video, query="include=credits,ratings,tags&region=NZ")
     yield _call("getVideo", 404, "absent", params={"videoId": example_data.ABSENT})
+    bob = f"userId={example_data.BOB.subject}"
+    yield _call("getVideoBySlug", 200, params={"slug": example_data.RESERVED}, query=bob)
+    by_external_id = {"externalId": example_data.RESERVED}
+    yield _call("getVideoByExternalId", 200, params=by_external_id, caller=example_data.BOB)
+    yield _call("getVideoByExternalId", 403, "of-another", params=by_external_id, query=bob)
     yield _call("listEpisodes", 200, params=video, query="season=1")
     yield _call("patchVideo", 200, params=video, body={"description": "From the pier.", "metadata": {"camera": "one"}})
     yield _call("patchVideo", 412, "outdated", params=video, body={"title": "Too late"}, headers={"If-Match": '"999"'})

@@ -51,6 +51,7 @@ from shared.schema import (
     job_relation,
 )
 from shared.videos.entries import ENTRIES, own_entries
+from shared.videos.reservations import reservations
 from shared.videos.video import apply_pictures, apply_probe, mark_deleted, new_item, stamp
 from shared.webhooks.store import WebhookStore
 
@@ -72,6 +73,8 @@ TRANSCODER = Caller("transcoder", frozenset({TRANSCODE})).acting_for(REQUEST)
 HARBOUR = "11111111-1111-4111-8111-111111111111"
 """Alice's public video, with credits, releases and ratings."""
 REGATTA = "22222222-2222-4222-8222-222222222222"
+RESERVED = "regatta-2025"
+"""External id and slug of the regatta."""
 """Bob's public video."""
 DELETED = "33333333-3333-4333-8333-333333333333"
 """Alice's deleted video."""
@@ -318,6 +321,7 @@ def items(now: int) -> list[Item]:
         return job(of, kind, "queued", now=now, attempt=LAST_TRY)
 
     unwanted = video(UNWANTED, title="Out of focus", seriesId=HARBOUR, season=1, episode=1)
+    regatta = video(REGATTA, BOB, title="Regatta", duration=1_200_000, externalId=RESERVED, slug=RESERVED)
     return [
         *(credit(HARBOUR, person) for person in (PERSON, "nm0000002")),
         release("NZ", None, "A Day at the Harbour"),
@@ -334,7 +338,8 @@ def items(now: int) -> list[Item]:
         },
         harbour(),
         *own_entries(harbour()),
-        video(REGATTA, BOB, title="Regatta", duration=1_200_000),
+        regatta,
+        *(reserved.key | {"videoId": REGATTA, "schemaVersion": SCHEMA_VERSION} for reserved in reservations(regatta)),
         written(removed, ALICE, version=2, now=now - DAY),
         upload(1, now),
         upload(2, now),

@@ -85,6 +85,8 @@ SAMPLES: Mapping[str, Any] = {
     "upload": "019775a1c00-9f86d081884c7d65",
     "uri": f"s3://sources/{VIDEO_ID}/launch.mp4",
     "contentType": "video/mp4",
+    "externalId": "crm-7",
+    "slug": "launch",
     "title": "Launch",
     "description": "The launch, from the pier",
     "duration": 354_000,
@@ -159,6 +161,8 @@ SAMPLES: Mapping[str, Any] = {
     "span": 60,
     "start": TIME,
     "position": "000000000001",
+    "field": "slug",
+    "value": "launch",
 }
 """Values of attributes and of parts of keys, by name."""
 

@@ -180,6 +180,18 @@ class GetVideo(Query):
     )
 
 
+class GetVideoByExternalId(Query):
+    """GET /v1/external-ids/{externalId}"""
+
+    user_id = UserId("The owner, for admins; you if omitted")
+
+
+class GetVideoBySlug(Query):
+    """GET /v1/slugs/{slug}"""
+
+    user_id = UserId("The owner; you if omitted")
+
+
 class GetDiff(Query):
     """GET /v1/videos/{videoId}/diff"""
 

@@ -61,6 +61,8 @@ ROUTES = (
     Route("batchGetVideos", "POST", "/v1/videos/batch-get", "videos", READ),
     Route("batchVideos", "POST", "/v1/videos/batch", "videos", WRITE),
     Route("getVideo", "GET", "/v1/videos/{videoId}", "videos", READ),
+    Route("getVideoByExternalId", "GET", "/v1/external-ids/{externalId}", "videos", READ, takes_rest=True),
+    Route("getVideoBySlug", "GET", "/v1/slugs/{slug}", "videos", READ),
     Route("patchVideo", "PATCH", "/v1/videos/{videoId}", "videos", WRITE),
     Route("deleteVideo", "DELETE", "/v1/videos/{videoId}", "videos", WRITE),
     Route("restoreVideo", "POST", "/v1/videos/{videoId}/restore", "videos", WRITE),

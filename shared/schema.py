@@ -95,6 +95,7 @@ VIEW_DAY = Entity("View counts at the start of a day", "VIEWS#{videoId}", "DAY#{
 VIEWER = Entity("Counted viewer or key", "VIEWER#{videoId}#{lane}", "{id}")
 PROCESSED_PAGE = Entity("Page of deduplication keys", "SEEN#{videoId}", "{total}#{span}#{start}#{digest}")
 TOP = Entity("Top list", "TOP#{window}", "LIST#{category}")
+RESERVATION = Entity("Reservation of a unique value", "UNIQUE#{userId}#{field}#{value}", "#VIDEO")
 IDEMPOTENCY = Entity("Idempotency key", "IDEMPOTENCY#{subject}#{operation}#{key}", "#KEY")
 UPLOAD = Entity("Upload", "VIDEO#{videoId}", "UPLOAD#{uploadId}")
 JOB = Entity("Job", "VIDEO#{videoId}", "JOB#{kind}")
@@ -153,6 +154,7 @@ ENTITIES = (
     VIEWER,
     PROCESSED_PAGE,
     TOP,
+    RESERVATION,
     IDEMPOTENCY,
     IMPORT,
     REVERT,

@@ -41,6 +41,8 @@ class VideoField(NamedTuple):
     """Whether the document contains it only for the owner and admins."""
     is_probed: bool = False
     """Whether the probe sets it, unless a user has set it. `origins` records the author."""
+    is_unique: bool = False
+    """Whether at most one video of an owner may have a value (shared/videos/reservations.py)."""
     decides_access: bool = False
     """Whether access to the video depends on it."""
     projected: int = 0
@@ -79,6 +81,21 @@ VIDEO_FIELDS = (
         "createdAt", "Time of creation, in epoch seconds", "Created", "Seconds", create="admin", patch="", projected=12
     ),
     VideoField("updatedAt", "Time of the last write, in epoch seconds", "Updated"),
+    VideoField(
+        "externalId",
+        "Id of the video in the client's own system. No two videos of an owner have the same one",
+        "External ID",
+        "ExternalId",
+        is_private=True,
+        is_unique=True,
+    ),
+    VideoField(
+        "slug",
+        "Readable name for URLs, such as `harbour-at-dawn`. No two videos of an owner have the same one",
+        "Slug",
+        "Slug",
+        is_unique=True,
+    ),
     VideoField("title", "Title of the video", "Title", "Title", default=REQUIRED, patch="replace", projected=1),
     VideoField("description", "Text about the video", "Description", "Description"),
     VideoField("duration", "Duration in milliseconds", "Duration", "Milliseconds", is_probed=True, projected=7),
@@ -213,6 +230,9 @@ all indexes."""
 
 PROBED = tuple(field.name for field in VIDEO_FIELDS if field.is_probed)
 """Fields that the probe sets. `origins` records the author of each: a person, a job or an import."""
+
+UNIQUE = tuple(field.name for field in VIDEO_FIELDS if field.is_unique)
+"""Fields whose values are reserved for one video of an owner."""
 
 VISIBILITY_ATTRIBUTES = (*(field.name for field in VIDEO_FIELDS if field.decides_access), "schemaVersion")
 """Attributes that access checks read, and the schema version, which decides whether this release can read the item."""

@@ -18,7 +18,7 @@ from shared.background.aggregates import user_addition
 from shared.captions.store import UPLOAD
 from shared.core.attributes import Item, encode
 from shared.core.caller import UPDATED_FOR, Caller, with_request_id
-from shared.core.errors import ContentTooLarge, InternalError, NotApplied, WriteContention
+from shared.core.errors import AlreadyExists, ContentTooLarge, InternalError, NotApplied, WriteContention
 from shared.entities import Rating
 from shared.relations.credits import PLACING_ATTRIBUTES
 from shared.relations.entry_updates import EntryUpdater
@@ -49,6 +49,7 @@ from shared.videos.access import is_purged
 from shared.videos.counters import ViewCount, ViewCounters, sums_of
 from shared.videos.documents import MAPS
 from shared.videos.entries import NO_LANGUAGE, index_position, own_entries, with_index_position
+from shared.videos.reservations import ReservationMove
 from shared.videos.video import stamp, to_current_schema
 from tools.exchange_format import DUE, ItemLine, parse_line
 from tools.imdb import RowRefused
@@ -245,8 +246,24 @@ class Restore:
             return self._met_video(line, item, stored)
         entries = own_entries(item)
         self._rate.take(1 + len(entries))
-        put = self._table.put(item, condition=ABSENT)
-        return self._written([put, *map(self._table.put, entries)], line, item)
+        writes = [self._table.put(item, condition=ABSENT), *map(self._table.put, entries)]
+        move = ReservationMove(self._table, {}, item, {})
+
+        def attempt(_: Item | None) -> str | RowRefused:
+            reserving = move.writes()
+            try:
+                self._carry_out([*writes, *reserving])
+            except ConditionFailed as failure:
+                if failure.position < len(writes):
+                    return self._compared(line, self._table.get(key_of(item), consistent=True) or {})
+                move.resolve(failure, failure.position - len(writes), self._now())
+                raise
+            return CREATED
+
+        try:
+            return retry_on_conflict(attempt, "the video")
+        except AlreadyExists as taken:
+            return RowRefused(taken.detail)
 
     def _video_item(self, line: ItemLine) -> Item:
         """Return the item to write for a missing video."""

@@ -7,6 +7,8 @@ export const LABELS = {
   "userId": "Owner",
   "createdAt": "Created",
   "updatedAt": "Updated",
+  "externalId": "External ID",
+  "slug": "Slug",
   "title": "Title",
   "description": "Description",
   "duration": "Duration",
@@ -44,6 +46,8 @@ export const LABELS = {
 /** How people type those that they edit. */
 /** @type {Record<string, "text" | "number" | "time" | "list">} */
 export const INPUTS = {
+  "externalId": "text",
+  "slug": "text",
   "title": "text",
   "description": "text",
   "tags": "list",

@@ -8,6 +8,7 @@ from shared.background.purge import InTime, Purge
 from shared.core.settings import LambdaHandler, Settings
 from shared.core.telemetry import service_logger
 from shared.processing.messages import PURGE_PLAYLIST_SCHEMA, PurgeMessage, PurgePlaylistMessage, parse
+from shared.videos.reservations import reservation
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
@@ -33,7 +34,8 @@ def make(settings: PurgeSettings, resources: Resources) -> LambdaHandler:
             playlist_id = parse(PurgePlaylistMessage, body).playlistId
             return log_end(purge.playlist(playlist_id, in_time), playlist_id=playlist_id)
         message = parse(PurgeMessage, body)
-        is_complete = purge.video(message.videoId, int(resources.clock()), in_time, message.correlationId)
+        reserved = [reservation(message.owner, field, value) for field, value in message.unique.items()]
+        is_complete = purge.video(message.videoId, int(resources.clock()), in_time, message.correlationId, reserved)
         return log_end(is_complete, video_id=message.videoId)
 
     def log_end(is_complete: bool, **log: str) -> bool:

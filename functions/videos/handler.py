@@ -9,7 +9,16 @@ from shared.core.errors import Forbidden, InvalidParameter
 from shared.core.limits import LARGEST_INTEGER, LAST_SEASON
 from shared.core.position import Page
 from shared.core.settings import Settings
-from shared.queries import LOCAL_TITLE, BatchVideos, GetVideo, ListEpisodes, ListVideos, unserved
+from shared.queries import (
+    LOCAL_TITLE,
+    BatchVideos,
+    GetVideo,
+    GetVideoByExternalId,
+    GetVideoBySlug,
+    ListEpisodes,
+    ListVideos,
+    unserved,
+)
 from shared.relations.title_page import Locale, TitlePage, accepted_languages
 from shared.videos import video
 from shared.videos.counters import ViewCounters
@@ -80,6 +89,27 @@ class VideoHandlers:
             fetched = self.title_page.read(video_id, caller, now, query.fields, locale)
         shown = self.links.to_urls(fetched.document, is_own=fetched.is_own)
         return respond(200, shown, request=request, version=fetched.version, headers=VARY)
+
+    @operation("getVideoByExternalId")
+    def read_by_external_id(self, request: Request) -> HttpResponse:
+        """GET /v1/external-ids/{externalId}"""
+        owner = request.parameters(GetVideoByExternalId).user_id or request.caller.subject
+        if not request.caller.owns(owner):
+            raise Forbidden("You are not this user. Omit userId to find your own video.")
+        # The gateway decodes every escape but `%25`, which stands for a percent sign.
+        return self._read_unique(request, owner, "externalId", request.path["externalId"].replace("%25", "%"))
+
+    @operation("getVideoBySlug")
+    def read_by_slug(self, request: Request) -> HttpResponse:
+        """GET /v1/slugs/{slug}"""
+        owner = request.parameters(GetVideoBySlug).user_id or request.caller.subject
+        return self._read_unique(request, owner, "slug", request.path["slug"])
+
+    def _read_unique(self, request: Request, owner: str, field: str, value: str) -> HttpResponse:
+        """Respond with the owner's video that has this value of a unique field."""
+        fetched = self.store.read_unique(owner, field, value, request.caller, request.now)
+        shown = self.links.to_urls(fetched.document, is_own=fetched.is_own)
+        return respond(200, shown, request=request, version=fetched.version)
 
     def _read_past_version(self, request: Request, query: GetVideo) -> HttpResponse:
         """The video as it was."""

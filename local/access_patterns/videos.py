@@ -7,6 +7,7 @@ from shared.schema import (
     FEED,
     IDEMPOTENCY,
     RELATION_INDEX,
+    RESERVATION,
     SHARDS,
     TAG,
     TOP,
@@ -21,6 +22,8 @@ from shared.schema import (
     status_relation,
     tag_relation,
 )
+
+RESERVED = "The reservation is the only item with the value in its key. It is read consistently, so that a new value is found at once."
 
 VIDEOS = (
     AccessPattern(
@@ -39,6 +42,42 @@ VIDEOS = (
         f"the video, and pk = {IDEMPOTENCY.pk}, both if absent",
         "4 WRU, and the indexes",
         reason="One transaction, so that the video and the record of its key exist together or not at all.",
+    ),
+    AccessPattern(
+        "Create a video with a unique value",
+        "POST /v1/videos (externalId)",
+        ("TransactWriteItems",),
+        None,
+        f"the video, and pk = {RESERVATION.pk}, both if absent",
+        "4 WRU, and the indexes",
+        reason="One transaction, so that two videos of an owner never have the same value.",
+    ),
+    AccessPattern(
+        "Change a unique value",
+        "PATCH /v1/videos/{videoId} (externalId)",
+        ("GetItem", "TransactWriteItems"),
+        None,
+        f"the video, if its version is unchanged; pk = {RESERVATION.pk}, the new one if absent, the old one if it is this video's",
+        "1 RRU, 6 WRU",
+        reason="One transaction for the video, the new reservation and the old one.",
+    ),
+    AccessPattern(
+        "Find an owner's video by its external id",
+        "GET /v1/external-ids/{externalId}",
+        ("GetItem", "BatchGetItem"),
+        None,
+        f"pk = {RESERVATION.pk}, sk = {RESERVATION.sk}, consistently; then the video and its counter",
+        "2 RRU (1, then 0.5 each)",
+        reason=RESERVED,
+    ),
+    AccessPattern(
+        "Find an owner's video by its slug",
+        "GET /v1/slugs/{slug}",
+        ("GetItem", "BatchGetItem"),
+        None,
+        f"pk = {RESERVATION.pk}, sk = {RESERVATION.sk}, consistently; then the video and its counter",
+        "2 RRU (1, then 0.5 each)",
+        reason=RESERVED,
     ),
     AccessPattern(
         "Read a video and its view count",

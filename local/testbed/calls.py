@@ -9,6 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 from unittest import mock
+from uuid import uuid4
 
 from functions.arrivals import handler as arrivals
 from functions.rankings import handler as rankings
@@ -89,7 +90,12 @@ BODIES: Mapping[str, dict[str, Any]] = {
 }
 """Bodies of the operations that require one: the documented examples, except where the state of the tests needs another."""
 
-QUERIES = {"batchVideos": "dryRun=true", "getDiff": "from=1"}
+QUERIES = {
+    "batchVideos": "dryRun=true",
+    "getDiff": "from=1",
+    "getVideoByExternalId": "userId=alice",
+    "getVideoBySlug": "userId=alice",
+}
 """Queries of the operations that need one. With `dryRun`, a fault fails the whole batch; otherwise each result reports it."""
 
 PLACES: Mapping[str, str] = {
@@ -142,6 +148,12 @@ def _deleted(api: Api) -> str:
 
 def _published(api: Api) -> str:
     return str(api.publish(category="c")["videoId"])
+
+
+def _reserved(api: Api) -> str:
+    """Create a video whose external id and slug are its id."""
+    video_id = str(uuid4())
+    return str(api.publish(videoId=video_id, externalId=video_id, slug=video_id)["videoId"])
 
 
 def _viewed(api: Api) -> str:
@@ -508,6 +520,16 @@ def _example(request: str) -> tuple[Arrange, Call]:
 OWN_CALLS: Mapping[str, tuple[Arrange, Call]] = {
     "POST /v1/videos": (lambda _: "", _send("POST /v1/videos", {"title": "t"})),
     "POST /v1/videos (Idempotency-Key)": (lambda _: "", _send("POST /v1/videos", {"title": "t"}, headers=KEY)),
+    "POST /v1/videos (externalId)": (
+        lambda _: str(uuid4()),
+        lambda api, unique: api.post("/v1/videos", {"title": "t", "externalId": unique}),
+    ),
+    "PATCH /v1/videos/{videoId} (externalId)": (
+        _reserved,
+        lambda api, video_id: api.patch(f"/v1/videos/{video_id}", {"externalId": str(uuid4())}),
+    ),
+    "GET /v1/external-ids/{externalId}": (_reserved, _send("GET /v1/external-ids/{}")),
+    "GET /v1/slugs/{slug}": (_reserved, _send("GET /v1/slugs/{}")),
     "GET /v1/videos/{videoId}": (_published, _send("GET /v1/videos/{}")),
     "GET /v1/videos/{videoId}?fields=title": (_published, _send("GET /v1/videos/{}?fields=title")),
     "PATCH /v1/videos/{videoId}": (_published, _send("PATCH /v1/videos/{}", {"title": "new"})),

@@ -1,12 +1,14 @@
 """Deletes everything that a removed video or playlist leaves behind, of any size."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Protocol
 
 from shared.aws.dynamodb import Key, Table
 from shared.aws.expressions import Expression
+from shared.aws.failures import ConditionFailed
 from shared.aws.listing import Lists, Window, sharded_partitions, single_partition
-from shared.aws.records import key_of
+from shared.aws.records import ABSENT, key_of
 from shared.aws.stream import Record
 from shared.core.attributes import Item, Value
 from shared.core.caller import Caller
@@ -28,6 +30,7 @@ from shared.schema import (
     rated_relation,
 )
 from shared.videos.counters import shards_of
+from shared.videos.reservations import Reservation, held_by
 
 PURGE = Caller.job("purge")
 
@@ -47,7 +50,7 @@ class PrefixDeleter(Protocol):
 
 def video_removed(record: Record, now: int) -> Iterable[Outgoing]:
     """Return the message that starts the purge of a removed video."""
-    return [Outgoing(PURGE_QUEUE, purge_message(record.old["videoId"], record.correlation_id))]
+    return [Outgoing(PURGE_QUEUE, purge_message(record.old["videoId"], record.correlation_id, record.old))]
 
 
 def playlist_removed(record: Record, now: int) -> Iterable[Outgoing]:
@@ -70,9 +73,17 @@ class Purge:
         self.sources_bucket = sources_bucket
         self.media_bucket = media_bucket
 
-    def video(self, video_id: str, now: int, in_time: InTime, correlation_id: str | None = None) -> bool:
+    def video(
+        self,
+        video_id: str,
+        now: int,
+        in_time: InTime,
+        correlation_id: str | None = None,
+        reserved: Sequence[Reservation] = (),
+    ) -> bool:
         """Purge one video. Stops if a video of this id exists again. `now` is in epoch seconds.
 
+        `reserved` are the video's reservations, which no item in its partition names.
         The marker of the totals is retained. The aggregates worker removes it after subtracting the video from the
         totals.
         """
@@ -82,6 +93,7 @@ class Purge:
         caller = PURGE.acting_for(correlation_id)
         if not (self._ratings(video_id, in_time) and self._memberships(video_id, caller, now, in_time)):
             return False
+        self._free(key, video_id, reserved)
         # Checked with each page and here again, because the steps above may take long and deleting a source file is
         # irreversible.
         if self._exists(key):
@@ -96,6 +108,16 @@ class Purge:
     def playlist(self, playlist_id: str, in_time: InTime) -> bool:
         """Delete the entries of one playlist. Does nothing while the playlist exists."""
         return self._children(PLAYLIST.key(playlistId=playlist_id)[PARTITION_KEY], in_time)
+
+    def _free(self, key: Key, video_id: str, reserved: Iterable[Reservation]) -> None:
+        """Delete the video's reservations, unless a later video has them."""
+        for reservation in reserved:
+            writes = [
+                self.table.check(key, condition=ABSENT),
+                self.table.remove(reservation.key, condition=held_by(video_id)),
+            ]
+            with suppress(ConditionFailed):
+                self.table.transact(writes)
 
     def _exists(self, key: Key) -> bool:
         return self.table.get(key, attributes=(PARTITION_KEY,), consistent=True) is not None

@@ -14,6 +14,7 @@ from shared.core.text import LINE, fits
 TEXT = r"^[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]*$"
 UUID = r"^[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}$"
 NAME = r"^[A-Za-z0-9._-]{1,64}$"
+SLUG = r"^[a-z0-9]+(-[a-z0-9]+)*$"
 OBJECT = r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]/[^\x00-\x1f\x22<>\\`\x7f-\x9f\u2028\u2029]+"
 ADDRESS = r"https?://[a-z0-9.-]+(:[0-9]+)?([/?#]([A-Za-z0-9._~:/?#@!$&()*+,;=-]|%[0-9A-Fa-f]{2})*)?"
 S3_URI = rf"^{OBJECT}$"
@@ -26,6 +27,7 @@ FORMS = {
     LINE: "must be one line of text, without control characters, and not only spaces",
     TEXT: "must be text without control characters other than tab and line break",
     UUID: "must be a UUID such as 3f2504e0-4f89-41d3-9a0c-0305e82c3301",
+    SLUG: "must have lower-case letters and digits, with single hyphens between them",
     NAME: "must have 1 to 64 letters, digits, dots, hyphens or underscores",
     S3_URI: "must be the S3 URI of an object, such as s3://bucket/folder/1080p.mp4, without quotes, < and >",
     MEDIA_URL: "must be a URL such as https://example.com/poster.jpg, or the S3 URI of an object",

@@ -15,6 +15,7 @@ from shared.core.checks import (
     NAME,
     POINTER,
     S3_URI,
+    SLUG,
     SOURCE_TYPE,
     TEXT,
     UUID,
@@ -55,6 +56,12 @@ UserId = Annotated[
     line(LONGEST_USER_ID),
     AfterValidator(partial(fitting, largest=LARGEST_USER_ID)),
     Field(description=f"The subject of the user's tokens, of at most {LARGEST_USER_ID:,} bytes in UTF-8"),
+]
+ExternalId = Annotated[str, line(200)]
+Slug = Annotated[
+    str,
+    StringConstraints(max_length=100, pattern=SLUG),
+    Field(description="Lower-case letters, digits and single hyphens between them"),
 ]
 Title = Annotated[str, line(300)]
 Description = Annotated[str, StringConstraints(max_length=5000, pattern=TEXT)]

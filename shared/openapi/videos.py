@@ -2,6 +2,7 @@
 
 from shared.aws.pages import EXAMINED_BUDGET
 from shared.core import errors
+from shared.core.checks import SLUG
 from shared.core.limits import LARGEST_BATCH
 from shared.history.trail import FARTHEST
 from shared.openapi import relations
@@ -90,7 +91,17 @@ VIDEO_RESPONSE: Schema = {"headers": {"ETag": ETAG}, **json_content(ref("Video")
 
 
 PATH_PARAMETERS: dict[str, Schema] = {
-    "videoId": {"schema": {"type": "string", "format": "uuid"}, "example": EXAMPLE_ID}
+    "videoId": {"schema": {"type": "string", "format": "uuid"}, "example": EXAMPLE_ID},
+    "externalId": {
+        "description": "The value of the field `externalId`, percent-encoded",
+        "schema": {"type": "string", "minLength": 1, "maxLength": 200},
+        "example": "launch-2026",
+    },
+    "slug": {
+        "description": "The value of the field `slug`",
+        "schema": {"type": "string", "maxLength": 100, "pattern": SLUG},
+        "example": "product-launch",
+    },
 }
 
 TAG_DESCRIPTIONS = {"videos": "Create, read, list, update and delete videos, one by one or in batches"}
@@ -264,6 +275,34 @@ OPERATIONS: dict[str, Operation] = {
             ),
             IF_NONE_MATCH,
         ),
+    ),
+    "getVideoByExternalId": Operation(
+        "Get a video by its external id",
+        "Finds the owner's video with this `externalId`, also right after it was written. For the owner and admins.",
+        {
+            200: {
+                "description": "The video",
+                "headers": {"ETag": ETAG},
+                **json_content(ref("FetchedVideo"), VIDEO),
+            },
+            304: {"description": "Not modified", "headers": {"ETag": ETAG}},
+        },
+        (errors.InvalidParameter, errors.Forbidden, errors.NotFound),
+        (IF_NONE_MATCH,),
+    ),
+    "getVideoBySlug": Operation(
+        "Get a video by its slug",
+        "Finds the owner's video with this `slug`, also right after it was written.",
+        {
+            200: {
+                "description": "The video",
+                "headers": {"ETag": ETAG},
+                **json_content(ref("FetchedVideo"), VIDEO),
+            },
+            304: {"description": "Not modified", "headers": {"ETag": ETAG}},
+        },
+        (errors.InvalidParameter, errors.Forbidden, errors.NotFound),
+        (IF_NONE_MATCH,),
     ),
     "patchVideo": Operation(
         "Update a video",

@@ -13,6 +13,7 @@ from shared.aws.sqs import BadMessage
 from shared.core.caller import request_id_of
 from shared.job_kinds import KINDS_IN_WORDS, kind_of
 from shared.processing.job_states import JobAttempt, rendition_folder
+from shared.video_fields import UNIQUE
 
 if TYPE_CHECKING:
     from shared.entities import Job
@@ -93,6 +94,10 @@ class PurgeMessage(_OfRequest):
 
     schema_: Literal["video-metadata/purge/1"] = Field(alias="schema")
     videoId: str
+    owner: str = ""
+    """Owner of the values in `unique`."""
+    unique: dict[str, str] = {}
+    """Values by field that were reserved for the video."""
 
 
 class PurgePlaylistMessage(_OfRequest):
@@ -173,9 +178,11 @@ def job_message(job: "Job", media_bucket: str) -> dict[str, Any]:
     return message | _correlation(request_id_of(job))
 
 
-def purge_message(video_id: str, correlation_id: str | None = None) -> dict[str, Any]:
-    """Return the message for a deleted video."""
-    return {"schema": PURGE_SCHEMA, "videoId": video_id, **_correlation(correlation_id)}
+def purge_message(video_id: str, correlation_id: str | None = None, video: Mapping[str, Any] = {}) -> dict[str, Any]:
+    """Return the message for a deleted video; `video` is its last item, whose reservations are freed."""
+    unique = {name: video[name] for name in UNIQUE if name in video}
+    reserved = {"owner": video["userId"], "unique": unique} if unique else {}
+    return {"schema": PURGE_SCHEMA, "videoId": video_id, **reserved, **_correlation(correlation_id)}
 
 
 def purge_playlist_message(playlist_id: str, correlation_id: str | None = None) -> dict[str, Any]:

@@ -36,8 +36,13 @@ def require_visible(item: Item | None, caller: Caller, now: int) -> Item:
     Raises NotFound with the same message for absent and hidden videos.
     """
     if item is None or not is_visible(item, caller, now):
-        raise NotFound("There is no such video.")
+        raise not_found()
     return item
+
+
+def not_found() -> NotFound:
+    """Return the error for a video that does not exist, or that is hidden from the caller."""
+    return NotFound("There is no such video.")
 
 
 def require_owned(item: Item | None, caller: Caller, now: int) -> Item:

@@ -110,10 +110,13 @@ class Batches:
         operations, results = self._read_all(request, bodies)
         video_ids = dict.fromkeys(operation.video_id for operation in operations if operation.is_client_id)
         present = {item["videoId"]: item for item in self._store.items(video_ids, consistent=True)}
+        taken: dict[str, str] = {}
 
         def imagined(operation: _BatchOperation) -> Result:
             before = present.get(operation.video_id)
-            after = present[operation.video_id] = _next(before, operation, request)
+            after = _next(before, operation, request)
+            self._store.require_unique(before or {}, after, request.now, taken)
+            present[operation.video_id] = after
             old = {} if before is None or isinstance(operation.work, _Creation) else self._to_document(before)
             return {
                 "version": after["version"],

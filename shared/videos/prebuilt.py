@@ -15,6 +15,8 @@ else:
         @classmethod
         def core_schema(cls):
             return {'type': 'function-after', 'function': {'type': 'no-info', 'function': of_series}, 'schema': {'type': 'model', 'cls': cls, 'schema': {'type': 'model-fields', 'fields': {
+                'externalId': {'type': 'model-field', 'schema': {'type': 'default', 'schema': {'type': 'nullable', 'schema': {'type': 'str', 'min_length': 1, 'max_length': 200, 'pattern': '^[^\\x00-\\x1f\\x7f-\\x9f\\u2028\\u2029]*[^\\x00-\\x1f\\x7f-\\x9f\\u2028\\u2029\\x20\\xa0\\u1680\\u2000-\\u200b\\u202f\\u205f\\u3000\\ufeff][^\\x00-\\x1f\\x7f-\\x9f\\u2028\\u2029]*$'}}, 'default': None}}, 
+                'slug': {'type': 'model-field', 'schema': {'type': 'default', 'schema': {'type': 'nullable', 'schema': {'type': 'str', 'max_length': 100, 'pattern': '^[a-z0-9]+(-[a-z0-9]+)*$'}}, 'default': None}}, 
                 'title': {'type': 'model-field', 'schema': {'type': 'str', 'min_length': 1, 'max_length': 300, 'pattern': '^[^\\x00-\\x1f\\x7f-\\x9f\\u2028\\u2029]*[^\\x00-\\x1f\\x7f-\\x9f\\u2028\\u2029\\x20\\xa0\\u1680\\u2000-\\u200b\\u202f\\u205f\\u3000\\ufeff][^\\x00-\\x1f\\x7f-\\x9f\\u2028\\u2029]*$'}}, 
                 'description': {'type': 'model-field', 'schema': {'type': 'default', 'schema': {'type': 'nullable', 'schema': {'type': 'str', 'max_length': 5000, 'pattern': '^[^\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f-\\x9f]*$'}}, 'default': None}}, 
                 'duration': {'type': 'model-field', 'schema': {'type': 'default', 'schema': {'type': 'nullable', 'schema': {'type': 'function-before', 'function': {'type': 'no-info', 'function': whole}, 'schema': {'type': 'int', 'strict': True, 'ge': 0, 'le': 9007199254740991}}}, 'default': None}}, 
@@ -48,6 +50,8 @@ else:
         @classmethod
         def core_schema(cls):
             return {'type': 'function-after', 'function': {'type': 'no-info', 'function': of_series}, 'schema': {'type': 'model', 'cls': cls, 'schema': {'type': 'model-fields', 'fields': {
+                'externalId': {'type': 'model-field', 'schema': {'type': 'default', 'schema': {'type': 'nullable', 'schema': {'type': 'str', 'min_length': 1, 'max_length': 200, 'pattern': '^[^\\x00-\\x1f\\x7f-\\x9f\\u2028\\u2029]*[^\\x00-\\x1f\\x7f-\\x9f\\u2028\\u2029\\x20\\xa0\\u1680\\u2000-\\u200b\\u202f\\u205f\\u3000\\ufeff][^\\x00-\\x1f\\x7f-\\x9f\\u2028\\u2029]*$'}}, 'default': None}}, 
+                'slug': {'type': 'model-field', 'schema': {'type': 'default', 'schema': {'type': 'nullable', 'schema': {'type': 'str', 'max_length': 100, 'pattern': '^[a-z0-9]+(-[a-z0-9]+)*$'}}, 'default': None}}, 
                 'title': {'type': 'model-field', 'schema': {'type': 'str', 'min_length': 1, 'max_length': 300, 'pattern': '^[^\\x00-\\x1f\\x7f-\\x9f\\u2028\\u2029]*[^\\x00-\\x1f\\x7f-\\x9f\\u2028\\u2029\\x20\\xa0\\u1680\\u2000-\\u200b\\u202f\\u205f\\u3000\\ufeff][^\\x00-\\x1f\\x7f-\\x9f\\u2028\\u2029]*$'}}, 
                 'description': {'type': 'model-field', 'schema': {'type': 'default', 'schema': {'type': 'nullable', 'schema': {'type': 'str', 'max_length': 5000, 'pattern': '^[^\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f-\\x9f]*$'}}, 'default': None}}, 
                 'duration': {'type': 'model-field', 'schema': {'type': 'default', 'schema': {'type': 'nullable', 'schema': {'type': 'function-before', 'function': {'type': 'no-info', 'function': whole}, 'schema': {'type': 'int', 'strict': True, 'ge': 0, 'le': 9007199254740991}}}, 'default': None}}, 
@@ -85,6 +89,8 @@ else:
         @classmethod
         def core_schema(cls):
             return {'type': 'model', 'cls': cls, 'schema': {'type': 'model-fields', 'fields': {
+                'externalId': {'type': 'model-field', 'schema': {'type': 'default', 'schema': {'type': 'nullable', 'schema': {'type': 'str', 'min_length': 1, 'max_length': 200, 'pattern': '^[^\\x00-\\x1f\\x7f-\\x9f\\u2028\\u2029]*[^\\x00-\\x1f\\x7f-\\x9f\\u2028\\u2029\\x20\\xa0\\u1680\\u2000-\\u200b\\u202f\\u205f\\u3000\\ufeff][^\\x00-\\x1f\\x7f-\\x9f\\u2028\\u2029]*$'}}, 'default': None}}, 
+                'slug': {'type': 'model-field', 'schema': {'type': 'default', 'schema': {'type': 'nullable', 'schema': {'type': 'str', 'max_length': 100, 'pattern': '^[a-z0-9]+(-[a-z0-9]+)*$'}}, 'default': None}}, 
                 'title': {'type': 'model-field', 'schema': {'type': 'default', 'schema': {'type': 'str', 'min_length': 1, 'max_length': 300, 'pattern': '^[^\\x00-\\x1f\\x7f-\\x9f\\u2028\\u2029]*[^\\x00-\\x1f\\x7f-\\x9f\\u2028\\u2029\\x20\\xa0\\u1680\\u2000-\\u200b\\u202f\\u205f\\u3000\\ufeff][^\\x00-\\x1f\\x7f-\\x9f\\u2028\\u2029]*$'}, 'default': None}}, 
                 'description': {'type': 'model-field', 'schema': {'type': 'default', 'schema': {'type': 'nullable', 'schema': {'type': 'str', 'max_length': 5000, 'pattern': '^[^\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f-\\x9f]*$'}}, 'default': None}}, 
                 'duration': {'type': 'model-field', 'schema': {'type': 'default', 'schema': {'type': 'nullable', 'schema': {'type': 'function-before', 'function': {'type': 'no-info', 'function': whole}, 'schema': {'type': 'int', 'strict': True, 'ge': 0, 'le': 9007199254740991}}}, 'default': None}}, 

@@ -5,7 +5,7 @@ Lists are in shared/videos/lists.py.
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from shared.aws.dynamodb import Table, Write
 from shared.aws.expressions import Expression, change_between
@@ -22,12 +22,24 @@ from shared.schema import (
     VIDEO,
     VIEW_COUNTER,
 )
-from shared.video_fields import VISIBILITY_ATTRIBUTES
-from shared.videos.access import STRANGER, is_published, is_purged, is_shown, is_visible, require_owned, require_visible
+from shared.video_fields import UNIQUE, VISIBILITY_ATTRIBUTES
+from shared.videos.access import (
+    STRANGER,
+    is_published,
+    is_purged,
+    is_shown,
+    is_visible,
+    not_found,
+    require_owned,
+    require_visible,
+)
 from shared.videos.counters import COUNT, ViewCounters
 from shared.videos.documents import JOB_ATTRIBUTES, PLAYING_FIELDS, READ, SUMMARY_FIELDS, document, document_for
 from shared.videos.entries import as_read, entry_moves, own_entries
 from shared.videos.video import is_listed, stamp, to_current_schema
+
+if TYPE_CHECKING:
+    from shared.videos.reservations import ReservationMove
 
 
 class FetchedVideo(NamedTuple):
@@ -67,34 +79,43 @@ class VideoStore:
 
         With `once`, returns the stored response of an earlier identical request.
 
-        Costs one PutItem, or one transaction if there are tags, a series or `once`. An id supplied by an admin
-        (`brought`) adds a Query, because an earlier video may have used it. With a `write_id`, the call may be retried
-        with the same one.
+        Costs one PutItem, or one transaction if there are tags, a series, a unique value or `once`. An id supplied by
+        an admin (`has_client_id`) adds a Query, because an earlier video may have used it. With a `write_id`, the call
+        may be retried with the same one.
 
-        Raises AlreadyExists, and BeingRemoved while anything of an earlier video remains. Deletes an earlier video that
+        Raises AlreadyExists if the id or a unique value is used, and BeingRemoved while anything of an earlier video remains. Deletes an earlier video that
         only awaited TTL deletion.
         """
         if has_client_id:
             self._require_vacant(item["videoId"])
         new = stamp(item, caller=caller, now=now, version=1, write_id=write_id)
         response = document(new, view_count=0)
-        writes = [self.table.put(new, condition=ABSENT), *map(self.table.put, own_entries(new))]
-        try:
-            self.table.write_all([record(self.table, once, response), *writes] if once else writes)
-        except ConditionFailed as failure:
-            if once and failure.position == 0:
-                return replay_response(once, failure.item)
-            if is_own_write(failure.item, new):
-                return response
-            if failure.item and is_purged(failure.item, now):
-                self._remove(failure.item)
-                raise being_removed_error() from failure
-            raise already_exists_error() from failure
-        except TransactionConflict as conflict:
-            if once:
-                raise in_flight() from conflict
-            raise
-        return response
+        writes = [record(self.table, once, response)] if once else []
+        writes += [self.table.put(new, condition=ABSENT), *map(self.table.put, own_entries(new))]
+        move = self._reservation_move({}, new)
+
+        def attempt(_: Item | None) -> dict[str, Any]:
+            try:
+                self.table.write_all([*writes, *move.writes()] if move else writes)
+            except ConditionFailed as failure:
+                if move and failure.position >= len(writes):
+                    move.resolve(failure, failure.position - len(writes), now)
+                    raise
+                if once and failure.position == 0:
+                    return replay_response(once, failure.item)
+                if is_own_write(failure.item, new):
+                    return response
+                if failure.item and is_purged(failure.item, now):
+                    self._remove(failure.item)
+                    raise being_removed_error() from failure
+                raise already_exists_error() from failure
+            except TransactionConflict as conflict:
+                if once:
+                    raise in_flight() from conflict
+                raise
+            return response
+
+        return retry_on_conflict(attempt, "the video")
 
     def _require_vacant(self, video_id: str) -> None:
         """Raise BeingRemoved while a purge has not deleted everything that belonged to an earlier video.
@@ -138,6 +159,21 @@ class VideoStore:
         whole = document_for(caller, item, self.counters.counts({video_id: counter})[video_id])
         shown = {name: whole[name] for name in fields or whole if name in whole}
         return FetchedVideo(shown, item["version"], caller.owns(item["userId"]))
+
+    def read_unique(self, owner: str, field: str, value: str, caller: Caller, now: int) -> FetchedVideo:
+        """Return an owner's video with this value of a unique field, if the caller may see it.
+
+        Costs a consistent GetItem of the reservation, so that a value is found as soon as it is written, and the
+        requests of `read`. Raises NotFound.
+        """
+        from shared.videos.reservations import find
+
+        video_id = find(self.table, owner, field, value)
+        fetched = self.read(video_id, caller, now) if video_id else None
+        # The reservation may be stale: a later video may have the id.
+        if fetched is None or fetched.document.get(field) != value:
+            raise not_found()
+        return fetched
 
     def read_many(self, video_ids: Sequence[str], caller: Caller, now: int) -> dict[str, dict[str, Any]]:
         """Return the documents of up to 100 distinct videos by id, omitting videos that the caller may not see.
@@ -200,7 +236,7 @@ class VideoStore:
         The write is conditional on the version that was read. `matches` checks the caller's If-Match against that
         version; a mismatch raises VersionMismatch. Without If-Match, a conflicting write is retried.
 
-        Added or removed tags make the write a transaction, as does a series. With a `write_id`, the call may be retried
+        Added or removed tags make the write a transaction, as do a series and a changed unique value. With a `write_id`, the call may be retried
         with the same one.
         """
         key = VIDEO.key(videoId=video_id)
@@ -209,6 +245,7 @@ class VideoStore:
         # then find its own change made, and report an error.
         if response := find_stored_response(self.table, once):
             return response
+        holders: dict[str, str] = {}
 
         def attempt(present: Item | None) -> dict[str, Any]:
             item = require_owned(present, caller, now)
@@ -216,10 +253,21 @@ class VideoStore:
                 return document(item)
             base = to_current_schema(item) if self._moves_entries else item
             new = apply_edit(base, caller, now, edit, matches, write_id)
-            if new is None or dry_run:
-                return document(new or item)
+            if new is None:
+                return document(item)
+            if dry_run:
+                self.require_unique(item, new, now, {})
+                return document(new)
+            move = self._reservation_move(item, new, holders)
+            writes = self._writes(item, new)
             try:
-                return carry_out(self.table, self._writes(item, new), new, document(new), once, resource="the video")
+                whole = [*writes, *move.writes()] if move else writes
+                return carry_out(self.table, whole, new, document(new), once, resource="the video")
+            except ConditionFailed as failure:
+                if not move or failure.position < len(writes):
+                    raise
+                move.resolve(failure, failure.position - len(writes), now)
+                raise ConditionFailed(present) from failure
             except TransactionConflict as conflict:
                 raise ConditionFailed(self.table.get(key, consistent=True)) from conflict
 
@@ -234,6 +282,24 @@ class VideoStore:
         )
         added, removed = entry_moves(item, new) if self._moves_entries else ([], [])
         return [update, *map(self.table.put, added), *map(self.table.remove, removed)]
+
+    def require_unique(self, old: Item, new: Item, now: int, taken: dict[str, str]) -> None:
+        """Raise AlreadyExists if a unique value that `new` adds to `old` is used now.
+
+        `taken` are the values that preceding writes of a preview would move, and is updated.
+        """
+        if move := self._reservation_move(old, new):
+            move.require_free(now, taken)
+
+    def _reservation_move(
+        self, old: Item, new: Item, holders: dict[str, str] | None = None
+    ) -> "ReservationMove | None":
+        """Return the writes that reserve and free unique values; `None` if no unique value changes."""
+        if all(old.get(name) == new.get(name) for name in UNIQUE):
+            return None
+        from shared.videos.reservations import ReservationMove  # few requests need this
+
+        return ReservationMove(self.table, old, new, {} if holders is None else holders)
 
     def settle(self, video_id: str, now: int) -> Item | None:
         """Upgrade a video to the current schema, and list or unlist it according to its publication times.

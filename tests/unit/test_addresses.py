@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from local.testbed.calls import path_of, put_examples
+from local.testbed.calls import PLACES, path_of, put_examples
 from local.testbed.counted_views import CountedViews
 from local.testbed.harness import MEDIA_BUCKET, Api, Clock, Reply
 from shared.aws.dynamodb import Table
@@ -37,7 +37,14 @@ class World(IndexedService):
         super().__init__(table, objects, clock)
         api, fields = (
             self.api,
-            {"seriesId": SERIES, "season": 1, "tags": ["a"], "category": "c", "visibility": "public"},
+            {
+                "seriesId": SERIES,
+                "season": 1,
+                "tags": ["a"],
+                "category": "c",
+                "visibility": "public",
+                **{name: PLACES[name] for name in ("externalId", "slug")},
+            },
         )
         api.publish(videoId=SERIES)
         self.video_id = self.uploaded_film(api, title="The harbour", thumbnails=THUMBNAILS, **fields)
@@ -81,6 +88,8 @@ FORMS: Mapping[str, tuple[str, ...]] = {
         "{video}?fields=resolutions,thumbnails",
     ),
     "getDiff": ("{video}/diff?from=1",),
+    "getVideoByExternalId": (f"/v1/external-ids/{PLACES['externalId']}?userId=alice",),
+    "getVideoBySlug": (f"/v1/slugs/{PLACES['slug']}?userId=alice",),
     "listEpisodes": (f"/v1/videos/{SERIES}/episodes",),
     "searchVideos": ("/v1/search?q=harbour&facets=tag", "/v1/search?q=tide", "/v1/search"),
     "similarVideos": (f"/v1/videos/{SERIES}/similar", "{video}/similar"),

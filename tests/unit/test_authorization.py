@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
+from uuid import uuid4
 
 import pytest
 
 from local.testbed.audited import AuditedService
 from local.testbed.background import BackgroundWork
-from local.testbed.calls import BODIES, path_of, put_examples
+from local.testbed.calls import BODIES, QUERIES, path_of, put_examples
 from local.testbed.harness import Api, Reply, record_operations
 from shared.aws.dynamodb import Table
 from shared.aws.s3 import Objects
@@ -103,6 +104,13 @@ PLAYED = """
     deleted  409:not-playable  409:not-playable  404    404     403     409:not-playable
 """
 """Playback of a source video that has arrived and has no renditions yet. Its owner plays the source video itself."""
+FOUND_BY_OWNER = """
+    private                  ok     ok      403    403     403     ok
+    processing               ok     ok      403    403     403     ok
+    public                   ok     ok      403    403     403     ok
+    deleted                  ok     ok      403    403     403     ok
+"""
+"""Lookup by a private value, which no other caller may guess."""
 COMPLETED = """
     private                  409    403     404    403     403     409
     processing               409    403     404    403     403     409
@@ -118,6 +126,8 @@ REPORTED = """
 """
 VIDEOS = {
     "getVideo": SEEN,
+    "getVideoByExternalId": FOUND_BY_OWNER,
+    "getVideoBySlug": SEEN,
     "patchVideo": CHANGED,
     "deleteVideo": CHANGED_EVEN_DELETED,
     "revertVideo": CHANGED_EVEN_DELETED,
@@ -318,6 +328,8 @@ class World:
     backstage: BackgroundWork
     upload_id: str = ""
     input_hash: str = ""
+    unique: str = ""
+    """External id and slug of the latest video."""
 
     def video(self, state: str, function: str) -> str:
         """Create a video in a state, with the upload, source video or relations that an operation needs, and return its
@@ -339,7 +351,9 @@ class World:
         return video_id
 
     def _blank(self) -> str:
+        self.unique = str(uuid4())
         fields = {"tags": ["t"], "category": "c", "visibility": "private", "status": "processing"}
+        fields |= {"externalId": self.unique, "slug": self.unique}
         return str(self.api.create("admin", userId="alice", **fields)["videoId"])
 
     def _film(self) -> str:
@@ -474,10 +488,15 @@ def test_a_video(world: World, operation: str, thing: str, expected: dict[str, s
             body = {"operations": [{"op": "patch", "videoId": video_id, "patch": {"title": "u"}}]}
         if operation == "countViews":
             body = {"views": [{"id": "v", "videoId": video_id, "at": int(world.api.clock())}]}
-        query = "from=1" if operation == "getDiff" else ""
+        query = "" if operation in BATCHES else QUERIES.get(operation, "")
         with world.unchanged_if_refused(operation) as told:
             reply = world.ask(
-                operation, caller, query, videoId=video_id, uploadId=world.upload_id, name="360p", body=body
+                *(operation, caller, query, body),
+                videoId=video_id,
+                uploadId=world.upload_id,
+                name="360p",
+                externalId=world.unique,
+                slug=world.unique,
             )
             told.append(reply)
         if operation in BATCHES and reply.status == 200:

@@ -93,6 +93,14 @@ NO_ADDRESSES = [
 ]
 """Invalid thumbnail URLs: a parser refuses or normalises them, or their scheme is not accepted."""
 BAD_FIELDS: list[tuple[str, Any, str]] = [
+    ("externalId", "", "/externalId"),
+    ("externalId", "x" * 201, "/externalId"),
+    ("externalId", "a\nb", "/externalId"),
+    ("slug", "", "/slug"),
+    ("slug", "Upper", "/slug"),
+    ("slug", "a--b", "/slug"),
+    ("slug", "-a", "/slug"),
+    ("slug", "a" * 101, "/slug"),
     ("title", "", "/title"),
     ("title", "   ", "/title"),
     ("title", "x" * 301, "/title"),

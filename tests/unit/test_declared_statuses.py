@@ -10,7 +10,7 @@ from botocore.exceptions import ClientError
 
 from local.testbed.audited import AuditedService
 from local.testbed.background import BackgroundWork
-from local.testbed.calls import BODIES, MISSING, QUERIES, path_of, put_examples
+from local.testbed.calls import BODIES, MISSING, PLACES, QUERIES, path_of, put_examples
 from local.testbed.feed_changes import append_changes, change
 from local.testbed.harness import SOURCES_BUCKET, Api, make_api, remove_video
 from local.testbed.wire import intercept
@@ -263,6 +263,14 @@ def _of_the_past(api: Api, table: Table, monkeypatch: pytest.MonkeyPatch, route:
     yield ask(MISSING)
 
 
+def _of_unique_values(api: Api, route: Route) -> Iterator[int]:
+    """Find a video by its unique value, with and without a matching ETag, and as another user."""
+    made = api.create("alice", externalId=PLACES["externalId"], slug=PLACES["slug"])
+    for headers in ({}, {"If-None-Match": api.get(f"/v1/videos/{made['videoId']}").headers["etag"]}):
+        yield api.get(path_of(route), headers=headers).status
+    yield api.get(path_of(route), query="userId=alice", user="bob").status
+
+
 def _of_changesets(api: Api, monkeypatch: pytest.MonkeyPatch, route: Route) -> Iterator[int]:
     """Provoke the statuses that need a change set: small, large or not yet in the trail, or a run that reverts one."""
     past = AuditedService(api)
@@ -328,6 +336,8 @@ def test_every_declared_status_is_returned_and_no_other(
         seen |= set(_of_changes(api, table, monkeypatch))
     if route.operation == "revertVideo":
         seen |= set(_of_reverts(api, table, monkeypatch, ask))
+    if route.path.startswith(("/v1/external-ids", "/v1/slugs")):
+        seen |= set(_of_unique_values(api, route))
     if route.operation in ("getVideo", "getDiff"):
         seen |= set(_of_the_past(api, table, monkeypatch, route))
     if route.function in ("jobs", "uploads"):

@@ -21,6 +21,7 @@ from shared.openapi.document import document
 from shared.relations.ranks import LONGEST as LONGEST_RANK
 from shared.routes import ROUTES
 from shared.schema import Attribute, Entity, Index
+from shared.video_fields import UNIQUE
 from shared.videos.models import Tag
 from shared.videos.tags import normalise_tag
 from shared.web.requests import LONGEST_KEY
@@ -88,6 +89,8 @@ PARTS: dict[str, list[str]] = {
     "revertId": ["%" * 128],
     "webhookId": [UUID],
     "turn": ["9" * 12],
+    "field": [*UNIQUE],
+    "value": ["#" * escaped + WIDE * (200 - escaped) for escaped in range(201)],
     "part": [f"PLAYLIST#{UUID}#{'9' * 13}#{'9' * 40}"],
     "category": ["#" * 100, WIDE * 100],
 }

@@ -15,6 +15,8 @@ from tests.documents import EXAMPLE
 MISSING = "00000000-0000-4000-8000-000000000000"
 
 EVERYTHING: dict[str, Any] = {
+    "externalId": "crm/7 #1",
+    "slug": "trouble-in-space-2",
     "title": "Ärger im Weltraum 🚀",
     "description": "First line\nsecond line\twith a tab",
     "duration": 0,

@@ -437,7 +437,7 @@ def a_storm_of_views(service: Service) -> None:
 def what_is_removed(service: Service) -> None:
     """A video and a playlist with something of every kind, which are gone."""
     api = service.api
-    video_id, other = api.publish(videoId=MISSING)["videoId"], api.publish()["videoId"]
+    video_id, other = api.publish(videoId=MISSING, slug="removed")["videoId"], api.publish()["videoId"]
     for user in ("alice", "bob"):
         api.put(f"/v1/videos/{video_id}/rating", {"value": 7}, user=user)
     for user in ("alice", "bob"):
@@ -533,11 +533,11 @@ def what_is_taken_back(service: Service) -> None:
     undoing.set_page_size(1)
     undoing.worker = watch.over("reverts", undoing.worker)
     whole = undoing.create_whole("created")
-    listed = api.publish(tags=["a"], category="c", seriesId=whole.video_ids[0], episode=1)["videoId"]
+    listed = api.publish(tags=["a"], category="c", slug="listed", seriesId=whole.video_ids[0], episode=1)["videoId"]
     playlist_id = api.post("/v1/playlists", {"title": "t"}).json["playlistId"]
     for video_id in (whole.video_ids[0], listed):
         undoing.write("POST", f"/v1/playlists/{playlist_id}/entries", {"videoId": video_id})
-    undoing.write("PATCH", f"/v1/videos/{listed}", {"tags": ["b"], "episode": 2})
+    undoing.write("PATCH", f"/v1/videos/{listed}", {"tags": ["b"], "episode": 2, "slug": None})
     undoing.write("PATCH", f"/v1/playlists/{playlist_id}/entries/{listed}", {"after": None})
     film = undoing.uploaded_film(api)
     for position in (1, 2):
@@ -549,6 +549,8 @@ def what_is_taken_back(service: Service) -> None:
     # An even number of times, so that all is there again.
     for most in (MAX_ENTRIES_INLINE, MAX_ENTRIES_INLINE, 0, 0):
         with mock.patch("shared.history.changeset_reverts.MAX_ENTRIES_INLINE", most):
+            for changeset_id in sets:
+                _revert_change_set(service, undoing, changeset_id, query="dryRun=true")
             sets = [_revert_change_set(service, undoing, changeset_id) for changeset_id in sets][::-1]
     with mock.patch("shared.history.changeset_reverts.MAX_ENTRIES_INLINE", 0):
         # The trail does not follow a change at once, and then it is somebody else's.
@@ -624,9 +626,9 @@ def more_webhooks_than_a_quota(service: Service) -> None:
     assert service.receiver.taken == taken + 2
 
 
-def _revert_change_set(service: Service, undoing: RevertTestbed, changeset_id: str) -> str:
+def _revert_change_set(service: Service, undoing: RevertTestbed, changeset_id: str, query: str = "") -> str:
     """Take a change set back; the change set that this is."""
-    reply = undoing.undo(changeset_id)
+    reply = undoing.undo(changeset_id, query=query)
     assert reply.status < 300, reply.body
     revert_id = str(reply.json["revertId"])
     service.backstage.settle()
@@ -827,6 +829,8 @@ FORBIDDEN: list[tuple[str, set[str], list[Access]]] = [
         {"uploads", "jobs"} | UNDO,
         [_item("UpdateItem", "USER#alice", "jobs", "last", "purgeAt")],
     ),
+    ("reserve a unique value", {"videos"} | UNDO, [_item("PutItem", "UNIQUE#alice#slug#s", "videoId")]),
+    ("free a unique value", {"videos", "purge"} | UNDO, [_item("DeleteItem", "UNIQUE#alice#slug#s")]),
     ("say how many playlists a user has", {"playlists"} | UNDO, [_item("UpdateItem", "USER#alice", "playlists")]),
     ("say how many videos a user has", {"aggregates"}, [_item("UpdateItem", "USER#alice", "ready", "bytes")]),
     ("change what somebody rated", set(), [_item("UpdateItem", "RATINGS#v#7", "value")]),

@@ -1,0 +1,133 @@
+"""Reservations: items that make a value unique among the videos of an owner.
+
+DynamoDB keeps only keys unique, and an index does not. So each value of a field in `UNIQUE` has an item with the value in its
+key. It is written on the condition that it does not exist, in the transaction that writes the video.
+
+A deleted video keeps its values until it is purged, because it can be restored. A reservation whose video no longer exists is
+stale, and the next video with the value takes it over.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from shared.aws.dynamodb import Key, Table, Write
+from shared.aws.expressions import Expression
+from shared.aws.failures import ConditionFailed
+from shared.core.attributes import Item
+from shared.core.caller import request_id_of, with_request_id
+from shared.core.errors import AlreadyExists
+from shared.schema import PARTITION_KEY, RESERVATION, SCHEMA_VERSION, VIDEO
+from shared.video_fields import UNIQUE, VISIBILITY_ATTRIBUTES
+from shared.videos.access import is_purged
+
+
+class Reservation(NamedTuple):
+    """The value of a unique field."""
+
+    owner: str
+    field: str
+    value: str
+    key: Key
+
+
+def reservations(video: Item) -> list[Reservation]:
+    """Return the reservations of a video."""
+    return [reservation(video["userId"], name, video[name]) for name in UNIQUE if name in video]
+
+
+def reservation(owner: str, field: str, value: str) -> Reservation:
+    """Return the reservation of a value by an owner."""
+    return Reservation(owner, field, value, RESERVATION.key(userId=owner, field=field, value=value))
+
+
+def find(table: Table, owner: str, field: str, value: str) -> str | None:
+    """Return the videoId that a value is reserved for; `None` if it is free. Costs one strongly consistent GetItem."""
+    item = table.get(reservation(owner, field, value).key, attributes=("videoId",), consistent=True)
+    return item["videoId"] if item else None
+
+
+def held_by(video_id: str) -> Expression:
+    """Return the condition that a value is free, or reserved for a video."""
+    return Expression.of("attribute_not_exists(#pk) OR #videoId = :holder", holder=video_id)
+
+
+class ReservationMove:
+    """Writes that reserve the values of a changed video and free its previous values.
+
+    Append `writes()` to the transaction. If it fails at one of them, `resolve` decides whether another attempt can succeed.
+    """
+
+    def __init__(self, table: Table, old: Item, new: Item, holders: dict[str, str]) -> None:
+        """Compare the stored video, `{}` if there is none, with its next version.
+
+        Attempts of one change share `holders`: the video that has a reservation instead of this one, by partition key.
+        """
+        self._table = table
+        self._video = new
+        before, after = reservations(old), reservations(new)
+        self._added = [reserved for reserved in after if reserved not in before]
+        self._removed = [reserved for reserved in before if reserved not in after]
+        self._holders = holders
+
+    def writes(self) -> list[Write]:
+        """Return the writes; none if no unique value changes."""
+        video = self._video
+        signed = with_request_id(
+            {
+                "videoId": video["videoId"],
+                "schemaVersion": SCHEMA_VERSION,
+                "updatedAt": video["updatedAt"],
+                "updatedBy": video["updatedBy"],
+            },
+            request_id_of(video),
+        )
+        puts = [self._table.put({**reserved.key, **signed}, condition=self._held(reserved)) for reserved in self._added]
+        return puts + [self._table.remove(reserved.key, condition=self._held(reserved)) for reserved in self._own()]
+
+    def _held(self, reserved: Reservation) -> Expression:
+        """Return the condition that no video has the reservation, except this one or a stale holder."""
+        return held_by(self._holders.get(reserved.key[PARTITION_KEY]) or self._video["videoId"])
+
+    def _own(self) -> Sequence[Reservation]:
+        return [reserved for reserved in self._removed if reserved.key[PARTITION_KEY] not in self._holders]
+
+    def require_free(self, now: int, taken: dict[str, str]) -> None:
+        """Raise AlreadyExists if the writes would fail now. Costs up to two GetItems for each added value.
+
+        `taken` has the videoIds of the values that preceding writes of the same preview would move, by partition key, and
+        is updated.
+        """
+        own = self._video["videoId"]
+        for reserved in self._added:
+            pk = reserved.key[PARTITION_KEY]
+            holder = taken[pk] if pk in taken else find(self._table, *reserved[:3])
+            if holder and holder != own:
+                if pk in taken:
+                    raise taken_error(reserved.field, holder)
+                self._require_stale(reserved, holder, now)
+            taken[pk] = own
+        taken |= {reserved.key[PARTITION_KEY]: "" for reserved in self._removed}
+
+    def resolve(self, failure: ConditionFailed, position: int, now: int) -> None:
+        """Prepare another attempt after the write at `position` of `writes()` failed.
+
+        Raises AlreadyExists if another video of the owner has the value. Costs one GetItem.
+        """
+        reserved = [*self._added, *self._own()][position]
+        holder = failure.item["videoId"] if failure.item else self._video["videoId"]
+        if reserved in self._added:
+            self._require_stale(reserved, holder, now)
+        self._holders[reserved.key[PARTITION_KEY]] = holder
+
+    def _require_stale(self, reserved: Reservation, holder: str, now: int) -> None:
+        """Raise AlreadyExists if the holder of a reservation exists and has the value."""
+        attributes = (*VISIBILITY_ATTRIBUTES, reserved.field)
+        video = self._table.get(VIDEO.key(videoId=holder), attributes=attributes, consistent=True)
+        if video is not None and not is_purged(video, now) and reserved in reservations(video):
+            raise taken_error(reserved.field, holder)
+
+
+def taken_error(field: str, holder: str) -> AlreadyExists:
+    """Return the error for a value of another video of the same owner, who may see that video."""
+    detail = f"Another video of the owner, {holder}, has this {field}. Send another value."
+    return AlreadyExists(detail, errors=[{"pointer": f"/{field}", "detail": f"must not be that of {holder}"}])
