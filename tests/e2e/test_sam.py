@@ -81,9 +81,9 @@ def test_sam_validates_and_lints_the_template(checkout: Checkout) -> None:
     )
 
 
-@pytest.mark.parametrize("name", ["videos/get-video", "stream_router/several", "sweeper/every-minute"])
-def test_sam_invokes_a_function_by_its_name_and_an_event(service: Service, checkout: Checkout, name: str) -> None:
-    example = EXAMPLES[name]
+def test_sam_invokes_a_function_by_its_name_and_an_event(service: Service, checkout: Checkout) -> None:
+    # One suffices, because all commands and events are generated alike. Each start of SAM takes 8 s of CPU.
+    example = EXAMPLES["stream_router/several"]
     (function,) = (function for function in checkout.functions if function.folder == example.function)
     program, *arguments = sam.command(function, example.name).split()
     assert program == "sam"
