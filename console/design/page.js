@@ -54,7 +54,7 @@ function Parts({ theme }) {
       ${["Details", "Credits", "History"].map((name, index) => html`<a role="tab" href="#/design" aria-selected=${String(!index)}>${name}</a>`)}
     </div>
     <h3>Table</h3>
-    <div class="table"><table>
+    <div class="table" role="region" tabindex="0" aria-label=${`Table, ${theme}`}><table>
       <thead><tr><th scope="col">Title</th><th scope="col">Status</th><th scope="col">Updated</th><th scope="col" class="amount">Views</th></tr></thead>
       <tbody>${["Harbour at dawn", "Low tide"].map((title, index) => html`<tr><th scope="row">${title}</th><td><${Status} of=${index ? "processing" : "ready"} /></td>
         <td><${Time} at=${Date.now() - (index + 1) * 5_400_000} /></td><td class="amount">1,204</td></tr>`)}</tbody>

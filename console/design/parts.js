@@ -148,7 +148,7 @@ export function Dialog({ title, onClose, children, ...more }) {
 export function Poster({ url, of }) {
   const [broken, setBroken] = useState("");
   const isShown = url && url !== broken && isServed(url);
-  const drawn = !isShown && of ? html`<span class="drawn" dir="auto" data-title=${of.title.slice(0, 80)} style=${{ "--hue": hueOf(of.videoId) }}></span>` : null;
+  const drawn = !isShown && of ? html`<span class="drawn" aria-hidden="true" dir="auto" data-title=${of.title.slice(0, 80)} style=${{ "--hue": hueOf(of.videoId) }}></span>` : null;
   return html`<span class="poster">
     ${isShown ? html`<img src=${url} alt="" loading="lazy" decoding="async" onError=${() => setBroken(url)} />` : drawn}
   </span>`;

@@ -74,12 +74,20 @@ function Shown({ route, user }) {
         <span><${Time} at=${video.createdAt * 1000} /></span>
         <${UserText}>${video.userId}<//>
       </p>
-      ${video.description && html`<p class="description"><${UserText}>${video.description}<//></p>`}
+      ${video.description && html`<${Description} text=${video.description} />`}
     </div>
     <div class="making"><${Processing} ...${props} />${video.status !== "deleted" && html`<${Rating} video=${video} />`}<${Similar} videoId=${videoId} /></div>
     <div class="known"><${Details} ...${props} /></div>
     ${loaded.error && html`<${Failure} error=${loaded.error} retry=${loaded.reload} />`}
   </article>`;
+}
+
+/** A long description is cut after some lines, until the user opens it. @param {{ text: string }} props */
+function Description({ text }) {
+  const [isOpen, setOpen] = useState(false);
+  const isLong = text.length > 320 || text.split("\n").length > 4;
+  return html`<p class=${`description ${isLong && !isOpen ? "is-cut" : ""}`}><${UserText}>${text}<//></p>
+    ${isLong && html`<button type="button" class="quiet" aria-expanded=${String(isOpen)} onClick=${() => setOpen(!isOpen)}>${isOpen ? "Show less" : "Show more"}</button>`}`;
 }
 
 /** @param {Video} video @param {import("../core/session.js").User} user */

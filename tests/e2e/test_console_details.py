@@ -202,7 +202,7 @@ def test_two_people_who_edit_one_video_both_keep_what_they_choose(console: Conso
     field(conflict, "Their change: Their description.").check()
     button(conflict, "Save").click()
     expect(heading(page, "My title")).to_be_visible()
-    expect(panel(page, "Details")).to_contain_text("Their description.")
+    expect(page.get_by_role("main")).to_contain_text("Their description.")
     fields = ("title", "description", "category", "language", "metadata", "version")
     assert {name: stored(console, video)[name] for name in fields} == {
         "title": "My title",
