@@ -97,7 +97,7 @@ def _http() -> Iterator[EventExample]:
     key = {"Idempotency-Key": "0b0f4d5e-world"}
     failed, _ = example_data.failed_video()
     rendition = example_data.job(
-        example_data.filmed(example_data.LOOKED_AT, looked_at=True), rendition_kind(example_data.RENDITION), "queued"
+        example_data.filmed(example_data.PROBED, is_probed=True), rendition_kind(example_data.RENDITION), "queued"
     )
 
     yield _call("createVideo", 201, body={"title": "Low tide", "tags": ["tide"], "category": "world"}, headers=key)
@@ -160,7 +160,7 @@ def _http() -> Iterator[EventExample]:
     yield _call(
         "reportRendition",
         200,
-        params={"videoId": example_data.LOOKED_AT, "name": example_data.RENDITION},
+        params={"videoId": example_data.PROBED, "name": example_data.RENDITION},
         body={
             "inputHash": rendition["inputHash"],
             "attempt": example_data.LAST_TRY,
@@ -170,10 +170,10 @@ def _http() -> Iterator[EventExample]:
         },
         caller=example_data.TRANSCODER,
     )
-    yield _call("listJobs", 200, params={"videoId": example_data.LOOKED_AT})
+    yield _call("listJobs", 200, params={"videoId": example_data.PROBED})
     yield _call("retryJob", 202, params={"videoId": failed["videoId"], "kind": rendition_kind(example_data.RENDITION)})
     yield _call("whyNotReady", 200, params={"videoId": example_data.AWAITED})
-    yield _call("getPlayback", 200, params={"videoId": example_data.LOOKED_AT})
+    yield _call("getPlayback", 200, params={"videoId": example_data.PROBED})
     yield _call("getPlayback", 409, "nothing-to-play", params=video, caller=example_data.BOB)
 
     person = video | {"personId": example_data.PERSON}
@@ -412,10 +412,10 @@ def _stream() -> Iterator[EventExample]:
     gone = example_data.video(example_data.GONE, title="Old news", status="failed")
     # A job that no caller waits for any more, so that its message has no effect.
     _, (done, *_, failed) = example_data.failed_video()
-    looked_at = example_data.filmed(example_data.FAILED, looked_at=True)
-    queued = example_data.job(looked_at, "probe", "queued")
-    transcode = example_data.job(looked_at, rendition_kind(example_data.RENDITION), "queued")
-    withdrawn = example_data.job(looked_at, "storyboard", "withdrawn")
+    probed = example_data.filmed(example_data.FAILED, is_probed=True)
+    queued = example_data.job(probed, "probe", "queued")
+    transcode = example_data.job(probed, rendition_kind(example_data.RENDITION), "queued")
+    withdrawn = example_data.job(probed, "storyboard", "withdrawn")
 
     created_record = _record(1, None, harbour)
     edited_record = _record(2, harbour, edited)
@@ -425,7 +425,7 @@ def _stream() -> Iterator[EventExample]:
     transcode_record = _record(6, None, transcode)
     done_record = _record(7, queued | {"state": "running"}, done)
     failed_record = _record(8, transcode | {"state": "running"}, failed)
-    withdrawn_record = _record(9, example_data.job(looked_at, "storyboard", "queued"), withdrawn)
+    withdrawn_record = _record(9, example_data.job(probed, "storyboard", "queued"), withdrawn)
     removed_record = _record(10, gone, None)
     expired_record = _record(11, gone, None, expired=True)
     playlist_record = _record(12, _lost_playlist(), None)
@@ -574,8 +574,8 @@ def _lost_playlist() -> Item:
 def _queues() -> Iterator[EventExample]:
     """Yield an event of each queue."""
     media_bucket = "video-metadata-world-media"
-    film = example_data.filmed(example_data.ARRIVED, looked_at=False)
-    looked_at = example_data.filmed(example_data.LOOKED_AT, looked_at=True)
+    film = example_data.filmed(example_data.ARRIVED, is_probed=False)
+    probed = example_data.filmed(example_data.PROBED, is_probed=True)
 
     def job(of: Item, kind: str) -> dict[str, Any]:
         queued: Any = example_data.job(of, kind, "queued", attempt=example_data.LAST_TRY)
@@ -590,13 +590,13 @@ def _queues() -> Iterator[EventExample]:
         "RequestId": "EXAMPLE0REQUEST0",
         "HostId": "example-host-id",
     }
-    outdated = job(looked_at, "poster") | {"inputHash": input_hash({"source": "another film"})}
+    outdated = job(probed, "poster") | {"inputHash": input_hash({"source": "another film"})}
     messages: dict[tuple[str, str, str], Sequence[Mapping[str, Any]]] = {
         ("arrivals", "ArrivalsQueue", "film-uploaded"): [notification],
         ("arrivals", "ArrivalsQueue", "test-event"): [test_event],
         ("probe", "ProbeQueue", "film"): [job(film, "probe")],
-        ("thumbnails", "ThumbnailsQueue", "poster"): [job(looked_at, "poster")],
-        ("thumbnails", "ThumbnailsQueue", "storyboard"): [job(looked_at, "storyboard")],
+        ("thumbnails", "ThumbnailsQueue", "poster"): [job(probed, "poster")],
+        ("thumbnails", "ThumbnailsQueue", "storyboard"): [job(probed, "storyboard")],
         ("thumbnails", "ThumbnailsQueue", "outdated"): [outdated],
         ("purge", "PurgeQueue", "video"): [purge_message(example_data.GONE)],
         ("purge", "PurgeQueue", "playlist"): [purge_playlist_message(example_data.LOST)],

@@ -67,7 +67,7 @@ REQUEST = "XmPlEhB9oAMEV1Q="
 ALICE = Caller("alice", frozenset({READ, WRITE})).acting_for(REQUEST)
 BOB = Caller("bob", frozenset({READ, WRITE})).acting_for(REQUEST)
 ADMINISTRATOR = Caller("admin", frozenset({READ, WRITE, ADMIN})).acting_for(REQUEST)
-ROUTER, PROBE, PAINTER = (Caller.job(name).acting_for(REQUEST) for name in ("router", "probe", "thumbnails"))
+ROUTER, PROBE, THUMBNAILER = (Caller.job(name).acting_for(REQUEST) for name in ("router", "probe", "thumbnails"))
 TRANSCODER = Caller("transcoder", frozenset({TRANSCODE})).acting_for(REQUEST)
 
 HARBOUR = "11111111-1111-4111-8111-111111111111"
@@ -82,7 +82,7 @@ AWAITED = "44444444-4444-4444-8444-444444444444"
 """Alice's video whose source file was just uploaded; two more uploads of it are open."""
 ARRIVED = "55555555-5555-4555-8555-555555555555"
 """Alice's video that waits for its probe."""
-LOOKED_AT = "66666666-6666-4666-8666-666666666666"
+PROBED = "66666666-6666-4666-8666-666666666666"
 """Alice's video whose thumbnails and rendition are pending."""
 FAILED = "77777777-7777-4777-8777-777777777777"
 """Alice's video whose rendition failed."""
@@ -189,19 +189,19 @@ def source(video_id: str) -> Item:
     }
 
 
-def filmed(video_id: str, *, looked_at: bool, **fields: Any) -> Item:
+def filmed(video_id: str, *, is_probed: bool, **fields: Any) -> Item:
     """Return a video of Alice's with its source file, before it is ready."""
     item = video(video_id, status="processing", visibility="private", title="Bikes") | {"source": source(video_id)}
-    if looked_at:
+    if is_probed:
         item = apply_probe(item, MEDIA, FIELDS, SIZES)
-    worker = Caller.job("probe" if looked_at else "arrivals").acting_for(REQUEST)
-    return written(item | fields, worker, version=3 if looked_at else 2)
+    worker = Caller.job("probe" if is_probed else "arrivals").acting_for(REQUEST)
+    return written(item | fields, worker, version=3 if is_probed else 2)
 
 
 def job(
     of: Item, kind: str, state: str, *, now: int = THEN, attempt: int = 1, by: Caller = ROUTER, **fields: Any
 ) -> Item:
-    """A job of a video, as it is in the table."""
+    """Return the item of a job of a video."""
     job_input = desired_jobs(of)[kind]
     item: Item = {
         **JOB.key(videoId=of["videoId"], kind=kind),
@@ -241,15 +241,15 @@ def pictures(of: Item, names: Mapping[str, Item]) -> Item:
 def failed_video(now: int = THEN) -> tuple[Item, list[Item]]:
     """Return the video whose rendition failed, and its jobs."""
     reason = "The transcoder ran out of disk space."
-    looked_at = filmed(FAILED, looked_at=True)
-    made = pictures(looked_at, {"poster": {"width": 640, "height": 272, "fileSize": 21_000, "time": 1000}})
+    probed = filmed(FAILED, is_probed=True)
+    made = pictures(probed, {"poster": {"width": 640, "height": 272, "fileSize": 21_000, "time": 1000}})
     failure = {"job": rendition_kind(RENDITION), "reason": reason, "at": now}
-    item = written(apply_pictures(looked_at, made) | {"status": "failed", "failure": failure}, TRANSCODER, version=4)
+    item = written(apply_pictures(probed, made) | {"status": "failed", "failure": failure}, TRANSCODER, version=4)
     error = {"reason": reason, "at": now, "attempt": 1}
     return item, [
         job(item, "probe", "done", now=now, by=PROBE, output=FIELDS, finishedAt=now),
-        job(item, "poster", "done", now=now, by=PAINTER, output={"pictures": ["poster"]}, finishedAt=now),
-        job(item, "storyboard", "done", now=now, by=PAINTER, output={"pictures": []}, finishedAt=now),
+        job(item, "poster", "done", now=now, by=THUMBNAILER, output={"pictures": ["poster"]}, finishedAt=now),
+        job(item, "storyboard", "done", now=now, by=THUMBNAILER, output={"pictures": []}, finishedAt=now),
         job(item, rendition_kind(RENDITION), "failed", now=now, by=TRANSCODER, error=error, finishedAt=now),
     ]
 
@@ -313,7 +313,7 @@ def items(now: int) -> list[Item]:
 
     Children precede their videos, so that they exist when the router reads the video from the stream.
     """
-    arrived, looked_at = filmed(ARRIVED, looked_at=False), filmed(LOOKED_AT, looked_at=True)
+    arrived, probed = filmed(ARRIVED, is_probed=False), filmed(PROBED, is_probed=True)
     failed, failed_jobs = failed_video(now)
     removed = mark_deleted(video(DELETED, title="A day in the rain"), now - DAY)
 
@@ -346,12 +346,12 @@ def items(now: int) -> list[Item]:
         video(AWAITED, title="Bikes", visibility="private", status="uploaded"),
         waiting(arrived, "probe"),
         arrived,
-        job(looked_at, "probe", "done", now=now, by=PROBE, output=FIELDS, finishedAt=now),
-        waiting(looked_at, "poster"),
-        waiting(looked_at, "storyboard"),
+        job(probed, "probe", "done", now=now, by=PROBE, output=FIELDS, finishedAt=now),
+        waiting(probed, "poster"),
+        waiting(probed, "storyboard"),
         # Started by the transcoder of the event: a queued job could be taken by a concurrent transcoder.
         job(
-            looked_at,
+            probed,
             rendition_kind(RENDITION),
             "running",
             now=now,
@@ -361,7 +361,7 @@ def items(now: int) -> list[Item]:
             startedAt=now,
             leaseUntil=now + kind_of(rendition_kind(RENDITION)).lease,
         ),
-        looked_at,
+        probed,
         *failed_jobs,
         failed,
         unwanted,
@@ -380,7 +380,7 @@ def items(now: int) -> list[Item]:
 
 def seed(table: Table, s3: "S3Client", now: int) -> None:
     """Reset a table and a separate bucket to this data as of `now`, in epoch seconds."""
-    for video_id in (HARBOUR, REGATTA, DELETED, AWAITED, ARRIVED, LOOKED_AT, FAILED, UNWANTED, GONE):
+    for video_id in (HARBOUR, REGATTA, DELETED, AWAITED, ARRIVED, PROBED, FAILED, UNWANTED, GONE):
         _remove(table, VIDEO.key(videoId=video_id)[PARTITION_KEY], _CHILDREN)
     for lane in range(LANES):
         _remove(table, VIEWER.key(videoId=HARBOUR, lane=lane, id="")[PARTITION_KEY], ("",))
@@ -390,7 +390,7 @@ def seed(table: Table, s3: "S3Client", now: int) -> None:
     _seed_ratings(table, now)
     _seed_playlists(table, now)
     _seed_webhooks(table, now)
-    for video_id in (AWAITED, ARRIVED, LOOKED_AT, FAILED):
+    for video_id in (AWAITED, ARRIVED, PROBED, FAILED):
         s3.put_object(Bucket=SOURCES_BUCKET, Key=film_key(video_id), Body=film(), ContentType="video/mp4")
 
 

@@ -130,7 +130,7 @@ def test_functions_behind_the_api_do_their_work_in_lambda_s_runtime(
     invoke("probe", "film")
     becomes(VIDEO.key(videoId=example_data.ARRIVED), lambda video: video["source"].get("media") == example_data.MEDIA)
     invoke("thumbnails", "poster")
-    becomes(JOB.key(videoId=example_data.LOOKED_AT, kind="poster"), lambda job: job["state"] == "done")
+    becomes(JOB.key(videoId=example_data.PROBED, kind="poster"), lambda job: job["state"] == "done")
     invoke("arrivals", "film-uploaded")
     becomes(VIDEO.key(videoId=example_data.AWAITED), lambda video: video["status"] == "processing")
     # What the router sends, the deployed purge takes.

@@ -537,8 +537,8 @@ def test_the_film_that_is_looked_at_is_as_the_world_says(played: Played) -> None
 
 @pytest.mark.parametrize("kind", ["poster", "storyboard"])
 def test_pictures_are_made(played: Played, kind: str) -> None:
-    assert played.job(example_data.LOOKED_AT, kind)["state"] == "done"
-    assert any(name.startswith(kind) for name in played.video(example_data.LOOKED_AT)["pictures"])
+    assert played.job(example_data.PROBED, kind)["state"] == "done"
+    assert any(name.startswith(kind) for name in played.video(example_data.PROBED)["pictures"])
 
 
 @pytest.mark.parametrize(
