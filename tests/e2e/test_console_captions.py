@@ -156,8 +156,8 @@ def test_a_faulty_file_says_in_which_line_and_whoever_was_slower_with_chapters_d
     ],
 )
 def test_a_form_has_the_focus_before_the_next_frame(console: Console, tab: str, opener: str, first: str) -> None:
-    """It once came later, and took text that was meant for another field."""
-    video = console.service.create(title="For somebody who types fast")
+    """Regression: a late focus took text that was typed into another field."""
+    video = console.service.create(title="For a fast typist")
     page = console.open(f"videos/{video['videoId']}?tab={tab}")
     expect(button(page, opener)).to_be_visible()
     disable_frames(page)

@@ -205,8 +205,8 @@ def test_neither_a_pause_nor_a_reload_nor_the_end_of_a_session_loses_what_was_se
     button(shown, "Pause").click()
     expect(field(shown, "Paused")).to_be_visible()
     reload(page)
-    assert "X-Amz" not in page.evaluate("JSON.stringify(sessionStorage)"), "whoever has a URL may upload with it"
-    # Wherever somebody is then, the way to what waits for its file is near.
+    assert "X-Amz" not in page.evaluate("JSON.stringify(sessionStorage)"), "a presigned URL lets its holder upload"
+    # Each page links to the uploads that wait for their files.
     link(page, "Playlists").click()
     link(page, "Resume upload").click()
     choose(page, clip(SMALL), label="Select file again")

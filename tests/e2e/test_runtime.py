@@ -64,7 +64,7 @@ class Answer(NamedTuple):
 def assembly(service: Service) -> dict[str, SynthesizedFunction]:
     """The functions as they were deployed, by folder."""
     if service.assembly is None:
-        pytest.skip("needs the folder of what was deployed")
+        pytest.skip("needs the folder of the deployed assembly")
     return {function.folder: function for function in synthesised(service.assembly)}
 
 

@@ -54,7 +54,7 @@ class Checkout:
 def checkout(service: Service, tmp_path_factory: pytest.TempPathFactory) -> Checkout:
     """A checkout that is ready for `sam local invoke` with the service under test."""
     if service.assembly is None:
-        pytest.skip("needs the folder of what was deployed")
+        pytest.skip("needs the folder of the deployed assembly")
     program = installed_once(REQUIREMENTS, STATE / "sam-cli", _commands) / "bin" / "sam"
     prepared = Checkout(tmp_path_factory.mktemp("checkout"), program)
     running = synthesised(service.assembly)

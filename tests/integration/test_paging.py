@@ -145,8 +145,8 @@ LISTS: dict[str, tuple[str, dict[str, Any], Keep]] = {
         {"userId": "alice", "status": "deleted"},
         lambda v: v["userId"] == "alice" and v["status"] == "deleted",
     ),
-    "somebody else's": ("alice", {"userId": "bob"}, lambda v: published(v) and v["userId"] == "bob"),
-    "somebody's, by an admin": (
+    "another owner's public videos": ("alice", {"userId": "bob"}, lambda v: published(v) and v["userId"] == "bob"),
+    "an owner's videos, listed by an admin": (
         "admin",
         {"userId": "bob"},
         lambda v: v["userId"] == "bob" and v["status"] != "deleted",
@@ -183,7 +183,8 @@ LISTS: dict[str, tuple[str, dict[str, Any], Keep]] = {
 }
 each_list = pytest.mark.parametrize("name", LISTS)
 each_kind_of_list = pytest.mark.parametrize(
-    "name", ["the feed", "a category", "own videos", "somebody else's", "all ready", "all filters", "nothing"]
+    "name",
+    ["the feed", "a category", "own videos", "another owner's public videos", "all ready", "all filters", "nothing"],
 )
 """A list for each way in which the indexes are read."""
 

@@ -411,11 +411,11 @@ class TestMeetingOthers:
     ) -> None:
         video_id = api.publish(tags=["a"])["videoId"]
 
-        def gone() -> None:
+        def remove_video() -> None:
             remove(table, video_id)
             assert Aggregates(table).settle([video_id], NOW) == 0
 
-        meanwhile.before(gone)
+        meanwhile.before(remove_video)
         Aggregates(table).settle([video_id], NOW)
         assert marker(table, video_id) == {}
         assert_exact(table)
@@ -427,14 +427,14 @@ class TestMeetingOthers:
         Aggregates(table).settle([video_id], NOW)
         api.patch(f"/v1/videos/{video_id}", {"fileSize": 5})
 
-        def again() -> None:
+        def replace_video() -> None:
             remove(table, video_id)
             Aggregates(table).settle([video_id], NOW)
             table.delete(schema.TAG.key(videoId=video_id, tag="a"))  # as its purge does
             api.publish("bob", videoId=video_id, fileSize=3)
             Aggregates(table).settle([video_id], NOW)
 
-        meanwhile.before(again)
+        meanwhile.before(replace_video)
         Aggregates(table).settle([video_id], NOW)
         assert_exact(table)
 

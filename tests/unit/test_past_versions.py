@@ -131,7 +131,7 @@ class TestVersions:
         assert film.title("version=4") == "Title 4"
         assert film.was("version=3").status == 404
 
-    def test_only_some_fields(self, film: Film) -> None:
+    def test_past_version_returns_only_the_requested_fields(self, film: Film) -> None:
         assert film.was("version=2&fields=title,version").json == {"title": "Title 2", "version": 2, "without": []}
         assert film.was("version=2&fields=viewCount").json == {"without": ["viewCount"]}
 
@@ -198,7 +198,7 @@ class TestTimes:
 
 class TestWhoMayRead:
     @pytest.mark.parametrize("query", ["version=2", f"asOf={NOW + 60}"])
-    def test_its_owner_and_admins(self, film: Film, query: str) -> None:
+    def test_past_version_is_visible_to_its_owner_and_admins_only(self, film: Film, query: str) -> None:
         assert [film.was(query, user).status for user in ("alice", "admin", "bob")] == [200, 200, 404]
 
     def test_a_stranger_may_not_though_everybody_sees_the_video(self, film: Film) -> None:

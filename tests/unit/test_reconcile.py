@@ -114,15 +114,15 @@ def comparable(table: Table) -> list[Item]:
 
 SPOILED: dict[str, tuple[Callable[[Table, str], None], str]] = {
     "a tag's entry is missing": (lambda t, v: t.delete(schema.TAG.key(videoId=v, tag="drama")), "entries"),
-    "a tag's entry stands at another time": (
+    "a tag's entry has the wrong sort position": (
         lambda t, v: spoil(t, schema.TAG.key(videoId=v, tag="drama"), relSort=1),
         "entries",
     ),
-    "a credit stands at another year": (
+    "a credit has the wrong sort position": (
         lambda t, v: spoil(t, schema.CREDIT.key(videoId=v, personId="nm2"), relSort=1950),
         "entries",
     ),
-    "a release stands at another time": (
+    "a release has the wrong sort position": (
         lambda t, v: spoil(t, schema.RELEASE.key(videoId=v, region="NZ", language="-"), relSort=1),
         "entries",
     ),

@@ -137,7 +137,7 @@ CERTAIN: dict[str, Spoil] = {
     "an hour began with more than there is now": _starts(hour(NOW), sums(views=99), sums(views=6), relSort=105),
     "a day began with more than its first hour": _starts(day(NOW), THIRD, sums(views=4)),
     "a shard of an hour began with more than it has": _starts(hour(NOW), THIRD, sums(views=9), relSort=24),
-    "an hour stands at another count": lambda viewed: viewed.spoil(hour(NOW), relSort=1),
+    "an hour has the wrong sort position": lambda viewed: viewed.spoil(hour(NOW), relSort=1),
     "the other shards hold more than was folded": lambda viewed: viewed.spoil(counter(), folded={"views": 7}),
 }
 DOUBTFUL: dict[str, Spoil] = {

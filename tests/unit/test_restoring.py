@@ -130,13 +130,13 @@ def filled(
     fill_once: Callable[[Callable[[Api], CopiedTable]], tuple[bytes, CopiedTable]],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> tuple[bytes, CopiedTable]:
-    """The tables of which there is a copy, and the copy: to write them takes longer than most restores."""
+    """Serialized tables and their backup, created once because writing them takes longer than most restores."""
     return fill_once(lambda api: CopiedTable.fill(api, tmp_path_factory.mktemp("filled")))
 
 
 @pytest.fixture
 def kept(filled: tuple[bytes, CopiedTable], api: Api, tmp_path: Path) -> CopiedTable:
-    """A table of which there is a copy."""
+    """A table with a backup."""
     tables, written = filled
     put_back(tables)
     kept = CopiedTable(api, tmp_path, written.playlist)

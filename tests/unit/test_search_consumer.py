@@ -158,7 +158,7 @@ class TestEachKindOfChange:
         objects.put(MEDIA_BUCKET, english.key, b"damaged", "text/vtt")
         with log_lines() as lines:
             assert (found := indexed(film))
-        assert [said.texts for said in found.captions] == ["Une pomme par jour"]
+        assert [caption.texts for caption in found.captions] == ["Une pomme par jour"]
         assert lines == []
 
     def test_ratings_and_playlists_change_nothing(self, service: IndexedService, follower: FeedConsumer) -> None:
@@ -169,7 +169,9 @@ class TestEachKindOfChange:
         service.write("PUT", f"/v1/videos/{film}/rating", {"value": 7}, user="bob")
         assert follower.catch_up()
         assert follower.put == 1
-        assert follower.has(end_cursors(service.feed, shard_logs())), "it knows all the same that it has seen them"
+        assert follower.has(end_cursors(service.feed, shard_logs())), (
+            "the checkpoint includes changes that do not affect the index"
+        )
 
     def test_video_with_several_changes_is_read_once(
         self, service: IndexedService, follower: FeedConsumer, table: Table
@@ -179,8 +181,8 @@ class TestEachKindOfChange:
             service.patch(film, title=f"Apples {number}")
         with record_operations(table.client) as operations:
             follower.catch_up()
-        of_the_table = [asked for asked in operations if asked.parameters["TableName"] == table.name]
-        assert [(asked.name, asked.parameters["ConsistentRead"]) for asked in of_the_table] == [("Query", True)]
+        of_the_table = [request for request in operations if request.parameters["TableName"] == table.name]
+        assert [(request.name, request.parameters["ConsistentRead"]) for request in of_the_table] == [("Query", True)]
 
     def test_very_many_items_beside_a_video_take_several_pages(
         self, service: IndexedService, indexed: Indexed, monkeypatch: pytest.MonkeyPatch

@@ -229,7 +229,7 @@ class TestTheLease:
         assert held
         assert builder.run().outcome == "busy"
         clock.advance(LEASE_SECONDS)
-        assert builder.run().outcome == "published", "of one that died, the lease ends by itself"
+        assert builder.run().outcome == "published", "the lease of a crashed builder expires"
 
     def test_finished_builder_releases_the_lease(self, service: IndexedService, builder: IndexBuilder) -> None:
         builder.run()
@@ -595,7 +595,7 @@ class TestTidying:
         assert f"index/{first}/manifest.json" not in keys(objects)
         assert titles(service, fresh(), film) == ["Pears"]
         pointer = service.generations.pointer()
-        assert f"index/{pointer.previous}/manifest.json" in keys(objects), "somebody may just be copying it"
+        assert f"index/{pointer.previous}/manifest.json" in keys(objects), "a reader may still be copying it"
 
     def test_removes_nothing_when_it_cannot_be_known_what_has_to_stay(
         self, service: IndexedService, builder: IndexBuilder, objects: Objects, clock: Clock

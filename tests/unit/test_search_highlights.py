@@ -192,7 +192,7 @@ def test_hostile_captions_are_compared_a_limited_number_of_times(monkeypatch: py
     for number in range(3):
         said = [(place, " ".join(anagrams[place::9])) for place in range(9)]
         found = highlighter.of(stored("fedcba", description=" ".join(anagrams[number::7]), captions={"en": said}))
-        assert found.quote is not None, "what was typed as it is said is found all the same"
+        assert found.quote is not None, "an exact quote is found despite the comparison limit"
     assert compared["words"] <= 1_000
 
 

@@ -68,7 +68,7 @@ def costs(synthesize: Synthesize) -> Templates:
 
 @pytest.fixture(scope="session")
 def given(synthesize: Synthesize) -> Templates:
-    """Production with a KMS key and an issuer that others own, a web site, and no client for the console."""
+    """Production with an existing KMS key and issuer, a web site, and no app client for the console."""
     return synthesize(
         {"env": "prod", "kmsKey": GIVEN_KEY, "alarmEmail": ON_CALL, "allowOrigins": "https://videos.example", **ISSUER}
     )
@@ -76,7 +76,7 @@ def given(synthesize: Synthesize) -> Templates:
 
 @pytest.fixture(scope="session")
 def snapshots(synthesize: Synthesize) -> Templates:
-    """A deployment that starts from snapshots, with a bus by its name, and a client for the console at another issuer."""
+    """A SnapStart deployment with a named event bus, and a console client at an external issuer."""
     return synthesize({"coldStart": "snapstart", "eventBus": "changes", "consoleClient": "films-console", **ISSUER})
 
 

@@ -8,7 +8,7 @@ from infra.settings import Misconfigured
 from tests.unit.infra.templates import GIVEN_BUS, LOCAL, Json, asked_for, settings_of
 
 TAKEN_AS_THEY_ARE = {"alarmEmail", "allowOrigins", "callbackUrls", "consoleClient"}
-"""Values that are not checked here. `make deploy` asks for the sites (tools/preflight.py), and AWS checks the rest."""
+"""Context values that infra does not check. `make deploy` checks the sites (tools/preflight.py), AWS the others."""
 
 PERIODS = "1, 3, 7, 14, 30, 60, 90, 180, 365, 731, 3653"
 RENDITIONS = "1080p, 720p, 480p, 360p, 240p"

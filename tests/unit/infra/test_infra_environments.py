@@ -149,9 +149,12 @@ class TestAnEnvironmentThatLeavesNothing:
 WITHIN = {
     ("AWS::ApiGatewayV2::Authorizer", "Name"): "in its API",
     ("AWS::ApiGatewayV2::Stage", "StageName"): "in its API",
-    ("AWS::CloudWatch::Alarm", "MetricName"): "in its namespace; dimensions tell the environment",
+    ("AWS::CloudWatch::Alarm", "MetricName"): "in its namespace; dimensions distinguish the environment",
     ("AWS::CloudWatch::Alarm", "Name"): "of a dimension",
-    ("AWS::CloudWatch::Alarm", "Namespace"): "of AWS, or the service's own, where dimensions tell the environment",
+    (
+        "AWS::CloudWatch::Alarm",
+        "Namespace",
+    ): "of AWS, or the service's own, where dimensions distinguish the environment",
     ("AWS::CodeDeploy::DeploymentGroup", "DeploymentConfigName"): "AWS's own",
     ("AWS::CodeDeploy::DeploymentGroup", "DeploymentGroupName"): "in its application",
     ("AWS::Cognito::UserPool", "Name"): "of a way to recover an account",

@@ -75,7 +75,7 @@ class BadReceiver(ThreadingHTTPServer):
                 return "taken"
             change = event["data"]
             if headers["webhook-id"] != change["id"] or event["type"] != "video.changed":
-                self.faults.append("not what was changed")
+                self.faults.append("event does not match the change")
             versions = self.taken[change["videoId"]]
             if change["version"] > len(versions) + 1:
                 self.faults.append(f"version {change['version']} came before {len(versions) + 1} was taken")
