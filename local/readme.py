@@ -7,6 +7,8 @@ import ast
 import json
 import re
 import sys
+import tomllib
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -32,7 +34,18 @@ JOBS = ROOT / "docs" / "jobs.md"
 PERMISSIONS = ROOT / "docs" / "permissions.md"
 MESSAGE_SCHEMA = ROOT / "docs" / "job-message.schema.json"
 WORKBENCH = ROOT / "docs" / "video-metadata.workbench.json"
+WORKLOAD = ROOT / "bench" / "cost" / "workload-2026-11-21.toml"
 CONSOLE_LABELS = ROOT / "console" / "video" / "labels.js"
+
+SECONDS_A_MONTH = 30 * 86_400
+SCHEDULED_CALLS = {
+    "every minute: the sweeper": "sweeps",
+    "every five minutes: the rankings": "rankings",
+    "every minute: the search index": "index_runs",
+}
+"""Figures of the workload that count the runs of a schedule."""
+SAME_PATTERN = {"POST /v1/videos/{videoId}/views (viewerId)": "POST /v1/videos/{videoId}/views (Idempotency-Key)"}
+"""Access patterns of calls whose own name is not that of a pattern with a remark in brackets."""
 
 
 def generated() -> dict[Path, str]:
@@ -72,9 +85,10 @@ def _endpoints() -> str:
 
 def _data_model() -> dict[str, str]:
     """Return the generated sections of the data model by name, in Markdown."""
+    calls = calls_a_month()
     return {
         "access patterns": table(
-            ("Purpose", "Request", "DynamoDB", "Index", "Key", "Cost"),
+            ("Purpose", "Request", "DynamoDB", "Index", "Key", "Cost", "Calls a second", "p99 goal"),
             (
                 (
                     pattern.purpose,
@@ -83,6 +97,8 @@ def _data_model() -> dict[str, str]:
                     _code(pattern.index),
                     pattern.key,
                     pattern.cost,
+                    f"{calls[pattern.request] / SECONDS_A_MONTH:.2g}" if pattern.request in calls else "",
+                    f"{pattern.p99_goal} ms" if pattern.p99_goal else "",
                 )
                 for pattern in ACCESS_PATTERNS
             ),
@@ -115,6 +131,16 @@ def _data_model() -> dict[str, str]:
         ),
         "attributes": _described("Attribute", COMMON) + "".join(map(_item_section, ITEMS)),
     }
+
+
+def calls_a_month() -> Counter[str]:
+    """Return the calls of the reference workload's month, by the request of the access pattern."""
+    workload = tomllib.loads(WORKLOAD.read_text(encoding="utf-8"))
+    patterns = {pattern.request for pattern in ACCESS_PATTERNS}
+    calls = Counter({request: workload[figure] for request, figure in SCHEDULED_CALLS.items()})
+    for request, times in workload["calls"].items():
+        calls[request if request in patterns else SAME_PATTERN.get(request, request.rpartition(" (")[0])] += times
+    return calls
 
 
 def _item_section(item: ItemDescription) -> str:

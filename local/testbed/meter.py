@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from local.access_patterns.pattern import round_trips
 from local.testbed.units import CapacityUnits, index_entry, read, size, write, written
 from local.testbed.wire import intercept
 from shared.aws.records import key_of
@@ -36,13 +37,8 @@ class MeteredUsage:
 
     @property
     def trips(self) -> int:
-        """Number of sequential round trips to DynamoDB. Consecutive queries run in parallel and count as one."""
-        before = [None, *self.operations]
-        return sum(
-            1
-            for last, operation in zip(before, self.operations, strict=False)
-            if (last, operation) != ("Query", "Query")
-        )
+        """Number of sequential round trips to DynamoDB."""
+        return round_trips(self.operations)
 
     @property
     def least(self) -> CapacityUnits:

@@ -2,6 +2,7 @@
 
 import json
 import re
+import tomllib
 from typing import Any
 
 import pytest
@@ -170,6 +171,23 @@ def queried(
         **({"IndexName": index.name} if index else {}),
     )["Items"]
     return found
+
+
+def test_calls_of_the_table_are_those_of_the_workload() -> None:
+    workload = tomllib.loads(readme.WORKLOAD.read_text(encoding="utf-8"))
+    calls = readme.calls_a_month()
+    assert calls.keys() <= {pattern.request for pattern in ACCESS_PATTERNS}
+    scheduled = sum(workload[figure] for figure in readme.SCHEDULED_CALLS.values())
+    assert calls.total() == sum(workload["calls"].values()) + scheduled
+
+
+@pytest.mark.parametrize(
+    ("operations", "goal"),
+    [(("GetItem",), 50), (("Query", "Query", "BatchGetItem"), 70), (("GetItem", "UpdateItem"), 70)],
+)
+def test_p99_goal_grows_with_sequential_round_trips(operations: tuple[str, ...], goal: int) -> None:
+    assert AccessPattern("", "GET /v1", operations, None, "", "").p99_goal == goal
+    assert AccessPattern("", "the stream: aggregates", operations, None, "", "").p99_goal is None
 
 
 def test_no_access_pattern_scans() -> None:

@@ -488,6 +488,11 @@ def test_a_month_without_lists_can_be_compared_too(report: CostReport) -> None:
 class TestTheWorkload:
     """The idle cost of the benchmark's workload matches production."""
 
+    def test_p99_goals_of_the_access_patterns_are_below_the_threshold_of_the_alarm(self, prod: "Templates") -> None:
+        alarms = [made["Properties"] for made in prod.all("AWS::CloudWatch::Alarm").values()]
+        (threshold,) = {alarm["Threshold"] for alarm in alarms if "API is slow" in json.dumps(alarm["AlarmName"])}
+        assert max(pattern.p99_goal or 0 for pattern in ACCESS_PATTERNS) < threshold == 3_000
+
     def test_has_the_alarms_of_production(self, prod: "Templates") -> None:
         alarms = [made["Properties"] for made in prod.all("AWS::CloudWatch::Alarm").values()]
         metrics = sum(
