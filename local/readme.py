@@ -19,6 +19,7 @@ from local.prebuilt import prebuilt
 from local.workbench import model
 from shared.job_kinds import KINDS, MINUTE
 from shared.openapi.document import document
+from shared.openapi.problems import examples, summary
 from shared.processing.messages import JobMessage
 from shared.queries import ListVideos
 from shared.routes import ROUTES
@@ -28,6 +29,7 @@ from shared.videos.models import VideoContent
 from shared.web.parameters import Query
 
 API_REFERENCE = ROOT / "docs" / "api-reference.md"
+ERRORS = ROOT / "docs" / "errors.md"
 VIDEOS = ROOT / "docs" / "videos.md"
 DATA_MODEL = ROOT / "docs" / "data-model.md"
 JOBS = ROOT / "docs" / "jobs.md"
@@ -53,6 +55,7 @@ def generated() -> dict[Path, str]:
     pages = {
         API_REFERENCE: {"endpoints": _endpoints()},
         DATA_MODEL: _data_model(),
+        ERRORS: {"problem types": _problem_types()},
         JOBS: {"job kinds": _job_kinds()},
         PERMISSIONS: {"functions": _functions()},
         VIDEOS: {"parameters of listVideos": _parameters(ListVideos)},
@@ -81,6 +84,16 @@ def _endpoints() -> str:
         scope = f"`{route.scope}`" if route.scope else "none"
         rows.append((f"`{route.method} {route.path}`", operation["summary"], scope, query, headers))
     return table(("Request", "Does", "Scope", "Query parameters", "Headers"), rows)
+
+
+def _problem_types() -> str:
+    """A section for each problem type: its status, when it occurs, what to do, and an example."""
+    found = sorted(examples().items(), key=lambda found: found[0].status)
+    return "\n" + "".join(
+        f"## {kind.slug}\n\n**{kind.status} {kind.title}.** {summary(kind)}.\n\n**What to do:** {kind.advice}\n\n"
+        f"```json\n{json.dumps(example, indent=2)}\n```\n\n"
+        for kind, example in found
+    )
 
 
 def _data_model() -> dict[str, str]:

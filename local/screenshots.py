@@ -108,7 +108,7 @@ def take(studio: Studio) -> None:
             _save(page, "library-dark", _posters(page, 12))
         with _signed_in(browser, studio, "admin") as page:
             _go(page, "operations")
-            _save(page, "operations", [page.get_by_text("The file is not a film").first])
+            _save(page, "operations", [page.get_by_text("The file is not a video").first])
 
 
 @contextmanager

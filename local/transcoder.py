@@ -229,7 +229,7 @@ class TranscodeWorker:
         except ClientError as error:
             match error.response["Error"]["Code"]:
                 case "NoSuchKey":
-                    raise SourceLost("The uploaded file is gone.") from error
+                    raise SourceLost("The uploaded file was deleted.") from error
                 case "PreconditionFailed":
                     raise SourceLost("The uploaded file was replaced before it was read.") from error
                 case _:

@@ -60,7 +60,7 @@ class Tag(Text):
     def parse(self, text: str) -> str:
         tag = normalise_tag(super().parse(text))
         if not 1 <= len(tag.encode()) <= LONGEST_FOLDED_TAG:
-            raise InvalidParameter.named("tag", "must be a tag, not only spaces and not too long")
+            raise InvalidParameter.named("tag", f"must be a non-blank tag of at most {LONGEST_FOLDED_TAG} bytes")
         return tag
 
 
@@ -94,15 +94,14 @@ class ListVideos(Paged):
     @classmethod
     def unknown(cls, name: str) -> BadRequest:
         if name == "q":
-            return unserved(name, "Lists do not search; GET /v1/search?q= does.")
+            return unserved(name, "Lists do not search. Use GET /v1/search?q=.")
         if name not in FIELDS or cls.nearest(name):
             return super().unknown(name)
         names = [parameter.name for parameter in cls.parameters]
         return unserved(
             name,
-            f"No index answers {name}. Select by one of {', '.join(SELECTORS)} (admins), or by none for the feed, and "
-            f"by from and to; filter by {', '.join(FILTERS)}; besides these there are "
-            f"{', '.join(names[names.index('to') + 1 :])}.",
+            f"No index serves {name}. Select by {', '.join(SELECTORS)} (admins), from or to; filter by "
+            f"{', '.join(FILTERS)}; or use {', '.join(names[names.index('to') + 1 :])}.",
         )
 
 
@@ -355,4 +354,4 @@ class ListVideoPlaylists(Paged):
 
 def unserved(name: str, detail: str) -> UnservedQuery:
     """Return the error for a parameter, or a combination of parameters, that no index serves."""
-    return UnservedQuery(detail, errors=[{"parameter": name, "detail": "no index answers this"}])
+    return UnservedQuery(detail, errors=[{"parameter": name, "detail": "is not served by an index"}])

@@ -33,7 +33,7 @@ User = Annotated[str, Depends(user)]
 def get_video(video_id: str, user: User) -> VideoModel:
     item = table.get_item(Key={"videoId": video_id}).get("Item")
     if not item or (item["userId"] != user and (item["status"], item["visibility"]) != ("ready", "public")):
-        raise HTTPException(404, "There is no such video.")
+        raise HTTPException(404, "The video does not exist.")
     return VideoModel.model_validate(item)
 
 
@@ -67,7 +67,7 @@ def count_view(video_id: str) -> ViewsModel:
         )
     except ClientError as error:
         if error.response["Error"]["Code"] == "ConditionalCheckFailedException":
-            raise HTTPException(404, "There is no such video.") from error
+            raise HTTPException(404, "The video does not exist.") from error
         raise
     return ViewsModel.model_validate({"videoId": video_id, **response["Attributes"]})
 

@@ -125,10 +125,10 @@ def lambda_handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     if route == "GET /v1/videos/{videoId}":
         found = _send("GetItem", key).get("Item")
         if found is None:
-            return _respond(404, {"message": "There is no such video."})
+            return _respond(404, {"message": "The video does not exist."})
         video = _decoded(found)
         if video["userId"] != user and (video["status"], video["visibility"]) != ("ready", "public"):
-            return _respond(404, {"message": "There is no such video."})
+            return _respond(404, {"message": "The video does not exist."})
         return _respond(200, video)
     change = {
         "UpdateExpression": "ADD viewCount :one",

@@ -46,7 +46,7 @@ def get_video(video_id: str, user: str) -> dict[str, Any]:
     found = dynamodb.get_item(TableName=TABLE_NAME, Key={"videoId": {"S": video_id}}).get("Item")
     item = _decoded(found) if found else None
     if not item or (item["userId"] != user and (item["status"], item["visibility"]) != ("ready", "public")):
-        return _failed(404, "There is no such video.")
+        return _failed(404, "The video does not exist.")
     return _respond(200, VideoModel.model_validate(item))
 
 
@@ -87,7 +87,7 @@ def count_view(video_id: str) -> dict[str, Any]:
         )
     except ClientError as error:
         if error.response["Error"]["Code"] == "ConditionalCheckFailedException":
-            return _failed(404, "There is no such video.")
+            return _failed(404, "The video does not exist.")
         raise
     return _respond(200, ViewsModel(videoId=video_id, viewCount=int(response["Attributes"]["viewCount"]["N"])))
 

@@ -34,7 +34,7 @@ def _user() -> str:
 def get_video(video_id: str) -> VideoModel:
     item = table.get_item(Key={"videoId": video_id}).get("Item")
     if not item or (item["userId"] != _user() and (item["status"], item["visibility"]) != ("ready", "public")):
-        raise NotFoundError("There is no such video.")
+        raise NotFoundError("The video does not exist.")
     return VideoModel.model_validate(item)
 
 
@@ -68,7 +68,7 @@ def count_view(video_id: str) -> ViewsModel:
         )
     except ClientError as error:
         if error.response["Error"]["Code"] == "ConditionalCheckFailedException":
-            raise NotFoundError("There is no such video.") from error
+            raise NotFoundError("The video does not exist.") from error
         raise
     return ViewsModel.model_validate({"videoId": video_id, **response["Attributes"]})
 

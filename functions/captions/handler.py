@@ -67,7 +67,7 @@ class CaptionHandlers:
         try:
             content = self.objects.read(text_uri(self.bucket, item), 0, item["size"])
         except ObjectMissing as error:
-            raise NotFound("The text of these captions is not in this deployment; put it again.") from error
+            raise NotFound("This deployment does not store the text of these captions. Upload them again.") from error
         return text_response(content.decode(), TYPE, headers)
 
     @operation("putCaptions")
@@ -82,12 +82,12 @@ class CaptionHandlers:
         try:
             cues = parse_captions(body, kind)
         except InvalidCaptions as error:
-            fault = {"line": error.line, "detail": error.reason} if error.line else {"detail": str(error)}
-            raise InvalidContent("The captions are not valid.", errors=[pointer | fault]) from error
+            line = {"line": error.line} if error.line else {}
+            raise InvalidContent(str(error), errors=[pointer | line | {"detail": error.reason}]) from error
         written = write(cues).encode()
         if len(written) > MAX_STORED:
-            detail = f"As WebVTT the captions have {len(written):,} bytes; {MAX_STORED:,} is the most."
-            raise InvalidContent("The captions are not valid.", errors=[pointer | {"detail": detail}])
+            detail = f"The captions must have at most {MAX_STORED:,} bytes as WebVTT, not {len(written):,}."
+            raise InvalidContent(detail, errors=[pointer | {"detail": detail}])
         name = text_hash(written)
         content = {"text": name, "cues": len(cues), "size": len(written), "origin": "owner"}
 

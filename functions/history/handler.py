@@ -136,7 +136,7 @@ class HistoryHandlers:
         """GET /v1/changes"""
         query, caller = request.parameters(ListChanges), request.caller
         if query.user_id != caller.subject and not caller.may_follow_all:
-            raise Forbidden(f"Without your own userId this needs a token with the scope {CHANGES} or {ADMIN}.")
+            raise Forbidden.scopes(CHANGES, ADMIN, advice="Send your own userId.")
         logs = shard_logs() if query.user_id is None else (owner_log(query.user_id),)
         bound = bound_to_changes(caller, query.user_id, query.types)
         if query.after == FROM_NOW:
@@ -155,11 +155,11 @@ class HistoryHandlers:
 def _require_owner(playlist: Item | None, caller: Caller, now: int) -> None:
     """Raise unless the caller owns the playlist. A deleted playlist keeps its owner until it is purged."""
     if playlist is None or is_purged(playlist, now):
-        raise NotFound("There is no such playlist.")
+        raise NotFound.of("playlist")
     if not caller.owns(playlist["userId"]):
         if playlist["visibility"] == "public" and "deletedAt" not in playlist:
-            raise Forbidden("The playlist is somebody else's.")
-        raise NotFound("There is no such playlist.")
+            raise Forbidden.owned("playlist")
+        raise NotFound.of("playlist")
 
 
 lambda_handler = EntryPoint(

@@ -26,6 +26,7 @@ from shared.videos import video
 from shared.videos.access import require_owned
 from shared.videos.store import VideoStore
 from shared.web.http import http_function, operation
+from shared.web.parameters import quote_value
 from shared.web.requests import JSON, Request
 from shared.web.responses import HttpResponse, respond
 
@@ -78,7 +79,7 @@ class JobHandlers:
         request.require_no_content()
         kind = request.path["kind"]
         if not re.fullmatch(KIND_PATTERN, kind):
-            raise InvalidParameter.named("kind", f"must be {KINDS_IN_WORDS}")
+            raise InvalidParameter.named("kind", f"must be {KINDS_IN_WORDS}, not {quote_value(kind)}")
         job = self.jobs.retry(
             request.video_id(),
             kind,
@@ -100,9 +101,9 @@ class JobHandlers:
             nonlocal charged
             media = item.get("source", {}).get("media")
             if media is None or item["status"] == "deleted":
-                raise NoSource("There is no film to take a picture from; why-not-ready says what is missing.")
+                raise NoSource("The video has no probed source video. GET .../why-not-ready gives the reason.")
             if position >= media["duration"]:
-                detail = f"must be less than the film's {media['duration']} milliseconds"
+                detail = f"must be less than {media['duration']}, the milliseconds of the source video, not {position}"
                 raise invalid_field("/position", detail)
             edited = video.choose_thumbnail(item, position)
             if edited != item and not charged:
@@ -125,15 +126,15 @@ class JobHandlers:
         ticket = JobAttempt(request.video_id(), rendition_kind(name), report.inputHash, report.attempt)
         job = self.jobs.get(ticket)
         if job is None:
-            raise NotFound("The video has no job for this rendition.")
+            raise NotFound("The video has no job for this rendition. Discard the result.")
         try:
             after = self._apply_report(job, ticket, name, report, request)
         except WriteContention as contention:
             # To a transcoder, 409 means that nobody wants the work (docs/transcode-queue.md).
-            raise Unavailable("Others are changing the job; report again.") from contention
+            raise Unavailable("Other requests are changing the job.") from contention
         if after is None:
             raise OutdatedReport(
-                f"The job is {job['state']}, at attempt {int(job['attempt'])} for the input {job['inputHash']}."
+                f"The job is {job['state']}, at attempt {int(job['attempt'])} for the input {job['inputHash']}. Stop the work."
             )
         return respond(200, document(after))
 

@@ -49,11 +49,11 @@ class TotalsHandlers:
         """GET /v1/users/{userId}"""
         user_id = user_id_of("userId", _user_id(request))
         if not request.caller.owns(user_id):
-            raise Forbidden("The totals are somebody else's.")
+            raise Forbidden("You do not own these totals. Send your own userId.")
         counted = self.store.user(user_id)
         # The gateway takes `/v1/users/a/b` for the user `a/b`: only what the service knows of tells the two apart.
         if counted is None and "/" in user_id and user_id != request.caller.subject:
-            raise NotFound("There is nothing at this path: no user with this id has had anything.")
+            raise NotFound("The path does not exist. GET /openapi.json lists all operations.")
         return respond(200, user_document(user_id, counted or {}))
 
     @operation("listTop")

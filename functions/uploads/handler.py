@@ -94,7 +94,7 @@ def _upload_methods(upload: OpenUpload) -> dict[str, Any]:
 def _upload_id(request: Request) -> str:
     upload_id = request.path["uploadId"]
     if not re.fullmatch(UPLOAD_ID, upload_id):
-        raise InvalidParameter.named("uploadId", "must be the id of an upload that was begun")
+        raise InvalidParameter.named("uploadId", "must be the uploadId of a response to POST .../upload")
     return upload_id
 
 

@@ -127,7 +127,7 @@ class VideoHandlers:
                 fault = f"must not name {LOCAL_TITLE}" if name == "fields" else "must not be given"
                 raise InvalidParameter.named(name, f"{fault} together with `{parameter}`")
         if query.as_of is not None and query.as_of > request.now:
-            raise InvalidParameter.named("asOf", "must not be in the future")
+            raise InvalidParameter.named("asOf", f"must not be after the current time {request.now}, not {query.as_of}")
         document, version = PastVersions(self.store.table, AuditStore(self.audit)).read(
             request.video_id(),
             request.caller,
@@ -263,11 +263,9 @@ class VideoHandlers:
     ) -> Page[Item]:
         """The list that the first selector names: a tag's, a region's, an owner's, a category's, a status's, or the feed."""
         if tag is not None and region is not None:
-            raise unserved("region", "No index answers tag and region together; select by one of them.")
+            raise unserved("region", "No index serves tag and region together. Select by one of them.")
         if filters.status == "deleted" and (tag is not None or region is not None):
-            raise unserved(
-                "status", "No index answers which deleted videos have a tag or region; select by userId instead."
-            )
+            raise unserved("status", "No index serves deleted videos by tag or region. Select by userId.")
         if filters.owner is not None and region is None and (tag is None or request.caller.owns(filters.owner)):
             return self.lists.list_by_owner(filters.owner, request.caller, request.now, filters, window, tag)
         if tag is not None:
@@ -280,7 +278,7 @@ class VideoHandlers:
         if filters.status is None:
             return self.lists.list_public(request.now, published, window)
         if not request.caller.is_admin:
-            raise Forbidden("Only admins can list all videos by status; add userId to list your own.")
+            raise Forbidden("Only admins may list all videos by status. Add your userId to list your own.")
         return self.lists.list_by_status(filters.status, request.now, published, window)
 
 

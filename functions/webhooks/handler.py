@@ -87,7 +87,9 @@ class WebhookHandlers:
             raise InvalidParameter.named("follows", "must not be given together with `userId`")
         page_request = self.pages.request_page(request, query, "webhooks", owner, follows)
         if not request.caller.is_admin and (follows is not None or not request.caller.owns(owner)):
-            raise Forbidden("Only admins see the webhooks of others.")
+            raise Forbidden(
+                "Only admins may list the webhooks of other users. Omit userId and follows to list your own."
+            )
         if follows is None:
             page = self.store.list_owned(owner, limit=page_request.limit, after=page_request.after)
         else:
@@ -135,7 +137,7 @@ class WebhookHandlers:
 
         start = Replay.parse(request.content(JSON)).start
         if not request.now - DAYS_KEPT * 86_400 <= start <= request.now:
-            raise invalid_field("/from", f"must not be in the future, nor more than {DAYS_KEPT} days ago")
+            raise invalid_field("/from", f"must be within the last {DAYS_KEPT} days, not {start}")
         hook = self.store.read_for(_webhook_id(request), request.caller).hook
         cursors = {log: self.feed.at_time(log, start * 1000) for log in _logs_of(hook)}
         document = self.store.replay(hook["webhookId"], cursors, request.caller, request.now, request.matches)

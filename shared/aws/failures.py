@@ -63,7 +63,7 @@ def _translate(response: Mapping[str, Any]) -> Exception:
     if code in _BUSY or response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0) >= 500:
         return Unavailable()
     if code == "ValidationException" and "item size" in message.lower():
-        return ContentTooLarge("The item would be larger than 400 KB, the most that DynamoDB stores.")
+        return ContentTooLarge("The item would exceed 400 KB, the limit of DynamoDB. Send less.")
     return InternalError(f"DynamoDB refused a request with {code}")
 
 
@@ -87,7 +87,7 @@ def _translate_cancellation(reasons: Sequence[Mapping[str, Any]]) -> Exception:
     if codes & _THROTTLED_REASONS:
         return NotApplied()
     if any("item size" in str(reason.get("Message", "")).lower() for reason in reasons):
-        return ContentTooLarge("The item would be larger than 400 KB, the most that DynamoDB stores.")
+        return ContentTooLarge("The item would exceed 400 KB, the limit of DynamoDB. Send less.")
     return InternalError(f"DynamoDB cancelled a transaction with {sorted(codes)}")
 
 

@@ -56,7 +56,7 @@ def _recorded(once: IdempotentRequest, item: Item | None) -> dict[str, Any] | No
     if item is None or item[TTL_ATTRIBUTE] <= once.now:
         return None
     if item["fingerprint"] != once.fingerprint:
-        raise KeyReused("This Idempotency-Key was already used for another request; send a new one.")
+        raise KeyReused("The Idempotency-Key was used for a different request. Send a new key.")
     first = request_id_of(item)
     if first is not None:
         once.replays.append(first)
@@ -65,10 +65,10 @@ def _recorded(once: IdempotentRequest, item: Item | None) -> dict[str, Any] | No
 
 
 def in_flight(
-    detail: str = "A request with this Idempotency-Key is still being carried out; try again.",
+    reason: str = "A request with the same Idempotency-Key is in progress.",
 ) -> RequestInFlight:
     """Return the error for a request that conflicts with a request in flight; Retry-After is one second."""
-    return RequestInFlight(detail, headers={"Retry-After": "1"})
+    return RequestInFlight(f"{reason} Retry the request.", headers={"Retry-After": "1"})
 
 
 def carry_out(
@@ -98,6 +98,6 @@ def carry_out(
             raise ConditionFailed(failure.item, failure.position - len(records)) from failure
     except TransactionConflict as conflict:
         if once:
-            raise in_flight(f"Another request is changing {resource}; try again.") from conflict
+            raise in_flight(f"Another request is changing {resource}.") from conflict
         raise
     return response

@@ -106,11 +106,6 @@ def write_once(table: Table, writes: Sequence[Write], *items: Mapping[str, Value
             raise
 
 
-def write_contention(resource: str) -> WriteContention:
-    """Return the error for conflicts at every attempt; `resource` names the item in the message, such as `the video`."""
-    return WriteContention(f"Others are changing {resource}; try again.")
-
-
 def retry_on_conflict(
     attempt: Callable[[Item | None], _Result],
     resource: str,
@@ -135,4 +130,4 @@ def retry_on_conflict(
             failure = conflict
             if isinstance(conflict, ConditionFailed):
                 present = conflict.item
-    raise write_contention(resource) from failure
+    raise WriteContention(resource) from failure

@@ -332,7 +332,7 @@ class Objects:
         )
         codes = {error.get("Code", "") for error in response.get("Errors", [])}
         if codes & {"SlowDown", "InternalError", "ServiceUnavailable"}:
-            raise Unavailable("The object store is busy; try again.")
+            raise Unavailable("The object store is busy.")
         if codes:
             raise InternalError(f"S3 refused to delete objects with {sorted(codes)}")
 
@@ -351,7 +351,7 @@ class Objects:
                 failure = error
             if attempt < self._attempts:
                 self._sleep(random.uniform(0, LONGEST_WAIT))
-        raise Unavailable("The object store is busy; try again.") from failure
+        raise Unavailable("The object store is busy.") from failure
 
 
 class _RangeNotSatisfiable(Exception):

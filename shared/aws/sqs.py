@@ -128,7 +128,7 @@ class Queue:
                 failure = error
             if attempt < self._attempts:
                 self._sleep(random.uniform(0, LONGEST_WAIT))
-        raise Unavailable("The queue is busy; try again.") from failure
+        raise Unavailable("The queue is busy.") from failure
 
 
 def _text(body: Mapping[str, Any]) -> str:

@@ -133,7 +133,7 @@ class UnsettledVideos(WriteContention):
     """
 
     def __init__(self, contended: Sequence[str], unreached: Sequence[str]) -> None:
-        super().__init__("Others are changing the same totals; try again.")
+        super().__init__("Other writers are changing the same totals.")
         self.contended = frozenset(contended)
         self.unreached = frozenset(unreached)
 

@@ -19,7 +19,7 @@ from shared.schema import DUE, SCHEDULED
 if TYPE_CHECKING:
     from shared.entities import Job
 
-SILENT = "The worker did not finish in time, or died."
+SILENT = "The worker did not finish in time, or stopped."
 RECONCILE_EVERY = 60
 """Minutes between two searches for missing jobs. A job is missing only if a stream record failed permanently."""
 MAX_MEASURED = 1000

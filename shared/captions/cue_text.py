@@ -60,10 +60,10 @@ def check_payload(text: str, start: int, end: int, line: int) -> str:
             raise _no_tag(piece[0], line)
         elif (time := milliseconds(body)) is not None:
             if not last < time < end:
-                since = "the time before it" if last > start else "the cue's start"
+                since = "the previous time" if last > start else "start of the cue"
                 raise InvalidCaptions(
                     line,
-                    f"the time <{body}> is not after {since}, {format_time(last)}, and before the cue's end, {format_time(end)}.",
+                    f"The time <{body}> must be after {format_time(last)} ({since}) and before {format_time(end)} (end of the cue).",
                 )
             last = time
             checked.append(piece[0])
@@ -77,7 +77,7 @@ def check_payload(text: str, start: int, end: int, line: int) -> str:
         unclosed = stack[-1]
         raise InvalidCaptions(
             unclosed.line,
-            f"the tag {unclosed.shown} is not closed by </{unclosed.name}>; only a <v> around the whole cue may stay open.",
+            f"The tag {unclosed.shown} is not closed by </{unclosed.name}>. Only a <v> around the whole cue may stay open.",
         )
     whole = "".join(checked)
     check_length(whole, first)
@@ -94,21 +94,21 @@ def _open_tag(body: str, stack: list[_Open], line: int) -> tuple[str, str]:
         raise _no_tag(f"<{body}>", line)
     if not all(_CLASS.fullmatch(each) for each in classes):
         raise InvalidCaptions(
-            line, f"the tag {displayed_text(f'<{body}>')} has an invalid class: after each dot comes its name."
+            line, f"The tag {displayed_text(f'<{body}>')} has an invalid class. Write a name after each dot."
         )
     if name == "rt" and not (stack and stack[-1].name == "ruby"):
-        raise InvalidCaptions(line, "the tag <rt> stands within <ruby> only.")
+        raise InvalidCaptions(line, "The tag <rt> is outside of <ruby>. Put it within <ruby>.")
     if name not in _ANNOTATED:
         if blank:
             raise InvalidCaptions(
-                line, f"the tag {displayed_text(f'<{body}>')} takes nothing after its name, and no space."
+                line, f"The tag {displayed_text(f'<{body}>')} must not have text or spaces after its name."
             )
         return name, f"<{head}>"
     if not annotation:
-        raise InvalidCaptions(line, f"the tag {displayed_text(f'<{body}>')} needs {_ANNOTATED[name]}.")
+        raise InvalidCaptions(line, f"The tag {displayed_text(f'<{body}>')} needs {_ANNOTATED[name]}.")
     if name == "lang" and not _LANGUAGE.fullmatch(annotation.rstrip(" ")):
         raise InvalidCaptions(
-            line, f"the tag {displayed_text(f'<{body}>')} names no language of BCP 47, such as de or pt-BR."
+            line, f"The tag {displayed_text(f'<{body}>')} must name a BCP 47 language, such as de or pt-BR."
         )
     return name, f"<{head} {_check_references(annotation, line).replace('<', '&lt;')}>"
 
@@ -121,8 +121,8 @@ def _close_tag(body: str, stack: list[_Open], line: int) -> str:
     if name == "ruby" and len(stack) > 1 and stack[-1].name == "rt":
         stack.pop()  # its end tag is optional before </ruby>
     if not stack or stack[-1].name != name:
-        rest = f"close {stack[-1].shown} first" if stack else "no tag is open"
-        raise InvalidCaptions(line, f"the tag </{name}> closes nothing here: {rest}.")
+        rest = f"Close {stack[-1].shown} first" if stack else "Remove it"
+        raise InvalidCaptions(line, f"The tag </{name}> closes no open tag. {rest}.")
     stack.pop()
     return f"</{name}>"
 
@@ -137,7 +137,7 @@ def _check_references(text: str, line: int) -> str:
             character = html.unescape(found[0])
             if character in ("", "\ufffd") or (unicodedata.category(character) == "Cc" and character not in "\t\n\r"):
                 at = line + text.count("\n", 0, found.start())
-                raise InvalidCaptions(at, f"the reference {found[0]} stands for no character that can be shown.")
+                raise InvalidCaptions(at, f"The reference {found[0]} does not stand for a printable character.")
         elif not (reference and reference in html5):
             parts += text[copied_to : found.start()], "&amp;", reference or ""
             copied_to = found.end()
@@ -147,6 +147,6 @@ def _check_references(text: str, line: int) -> str:
 def _no_tag(text: str, line: int) -> InvalidCaptions:
     return InvalidCaptions(
         line,
-        f"{displayed_text(text)} is no tag of WebVTT ({', '.join(TAGS)}, or a time; in small letters): "
-        'write &lt; for a "<" that is text.',
+        f"{displayed_text(text)} is not a WebVTT tag ({', '.join(TAGS)}, or a time). "
+        'Write &lt; for a "<" that is text.',
     )

@@ -34,11 +34,11 @@ class Cue(NamedTuple):
 
 
 class InvalidCaptions(ValueError):
-    """The text is not valid as captions; the message is a sentence for the client."""
+    """The text is not valid as captions; the message is for the client."""
 
     def __init__(self, line: int | None, reason: str) -> None:
         """`line` counts from 1, or is `None` for a fault of the whole text. `reason` is a sentence without the line number."""
-        super().__init__(f"Line {line}: {reason}" if line else f"{reason[:1].upper()}{reason[1:]}")
+        super().__init__(f"Line {line}: {reason}" if line else reason)
         self.line = line
         self.reason = reason
 
@@ -68,22 +68,20 @@ def displayed_text(text: str) -> str:
 def check_times(start: int, end: int, line: int) -> None:
     """Raise InvalidCaptions unless a cue ends after its start (both in milliseconds), and by LATEST."""
     if end <= start:
-        raise InvalidCaptions(line, f"the end {format_time(end)} is not after the start {format_time(start)}.")
+        raise InvalidCaptions(line, f"The end {format_time(end)} is not after the start {format_time(start)}.")
     if end > LATEST:
-        raise InvalidCaptions(
-            line, f"the end {format_time(end)} is later than {format_time(LATEST)}, the latest that is taken."
-        )
+        raise InvalidCaptions(line, f"The end {format_time(end)} is after {format_time(LATEST)}, the maximum.")
 
 
 def check_length(text: str, line: int) -> None:
     """Raise InvalidCaptions if a cue has more than LONGEST_CUE characters; `line` is the first line of its text."""
     if len(text) > LONGEST_CUE:
         raise InvalidCaptions(
-            line, f"the cue's text, as WebVTT, has {len(text):,} characters; {LONGEST_CUE:,} is the most."
+            line, f"The cue must have at most {LONGEST_CUE:,} characters as WebVTT, not {len(text):,}."
         )
 
 
 def check_count(count: int, line: int) -> None:
     """Raise InvalidCaptions if the count exceeds MAX_CUES; `line` is the first line of the last cue."""
     if count > MAX_CUES:
-        raise InvalidCaptions(line, f"this is one cue more than {MAX_CUES:,}, which is the most.")
+        raise InvalidCaptions(line, f"The captions have more than {MAX_CUES:,} cues, the maximum.")

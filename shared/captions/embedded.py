@@ -12,9 +12,9 @@ from shared.core.attributes import Item
 from shared.media import errors
 from shared.media.results import SubtitleTrack
 
-_SAME_LANGUAGE = "Another track of the film has the same language."
-_NO_TEXT = "It has no text that captions could show."
-_TOO_MANY = f"The film has more than {MAX_AT_ONCE} languages."
+_SAME_LANGUAGE = "Another track of the file has the same language."
+_NO_TEXT = "The track has no text for captions."
+_TOO_MANY = f"The file has more than {MAX_AT_ONCE} languages."
 
 
 def extract_texts(tracks: Sequence[SubtitleTrack]) -> tuple[list[EmbeddedText], list[Item]]:

@@ -24,8 +24,8 @@ from shared.schema import CAPTION
 
 MAX_AT_ONCE = 90
 """Maximum languages to extract from one source file. They share the job's transaction, which has room for 100 items."""
-_OWNERS = "The video has captions in this language that were sent."
-_NO_ROOM = f"The video has captions in {MAX_LANGUAGES} languages already."
+_OWNERS = "The owner uploaded captions in this language."
+_NO_ROOM = f"The video already has captions in {MAX_LANGUAGES} languages, the maximum."
 
 
 class EmbeddedText(NamedTuple):

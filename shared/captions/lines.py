@@ -31,10 +31,8 @@ def split_lines(text: str) -> list[str]:
     text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     if unwanted := _UNWANTED.search(text):
         line = text.count("\n", 0, unwanted.start()) + 1
-        hint = " Is this UTF-16? Save it as UTF-8." if unwanted[0] == "\0" else ""
-        raise InvalidCaptions(
-            line, f"the control character U+{ord(unwanted[0]):04X} is not taken; tabs and line ends are.{hint}"
-        )
+        advice = "Save the file as UTF-8, not UTF-16" if unwanted[0] == "\0" else "Remove it"
+        raise InvalidCaptions(line, f"The control character U+{ord(unwanted[0]):04X} is not allowed. {advice}.")
     return text.split("\n")
 
 

@@ -57,5 +57,5 @@ class ChaptersContent(Content):
         ]
         if errors:
             shown = errors[:MAX_ERRORS]
-            raise InvalidContent("Each chapter must start after the one before.", errors=shown)
+            raise InvalidContent("Each chapter must start after the previous one.", errors=shown)
         return content

@@ -20,19 +20,18 @@ def parse_captions(content: bytes, kind: Kind) -> list[Cue]:
     those with `webvtt.read`.
     """
     if len(content) > MAX_BYTES:
-        raise InvalidCaptions(None, f"the captions have {len(content):,} bytes; {MAX_BYTES:,} is the most.")
+        raise InvalidCaptions(None, f"The captions must have at most {MAX_BYTES:,} bytes, not {len(content):,}.")
     return _READERS[kind](_decode(content))
 
 
 def _decode(content: bytes) -> str:
     if content.startswith(_UTF_16):
-        raise InvalidCaptions(1, "the text is in UTF-16: save it as UTF-8.")
+        raise InvalidCaptions(1, "The text is UTF-16. Save it as UTF-8.")
     try:
         return content.decode()
     except UnicodeDecodeError as error:
         before = content[: error.start].replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         raise InvalidCaptions(
             before.count(b"\n") + 1,
-            f"the byte 0x{content[error.start]:02X} (number {error.start + 1:,} of the file) is not UTF-8: the text may be "
-            "in Windows-1252 or another encoding; save it as UTF-8.",
+            f"The byte 0x{content[error.start]:02X}, number {error.start + 1:,} of the file, is not UTF-8. Save the file as UTF-8.",
         ) from None

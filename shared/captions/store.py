@@ -43,7 +43,7 @@ PROPOSED = "chapters"
 """Attribute of proposed chapters in the output of the job `storyboard`."""
 Keep = Callable[[str | None], None]
 """Function that stores the object of new captions. Its argument is the hash of the text that they replace, or `None`."""
-_NONE, _NO_CHAPTERS = "There are no captions in this language.", "The video has no chapters."
+_NONE, _NO_CHAPTERS = "The video has no captions in this language.", "The video has no chapters."
 
 
 def captions_folder(video_id: str) -> str:
@@ -128,7 +128,7 @@ class CaptionStore(VideoItemStore):
         key = CAPTION.key(videoId=video_id, language=language)
         video, present = self._read_owned(key, video_id, caller, now)
         if present is None and len(self._languages(video_id)) >= MAX_LANGUAGES:
-            raise LimitReached(f"The video has captions in {MAX_LANGUAGES} languages, the most that it may have.")
+            raise LimitReached.full(f"The video already has captions in {MAX_LANGUAGES} languages")
         require_allowed(allows, present)
         if keep:
             keep(present["text"] if present else None)
@@ -160,7 +160,7 @@ class CaptionStore(VideoItemStore):
         duration = video.get("source", {}).get("media", video).get("duration")
         last = content.chapters[-1]
         if duration is not None and last.start >= duration:
-            detail = f"must be before the end of the film, at {int(duration)} ms"
+            detail = f"must be less than {int(duration)}, the milliseconds of the source video"
             raise invalid_field(f"/chapters/{len(content.chapters) - 1}/start", detail)
         item = {**key, "videoId": video_id, OWNER: video["userId"], **content.model_dump()}
         return self._put(with_version(item, caller, now, version=1), present, allows)

@@ -18,10 +18,10 @@ _TIMINGS = re.compile(rf"{_TIME}[\t ]*-->[\t ]*{_TIME}(?:[\t ]+X1:.*)?")
 _MARKUP = re.compile(r"<(/?)([ibu])[\t ]*>|</?font(?:[\t ][^<>]*)?>|\{(\\[^{}]*)\}", re.IGNORECASE)
 _UPPER = re.compile(r"\\an[789](?![0-9])")
 _OTHER_FORMATS = (
-    ("WEBVTT", "this is WebVTT, not SubRip (SRT): send it as that."),
-    ("[Script Info]", "this is SubStation Alpha (ASS or SSA): export it as SubRip (SRT) or WebVTT."),
-    ("<", "this is XML or HTML, perhaps TTML or SAMI: export it as SubRip (SRT) or WebVTT."),
-    ("{", "this may be MicroDVD: export it as SubRip (SRT) or WebVTT."),
+    ("WEBVTT", "The file is WebVTT, not SubRip (SRT). Send it as text/vtt."),
+    ("[Script Info]", "The file is SubStation Alpha (ASS or SSA). Export it as SubRip (SRT) or WebVTT."),
+    ("<", "The file is XML or HTML, such as TTML or SAMI. Export it as SubRip (SRT) or WebVTT."),
+    ("{", "The file may be MicroDVD. Export it as SubRip (SRT) or WebVTT."),
 )
 """Beginnings of other formats, and the error for each."""
 
@@ -38,7 +38,7 @@ def read(text: str) -> list[Cue]:
         check_count(len(cues) + 1, block.line)
         cues.append(_cue(block))
     if not cues:
-        raise InvalidCaptions(None, "there is no cue in it: captions have at least one.")
+        raise InvalidCaptions(None, "The file has no cues. Send at least one.")
     return sorted(cues, key=lambda cue: cue.start)
 
 
@@ -70,23 +70,19 @@ def _cue(block: Block) -> Cue:
     if not _NUMBER.fullmatch(number):
         raise InvalidCaptions(
             block.line,
-            f"{displayed_text(number)} is not the number of a cue: a cue is its number, its times on the next line, then its "
-            "text, in which there are no blank lines.",
+            f"{displayed_text(number)} is not the number of a cue. Write its number, then its times on the next line, then its "
+            "text without blank lines.",
         )
     line = block.line + 1
     timings = _TIMINGS.fullmatch(rest[0]) if rest else None
     if not timings:
-        fault = (
-            f"{displayed_text(rest[0])} has no valid times"
-            if rest
-            else "there are no times after the number of the cue"
-        )
-        raise InvalidCaptions(line, f"{fault}: write 00:00:01,000 --> 00:00:02,000.")
+        fault = f"{displayed_text(rest[0])} has no valid times" if rest else "The cue has no times after its number"
+        raise InvalidCaptions(line, f"{fault}. Write 00:00:01,000 --> 00:00:02,000.")
     start, end = _milliseconds(*timings.groups()[:4]), _milliseconds(*timings.groups()[4:])
     check_times(start, end, line)
     for at, each in enumerate(block.lines[2:], line + 1):
         if "-->" in each and _TIMINGS.fullmatch(each.strip("\t ")):
-            raise InvalidCaptions(at, "these are the times of another cue: a blank line is missing before its number.")
+            raise InvalidCaptions(at, "The times of another cue follow the text. Put a blank line before its number.")
     raw = "\n".join(block.lines[2:])
     check_length(raw, line + 1)
     text, settings = payload(raw)

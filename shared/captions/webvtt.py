@@ -47,9 +47,7 @@ def read(text: str) -> list[Cue]:
         raise InvalidCaptions(1, _without_header(lines))
     header = next((number for number, line in enumerate(lines) if not line), len(lines))
     if early := next((number for number in range(header) if "-->" in lines[number]), 0):
-        raise InvalidCaptions(
-            early + 1, "a blank line is missing between the header, which begins with WEBVTT, and this."
-        )
+        raise InvalidCaptions(early + 1, "A blank line is missing after the header, which begins with WEBVTT.")
     cues: list[Cue] = []
     named: dict[str, int] = {}
     for block in split_blocks(lines, lambda line: not line, after=header):
@@ -60,16 +58,17 @@ def read(text: str) -> list[Cue]:
         if cues and cue.start < cues[-1].start:
             raise InvalidCaptions(
                 block.line + (cue.id is not None),
-                f"the start {format_time(cue.start)} is before {format_time(cues[-1].start)}, the start of the cue before it; "
-                "put cues in the order of their start.",
+                f"The start {format_time(cue.start)} is before {format_time(cues[-1].start)}, the start of the previous cue. "
+                "Sort the cues by start.",
             )
         if cue.id is not None and (other := named.setdefault(cue.id, block.line)) != block.line:
             raise InvalidCaptions(
-                block.line, f"the cue on line {other} has the identifier {displayed_text(cue.id)} too."
+                block.line,
+                f"The cue on line {other} has the same identifier {displayed_text(cue.id)}. Make identifiers unique.",
             )
         cues.append(cue)
     if not cues:
-        raise InvalidCaptions(None, "there is no cue in it: captions have at least one.")
+        raise InvalidCaptions(None, "The file has no cues. Send at least one.")
     return cues
 
 
@@ -89,8 +88,8 @@ def _block(cue: Cue) -> str:
 
 def _without_header(lines: list[str]) -> str:
     if any(_COMMA.match(line) for line in lines[:10]):
-        return "the header WEBVTT is missing, and times have commas: this looks like SubRip (SRT), so send it as that."
-    return "a WebVTT file begins with WEBVTT, in capitals, at the start of its first line."
+        return "The file is SubRip (SRT), without the header WEBVTT and with commas in times. Send it as application/x-subrip."
+    return "The header is missing. Begin the first line with WEBVTT, in capitals."
 
 
 def _is_skipped(block: Block, *, is_first: bool) -> bool:
@@ -104,10 +103,10 @@ def _is_skipped(block: Block, *, is_first: bool) -> bool:
         return False
     kind = definition[1] if definition else "NOTE"
     if definition and not is_first:
-        raise InvalidCaptions(block.line, f"{kind} stands before the first cue only.")
+        raise InvalidCaptions(block.line, f"{kind} follows a cue. Move it before the first cue.")
     for number, line in enumerate(block.lines, block.line):
         if "-->" in line:
-            raise InvalidCaptions(number, f'"-->" must not stand within {kind}: is the blank line after it missing?')
+            raise InvalidCaptions(number, f'The block {kind} contains "-->". Put a blank line after the block.')
     return True
 
 
@@ -131,8 +130,7 @@ def _cue(block: Block) -> Cue:
         if "-->" in each:
             raise InvalidCaptions(
                 number,
-                '"-->" must not stand within the text of a cue: write --&gt;, or end the cue before with a blank line, '
-                "which has no spaces.",
+                'The text of a cue contains "-->". Write --&gt;, or put an empty line after the previous cue.',
             )
     text = cue_text.check_payload("\n".join(lines[1:]), start, end, line + 1)
     return Cue(start, end, text, name, settings)
@@ -140,18 +138,18 @@ def _cue(block: Block) -> Cue:
 
 def _no_cue(begin: str) -> str:
     if _HEADER.fullmatch(begin):
-        return "a second header (WEBVTT) begins here: send one file, not several joined."
+        return "A second header (WEBVTT) begins here. Send one file, not several joined."
     return (
-        f"{displayed_text(begin)} begins no cue, as neither this line nor the next has times: the text of a cue has no blank "
-        "lines, headers stand right below WEBVTT, and a comment begins with NOTE."
+        f"{displayed_text(begin)} begins no cue, because neither this line nor the next has times. "
+        "Remove blank lines within cues and the header; begin comments with NOTE."
     )
 
 
 def _no_times(line: str) -> str:
-    hint = "write 00:00:01.000 --> 00:00:02.000, with two digits or more for hours, and spaces around the arrow"
+    hint = "Write 00:00:01.000 --> 00:00:02.000, with spaces around the arrow"
     if _COMMA.match(line):
-        hint = "WebVTT has a dot before the milliseconds, SubRip (SRT) a comma"
-    return f"{displayed_text(line)} has no valid times: {hint}."
+        hint = "Write a dot before the milliseconds; a comma is SubRip (SRT)"
+    return f"{displayed_text(line)} has no valid times. {hint}."
 
 
 def _settings(text: str, line: int) -> str | None:
@@ -162,11 +160,13 @@ def _settings(text: str, line: int) -> str | None:
             continue
         name, colon, value = setting.partition(":")
         if name not in _SETTINGS or not colon:
-            raise InvalidCaptions(line, f"the setting {displayed_text(setting)} is none of {', '.join(_SETTINGS)}.")
+            raise InvalidCaptions(
+                line, f"The setting {displayed_text(setting)} is unknown. Use {', '.join(_SETTINGS)}."
+            )
         if not _SETTINGS[name].fullmatch(value):
-            raise InvalidCaptions(line, f"the setting {displayed_text(setting)} has no valid value.")
+            raise InvalidCaptions(line, f"The setting {displayed_text(setting)} has an invalid value.")
         if name in found:
-            raise InvalidCaptions(line, f"the setting {name} is there twice.")
+            raise InvalidCaptions(line, f"The setting {name} is repeated. Keep one.")
         number, comma, alignment = value.rpartition(",")
         found[name] = f"{number}{comma}{_RENAMED.get(name, {}).get(alignment, alignment)}"
     settings = [f"{name}:{found[name]}" for name in _SETTINGS if name in found and name != "region"]

@@ -49,7 +49,7 @@ class Caller(NamedTuple):
             )
         if subject.startswith(JOBS) or subject == EVERYBODY:
             raise Forbidden(
-                f"The token's subject (sub) must not be {EVERYBODY} or begin with {JOBS}, which the service reserves for itself. "
+                f"The token's subject (sub) must not be {EVERYBODY} or begin with {JOBS}, which the service reserves. "
                 "Use a token of another subject."
             )
         return cls(subject, scopes, correlation_id=correlation_id)
@@ -86,9 +86,9 @@ class Caller(NamedTuple):
     def require(self, scope: str) -> None:
         """Raise Forbidden unless the token has a subject and the scope; `videos/admin` implies all scopes."""
         if not self.subject:
-            raise Forbidden("The token has no subject (sub).")
+            raise Forbidden("The token has no subject (sub). Use a token with one.")
         if scope not in self.scopes and not self.is_admin:
-            raise Forbidden(f"This needs a token with the scope {scope}.")
+            raise Forbidden.scopes(scope)
 
 
 def with_request_id(item: AnyItem, correlation_id: str | None) -> AnyItem:

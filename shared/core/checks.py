@@ -24,7 +24,7 @@ HASH = r"^[0-9a-f]{32}$"
 POINTER = r"^(/([^~/]|~[01])*)*$"
 LANGUAGE = r"^[A-Za-z]{1,8}(-[A-Za-z0-9]{1,8})*$"
 FORMS = {
-    LINE: "must be one line of text, without control characters, and not only spaces",
+    LINE: "must be one line of non-blank text without control characters",
     TEXT: "must be text without control characters other than tab and line break",
     UUID: "must be a UUID such as 3f2504e0-4f89-41d3-9a0c-0305e82c3301",
     SLUG: "must have lower-case letters and digits, with single hyphens between them",
@@ -32,7 +32,7 @@ FORMS = {
     S3_URI: "must be the S3 URI of an object, such as s3://bucket/folder/1080p.mp4, without quotes, < and >",
     MEDIA_URL: "must be a URL such as https://example.com/poster.jpg, or the S3 URI of an object",
     SOURCE_TYPE: "must be a video type such as video/mp4, or application/octet-stream",
-    HASH: "must be 32 hexadecimal digits, as in the job's message",
+    HASH: "must be the 32 hexadecimal digits of the job's message",
     POINTER: "must be a JSON Pointer (RFC 6901) such as /title or /metadata/codec",
     LANGUAGE: "must be a BCP 47 tag such as en-NZ",
 }
@@ -42,7 +42,7 @@ FORMS = {
 def fitting(text: str, largest: int) -> str:
     """Return the text; raises ValueError if it has more than `largest` bytes in UTF-8."""
     if not fits(text, largest):
-        raise ValueError(f"must have at most {largest} bytes in UTF-8")
+        raise ValueError(f"must have at most {largest} bytes in UTF-8, not {len(text.encode()):,}")
     return text
 
 
@@ -63,7 +63,7 @@ def normal(address: str) -> str:
         except ValueError as error:
             raise ValueError(FORMS[MEDIA_URL]) from error
         if address not in (read_back, read_back.removesuffix("/")):
-            raise ValueError(f"must be written as browsers do, here as {read_back}")
+            raise ValueError(f"must be written as {read_back}, as browsers write it")
     return address
 
 
@@ -73,16 +73,16 @@ def scalar(value: Any) -> Any:
         return value
     if isinstance(value, str):
         if len(value) > 512:
-            raise ValueError("text must have at most 512 characters")
+            raise ValueError(f"must have at most 512 characters, not {len(value):,}")
         if not re.fullmatch(TEXT, value):
             raise ValueError(FORMS[TEXT])
         return value
     if isinstance(value, int | float):
         # This form also rejects NaN, and does not convert huge integers to float.
         if not -LARGEST_INTEGER <= value <= LARGEST_INTEGER:
-            raise ValueError(f"a number must lie between -{LARGEST_INTEGER} and {LARGEST_INTEGER}")
+            raise ValueError(f"must be a number from -{LARGEST_INTEGER} to {LARGEST_INTEGER}")
         if 0 < abs(value) < 1e-100:
-            raise ValueError("a number other than 0 must be at least 1e-100 in size")
+            raise ValueError("must be 0, or a number of at least 1e-100 in magnitude")
         return whole(value)
     raise ValueError("must be text, a number, true or false")
 

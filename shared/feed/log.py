@@ -202,7 +202,7 @@ class Feed:
             if attempt > 1:
                 self.table.pause(attempt, min(attempt * APPEND_WAIT, LONGEST_WAIT))
             pending = self._extend(pending)
-        raise WriteContention("Others append to the same log; try again.")
+        raise WriteContention("the feed")
 
     def _extend(self, pending: Mapping[str, list[Change]]) -> dict[str, list[Change]]:
         """Append changes to the tails; return the changes of logs whose tail another writer moved first."""
@@ -371,7 +371,7 @@ class Feed:
             if page is not None:
                 return page
             consistent, begun = True, None
-        raise Gone(f"What comes next is no longer kept: that is done for {DAYS_KEPT} days.")
+        raise Gone(f"The next changes have expired after {DAYS_KEPT} days.")
 
     def _read(
         self, log: str, cursor: LogCursor, limit: int, *, consistent: bool, begun: _Page | None

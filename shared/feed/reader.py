@@ -15,8 +15,8 @@ from shared.web.paging import cursor_scope
 MAX_EXAMINED = 1000
 """Maximum changes examined per page. It applies when few changes have the requested types."""
 EXPIRED = (
-    f"What comes next is no longer kept: changes are, for {DAYS_KEPT} days. Take a cursor with `after=now`, read what you "
-    "follow anew (an export, or the lists), and go on from that cursor."
+    f"The next changes have expired after {DAYS_KEPT} days. Request a cursor with `after=now`, read the lists or an export "
+    "again, and continue from that cursor."
 )
 
 Cursors = dict[str, LogCursor]

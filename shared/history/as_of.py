@@ -78,7 +78,7 @@ class PastVersion:
         """
         if self.digest and not any(truncated_fields(self.state)) and digest(self.state) != self.digest:
             raise Gone(
-                f"A change after version {self.number} is not in the audit trail, so nobody knows what that version was."
+                f"The audit trail lacks a change after version {self.number}, so that version is unknown. Request a later version."
             )
         return self
 
@@ -138,7 +138,7 @@ class PastVersions:
         """
         owner = None if caller.is_admin else caller.subject
         for entry in self.trail.list_for_video(video_id, now, owner=owner, limit=1).items:
-            raise Gone(f"The video was removed; the last that is known of it is of {entry['at'] // 1000}.")
+            raise Gone(f"The video was removed. Its last audit entry is of {entry['at'] // 1000}, in epoch seconds.")
 
 
 def versions(item: Item, entries: Iterable[Item], now: int) -> Iterator[PastVersion]:
@@ -171,7 +171,7 @@ def versions(item: Item, entries: Iterable[Item], now: int) -> Iterator[PastVers
         if entry["action"] == "created":
             return
         if "omitted" in entry:
-            raise Gone(f"The change at {at} was larger than the trail can keep; nothing before it is known.")
+            raise Gone(f"The change at {at} was too large for the audit trail. Request a later version.")
         for change in reversed(entry["changes"]):
             state = revert_change(state, change)
         later.append(entry)
@@ -179,11 +179,11 @@ def versions(item: Item, entries: Iterable[Item], now: int) -> Iterator[PastVers
         number = version if entry["by"] == UNKNOWN else version - 1
     if later:
         # Later entries exist, and the stream preserves the order of one item's changes.
-        raise Gone(f"The audit trail has no change of version {number} any more; it goes back to the time {at}.")
+        raise Gone(f"The audit entry of version {number} has expired. Request a version since the time {at}.")
     yield PastVersion(number, now, state, stamps_of_present)
     if now - written < STREAM_SECONDS:
         raise TrailBehind
-    raise Gone(f"The audit trail has no change of version {number} any more, the present one, which is of {written}.")
+    raise Gone(f"The audit entry of version {number}, the current version since {written}, has expired.")
 
 
 def find_version(versions: Iterable[PastVersion], number: int) -> PastVersion:
@@ -196,7 +196,7 @@ def find_version(versions: Iterable[PastVersion], number: int) -> PastVersion:
             return version.proved()
         if version.number < number:
             break
-    raise NotFound(f"The video never had a version {number}.")
+    raise NotFound(f"The video has no version {number}.")
 
 
 def find_version_at(versions: Iterable[PastVersion], time: int) -> PastVersion:
@@ -209,8 +209,8 @@ def find_version_at(versions: Iterable[PastVersion], time: int) -> PastVersion:
         if version.at <= time:
             return version.proved()
         first = version
-    since = f" It is there since {first.at}." if first else ""
-    raise NotFound(f"There was no such video at that time.{since}")
+    since = f" It exists since {first.at}." if first else ""
+    raise NotFound(f"The video did not exist at that time.{since}")
 
 
 def require_untruncated(*values: Any) -> None:
@@ -218,6 +218,6 @@ def require_untruncated(*values: Any) -> None:
     fields = dict.fromkeys(field for value in values for field in truncated_fields(value))
     if fields:
         raise Gone(
-            f"The audit trail keeps only the beginning of what was at {', '.join(fields)}.",
-            errors=[{"pointer": field, "detail": "was too large for the trail"} for field in fields],
+            f"The audit trail stores only the beginning of {', '.join(fields)}. Request other fields.",
+            errors=[{"pointer": field, "detail": "was too large for the audit trail"} for field in fields],
         )

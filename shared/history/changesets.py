@@ -98,7 +98,7 @@ def position_of(entry: Item) -> Position:
 
 def change_set_not_found() -> NotFound:
     """Return the error for a change set that does not exist, or of which the caller may see no entry."""
-    return NotFound("There is no such change set, or nothing of it is yours.")
+    return NotFound("The change set does not exist, or changed nothing of yours.")
 
 
 def _key_at(changeset_id: str, position: Position) -> Item:

@@ -65,7 +65,7 @@ class ItemReverts(ABC):
                 return RevertResult.of(back, planned.skipped)
             if request.dry_run:
                 if video["status"] == "deleted" and not later.would_restore_video:
-                    raise IllegalTransition("The video is deleted; restore it first.")
+                    raise IllegalTransition.deleted()
                 return RevertResult.of(_fields(planned), planned.skipped)
             try:
                 self.write(entries[0], planned.state, present, request.caller, now)
@@ -256,7 +256,7 @@ class RatingReverts(ItemReverts):
     def write(self, entry: Item, state: Item, present: Item | None, caller: Caller, now: int) -> None:
         read = present.get("imported") if present else None
         if not self._store.replace_imported(entry["videoId"], read, state.get("imported"), caller, now):
-            raise VersionMismatch("The imported rating was changed meanwhile.")
+            raise VersionMismatch("The imported rating was changed in the meantime. Read it again.")
 
 
 REVERTS_BY_ENTITY: Mapping[str, type[ItemReverts]] = {

@@ -70,7 +70,7 @@ class LaterEntries:
             if page.last_key is None:
                 return entries
             start = decode_item(page.last_key)
-        raise LimitReached(f"The trail holds more than {FARTHEST} MB since then; this cannot be taken back.")
+        raise LimitReached(f"More than {FARTHEST} MB of audit entries follow the change, so it cannot be reverted.")
 
 
 def is_complete(entries: Sequence[Item], *, item: Item | None, own: str, now: int) -> bool:

@@ -16,7 +16,7 @@ MAX_POINTERS = 100
 
 def _known_field(pointer: str) -> str:
     if not set(split_pointer(pointer)[:1]) <= {*FIELDS, "posterTime", "pictures"}:
-        raise ValueError("must begin with a field of a video")
+        raise ValueError("must begin with a field of a video, such as /title")
     return pointer
 
 

@@ -148,7 +148,7 @@ class PartReverts:
     ) -> RevertOutcome:
         """Return the outcome of one part. An unexpected exception is logged and must not affect the other parts."""
         if not in_time():
-            return Unavailable("There was no time left for this part. Nothing of it was changed; try again.")
+            return Unavailable("Time ran out before this part, so nothing of it was changed.")
         try:
             return self._revert_part(part, request, now, later)
         except TRANSIENT_ERRORS as error:
@@ -160,7 +160,9 @@ class PartReverts:
             return RevertResult.failed(error)
         except Exception as error:
             service_logger().exception("a part of a change set failed", exc_info=error, extra=part.names)
-            return RevertResult.failed(InternalError("The service failed; it has been logged under this request's id."))
+            return RevertResult.failed(
+                InternalError("The service failed. The log has the error under the id of this request.")
+            )
 
     def _is_removed(self, part: ChangeSetPart, now: int) -> bool:
         """Return whether the video or playlist of a part is permanently removed."""

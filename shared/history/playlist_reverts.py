@@ -86,7 +86,7 @@ class PlaylistReverts:
             nonlocal written
             playlist = self.table.get(key, consistent=True)
             if playlist is None or is_purged(playlist, now) or not request.caller.owns(playlist["userId"]):
-                raise NotFound("There is no such playlist.")
+                raise NotFound.of("playlist")
             # The write of this call is known even if the trail lacks it.
             is_own_write = playlist["version"] == written
             whole = always if is_own_write else partial(is_complete, item=playlist, own=request.own, now=now)

@@ -102,7 +102,7 @@ class RunStore:
             or run[TTL_ATTRIBUTE] <= now
             or not caller.owns(run["userId"])
         ):
-            raise NotFound("There is no such run.")
+            raise NotFound.of("revert")
         return run
 
     def list_reports(self, revert_id: str, limit: int, after: Position | None) -> Page[Item]:

@@ -170,7 +170,7 @@ class AuditStore:
             if page.last_key is None:
                 return
             start, limit = decode_item(page.last_key), LARGEST_BACK
-        raise LimitReached(f"The trail holds more than {FARTHEST} MB since then; ask for a later time.")
+        raise LimitReached(f"More than {FARTHEST} MB of audit entries follow that time. Request a later time.")
 
 
 def _is_new(result: Exception | None) -> bool | Exception:

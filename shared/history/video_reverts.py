@@ -141,7 +141,7 @@ class VideoReverts:
             last = next(self.trail.iterate_back(video_id, now), None)
             if last and last["action"] in ("expired", "removed") and caller.owns(last.get("owner", "")):
                 at = last["at"] // 1000
-                raise Gone(f"The video was removed at {at}, with all that belonged to it.") from error
+                raise Gone(f"The video and its related items were removed at {at}.") from error
             raise
 
 
@@ -169,11 +169,11 @@ def _without(item: Item, entries: Sequence[Item], later: Sequence[Item], own: st
     later_keys = {entry[SORT_KEY] for entry in later}
     entries = [entry for entry in entries if entry[SORT_KEY] in later_keys]
     if not entries:
-        raise Gone("The video that the change set wrote was removed; this is a later one with the same videoId.")
+        raise Gone("The video of the change set was removed. The current video with this videoId is another one.")
     now = next(versions(item, (), 0)).state
     if entries[-1]["action"] != "created":
         if any("omitted" in entry for entry in entries):
-            raise Gone("A change of the change set was larger than the trail can keep.")
+            raise Gone("A change of the change set was too large for the audit trail, so it cannot be reverted.")
         planned = revert_plan.plan_without_set(now, entries, later, own, writable=is_writable, force=force)
         if item["status"] == "deleted" != planned.state["status"]:
             # A source file that arrived in the meantime has changed the status from before the deletion.

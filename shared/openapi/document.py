@@ -9,7 +9,7 @@ Each other module of this package documents the operations of a function, or som
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
@@ -24,6 +24,7 @@ from shared.core.change_types import GROUPS, TYPES
 from shared.core.errors import ServiceError
 from shared.core.fields import Visibility
 from shared.core.periods import WINDOWS
+from shared.openapi import problems
 from shared.openapi.spec import Operation, ref
 from shared.routes import ROUTES, SCOPES, Route
 from shared.video_fields import PROBED
@@ -31,8 +32,7 @@ from shared.videos.models import LiveStatus
 from shared.videos.video import STATUSES
 from shared.web.http import CHANGE_SET
 from shared.web.parameters import Query, Schema
-from shared.web.requests import JSON, LARGEST_BODY
-from shared.web.responses import PROBLEM
+from shared.web.requests import LARGEST_BODY
 
 _ORDER = (
     *("videos", "search", "uploads", "jobs", "playback", "views", "ratings", "relations", "captions", "playlists"),
@@ -64,57 +64,6 @@ _PATH_PARAMETERS: dict[str, Schema] = {
 }
 _SERVICE = "service"
 """Tag of the public operations. The tag of another operation is its function."""
-
-
-_GATEWAY: dict[int, tuple[str, str]] = {
-    401: ("The token is missing or not valid", "Unauthorized"),
-    413: ("The request is over the gateway's limit of 10 MB", "Request Too Long"),
-    429: ("Too many requests", "Too Many Requests"),
-    431: ("The headers are over the gateway's limit", "Request Header Fields Too Large"),
-    500: ("The function crashed or ran out of time", "Internal Server Error"),
-    503: ("The function did not respond in time", "Service Unavailable"),
-}
-"""Errors that API Gateway returns itself, as `{"message": ...}`."""
-_WAIT = {errors.RequestInFlight, errors.WriteContention, errors.QuotaExceeded, errors.TooSoon}
-"""Errors with the header `Retry-After`, in addition to 503."""
-
-
-_ERRORS: Schema = {
-    "Problem": {
-        "type": "object",
-        "description": "Problem document (RFC 9457)",
-        "properties": {
-            "type": {"type": "string", "format": "uri"},
-            "title": {"type": "string"},
-            "status": {"type": "integer"},
-            "detail": {"type": "string"},
-            "errors": {
-                "type": "array",
-                "items": {
-                    "type": "object",
-                    "properties": {
-                        "pointer": {"type": "string", "description": "JSON Pointer into the body (RFC 6901)"},
-                        "parameter": {"type": "string", "description": "Name of a query, path or header parameter"},
-                        "line": {
-                            "type": "integer",
-                            "minimum": 1,
-                            "description": "Line of a body that is not valid JSON or captions; omitted if the whole body is invalid",
-                        },
-                        "detail": {"type": "string"},
-                    },
-                    "required": ["detail"],
-                },
-            },
-        },
-        "required": ["type", "title", "status", "detail"],
-    },
-    "GatewayError": {
-        "type": "object",
-        "properties": {"message": {"type": ["string", "null"]}},
-        "required": ["message"],
-    },
-}
-"""Schemas of errors."""
 
 
 _ALWAYS = [{"$ref": f"#/components/parameters/{parameter.name}"} for parameter in Query.parameters]
@@ -178,7 +127,7 @@ def _document() -> Schema:
             "version": "1.0.0",
             "description": "Store, search and list metadata of videos; upload, process and play them. Manage captions, credits, "
             "releases, playlists and ratings; count views; audit and revert changes; subscribe to changes by feed or "
-            f'webhook. The service returns errors as problem documents (RFC 9457), the gateway as `{{"message": '
+            f'webhook. The service returns errors as problem documents (RFC 9457, docs/errors.md), the gateway as `{{"message": '
             f"...}}`. A request body may have {LARGEST_BODY:,} bytes.",
             "contact": {"name": "Operators of this service"},
             "license": {"name": "All rights reserved", "identifier": "LicenseRef-All-rights-reserved"},
@@ -193,7 +142,7 @@ def _document() -> Schema:
             "schemas": {
                 name: schema for part in _PARTS if hasattr(part, "schemas") for name, schema in part.schemas().items()
             }
-            | _ERRORS,
+            | problems.SCHEMAS,
             "headers": {"ChangeSet": _CHANGE_SET},
             "parameters": {parameter.name: parameter.document() for parameter in Query.parameters},
             "securitySchemes": {
@@ -232,7 +181,7 @@ def _operation(route: Route, operation: Operation) -> Schema:
 
 def _responses(route: Route, operation: Operation) -> Schema:
     by_status: dict[int, list[type[ServiceError]]] = {}
-    # Every operation but the static ones asks the table; every one may meet a bug.
+    # Every operation except the static ones reads the table, and each may fail by a bug.
     always: tuple[type[ServiceError], ...] = (errors.InternalError,)
     if route.scope or route.operation == "getHealth":
         always += (errors.Unavailable,)
@@ -245,47 +194,11 @@ def _responses(route: Route, operation: Operation) -> Schema:
             status: response | {"headers": response.get("headers", {}) | named}
             for status, response in responses.items()
         }
-    gateway = {status for status in _GATEWAY if route.scope or status != 401}
+    gateway = {status for status in problems.gateway_statuses() if route.scope or status != 401}
     if not operation.body:
         gateway.discard(413)
     for status in sorted(by_status.keys() | gateway):
-        responses[str(status)] = _error_response(status, by_status.get(status, []), from_gateway=status in gateway)
+        responses[str(status)] = problems.error_response(
+            status, by_status.get(status, []), from_gateway=status in gateway
+        )
     return responses
-
-
-def _error_response(status: int, kinds: Sequence[type[ServiceError]], *, from_gateway: bool) -> Schema:
-    content: Schema = {}
-    meanings = [(kind.__doc__ or kind.title).strip().rstrip(".") for kind in kinds]
-    if kinds:
-        content[PROBLEM] = {
-            "schema": ref("Problem"),
-            "examples": {kind.slug: {"value": _example(kind)} for kind in kinds},
-        }
-    if from_gateway:
-        description, message = _GATEWAY[status]
-        meanings.append(f"{description} (gateway)")
-        content[JSON] = {"schema": ref("GatewayError"), "example": {"message": message}}
-    response: Schema = {"description": ". ".join(meanings), "content": content}
-    if status == 401:
-        challenge = "The scheme `Bearer`, and the reason if the token was rejected"
-        response["headers"] = {"WWW-Authenticate": {"description": challenge, "schema": {"type": "string"}}}
-    if status == 503 or _WAIT & set(kinds):
-        response["headers"] = {
-            "Retry-After": {"description": "Seconds to wait", "schema": {"type": "string", "pattern": "^[0-9]+$"}}
-        }
-    return response
-
-
-def _example(kind: type[ServiceError]) -> Schema:
-    detail = (kind.__doc__ or "").strip()
-    match kind.status:
-        case 422 if kind is errors.InvalidContent:
-            return errors.invalid_field("/duration", "must be a whole number, not text").problem()
-        case 400 if kind is errors.InvalidParameter:
-            return errors.InvalidParameter.named("limit", "must be a whole number from 1 to 100, not 0").problem()
-        case 503 if kind is errors.TrailBehind:
-            return errors.TrailBehind().problem()
-        case 503:
-            return errors.Unavailable().problem()
-        case _:
-            return kind(detail).problem()

@@ -139,7 +139,7 @@ OPERATIONS: dict[str, Operation] = {
                                 "op": "delete",
                                 "videoId": "9b2c1f5e-7d1a-4c1e-8f43-2a5f7f0f4e11",
                                 "status": 404,
-                                "problem": errors.NotFound("There is no such video.").problem(),
+                                "problem": errors.NotFound.of("video").problem(),
                             },
                         ],
                         "succeeded": 1,

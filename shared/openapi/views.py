@@ -96,7 +96,7 @@ OPERATIONS: dict[str, Operation] = {
                             {
                                 "id": "a2",
                                 "videoId": "9b2c1f5e-7d1a-4c1e-8f43-2a5f7f0f4e11",
-                                "problem": errors.NotFound("There is no such video.").problem(),
+                                "problem": errors.NotFound.of("video").problem(),
                             },
                         ]
                     },

@@ -112,10 +112,10 @@ def _mismatch(upload: "Upload", facts: ObjectMetadata) -> str | None:
     if facts.size == 0:
         return "The uploaded file is empty."
     if facts.size != upload["fileSize"]:
-        return f"The file has {facts.size} bytes, not {upload['fileSize']} as announced."
+        return f"The file has {facts.size} bytes, not the announced {upload['fileSize']}."
     if facts.content_type != upload["contentType"]:
         kind = "".join(char if char.isprintable() else "?" for char in facts.content_type[:100]) or "unknown"
-        return f"The file's type is {kind}, not {upload['contentType']} as announced."
+        return f"The file's type is {kind}, not the announced {upload['contentType']}."
     return None
 
 

@@ -55,6 +55,6 @@ class QuotaStore:
 
     def _exceeded(self, now: int) -> QuotaExceeded:
         return QuotaExceeded(
-            f"One owner may start {self.jobs_per_day} jobs a day (UTC); too few are left today for this.",
+            f"The request exceeds the quota of {self.jobs_per_day} jobs per owner and day (UTC). Retry tomorrow.",
             headers={"Retry-After": str(DAY - now % DAY)},
         )

@@ -14,12 +14,11 @@ from shared.aws.records import (
     key_of,
     retry_on_conflict,
     unchanged,
-    write_contention,
     write_once,
 )
 from shared.core.attributes import Item, without
 from shared.core.caller import Caller, request_id_of, with_request_id
-from shared.core.errors import IllegalTransition, NewerSchema, NotFound
+from shared.core.errors import IllegalTransition, NewerSchema, NotFound, WriteContention
 from shared.job_kinds import HOUR, KINDS, MINUTE, kind_of
 from shared.processing.desired_jobs import desired_jobs, input_hash, state_version
 from shared.processing.job_states import (
@@ -116,7 +115,7 @@ class JobStore:
                 changed: Job = {**present, **audit_fields_of(actor, now)}
             elif attempt_number(present | {"attempt": attempt}) > LAST_ATTEMPT:
                 error: JobError = {
-                    "reason": "It was started too many times and never finished.",
+                    "reason": "The job was started too many times without finishing.",
                     "at": now,
                     "attempt": attempt - 1,
                 }
@@ -279,12 +278,12 @@ class JobStore:
             job = self._read(video_id, kind)
             job_input = desired_jobs(video).get(kind)
             if video["status"] == "deleted":
-                raise IllegalTransition("The video is deleted; restore it first.")
+                raise IllegalTransition.deleted()
             if job_input is None:
-                raise NotFound("The video has no such job; GET its jobs to see which it has.")
+                raise NotFound("The video has no job of this kind. GET its jobs to see which kinds it has.")
             present = job if job and job["state"] in STATES and job["inputHash"] == input_hash(job_input) else None
             if present and present["state"] == "done" and has_current_pictures(present, video):
-                raise IllegalTransition("The job is done; only a failed job can be tried again.")
+                raise IllegalTransition("The job is done. Only failed jobs can be retried.")
             if present and present["state"] in PENDING:
                 is_message_lost = present["state"] == "queued" and now - present["sentAt"] >= MINUTE
                 return self.requeue(present, now, caller) or present if is_message_lost else present
@@ -409,7 +408,7 @@ class JobStore:
         try:
             self._replaced(job, changed)
         except CONFLICTS as conflict:
-            raise write_contention("the job") from conflict
+            raise WriteContention("the job") from conflict
 
     def _change(self, job: "Job", changed: "Job") -> Write:
         return self.table.update(key_of(job), change_between(job, changed), condition=unchanged(job))

@@ -241,4 +241,4 @@ def parse(model: type[_Model], body: dict[str, Any]) -> _Model:
     except ValidationError as error:
         # Only the field names, because this is logged and the error would quote the message.
         pointers = sorted({".".join(map(str, fault["loc"])) for fault in error.errors()})
-        raise BadMessage(f"These fields of the message are missing or not valid: {', '.join(pointers)}") from None
+        raise BadMessage(f"These fields of the message are missing or invalid: {', '.join(pointers)}.") from None

@@ -12,7 +12,7 @@ from shared.web.bodies import Content
 
 def _in_order(parts: list["UploadedPart"]) -> list["UploadedPart"]:
     if [part.partNumber for part in parts] != list(range(1, len(parts) + 1)):
-        raise ValueError("parts must be numbered 1, 2, 3 and so on, without a gap")
+        raise ValueError("must be numbered 1, 2, 3 and so on, without gaps")
     return parts
 
 
@@ -76,5 +76,5 @@ class RenditionReport(Content):
     def _fits_its_state(self) -> Self:
         needed = {"done": "uri", "failed": "reason"}.get(self.state)
         if needed and getattr(self, needed) is None:
-            raise ValueError(f"a report of {self.state} needs {needed}")
+            raise ValueError(f"must have `{needed}` if `state` is {self.state}")
         return self

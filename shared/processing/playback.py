@@ -52,7 +52,7 @@ class PlaybackSigner:
         source = self._source(source_attributes, duration, ends - now) if owner and source_attributes else None
         renditions = self._renditions(video["videoId"], source_attributes, duration, ends - now)
         if not (source or renditions):
-            raise NotPlayable(_why_no_source(video, now) if owner else "The video has no rendition to play yet.")
+            raise NotPlayable(_why_no_source(video, now) if owner else "The video has no rendition yet. Retry later.")
         pictures = self._links.to_urls({"thumbnails": with_job_output(video)["thumbnails"]})["thumbnails"]
         document = {
             "videoId": video["videoId"],
@@ -113,17 +113,21 @@ def _why_hidden(video: Item, now: int) -> str | None:
     if is_published(video, now):
         return None
     if video["status"] != "ready":
-        return f"The video is {video['status']}; GET .../why-not-ready says what is missing."
+        return f"The video is {video['status']}. GET .../why-not-ready gives the reason."
     if video["visibility"] != "public":
         return "The video is private."
-    return "The video has expired." if video.get("expiresAt", now + 1) <= now else "The video's publishAt has not come."
+    return (
+        "The video has expired."
+        if video.get("expiresAt", now + 1) <= now
+        else "The video's publishAt is in the future."
+    )
 
 
 def _why_no_source(video: Item, now: int) -> str:
     """Return why the owner has nothing to play: no source file has been uploaded."""
     if video["status"] != "ready":
         return why_not_ready(video, [], now)[0]
-    return "The video is ready, but has no film. Begin an upload by POST .../upload."
+    return "The video is ready, but has no source video. Begin an upload by POST .../upload."
 
 
 def _without_none(content: dict[str, Any]) -> dict[str, Any]:

@@ -20,15 +20,15 @@ def why_not_ready(video: Item, jobs: "Sequence[Job]", now: int) -> "tuple[str, J
     if video["status"] == "ready":
         return "The video is ready.", None
     if video["status"] == "deleted":
-        return "The video is deleted; restore it first.", None
+        return "The video is deleted. Restore it first.", None
     desired = desired_jobs(video)
     # Results of another source file say nothing about this one.
     by_kind = {job["kind"]: job for job in jobs if job["inputHash"] == input_hash(desired.get(job["kind"], {}))}
     failure = video.get("failure")
     if video["status"] == "failed" and failure and failure["job"] not in by_kind:
-        return f"{failure['reason']} Upload a film by POST .../upload.", None
+        return f"{failure['reason']} Upload a file by POST .../upload.", None
     if "source" not in video:
-        return "No film has arrived. Begin an upload by POST .../upload.", None
+        return "No source video has arrived. Begin an upload by POST .../upload.", None
     needed = [kind for kind in desired if kind_of(kind).needed]
     # Failures come first because the owner must act on them; the other states only need time.
     order = ("failed", "missing", "running", "queued")
@@ -37,7 +37,7 @@ def why_not_ready(video: Item, jobs: "Sequence[Job]", now: int) -> "tuple[str, J
         (kind for kind in needed if states[kind] in order), key=lambda kind: (order.index(states[kind]), kind)
     )
     if not blockers:
-        return f"Everything needed is done, but a PATCH set the status to {video['status']}.", None
+        return f"All required jobs are done, but a PATCH set the status to {video['status']}.", None
     kind = blockers[0]
     if kind not in by_kind:
         return _not_queued(kind, now - _requested_at(video, kind, by_kind.get("probe"))), None
@@ -52,25 +52,25 @@ def _requested_at(video: Item, kind: str, probe: "Job | None") -> int:
 
 def _not_queued(kind: str, waited: int) -> str:
     if waited < SOON:
-        return f"{_work(kind)} begins within seconds."
+        return f"{_work(kind)} starts within {SOON} seconds."
     # An earlier retry would not help: it would wait behind the same changes.
     return (
-        f"{_work(kind)} has been waiting for {waited} seconds to be queued: older changes come first, such as those of "
-        f"an import. If that takes more than an hour, POST .../jobs/{kind}/retry."
+        f"{_work(kind)} has been waiting for {waited} seconds behind older changes, such as an import. After an hour, "
+        f"POST .../jobs/{kind}/retry."
     )
 
 
 def _sentence(kind: str, job: "Job", now: int) -> str:
     work = _work(kind)
     attempt = f"attempt {attempt_number(job)} of {LAST_ATTEMPT}"
-    last = f" The last attempt: {job['error']['reason']}" if "error" in job else ""
+    last = f" Last error: {job['error']['reason']}" if "error" in job else ""
     match job["state"]:
         case "failed" if job["error"].get("final"):
-            return f"{work} failed: {job['error']['reason']} Upload another film by POST .../upload."
+            return f"{work} failed: {job['error']['reason']} Upload a different file by POST .../upload."
         case "failed":
-            return f"{work} failed: {job['error']['reason']} Upload another film, or POST .../jobs/{kind}/retry."
+            return f"{work} failed: {job['error']['reason']} Upload a different file, or POST .../jobs/{kind}/retry."
         case "running":
-            return f"{work} is under way ({int(job['progress'])} %, {attempt}).{last}"
+            return f"{work} is running ({int(job['progress'])} %, {attempt}).{last}"
         case _:
             return f"{work} has been waiting for a worker for {now - int(job['queuedAt'])} seconds ({attempt}).{last}"
 

@@ -168,25 +168,27 @@ class UploadService:
         self._live_video(video_id, caller, now)
         item = self._upload(video_id, upload_id)
         if "multipartId" not in item:
-            raise IllegalTransition("This upload is a single PUT, which needs no completion.")
+            raise IllegalTransition("The upload is a single PUT, which is complete once S3 accepts it.")
         if item["state"] == "aborted":
-            raise IllegalTransition("The upload was aborted; begin another.")
+            raise IllegalTransition("The upload was aborted. Begin another upload.")
         if item["state"] != "open":
             return
         count = -(-item["fileSize"] // item["partSize"])
         if len(etags) != count:
-            raise invalid_field("/parts", f"the upload has {count} parts, but {len(etags)} were given")
+            raise invalid_field("/parts", f"must have {count} elements, one for each part, not {len(etags)}")
         try:
             self.objects.complete_multipart(item["uri"], item["multipartId"], etags, item["fileSize"])
         except ObjectExists:
             pass  # the key belongs to this upload only, so it was completed before
         except UploadMissing as error:
             if not self.objects.exists(item["uri"]):
-                raise IllegalTransition("The upload was aborted; begin another.") from error
+                raise IllegalTransition("The upload was aborted. Begin another upload.") from error
         except InvalidParts as error:
-            raise invalid_field("/parts", "S3 has other parts: check the ETags, or send the parts again") from error
+            raise invalid_field(
+                "/parts", "must have the ETags that S3 returned. Check them, or send the parts again"
+            ) from error
         if self.store.set_state(item, "received") == "aborted":
-            raise IllegalTransition("The upload was aborted; begin another.")
+            raise IllegalTransition("The upload was aborted. Begin another upload.")
 
     def abort(self, video_id: str, upload_id: str, caller: Caller, now: int) -> None:
         """Abort an upload and discard the parts that were sent. Idempotent."""
@@ -250,7 +252,7 @@ class UploadService:
     def _live_video(self, video_id: str, caller: Caller, now: int) -> Item:
         video = self._video(video_id, caller, now)
         if video["status"] == "deleted":
-            raise IllegalTransition("The video is deleted; restore it first.")
+            raise IllegalTransition.deleted()
         return video
 
     def _video(self, video_id: str, caller: Caller, now: int) -> Item:
@@ -259,7 +261,7 @@ class UploadService:
     def _upload(self, video_id: str, upload_id: str) -> "Upload":
         item = self.store.find(video_id, upload_id)
         if item is None:
-            raise NotFound("The video has no such upload.")
+            raise NotFound.of("upload")
         return item
 
 
@@ -273,4 +275,4 @@ def _expires_at(item: "Upload") -> int:
 
 
 def _complete() -> IllegalTransition:
-    return IllegalTransition("The upload is complete; begin another to replace it.")
+    return IllegalTransition("The upload is complete. Begin another upload to replace it.")

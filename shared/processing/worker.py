@@ -121,9 +121,9 @@ def _reason(error: Exception) -> str:
         case UnreadableVideo():
             return error.reason
         case ObjectMissing():
-            return "The uploaded file is gone."
+            return "The uploaded file was deleted."
         case ObjectChanged():
-            return "The uploaded file was replaced while it was read."
+            return "The uploaded file was replaced during processing."
         case _:
             # Details belong in the log.
-            return "The worker could not finish; the service's log says why."
+            return "The worker failed. The log of the service has the error."

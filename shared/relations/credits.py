@@ -41,7 +41,7 @@ TITLE_FIELDS = ("title", "types", "attributes")
 
 DynamoDB maps are unordered, and the ETag of unchanged content must not change.
 """
-_NO_CREDIT, _NO_RELEASE = "There is no such credit.", "There is no such release."
+_NO_CREDIT, _NO_RELEASE = "The credit does not exist.", "The release does not exist."
 PLACING_ATTRIBUTES = ("videoId", "userId", "createdAt", "releaseYear", "rel", "version")
 """Attributes of a video that `placed` and `as_read` in shared.videos.entries need, and its owner."""
 
@@ -152,7 +152,7 @@ class RelationStore(VideoItemStore):
             return page
         anything = self._videos_of(person_id, now, Window(0, LAST_YEAR + 1, limit=1))
         if not anything.items and anything.resume is None:
-            raise NotFound("There is no such person.")
+            raise NotFound.of("person")
         return page
 
     def put_release(

@@ -95,7 +95,7 @@ class VideoItemStore:
 
 def _require_exists(video: Item) -> None:
     if video["status"] == "deleted":
-        raise IllegalTransition("The video is deleted; restore it first.")
+        raise IllegalTransition.deleted()
 
 
 def _content(item: Item) -> Item:
@@ -107,7 +107,5 @@ def require_allowed(allows: Allows, present: Item | None) -> None:
     if allows(present):
         return
     if present is None:
-        raise VersionMismatch("It does not exist yet, so no If-Match fits; leave that header out to create it.")
-    raise VersionMismatch(
-        f'It exists, at version {present["version"]}; to change it, send its ETag, or "{present["version"]}", as If-Match.'
-    )
+        raise VersionMismatch("The resource does not exist. Omit If-Match to create it.")
+    raise VersionMismatch.at("resource", present["version"])

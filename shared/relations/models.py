@@ -31,8 +31,9 @@ def content_bytes(parts: Sequence[Mapping[str, Any]]) -> int:
 
 def _within(largest: int) -> AfterValidator:
     def check(parts: list[_Part]) -> list[_Part]:
-        if content_bytes([part.model_dump(exclude_none=True) for part in parts]) > largest:
-            raise ValueError(f"must have at most {largest} bytes together, as JSON in UTF-8 without spaces")
+        size = content_bytes([part.model_dump(exclude_none=True) for part in parts])
+        if size > largest:
+            raise ValueError(f"must have at most {largest:,} bytes in total as compact JSON, not {size:,}")
         return parts
 
     return AfterValidator(check)
@@ -99,7 +100,7 @@ class RatingContent(Content):
     @model_validator(mode="after")
     def _require_one_choice(self) -> Self:
         if (self.value is None) == (self.like is None):
-            raise ValueError("give either a value or a like")
+            raise ValueError("must have either `value` or `like`")
         return self
 
 
@@ -136,5 +137,5 @@ class EntryMove(Content):
     @model_validator(mode="after")
     def _require_one_neighbour(self) -> Self:
         if len(self.model_fields_set) != 1:
-            raise ValueError("give either `after` or `before`")
+            raise ValueError("must have either `after` or `before`")
         return self

@@ -84,9 +84,7 @@ class EntryStore:
         def plan(playlist: Item) -> PlaylistRevision:
             self._require_video(video_id, caller, now)
             if playlist["entryCount"] >= MAX_ENTRIES:
-                raise LimitReached(
-                    f"The playlist already has {MAX_ENTRIES} entries, the most that it may have; remove one first."
-                )
+                raise LimitReached.full(f"The playlist already has {MAX_ENTRIES} entries")
             rank = ranks.after(playlist["lastRank"]) if "lastRank" in playlist else ranks.first()
             entry = {"playlistId": playlist_id, "videoId": video_id, "rank": rank, "addedAt": now}
             return PlaylistRevision(
@@ -125,7 +123,7 @@ class EntryStore:
         """
         name = "after" if behind else "before"
         if neighbour_id == video_id:
-            raise invalid_field(f"/{name}", "must be another entry than the one that is moved")
+            raise invalid_field(f"/{name}", "must not be the entry that is moved")
 
         def plan(playlist: Item) -> PlaylistRevision:
             video_ids = [video_id, neighbour_id] if neighbour_id else [video_id]
@@ -134,7 +132,7 @@ class EntryStore:
             if video_id not in members:
                 raise NotFound("The playlist does not contain this video.")
             if neighbour_id and neighbour_id not in members:
-                raise invalid_field(f"/{name}", "is not in the playlist")
+                raise invalid_field(f"/{name}", "must be the videoId of an entry of the playlist")
             moved, anchor = members[video_id], members[neighbour_id] if neighbour_id else None
             # Read MAX_SPREAD entries that may have to make room, their bound, and perhaps the moved entry itself.
             start = _entry_key(anchor) if anchor else None
@@ -242,7 +240,7 @@ class EntryStore:
             (position is not None) - (name in present) for name, position in positions.items()
         )
         if count > max(MAX_ENTRIES, playlist["entryCount"]):
-            raise LimitReached(f"The playlist would have more than {MAX_ENTRIES} entries, the most that it may have.")
+            raise LimitReached(f"The playlist would have {count} entries, more than the maximum of {MAX_ENTRIES}.")
         last = max([*used_ranks, *([playlist["lastRank"]] if "lastRank" in playlist else [])], default=None)
         return PlaylistRevision(playlist | {"entryCount": count} | ({"lastRank": last} if last else {}), writes, moves)
 
@@ -290,7 +288,7 @@ class EntryStore:
         # Consistent read, because the video may be new.
         video = self.table.get(VIDEO.key(videoId=video_id), attributes=VISIBILITY_ATTRIBUTES, consistent=True)
         if video is None or not is_shown(video, caller, now):
-            raise invalid_field("/videoId", "There is no such video.")
+            raise invalid_field("/videoId", "must be the id of an existing video")
 
     def _reranked(self, entry: Item, rank: str, caller: Caller, now: int) -> list[Write]:
         """Return the writes that change the rank of an entry."""
@@ -355,5 +353,5 @@ def _ranks(anchor: str | None, neighbours: Sequence[str], *, behind: bool) -> li
         return ranks.placed(anchor, neighbours, ascending=behind)
     except NoRoomError as error:
         raise LimitReached(
-            "Too many entries were moved to this place; remove one of its neighbours, and append it again."
+            "Too many entries were moved to this position. Remove a neighbouring entry, and append it again."
         ) from error

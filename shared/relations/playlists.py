@@ -309,16 +309,12 @@ def document_for(caller: Caller, item: Item) -> dict[str, Any]:
 
 
 def _too_many() -> LimitReached:
-    return LimitReached(
-        f"You already have {MAX_PLAYLISTS} playlists, the most that one owner may have; delete one first."
-    )
+    return LimitReached.full(f"You already have {MAX_PLAYLISTS} playlists")
 
 
 def _check_version(item: Item, matches: Callable[[int], bool]) -> None:
     if not matches(item["version"]):
-        raise VersionMismatch(
-            f'The playlist is at version {item["version"]}; If-Match takes its ETag, or "{item["version"]}".'
-        )
+        raise VersionMismatch.at("playlist", item["version"])
 
 
 def _is_visible(item: Item, caller: Caller) -> bool:
@@ -333,7 +329,7 @@ def _require_visible(item: Item | None, caller: Caller, *, even_deleted: bool = 
     """
     if item is not None and (_is_visible(item, caller) or (even_deleted and caller.owns(item["userId"]))):
         return item
-    raise NotFound("There is no such playlist.")
+    raise NotFound.of("playlist")
 
 
 def _require_owned(item: Item | None, caller: Caller, *, even_deleted: bool = False) -> Item:
@@ -343,5 +339,5 @@ def _require_owned(item: Item | None, caller: Caller, *, even_deleted: bool = Fa
     """
     playlist = _require_visible(item, caller, even_deleted=even_deleted)
     if not caller.owns(playlist["userId"]):
-        raise Forbidden("The playlist is somebody else's.")
+        raise Forbidden.owned("playlist")
     return playlist

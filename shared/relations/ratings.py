@@ -117,7 +117,7 @@ class RatingStore:
         """
         video, before, totals = self._read(video_id, caller)
         if require_visible(video, caller, now)["status"] == "deleted":
-            raise IllegalTransition("The video is deleted; restore it first.")
+            raise IllegalTransition.deleted()
         content: Any = {
             **_rating(video_id, caller),
             "value": choice.value,

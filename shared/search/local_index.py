@@ -105,10 +105,10 @@ class LocalIndex:
             if not consumer.catch_up(lambda: self._elapsed() - began < longest):
                 consumer = self._skip_ahead(consumer)
                 if is_new and self._clock() - consumer.reached / 1000 > MAX_BEHIND and self._may_refuse():
-                    raise Unavailable("The index is catching up with the changes; try again.", retry_after=2)
+                    raise Unavailable("The search index is catching up with the changes.", retry_after=2)
             self._looked_at = began
         if not consumer.wait_for(cursors, lambda: self._elapsed() - began < INDEX_WAIT):
-            raise Unavailable("The index does not have these changes yet; try again.", retry_after=2)
+            raise Unavailable("The search index does not have these changes yet.", retry_after=2)
 
     def _may_refuse(self) -> bool:
         """Return whether the instance, which is far behind, may refuse to answer: for LONGEST_REFUSAL, while requests arrive."""
@@ -165,4 +165,4 @@ class LocalIndex:
 
 def index_unavailable() -> Unavailable:
     """Return the error for a missing index, or an index of another format version."""
-    return Unavailable("The index is being built; try again.", retry_after=10)
+    return Unavailable("The search index is being built.", retry_after=10)

@@ -112,7 +112,7 @@ def parse(q: str) -> SearchQuery:
         raise InvalidParameter.named("q", f"must have at most {MAX_CLAUSES} words and phrases")
     if not clauses:
         raise InvalidParameter.named(
-            "q", "must have a word to look for" + " beside those to leave out" * bool(excluded)
+            "q", "must have a word to search for" + ", not only excluded words" * bool(excluded)
         )
     return search_query
 

@@ -84,7 +84,7 @@ class VideoSearch:
                 break
             dropped |= rejected
             if len(dropped) > DEEPEST:
-                raise Unavailable("The index is far behind the videos; try again.", retry_after=10)
+                raise Unavailable("The search index lags far behind the videos.", retry_after=10)
             # Rejected videos often follow each other, because they were changed together. So the page size grows with
             # their number.
             is_full = len(found.hits) - len(rejected) >= limit

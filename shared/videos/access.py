@@ -42,7 +42,7 @@ def require_visible(item: Item | None, caller: Caller, now: int) -> Item:
 
 def not_found() -> NotFound:
     """Return the error for a video that does not exist, or that is hidden from the caller."""
-    return NotFound("There is no such video.")
+    return NotFound.of("video")
 
 
 def require_owned(item: Item | None, caller: Caller, now: int) -> Item:
@@ -52,5 +52,5 @@ def require_owned(item: Item | None, caller: Caller, now: int) -> Item:
     """
     video = require_visible(item, caller, now)
     if not caller.owns(video["userId"]):
-        raise Forbidden("The video is somebody else's.")
+        raise Forbidden.owned("video")
     return video

@@ -170,9 +170,7 @@ class Batches:
         """Execute an operation, with retries; raise the error of the last attempt."""
         # All attempts share this id, so a retry recognises an earlier write whose response was lost.
         write_id = new_write_id()
-        failure: ServiceError = Unavailable(
-            "There was no time left for this operation. It changed nothing; send it again."
-        )
+        failure: ServiceError = Unavailable("Time ran out before this operation, so it changed nothing.")
         for attempt in range(OPERATION_ATTEMPTS):
             if attempt:
                 self._store.table.pause(attempt + 2, LONGEST_PAUSE)

@@ -9,20 +9,21 @@ from shared.videos.tags import normalise_tag
 def foldable(tag: str) -> str:
     """Return the tag; raise ValueError if its case-folded form is too long for a key."""
     # NFKC expands some characters to a whole phrase, and a DynamoDB key has a size limit.
-    if len(normalise_tag(tag).encode()) > LONGEST_FOLDED_TAG:
-        raise ValueError("is too long once its characters are written out in full")
+    size = len(normalise_tag(tag).encode())
+    if size > LONGEST_FOLDED_TAG:
+        raise ValueError(f"must have at most {LONGEST_FOLDED_TAG} bytes in UTF-8 after normalisation, not {size:,}")
     return tag
 
 
 def unique(tags: list[str]) -> list[str]:
     """Return the tags; raise ValueError if two of them are equal once case-folded."""
     if len({normalise_tag(tag) for tag in tags}) != len(tags):
-        raise ValueError("tags must differ from each other by more than case, spaces and forms of the same letters")
+        raise ValueError("must not have duplicates; case, spaces and forms of the same letter do not count")
     return tags
 
 
 def of_series(content: Any) -> Any:
     """Return the content of a video; raise ValueError if it has a season or an episode without a series."""
     if content.seriesId is None and (content.season is not None or content.episode is not None):
-        raise ValueError("season and episode need the seriesId that they belong to")
+        raise ValueError("must have `seriesId` with `season` or `episode`")
     return content

@@ -7,7 +7,7 @@ random upload id, so it cannot be guessed.
 
 from typing import Any, NamedTuple
 
-from shared.core.errors import InvalidContent, pointer
+from shared.core.errors import invalid_fields, pointer
 
 THUMBNAILS = "thumbnails/"
 """Prefix of the public objects in the media bucket."""
@@ -56,10 +56,10 @@ class Links(NamedTuple):
         insecure = [name for name, picture in pictures.items() if picture and self._is_insecure(picture.get("url", ""))]
         if insecure:
             faults = [
-                {"pointer": at + pointer(("thumbnails", name, "url")), "detail": "must be https://"}
+                {"pointer": at + pointer(("thumbnails", name, "url")), "detail": "must begin with https://"}
                 for name in insecure
             ]
-            raise InvalidContent(f"{len(faults)} of the pictures must be at an https:// address.", errors=faults)
+            raise invalid_fields(faults)
         back = {
             name: picture | {"url": self._uri(picture["url"])} if picture and "url" in picture else picture
             for name, picture in pictures.items()

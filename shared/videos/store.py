@@ -338,14 +338,14 @@ def _needed(fields: Sequence[str]) -> dict[str, None]:
 def being_removed_error() -> BeingRemoved:
     """Return the error for a videoId, supplied by an admin, of an earlier video that is still being purged."""
     return BeingRemoved(
-        "An earlier video with this id is still being removed; try again.",
+        "An earlier video with this videoId is still being removed. Retry the request.",
         headers={"Retry-After": "10"},
     )
 
 
 def already_exists_error() -> AlreadyExists:
     """Return the error for a videoId, supplied by an admin, that is in use."""
-    return AlreadyExists("A video with this videoId already exists.")
+    return AlreadyExists("A video with this videoId already exists. Choose another videoId.")
 
 
 def apply_edit(
@@ -363,7 +363,7 @@ def apply_edit(
     """
     version = item["version"]
     if not matches(version):
-        raise VersionMismatch(f'The video is at version {version}; If-Match takes its ETag, or "{version}".')
+        raise VersionMismatch.at("video", version)
     edited = edit(item)
     if not change_between(item, edited).text and is_listed(item) == is_published(edited, now):
         return None

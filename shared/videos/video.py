@@ -161,7 +161,7 @@ def _purge_at(item: Item, now: int) -> int | None:
 def apply_patch(item: Item, patch: Mapping[str, Value], now: int) -> Item:
     """Return the item with a JSON Merge Patch applied; raise IllegalTransition or InvalidContent."""
     if item["status"] == "deleted":
-        raise IllegalTransition("The video is deleted; restore it first.")
+        raise IllegalTransition.deleted()
     _require_step(item["status"], patch.get("status", item["status"]))
     result = _without_job_output(item, merge_patch(item | with_job_output(item), patch))
     _require_possible(item, result, now)
@@ -184,7 +184,7 @@ def apply_revert(item: Item, state: Item, now: int) -> Item:
     fields = {split_pointer(change["field"])[0] for change in changes_between(present, written)}
     if fields or target not in (live["status"], "deleted"):
         if live["status"] == "deleted":
-            raise IllegalTransition("The video is deleted; restore it first.")
+            raise IllegalTransition.deleted()
         if "posterTime" in fields:
             _require_moment(item, state)
         status = live["status"] if target == "deleted" else target
@@ -205,14 +205,18 @@ def is_writable(field: str) -> bool:
 def _require_step(status: str, target: str) -> None:
     if target != status and target not in TRANSITIONS[status]:
         allowed = " or ".join(sorted(TRANSITIONS[status]))
-        raise IllegalTransition(f"A video that is {status} can become {allowed}, not {target}; or be deleted.")
+        raise IllegalTransition(f"A video that is {status} cannot become {target}. Set {allowed}, or delete it.")
 
 
 def _require_moment(item: Item, state: Item) -> None:
     """Raise InvalidContent unless `posterTime` is within the source video."""
     length = item.get("source", {}).get("media", {}).get("duration", 0)
     if state.get("posterTime", -1) >= length:
-        detail = f"must be less than the film's {length} milliseconds" if length else "needs a film"
+        detail = (
+            f"must be less than {length}, the milliseconds of the source video, not {state['posterTime']}"
+            if length
+            else "must be omitted, because the video has no source video"
+        )
         raise invalid_field("/posterTime", detail)
 
 
@@ -228,14 +232,14 @@ def _require_possible(old: Item, new: Item, now: int | None, at: str = "") -> No
     # An admin who supplies `createdAt` may import a video that has expired since.
     first = now if old or now is None else min(now, new["createdAt"])
     if first is not None and "expiresAt" in changed and end <= first:
-        limit = f"in the future: after {now}" if first == now else f"after createdAt, which is {first}"
+        limit = f"after the current time {now}" if first == now else f"after createdAt {first}"
         faults["/expiresAt"] = f"must be {limit}, not {end}"
     elif "expiresAt" in changed and end <= begin:
-        faults["/expiresAt"] = f"must be after publishAt, which is {begin}, not {end}"
+        faults["/expiresAt"] = f"must be after publishAt {begin}, not {end}"
     elif "publishAt" in changed and end <= begin:
-        faults["/publishAt"] = f"must be before expiresAt, which is {end}, not {begin}"
+        faults["/publishAt"] = f"must be before expiresAt {end}, not {begin}"
     if "seriesId" in changed and new["seriesId"] == new["videoId"]:
-        faults["/seriesId"] = "must be another video than this one"
+        faults["/seriesId"] = "must be the id of another video"
     if faults:
         raise invalid_fields([{"pointer": at + path, "detail": detail} for path, detail in faults.items()])
 
@@ -265,7 +269,7 @@ def _without_job_output(item: Item, shown: Item) -> Item:
     output = job_output(item)
     removed = sorted(output["resolutions"].keys() - result["resolutions"].keys())
     if removed:
-        detail = "was made from the film and cannot be removed; give it another URI instead"
+        detail = "cannot be removed, because a job made it. Set another URI instead"
         raise invalid_field(f"/resolutions/{removed[0]}", detail)
     for field, entries in output.items():
         result[field] = {name: entry for name, entry in result[field].items() if entries.get(name) != entry}
@@ -285,7 +289,7 @@ def mark_deleted(item: Item, now: int) -> Item:
 def restore(item: Item) -> Item:
     """Return the item as before its deletion; raise IllegalTransition if it is not deleted."""
     if item["status"] != "deleted":
-        raise IllegalTransition(f"The video is {item['status']}, not deleted.")
+        raise IllegalTransition(f"The video is {item['status']}, not deleted. Only deleted videos can be restored.")
     result = {name: value for name, value in item.items() if name not in ("deletedAt", "statusBeforeDelete")}
     return result | {"status": item["statusBeforeDelete"]}
 

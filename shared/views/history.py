@@ -76,8 +76,8 @@ class ViewHistory:
         growth = _growth(*self.sums_at(video_id, [start, now + 1], live))
         counted = {"total": views_of(growth), "anonymous": growth["views"], "identified": growth["keyed"]}
         because = {
-            "repeated": f"A view of the same viewer was counted in the {window_seconds // 60} minutes before it, or after it.",
-            "owner": "The owner of the video watched it, and this deployment does not count that.",
+            "repeated": f"Another view of the same viewer was counted less than {window_seconds // 60} minutes before or after it.",
+            "owner": "The owner watched the video, and this deployment does not count views by owners.",
             "unpublished": "The video was not published.",
             "expired": "The video had expired.",
             "deleted": "The video was deleted.",
@@ -183,7 +183,7 @@ class Buckets:
         until = now + 1 if end is None else end
         since = max(0, until - (kind.default + 2) * kind.seconds) if start is None else start
         if since >= until:
-            raise InvalidParameter.named("from", "must be before `to`, which is not part of the range")
+            raise InvalidParameter.named("from", "must be before `to`, which is exclusive")
         if since > now:
             raise InvalidParameter.named("from", "must not be in the future")
         too_many = InvalidParameter.named("from", f"must be at most {kind.most} {granularity}s before `to`")
@@ -197,7 +197,7 @@ class Buckets:
         buckets = cls(granularity, tz, bounds)
         if not buckets.by_day and bounds[0] < now - HOURS_RETAINED_DAYS * DAY_SECONDS:
             raise InvalidParameter.named(
-                "from", f"must be within the last {HOURS_RETAINED_DAYS} days, unless days are asked for in UTC"
+                "from", f"must be within the last {HOURS_RETAINED_DAYS} days, except for days in UTC"
             )
         return buckets
 

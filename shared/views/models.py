@@ -57,7 +57,7 @@ def _different(views: list[QueuedView]) -> list[QueuedView]:
     first: dict[str, int] = {}
     for index, view in enumerate(views):
         if first.setdefault(view.id, index) != index:
-            raise ValueError(f"each view needs an id of its own, but {first[view.id]} and {index} have the same")
+            raise ValueError(f"must have unique ids, but elements {first[view.id]} and {index} have the same id")
     return views
 
 

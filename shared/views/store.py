@@ -182,7 +182,8 @@ class ViewStore:
             raise
         except Unavailable as error:
             raise Unavailable(
-                "The view may or may not have been counted. Send an Idempotency-Key with each view to make retries safe."
+                "The view may or may not have been counted.",
+                "Send an Idempotency-Key with each view to make retries safe.",
             ) from error
 
     def _counted(self, video_id: str, now: int) -> int:
@@ -195,7 +196,7 @@ class ViewStore:
         except Unavailable as error:
             if video_id not in self._counts:
                 raise Unavailable(
-                    "The view is known, but the count cannot be read now. Sent again, it does not count again."
+                    "The view was recorded; its count is temporarily unavailable.", "Retrying is safe."
                 ) from error
             return self._counts[video_id]
         self._counts.pop(video_id, None)
@@ -234,8 +235,8 @@ def require_timely(at: int, now: int) -> None:
     """Raise InvalidContent unless the time of a view is in the accepted range."""
     if not now - EARLIEST_SECONDS <= at <= now + LATEST_SECONDS:
         detail = (
-            f"must not be more than {EARLIEST_SECONDS // DAY_SECONDS} days in the past, or {LATEST_SECONDS} seconds in the "
-            "future"
+            f"must be at most {EARLIEST_SECONDS // DAY_SECONDS} days before and {LATEST_SECONDS} seconds after the current "
+            f"time {now}, not {at}"
         )
         raise invalid_field("/at", detail)
 

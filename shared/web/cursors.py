@@ -54,19 +54,19 @@ class Cursors:
 
         try:
             if len(cursor) > LONGEST:
-                raise ValueError("longer than any")
+                raise ValueError("too long")
             sealed = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars="-_", validate=True)
             if _encode(sealed) != cursor:  # base64 that is not canonical
-                raise ValueError("not as it would be written")
+                raise ValueError("not canonical")
             issued, digest, at, id_ = json.loads(self._box.decrypt(sealed))
         except (CryptoError, ValueError) as error:  # ValueError also for a cursor that is too short
             raise InvalidCursor(
-                "This release of the service did not issue the cursor; start again from the first page."
+                "The cursor is invalid, or of another release. Start again from the first page."
             ) from error
         if issued + lifetime < now:
-            raise InvalidCursor("The cursor has expired; start again from the first page.")
+            raise InvalidCursor("The cursor has expired. Start again from the first page.")
         if digest != _digest(query):
-            raise InvalidCursor("The cursor belongs to another list; repeat the query that it came from.")
+            raise InvalidCursor("The cursor belongs to another query. Repeat the query that returned it.")
         return Position(at, id_)
 
     @cached_property

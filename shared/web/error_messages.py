@@ -11,7 +11,7 @@ from shared.core.checks import FORMS
 from shared.core.limits import LARGEST_INTEGER
 from shared.web.parameters import quote_value
 
-UNKNOWN_FIELD = "is unknown, or only the server writes it"
+UNKNOWN_FIELD = "is unknown or read-only"
 
 _KINDS: Mapping[type, str] = {str: "text", list: "a list", dict: "an object"}
 
@@ -23,8 +23,8 @@ def _value(value: Any) -> str:
     if isinstance(value, float) and not isfinite(value):
         return "NaN or infinity"
     if isinstance(value, int | float):
-        return f"{value:.15g}" if abs(value) <= LARGEST_INTEGER else "a number that large"
-    return _KINDS.get(type(value), "that")
+        return f"{value:.15g}" if abs(value) <= LARGEST_INTEGER else "a larger number"
+    return _KINDS.get(type(value), "an unsupported value")
 
 
 def _number(limit: float) -> str:
@@ -49,14 +49,14 @@ _MESSAGES: Mapping[str, str | Callable[[ErrorDetails], str]] = {
     "bool_type": lambda error: f"must be true or false, not {_value(error['input'])}",
     "dict_type": lambda error: f"must be an object, not {_value(error['input'])}",
     "extra_forbidden": UNKNOWN_FIELD,
-    "finite_number": "must be a number that is not infinite",
+    "finite_number": "must be a finite number",
     "float_type": lambda error: f"must be a number, not {_value(error['input'])}",
     "greater_than_equal": lambda error: f"must be at least {_number(error['ctx']['ge'])}, not {_value(error['input'])}",
     "int_from_float": lambda error: f"must be a whole number, not {_value(error['input'])}",
     "int_parsing": "must be a whole number",
-    "int_parsing_size": f"must be a whole number of at most {LARGEST_INTEGER}",
+    "int_parsing_size": f"must be at most {LARGEST_INTEGER}",
     "int_type": lambda error: f"must be a whole number, not {_value(error['input'])}",
-    "invalid_key": "must have text as its keys",
+    "invalid_key": "must have only text as keys",
     "less_than_equal": lambda error: f"must be at most {_number(error['ctx']['le'])}, not {_value(error['input'])}",
     "list_type": lambda error: f"must be a list, not {_value(error['input'])}",
     "literal_error": _literal,
@@ -71,7 +71,7 @@ _MESSAGES: Mapping[str, str | Callable[[ErrorDetails], str]] = {
     ),
     "string_too_short": lambda error: _at_least(error["ctx"]["min_length"], len(error["input"]), "character"),
     "string_type": lambda error: f"must be text, not {_value(error['input'])}",
-    "string_unicode": "must be text in Unicode, without half of a surrogate pair",
+    "string_unicode": "must be text in Unicode without lone surrogates",
     "too_long": lambda error: (
         f"must have at most {_counted(error['ctx']['max_length'], 'element')}, not {len(error['input']):,}"
     ),
@@ -92,8 +92,8 @@ _SYNTAX = (
     ("number out of range", "a number is too large"),
     ("invalid unicode code point", "a string is not UTF-8"),
     ("key must be a string", "a name must be in double quotes"),
-    ("lone leading surrogate", "an escape stands for half of a surrogate pair"),
-    ("unexpected end of hex escape", "an escape stands for half of a surrogate pair"),
+    ("lone leading surrogate", "an escape is a lone surrogate"),
+    ("unexpected end of hex escape", "an escape is a lone surrogate"),
     ("recursion limit exceeded", "it is nested too deeply"),
     ("trailing comma", "a comma has nothing after it"),
     ("trailing characters", "it continues after its end"),

@@ -195,7 +195,7 @@ def _respond_without_route(event: Mapping[str, Any], pages: Mapping[str, Callabl
     allowed = _allowed_methods(path)
     if allowed and method not in allowed:
         raise _not_allowed(allowed)
-    raise NotFound("There is nothing at this path; GET /openapi.json lists all operations.")
+    raise NotFound("The path does not exist. GET /openapi.json lists all operations.")
 
 
 def _refusal(error: Exception) -> HttpResponse:
@@ -207,7 +207,7 @@ def _refusal(error: Exception) -> HttpResponse:
     # infra/release.py counts these lines by version, to roll back a release that fails.
     version = os.environ.get("AWS_LAMBDA_FUNCTION_VERSION")
     service_logger().exception("unhandled error", exc_info=error, function_version=version)
-    return problem_response(InternalError("The service failed; it has been logged under this request's id."))
+    return problem_response(InternalError("The service failed. The log has the error under the id of this request."))
 
 
 def _allowed_methods(path: str) -> Sequence[str]:
@@ -226,4 +226,4 @@ def _pattern(route: Route) -> str:
 
 def _not_allowed(allowed: Sequence[str]) -> MethodNotAllowed:
     methods = ", ".join(allowed)
-    return MethodNotAllowed(f"This path accepts {methods}.", headers={"Allow": methods})
+    return MethodNotAllowed(f"The path does not support the method. Use {methods}.", headers={"Allow": methods})

@@ -178,9 +178,9 @@ class Query:
         """Return the error for a parameter that is not declared."""
         nearest = cls.nearest(name)
         if nearest:
-            return InvalidParameter.named(name, f"is not a parameter of this operation; did you mean {nearest}?")
+            return InvalidParameter.named(name, f"is unknown. Did you mean {nearest}?")
         declared = ", ".join(parameter.name for parameter in cls.parameters)
-        return InvalidParameter.named(name, f"is not a parameter of this operation, which takes {declared}")
+        return InvalidParameter.named(name, f"is unknown. Use {declared}")
 
     @classmethod
     def nearest(cls, name: str) -> str | None:
@@ -194,11 +194,11 @@ class Query:
     def _sent(self, text: str, faults: dict[str, BadRequest]) -> dict[str, str]:
         """Return the values by name, and add errors to `faults` for parameters that are duplicate, empty or unknown."""
         if text.count("&") >= MAX_PARAMETERS:
-            raise InvalidParameter(f"A query string may have at most {MAX_PARAMETERS} parameters.")
+            raise InvalidParameter(f"The query string must have at most {MAX_PARAMETERS} parameters.")
         try:
             pairs = parse_qsl(text, keep_blank_values=True, errors="strict")
         except UnicodeDecodeError as error:
-            raise InvalidParameter("The query string is not UTF-8.") from error
+            raise InvalidParameter("The query string is not UTF-8. Percent-encode each parameter.") from error
         declared = {parameter.name: parameter for parameter in self.parameters}
         sent: dict[str, str] = {}
         for name, value in pairs:
@@ -206,7 +206,7 @@ class Query:
                 faults.setdefault(name, self.unknown(quote_value(name)))
                 continue
             if name in sent and not declared[name].repeats:
-                faults[name] = InvalidParameter.named(name, "must be given only once")
+                faults[name] = InvalidParameter.named(name, "must not be repeated")
             elif not value:
                 faults[name] = InvalidParameter.named(name, "must not be empty")
             sent[name] = f"{sent[name]},{value}" if name in sent else value
@@ -221,7 +221,7 @@ def _combine_faults(faults: Sequence[BadRequest]) -> BadRequest:
     kind = kinds.pop() if len(kinds) == 1 else InvalidParameter
     errors = [error for fault in faults for error in fault.errors]
     names = ", ".join(error["parameter"] for error in errors)
-    return kind(f"{len(faults)} parameters are not valid: {names}.", errors=errors)
+    return kind(f"{len(faults)} parameters are invalid: {names}.", errors=errors)
 
 
 class Order(Choice[bool]):
@@ -309,7 +309,9 @@ class TimeZone(Parameter[str]):
 
     def parse(self, text: str) -> str:
         if text != self.default and not (len(text) <= LONGEST_ZONE and re.match(self.pattern, text) and _is_zone(text)):
-            raise InvalidParameter.named(self.name, "must be the name of a time zone such as Europe/Berlin, or UTC")
+            raise InvalidParameter.named(
+                self.name, f"must be an IANA time zone such as Europe/Berlin, or UTC, not {quote_value(text)}"
+            )
         return text
 
     def schema(self) -> Schema:
@@ -331,7 +333,7 @@ class Names(Parameter[tuple[str, ...]]):
         if unknown:
             raise InvalidParameter.named(
                 self.name,
-                f"must be one of {', '.join(self.allowed)}, or several with commas, not {quote_value(unknown[0])}",
+                f"must be one or more of {', '.join(self.allowed)}, not {quote_value(unknown[0])}",
             )
         return names
 
@@ -344,14 +346,16 @@ def period(start: int | None, end: int | None) -> tuple[int, int]:
     """Return the half-open range of seconds [start, end), unbounded by default; raises InvalidParameter if it is empty."""
     first, last = start or 0, LAST_SECOND + 1 if end is None else end
     if first >= last:
-        raise InvalidParameter.named("from", "must be before `to`, which is not part of the range")
+        raise InvalidParameter.named("from", "must be before `to`, which is exclusive")
     return first, last
 
 
 def uuid_of(name: str, text: str) -> str:
     """Return a UUID in lower case; raises InvalidParameter if the text is none."""
     if not re.fullmatch(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", text):
-        raise InvalidParameter.named(name, "must be a UUID such as 3f2504e0-4f89-41d3-9a0c-0305e82c3301")
+        raise InvalidParameter.named(
+            name, f"must be a UUID such as 3f2504e0-4f89-41d3-9a0c-0305e82c3301, not {quote_value(text)}"
+        )
     return text.lower()
 
 
@@ -377,7 +381,9 @@ def region_of(name: str, text: str) -> str:
     """Return a region of shared.core.regions in upper case; raises InvalidParameter if it is unknown."""
     region = regions.region(text)
     if region is None:
-        raise InvalidParameter.named(name, "must be a country of ISO 3166 such as NZ, or a code such as XWW")
+        raise InvalidParameter.named(
+            name, f"must be a country of ISO 3166 such as NZ, or a code such as XWW, not {quote_value(text)}"
+        )
     return region
 
 
@@ -387,7 +393,7 @@ LANGUAGE = r"(?=.{1,35}$)[A-Za-z]{1,8}(-[A-Za-z0-9]{1,8})*"
 def language_of(name: str, text: str) -> str:
     """Return a BCP 47 tag in conventional case; raises InvalidParameter if the text is none."""
     if not re.fullmatch(LANGUAGE, text):
-        raise InvalidParameter.named(name, "must be a BCP 47 tag such as en-NZ")
+        raise InvalidParameter.named(name, f"must be a BCP 47 tag such as en-NZ, not {quote_value(text)}")
     return regions.language(text)
 
 

@@ -81,9 +81,11 @@ class Request:
         if kind.strip().lower() not in types or (charset and charset[1].lower() not in ("utf-8", "utf8")):
             # RFC 5789, section 2.2
             headers = {"Accept-Patch": ", ".join(types)} if self.route.method == "PATCH" else None
-            raise UnsupportedMediaType(f"Content-Type must be {' or '.join(types)}, in UTF-8.", headers=headers)
+            raise UnsupportedMediaType(
+                f"The header Content-Type must be {' or '.join(types)}, in UTF-8.", headers=headers
+            )
         if self.headers.get("content-encoding", "identity").lower() != "identity":
-            raise UnsupportedMediaType("Content-Encoding is not supported.")
+            raise UnsupportedMediaType("The header Content-Encoding is not supported. Send the body uncompressed.")
         return self.body
 
     def require_no_content(self) -> None:
@@ -137,13 +139,13 @@ def _body(event: Mapping[str, Any], length: str | None) -> bytes:
     body = event.get("body") or ""
     # Base64 encodes three bytes in four characters. The check prevents decoding of an oversized body.
     if len(body) > LARGEST_BODY * 4 / 3 + 4:
-        raise ContentTooLarge(f"A body may have at most {LARGEST_BODY:,} bytes.")
+        raise ContentTooLarge(f"The body must have at most {LARGEST_BODY:,} bytes.")
     try:
         content = base64.b64decode(body, validate=True) if event.get("isBase64Encoded") else _sent(body, length)
     except ValueError as error:
         raise MalformedJson("The body is not valid base64.") from error
     if len(content) > LARGEST_BODY:
-        raise ContentTooLarge(f"A body may have at most {LARGEST_BODY:,} bytes.")
+        raise ContentTooLarge(f"The body must have at most {LARGEST_BODY:,} bytes.")
     return content
 
 

@@ -92,7 +92,7 @@ def failed_part(error: Exception, at: str = "") -> dict[str, Any]:
         failure: ServiceError = error
     else:
         service_logger().exception("a part of a batch failed", exc_info=error)
-        failure = InternalError("The service failed; it has been logged under this request's id.")
+        failure = InternalError("The service failed. The log has the error under the id of this request.")
     document = failure.problem()
     if failure.errors:
         document["errors"] = [

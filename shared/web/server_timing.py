@@ -70,14 +70,14 @@ def is_explained(request: Request) -> bool:
     if ("explain", "true") not in parse_qsl(request.query):
         return False
     if not may_see_units(request) and request.route.operation not in DOCUMENTS:
-        raise Forbidden("Only admins can have this explained; owners, what reads nothing but their own.")
+        raise Forbidden("Only admins may use explain here. Owners may use it to read only their own items.")
     return True
 
 
 def require_own(request: Request, response: HttpResponse) -> None:
     """Raise Forbidden unless the caller may see units, or owns the returned document, according to its `userId`."""
     if not may_see_units(request) and json.loads(response.body or "{}").get("userId") != request.caller.subject:
-        raise Forbidden("Only its owner, and admins, can have it explained; the answer must have its userId.")
+        raise Forbidden("Only the owner and admins may use explain. The requested fields must include userId.")
 
 
 def _each(lines: Sequence[RequestUsage]) -> list[str]:

@@ -46,7 +46,7 @@ _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
 
 
 class ForbiddenAddress(ValueError):
-    """A forbidden URL or address. The text is a sentence for the user that supplied it."""
+    """A forbidden URL or address. The text is a predicate such as `must begin with https://`, for the user who supplied it."""
 
 
 class ReceiverAddress(NamedTuple):
@@ -68,7 +68,7 @@ class ReceiverAddress(NamedTuple):
 
 
 def find_fault(url: str, *, local: bool) -> str | None:
-    """Return the fault of a webhook's URL as a sentence, or `None` if it is valid.
+    """Return the fault of a webhook's URL as a predicate, or `None` if it is valid.
 
     `local` also allows http, any port and loopback.
     """
@@ -82,28 +82,28 @@ def find_fault(url: str, *, local: bool) -> str | None:
 def parse_receiver(url: str, *, local: bool) -> ReceiverAddress:
     """Parse a URL. Checks and requests both use this result, so they cannot disagree. Raises Forbidden."""
     if len(url) > LONGEST_URL:
-        raise ForbiddenAddress(f"A URL has at most {LONGEST_URL} characters.")
+        raise ForbiddenAddress(f"must have at most {LONGEST_URL} characters, not {len(url):,}")
     if not url.isascii():
-        raise ForbiddenAddress("Write a URL in ASCII: a name of other letters as xn--..., other characters as %....")
+        raise ForbiddenAddress("must be ASCII: write other host names in Punycode, other characters percent-encoded")
     if not _CHARACTERS.fullmatch(url):
-        raise ForbiddenAddress("A URL has no spaces, backslashes, quotes or control characters: write them as %....")
+        raise ForbiddenAddress("must not have spaces, backslashes, quotes or control characters: percent-encode them")
     parts = _URL.fullmatch(url)
     if not parts:
-        raise ForbiddenAddress("The URL of a webhook begins with https://.")
+        raise ForbiddenAddress("must begin with https://")
     scheme, authority, path, fragment = parts.groups()
     if scheme.lower() not in (("https", "http") if local else ("https",)):
-        raise ForbiddenAddress("The URL of a webhook begins with https://.")
+        raise ForbiddenAddress("must begin with https://")
     if fragment:
-        raise ForbiddenAddress("The URL of a webhook has no fragment (#).")
+        raise ForbiddenAddress("must not have a fragment (#)")
     if "@" in authority:
-        raise ForbiddenAddress("The URL of a webhook has no user name and no password.")
+        raise ForbiddenAddress("must not have a user name or a password")
     host_and_port = _AUTHORITY.fullmatch(authority)
     if not host_and_port:
-        raise ForbiddenAddress("After the host of a URL comes nothing but a port, in one to five digits.")
+        raise ForbiddenAddress("must have only a port of one to five digits after the host")
     is_secure = scheme.lower() == "https"
     port = int(host_and_port[2] or (443 if is_secure else 80))
     if not (1 <= port <= 65_535 if local else port in PORTS):
-        raise ForbiddenAddress(f"The port of a webhook is {' or '.join(map(str, PORTS))}.")
+        raise ForbiddenAddress(f"must have the port {' or '.join(map(str, PORTS))}, not {port}")
     host = host_and_port[1].lower()
     address = _address_of(host)
     if address is None:
@@ -123,48 +123,44 @@ def _address_of(host: str) -> IPv4Address | IPv6Address | None:
     try:
         if host.startswith("["):
             if "%" in host:
-                raise ForbiddenAddress("An IPv6 address in a URL has no zone (%).")
+                raise ForbiddenAddress("must not have a zone (%) in an IPv6 address")
             return IPv6Address(host[1:-1])
         return IPv4Address(host) if _NUMBER.fullmatch(host.removesuffix(".").rpartition(".")[2]) else None
     except AddressValueError:
-        raise ForbiddenAddress(
-            "The host is neither a name nor an IP address: write four decimal numbers, or IPv6 in brackets."
-        ) from None
+        raise ForbiddenAddress("must have a host name, four decimal numbers, or an IPv6 address in brackets") from None
 
 
 def _check_name(host: str, *, local: bool) -> None:
     labels = host.split(".")
     if len(host) > 253 or not all(_LABEL.fullmatch(label) for label in labels):
         raise ForbiddenAddress(
-            "The host is not a name: parts of 1 to 63 letters, digits and hyphens with dots between them, 253 characters in all."
+            "must have a host name of at most 253 characters, in labels of 1 to 63 letters, digits and hyphens"
         )
     if local and labels[-1] == "localhost":
         return
     if len(labels) == 1 or labels[-1] in _WITHIN:
-        raise ForbiddenAddress(
-            "The host is a name within a network; a webhook calls public names only, such as example.com."
-        )
+        raise ForbiddenAddress("must have a public host name such as example.com")
 
 
 def forbidden_reason(address: str, *, local: bool) -> str | None:
-    """Return why an IP address is forbidden, as a sentence without the address, or `None`. `local` allows loopback."""
+    """Return why an IP address is forbidden, as a predicate without the address, or `None`. `local` allows loopback."""
     try:
         number = ip_address(address)
     except ValueError:
-        return "The receiver has no valid address."
+        return "must lead to a valid IP address"
     if isinstance(number, IPv6Address):
         if number.scope_id:
-            return _sentence("an address of one network only")
+            return _not_public("an address of one network only")
         if any(number in network for network in _EMBEDDING):
             number = IPv4Address(int(number) & 0xFFFF_FFFF)
     if local and number.is_loopback:
         return None
     for network, kind in _NETWORKS:
         if number in network:
-            return _sentence(kind)
+            return _not_public(kind)
     is_given = isinstance(number, IPv4Address) or number in _GLOBAL
-    return None if is_given and number.is_global else _sentence("a reserved address")
+    return None if is_given and number.is_global else _not_public("a reserved address")
 
 
-def _sentence(kind: str) -> str:
-    return f"The receiver has {kind}; a webhook calls public addresses only."
+def _not_public(kind: str) -> str:
+    return f"must lead to a public address, not {kind}"

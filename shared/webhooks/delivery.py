@@ -88,7 +88,7 @@ LONGEST_DELAY = 900
 FRESH_MS = 60_000
 """Maximum milliseconds by which a change may be older than the preceding end of its log."""
 
-CHANGES_EXPIRED = "What this webhook has not sent is no longer kept; read the lists or take an export, then replay."
+CHANGES_EXPIRED = "The undelivered changes have expired. Read the lists or take an export, then replay."
 
 
 class Notify(Protocol):

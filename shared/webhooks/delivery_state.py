@@ -170,12 +170,13 @@ class DeliveryStateStore:
             self.table.write(write)
         except ConditionFailed as failure:
             if failure.item is None:
-                raise NotFound("There is no such webhook.") from failure
+                raise NotFound.of("webhook") from failure
             if failure.item["testId"] == test_id:
                 return  # the response of an earlier attempt was lost
             wait = failure.item["testedAt"] + SECONDS_BETWEEN_TESTS - now
             raise TooSoon(
-                f"A webhook can be tested once in {SECONDS_BETWEEN_TESTS} seconds.", headers={"Retry-After": str(wait)}
+                f"A webhook can be tested once in {SECONDS_BETWEEN_TESTS} seconds. Retry in {wait} seconds.",
+                headers={"Retry-After": str(wait)},
             ) from failure
 
     def add_attempts(self, webhook_id: str, at: int, turn: int, attempts: Sequence[Mapping[str, Any]]) -> None:

@@ -69,5 +69,5 @@ class EventBus:
 
 def _response(code: str | None, ms: int) -> ReceiverResponse:
     """Return the result of one event. `code` is EventBridge's error code, or `None` if the bus accepted the event."""
-    error = f"The bus answered {code}." if code else None
+    error = f"EventBridge returned {code}." if code else None
     return ReceiverResponse(None if code else 200, ms, b"", error, is_forbidden=False, retry_after=None)

@@ -88,7 +88,7 @@ def send(
             status, fields, content = _read_response(_Stream(connection, time_left))
         retry_after = seconds_of(fields.get("retry-after", ""), time.time())
     except ForbiddenAddress as refusal:
-        error, is_forbidden = str(refusal), True
+        error, is_forbidden = f"The URL {refusal}.", True
     except _NoResponse as reason:
         error = str(reason)
     except OSError as fault:
@@ -215,10 +215,10 @@ def _read_response(stream: _Stream) -> tuple[int, Mapping[str, str], bytes]:
             if stream.fault:
                 raise stream.fault from error
             if stream.bytes_left == MAX_BYTES:
-                raise _NoResponse("The receiver closed the connection without an answer.") from error
-            raise _NoResponse("What the receiver answered is not HTTP.") from error
+                raise _NoResponse("The receiver closed the connection without a response.") from error
+            raise _NoResponse("The receiver's response is not HTTP.") from error
         if not 200 <= response.status <= 599:
-            raise _NoResponse("What the receiver answered is not HTTP.")
+            raise _NoResponse("The receiver's response is not HTTP.")
         content = bytearray()
         try:
             # Small reads, because http.client discards a partially received read.
@@ -247,13 +247,13 @@ def seconds_of(retry_after: str, now: float) -> int | None:
 def _sentence(fault: OSError, seconds: float) -> str:
     match fault:
         case TimeoutError():
-            return f"The receiver did not answer within {seconds:g} seconds."
+            return f"The receiver did not respond within {seconds:g} seconds."
         case ssl.SSLCertVerificationError():
-            return f"The receiver's certificate is not valid: {fault.verify_message.rstrip('.')}."
+            return f"The receiver's certificate is invalid: {fault.verify_message.rstrip('.')}."
         case ssl.SSLError():
-            return "The receiver does not speak TLS as it should."
+            return "The TLS handshake with the receiver failed."
         case ConnectionRefusedError():
             return "The receiver refused the connection."
         case ConnectionError():
-            return "The receiver broke the connection."
-    return "The receiver cannot be reached."
+            return "The receiver reset the connection."
+    return "The receiver is unreachable."

@@ -17,7 +17,7 @@ MAX_BUS_DELAY = 600
 DAYS_FAILING = 3
 """Days without an accepted change after which a webhook is paused."""
 
-RECEIVER_GONE = "The receiver answered 410 Gone."
+RECEIVER_GONE = "The receiver returned 410 Gone."
 
 
 def delay_after(
@@ -55,5 +55,5 @@ def reason_to_pause(responses: Sequence[ReceiverResponse], seconds: int) -> str 
     if seconds < DAYS_FAILING * 86_400:
         return None
     last = responses[-1]
-    words = f". {last.error}" if last.status is None else f"; the last answer was {last.status}."
-    return f"The receiver has not taken a change for {DAYS_FAILING} days{words}"
+    words = f". {last.error}" if last.status is None else f"; its last response was {last.status}."
+    return f"The receiver has not accepted a change for {DAYS_FAILING} days{words}"

@@ -133,9 +133,7 @@ class WebhookStore:
         try:
             return carry_out(self.table, writes, hook, response, once, resource=_NOUN)
         except ConditionFailed as failure:
-            raise LimitReached(
-                f"You already have {MAX_WEBHOOKS} webhooks, the most that one user may have; delete one first."
-            ) from failure
+            raise LimitReached.full(f"You already have {MAX_WEBHOOKS} webhooks") from failure
 
     def read(self, webhook_id: str) -> Subscription | None:
         """Return a webhook and its delivery state, or `None` if it does not exist. Consistent."""
@@ -147,7 +145,7 @@ class WebhookStore:
         """Return a webhook of the caller. Raises NotFound."""
         followed = self.read(webhook_id)
         if followed is None or not caller.owns(followed.hook["userId"]):
-            raise NotFound("There is no such webhook.")
+            raise NotFound.of("webhook")
         return followed
 
     def list_for_user(self, user_id: str) -> list[Subscription]:
@@ -315,7 +313,7 @@ def _position(followed: Subscription) -> Position:
 def require_following(user_id: str | None, caller: Caller) -> None:
     """Raise Forbidden unless the caller may subscribe to this user's changes, or to all users' (`None`)."""
     if user_id != caller.subject and not caller.may_follow_all:
-        raise Forbidden(f"To follow the changes of others needs a token with the scope {CHANGES} or {ADMIN}.")
+        raise Forbidden.scopes(CHANGES, ADMIN, advice="Omit userId.")
 
 
 def _turned(

@@ -153,6 +153,6 @@ test("what came into a list or left it is counted, and what only moved is not", 
 });
 
 test("sentences of the API lose the calls that they recommend to programs", () => {
-  assert.equal(humanize("No film has arrived. Send one with POST .../upload"), "No film has arrived.");
+  assert.equal(humanize("No source video has arrived. Send one with POST .../upload"), "No source video has arrived.");
   assert.equal(humanize("The video is private."), "The video is private.");
 });

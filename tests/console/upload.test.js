@@ -341,10 +341,10 @@ test("a film that was sent and is not seen yet is not said to be missing", async
     leave(root);
     return text;
   };
-  const missing = await shown({ source: null, status: "uploaded" }, "No film has arrived.");
+  const missing = await shown({ source: null, status: "uploaded" }, "No source video has arrived.");
   assert.match(missing, /Received: in progress/);
-  assert.doesNotMatch(missing, /No film has arrived/);
-  assert.match(await shown({}, "Reading the film begins within seconds."), /Received: done.*Reading the film begins within seconds\./);
+  assert.doesNotMatch(missing, /No source video has arrived/);
+  assert.match(await shown({}, "Reading the film starts within 10 seconds."), /Received: done.*Reading the film starts within 10 seconds\./);
 });
 
 test("a film that failed, or whose video is deleted, shows nothing that is to come", () => {

@@ -135,7 +135,7 @@ test("a storyboard leads to pictures of the deployment, with their times and pla
 });
 
 test("a film that the service could not read is not blamed on the browser or the connection", () => {
-  const reason = "The file is not a film in a supported format.";
+  const reason = "The file is not a video in a supported format.";
   const qualities = [{ name: "source", type: "video/mp4", url: "u" }];
   const said = (video) => unplayable(/** @type {any} */ (video), qualities);
   assert.equal(said({ status: "failed", failure: { job: "probe", reason } }), reason);

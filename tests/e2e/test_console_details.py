@@ -129,7 +129,7 @@ def test_an_edit_sends_what_changed_once_it_is_valid_and_the_connection_is_back(
     edit(page)
     field(editing, "Season").fill("1")
     button(editing, "Save").click()
-    expect(editing).to_contain_text("season and episode need the seriesId")  # which is not about one field
+    expect(editing).to_contain_text("must have `seriesId` with `season` or `episode`")  # which is not about one field
     field(editing, "Season").fill("")
     title.fill("After")
     field(editing, "Description").fill("")

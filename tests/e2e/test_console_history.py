@@ -23,7 +23,7 @@ BEHIND = {
     "type": "urn:video-metadata:problem:trail-behind",
     "title": "Audit trail behind",
     "status": 503,
-    "detail": "The newest changes are not in the audit trail yet; try again.",
+    "detail": "The audit trail does not have the newest changes yet. Retry the request.",
 }
 """Response of the service while a change is not yet in the audit trail."""
 LARGE = 101
@@ -159,9 +159,9 @@ def test_versions_are_compared_and_shown_as_they_were(console: Console) -> None:
     link(page, "Full history").click()
     field(page, "Video as of").fill("2001-02-03T04:05")
     button(page, "Show").click()
-    expect(page.get_by_role("alert")).to_contain_text("There was no such video at that time")
+    expect(page.get_by_role("alert")).to_contain_text("The video did not exist at that time")
     at("version=99")
-    expect(page.get_by_role("alert")).to_contain_text("never had a version 99")
+    expect(page.get_by_role("alert")).to_contain_text("has no version 99")
 
 
 def test_going_back_leaves_alone_what_others_changed_unless_it_is_ticked(console: Console) -> None:
@@ -233,7 +233,7 @@ def test_going_back_says_where_the_model_refuses_it_and_when_nothing_would_chang
     asking = dialog(page, "Revert to version 1?")
     field(asking, "Series").uncheck()
     button(asking, "Revert 2 fields").click()
-    expect(asking).to_contain_text("season and episode need the seriesId")
+    expect(asking).to_contain_text("must have `seriesId` with `season` or `episode`")
     field(asking, "Series").check()
     button(asking, "Revert 3 fields").click()
     expect(asking).to_have_count(0)

@@ -170,7 +170,7 @@ def test_every_choice_has_an_address_to_link_reload_and_go_back_to(console: Cons
     enter(page, "Minimum duration (minutes)", "0.5")
     expect(shortest).not_to_have_attribute("aria-invalid", "true")
     page.goto(f"{console.service.base_url}/console/#/?status=failed")  # which no control offers to alice
-    expect(page.get_by_role("alert")).to_contain_text("Only admins can list all videos by status")
+    expect(page.get_by_role("alert")).to_contain_text("Only admins may list all videos by status")
 
 
 def test_library_shows_each_kind_of_list(console: Console, unique: str) -> None:

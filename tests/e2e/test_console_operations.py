@@ -79,7 +79,7 @@ def test_failed_films_say_why_and_are_retried_where_that_can_help(console: Conso
     failures = region(page, "Failed videos")
     rows = {title: failures.get_by_role("listitem").filter(has_text=title) for title in ids}
     for row in rows.values():
-        expect(row).to_contain_text("The file is not a film in a supported format")
+        expect(row).to_contain_text("The file is not a video in a supported format")
     expect(rows[hopeless]).to_contain_text("Upload a different file")
     expect(link(rows[hopeless], hopeless)).to_have_attribute("href", f"#/videos/{ids[hopeless]}")
     expect(rows[hopeless].get_by_role("button")).to_have_count(0)  # to try this film again cannot help
@@ -94,7 +94,7 @@ def test_failed_films_say_why_and_are_retried_where_that_can_help(console: Conso
     assert retried == [f"{console.service.base_url}/v1/videos/{ids[worth]}/jobs/probe/retry"]
     expect(rows[worth]).to_contain_text("Queued")
     looks.let_go()
-    expect(rows[worth]).to_contain_text("The file is not a film in a supported format")  # once it has failed again
+    expect(rows[worth]).to_contain_text("The file is not a video in a supported format")  # once it has failed again
     jobs = console.service.request("GET", f"/v1/videos/{ids[worth]}/jobs").json()["items"]
     assert [(job["kind"], job["state"], job["attempt"]) for job in jobs] == [("probe", "failed", 2)]
     with page.expect_response(re.compile("/jobs/probe/retry$")) as retry:

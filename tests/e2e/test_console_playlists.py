@@ -115,7 +115,7 @@ def test_a_playlist_is_created_filled_and_deleted(console: Console, unique: str)
     expect(adding).to_have_accessible_description(re.compile("already contains"))
     adding.fill("00000000-0000-4000-8000-000000000000")
     add.click()
-    expect(adding).to_have_accessible_description(re.compile("There is no such video"))
+    expect(adding).to_have_accessible_description(re.compile("must be the id of an existing video"))
     assert order(console, playlist_id) == [film]
     button(page, f"Remove {film}").click()
     expect(rows(page)).to_have_count(0)
@@ -312,7 +312,7 @@ def test_public_playlists_are_read_only_for_other_users(console: Console, unique
     for action in ("Edit", "Delete", "Add"):
         expect(button(page, action)).to_have_count(0)
     page.goto(f"{console.service.base_url}/console/#/playlists/{hidden_id}")
-    expect(page.get_by_role("alert")).to_contain_text("There is no such playlist")
+    expect(page.get_by_role("alert")).to_contain_text("The playlist does not exist")
 
 
 def test_a_long_playlist_goes_on_and_its_end_is_where_end_puts_a_video(console: Console) -> None:

@@ -170,7 +170,7 @@ def test_a_file_that_is_dropped_anywhere_and_is_no_film_makes_place_for_another(
     expect(field(page, "Title")).to_have_value(title)
     button(page, "Upload").click()
     failed = row(page, title)
-    expect(step(failed, "Probe: failed")).to_contain_text("not a film in a supported format")
+    expect(step(failed, "Probe: failed")).to_contain_text("not a video in a supported format")
     link(failed, "Upload another file").click()
     expect(heading(page, f"Replace the file of {title}")).to_be_visible()
     button(failed, "Dismiss").click()

@@ -72,7 +72,7 @@ def job(page: Page, name: str) -> Locator:
 def test_a_film_is_watched_while_it_is_made_and_after_it_was_deleted_and_restored(console: Console) -> None:
     video = console.service.create(title="To be made")
     page = console.open(f"videos/{video['videoId']}")
-    expect(page.get_by_role("main")).to_contain_text("No film has arrived.")
+    expect(page.get_by_role("main")).to_contain_text("No source video has arrived.")
     expect(link(page, "Upload a file")).to_have_attribute("href", f"#/upload?video={video['videoId']}")
     console.service.upload(video, clip("bikes").read_bytes())
     for name in ("Probe", "Poster", "Storyboard", "Rendition 240p"):
@@ -248,7 +248,7 @@ def test_a_film_that_cannot_be_shown_says_why(console: Console) -> None:
     console.service.upload(video, b"Minutes of the meeting. " * 100)
     page.goto(f"{console.service.base_url}/console/#/videos/{video['videoId']}")
     probe = job(page, "Probe")
-    expect(probe).to_contain_text("The file is not a film in a supported format")
+    expect(probe).to_contain_text("The file is not a video in a supported format")
     another = link(probe, "Upload another file")
     expect(another).to_have_attribute("href", f"#/upload?video={video['videoId']}")
     expect(probe.get_by_role("button")).to_have_count(0)

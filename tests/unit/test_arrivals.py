@@ -189,8 +189,8 @@ class TestRefused:
         ("data", "kind", "reason"),
         [
             (b"", "video/mp4", "The uploaded file is empty."),
-            (b"0123456789", "video/mp4", f"The file has 10 bytes, not {len(FILM)} as announced."),
-            (FILM, "text/html", "The file's type is text/html, not video/mp4 as announced."),
+            (b"0123456789", "video/mp4", f"The file has 10 bytes, not the announced {len(FILM)}."),
+            (FILM, "text/html", "The file's type is text/html, not the announced video/mp4."),
         ],
     )
     def test_file_that_differs_from_its_announcement_is_refused(

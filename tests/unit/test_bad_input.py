@@ -467,6 +467,6 @@ def test_pictures_by_http_are_for_a_service_whose_own_are_there(api: Api) -> Non
     results = api.post("/v1/videos/batch", {"operations": operations}).json["items"]
     assert [result["status"] for result in results] == [422, 422]
     assert [result["problem"]["errors"] for result in results] == [
-        [{"pointer": f"/operations/{place}/thumbnails/poster/url", "detail": "must be https://"}]
+        [{"pointer": f"/operations/{place}/thumbnails/poster/url", "detail": "must begin with https://"}]
         for place in ("0/video", "1/patch")
     ]

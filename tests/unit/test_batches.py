@@ -496,7 +496,7 @@ class TestTrouble:
         operations = [_creation(videoId=video_id), _patch({"videoId": video_id}, {"title": "new"})]
         done, late = slow.carry_out(request, operations)
         assert (done["status"], late["status"]) == (201, 503)
-        assert "no time left" in late["problem"]["detail"]
+        assert "Time ran out" in late["problem"]["detail"]
 
     def test_a_bug_in_one_is_reported_without_internals_and_hides_no_other(
         self, api: Api, table: Table, monkeypatch: pytest.MonkeyPatch

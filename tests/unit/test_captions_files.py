@@ -137,29 +137,29 @@ VTT = "WEBVTT\n\n00:00:01.000 --> 00:00:02.000\nÀ bientôt\n"
 @pytest.mark.parametrize(
     ("content", "kind", "refusal"),
     [
-        pytest.param(SRT.encode("cp1252"), "srt", "Line 3: the byte 0xC0 (number 33 of the file) is not UTF-8: the text may be "
-                     "in Windows-1252 or another encoding; save it as UTF-8.", id="windows-1252"),
-        pytest.param(SRT.replace("\n", "\r\n").encode("latin-1"), "srt", "Line 3: the byte 0xC0 (number 35", id="latin-1"),
-        pytest.param(SRT.replace("\n", "\r").encode("latin-1"), "srt", "Line 3: the byte 0xC0 (number 33", id="old-mac"),
-        pytest.param(VTT.encode("utf-16"), "vtt", "Line 1: the text is in UTF-16: save it as UTF-8.", id="utf-16"),
-        pytest.param(SRT.encode("utf-16-be")[:40], "srt", "Line 1: the control character U+0000 is not taken; tabs and line ends "
-                     "are. Is this UTF-16? Save it as UTF-8.", id="utf-16-without-mark"),
-        pytest.param(b"\xed\xa0\x80", "vtt", "Line 1: the byte 0xED (number 1 of the file) is not UTF-8", id="surrogate"),
-        pytest.param(SRT.encode(), "vtt", "Line 1: the header WEBVTT is missing, and times have commas: this looks like SubRip "
-                     "(SRT), so send it as that.", id="srt-as-vtt"),
-        pytest.param(VTT.encode(), "srt", "Line 1: this is WebVTT, not SubRip (SRT): send it as that.", id="vtt-as-srt"),
-        pytest.param(VTT.replace("VTT\n", "VTT\n\nKind: captions\n").encode(), "vtt", 'Line 3: "Kind: captions" begins no cue, as '
-                     "neither this line nor the next has times: the text of a cue has no blank lines, headers stand right below "
-                     "WEBVTT, and a comment begins with NOTE.", id="blank-line-within-the-header"),
-        pytest.param((HLS + "\n" + HLS).encode(), "vtt", "Line 7: a second header (WEBVTT) begins here: send one file, not "
+        pytest.param(SRT.encode("cp1252"), "srt", "Line 3: The byte 0xC0, number 33 of the file, is not UTF-8. Save "
+                     "the file as UTF-8.", id="windows-1252"),
+        pytest.param(SRT.replace("\n", "\r\n").encode("latin-1"), "srt", "Line 3: The byte 0xC0, number 35", id="latin-1"),
+        pytest.param(SRT.replace("\n", "\r").encode("latin-1"), "srt", "Line 3: The byte 0xC0, number 33", id="old-mac"),
+        pytest.param(VTT.encode("utf-16"), "vtt", "Line 1: The text is UTF-16. Save it as UTF-8.", id="utf-16"),
+        pytest.param(SRT.encode("utf-16-be")[:40], "srt", "Line 1: The control character U+0000 is not allowed. Save the file as "
+                     "UTF-8, not UTF-16.", id="utf-16-without-mark"),
+        pytest.param(b"\xed\xa0\x80", "vtt", "Line 1: The byte 0xED, number 1 of the file, is not UTF-8", id="surrogate"),
+        pytest.param(SRT.encode(), "vtt", "Line 1: The file is SubRip (SRT), without the header WEBVTT and with commas in "
+                     "times. Send it as application/x-subrip.", id="srt-as-vtt"),
+        pytest.param(VTT.encode(), "srt", "Line 1: The file is WebVTT, not SubRip (SRT). Send it as text/vtt.", id="vtt-as-srt"),
+        pytest.param(VTT.replace("VTT\n", "VTT\n\nKind: captions\n").encode(), "vtt", 'Line 3: "Kind: captions" begins no cue, '
+                     "because neither this line nor the next has times. Remove blank lines within cues and the header; begin "
+                     "comments with NOTE.", id="blank-line-within-the-header"),
+        pytest.param((HLS + "\n" + HLS).encode(), "vtt", "Line 7: A second header (WEBVTT) begins here. Send one file, not "
                      "several joined.", id="segments-joined"),
-        pytest.param((VTT + " \n00:00:03.000 --> 00:00:04.000\nHi").encode(), "vtt", 'Line 6: "-->" must not stand within the '
-                     "text of a cue: write --&gt;, or end the cue before with a blank line, which has no spaces.",
+        pytest.param((VTT + " \n00:00:03.000 --> 00:00:04.000\nHi").encode(), "vtt", 'Line 6: The text of a cue contains "-->". '
+                     "Write --&gt;, or put an empty line after the previous cue.",
                      id="blank-line-with-spaces"),
-        pytest.param(b"", "vtt", "Line 1: a WebVTT file begins with WEBVTT, in capitals, at the start of its first line.",
+        pytest.param(b"", "vtt", "Line 1: The header is missing. Begin the first line with WEBVTT, in capitals.",
                      id="empty-vtt"),
-        pytest.param(b"", "srt", "There is no cue in it: captions have at least one.", id="empty-srt"),
-        pytest.param(b" " * (MAX_BYTES + 1), "srt", "The captions have 1,000,001 bytes; 1,000,000 is the most.", id="too-long"),
+        pytest.param(b"", "srt", "The file has no cues. Send at least one.", id="empty-srt"),
+        pytest.param(b" " * (MAX_BYTES + 1), "srt", "The captions must have at most 1,000,000 bytes, not 1,000,001.", id="too-long"),
     ],
 )  # fmt: skip
 def test_files_that_are_refused_with_what_to_do(content: bytes, kind: Kind, refusal: str) -> None:

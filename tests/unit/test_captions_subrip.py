@@ -98,29 +98,29 @@ def test_the_code_for_the_upper_edge_becomes_a_setting(code: str, settings: str 
 @pytest.mark.parametrize(
     ("text", "refusal"),
     [
-        ("", "There is no cue in it: captions have at least one."),
-        (" \n\n", "There is no cue in it: captions have at least one."),
-        (f"WEBVTT\n\n{TIMES}\nHi", "Line 1: this is WebVTT, not SubRip (SRT): send it as that."),
-        ("[Script Info]\nTitle: x", "Line 1: this is SubStation Alpha (ASS or SSA): export it as SubRip (SRT) or WebVTT."),
-        ('<?xml version="1.0"?>', "Line 1: this is XML or HTML, perhaps TTML or SAMI: export it as SubRip (SRT) or WebVTT."),
-        ("{1}{25}Hi", "Line 1: this may be MicroDVD: export it as SubRip (SRT) or WebVTT."),
-        (f"one\n{TIMES}\nHi", 'Line 1: "one" is not the number of a cue: a cue is its number, its times on the next line'),
+        ("", "The file has no cues. Send at least one."),
+        (" \n\n", "The file has no cues. Send at least one."),
+        (f"WEBVTT\n\n{TIMES}\nHi", "Line 1: The file is WebVTT, not SubRip (SRT). Send it as text/vtt."),
+        ("[Script Info]\nTitle: x", "Line 1: The file is SubStation Alpha (ASS or SSA). Export it as SubRip (SRT) or WebVTT."),
+        ('<?xml version="1.0"?>', "Line 1: The file is XML or HTML, such as TTML or SAMI. Export it as SubRip (SRT) or WebVTT."),
+        ("{1}{25}Hi", "Line 1: The file may be MicroDVD. Export it as SubRip (SRT) or WebVTT."),
+        (f"one\n{TIMES}\nHi", 'Line 1: "one" is not the number of a cue. Write its number, then its times on the next line'),
         (f"-1\n{TIMES}\nHi", 'Line 1: "-1" is not the number of a cue'),
         (f"\uff11\n{TIMES}\nHi", 'Line 1: "\uff11" is not the number of a cue'),
         (f"{TIMES}\nHi", f'Line 1: "{TIMES}" is not the number of a cue'),
         (f"1\n{TIMES}\nHi\n\nthere", 'Line 5: "there" is not the number of a cue'),
         (f"1\n{TIMES}\n\nHi", 'Line 4: "Hi" is not the number of a cue'),
-        (f"1\n{TIMES}\nHi\n\n2", "Line 6: there are no times after the number of the cue: write 00:00:01,000 --> 00:00:02,000."),
-        (f"1\n{TIMES}\nHi\n2\n{TIMES}\nHi", "Line 5: these are the times of another cue: a blank line is missing before its"),
-        ("1\n00:00:01,0 --> 00:00:02,0\nHi", 'Line 2: "00:00:01,0 --> 00:00:02,0" has no valid times: write 00:00:01,000'),
+        (f"1\n{TIMES}\nHi\n\n2", "Line 6: The cue has no times after its number. Write 00:00:01,000 --> 00:00:02,000."),
+        (f"1\n{TIMES}\nHi\n2\n{TIMES}\nHi", "Line 5: The times of another cue follow the text. Put a blank line before its"),
+        ("1\n00:00:01,0 --> 00:00:02,0\nHi", 'Line 2: "00:00:01,0 --> 00:00:02,0" has no valid times. Write 00:00:01,000'),
         ("1\n00:60:01,000 --> 00:60:02,000\nHi", 'Line 2: "00:60:01,000 --> 00:60:02,000" has no valid times'),
         ("1\n00:01,000 --> 00:02,000\nHi", 'Line 2: "00:01,000 --> 00:02,000" has no valid times'),
-        ("1\n00:00:02,000 --> 00:00:01,000\nHi", "Line 2: the end 00:00:01.000 is not after the start 00:00:02.000."),
-        ("1\n00:00:02,000 --> 00:00:02,000\nHi", "Line 2: the end 00:00:02.000 is not after the start 00:00:02.000."),
-        ("1\n00:00:02,000 --> 100:00:00,001\nHi", "Line 2: the end 100:00:00.001 is later than 100:00:00.000"),
-        (f"1\n{TIMES}\nHi\x1a", "Line 3: the control character U+001A is not taken; tabs and line ends are."),
-        (f"1\n{TIMES}\n" + "x" * (LONGEST_CUE + 1), "Line 3: the cue's text, as WebVTT, has 2,001 characters; 2,000 is the most."),
-        (f"1\n{TIMES}\n" + "<" * LONGEST_CUE, "Line 3: the cue's text, as WebVTT, has 8,000 characters; 2,000 is the most."),
+        ("1\n00:00:02,000 --> 00:00:01,000\nHi", "Line 2: The end 00:00:01.000 is not after the start 00:00:02.000."),
+        ("1\n00:00:02,000 --> 00:00:02,000\nHi", "Line 2: The end 00:00:02.000 is not after the start 00:00:02.000."),
+        ("1\n00:00:02,000 --> 100:00:00,001\nHi", "Line 2: The end 100:00:00.001 is after 100:00:00.000"),
+        (f"1\n{TIMES}\nHi\x1a", "Line 3: The control character U+001A is not allowed. Remove it."),
+        (f"1\n{TIMES}\n" + "x" * (LONGEST_CUE + 1), "Line 3: The cue must have at most 2,000 characters as WebVTT, not 2,001."),
+        (f"1\n{TIMES}\n" + "<" * LONGEST_CUE, "Line 3: The cue must have at most 2,000 characters as WebVTT, not 8,000."),
     ],
 )  # fmt: skip
 def test_files_that_are_refused(text: str, refusal: str) -> None:
@@ -132,7 +132,7 @@ def test_files_that_are_refused(text: str, refusal: str) -> None:
 def test_the_number_of_cues_has_a_limit() -> None:
     cue = f"1\n{TIMES}\n\n"
     assert len(subrip.read(cue * MAX_CUES)) == MAX_CUES
-    with pytest.raises(InvalidCaptions, match="Line 60001: this is one cue more than 20,000, which is the most"):
+    with pytest.raises(InvalidCaptions, match="Line 60001: The captions have more than 20,000 cues, the maximum"):
         subrip.read(cue * (MAX_CUES + 1))
 
 

@@ -533,7 +533,7 @@ class TestEvents:
     ) -> None:
         server.answers, server.keeps = [given], False
         (said,) = self._put(bus)
-        assert (said.status, said.error) == (None, f"The bus answered {error}.")
+        assert (said.status, said.error) == (None, f"EventBridge returned {error}.")
 
 
 class TestTls:

@@ -202,7 +202,7 @@ def stored(table: Table, clock: Clock, objects: Objects, tmp_path: Path) -> Attr
     note(*items_of(table))
     places.add_attempts(hook, 1, 1, [])
     places.set_notified(place, int(clock()))
-    places.pause(place, place, webhook, "The receiver answered 410 Gone.", int(clock()))
+    places.pause(place, place, webhook, "The receiver returned 410 Gone.", int(clock()))
     note(*items_of(table), *items_of(audit.table))
     films = DocumentLoader(table, objects, MEDIA_BUCKET)
     builder = IndexBuilder(

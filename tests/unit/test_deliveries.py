@@ -160,7 +160,7 @@ class TestWhoIsWoken:
         self, service: DeliveryTestbed, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def refuse(*_: object) -> None:
-            raise WriteContention("Others are changing the place; try again.")
+            raise WriteContention("the cursor")
 
         service.create()
         with monkeypatch.context() as patched:
@@ -325,7 +325,7 @@ class TestWhatFails:
         assert all(0.8 * delay <= wait <= 1.2 * delay + 1 for wait, delay in zip(waits, planned, strict=False))
         assert DAYS_FAILING * DAY <= service.clock() - begun <= (DAYS_FAILING + 0.5) * DAY
         assert service.hook()["pausedBecause"] == (
-            "The receiver has not taken a change for 3 days; the last answer was 500."
+            "The receiver has not accepted a change for 3 days; its last response was 500."
         )
         assert "rel" not in service.hook()
         assert "rel" not in service.place()
@@ -338,7 +338,7 @@ class TestWhatFails:
         service.clock.advance(DAYS_FAILING * DAY)
         service.deliver()
         assert service.hook()["pausedBecause"] == (
-            "The receiver has not taken a change for 3 days. The receiver refused the connection."
+            "The receiver has not accepted a change for 3 days. The receiver refused the connection."
         )
 
     def test_a_receiver_that_takes_some_is_tried_again_soon(self, service: DeliveryTestbed) -> None:
@@ -888,7 +888,9 @@ class TestWhatIsMeasured:
         bus.codes = ["InternalFailure"] * 2
         with log_lines() as lines:
             service.deliver(BUS)
-        assert [line["reason"] for line in lines if line["level"] == "ERROR"] == ["The bus answered InternalFailure."]
+        assert [line["reason"] for line in lines if line["level"] == "ERROR"] == [
+            "EventBridge returned InternalFailure."
+        ]
         metrics()
         service.clock.advance(1000)
         service.deliver(BUS)

@@ -15,7 +15,10 @@ from local.testbed.background import BackgroundWork
 from local.testbed.harness import Api, create_table, make_api
 from shared.aws.dynamodb import Table
 from shared.aws.s3 import Objects
+from shared.core import errors
+from shared.core.errors import ServiceError
 from shared.media.sandbox import Sandbox
+from shared.openapi.problems import SCHEMAS
 from shared.processing import job_states
 from shared.processing.desired_jobs import input_hash
 from shared.processing.messages import JobMessage, job_message, parse
@@ -117,3 +120,17 @@ def test_examples_in_docstrings_run(
     results = doctest.testmod(import_module(module), extraglobs=names, optionflags=doctest.ELLIPSIS)
     assert results.attempted
     assert not results.failed
+
+
+PROBLEM_TYPES = [kind for kind in vars(errors).values() if isinstance(kind, type) and "slug" in vars(kind)]
+
+
+@pytest.mark.parametrize("kind", PROBLEM_TYPES, ids=lambda kind: kind.slug)
+def test_errors_page_has_a_section_with_a_valid_example_of_each_problem_type(kind: type[ServiceError]) -> None:
+    page = (DOCS / "errors.md").read_text(encoding="utf-8")
+    (section,) = re.findall(rf"^## {kind.slug}\n(.*?)(?=^## |^<!-- end)", page, re.DOTALL | re.MULTILINE)
+    assert f"**{kind.status} {kind.title}.**" in section
+    assert f"**What to do:** {kind.advice}" in section
+    (example,) = re.findall(r"```json\n(.*?)```", section, re.DOTALL)
+    jsonschema_rs.Draft202012Validator(SCHEMAS["Problem"]).validate(json.loads(example))
+    assert json.loads(example)["type"] == errors.TYPE_PREFIX + kind.slug

@@ -526,7 +526,7 @@ class TestItemsOfANewerRelease:
         ]
         for reply in replies:
             assert (reply.status, reply.json["type"]) == (503, NewerSchema().problem()["type"])
-            assert reply.json["detail"] == "A newer release of the service wrote this; try again."
+            assert reply.json["detail"] == "A newer release of the service wrote the item. Retry the request."
             assert reply.headers["retry-after"] == "5"
         assert before
         assert table.client.scan(TableName=table.name)["Items"] == before

@@ -110,12 +110,12 @@ def test_tracks_that_are_not_taken_have_a_reason(workers: ProcessingWorkers) -> 
         "captions": [{"track": 2, "language": "en", "cues": 2}],
         "skipped": [
             {"track": 3, "language": "fr", "codec": "dvd_subtitle", "reason": errors.PICTURES},
-            {"track": 4, "language": "es", "codec": "subrip", "reason": "It has no text that captions could show."},
+            {"track": 4, "language": "es", "codec": "subrip", "reason": "The track has no text for captions."},
             {
                 "track": 1,
                 "language": "en",
                 "codec": "subrip",
-                "reason": "Another track of the film has the same language.",
+                "reason": "Another track of the file has the same language.",
             },
         ],
     }
@@ -131,7 +131,7 @@ def test_captions_that_were_sent_stay(workers: ProcessingWorkers) -> None:
     ]
     assert said(workers, video_id) == SENT
     (left,) = output(workers, video_id)["skipped"]
-    assert (left["language"], left["reason"]) == ("en", "The video has captions in this language that were sent.")
+    assert (left["language"], left["reason"]) == ("en", "The owner uploaded captions in this language.")
 
 
 def test_uploaded_captions_replace_those_extracted_from_the_file(workers: ProcessingWorkers) -> None:
@@ -221,7 +221,7 @@ def test_more_languages_than_one_transaction_takes_are_left() -> None:
     names = [f"q{one}{two}" for one in "abcdefghi" for two in "klmnopqrstu"]
     tracks = [track((0, 900, "a"), number=number, language=name) for number, name in enumerate(names, 1)]
     texts, left = extract_texts(tracks)
-    assert (len(texts), len(left), left[0]["reason"]) == (90, 9, "The film has more than 90 languages.")
+    assert (len(texts), len(left), left[0]["reason"]) == (90, 9, "The file has more than 90 languages.")
 
 
 def test_cue_outside_the_caption_limits_is_omitted() -> None:

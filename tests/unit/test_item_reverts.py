@@ -220,7 +220,7 @@ class TestFields:
         past.patch(video_id, season=2)
         with pytest.raises(InvalidContent) as refused:
             past.take_back(entries)
-        assert "season and episode need the seriesId" in refused.value.errors[0]["detail"]
+        assert "must have `seriesId` with `season` or `episode`" in refused.value.errors[0]["detail"]
 
     def test_a_video_that_was_deleted_since_is_to_be_restored_first(self, past: Undoing) -> None:
         video_id = past.create(title="Right")
@@ -428,7 +428,7 @@ class TestWhenItCannot:
         )
         VideoStore(past.table).create(item, ALICE, int(past.clock()))
         past.settle()
-        with pytest.raises(Gone, match="later one with the same videoId"):
+        with pytest.raises(Gone, match="current video with this videoId is another one"):
             past.take_back(entries)
         assert past.read_without_audit_fields(video_id)["title"] == "Wrong"
 

@@ -273,7 +273,10 @@ class TestDeletion:
             api.post(f"/v1/videos/{video_id}/restore")
             background.settle()
         job = background.job(video_id, "poster")
-        assert (job["state"], job["error"]["reason"]) == ("failed", "It was started too many times and never finished.")
+        assert (job["state"], job["error"]["reason"]) == (
+            "failed",
+            "The job was started too many times without finishing.",
+        )
 
     def test_a_film_that_arrives_meanwhile_is_worked_on_once_the_video_is_restored(
         self, api: Api, background: BackgroundWork
@@ -355,7 +358,7 @@ class TestSweeper:
         again = background.message("thumbnails", "poster").ticket
         assert again.attempt == 2
         assert background.jobs.claim(again, WORKER, int(clock()))
-        assert background.job(video_id, "poster")["error"]["reason"] == "The worker did not finish in time, or died."
+        assert background.job(video_id, "poster")["error"]["reason"] == "The worker did not finish in time, or stopped."
 
     def test_a_job_of_a_newer_release_does_not_keep_the_others_waiting(
         self, table: Table, api: Api, background: BackgroundWork, clock: Clock

@@ -70,7 +70,7 @@ class TestWhyNotReady:
     def test_without_a_film(self, api: Api) -> None:
         answer = _why(api, api.create()["videoId"])
         assert (answer["ready"], answer["blocker"]) == (False, None)
-        assert answer["reason"] == "No film has arrived. Begin an upload by POST .../upload."
+        assert answer["reason"] == "No source video has arrived. Begin an upload by POST .../upload."
 
     def test_while_the_film_waits_to_be_looked_at(self, api: Api, background: BackgroundWork, clock: Clock) -> None:
         video_id = api.create()["videoId"]
@@ -85,19 +85,19 @@ class TestWhyNotReady:
         video_id = background.uploaded_film(api)
         _report(api, background, "360p", state="running", progress=40)
         answer = _why(api, video_id)
-        assert answer["reason"] == f"Making the rendition 360p is under way (40 %, attempt 1 of {LAST_ATTEMPT})."
+        assert answer["reason"] == f"Making the rendition 360p is running (40 %, attempt 1 of {LAST_ATTEMPT})."
         _report(api, background, "240p", state="failed", reason="No codec.")
         answer = _why(api, video_id)
         assert (answer["status"], answer["blocker"]["kind"]) == ("failed", "transcode.240p")
         assert answer["reason"] == (
-            "Making the rendition 240p failed: No codec. Upload another film, or POST .../jobs/transcode.240p/retry."
+            "Making the rendition 240p failed: No codec. Upload a different file, or POST .../jobs/transcode.240p/retry."
         )
 
     def test_a_job_that_was_tried_before_says_what_happened_then(self, api: Api, background: BackgroundWork) -> None:
         video_id = background.uploaded_film(api)
         for name in RENDITIONS:
             _report(api, background, name, state="failed", reason="Out of disk.", retry=True)
-        assert _why(api, video_id)["reason"].endswith("The last attempt: Out of disk.")
+        assert _why(api, video_id)["reason"].endswith("Last error: Out of disk.")
 
     def test_a_job_that_the_stream_has_not_announced_yet(
         self, api: Api, background: BackgroundWork, table: Table
@@ -105,7 +105,7 @@ class TestWhyNotReady:
         video_id = background.uploaded_film(api)
         for job in background.jobs.list_for_video(video_id):
             table.delete({"pk": job["pk"], "sk": job["sk"]})
-        assert _why(api, video_id)["reason"].startswith("Looking at the film begins within seconds.")
+        assert _why(api, video_id)["reason"].startswith("Looking at the film starts within 10 seconds.")
 
     def test_a_change_that_waits_in_the_stream_is_as_old_as_it_says(
         self, api: Api, background: BackgroundWork, table: Table
@@ -115,8 +115,8 @@ class TestWhyNotReady:
         table.delete(JOB.key(videoId=video_id, kind="probe"))
         api.clock.advance(540)
         assert _why(api, video_id)["reason"] == (
-            "Looking at the film has been waiting for 540 seconds to be queued: older changes come first, such as those of "
-            "an import. If that takes more than an hour, POST .../jobs/probe/retry."
+            "Looking at the film has been waiting for 540 seconds behind older changes, such as an import. After an hour, "
+            "POST .../jobs/probe/retry."
         )
 
     def test_a_rendition_waits_since_the_film_was_looked_at(
@@ -128,9 +128,12 @@ class TestWhyNotReady:
         background.probe(video_id)
         for name in RENDITIONS:
             table.delete(JOB.key(videoId=video_id, kind=f"transcode.{name}"))
-        assert _why(api, video_id)["reason"] == "Making the rendition 240p begins within seconds."
+        assert _why(api, video_id)["reason"] == "Making the rendition 240p starts within 10 seconds."
         api.clock.advance(60)
-        assert "Making the rendition 240p has been waiting for 60 seconds to be queued" in _why(api, video_id)["reason"]
+        assert (
+            "Making the rendition 240p has been waiting for 60 seconds behind older changes"
+            in _why(api, video_id)["reason"]
+        )
 
     def test_why_not_ready_ignores_jobs_of_an_earlier_source_file(self, api: Api, background: BackgroundWork) -> None:
         video_id = background.uploaded_film(api)
@@ -144,7 +147,7 @@ class TestWhyNotReady:
             1,
             lambda item: video.attach_source(item, newer | {"uploadId": "0002", "etag": "e2"}),
         )
-        assert _why(api, video_id)["reason"].startswith("Looking at the film begins within seconds.")
+        assert _why(api, video_id)["reason"].startswith("Looking at the film starts within 10 seconds.")
 
     def test_when_it_is_ready_deleted_or_set_by_hand(self, api: Api, background: BackgroundWork) -> None:
         video_id = background.uploaded_film(api)
@@ -158,9 +161,9 @@ class TestWhyNotReady:
             "blocker": None,
         }
         api.patch(f"/v1/videos/{video_id}", {"status": "processing"})
-        assert _why(api, video_id)["reason"].startswith("Everything needed is done, but a PATCH set the status")
+        assert _why(api, video_id)["reason"].startswith("All required jobs are done, but a PATCH set the status")
         api.delete(f"/v1/videos/{video_id}")
-        assert _why(api, video_id)["reason"] == "The video is deleted; restore it first."
+        assert _why(api, video_id)["reason"] == "The video is deleted. Restore it first."
 
 
 class TestRetry:
@@ -248,7 +251,7 @@ class TestChoosingAThumbnail:
     @pytest.mark.parametrize("position", [60_000, 60_500, 1_000_000_000_000])
     def test_the_moment_must_lie_in_the_film(self, api: Api, background: BackgroundWork, position: int) -> None:
         reply = self._choose(api, background.uploaded_film(api), position)
-        detail = "must be less than the film's 60000 milliseconds"
+        detail = "must be less than 60000, the milliseconds of the source video"
         assert (reply.status, reply.json["errors"]) == (422, [{"pointer": "/position", "detail": detail}])
 
     @pytest.mark.parametrize("position", [-1, "12", None, [1], 1.5])

@@ -271,13 +271,13 @@ class TestWhatCannotBeServed:
     @pytest.mark.parametrize(
         ("query", "detail"),
         [
-            ("limt=5", "is not a parameter of this operation; did you mean limit?"),
-            ("LIMIT=5", "is not a parameter of this operation; did you mean limit?"),
-            ("userid=alice", "is not a parameter of this operation; did you mean userId?"),
-            ("tags=x", "is not a parameter of this operation; did you mean tag?"),
-            ("duration=5", "is not a parameter of this operation; did you mean minDuration?"),
-            ("offset=10", "is not a parameter of this operation, which takes tag, region, "),
-            ("director=x", "is not a parameter of this operation, which takes tag, region, "),
+            ("limt=5", "is unknown. Did you mean limit?"),
+            ("LIMIT=5", "is unknown. Did you mean limit?"),
+            ("userid=alice", "is unknown. Did you mean userId?"),
+            ("tags=x", "is unknown. Did you mean tag?"),
+            ("duration=5", "is unknown. Did you mean minDuration?"),
+            ("offset=10", "is unknown. Use tag, region, "),
+            ("director=x", "is unknown. Use tag, region, "),
         ],
     )
     def test_an_unknown_parameter_is_refused_with_the_nearest_one_that_is_known(
@@ -293,15 +293,15 @@ class TestWhatCannotBeServed:
         reply = api.get("/v1/videos", query="limt=5&limit=0&order=up&from=soon&tag=&status=ready&to=1&to=2&title=x")
         assert (reply.status, reply.slug) == (400, "invalid-parameter")
         assert {error["parameter"]: error["detail"] for error in reply.json["errors"]} == {
-            "limt": "is not a parameter of this operation; did you mean limit?",
-            "title": "no index answers this",
+            "limt": "is unknown. Did you mean limit?",
+            "title": "is not served by an index",
             "limit": "must be a whole number from 1 to 100, not 0",
             "order": "must be one of desc, asc, not up",
             "from": "must be epoch seconds or an RFC 3339 time such as 2026-01-31T12:00:00Z (write + as %2B)",
             "tag": "must not be empty",
-            "to": "must be given only once",
+            "to": "must not be repeated",
         }
-        assert reply.json["detail"].startswith("7 parameters are not valid: limt, ")
+        assert reply.json["detail"].startswith("7 parameters are invalid: limt, ")
 
     @pytest.mark.parametrize(
         ("query", "parameter"),

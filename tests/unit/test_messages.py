@@ -135,7 +135,7 @@ def _names(model: type[Content]) -> list[str]:
         (
             NewVideo,
             {"title": "t", "releaseYear": 10**400},
-            {"/releaseYear": "must be at most 9999, not a number that large"},
+            {"/releaseYear": "must be at most 9999, not a larger number"},
         ),
         (
             NewVideo,
@@ -151,10 +151,10 @@ def _names(model: type[Content]) -> list[str]:
         (NewVideo, {"title": "t", "visibility": None}, {"/visibility": "must be public or private, not null"}),
         (NewVideo, {"title": "t", "tags": ["a"] * 31}, {"/tags": "must have at most 30 elements, not 31"}),
         (NewVideo, {"title": "t", "tags": "a"}, {"/tags": "must be a list, not text"}),
-        (NewVideo, {"title": "t", "x": 1}, {"/x": "is unknown, or only the server writes it"}),
+        (NewVideo, {"title": "t", "x": 1}, {"/x": "is unknown or read-only"}),
         (CreditContent, {"ordering": 1, "roles": []}, {"/roles": "must not be empty"}),
         (RatingContent, {"like": "yes"}, {"/like": "must be true or false, not text"}),
-        (EntryMove, {}, {"": "give either `after` or `before`"}),
+        (EntryMove, {}, {"": "must have either `after` or `before`"}),
     ],
     ids=str,
 )
@@ -179,7 +179,7 @@ def test_a_message_says_what_the_field_takes_and_what_was_sent(
         (b"[" * 1000, "The body is not JSON: it is nested too deeply (line 1 column 202)."),
         (
             b'{"title": "\\ud800"}',
-            "The body is not JSON: an escape stands for half of a surrogate pair (line 1 column 18).",
+            "The body is not JSON: an escape is a lone surrogate (line 1 column 18).",
         ),
         (b"nonsense", "The body is not JSON: a value is missing or malformed (line 1 column 2)."),
     ],

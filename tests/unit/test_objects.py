@@ -285,7 +285,7 @@ class TestFaults:
             with pytest.raises(Unavailable) as raised:
                 REQUESTS[request_](objects)
             assert len(line.calls) == REQUEST_ATTEMPTS
-            assert raised.value.detail == "The object store is busy; try again."
+            assert raised.value.detail == "The object store is busy. Retry the request."
 
 
 @pytest.mark.parametrize("request_", REQUESTS)

@@ -243,9 +243,9 @@ class TestWhoMay:
         ("change", "reason"),
         [
             ({"visibility": "private"}, "The video is private."),
-            ({"publishAt": NOW + 60}, "The video's publishAt has not come."),
+            ({"publishAt": NOW + 60}, "The video's publishAt is in the future."),
             ({"expiresAt": NOW + 1}, "The video has expired."),
-            ({"status": "processing"}, "The video is processing; GET .../why-not-ready says what is missing."),
+            ({"status": "processing"}, "The video is processing. GET .../why-not-ready gives the reason."),
         ],
     )
     def test_hidden_video_is_playable_by_owner_and_admins_with_the_reason(
@@ -256,7 +256,7 @@ class TestWhoMay:
         for user in ("alice", "admin"):
             answer = _played(api, film, user)
             assert (answer["whyHidden"], len(answer["renditions"]), "source" in answer) == (reason, 2, True)
-        assert _refusal(_request_playback(api, film, "bob")) == (404, "not-found", "There is no such video.")
+        assert _refusal(_request_playback(api, film, "bob")) == (404, "not-found", "The video does not exist.")
 
     def test_visible_video_has_no_hidden_reason(self, api: Api, film: str) -> None:
         assert not [user for user in ("alice", "bob", "admin") if "whyHidden" in _played(api, film, user)]
@@ -266,7 +266,7 @@ class TestWhoMay:
         assert _refusal(_request_playback(api, film)) == (
             409,
             "not-playable",
-            "The video is deleted; restore it first.",
+            "The video is deleted. Restore it first.",
         )
         assert _request_playback(api, film, "bob").status == 404
 
@@ -295,21 +295,21 @@ class TestNothingToPlay:
         assert _refusal(reply) == (
             409,
             "not-playable",
-            "No film has arrived. Begin an upload by POST .../upload.",
+            "No source video has arrived. Begin an upload by POST .../upload.",
         )
 
     def test_an_upload_that_was_refused_says_what_was_wrong_with_it(self, api: Api, table: Table) -> None:
         video_id = str(api.create()["videoId"])
         failure = {"job": "upload", "reason": "The uploaded file is empty.", "at": NOW}
         _edit(table, video_id, status="failed", failure=failure)
-        detail = "The uploaded file is empty. Upload a film by POST .../upload."
+        detail = "The uploaded file is empty. Upload a file by POST .../upload."
         assert _refusal(_request_playback(api, video_id)) == (409, "not-playable", detail)
 
     def test_a_video_that_was_called_ready_without_a_film(self, api: Api) -> None:
         video_id = api.publish()["videoId"]
-        detail = "The video is ready, but has no film. Begin an upload by POST .../upload."
+        detail = "The video is ready, but has no source video. Begin an upload by POST .../upload."
         assert _refusal(_request_playback(api, video_id)) == (409, "not-playable", detail)
-        detail = "The video has no rendition to play yet."
+        detail = "The video has no rendition yet. Retry later."
         assert _refusal(_request_playback(api, video_id, "bob")) == (409, "not-playable", detail)
 
     def test_the_owner_plays_a_film_as_soon_as_it_has_arrived(self, api: Api, background: BackgroundWork) -> None:

@@ -1,11 +1,15 @@
 """Rules of `local.prose`, with examples of good and bad texts."""
 
 import ast
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from local import prose
+from local import ROOT, prose
+from shared.core import errors
+from shared.core.errors import ServiceError
 
 
 @pytest.mark.parametrize(
@@ -78,3 +82,51 @@ def test_prose_checks_the_openapi_document_when_it_is_listed(monkeypatch: pytest
         'GET /v1/videos: "What is"',
         'GET /v1/videos: "nothing but"',
     ]
+
+
+_DETAILS = {name for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, ServiceError)}
+_DETAILS.remove("WriteContention")  # takes the name of an item
+_PREDICATES = {"named": 1, "invalid_field": 1, "ForbiddenAddress": 0}
+"""Constructors whose argument at this position continues the name of a field: `must be a whole number`."""
+
+
+def _texts_of(path: Path) -> Iterator[tuple[str, bool]]:
+    """Yield the texts of errors that a module raises, and whether each is a predicate. Values of f-strings become `1`."""
+    for call in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if not isinstance(call, ast.Call):
+            continue
+        name = call.func.id if isinstance(call.func, ast.Name) else getattr(call.func, "attr", "")
+        is_predicate = name in _PREDICATES
+        if is_predicate or name in _DETAILS | {"InvalidCaptions"}:
+            position = _PREDICATES.get(name, 0) + (name == "InvalidCaptions")
+            for argument in call.args[position : position + 1]:
+                pieces = argument.values if isinstance(argument, ast.JoinedStr) else [argument]
+                if all(isinstance(piece, ast.Constant | ast.FormattedValue) for piece in pieces):
+                    yield (
+                        "".join(str(piece.value) if isinstance(piece, ast.Constant) else "1" for piece in pieces),
+                        is_predicate,
+                    )
+
+
+_TEXTS = [
+    found
+    for folder in ("shared", "functions")
+    for path in (ROOT / folder).rglob("*.py")
+    if path.name != "errors.py"
+    for found in _texts_of(path)
+]
+
+
+def test_error_details_are_one_or_two_short_sentences() -> None:
+    details = [text for text, is_predicate in _TEXTS if not is_predicate]
+    assert len(details) > 80
+    sentences = {text: re.split(r"(?<=[.?]) (?=[A-Z1])", text) for text in details}
+    assert [text for text in details if not re.fullmatch(r'[A-Z1"].*[.1]', text)] == []
+    assert [text for text in details if len(sentences[text]) > 2] == []
+    assert [text for text in details if max(len(each.split()) for each in sentences[text]) > 25] == []
+
+
+def test_error_details_of_fields_and_parameters_continue_the_name() -> None:
+    predicates = [text for text, is_predicate in _TEXTS if is_predicate]
+    assert len(predicates) > 40
+    assert [text for text in predicates if not re.fullmatch(r"(must|is|cannot|1)\b.*(?<!\.)", text)] == []

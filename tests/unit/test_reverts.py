@@ -143,7 +143,9 @@ class TestTheItem:
     def test_a_moment_needs_a_film(self) -> None:
         with pytest.raises(InvalidContent) as refused:
             apply_revert(item_of(), state_of(item_of()) | {"posterTime": 0}, NOW)
-        assert refused.value.errors == [{"pointer": "/posterTime", "detail": "needs a film"}]
+        assert refused.value.errors == [
+            {"pointer": "/posterTime", "detail": "must be omitted, because the video has no source video"}
+        ]
 
 
 class TestWhatComesBack:
@@ -421,7 +423,7 @@ class TestRefusals:
     def test_a_version_that_never_was(self, past: AuditedService) -> None:
         video_id = past.create()
         past.patch(video_id, title="Second")
-        assert past.revert(video_id, 3).json["detail"] == "The video never had a version 3."
+        assert past.revert(video_id, 3).json["detail"] == "The video has no version 3."
         assert past.revert(video_id, 3).status == 404
 
     def test_a_video_that_is_gone_for_good(self, past: AuditedService) -> None:
@@ -435,7 +437,7 @@ class TestRefusals:
         past.patch(video_id, title="Second")
         past.write("DELETE", f"/v1/videos/{video_id}")
         reply = past.revert(video_id, 1, fields=["/title"])
-        assert (reply.status, reply.json["detail"]) == (409, "The video is deleted; restore it first.")
+        assert (reply.status, reply.json["detail"]) == (409, "The video is deleted. Restore it first.")
 
     def test_a_status_that_no_step_leads_back_to(self, past: AuditedService) -> None:
         video_id = past.create(title="First")
@@ -460,7 +462,7 @@ class TestRefusals:
         refused = past.revert(video_id, 1, fields=["/expiresAt"])
         assert refused.status == 422
         assert refused.json["errors"] == [
-            {"pointer": "/expiresAt", "detail": f"must be after publishAt, which is {now + 8000}, not {now + 20}"}
+            {"pointer": "/expiresAt", "detail": f"must be after publishAt {now + 8000}, not {now + 20}"}
         ]
         past.clock.advance(100)
         assert past.revert(video_id, 1).json["video"]["expiresAt"] == now + 20

@@ -668,7 +668,7 @@ class TestBadInput:
 
     def test_a_list_says_where_to_search(self, api: Api) -> None:
         reply = api.get("/v1/videos", query="q=apples")
-        assert (reply.status, reply.json["detail"]) == (400, "Lists do not search; GET /v1/search?q= does.")
+        assert (reply.status, reply.json["detail"]) == (400, "Lists do not search. Use GET /v1/search?q=.")
 
     def test_limits_are_those_of_the_engine(self) -> None:
         assert query_parser.LONGEST == MAX_QUERY_LENGTH

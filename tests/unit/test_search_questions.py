@@ -91,11 +91,11 @@ def test_repeated_words_make_one_clause() -> None:
 @pytest.mark.parametrize(
     ("q", "detail"),
     [
-        ("", "must have a word to look for"),
-        (" ", "must have a word to look for"),
-        ('""""', "must have a word to look for"),
-        ("--- ~~~ ♪", "must have a word to look for"),
-        ("-matrix", "must have a word to look for beside those to leave out"),
+        ("", "must have a word to search for"),
+        (" ", "must have a word to search for"),
+        ('""""', "must have a word to search for"),
+        ("--- ~~~ ♪", "must have a word to search for"),
+        ("-matrix", "must have a word to search for, not only excluded words"),
         ("a" * (LONGEST + 1), f"must have at most {LONGEST} characters and no control characters"),
         ("x" * 10_000, f"must have at most {LONGEST} characters and no control characters"),
         ("a\0b", f"must have at most {LONGEST} characters and no control characters"),

@@ -286,7 +286,7 @@ def test_the_text_of_captions_does_not_come_along_and_whoever_reads_them_is_told
     reply = copy.get(f"{path}/captions/mi")
     assert (reply.status, reply.json["detail"]) == (
         404,
-        "The text of these captions is not in this deployment; put it again.",
+        "This deployment does not store the text of these captions. Upload them again.",
     )
 
 

@@ -182,11 +182,11 @@ class TestThePast:
         self, trail: Trail, capsys: pytest.CaptureFixture[str], options: tuple[str, ...]
     ) -> None:
         assert main(command(trail.create(), *options)) == 1
-        assert capsys.readouterr().err == "The video never had a version 2.\n"
+        assert capsys.readouterr().err == "The video has no version 2.\n"
 
     def test_past_of_an_absent_video_is_an_error(self, table: Table, capsys: pytest.CaptureFixture[str]) -> None:
         assert main(command(MISSING, "--version", "1")) == 1
-        assert capsys.readouterr().err == "There is no such video.\n"
+        assert capsys.readouterr().err == "The video does not exist.\n"
 
     def test_names_the_field_of_which_the_trail_has_only_the_beginning(
         self, trail: Trail, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -196,7 +196,7 @@ class TestThePast:
         trail.patch(video_id, description="x" * 4500)
         trail.patch(video_id, description="y" * 4500)
         assert main(command(video_id, "--version", "2")) == 1
-        assert "only the beginning of what was at /description" in capsys.readouterr().err
+        assert "only the beginning of /description" in capsys.readouterr().err
 
     def test_waits_for_a_trail_that_is_behind(self, trail: Trail, capsys: pytest.CaptureFixture[str]) -> None:
         video_id = trail.create()

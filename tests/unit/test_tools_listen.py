@@ -95,7 +95,7 @@ class _Handler(BaseHTTPRequestHandler):
         elif id_ in self.fake.hooks:
             self._end(200, self.fake.hooks[id_])
         else:
-            self._end(404, {"detail": "There is no such webhook."})
+            self._end(404, {"detail": "The webhook does not exist."})
 
     def do_DELETE(self) -> None:
         gone = self.fake.hooks.pop(self.path.removeprefix("/v1/webhooks/"), None)
@@ -345,13 +345,13 @@ class TestItSays:
         monkeypatch.setattr(listening.Listener, "_print", notice)
 
         def pause(fake: Fake, url: str) -> None:
-            fake.hooks["hook-0"] |= {"paused": True, "pausedBecause": "The receiver answered 410 Gone."}
+            fake.hooks["hook-0"] |= {"paused": True, "pausedBecause": "The receiver returned 410 Gone."}
             assert said.wait(LIMIT)
             fake.tell(url, CHANGE)
 
         fake.deliver = pause
         assert main(["listen"]) == 0
-        assert capsys.readouterr().out.count("The webhook is paused. The receiver answered 410 Gone.") == 1
+        assert capsys.readouterr().out.count("The webhook is paused. The receiver returned 410 Gone.") == 1
 
     def test_why_there_is_no_webhook(self, fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
         detail = "There is no type video.seen."

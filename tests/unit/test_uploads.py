@@ -264,7 +264,7 @@ class TestParts:
             reply = _complete(api, video_id, begun["uploadId"], wrong)
             assert (reply.status, reply.json["errors"][0]["pointer"]) == (422, "/parts")
         assert (
-            "3 parts, but 2 were given"
+            "must have 3 elements, one for each part, not 2"
             in _complete(api, video_id, begun["uploadId"], parts[:2]).json["errors"][0]["detail"]
         )
         assert _complete(api, video_id, begun["uploadId"], parts).status == 200

@@ -72,7 +72,7 @@ def test_every_view_has_its_result_in_order(api: Api, table: Table) -> None:
         "type": "urn:video-metadata:problem:not-found",
         "title": "Not found",
         "status": 404,
-        "detail": "There is no such video.",
+        "detail": "The video does not exist.",
     }
     ends = NOW - HOUR + WINDOW_SECONDS
     counted = {"counted": True, "reason": None, "viewCount": 1}

@@ -30,9 +30,9 @@ IPV4 = partial(socket.getaddrinfo, family=socket.AF_INET)
 """Lookup that ignores IPv6, where another program may listen on the same port."""
 SHORT = 0.1
 """Time limit in seconds for exchanges that never end."""
-LATE = "The receiver did not answer within 0.1 seconds."
-NOT_HTTP = "What the receiver answered is not HTTP."
-NO_ANSWER = "The receiver closed the connection without an answer."
+LATE = "The receiver did not respond within 0.1 seconds."
+NOT_HTTP = "The receiver's response is not HTTP."
+NO_ANSWER = "The receiver closed the connection without a response."
 
 Converse = Callable[[socket.socket, bytes], None]
 """Given a connection and the request that came by it."""
@@ -314,7 +314,7 @@ class TestANameWhoseLookup:
 
         def give_up() -> int:
             came = send("https://example.com/", HEADERS, BODY, local=False, seconds=0.02, resolve=hang)
-            assert (came.status, came.error) == (None, "The receiver did not answer within 0.02 seconds.")
+            assert (came.status, came.error) == (None, "The receiver did not respond within 0.02 seconds.")
             return len(asked)
 
         try:
@@ -402,7 +402,7 @@ class TestOverTls:
         made = make_certificate(tmp_path, host, days=days)
         one = receiver(waits, server_side(made))
         came, _ = self.send(one, ssl.create_default_context(cafile=made))
-        assert (came.status, came.error) == (None, f"The receiver's certificate is not valid: {reason}.")
+        assert (came.status, came.error) == (None, f"The receiver's certificate is invalid: {reason}.")
         assert one.requests == []
 
     def test_receiver_certificate_is_checked_against_the_system_store_only(
@@ -411,7 +411,7 @@ class TestOverTls:
         monkeypatch.setenv("AWS_CA_BUNDLE", str(certificate))
         one = receiver(waits, server_side(certificate))
         came, _ = self.send(one, None)
-        assert came.error == "The receiver's certificate is not valid: self-signed certificate."
+        assert came.error == "The receiver's certificate is invalid: self-signed certificate."
         assert one.requests == []
 
     def test_the_system_is_trusted(self, receiver: Make, certificate: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -430,7 +430,7 @@ class TestOverTls:
 
     def test_a_receiver_that_speaks_plain_http_is_an_error(self, receiver: Make) -> None:
         came, _ = self.send(receiver(says(b"HTTP/1.1 400 Bad Request\r\n\r\n"), expects_http=False), None)
-        assert (came.status, came.error) == (None, "The receiver does not speak TLS as it should.")
+        assert (came.status, came.error) == (None, "The TLS handshake with the receiver failed.")
 
     def test_an_old_tls_is_an_error(self, receiver: Make, certificate: Path) -> None:
         tls = server_side(certificate)
@@ -438,7 +438,7 @@ class TestOverTls:
         with pytest.warns(DeprecationWarning, match="TLSv1 is deprecated"):
             tls.minimum_version = tls.maximum_version = ssl.TLSVersion.TLSv1
         came, _ = self.send(receiver(waits, tls), ssl.create_default_context(cafile=certificate))
-        assert (came.status, came.error) == (None, "The receiver does not speak TLS as it should.")
+        assert (came.status, came.error) == (None, "The TLS handshake with the receiver failed.")
 
 
 def test_refused_connection_is_an_error() -> None:
@@ -452,7 +452,7 @@ def test_a_connection_that_breaks_is_an_error(receiver: Make) -> None:
         connection.close()
 
     came = sent(receiver(breaks))
-    assert (came.status, came.error) == (None, "The receiver broke the connection.")
+    assert (came.status, came.error) == (None, "The receiver reset the connection.")
 
 
 def test_no_proxy_is_used(receiver: Make, monkeypatch: pytest.MonkeyPatch) -> None:

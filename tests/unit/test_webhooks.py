@@ -75,7 +75,7 @@ class Service:
     def send(self, message: Mapping[str, object], delay_seconds: int) -> None:
         """Take a message for the worker."""
         if self.queue_is_busy:
-            raise Unavailable("The queue is busy; try again.")
+            raise Unavailable("The queue is busy.")
         assert message["schema"] == DELIVER_SCHEMA
         self.woken.append((str(message["webhookId"]), delay_seconds))
 
@@ -561,10 +561,10 @@ class TestRead:
         shown = service.get(f"/{webhook_id}").json
         _conforms("Webhook", shown)
         assert (shown["behindSince"], shown["nextAttemptAt"], shown["failures"]) == (NOW * 1000, NOW + 600, 3)
-        service.fail(webhook_id, because="The receiver answered 410 Gone.")
+        service.fail(webhook_id, because="The receiver returned 410 Gone.")
         paused = service.get(f"/{webhook_id}").json
         _conforms("Webhook", paused)
-        assert (paused["paused"], paused["pausedBecause"]) == (True, "The receiver answered 410 Gone.")
+        assert (paused["paused"], paused["pausedBecause"]) == (True, "The receiver returned 410 Gone.")
 
     def test_an_etag_saves_sending_the_same_again(self, service: Service) -> None:
         path = f"/{service.create()['webhookId']}"
@@ -748,9 +748,9 @@ class TestPause:
 
     def test_reason_and_failures_are_forgotten(self, service: Service) -> None:
         webhook_id = service.create()["webhookId"]
-        service.fail(webhook_id, because="The receiver answered 410 Gone.")
+        service.fail(webhook_id, because="The receiver returned 410 Gone.")
         still = service.patch(webhook_id, {"description": "d"}).json
-        assert (still["pausedBecause"], still["failures"]) == ("The receiver answered 410 Gone.", 3)
+        assert (still["pausedBecause"], still["failures"]) == ("The receiver returned 410 Gone.", 3)
         shown = service.patch(webhook_id, {"paused": False}).json
         assert {"pausedBecause", "failures", "nextAttemptAt"}.isdisjoint(shown)
         assert {"failures", "failingSince", "tried"}.isdisjoint(service.place(webhook_id))

@@ -71,7 +71,7 @@ class TestALookAtAFilm:
         workers.work()
         answer = workers.api.get(f"/v1/videos/{video_id}/why-not-ready").json
         assert answer["reason"] == (
-            f"Looking at the film failed: {errors.NOT_A_VIDEO} Upload another film by POST .../upload."
+            f"Looking at the film failed: {errors.NOT_A_VIDEO} Upload a different file by POST .../upload."
         )
         assert answer["blocker"]["error"]["final"] is True
 
@@ -308,7 +308,7 @@ class TestFaults:
             assert workers.deliver("probe") == {"batchItemFailures": []}
         job = workers.backstage.job(video_id, "probe")
         assert (job["state"], job["attempt"]) == ("queued", 2)
-        assert job["error"]["reason"] == "The worker could not finish; the service's log says why."
+        assert job["error"]["reason"] == "The worker failed. The log of the service has the error."
         workers.deliver("probe")
         assert workers.backstage.states(video_id)["probe"] == "done"
 
@@ -326,7 +326,7 @@ class TestFaults:
         video_id = workers.upload(film(1))
         workers.objects.delete_prefix(SOURCES_BUCKET, f"{video_id}/")
         workers.deliver("probe")
-        assert workers.document(video_id)["failure"]["reason"] == "The uploaded file is gone."
+        assert workers.document(video_id)["failure"]["reason"] == "The uploaded file was deleted."
 
     def test_a_picture_that_cannot_be_stored_is_made_again(
         self, workers: ProcessingWorkers, monkeypatch: pytest.MonkeyPatch

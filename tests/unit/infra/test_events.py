@@ -295,7 +295,7 @@ PART_OF_ANSWER: dict[str, Any] = {
     "history/get-changeset-absent": {"type": f"{PROBLEM}not-found"},
     "history/get-diff-of-no-version": {"type": f"{PROBLEM}not-found"},
     "history/get-diff": {"videoId": example_data.REGATTA, "from": 1, "to": 1, "changes": []},
-    "history/get-revert-absent": {"detail": "There is no such run."},
+    "history/get-revert-absent": {"detail": "The revert does not exist."},
     "history/list-changes-from-now-on": {"items": [], "caughtUp": True},
     "history/list-changes-of-everybody": {"type": f"{PROBLEM}forbidden"},
     "history/list-audit": {
@@ -308,7 +308,7 @@ PART_OF_ANSWER: dict[str, Any] = {
     "jobs/report-rendition": {"state": "running", "progress": 40, "attempt": example_data.LAST_TRY},
     "jobs/retry-job": {"kind": "transcode.240p", "state": "queued", "attempt": 2},
     "jobs/why-not-ready": {"ready": False, "status": "processing"},
-    "playback/get-playback": {"whyHidden": "The video is processing; GET .../why-not-ready says what is missing."},
+    "playback/get-playback": {"whyHidden": "The video is processing. GET .../why-not-ready gives the reason."},
     "playback/get-playback-nothing-to-play": {"type": f"{PROBLEM}not-playable"},
     "playlists/append-entry": {"videoId": example_data.AWAITED},
     "captions/get-chapters": {"chapters": [{"start": 0}, {"start": 240_000}]},

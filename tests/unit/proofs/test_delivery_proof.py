@@ -207,7 +207,7 @@ def test_whatever_happens_each_event_is_taken_and_in_the_order_of_its_video(
             for done in under_way:
                 done.result()
             if service.hook()["paused"]:
-                assert service.hook()["pausedBecause"] == "The receiver answered 410 Gone."
+                assert service.hook()["pausedBecause"] == "The receiver returned 410 Gone."
                 service.hooks.change("hook", {"paused": False}, ROOT, int(service.clock()), always_in_time)
                 resumed += 1
             if len(versions) < replay_at:

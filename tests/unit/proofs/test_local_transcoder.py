@@ -241,7 +241,7 @@ class TestFilmsThatCannotBeUsed:
         laptop.work()
         job = laptop.backstage.job(video_id, KIND)
         assert (job["state"], job["attempt"]) == ("failed", 1)
-        assert job["error"]["reason"].startswith("The file is not a film")
+        assert job["error"]["reason"].startswith("The file is not a video")
         assert laptop.api.get(f"/v1/videos/{video_id}").json["status"] == "failed"
         assert laptop.waiting() == (0, 0)
 
@@ -256,7 +256,7 @@ class TestFilmsThatCannotBeUsed:
         video_id = laptop.upload(film())
         laptop.s3.delete_object(Bucket=SOURCES_BUCKET, Key=f"{video_id}/0001")
         laptop.work()
-        assert laptop.reports[-1]["reason"] == "The uploaded file is gone."
+        assert laptop.reports[-1]["reason"] == "The uploaded file was deleted."
 
 
 class TestTrouble:

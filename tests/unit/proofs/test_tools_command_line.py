@@ -404,7 +404,7 @@ def test_a_table_that_stays_busy_ends_the_import_which_can_be_continued(
         patched.setattr(Table, "transact", busy)
         assert main(arguments) == 1
     assert capsys.readouterr().err == (
-        "AWS did not answer as expected: The database is busy; try again. Run the same command again to continue.\n"
+        "AWS did not answer as expected: The database is busy. Retry the request. Run the same command again to continue.\n"
     )
     assert main(arguments) == 0
 
