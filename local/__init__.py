@@ -51,7 +51,7 @@ def running_service(file: Path = SERVICE_FILE) -> dict[str, Any]:
     try:
         service: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise LocalError("The service is not running: start it with `make run` in another terminal.") from error
+        raise LocalError("The service is not running. Start it with `make run` in another terminal.") from error
     return service
 
 

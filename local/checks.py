@@ -120,7 +120,7 @@ def named(names: Iterable[str], known: Mapping[str, Stage]) -> list[Stage]:
         groups[stage.name.partition("-")[0]].append(stage)
     unknown = sorted({*names} - groups.keys())
     if unknown:
-        raise LocalError(f"There is no stage {', '.join(unknown)}: there are {', '.join(groups)}.")
+        raise LocalError(f"The stage {', '.join(unknown)} does not exist. Use {', '.join(groups)}.")
     return [stage for name in names for stage in groups[name]]
 
 
@@ -336,7 +336,7 @@ def _check(names: Sequence[str], settings: Mapping[str, str], logs: Path) -> Non
     if not _is_good(outcomes):
         # At the very end, where readers of a CI log look first.
         failed = [outcome for outcome in outcomes if not outcome.is_good]
-        raise LocalError("\n".join(["", *map(_ending, failed), f"Not everything holds. The logs are in {logs}."]))
+        raise LocalError("\n".join(["", *map(_ending, failed), f"Some checks failed. The logs are in {logs}."]))
 
 
 def _ending(outcome: StageOutcome) -> str:

@@ -174,7 +174,7 @@ class ApiClient:
             try:
                 answer = self._http.request(method, self._base_url + path, **options)
             except httpx.ConnectError as error:
-                raise LocalError("The service does not answer: start it with `make run`.") from error
+                raise LocalError("The service does not respond. Start it with `make run`.") from error
             except httpx.TransportError as error:  # a retry is safe: every POST here has an idempotency key
                 problem = str(error) or type(error).__name__
                 continue
@@ -270,7 +270,7 @@ def load_scenes(admin: ApiClient, owner: str) -> list[str]:
         }
         answer = admin.send("POST", "/v1/videos", json=document)
         if answer.status_code != 201 and not is_there_already(answer):
-            raise LocalError(f"The film {scene.title!r} was refused: {reason(answer)}.")
+            raise LocalError(f"The video {scene.title!r} was rejected: {reason(answer)}.")
         # An interrupted run may have left a video without its source file.
         if "source" not in _expect(admin.send("GET", f"/v1/videos/{video_id}"), 200):
             upload(admin, video_id, sample_videos.film(scene))
@@ -283,7 +283,7 @@ def _caption(client: ApiClient, video_id: str, text: str) -> None:
     headers = {"Content-Type": "text/vtt", "If-None-Match": "*"}
     answer = client.send("PUT", f"/v1/videos/{video_id}/captions/en", content=text, headers=headers)
     if answer.status_code not in (201, 412):
-        raise LocalError(f"The captions of a film were refused: {reason(answer)}.")
+        raise LocalError(f"The captions of a video were rejected: {reason(answer)}.")
 
 
 def upload(client: ApiClient, video_id: str, content: bytes) -> None:
@@ -291,27 +291,27 @@ def upload(client: ApiClient, video_id: str, content: bytes) -> None:
     announced = {"contentType": "video/mp4", "fileSize": len(content)}
     begun = client.send("POST", f"/v1/videos/{video_id}/upload", json=announced)
     if begun.status_code != 201:
-        raise LocalError(f"The upload of a film was refused: {reason(begun)}.")
+        raise LocalError(f"The upload of a video was rejected: {reason(begun)}.")
     instructions = begun.json()
     # Without a token, because S3 rejects a request that has both a token and a signed URL.
     sent = httpx.request(
         instructions["method"], instructions["url"], content=content, headers=instructions["headers"], trust_env=False
     )
     if sent.status_code != 200:
-        raise LocalError(f"The film could not be sent: {sent.status_code} {sent.text[:200]}")
+        raise LocalError(f"The file could not be sent: {sent.status_code} {sent.text[:200]}")
 
 
 def demo(console: Console) -> None:
     """Load the films, then list by category and by owner, and count a view."""
     service = running_service()
     if not FILMS.exists():
-        raise LocalError("The films are missing: `npm install` brings them (make does that for you).")
+        raise LocalError("The video files are missing. Install them with `npm install`.")
     films = [document(position, record) for position, record in enumerate(json.loads(FILMS.read_bytes()))]
     admin = ApiClient(service["baseUrl"], service["tokens"]["admin"])
     alice = ApiClient(service["baseUrl"], service["tokens"]["alice"])
     try:
         admin.send("GET", "/health")
-        console.print("Uploading a dozen small films of alice's, with all that is made of them")
+        console.print("Uploading a dozen small videos of alice, and waiting for their jobs")
         load_scenes(admin, "alice")
         _load(console, admin, films)
         newest = _list(console, alice, "The newest dramas", {"category": "Drama", "limit": "10"})
@@ -320,7 +320,7 @@ def demo(console: Console) -> None:
         if newest:
             _view(console, alice, newest[0])
         search = f"{service['baseUrl']}/console/#/search?q=%22the+water%22"
-        console.print(f"\nWhat is said in the films: {search}", soft_wrap=True)
+        console.print(f"\nSearch in their captions: {search}", soft_wrap=True)
     finally:
         admin.close()
         alice.close()
@@ -335,9 +335,9 @@ def _load(console: Console, admin: ApiClient, films: Sequence[Document]) -> None
         loaded = load(admin, films, lambda: progress.advance(task))
     seconds = time.monotonic() - started
     new = f"{loaded.created:,} created" if loaded.created else "nothing new"
-    console.print(f"{new}, {loaded.present:,} were there before ({len(films) / seconds:.0f} requests a second)")
+    console.print(f"{new}, {loaded.present:,} existed already ({len(films) / seconds:.0f} requests a second)")
     for why, count in loaded.refused.most_common():
-        console.print(f"{count:,} refused: {escape(why)}")
+        console.print(f"{count:,} rejected: {escape(why)}")
 
 
 def _list(console: Console, client: ApiClient, heading: str, query: dict[str, str]) -> list[Document]:
@@ -365,7 +365,7 @@ def _view(console: Console, client: ApiClient, video: Document) -> None:
 
 def _expect(answer: httpx.Response, *statuses: int) -> dict[str, Any]:
     if answer.status_code not in statuses:
-        raise LocalError(f"{answer.request.method} {answer.request.url.path} was refused: {reason(answer)}.")
+        raise LocalError(f"{answer.request.method} {answer.request.url.path} was rejected: {reason(answer)}.")
     body: dict[str, Any] = answer.json()
     return body
 
@@ -375,7 +375,7 @@ def main() -> int:
     try:
         return exit_status(lambda: demo(Console(highlight=False)))
     except KeyboardInterrupt:
-        print("Stopped; run it again to continue.", file=sys.stderr)
+        print("Stopped. Run the command again to continue.", file=sys.stderr)
         return 130
 
 

@@ -159,7 +159,7 @@ def _output(outputs: Path, stack: str, name: str, log: Path) -> str:
     try:
         return str(json.loads(outputs.read_text(encoding="utf-8"))[stack][name])
     except (OSError, ValueError, KeyError) as error:
-        raise LocalError(f"The deploy left no output {name} of the stack {stack}; see {log}.") from error
+        raise LocalError(f"The stack {stack} has no output {name}. See {log}.") from error
 
 
 def complete(aws: Aws, assembly: Path, api_id: str) -> None:
@@ -256,7 +256,7 @@ def cdk(arguments: list[str], env: dict[str, str], log: Path, tell: Tell) -> Non
             if process.stdout is not None:
                 process.stdout.close()
     if status != 0:
-        raise LocalError(f"cdk {arguments[0]} failed ({_reason(last)}); all of it is in {log}.")
+        raise LocalError(f"cdk {arguments[0]} failed ({_reason(last)}); the log is {log}.")
 
 
 def _kill_group(group: int) -> None:

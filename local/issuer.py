@@ -100,9 +100,9 @@ class TokenSigner:
         try:
             loaded = serialization.load_pem_private_key(key_file.read_bytes(), password=None)
         except ValueError as error:
-            raise LocalError(f"The issuer's key {key_file} cannot be read: delete it and start again.") from error
+            raise LocalError(f"The issuer's key {key_file} cannot be read. Delete it and start again.") from error
         if not isinstance(loaded, rsa.RSAPrivateKey):
-            raise LocalError(f"The issuer's key {key_file} is not an RSA key: delete it and start again.")
+            raise LocalError(f"The issuer's key {key_file} is not an RSA key. Delete it and start again.")
         self._key = loaded
         jwk = RSAAlgorithm.to_jwk(loaded.public_key(), as_dict=True)
         self.public_jwk: dict[str, Any] = {

@@ -123,11 +123,11 @@ class MiniStack:
             while line := answer.readline():
                 tell(line.decode().strip())
         except (OSError, http.client.HTTPException) as error:
-            raise LocalError(f"MiniStack could not save everything ({error!r}); its log is {self.log}.") from error
+            raise LocalError(f"MiniStack could not save its state ({error!r}). Its log is {self.log}.") from error
         finally:
             connection.close()
         if answer.status != 200:
-            raise LocalError(f"MiniStack could not save everything; its log is {self.log}.")
+            raise LocalError(f"MiniStack could not save its state. Its log is {self.log}.")
 
     def stop(self) -> None:
         """Let MiniStack save its data and stop, then end all its processes. A second call does nothing.
@@ -144,8 +144,8 @@ class MiniStack:
         kept = self.kept_until()
         if not in_order and kept is not None:
             raise LocalError(
-                f"MiniStack did not end within {STOP_SECONDS:.0f} s and was killed. "
-                f"What was written before {kept:%H:%M:%S} is on disk; its log is {self.log}."
+                f"MiniStack did not exit within {STOP_SECONDS:.0f} s and was killed. Writes before {kept:%H:%M:%S} are saved; "
+                f"its log is {self.log}."
             )
 
     def last_lines(self) -> str:

@@ -11,10 +11,10 @@ from local.issuer import TokenSigner
 def mint(subject: str, scopes: str) -> str:
     """Return a token of `subject` with the space-separated `scopes`; raises LocalError if no service has run yet."""
     if not subject.strip():
-        raise LocalError("A token needs a subject: make token SUB=carol SCOPES='videos/read'.")
+        raise LocalError("A token needs a subject. Use `make token SUB=carol SCOPES='videos/read'`.")
     issuer = _issuer()
     if issuer is None or not KEY_FILE.exists():
-        raise LocalError("No service has run in this checkout yet, so there is no key to sign with: `make run` first.")
+        raise LocalError("There is no key to sign with. Run `make run` first.")
     return TokenSigner(KEY_FILE).mint(issuer, subject, scopes.replace(",", " ").split())
 
 

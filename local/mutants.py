@@ -221,7 +221,7 @@ class Runner:
             _kill(process)
             self._running.discard(process)
         if status not in (0, 1):
-            raise LocalError(f"The tests did not run (status {status}); see {log}.")
+            raise LocalError(f"The tests did not run (status {status}). See {log}.")
         return MutantOutcome(CAUGHT if status else SURVIVED, time.monotonic() - began)
 
 
@@ -302,7 +302,7 @@ def main(arguments: Sequence[str], root: Path = ROOT, results: Path = RESULTS, c
         outcomes = Runner(root, results, lambda line: print(line, flush=True), command).run(mutants, again=asked.again)
         print("", *report(mutants, outcomes), sep="\n", flush=True)
         if any(outcome.result not in (CAUGHT, TIMED_OUT) for outcome in outcomes.values()):
-            raise LocalError("Add the assertion that is missing, or correct the mutant.")
+            raise LocalError("Add the missing assertion, or correct the mutant.")
 
     return stoppable(run, "Stopped; the same command resumes.")
 

@@ -36,7 +36,7 @@ def bound(port: int) -> socket.socket:
     The server inherits the socket, because another program could take a free port before its use.
     """
     if port and is_taken(port):
-        raise LocalError(f"Port {port} is taken.")
+        raise LocalError(f"Port {port} is in use.")
     made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
         if port:  # with 0 it would allow a port that another program has bound but does not listen on yet
@@ -44,7 +44,7 @@ def bound(port: int) -> socket.socket:
         made.bind((LOOPBACK, port))
     except OSError as error:
         made.close()
-        raise LocalError(f"Port {port} is taken.") from error
+        raise LocalError(f"Port {port} is in use.") from error
     return made
 
 
@@ -83,11 +83,9 @@ def chosen_port(variable: str, default: int) -> int:
     """Return the port in an environment variable, or the default; raises LocalError if it is not a port number."""
     text = os.environ.get(variable) or str(default)
     if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= 65535:
-        raise LocalError(f"{variable}={text} is not a port: give a number from 1 to 65535.")
+        raise LocalError(f"{variable}={text} is not a port. Use a number from 1 to 65535.")
     if int(text) == 80:
-        raise LocalError(
-            f"{variable}=80 cannot be used, because clients leave that port out of addresses: give another one."
-        )
+        raise LocalError(f"{variable}=80 is not supported, because clients omit that port from URLs. Use another port.")
     return int(text)
 
 
@@ -95,5 +93,5 @@ def require_free(port: int, variable: str, purpose: str) -> None:
     """Raise LocalError with a remedy if the port is taken."""
     if is_taken(port):
         raise LocalError(
-            f"Port {port} ({purpose}) is taken: stop what listens there, or choose another with {variable}=<port>."
+            f"Port {port} ({purpose}) is in use. Stop its process, or use another port with {variable}=<port>."
         )

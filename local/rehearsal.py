@@ -63,7 +63,7 @@ def _only(work: Path, arguments: Sequence[str]) -> None:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise LocalError("A rehearsal of this checkout is running already: let it end, or stop it.") from None
+            raise LocalError("A rehearsal of this checkout is already running. Wait for its end, or stop it.") from None
         shutil.rmtree(work)  # left by a failed rehearsal
         work.mkdir()
         try:
@@ -207,7 +207,7 @@ class IndexWatch:
         if [len(indexes) for indexes in self._seen] != steps or not one_more or set(self._seen[-1]) != set(last):
             raise DataLost(f"Each update should add one index, and they were {steps_seen}.")
         for indexes in self._seen:
-            print(f"  {_listed(indexes)}: nothing was lost", flush=True)
+            print(f"  {_listed(indexes)}: no data was lost", flush=True)
 
 
 def _listed(indexes: Sequence[str]) -> str:
@@ -257,7 +257,7 @@ class _Account:
         """Bootstrap as `make bootstrap` does. A deploy before it must report that it is missing."""
         refused = self._tool("tools.deploying", *self._context)
         if refused.returncode != 1 or "make bootstrap" not in refused.stderr:
-            raise LocalError(f"A deploy before the bootstrap should be refused, and says: {refused.stderr}")
+            raise LocalError(f"A deployment before the bootstrap must fail with its reason, not: {refused.stderr}")
         where = self._tool("tools.preflight").stdout.strip()
         cdk(["bootstrap", where, "--app", ""], self._env, self._log, print)
 
@@ -271,7 +271,7 @@ class _Account:
         with self._log.open("ab") as log:
             status = _status(command, self._env, DEPLOY_SECONDS, log)
         if status != 0:
-            raise LocalError(f"The deploy failed; the end of {self._log}:\n{_last_lines(self._log)}")
+            raise LocalError(f"The deployment failed. The end of {self._log}:\n{_last_lines(self._log)}")
         self.deployed = Deployment.of(outputs, "", self.issuer.url, self._log)
         complete(self.aws, Path(self._assembly), self.deployed.api_id)
 
@@ -293,7 +293,7 @@ class _Account:
             done = self._tool("tools", "reconcile", "--table", TABLE_NAME, *arguments)
             if done.returncode != status:
                 raise LocalError(
-                    f"`tools reconcile {' '.join(arguments)}` ends with {done.returncode}: {done.stdout}{done.stderr}"
+                    f"`tools reconcile {' '.join(arguments)}` exited with {done.returncode}: {done.stdout}{done.stderr}"
                 )
         sample.require_all()
         require_upgraded(before, self.items.settled([]), sample)
@@ -422,7 +422,7 @@ def _status(command: Sequence[str], env: Mapping[str, str], seconds: float, log:
     try:
         return process.wait(seconds)
     except subprocess.TimeoutExpired as error:
-        raise LocalError(f"`{' '.join(command[1:4])}` did not end in {seconds:.0f} seconds.") from error
+        raise LocalError(f"`{' '.join(command[1:4])}` did not finish within {seconds:.0f} seconds.") from error
     finally:
         end_group(process)
 

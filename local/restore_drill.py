@@ -71,7 +71,7 @@ class RestoreDrill:
         new = self.request("POST", "/v1/videos", "alice", {"title": "Created after the damage"})["videoId"]
         damaged = self._export("damaged")
         if not self._differing(copy, damaged, own):
-            raise LocalError("The damage changed nothing, so the drill proves nothing.")
+            raise LocalError("The damage changed nothing. Adapt the drill to the table.")
 
         restore = (
             "restore",
@@ -84,12 +84,12 @@ class RestoreDrill:
         )
         self._tools(*restore, "--dry-run")
         if self._export("rehearsed") != damaged:
-            raise LocalError("A dry run has changed the table.")
+            raise LocalError("The dry run changed the table.")
         self.tell("Rehearsed: a dry run changes nothing")
         self.tell(f"Restored: {self._tools(*restore)}")
         again = self._tools(*restore)
         if not again.startswith("0 restored, 0 repaired"):
-            raise LocalError(f"A second restore found something to do: {again}")
+            raise LocalError(f"The second restore changed items: {again}")
         self.tell("Restored again: nothing to do")
         self._tools("reconcile", "--repair", may_find=True)
         self.tell(f"Proved: {self._tools('reconcile')}")
@@ -164,13 +164,13 @@ class RestoreDrill:
         restored = self._export("restored")
         wrong = self._differing(copy, restored, own)
         if wrong:
-            raise LocalError(f"{len(wrong)} lines are not as they were, the first of them {wrong[0]}.")
+            raise LocalError(f"{len(wrong)} lines differ from before, first {wrong[0]}.")
         titles = [restored[("Video", video_id)]["title"] for video_id in (*own, new)]
         if titles != ["Changed before the damage", "Changed after the damage", "Created after the damage"]:
-            raise LocalError(f"What users did since is lost: {titles}.")
+            raise LocalError(f"Later changes of users are lost: {titles}.")
         extra = restored.keys() - copy.keys()
         if extra != {("Video", new)}:
-            raise LocalError(f"There is more than there was: {sorted(extra)[:3]}.")
+            raise LocalError(f"There are additional items: {sorted(extra)[:3]}.")
         self.tell("Verified: every item is as it was, and what users did before and after the damage is there")
         published = [line for key, line in copy.items() if key[0] == "Video" and line.get("visibility") == "public"]
         for query, wanted in {
@@ -189,7 +189,7 @@ class RestoreDrill:
         entries = self.request("GET", f"/v1/playlists/{playlist}/entries", "bob", None)["items"]
         ranked = sorted((line for line in copy.values() if line["entity"] == "Entry"), key=lambda line: line["rank"])
         if [entry["video"]["videoId"] for entry in entries] != [line["videoId"] for line in ranked]:
-            raise LocalError("The playlist is not as it was.")
+            raise LocalError("The playlist differs from before.")
         self.tell("Verified: the feed, a category, tags and a playlist list what they did")
 
     def _listed(self, query: str) -> list[str]:
@@ -245,7 +245,7 @@ def await_purge(_: Sequence[str], is_done: Callable[[], bool]) -> None:
     end = time.monotonic() + PURGE_SECONDS
     while not is_done():
         if time.monotonic() > end:
-            raise LocalError(f"The service did not clear away what removed videos left within {PURGE_SECONDS} seconds.")
+            raise LocalError(f"The items of removed videos were not purged within {PURGE_SECONDS} seconds.")
         time.sleep(1)  # a finished purge sends no event, so the table is polled
 
 
@@ -270,7 +270,7 @@ def _drill() -> None:
                 content = {} if body is None else {"json": body}
                 answer = http.request(method, aws.endpoint + path, headers=headers, **content)
                 if answer.status_code >= 300:
-                    raise LocalError(f"{method} {path} answered {answer.status_code}: {answer.text[:500]}")
+                    raise LocalError(f"{method} {path} returned {answer.status_code}: {answer.text[:500]}")
                 return answer.json()
 
             RestoreDrill(aws, TABLE_NAME, folder, request, next_second, await_purge, tell).run()

@@ -133,7 +133,7 @@ class Emulator:
                 return
             time.sleep(0.02)  # the emulator does not signal when it listens, so its port is polled
         text = self.log.read_text(encoding="utf-8", errors="replace")
-        raise LocalError(f"The Runtime Interface Emulator did not come up; its log ({self.log}):\n{text}")
+        raise LocalError(f"The Runtime Interface Emulator did not start. Its log ({self.log}):\n{text}")
 
     def _environment(self) -> dict[str, str]:
         asset, deployed = str(self._function.asset), configuration(self._aws, self._function)

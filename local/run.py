@@ -95,8 +95,7 @@ def _serve(terminal: "_Terminal") -> NoReturn:
         _announce(ministack.aws, issuer)
         status = ministack.wait()
         raise LocalError(
-            f"MiniStack exited unexpectedly (status {status}), so what was written in its last second may be lost; "
-            f"its log is {ministack.log}."
+            f"MiniStack exited unexpectedly (status {status}), so writes of its last second may be lost. Its log is {ministack.log}."
         )
 
 
@@ -133,7 +132,7 @@ def _deploy(ministack: MiniStack, issuer: str, tell: Callable[[str], None]) -> D
     except LocalError:
         if ministack.is_running():
             raise
-        raise LocalError(f"MiniStack ended while it was deployed to; its log is {ministack.log}.") from None
+        raise LocalError(f"MiniStack exited during the deployment. Its log is {ministack.log}.") from None
 
 
 def _warm_up(url: str) -> None:
@@ -141,9 +140,11 @@ def _warm_up(url: str) -> None:
     try:
         answer = httpx.get(f"{url}/health", timeout=WARM_UP_SECONDS, trust_env=False)
     except httpx.HTTPError as error:
-        raise LocalError(f"The service was deployed, but {url}/health does not answer ({error}).") from error
+        raise LocalError(f"The service was deployed, but {url}/health does not respond ({error}).") from error
     if answer.status_code != 200:
-        raise LocalError(f"The service was deployed, but {url}/health says {answer.status_code}: {answer.text[:500]}")
+        raise LocalError(
+            f"The service was deployed, but {url}/health returned {answer.status_code}: {answer.text[:500]}"
+        )
 
 
 def _announce(aws: Aws, issuer: Issuer) -> None:
@@ -168,8 +169,8 @@ def _announce(aws: Aws, issuer: Issuer) -> None:
     )
     print("In this folder, in another terminal:")
     print(f"""curl -sS '{url}/v1/videos?limit=5' -H "Authorization: Bearer $(make -s token)"\n""")
-    print("A transcoder of its own makes the renditions of what is uploaded (.local/transcoder.log).")
-    print("`make demo` in another terminal loads a few thousand films. Ctrl-C stops the service.", flush=True)
+    print("A separate transcoder creates the renditions of uploads (.local/transcoder.log).")
+    print("`make demo` in another terminal loads a few thousand videos. Ctrl-C stops the service.", flush=True)
 
 
 @contextmanager
@@ -182,7 +183,7 @@ def _only_run_of_this_checkout() -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise LocalError(
-                "The service of this checkout is running already: use it (.local/service.json) or stop it first."
+                "The service of this checkout is already running. Use it (.local/service.json), or stop it first."
             ) from None
         yield
 

@@ -50,13 +50,13 @@ def main(arguments: list[str]) -> int:
 def _prepare_all() -> None:
     service = running_service()
     aws = Aws.of(service)
-    print("Making the templates and packages (cdk synth) ...", flush=True)
+    print("Synthesising templates and packages (cdk synth) ...", flush=True)
     synthesise(aws, str(service["issuer"]), SAM)
     made = synthesised(SAM)
     prepare(SAM, made, aws, synthesised(Path(service["assembly"])))
     example_data.seed(Table(service["tableName"], aws.client("dynamodb")), aws.client("s3"), int(time.time()))
     first = examples_of("public", made)[0]
-    print(f"{SAM.relative_to(ROOT)} is ready, and so is the world of the events. For example:\n\n{first}")
+    print(f"{SAM.relative_to(ROOT)} is ready, with the data of the events. For example:\n\n{first}")
 
 
 def prepare(
@@ -101,14 +101,14 @@ def synthesise(aws: Aws, issuer: str, folder: Path) -> None:
     """Write the templates and packages of a deployment to AWS into a folder, for this machine's processors."""
     machine = platform.machine().lower()
     if machine not in ARCHITECTURES:
-        raise LocalError(f"Lambda has no processors like this machine's ({machine}).")
+        raise LocalError(f"Lambda does not support the processor of this machine ({machine}).")
     context = {"architecture": ARCHITECTURES[machine], "issuer": issuer, "audience": AUDIENCE}
     command = [str(CDK), "synth", "--quiet", "--no-notices", "--output", str(folder)]
     for name, value in context.items():
         command += ["-c", f"{name}={value}"]
     done = subprocess.run(command, cwd=ROOT, env=environment(aws, STATE), capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise LocalError(f"The CDK could not make the templates:\n{done.stderr.strip()}")
+        raise LocalError(f"The CDK could not synthesise the templates:\n{done.stderr.strip()}")
 
 
 def from_container(endpoint: str, system: str) -> str:
@@ -154,7 +154,7 @@ def page(text: str, functions: Iterable[SynthesizedFunction]) -> str:
 
 def _write_page() -> None:
     if not SAM.exists():
-        raise LocalError("There are no templates yet: run `make sam-env` first.")
+        raise LocalError("There are no templates. Run `make sam-env` first.")
     PAGE.write_text(page(PAGE.read_text(encoding="utf-8"), synthesised(SAM)), encoding="utf-8")
 
 

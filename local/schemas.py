@@ -104,8 +104,8 @@ def record(table: RecordedTable = VIDEOS) -> Path:
     file = table.folder / f"{now['schemaVersion']}.json"
     if file.exists() and json.loads(file.read_text(encoding="utf-8")) != now:
         raise LocalError(
-            f"{file.relative_to(table.folder.parent)} differs: a recorded version never changes. Raise {table.constant} in "
-            "shared/schema.py, and see docs/upgrading.md."
+            f"{file.relative_to(table.folder.parent)} differs, but a recorded version must not change. Increment {table.constant} "
+            "in shared/schema.py (docs/upgrading.md)."
         )
     file.write_text(json.dumps(now, indent=2) + "\n", encoding="utf-8")
     return file

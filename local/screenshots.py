@@ -74,7 +74,7 @@ class Studio:
     def _send(self, user: str, method: str, path: str, body: Any = None) -> Any:
         answer = self.clients[user].send(method, path, **({} if body is None else {"json": body}))
         if answer.status_code >= 400:
-            raise LocalError(f"{method} {path} was refused: {answer.status_code} {answer.text[:300]}")
+            raise LocalError(f"{method} {path} was rejected: {answer.status_code} {answer.text[:300]}")
         return answer.json()
 
     def _await(self, path: str, name: str, value: Any) -> None:
@@ -82,7 +82,7 @@ class Studio:
         deadline = time.monotonic() + READY_SECONDS
         while self._send("admin", "GET", path)[name] != value:
             if time.monotonic() > deadline:
-                raise LocalError(f"The {name} of {path} did not become {value} in {READY_SECONDS:.0f} seconds.")
+                raise LocalError(f"The {name} of {path} did not become {value} within {READY_SECONDS:.0f} seconds.")
             time.sleep(0.5)
 
 

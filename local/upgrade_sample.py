@@ -166,7 +166,7 @@ class UpgradeSample:
     def _send(self, user: str, method: str, path: str, **options: Any) -> Json:
         answer = self.clients[user].send(method, path, **options)
         if not httpx.codes.is_success(answer.status_code):
-            raise DataLost(f"{method} {path} was refused: {reason(answer)}.")
+            raise DataLost(f"{method} {path} was rejected: {reason(answer)}.")
         body: Json = answer.json()
         return body
 
@@ -223,7 +223,7 @@ class TableSample:
                 return now
             before = now
             time.sleep(2)  # no event marks the end of the stream, so two seconds without a change must suffice
-        raise LocalError(f"After {PATIENCE:.0f} seconds the totals have not counted everything, or still change.")
+        raise LocalError(f"The totals are incomplete, or still change, after {PATIENCE:.0f} seconds.")
 
     def make_older(self, sample: UpgradeSample) -> None:
         """Rewrite the older videos to the previous schema version, with two spellings of each tag."""

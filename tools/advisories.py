@@ -59,7 +59,7 @@ def of_node(run: Run) -> list[str]:
         run([npm, "install", "--package-lock-only", "--ignore-scripts", "--no-audit", "--no-fund"], folder)
         answer = _parsed(run([npm, "audit", "--json"], folder), "npm")
     if "vulnerabilities" not in answer:
-        raise ToolError(f"npm's database was not asked ({answer.get('message') or answer.get('error')}).")
+        raise ToolError(f"npm's database was not queried ({answer.get('message') or answer.get('error')}).")
     return [
         f"{name}: {advisory['severity']} ({advisory['range']})" for name, advisory in answer["vulnerabilities"].items()
     ]
@@ -69,7 +69,7 @@ def _parsed(text: str, whose: str) -> Json:
     try:
         parsed: Json = json.loads(text)
     except ValueError as error:
-        raise ToolError(f"{whose}'s database was not asked: its tool printed no JSON, but {text[:200]!r}.") from error
+        raise ToolError(f"{whose}'s database was not queried: its tool printed no JSON, but {text[:200]!r}.") from error
     return parsed
 
 
@@ -86,7 +86,7 @@ def _run(command: Sequence[str], folder: Path) -> str:
             check=False,
         )
     except subprocess.TimeoutExpired as error:
-        raise ToolError(f"`{Path(command[0]).name}` did not end in {MINUTES} minutes.") from error
+        raise ToolError(f"`{Path(command[0]).name}` did not finish within {MINUTES} minutes.") from error
     return done.stdout or done.stderr
 
 
@@ -97,7 +97,7 @@ def main(run: Run = _run) -> int:
         try:
             vulnerabilities = ask(run)
         except ToolError as error:
-            print(f"{pins}: not known. {error} Run it where the database can be reached.", file=sys.stderr)
+            print(f"{pins}: unknown. {error} Run the command with access to the database.", file=sys.stderr)
             status = max(status, UNKNOWN)
             continue
         print(

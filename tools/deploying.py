@@ -287,9 +287,9 @@ def _unwatched(assembly: Assembly, account: Account) -> list[str]:
     """
     stacks = {f"{stack.rpartition('-')[0]}-Operations" for stack in assembly.templates} - assembly.templates.keys()
     return [
-        f"{stack} is deployed, and the environment has neither alarms nor a dashboard. Delete it first, which deletes no data: "
-        f"`aws cloudformation delete-stack --stack-name {stack}`, `aws cloudformation wait stack-delete-complete --stack-name {stack}`. "
-        'Or keep it: put "dashboard": true under the environment in cdk.json.'
+        f"The stack {stack} is deployed, but the environment has neither alarms nor a dashboard. Delete the stack, which has no data: "
+        f"`aws cloudformation delete-stack --stack-name {stack}`, `aws cloudformation wait stack-delete-complete --stack-name {stack}`; "
+        'or set "dashboard": true for the environment in cdk.json.'
         for stack in sorted(stacks)
         if account.status(stack) is not None
     ]
@@ -301,9 +301,9 @@ def _failed_creation(stack: str, status: Status) -> list[str]:
         return []
     named = f"--stack-name {stack}"
     return [
-        f"The first deployment of {stack} failed and stands in the way ({status.name}): "
+        f"The first deployment of {stack} failed ({status.name}). Delete the stack: "
         f"`aws cloudformation update-termination-protection --no-enable-termination-protection {named}`, "
-        f"`aws cloudformation delete-stack {named}`, and see docs/environments.md, “When the first deployment fails”."
+        f"`aws cloudformation delete-stack {named}`, then see docs/environments.md, “When the first deployment fails”."
     ]
 
 
@@ -316,22 +316,21 @@ def _changed(deployed: Mapping[str, Any], wanted: Mapping[str, Any], confirmed: 
         and issuer(deployed) != issuer(wanted)
     ):
         reasons.append(
-            f"The API takes tokens of {_named(issuer(deployed))}, and would take those of {_named(issuer(wanted))} only: "
-            'give `issuer` and `audience` as before (in cdk.json, or CDK_ARGS="-c issuer=... -c audience=..."), or '
-            "CDK_ARGS=--change-issuer when that is meant."
+            f"The API accepts tokens of {_named(issuer(deployed))}, and would accept only tokens of {_named(issuer(wanted))}. "
+            'Set `issuer` and `audience` as before (in cdk.json, or CDK_ARGS="-c issuer=... -c audience=..."), or '
+            "confirm with CDK_ARGS=--change-issuer."
         )
     key = kms_key(deployed)
     if key is not None and key != kms_key(wanted) and not confirmed.key:
         reasons.append(
-            f"The data is encrypted with kmsKey {key}, and would be with {kms_key(wanted) or 'none'}: functions could not "
-            f'read older films and pictures. Put "kmsKey": "{key}" under the environment in cdk.json, or '
-            "CDK_ARGS=--change-key when that is meant."
+            f"The data is encrypted with kmsKey {key}, and functions with kmsKey {kms_key(wanted) or 'none'} could not read it. "
+            f'Set "kmsKey": "{key}" for the environment in cdk.json, or confirm with CDK_ARGS=--change-key.'
         )
     recipients = addresses(deployed)
     if recipients and not addresses(wanted) and not confirmed.no_recipient:
         reasons.append(
-            f"Alarms are written to {', '.join(sorted(recipients))}, and would no longer be: put alarmEmail under the "
-            'environment in cdk.json, or CDK_ARGS="-c alarmEmail=" when that is meant.'
+            f"Alarms would no longer be sent to {', '.join(sorted(recipients))}. Set alarmEmail for the environment in "
+            'cdk.json, or confirm with CDK_ARGS="-c alarmEmail=".'
         )
     return reasons
 
@@ -343,31 +342,31 @@ def _of_table(table: PlannedTable, account: Account, confirmed: DeployOptions) -
     reasons = []
     if account.status(table.stack) is None:
         reasons.append(
-            f"The table {table.table} is there, but its stack {table.stack} is not: bring it into a stack with "
-            f"`node_modules/.bin/cdk import {table.stack}`, deploy another environment (ENV=...), or delete it if a first "
-            "deployment that failed has left it."
+            f"The table {table.table} exists, but its stack {table.stack} does not. Import it with "
+            f"`node_modules/.bin/cdk import {table.stack}`, deploy another environment (ENV=...), or delete the table if a "
+            "failed first deployment left it."
         )
     if account.is_protected(table.table) and not table.is_protected and not confirmed.unprotected:
         reasons.append(
-            f"The table {table.table} is protected from deletion, and would not be any more: put "
-            '"deletionProtection": true under the environment in cdk.json, or CDK_ARGS="-c deletionProtection=false" when '
-            "that is meant. See docs/environments.md, “The values”."
+            f"The table {table.table} would lose its deletion protection. Set "
+            '"deletionProtection": true for the environment in cdk.json, or confirm with '
+            'CDK_ARGS="-c deletionProtection=false" (docs/environments.md, “The values”).'
         )
     if table.has_stream and account.stream(table.table) is None:
         reasons.append(
-            f"The table {table.table} has no stream, like any restored table, so nothing would follow its changes. Switch on "
-            "what it lacks, as docs/backup-and-restore.md says in “The table is gone”."
+            f"The table {table.table} has no stream, because it was restored. Enable the stream as in "
+            "docs/backup-and-restore.md, “The table is gone”."
         )
     surplus = [name for name in states if name not in table.indexes]
     if surplus and surplus != [confirmed.drop_index]:
         reasons.append(
-            f"The table {table.table} would lose {', '.join(surplus)}, and DynamoDB removes one index at a time: deploy "
-            "a release that keeps it, or, when nothing queries it any more, CDK_ARGS=--drop-index=<the only one>."
+            f"The table {table.table} would lose {', '.join(surplus)}. Deploy a release that keeps it, or, if no function "
+            "queries it, remove one index at a time with CDK_ARGS=--drop-index=<name>."
         )
     elif surplus and set(table.indexes) - states.keys():
         reasons.append(
-            f"The table {table.table} would lose {confirmed.drop_index} and get others in one deploy: deploy a release that "
-            "only adds first."
+            f"The table {table.table} would lose {confirmed.drop_index} and gain other indexes in the same deployment. "
+            "First deploy a release that only adds indexes."
         )
     return reasons
 
@@ -403,7 +402,7 @@ def add_indexes(
             run(["deploy", table.stack, *arguments, *chosen])
         if set(account.settled_indexes(table.table) or ()) != set(following):
             raise ToolError(
-                f"The stack {table.stack} was deployed, but {table.table} did not get the index {new} and no other."
+                f"The stack {table.stack} was deployed, but {table.table} does not have exactly the expected indexes with {new}."
             )
         print(f"The index {new} is complete.", flush=True)
 
@@ -438,15 +437,15 @@ def kept_secret(assembly: Assembly, account: Account) -> str | None:
             is_named = "Name" in resources[wanted.id]["Properties"]
             if is_named and wanted.name is None:
                 raise ToolError(
-                    f"The secret of webhooks of {wanted.stack} has a fixed name, and webhookSecret is {GENERATED}: that would replace it. "
+                    f"webhookSecret {GENERATED} would replace the secret of webhooks of {wanted.stack}, which has a fixed name. "
                     "Remove webhookSecret from the environment in cdk.json."
                 )
             return GENERATED if wanted.name is not None and not is_named else None
         left = account.secrets(wanted)
         if len(left) > 1:
             raise ToolError(
-                f"Earlier deployments of {wanted.stack} have left several secrets of webhooks: {', '.join(left)}. Put the ARN of the one that "
-                "receivers know under the environment in cdk.json, as webhookSecret."
+                f"Earlier deployments of {wanted.stack} left several secrets of webhooks: {', '.join(left)}. Set webhookSecret for the "
+                "environment in cdk.json to the ARN of the secret that receivers use."
             )
         if left:
             return left[0]
@@ -459,11 +458,11 @@ def deploy(options: argparse.Namespace, more: Sequence[str], account: Account, r
     assembly = _synthesised(run, contexts, options.output)
     found = []
     if stream := restored_stream(assembly, account):
-        print(f"The table was restored: its changes are read from {stream}.", flush=True)
+        print(f"The table was restored. Its stream is now {stream}.", flush=True)
         found += ["-c", f"streamArn={stream}"]
     if secret := kept_secret(assembly, account):
         if secret != GENERATED:
-            print(f"Webhooks keep their secrets: they are derived from {secret}.", flush=True)
+            print(f"Webhooks keep their secrets, which are derived from {secret}.", flush=True)
         found += ["-c", f"webhookSecret={secret}"]
     if found:
         contexts += found
@@ -493,8 +492,7 @@ def _synthesised(run: Run, contexts: Sequence[str], output: str) -> Assembly:
 def _cdk(arguments: Sequence[str]) -> None:
     if run_cdk(arguments) != 0:
         raise ToolError(
-            f"cdk {arguments[0]} failed; the lines above say why. Fix the cause and run the same command again: it goes on from there, "
-            "or says what stands in its way."
+            f"cdk {arguments[0]} failed, for the reason above. Fix the cause and run the same command again to continue."
         )
 
 
@@ -506,9 +504,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--env", default="", help="dev, staging, prod, or another name; default dev")
     parser.add_argument("-c", "--context", action="append", default=[], metavar="name=value", help="for the CDK app")
-    parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
-    parser.add_argument("--output", default=str(ROOT / "cdk.out"), metavar="FOLDER", help="where the templates go")
-    parser.add_argument("--change-issuer", action="store_true", help="let the API take tokens of another issuer")
+    parser.add_argument("--yes", action="store_true", help="skip the confirmation")
+    parser.add_argument("--output", default=str(ROOT / "cdk.out"), metavar="FOLDER", help="folder of the templates")
+    parser.add_argument("--change-issuer", action="store_true", help="let the API accept tokens of another issuer")
     parser.add_argument("--change-key", action="store_true", help="encrypt data with another KMS key than before")
     parser.add_argument("--drop-index", metavar="NAME", help="remove this index from the table")
     return parser
@@ -522,7 +520,7 @@ def chosen_environment(given: str, contexts: Sequence[str], configured: Mapping[
     by_context = [value.partition("=")[2] for value in contexts if value.startswith("env=")]
     names = {name for name in (given, *by_context) if name}
     if len(names) > 1:
-        raise ToolError(f"One environment at a time: ENV and CDK_ARGS name {' and '.join(sorted(names))}.")
+        raise ToolError(f"ENV and CDK_ARGS name different environments: {' and '.join(sorted(names))}. Name one.")
     return names.pop() if names else str(configured.get("env") or DEFAULT_ENV)
 
 
@@ -549,14 +547,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         where = require_ready(env, given_values(env, options.context, configured), is_answered=is_answered)
         print(f"Deploying {env} to {where}.", flush=True)
         if env not in configured.get("environments", {}):
-            print(f"cdk.json does not list {env}: it gets the settings of {DEFAULT_ENV}.", flush=True)
+            print(f"cdk.json does not list {env}, so the settings of {DEFAULT_ENV} apply.", flush=True)
         deploy(options, more, Account(session()), _cdk)
     except ToolError as error:
         print(error, file=sys.stderr)
     except (BotoCoreError, ClientError) as error:
-        print(f"AWS did not answer as expected: {error}", file=sys.stderr)
+        print(f"AWS returned an error: {error}", file=sys.stderr)
     except KeyboardInterrupt:
-        print("Stopped, but CloudFormation continues what it has begun. Run the same command again.", file=sys.stderr)
+        print("Stopped, but CloudFormation continues the update. Run the same command again.", file=sys.stderr)
     else:
         return 0
     return 1

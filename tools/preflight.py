@@ -112,21 +112,20 @@ def _terminal(*, is_answered: bool) -> list[str]:
     if is_answered or is_attended():
         return []
     return [
-        "There is no terminal, and the CDK asks in one before it widens roles: `make deploy ENV=staging YES=1` answers yes "
-        "beforehand."
+        "There is no terminal in which the CDK could ask before it widens roles. Use `make deploy ENV=staging YES=1`."
     ]
 
 
 def _sites(env: str, values: Mapping[str, Any]) -> list[str]:
     if env == DEFAULT_ENV or values.get("target") == "local":
         return []
-    asked = {"allowOrigins": "the web sites whose pages may call the API, such as https://videos.example, or *"}
+    asked = {"allowOrigins": "web sites whose pages may call the API, such as https://videos.example, or *"}
     if not values.get("issuer"):
         asked["callbackUrls"] = (
-            "where people may be sent after they signed in, besides the console, such as https://videos.example/signed-in"
+            "where users may be redirected after signing in, besides the console, such as https://videos.example/signed-in"
         )
     return [
-        f'{env} does not set `{name}`: {what}. Put it under `environments.{env}` in cdk.json, or CDK_ARGS="-c {name}=..."; '
+        f'{env} does not set `{name}`: {what}. Set it in `environments.{env}` of cdk.json, or with CDK_ARGS="-c {name}=..."; '
         "`none` allows none."
         for name, what in asked.items()
         if not values.get(name)
@@ -150,14 +149,13 @@ def _bootstrap(chosen: boto3.Session, where: str) -> list[str]:
         version = chosen.client("ssm").get_parameter(Name=BOOTSTRAPPED)["Parameter"]["Value"]
     except ClientError as error:
         if error.response["Error"]["Code"] == "ParameterNotFound":
-            return [f"{where} is not prepared for the CDK: run `make bootstrap` once."]
-        return [f"Cannot tell whether {where} is prepared for the CDK; may you read {BOOTSTRAPPED} in SSM? ({error})"]
+            return [f"{where} is not prepared for the CDK. Run `make bootstrap` once."]
+        return [f"The CDK version of {where} cannot be read ({error}). Allow reading {BOOTSTRAPPED} in SSM."]
     except BotoCoreError as error:
-        return [f"AWS cannot be reached ({error})."]
+        return [f"AWS is unreachable ({error})."]
     if int(version) < OLDEST_BOOTSTRAP:
         return [
-            f"{where} was prepared for an older CDK (version {version}, and {OLDEST_BOOTSTRAP} is needed): "
-            "run `make bootstrap` again, which changes nothing else."
+            f"{where} is prepared for an older CDK (version {version}, required {OLDEST_BOOTSTRAP}). Run `make bootstrap` again."
         ]
     return []
 
@@ -170,22 +168,19 @@ def _concurrency(chosen: boto3.Session, cold_start: str) -> list[str]:
     try:
         free = unreserved_concurrency(chosen)
     except (BotoCoreError, ClientError) as error:
-        _warn(
-            f"Cannot read how many functions the account may run at a time; may you call lambda:GetAccountSettings? ({error})"
-        )
+        _warn(f"The concurrency quota of the account cannot be read ({error}). Allow lambda:GetAccountSettings.")
         return []
     matched = re.fullmatch(r"provisioned:(\d+)", cold_start)
     instances = KEPT_WARM * int(matched[1]) if matched else 0
     if instances and free - instances < UNRESERVED:
         return [
-            f"`coldStart` {cold_start} keeps {instances} instances warm. Lambda keeps {UNRESERVED} of an account's concurrent executions "
-            f"unreserved, and only {free} are free: {MORE_CONCURRENCY}, or choose another `coldStart`."
+            f"`coldStart` {cold_start} needs {instances} concurrent executions, but {free - UNRESERVED} can be reserved. Choose another "
+            f"`coldStart`, or increase the quota: {MORE_CONCURRENCY}."
         ]
     if free - instances < ENOUGH:
         _warn(
-            f"Lambda runs at most {free} functions of this account at a time in {chosen.region_name}, and the workers of one environment "
-            f"may take {WORKERS_AT_A_TIME}: requests are answered with 503 while they do. Production needs at least "
-            f"{ENOUGH + instances}: {MORE_CONCURRENCY}, which is free."
+            f"The account has {free} concurrent executions in {chosen.region_name}, and the workers of an environment use up to "
+            f"{WORKERS_AT_A_TIME}. Production needs at least {ENOUGH + instances}, else requests get 503: {MORE_CONCURRENCY}."
         )
     return []
 

@@ -93,7 +93,7 @@ def find_pair(client: Any, env: str, name: str) -> Pair:
         if output.endswith("DeadLettersUrl")
     }
     if name not in urls:
-        raise ToolError(f"There is no queue {name!r}; there are {', '.join(sorted(urls)) or 'none'}.")
+        raise ToolError(f"The queue {name!r} does not exist. Use {', '.join(sorted(urls)) or 'another deployment'}.")
     return Pair(name, *urls[name])
 
 
@@ -102,7 +102,7 @@ def _outputs(client: Any, stack: str) -> dict[str, str]:
         (described,) = client.describe_stacks(StackName=stack)["Stacks"]
     except ClientError as error:
         if error.response["Error"]["Code"] == "ValidationError":
-            raise ToolError(f"The stack {stack} is not deployed here: check --env, credentials and region.") from error
+            raise ToolError(f"The stack {stack} is not deployed here. Check --env, credentials and region.") from error
         raise
     return {output["OutputKey"]: output["OutputValue"] for output in described.get("Outputs", [])}
 
@@ -239,7 +239,7 @@ def redrive(
     shown = letters.peek()
     console.print(_grid(shown))
     if len(shown) < count:
-        print(f"These are {len(shown)} of about {count}.")
+        print(f"Showing {len(shown)} of about {count}.")
     if show_only:
         return 0
     if asking and _answer(ask, f"Move {_amount(count, limit)} back to {pair.name}? Type yes: ") != "yes":
@@ -249,9 +249,9 @@ def redrive(
         outcome = letters.move(limit, advance)
     print(f"{outcome.moved} moved, {letters.count()} left.")
     if outcome.refused:
-        print(f"{outcome.refused} were refused by the queue and stay; run the same command again.", file=sys.stderr)
+        print(f"{outcome.refused} were rejected by the queue. Run the same command again.", file=sys.stderr)
     if outcome.twice:
-        print(f"{outcome.twice} of those moved could not be deleted here, and would be moved again.", file=sys.stderr)
+        print(f"{outcome.twice} of the moved messages could not be deleted, and would be moved again.", file=sys.stderr)
     return 1 if outcome.refused or outcome.twice else 0
 
 
@@ -259,7 +259,9 @@ def _answer(ask: Callable[[str], str], question: str) -> str:
     try:
         return ask(question).strip().lower()
     except EOFError as error:
-        raise ToolError("There is no terminal to ask in, so nothing was moved; --yes moves without asking.") from error
+        raise ToolError(
+            "There is no terminal for the confirmation, so nothing was moved. Use --yes to skip it."
+        ) from error
 
 
 def _amount(count: int, limit: int | None) -> str:

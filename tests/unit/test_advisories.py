@@ -58,7 +58,7 @@ def test_a_package_that_was_not_looked_up_is_not_taken_for_a_safe_one(ask: Asked
     """pip-audit makes this mistake itself: it exits with 0 when it could reach no server."""
     status, said, warned = ask(packages, NOTHING)
     assert status == advisories.UNKNOWN
-    assert "constraints.txt: not known. PyPI's database was not asked" in warned
+    assert "constraints.txt: unknown. PyPI's database was not queried" in warned
     assert said == "package.json: no known vulnerabilities\n"
 
 
@@ -67,5 +67,5 @@ def test_npm_that_cannot_ask_is_reported_beside_what_is_known(ask: Asked, node: 
     status, said, warned = ask([WEAK], node)
     assert status == advisories.UNKNOWN
     assert "pillow 1.0" in said
-    assert "package.json: not known. npm's database was not asked" in warned
-    assert "where the database can be reached" in warned
+    assert "package.json: unknown. npm's database was not queried" in warned
+    assert "with access to the database" in warned

@@ -62,12 +62,12 @@ def test_a_server_on_all_interfaces_takes_the_port_too() -> None:
 
 
 def test_a_taken_port_is_named_with_the_way_out(taken: int) -> None:
-    with pytest.raises(LocalError, match=rf"Port {taken} .*choose another with PORT=<port>\.$"):
+    with pytest.raises(LocalError, match=rf"Port {taken} .*use another port with PORT=<port>\.$"):
         require_free(taken, "PORT", "for MiniStack")
 
 
 def test_ministack_does_not_mistake_another_server_for_itself(taken: int, tmp_path: Path) -> None:
-    refused = pytest.raises(LocalError, match=f"Port {taken} is taken")
+    refused = pytest.raises(LocalError, match=f"Port {taken} is in use")
     with refused, MiniStack(tmp_path / "ministack.log", port=taken):
         pass
     assert not (tmp_path / "ministack.log").exists()

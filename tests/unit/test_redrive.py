@@ -300,7 +300,7 @@ class TestCommand:
     ) -> None:
         fill(client, pair.dead_letters, 21)
         assert main([*self.ARGUMENTS, "--show"]) == 0
-        assert capsys.readouterr().out.endswith("These are 20 of about 21.\n")
+        assert capsys.readouterr().out.endswith("Showing 20 of about 21.\n")
         assert bodies(client, pair.queue) == []
 
     def test_an_empty_queue_is_not_a_mistake(self, stacks: Stacks, capsys: pytest.CaptureFixture[str]) -> None:
@@ -311,7 +311,7 @@ class TestCommand:
         self, stacks: Stacks, capsys: pytest.CaptureFixture[str]
     ) -> None:
         assert main(["redrive", "--queue", "posters", "--env", "prod"]) == 1
-        assert capsys.readouterr().err == "There is no queue 'posters'; there are arrivals, thumbnails.\n"
+        assert capsys.readouterr().err == "The queue 'posters' does not exist. Use arrivals, thumbnails.\n"
 
     def test_an_environment_that_is_not_there(self, stacks: Stacks, capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["redrive", "--queue", "thumbnails"]) == 1
@@ -332,7 +332,7 @@ class TestCommand:
     ) -> None:
         client.delete_queue(QueueUrl=pair.dead_letters)
         assert main([*self.ARGUMENTS]) == 1
-        assert capsys.readouterr().err.startswith("AWS did not answer as expected: ")
+        assert capsys.readouterr().err.startswith("AWS returned an error: ")
 
     def test_showing_and_not_asking_do_not_go_together(self, capsys: pytest.CaptureFixture[str]) -> None:
         with pytest.raises(SystemExit) as stopped:
@@ -389,7 +389,7 @@ class TestAsking:
         assert redrive(pair, meddled(client, "send_message_batch", refuse), asking=False) == 1
         captured = capsys.readouterr()
         assert captured.out.endswith("0 moved, 2 left.\n")
-        assert captured.err == "2 were refused by the queue and stay; run the same command again.\n"
+        assert captured.err == "2 were rejected by the queue. Run the same command again.\n"
 
     def test_message_left_in_both_queues_is_reported(
         self, client: "SQSClient", pair: Pair, capsys: pytest.CaptureFixture[str]
@@ -400,7 +400,7 @@ class TestAsking:
             return {"Failed": []}
 
         assert redrive(pair, meddled(client, "delete_message_batch", refuse), asking=False) == 1
-        assert capsys.readouterr().err.startswith("1 of those moved could not be deleted")
+        assert capsys.readouterr().err.startswith("1 of the moved messages could not be deleted")
 
 
 def test_the_messages_of_a_fifo_queue_go_back_to_the_groups_that_they_were_in(client: "SQSClient") -> None:

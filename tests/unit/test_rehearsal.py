@@ -308,7 +308,7 @@ def test_the_status_of_a_program_is_its_own() -> None:
 
 
 def test_a_program_that_does_not_end_is_ended() -> None:
-    with pytest.raises(LocalError, match="did not end in 0 seconds"):
+    with pytest.raises(LocalError, match="did not finish within 0 seconds"):
         rehearsal._status(["bash", "-c", "sleep 600"], {"PATH": "/usr/bin:/bin"}, 0)
 
 

@@ -455,7 +455,7 @@ class TestRestoredTable:
         boto3.client("dynamodb").update_table(TableName=TABLE, StreamSpecification=off)
         status, said = deploy(Cdk(streams=True))
         assert status == 1
-        assert f"The table {TABLE} has no stream, like any restored table" in said
+        assert f"The table {TABLE} has no stream, because it was restored" in said
         page, section = re.findall(r"(docs/[\w-]+\.md) says in “(.+?)”", said)[0]
         assert f"\n## {section}\n" in (ROOT / page).read_text(encoding="utf-8")
 
@@ -538,7 +538,7 @@ def test_an_update_that_did_not_bring_the_index_ends_the_deploy(deploy: Deploy, 
     cdk.change = lambda _: None
     status, said = deploy(cdk)
     assert status == 1
-    assert f"did not get the index {NAMES[2]}" in said
+    assert f"does not have exactly the expected indexes with {NAMES[2]}" in said
     assert "--all" not in cdk.deploys
 
 
@@ -608,7 +608,7 @@ class TestRefused:
         cdk = Cdk(issuer=COGNITO)
         status, said = deploy(cdk)
         assert (status, cdk.deploys) == (1, [])
-        assert f"takes tokens of {ISSUER}, and would take those of its own Cognito user pool only" in said
+        assert f"accepts tokens of {ISSUER}, and would accept only tokens of its own Cognito user pool" in said
 
     def test_unless_it_is_meant(self, deploy: Deploy, deployed: Deployed) -> None:
         deployed(issuer=ISSUER)
@@ -630,7 +630,7 @@ class TestRefused:
         status, said = deploy(cdk)
         assert (status, cdk.deploys) == (1, [])
         assert f"`aws cloudformation delete-stack --stack-name {OPERATIONS}`" in said
-        assert 'put "dashboard": true under the environment' in said
+        assert 'set "dashboard": true for the environment' in said
         del stacks[OPERATIONS]
         assert deploy(cdk) == (0, "")
         assert cdk.deploys == ["--all"]
@@ -668,10 +668,10 @@ class TestRefused:
     @pytest.mark.parametrize(
         ("before", "after", "told"),
         [
-            (KEY, None, f"encrypted with kmsKey {KEY}, and would be with none"),
-            (KEY, OWN_KEY, f"encrypted with kmsKey {KEY}, and would be with create"),
-            (OWN_KEY, KEY, f"encrypted with kmsKey create, and would be with {KEY}"),
-            (OWN_KEY, None, "encrypted with kmsKey create, and would be with none"),
+            (KEY, None, f"encrypted with kmsKey {KEY}, and functions with kmsKey none could not read it"),
+            (KEY, OWN_KEY, f"encrypted with kmsKey {KEY}, and functions with kmsKey create could not read it"),
+            (OWN_KEY, KEY, f"encrypted with kmsKey create, and functions with kmsKey {KEY}"),
+            (OWN_KEY, None, "encrypted with kmsKey create, and functions with kmsKey none could not read it"),
         ],
     )
     def test_change_of_the_kms_key_is_refused_without_the_option(
@@ -696,7 +696,7 @@ class TestRefused:
         cdk = Cdk(email=None)
         status, said = deploy(cdk)
         assert (status, cdk.deploys) == (1, [])
-        assert "Alarms are written to oncall@example.com, and would no longer be" in said
+        assert "Alarms would no longer be sent to oncall@example.com" in said
         assert deploy(cdk, "-c", "alarmEmail=") == (0, "")
 
     def test_changed_alarm_address_is_accepted(self, deploy: Deploy, deployed: Deployed) -> None:
@@ -708,7 +708,7 @@ class TestRefused:
         cdk = Cdk(protected=False)
         status, said = deploy(cdk)
         assert (status, cdk.deploys) == (1, [])
-        assert f"The table {TABLE} is protected from deletion, and would not be any more" in said
+        assert f"The table {TABLE} would lose its deletion protection" in said
         assert deploy(cdk, "-c", "deletionProtection=false") == (0, "")
 
     def test_unchanged_or_added_deletion_protection_is_accepted(self, deploy: Deploy, deployed: Deployed) -> None:
@@ -751,7 +751,7 @@ class TestTheFirstDeployFailed:
         cdk = Cdk()
         ended, said = deploy(cdk)
         assert (ended, cdk.deploys) == (1, [])
-        assert f"The first deployment of {API} failed and stands in the way ({status.name})" in said
+        assert f"The first deployment of {API} failed ({status.name})" in said
         assert f"delete-stack --stack-name {API}" in said
 
     def test_the_rest_the_cdk_clears_away_and_nothing_of_it_counts(
@@ -787,7 +787,7 @@ class TestEnvironment:
         cdk = Cdk()
         assert deploy(cdk, "--env", "prod", "-c", "env=dev") == (
             1,
-            "One environment at a time: ENV and CDK_ARGS name dev and prod.\n",
+            "ENV and CDK_ARGS name different environments: dev and prod. Name one.\n",
         )
         assert cdk.calls == []
 
@@ -798,7 +798,7 @@ class TestEnvironment:
         monkeypatch.setattr("builtins.print", lambda *words, **_: said.append(" ".join(map(str, words))))
         sites = ("-c", "allowOrigins=none", "-c", "callbackUrls=none")
         assert deploy(Cdk(), "--env", "pr12", *sites)[0] == 0
-        assert "cdk.json does not list pr12: it gets the settings of dev." in said
+        assert "cdk.json does not list pr12, so the settings of dev apply." in said
         assert "pr12" not in json.loads((ROOT / "cdk.json").read_text())["context"]["environments"]
 
 
@@ -826,7 +826,7 @@ class TestGivenValues:
 
 def test_a_failure_of_the_cdk_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deploying, "run_cdk", lambda _: 1)
-    with pytest.raises(ToolError, match="cdk synth failed; the lines above say why"):
+    with pytest.raises(ToolError, match="cdk synth failed, for the reason above"):
         deploying._cdk(["synth"])
 
 

@@ -151,4 +151,4 @@ def test_without_templates_no_commands_are_written(
 
 
 def _not_running() -> dict[str, str]:
-    raise LocalError("The service is not running: start it with `make run` in another terminal.")
+    raise LocalError("The service is not running. Start it with `make run` in another terminal.")

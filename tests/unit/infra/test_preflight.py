@@ -68,8 +68,8 @@ class TestSites:
 
     def test_missing_origins_and_callbacks_are_reported_with_the_fix(self) -> None:
         origins, callbacks = _sentences("prod")
-        assert origins.startswith("prod does not set `allowOrigins`: the web sites whose pages may call the API")
-        assert callbacks.startswith("prod does not set `callbackUrls`: where people may be sent after they signed in")
+        assert origins.startswith("prod does not set `allowOrigins`: web sites whose pages may call the API")
+        assert callbacks.startswith("prod does not set `callbackUrls`: where users may be redirected after signing in")
         for sentence in (origins, callbacks):
             assert "`environments.prod` in cdk.json" in sentence
 
@@ -96,14 +96,14 @@ def test_without_a_terminal_the_answer_comes_beforehand(monkeypatch: pytest.Monk
 
 @mock_aws
 def test_an_account_that_is_not_prepared_gets_the_command() -> None:
-    assert _sentences() == ["aws://123456789012/us-east-1 is not prepared for the CDK: run `make bootstrap` once."]
+    assert _sentences() == ["aws://123456789012/us-east-1 is not prepared for the CDK. Run `make bootstrap` once."]
 
 
 @mock_aws
 def test_a_bootstrap_that_is_too_old_is_to_be_repeated() -> None:
     _bootstrap(str(preflight.OLDEST_BOOTSTRAP - 1))
     (sentence,) = _sentences()
-    assert "version 7, and 8 is needed" in sentence
+    assert "version 7, required 8" in sentence
     assert "make bootstrap" in sentence
 
 
@@ -123,9 +123,7 @@ class TestConcurrency:
         concurrency(10)
         assert preflight.require_ready("dev", {}, is_answered=True)
         said = capsys.readouterr().err
-        assert said.startswith(
-            "Warning: Lambda runs at most 10 functions of this account at a time in us-east-1, and the workers"
-        )
+        assert said.startswith("Warning: The account has 10 concurrent executions in us-east-1, and the workers")
         assert "may take 52" in said
         assert "Production needs at least 152" in said
         assert (
@@ -162,7 +160,7 @@ class TestConcurrency:
 
         monkeypatch.setattr(preflight, "unreserved_concurrency", refuse)
         assert preflight.require_ready("dev", {}, is_answered=True)
-        assert "may you call lambda:GetAccountSettings?" in capsys.readouterr().err
+        assert "Allow lambda:GetAccountSettings" in capsys.readouterr().err
 
     def test_figures_are_those_of_the_templates(self, prod: Templates, chosen: Templates) -> None:
         mappings = [made["Properties"] for made in prod.all("AWS::Lambda::EventSourceMapping").values()]

@@ -304,7 +304,7 @@ class TestTheCommand:
             "  The last lines of its output:",
             "  | a.py:1: error",
             f"  The whole output is in {tmp_path / 'types.txt'}.",
-            f"Not everything holds. The logs are in {tmp_path}.",
+            f"Some checks failed. The logs are in {tmp_path}.",
         ]
         assert {file.name for file in tmp_path.iterdir()} == {"unit.txt", "good.txt", "types.txt"}
 
@@ -322,7 +322,7 @@ class TestTheCommand:
         self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         assert self._main(monkeypatch, tmp_path, _stage("good", ""), names=["gud"]) == 1
-        assert capsys.readouterr().err == "There is no stage gud: there are good.\n"
+        assert capsys.readouterr().err == "The stage gud does not exist. Use good.\n"
 
     @pytest.mark.parametrize(("statuses", "expected"), [((0, 5), 0), ((5, 0), 0), ((5, 5), 1), ((0, 1), 1)])
     def test_a_selection_must_find_a_test_somewhere(
