@@ -166,7 +166,7 @@ class TranscodeWorker:
             LOGGER.info("not wanted any more: %s", answer)
         except Exception:  # the worker continues with the next message after any error
             # SQS delivers the message again, with increasing delay, and finally moves it to the DLQ.
-            LOGGER.exception("message not done")
+            LOGGER.exception("message failed")
             self._set_visibility(receipt, 15 * 2 ** (count - 1))
             return
         except BaseException:

@@ -53,11 +53,11 @@ def make(settings: AggregatesSettings, resources: Resources) -> LambdaHandler:
                 with use_correlation_id(body.correlationId):
                     if body.videoId in contended:
                         retried.add(id_)
-                        logger.warning("totals contended", extra={"video_id": body.videoId})
+                        logger.warning("totals not updated", extra={"video_id": body.videoId})
                     elif body.videoId in unreached:
                         requeued[id_] = aggregates_message(body.videoId, body.correlationId, entries=body.entries)
                     else:
-                        logger.info("totals settled", extra={"video_id": body.videoId})
+                        logger.info("totals updated", extra={"video_id": body.videoId})
 
         def move_entries(message: Message) -> None:
             body = parse(AggregatesMessage, message.json_body)
@@ -81,7 +81,9 @@ def make(settings: AggregatesSettings, resources: Resources) -> LambdaHandler:
         try:
             queue.send_all(list(requeued.values()))
         except Unavailable as error:
-            logger.warning("rest not sent", extra={"messages": len(requeued), "cause": repr(error.__cause__)})
+            logger.warning(
+                "remaining messages not sent", extra={"messages": len(requeued), "cause": repr(error.__cause__)}
+            )
             retried |= requeued.keys()
         return {
             "batchItemFailures": [

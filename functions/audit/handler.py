@@ -75,7 +75,7 @@ def make(settings: AuditSettings, resources: Resources) -> LambdaHandler:
                     repeated.add(record_audit.change["id"])
                 with use_correlation_id(record.correlation_id):
                     logger.info(
-                        "entry kept" if is_new else "entry is there",
+                        "entry stored" if is_new else "entry already stored",
                         extra={
                             name: record_audit.entry[field]
                             for name, field in LOGGED.items()

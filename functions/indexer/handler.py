@@ -38,7 +38,7 @@ def make(settings: IndexerSettings, resources: Resources) -> LambdaHandler:
         try:
             run = builder.run(in_time)
         except LeaseLost:
-            service_logger().warning("another builder has taken over")
+            service_logger().warning("lease taken by another builder")
             return {}
         if run.outcome != "busy":
             emit({"IndexLag": run.behind})

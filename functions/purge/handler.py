@@ -39,7 +39,7 @@ def make(settings: PurgeSettings, resources: Resources) -> LambdaHandler:
         return log_end(is_complete, video_id=message.videoId)
 
     def log_end(is_complete: bool, **log: str) -> bool:
-        logger.info("remains removed" if is_complete else "remains removed in part", extra=log)
+        logger.info("leftovers purged" if is_complete else "leftovers purged in part", extra=log)
         return is_complete
 
     def handle(event: dict[str, Any], context: "LambdaContext") -> dict[str, Any]:

@@ -22,7 +22,7 @@ def make(settings: Settings, resources: Resources) -> LambdaHandler:
         def in_time() -> bool:
             return context.get_remaining_time_in_millis() > SECONDS_FOR_DAYS * 1000
 
-        service_logger().info("lists computed", extra=rankings.compute(int(resources.clock()), in_time))
+        service_logger().info("rankings computed", extra=rankings.compute(int(resources.clock()), in_time))
         return {}
 
     return service_logger().inject_lambda_context(handle)

@@ -39,11 +39,11 @@ def make(settings: RevertsSettings, resources: Resources) -> LambdaHandler:
             revert_id = parse(RevertMessage, message.json_body).revertId
             pause = sets.resume(revert_id, resources.clock, in_time)
             if pause is None:
-                logger.info("nothing left to take back", extra={"revert_id": revert_id})
+                logger.info("nothing left to revert", extra={"revert_id": revert_id})
             else:
                 # A message of its own, because receiving this one again and again would end in the DLQ.
                 queue.send(message.json_body, delay_seconds=pause)
-                logger.info("change set taken back in part", extra={"revert_id": revert_id})
+                logger.info("change set reverted in part", extra={"revert_id": revert_id})
 
         return process(event, process_message, MessageProcessor())
 

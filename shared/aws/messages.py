@@ -168,6 +168,6 @@ def _log(message: Message, error: Exception) -> None:
     reason = error.detail if isinstance(error, ServiceError) else f"{type(error).__name__}: {error}"
     details = {"message_id": message.message_id, "reason": reason, "cause": repr(error.__cause__)}
     if isinstance(error, (BadMessage, *TRANSIENT_ERRORS)):
-        service_logger().warning("message not done", extra=details)
+        service_logger().warning("message failed", extra=details)
     else:
-        service_logger().exception("message not done", exc_info=error, extra=details)
+        service_logger().exception("message failed", exc_info=error, extra=details)

@@ -69,7 +69,7 @@ def sweep(store: JobStore, now: int, in_time: Callable[[], bool]) -> SweepResult
                 return None
             if outcome:
                 swept.counts[outcome] += 1
-                service_logger().warning("job was overdue", extra=log | {"outcome": outcome})
+                service_logger().warning("job overdue", extra=log | {"outcome": outcome})
             return outcome
 
     def silent(job: "Job") -> str | None:

@@ -55,7 +55,7 @@ UserId = Annotated[
     str,
     line(LONGEST_USER_ID),
     AfterValidator(partial(fitting, largest=LARGEST_USER_ID)),
-    Field(description=f"The subject of the user's tokens, of at most {LARGEST_USER_ID:,} bytes in UTF-8"),
+    Field(description=f"Subject of the user's tokens, at most {LARGEST_USER_ID:,} bytes in UTF-8"),
 ]
 ExternalId = Annotated[str, line(200)]
 Slug = Annotated[
@@ -83,7 +83,7 @@ Bytes = Annotated[int, Field(strict=True, ge=0, le=LARGEST_INTEGER, description=
 Pixels = Annotated[int, Field(strict=True, ge=1, le=65_535), BeforeValidator(whole)]
 Year = Annotated[int, Field(strict=True, ge=1, le=LAST_YEAR), BeforeValidator(whole)]
 SourceType = Annotated[str, StringConstraints(max_length=127, pattern=SOURCE_TYPE)]
-InputHash = Annotated[str, StringConstraints(pattern=HASH), Field(description="Of the job's message")]
+InputHash = Annotated[str, StringConstraints(pattern=HASH), Field(description="`inputHash` of the job's message")]
 Name = Annotated[str, StringConstraints(pattern=NAME)]
 S3Uri = Annotated[str, StringConstraints(max_length=1100, pattern=S3_URI)]
 MediaUrl = Annotated[
@@ -91,8 +91,8 @@ MediaUrl = Annotated[
     StringConstraints(max_length=1100, pattern=MEDIA_URL),
     AfterValidator(normal),
     Field(
-        description="`https://` as browsers write it, percent-encoded and without user names, or `s3://`. `http://` is "
-        "only for a service on a laptop, whose own pictures have such addresses"
+        description="`https://` or `s3://` URL, in the form of browsers: percent-encoded, without user name. `http://` only in "
+        "local development"
     ),
 ]
 Pointer = Annotated[

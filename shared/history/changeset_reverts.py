@@ -115,7 +115,7 @@ class ChangeSetReverts:
             try:
                 pause = run_step(run, int(clock()), in_time)
             except LeaseLost:
-                service_logger().info("turn taken by another worker", extra={"revert_id": revert_id})
+                service_logger().info("lease taken by another worker", extra={"revert_id": revert_id})
                 return None
             if pause:
                 return pause

@@ -159,7 +159,7 @@ class PartReverts:
         except ServiceError as error:
             return RevertResult.failed(error)
         except Exception as error:
-            service_logger().exception("a part of a change set failed", exc_info=error, extra=part.names)
+            service_logger().exception("change set part failed", exc_info=error, extra=part.names)
             return RevertResult.failed(
                 InternalError("The service failed. The log has the error under the id of this request.")
             )

@@ -59,25 +59,25 @@ class Arrivals:
             try:
                 outcome = self._process_upload(upload, object_uri(bucket, key), now)
             except Exception as error:  # logged here because the request's id is known here; raised unchanged
-                self._logger.warning("an object could not be taken in", extra={"key": key, "cause": repr(error)})
+                self._logger.warning("object not processed", extra={"key": key, "cause": repr(error)})
                 raise
-            self._logger.info("an object was created", extra={"key": key, "outcome": outcome})
+            self._logger.info("object created", extra={"key": key, "outcome": outcome})
 
     def _process_upload(self, upload: "Upload | None", uri: str, now: int) -> str:
         """Add an uploaded object to its video, or refuse it; return the outcome as a short text for the log."""
         if upload is None or upload["uri"] != uri:
-            return "ignored: no such upload was begun"
+            return "ignored: unknown upload"
         if upload["state"] in ("aborted", "refused"):
-            return f"ignored: the upload is {upload['state']}"
+            return f"ignored: upload is {upload['state']}"
         facts = self.objects.head(upload["uri"])
         if facts is None:
-            return "ignored: the object is gone"
+            return "ignored: object deleted"
         if upload["state"] == "open" and self.uploads.set_state(upload, "received") != "received":
-            return "ignored: the upload was aborted meanwhile"
+            return "ignored: upload aborted"
         reason = _mismatch(upload, facts)
         if reason is None:
             source = _source(upload, facts, now)
-            return self._change(upload, now, lambda item: attach_source(item, source)) or "taken in"
+            return self._change(upload, now, lambda item: attach_source(item, source)) or "attached"
         outcome = self._change(upload, now, lambda item: reject_upload(item, upload["uploadId"], reason, now))
         # Written last, so that a redelivery after a crash repeats all of this.
         self.uploads.set_state(upload, "refused", since="received")
@@ -88,7 +88,7 @@ class Arrivals:
         try:
             self.videos.change(upload["videoId"], CALLER.acting_for(request_id_of(upload)), now, edit)
         except NotFound:
-            return "ignored: the video is gone"
+            return "ignored: video deleted"
         return None
 
 

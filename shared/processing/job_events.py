@@ -38,11 +38,11 @@ class JobEvents:
         for kind, job_input in after.items():
             if kind not in before or input_hash(before[kind]) != input_hash(job_input):
                 self._jobs.request(new, kind, job_input, now)
-                self._logger.info("job wanted", extra={"video_id": new["videoId"], "kind": kind})
+                self._logger.info("job created", extra={"video_id": new["videoId"], "kind": kind})
         replaced = new["status"] != "deleted"
         for kind in before.keys() - after.keys():
             self._jobs.withdraw(new, kind, now, even_done=replaced)
-            self._logger.info("job no longer wanted", extra={"video_id": new["videoId"], "kind": kind})
+            self._logger.info("job cancelled", extra={"video_id": new["videoId"], "kind": kind})
         return ()
 
     def job_changed(self, record: Record, now: int) -> Iterator[Outgoing]:
@@ -58,7 +58,7 @@ class JobEvents:
                 yield self._message(new)
             else:
                 log = {"video_id": new["videoId"], "kind": new["kind"], "attempt": int(new["attempt"])}
-                self._logger.info("job waits for its owner's share", extra=log)
+                self._logger.info("job waits for the quota", extra=log)
 
     def job_removed(self, record: Record, now: int) -> Iterator[Outgoing]:
         """Yield the messages of the jobs that waited for the place of a deleted job."""

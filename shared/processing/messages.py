@@ -57,17 +57,17 @@ class Rendition(_Message):
 class JobInput(_Message):
     """Input of a job. `inputHash` is the hash of these values as stored in the table."""
 
-    source: str = Field(description="S3 URI of the film")
-    etag: str = Field(description="Its ETag: read with If-Match, because a film can be replaced")
-    fileSize: int = Field(description="Its size in bytes")
-    time: int | None = Field(default=None, description="Milliseconds into the film, for a poster")
+    source: str = Field(description="S3 URI of the source video")
+    etag: str = Field(description="ETag of the source video. Read with If-Match, because the file can be replaced")
+    fileSize: int = Field(description="Size of the source video in bytes")
+    time: int | None = Field(default=None, description="Position of the poster frame in milliseconds")
     rendition: Rendition | None = None
 
 
 class _OfRequest(_Message):
     correlationId: str | None = Field(
         default=None,
-        description="The id of the HTTP request that it all began with; of use for logs, and for nothing else",
+        description="Id of the HTTP request that caused the job, for logs only",
     )
 
 
@@ -77,11 +77,11 @@ class JobMessage(_OfRequest):
     schema_: Literal["video-metadata/job/1"] = Field(alias="schema")
     videoId: str
     kind: str = Field(description=KINDS_IN_WORDS)
-    inputHash: str = Field(description="To be given back with every report")
-    attempt: int = Field(description="To be given back with every report")
+    inputHash: str = Field(description="Repeat it in every report")
+    attempt: int = Field(description="Repeat it in every report")
     input: JobInput
-    output: str | None = Field(default=None, description="S3 URI that the rendition is to be written to")
-    report: str | None = Field(default=None, description="Path of the API that takes the reports, by PUT")
+    output: str | None = Field(default=None, description="S3 URI to write the rendition to")
+    report: str | None = Field(default=None, description="Path of the API to PUT reports to")
 
     @property
     def ticket(self) -> JobAttempt:
@@ -118,7 +118,7 @@ class ChangedMessage(_Message):
     """Notification that the feed has new entries. It names no entries, because each consumer has its own cursor."""
 
     schema_: Literal["video-metadata/changed/1"] = Field(alias="schema")
-    owners: list[str] = Field(description="Whose things were changed, each once")
+    owners: list[str] = Field(description="Owners of the changed items, without duplicates")
 
 
 class DeliverMessage(_Message):
@@ -127,7 +127,7 @@ class DeliverMessage(_Message):
     schema_: Literal["video-metadata/deliver/1"] = Field(alias="schema")
     webhookId: str
     claimed: tuple[str, str] | None = Field(
-        default=None, description="Owner and queue of the concurrency quota in which a place is claimed for it"
+        default=None, description="Owner and queue of the concurrency quota that the message occupies"
     )
 
 
@@ -138,7 +138,7 @@ class AggregatesMessage(_OfRequest):
     videoId: str
     entries: bool = Field(
         default=False,
-        description="Whether its entries may stand elsewhere now: by its release year, and by whether it is listed",
+        description="Whether the positions of its entries may have changed, by release year or listing",
     )
 
 
@@ -150,14 +150,14 @@ class TallyMessage(_Message):
     schema_: Literal["video-metadata/tally/1"] = Field(alias="schema")
     videoId: str
     views: list[tuple[str, int]] = Field(
-        default=[], description="Views that a marker stands for: mark, milliseconds watched"
+        default=[], description="Views to count: deduplication key, milliseconds watched"
     )
     ratings: list[tuple[str, dict[str, int]]] = Field(
-        default=[], description="Ratings given, changed or taken back: mark, and the difference to the totals"
+        default=[], description="Changed ratings: deduplication key, difference to the totals"
     )
     starts: list[tuple[int, str, bool, dict[str, int]]] = Field(
         default=[],
-        description="Hours that began: shard of the counter, the hour, whether its day began too, and the shard's sums then",
+        description="Hours that began: shard of the counter, hour, whether a day began, and the sums of the shard at its start",
     )
 
 

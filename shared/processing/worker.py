@@ -94,12 +94,12 @@ class JobConsumer:
         job = self._jobs.claim(ticket, self._caller, self._now())
         video = self._jobs.find_video(job) if job else None
         if job is None or video is None:
-            self._logger.info("job not wanted", extra=log)
+            self._logger.info("job obsolete", extra=log)
             return
         try:
             result = self._workers[base_of(job["kind"])].do(job, video)
         except (UnreadableVideo, ObjectMissing, ObjectChanged) as error:
-            self._logger.info("film not usable", extra=log | {"reason": str(error)})
+            self._logger.info("source file not usable", extra=log | {"reason": str(error)})
             self._jobs.fail(
                 ticket, _reason(error), self._caller, self._now(), retry=False, final=getattr(error, "is_final", True)
             )
@@ -110,7 +110,7 @@ class JobConsumer:
             done = self._jobs.complete(
                 ticket, result.output, self._caller, self._now(), result.edit, result.extra_writes
             )
-            self._logger.info("job done" if done else "result not wanted", extra=log)
+            self._logger.info("job done" if done else "result obsolete", extra=log)
 
     def _now(self) -> int:
         return int(self._clock())

@@ -134,7 +134,7 @@ class IndexBuilder:
         self._clock, self._report_progress, self._heartbeat = clock, report_progress, heartbeat
 
     def run(self, in_time: Callable[[], bool] = lambda: True, *, from_scratch: bool = False) -> BuildResult:
-        """Build until `in_time` returns false, and publish a finished generation. `anew` forces a rebuild.
+        """Build until `in_time` returns false, and publish a finished generation. `from_scratch` forces a rebuild.
 
         Raises LeaseLost if another builder has taken over, and Unavailable. The next run resumes.
         """
@@ -260,4 +260,4 @@ class IndexBuilder:
 
 
 def _warn(generation: str, error: Exception) -> None:
-    service_logger().warning("index cannot go on", extra={"generation": generation, "reason": type(error).__name__})
+    service_logger().warning("index not resumable", extra={"generation": generation, "reason": type(error).__name__})

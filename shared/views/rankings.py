@@ -130,7 +130,7 @@ class Rankings:
             if remaining > 0 or not periods:
                 periods.append(entries)
             if remaining <= 0:
-                service_logger().warning("more was viewed than is ranked", extra={"periods": len(periods)})
+                service_logger().warning("too many videos to rank", extra={"periods": len(periods)})
                 break
         return ActiveVideos(period_seconds, latest, periods)
 

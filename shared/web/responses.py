@@ -91,7 +91,7 @@ def failed_part(error: Exception, at: str = "") -> dict[str, Any]:
     if isinstance(error, ServiceError) and not isinstance(error, InternalError):
         failure: ServiceError = error
     else:
-        service_logger().exception("a part of a batch failed", exc_info=error)
+        service_logger().exception("batch part failed", exc_info=error)
         failure = InternalError("The service failed. The log has the error under the id of this request.")
     document = failure.problem()
     if failure.errors:

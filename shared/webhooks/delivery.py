@@ -332,7 +332,7 @@ class _DeliveryRun:
                 if not self.is_bus or cursor == OLDEST:
                     raise
                 # The bus has no owner that could resume it.
-                service_logger().error("changes no longer kept", extra={"webhook_id": self.webhook_id, "log": log})
+                service_logger().error("changes expired", extra={"webhook_id": self.webhook_id, "log": log})
                 cursor = OLDEST
                 continue
             for entry in page.entries:
@@ -483,7 +483,7 @@ class _DeliveryRun:
         try:
             self.to.states.add_attempts(self.webhook_id, int(now * 1000), self.state["turn"], documents)
         except Unavailable as error:  # the delivery itself is still stored
-            log_failure("attempts not kept", error, webhook_id=self.webhook_id)
+            log_failure("attempts not stored", error, webhook_id=self.webhook_id)
 
     # Writing down ---------------------------------------------------------------------------------------------------
 

@@ -165,10 +165,10 @@ class TestAnUpload:
         assert {entry["correlationId"] for entry in rest} == {begun}
         # Log lines of every stage, and none without an id.
         assert {
-            "an object was created",  # arrivals
-            *("job wanted", "message sent"),  # router
+            "object created",  # arrivals
+            *("job created", "message sent"),  # router
             "job done",  # probe, thumbnails
-            "entry kept",  # audit
+            "entry stored",  # audit
         } <= set(_messages(lines, begun))
         assert [line["kind"] for line in lines if line["message"] == "job done"] == ["probe", "poster", "storyboard"]
         assert {line.get("correlation_id") for line in lines} == {begun}
@@ -181,7 +181,7 @@ class TestAnUpload:
         service.clock.advance(kind_of("probe").patience + 1)
         with log_lines() as lines:
             assert service.backstage.sweep()["resent"] == 1
-        assert _messages(lines, begun) == ["job was overdue", "message sent"]
+        assert _messages(lines, begun) == ["job overdue", "message sent"]
         assert [body["correlationId"] for body in service.backstage.queues["probe"].take()] == [begun]
 
     def test_a_transcoder_reports_for_it_and_not_for_its_own_request(self, service: Service) -> None:
@@ -217,14 +217,14 @@ class TestAnUpload:
             service.settle()
         (job,) = service.items(video_id, "JOB#probe")
         assert (job["state"], request_id_of(job)) == ("withdrawn", deleted)
-        assert "job no longer wanted" in _messages(lines, deleted)
+        assert "job cancelled" in _messages(lines, deleted)
 
     def test_a_notification_of_no_upload_has_none(self, service: Service) -> None:
         key = "3f2504e0-4f89-41d3-9a0c-0305e82c3301/019775a1c00-9f86d081884c7d65"
         with log_lines() as lines:
             service.deliver("arrivals", _notification(key))
         (line,) = lines
-        assert line["outcome"] == "ignored: no such upload was begun"
+        assert line["outcome"] == "ignored: unknown upload"
         assert "correlation_id" not in line
 
     def test_failed_arrival_is_logged_under_the_id_of_its_upload(
@@ -240,7 +240,7 @@ class TestAnUpload:
         body = json.dumps(_notification(f"{video_id}/{upload['uploadId']}"))
         with log_lines() as lines:
             service.workers["arrivals"](streams.sqs_event(body), Context())
-        assert _messages(lines, begun) == ["an object could not be taken in"]
+        assert _messages(lines, begun) == ["object not processed"]
 
 
 class TestOtherWrites:
@@ -328,9 +328,9 @@ class TestOtherWrites:
         with log_lines() as lines:
             service.settle()
             service.deliver("purge")
-        assert [message for message in _messages(lines, deleted) if message != "entry kept"] == [
+        assert [message for message in _messages(lines, deleted) if message != "entry stored"] == [
             "message sent",
-            "remains removed",
+            "leftovers purged",
         ]
 
 
@@ -408,13 +408,13 @@ class TestWhatIsNotShown:
 
         # Every stage had something to say.
         assert {line["message"] for line in lines} >= {
-            "an object was created",  # arrivals
-            *("job wanted", "job no longer wanted", "message sent"),  # router
-            "entry kept",  # audit
-            *("job done", "film not usable"),  # probe, thumbnails
-            "job was overdue",  # sweeper
-            "totals settled",  # aggregates
-            "remains removed",  # purge
+            "object created",  # arrivals
+            *("job created", "job cancelled", "message sent"),  # router
+            "entry stored",  # audit
+            *("job done", "source file not usable"),  # probe, thumbnails
+            "job overdue",  # sweeper
+            "totals updated",  # aggregates
+            "leftovers purged",  # purge
         }
         told_metrics = capsys.readouterr().out
         assert "ViewsCounted" in told_metrics
@@ -442,7 +442,7 @@ class TestBatches:
             ("seen", "one"),
             ("seen", None),
             ("seen", "two"),
-            ("message not done", "two"),
+            ("message failed", "two"),
             ("seen", None),
             ("after", None),
         ]

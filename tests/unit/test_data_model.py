@@ -220,8 +220,8 @@ def stored(table: Table, clock: Clock, objects: Objects, tmp_path: Path) -> Attr
         note(*items_of(table))  # while it has the lease
         return next(left, True)
 
-    for anew in (False, False, True):
-        builder.run(in_time, from_scratch=anew)
+    for from_scratch in (False, False, True):
+        builder.run(in_time, from_scratch=from_scratch)
         note(*items_of(table))
     return attributes
 

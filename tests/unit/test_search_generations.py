@@ -524,7 +524,7 @@ class TestARebuild:
             objects.put(MEDIA_BUCKET, draft, manifest, "application/json")
         with log_lines() as lines:
             assert service.builder(fresh()).run().outcome == "published"
-        assert [(line["level"], line["message"]) for line in lines] == [("WARN", "index cannot go on")]
+        assert [(line["level"], line["message"]) for line in lines] == [("WARN", "index not resumable")]
         assert titles(service, fresh(), film) == ["Apples"]
 
     @pytest.mark.parametrize(
@@ -554,7 +554,7 @@ class TestARebuild:
         with log_lines() as lines:
             assert service.builder(fresh()).run().outcome == "published"
         assert [(line["level"], line["message"], line["reason"]) for line in lines] == [
-            ("WARN", "index cannot go on", reason)
+            ("WARN", "index not resumable", reason)
         ]
         assert titles(service, fresh(), film) == ["Apples"]
         assert service.builder(fresh()).run().outcome == "unchanged"
