@@ -41,7 +41,7 @@ def of_python(run: Run) -> list[str]:
     # pip-audit reports a package as safe if PyPI did not respond.
     if unchecked or not packages:
         reason = unchecked[0]["skip_reason"] if unchecked else "pip-audit checked nothing"
-        raise ToolError(f"PyPI's database was not asked for {len(unchecked)} of {len(packages)} packages ({reason}).")
+        raise ToolError(f"PyPI's database was not queried for {len(unchecked)} of {len(packages)} packages ({reason}).")
     return [
         f"{package['name']} {package['version']}: {vulnerability['id']}, fixed in {', '.join(vulnerability['fix_versions']) or 'none yet'}"
         for package in packages

@@ -27,10 +27,7 @@ ENOUGH = WORKERS_AT_A_TIME + UNRESERVED
 
 With fewer, workers can starve requests, stream consumers and scheduled functions.
 """
-MORE_CONCURRENCY = (
-    "`aws service-quotas request-service-quota-increase --service-code lambda --quota-code L-B99A9384 --desired-value 1000` "
-    "requests more"
-)
+MORE_CONCURRENCY = "`aws service-quotas request-service-quota-increase --service-code lambda --quota-code L-B99A9384 --desired-value 1000`"
 ENVIRONMENT = re.compile(r"[a-z][a-z0-9]{0,15}")
 DEFAULT_ENV = "dev"
 """Default environment, for development. It allows requests from every website."""
@@ -175,12 +172,12 @@ def _concurrency(chosen: boto3.Session, cold_start: str) -> list[str]:
     if instances and free - instances < UNRESERVED:
         return [
             f"`coldStart` {cold_start} needs {instances} concurrent executions, but {free - UNRESERVED} can be reserved. Choose another "
-            f"`coldStart`, or increase the quota: {MORE_CONCURRENCY}."
+            f"`coldStart`, or request more: {MORE_CONCURRENCY}."
         ]
     if free - instances < ENOUGH:
         _warn(
             f"The account has {free} concurrent executions in {chosen.region_name}, and the workers of an environment use up to "
-            f"{WORKERS_AT_A_TIME}. Production needs at least {ENOUGH + instances}, else requests get 503: {MORE_CONCURRENCY}."
+            f"{WORKERS_AT_A_TIME}. Production needs at least {ENOUGH + instances}, else requests get 503. Request more: {MORE_CONCURRENCY}."
         )
     return []
 

@@ -37,7 +37,7 @@
 The response is a problem document (RFC 9457): `{"type", "title", "status", "detail"}`. `errors` lists each invalid field as a
 JSON Pointer (RFC 6901), or the name of the query parameter or header.
 
-A detail is one or two sentences: what is wrong, then what to do. Details that several modules need have a constructor here. The
+A detail is one or two sentences: the problem, then the remedy. Details that several modules need have a constructor here. The
 detail of an invalid field or parameter continues its name: "must be a whole number, not text". The OpenAPI document contains the
 docstrings of the classes, and docs/errors.md also their `advice`.
 """

@@ -122,7 +122,7 @@ def test_engine_killed_after_the_stop_timeout_is_reported(laptop: Laptop, monkey
     with laptop.run() as run:
         run.engine.save()
         os.kill(run.engine.pid, signal.SIGSTOP)
-        with pytest.raises(LocalError, match=r"was killed\. What was written before \d\d:\d\d:\d\d is on disk"):
+        with pytest.raises(LocalError, match=r"was killed\. Writes before \d\d:\d\d:\d\d are saved"):
             run.engine.stop()
 
 

@@ -171,7 +171,7 @@ def test_text_that_browsers_tolerate_is_normalised(text: str, kept: str) -> None
         ("<lang >x</lang>", 'Line 4: The tag "<lang >" needs a language'),
         ("<lang e_n>x</lang>", 'Line 4: The tag "<lang e_n>" must name a BCP 47 language'),
         ("<rt>x</rt>", "Line 4: The tag <rt> is outside of <ruby>. Put it within <ruby>."),
-        ("a\n<i>b\nc", 'Line 5: The tag "<i>" is not closed by </i>; only a <v> around the whole cue may stay open.'),
+        ("a\n<i>b\nc", 'Line 5: The tag "<i>" is not closed by </i>. Only a <v> around the whole cue may stay open.'),
         ("- <v Ada>b", 'Line 4: The tag "<v Ada>" is not closed by </v>'),
         ("<v Ada>a\n<v Bob>b", 'Line 5: The tag "<v Bob>" is not closed by </v>'),
         ("<i><b>x</i></b>", 'Line 4: The tag </i> closes no open tag. Close "<b>" first.'),
@@ -215,7 +215,7 @@ def test_payloads_that_are_refused(text: str, refusal: str) -> None:
         (_file("STYLE\n--> {}"), 'Line 4: The block STYLE contains "-->"'),
         (_file("00:01.000 --> 00:02.000\na", "STYLE\n::cue {}"), "Line 6: STYLE follows a cue. Move it before the first cue."),
         (_file("00:01.000 --> 00:02.000\na", "REGION\nid:a"), "Line 6: REGION follows a cue. Move it before the first cue."),
-        (_file("00:01.000 --> 00:02.000\na", "WEBVTT\nX:1"), "Line 6: A second header (WEBVTT) begins here: send one file"),
+        (_file("00:01.000 --> 00:02.000\na", "WEBVTT\nX:1"), "Line 6: A second header (WEBVTT) begins here. Send one file"),
         (_file("00:01,000 --> 00:02,000\na"), 'Line 3: "00:01,000 --> 00:02,000" has no valid times. Write a dot before the milliseconds'),
         (_file("00:01.000-->00:02.000\na"), 'Line 3: "00:01.000-->00:02.000" has no valid times. Write 00:00:01.000 -->'),
         (_file("1\n0:00:01.000 --> 0:00:02.000"), 'Line 4: "0:00:01.000 --> 0:00:02.000" has no valid times'),
@@ -228,8 +228,8 @@ def test_payloads_that_are_refused(text: str, refusal: str) -> None:
         (_file("00:02.000 --> 100:00:00.001\na"), "Line 3: The end 100:00:00.001 is after 100:00:00.000"),
         (_file("00:02.000 --> 00:03.000\na", "1\n00:01.999 --> 00:03.000"), "Line 7: The start 00:00:01.999 is before 00:0"),
         (_file("x\n00:02.000 --> 00:03.000", "x\n00:02.000 --> 00:03.000"), 'Line 6: The cue on line 3 has the same identifier "x"'),
-        (_file("00:01.000 --> 00:02.000 D:vertical"), 'Line 3: The setting "D:vertical" is none of vertical, line, position'),
-        (_file("00:01.000 --> 00:02.000 align"), 'Line 3: The setting "align" is none of vertical'),
+        (_file("00:01.000 --> 00:02.000 D:vertical"), 'Line 3: The setting "D:vertical" is unknown. Use vertical, line, position'),
+        (_file("00:01.000 --> 00:02.000 align"), 'Line 3: The setting "align" is unknown. Use vertical'),
         (_file("00:01.000 --> 00:02.000 size:1% size:1%"), "Line 3: The setting size is repeated. Keep one."),
     ],
 )  # fmt: skip
@@ -241,7 +241,7 @@ def test_a_refusal_names_its_line_and_its_reason() -> None:
     with pytest.raises(InvalidCaptions) as refused:
         webvtt.read(_file("1\r\n00:02.000 --> 00:01.000\r\na"))
     assert refused.value.line == 4
-    assert refused.value.reason == "the end 00:00:01.000 is not after the start 00:00:02.000."
+    assert refused.value.reason == "The end 00:00:01.000 is not after the start 00:00:02.000."
 
 
 def test_cues_may_overlap_and_end_at_the_latest_time() -> None:

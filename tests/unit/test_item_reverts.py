@@ -227,7 +227,7 @@ class TestFields:
         past.rename(video_id, title="Wrong")
         entries = set_of(past, video_id)
         past.write("DELETE", f"/v1/videos/{video_id}")
-        with pytest.raises(IllegalTransition, match="restore it first"):
+        with pytest.raises(IllegalTransition, match="Restore it first"):
             past.take_back(entries)
 
 

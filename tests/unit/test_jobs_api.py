@@ -251,7 +251,7 @@ class TestChoosingAThumbnail:
     @pytest.mark.parametrize("position", [60_000, 60_500, 1_000_000_000_000])
     def test_the_moment_must_lie_in_the_film(self, api: Api, background: BackgroundWork, position: int) -> None:
         reply = self._choose(api, background.uploaded_film(api), position)
-        detail = "must be less than 60000, the milliseconds of the source video"
+        detail = f"must be less than 60000, the milliseconds of the source video, not {position}"
         assert (reply.status, reply.json["errors"]) == (422, [{"pointer": "/position", "detail": detail}])
 
     @pytest.mark.parametrize("position", [-1, "12", None, [1], 1.5])

@@ -124,7 +124,7 @@ class TestAnUpgrade:
     def test_adds_one_index_in_each_update(self, capsys: pytest.CaptureFixture[str]) -> None:
         watch = self._watched(_Table(NAMES[:1], NAMES[:2], NAMES))
         watch.require_one_by_one(NAMES[:1], NAMES)
-        assert capsys.readouterr().out.count("nothing was lost") == 3
+        assert capsys.readouterr().out.count("no data was lost") == 3
 
     @pytest.mark.parametrize(
         "states",
@@ -148,7 +148,7 @@ class TestAnUpgrade:
     def test_upgrade_of_a_table_without_indexes_is_printed(self, capsys: pytest.CaptureFixture[str]) -> None:
         watch = self._watched(_Table([], NAMES[:1]))
         watch.require_one_by_one([], NAMES[:1])
-        assert "  no index: nothing was lost" in capsys.readouterr().out
+        assert "  no index: no data was lost" in capsys.readouterr().out
 
     def test_begins_with_one_index_at_most_and_lacks_one(self) -> None:
         assert first_indexes(VIDEOS) == NAMES[:1]
@@ -300,7 +300,7 @@ class TestTheCommand:
         with (work.parent / "rehearsal.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             assert rehearsal.main([]) == 1
-        assert "running already" in capsys.readouterr().err
+        assert "already running" in capsys.readouterr().err
 
 
 def test_the_status_of_a_program_is_its_own() -> None:

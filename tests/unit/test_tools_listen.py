@@ -390,4 +390,4 @@ class TestItSays:
     ) -> None:
         monkeypatch.setattr("local.running_service.__defaults__", (tmp_path / "service.json",))
         assert main(["listen"]) == 1
-        assert "The service is not running: start it with `make run`" in capsys.readouterr().err
+        assert "The service is not running. Start it with `make run`" in capsys.readouterr().err

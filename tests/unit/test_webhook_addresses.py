@@ -87,7 +87,17 @@ FORBIDDEN = {
         *("64:ff9b:1::1", "64:ff9b:1::7f00:1", "192.88.99.1"),
     ],
     "one network": ["fe80::1%eth0", "fe80::1%1", "2606:4700:4700::1111%eth0"],
-    "no valid": ["", "localhost", "127.1", "0x7f000001", "2130706433", "0177.0.0.1", "1.2.3.4.5", ":::", "10.0.0.1/8"],
+    "a valid IP address": [
+        "",
+        "localhost",
+        "127.1",
+        "0x7f000001",
+        "2130706433",
+        "0177.0.0.1",
+        "1.2.3.4.5",
+        ":::",
+        "10.0.0.1/8",
+    ],
 }
 EACH = [pytest.param(address, kind, id=f"{kind}-{address}") for kind in FORBIDDEN for address in FORBIDDEN[kind]]
 PUBLIC_ONES = [

@@ -53,8 +53,8 @@ class TestALookAtAFilm:
 
     @pytest.mark.parametrize(
         ("data", "word"),
-        [(b"", "empty"), (b"This is not a film. " * 100, "not a film"), (film(2)[:2000], "missing")],
-        ids=["zero bytes", "text", "cut short"],
+        [(b"", "empty"), (b"This is not a video. " * 100, "not a video"), (film(2)[:2000], "missing")],
+        ids=["zero bytes", "text", "end of the file is missing"],
     )
     def test_unreadable_file_fails_the_video_with_a_reason(
         self, workers: ProcessingWorkers, data: bytes, word: str

@@ -363,7 +363,7 @@ class TestTheSecretOfWebhooks:
         status, said = deploy(cdk)
         assert status == 1
         assert all(arn in said for arn in arns)
-        assert "as webhookSecret" in said
+        assert "Set webhookSecret" in said
         assert cdk.deploys == []
 
     def test_secret_named_in_the_context_is_used_without_a_lookup(self, deploy: Deploy) -> None:
@@ -456,7 +456,7 @@ class TestRestoredTable:
         status, said = deploy(Cdk(streams=True))
         assert status == 1
         assert f"The table {TABLE} has no stream, because it was restored" in said
-        page, section = re.findall(r"(docs/[\w-]+\.md) says in “(.+?)”", said)[0]
+        page, section = re.findall(r"(docs/[\w-]+\.md), “(.+?)”", said)[0]
         assert f"\n## {section}\n" in (ROOT / page).read_text(encoding="utf-8")
 
     def test_the_stack_says_what_it_knows_in_an_output(self) -> None:

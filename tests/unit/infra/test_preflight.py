@@ -71,7 +71,7 @@ class TestSites:
         assert origins.startswith("prod does not set `allowOrigins`: web sites whose pages may call the API")
         assert callbacks.startswith("prod does not set `callbackUrls`: where users may be redirected after signing in")
         for sentence in (origins, callbacks):
-            assert "`environments.prod` in cdk.json" in sentence
+            assert "`environments.prod` of cdk.json" in sentence
 
     def test_with_an_issuer_of_its_own_only_it_knows_where_people_go(self) -> None:
         (sentence,) = _sentences("prod", issuer="https://issuer.example", audience="one")
@@ -90,7 +90,7 @@ class TestSites:
 def test_without_a_terminal_the_answer_comes_beforehand(monkeypatch: pytest.MonkeyPatch) -> None:
     _bootstrap("29")
     monkeypatch.setattr("sys.stdin", io.StringIO())
-    with pytest.raises(ToolError, match=r"There is no terminal, .* `make deploy ENV=staging YES=1`"):
+    with pytest.raises(ToolError, match=r"There is no terminal .* `make deploy ENV=staging YES=1`"):
         preflight.require_ready("dev", {}, is_answered=False)
 
 
@@ -124,7 +124,7 @@ class TestConcurrency:
         assert preflight.require_ready("dev", {}, is_answered=True)
         said = capsys.readouterr().err
         assert said.startswith("Warning: The account has 10 concurrent executions in us-east-1, and the workers")
-        assert "may take 52" in said
+        assert "use up to 52" in said
         assert "Production needs at least 152" in said
         assert (
             "`aws service-quotas request-service-quota-increase --service-code lambda --quota-code L-B99A9384" in said
@@ -149,8 +149,8 @@ class TestConcurrency:
     ) -> None:
         concurrency(preflight.UNRESERVED + 5)
         (sentence,) = _sentences(coldStart="provisioned:3")
-        assert sentence.startswith("`coldStart` provisioned:3 keeps 6 instances warm.")
-        assert "only 105 are free: `aws service-quotas" in sentence
+        assert sentence.startswith("`coldStart` provisioned:3 needs 6 concurrent executions, but 5 can be reserved.")
+        assert "or request more: `aws service-quotas" in sentence
 
     def test_limit_that_cannot_be_read_is_a_warning(
         self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
