@@ -15,6 +15,7 @@ from local.access_patterns import ACCESS_PATTERNS
 from local.data_model import COMMON, ITEMS, ItemDescription, names_in
 from shared import schema
 from shared.core.attributes import Item, encode_item
+from shared.openapi.document import document
 from shared.schema import PARTITION_KEY, SORT_KEY, TTL_ATTRIBUTE, Entity, Index
 
 VIDEO_ID = "63ee71db-3471-44a8-805a-b7d7d88c34b4"
@@ -29,6 +30,14 @@ def _each(names: str, value: Any) -> dict[str, Any]:
 
 
 SAMPLES: Mapping[str, Any] = {
+    # Ids of resources that have no other sample.
+    **{
+        parameter["name"]: parameter["example"]
+        for path in document()["paths"].values()
+        for operation in path.values()
+        for parameter in operation.get("parameters", ())
+        if parameter.get("in") == "path" and "example" in parameter
+    },
     **_each(
         "createdAt updatedAt publishAt queuedAt sentAt startedAt finishedAt requestedAt ratedAt addedAt "
         "checkedAt calmedAt computedAt rotatedAt failingSince wokenAt nextAttemptAt oldestWaiting "
