@@ -36,6 +36,7 @@ from shared.videos.batch_models import (
     CreateOperation,
     DeleteOperation,
     PatchOperation,
+    UpsertOperation,
     VideoIds,
 )
 from shared.videos.batches import LARGEST_CHANGES
@@ -158,6 +159,7 @@ OPERATIONS: dict[str, Operation] = {
                     "example": {
                         "operations": [
                             {"op": "create", "video": {"title": "Product Launch Demo"}},
+                            {"op": "upsert", "video": {"externalId": "crm-7", "title": "Harbour"}},
                             {"op": "patch", "videoId": EXAMPLE_ID, "patch": {"tags": ["demo"]}, "ifMatch": '"3"'},
                             {"op": "delete", "videoId": "9b2c1f5e-7d1a-4c1e-8f43-2a5f7f0f4e11"},
                         ]
@@ -343,7 +345,7 @@ OPERATIONS: dict[str, Operation] = {
 
 def schemas() -> Schema:
     """Return the schemas of requests and responses by name."""
-    operations = (CreateOperation, PatchOperation, DeleteOperation)
+    operations = (CreateOperation, UpsertOperation, PatchOperation, DeleteOperation)
     schemas = model_schemas(NewVideo, VideoPatch, NoContent, VideoIds, *operations)
     schemas |= shown_schemas(VideoContent)
     content = schemas.pop("ShownVideoContent")
@@ -478,7 +480,7 @@ def _batch_schemas() -> Schema:
         {
             "op": {
                 "type": "string",
-                "enum": ["create", "patch", "delete"],
+                "enum": ["create", "upsert", "patch", "delete"],
                 "description": "Omitted if it is not one of these",
             },
             "videoId": {"type": "string", "format": "uuid", "description": "Omitted if there is none"},
@@ -497,7 +499,7 @@ def _batch_schemas() -> Schema:
         },
         optional=("op", "videoId", "version", "changes", "omitted", "problem"),
     )
-    operations = [ref(model.__name__) for model in (CreateOperation, PatchOperation, DeleteOperation)]
+    operations = [ref(model.__name__) for model in (CreateOperation, UpsertOperation, PatchOperation, DeleteOperation)]
     count: Schema = {"type": "integer", "minimum": 0, "maximum": LARGEST_BATCH}
     return {
         "Batch": object_of(

@@ -29,6 +29,16 @@ class CreateOperation(Content):
     video: NewVideo
 
 
+class UpsertOperation(Content):
+    """Create a video, or change your video that has this `externalId`.
+
+    A change sets the fields that are given, as a JSON Merge Patch does. Fields that only admins set apply to a new video.
+    """
+
+    op: Literal["upsert"]
+    video: NewVideo
+
+
 class PatchOperation(_Operation):
     """Change a video, as `PATCH /v1/videos/{videoId}` does."""
 

@@ -1,6 +1,6 @@
 """Batch writes: many videos in one request, each operation with its own result."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -13,7 +13,7 @@ from shared.core.errors import InvalidContent, ServiceError, Unavailable, WriteC
 from shared.threads import map_threads
 from shared.videos import video
 from shared.videos.access import is_purged, require_owned
-from shared.videos.batch_models import CreateOperation, DeleteOperation, PatchOperation
+from shared.videos.batch_models import CreateOperation, DeleteOperation, PatchOperation, UpsertOperation
 from shared.videos.documents import changes, document
 from shared.videos.links import Links
 from shared.videos.store import VideoStore, already_exists_error, apply_edit, being_removed_error
@@ -46,6 +46,9 @@ A hundred operations must fit Lambda's response limit of 6 MB.
 Result = dict[str, Any]
 
 _STATUSES = {"create": 201, "patch": 200, "delete": 204}
+_OPERATIONS = (*_STATUSES, "upsert")
+_CONTENT = {"patch": "patch", "upsert": "video"}
+"""Member of an operation that the pointers of an error start from, if it is not the operation itself."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,15 @@ class _Edit:
 
 
 @dataclass(frozen=True)
+class _Upsert:
+    """Edit that replaces the creation if the owner has a video with the external id."""
+
+    owner: str
+    external_id: str
+    edit: _Edit
+
+
+@dataclass(frozen=True)
 class _BatchOperation:
     """A validated operation."""
 
@@ -70,6 +82,12 @@ class _BatchOperation:
     is_client_id: bool
     """Whether the client supplied the id; if not, the server generated it for this request."""
     work: _Creation | _Edit
+    upsert: _Upsert | None = None
+
+    @property
+    def group(self) -> str:
+        """Key of the operations that run in order, because they may concern the same video."""
+        return f"{self.upsert.owner}#{self.upsert.external_id}" if self.upsert else self.video_id
 
 
 class Batches:
@@ -90,7 +108,7 @@ class Batches:
         deadline = self._elapsed() + LAST_TRY_SECONDS
         by_video: dict[str, list[_BatchOperation]] = {}
         for operation in operations:
-            by_video.setdefault(operation.video_id, []).append(operation)
+            by_video.setdefault(operation.group, []).append(operation)
 
         def in_order(group: Sequence[_BatchOperation]) -> dict[int, Result]:
             return {
@@ -113,12 +131,17 @@ class Batches:
         taken: dict[str, str] = {}
 
         def imagined(operation: _BatchOperation) -> Result:
+            operation = self._resolved(operation, request, taken)
+            if isinstance(operation.work, _Edit) and operation.video_id not in present:
+                items = self._store.items([operation.video_id], consistent=True)
+                present.update({item["videoId"]: item for item in items})
             before = present.get(operation.video_id)
             after = _next(before, operation, request)
             self._store.require_unique(before or {}, after, request.now, taken)
             present[operation.video_id] = after
             old = {} if before is None or isinstance(operation.work, _Creation) else self._to_document(before)
             return {
+                "status": _status(operation),
                 "version": after["version"],
                 **truncate_to_fit({"changes": list(changes(old, self._to_document(after)))}, LARGEST_CHANGES),
             }
@@ -135,7 +158,7 @@ class Batches:
                 operations.append(self._read(request, position, body))
             except InvalidContent as error:
                 op = body.get("op") if isinstance(body, dict) else None
-                identification = {"op": op} if isinstance(op, str) and op in _STATUSES else {}
+                identification = {"op": op} if isinstance(op, str) and op in _OPERATIONS else {}
                 results[position] = identification | failed_part(error, pointer(("operations", position)))
         return operations, results
 
@@ -145,13 +168,15 @@ class Batches:
         op = body.get("op")
         if op == "create":
             return self._creation(request, position, CreateOperation.read(body))
+        if op == "upsert":
+            return self._upsert(request, position, UpsertOperation.read(body))
         if op == "patch":
             patch_operation = PatchOperation.read(body)
             patch = self._links.to_uris(patch_operation.patch.model_dump(exclude_unset=True), "/patch")
             return _edition(position, patch_operation, lambda item: video.apply_patch(item, patch, request.now))
         if op == "delete":
             return _edition(position, DeleteOperation.read(body), lambda item: video.mark_deleted(item, request.now))
-        detail = f"must be one of {', '.join(_STATUSES)}"
+        detail = f"must be one of {', '.join(_OPERATIONS)}"
         raise invalid_field("/op", detail)
 
     def _creation(self, request: Request, position: int, operation: CreateOperation) -> _BatchOperation:
@@ -166,6 +191,23 @@ class Batches:
             work=_Creation(item, replace(once, key=f"{once.key}#{position}") if once else None),
         )
 
+    def _upsert(self, request: Request, position: int, operation: UpsertOperation) -> _BatchOperation:
+        sent = self._links.to_uris(operation.video.model_dump(exclude_none=True), "/video")
+        if "externalId" not in sent:
+            raise invalid_field("/video/externalId", "is required in an upsert")
+        item = video.with_defaults(sent, request.caller, request.now, "/video")
+        given = operation.video.model_fields_set
+        patch = {name: value for name, value in sent.items() if name in given and name not in video.SERVER_FIELDS}
+        edit = _Edit(lambda item: video.apply_patch(item, patch, request.now), lambda version: True)
+        return _BatchOperation(
+            position,
+            operation.op,
+            item["videoId"],
+            is_client_id=item["videoId"] == sent.get("videoId"),
+            work=_Creation(item, None),  # an upsert may be repeated without an Idempotency-Key
+            upsert=_Upsert(item["userId"], sent["externalId"], edit),
+        )
+
     def _done(self, operation: _BatchOperation, request: Request, deadline: float) -> Result:
         """Execute an operation, with retries; raise the error of the last attempt."""
         # All attempts share this id, so a retry recognises an earlier write whose response was lost.
@@ -177,12 +219,28 @@ class Batches:
             if self._elapsed() > deadline:
                 break
             try:
-                written = self._write(operation, request, write_id)
+                resolved = self._resolved(operation, request, {})
+                written = self._write(resolved, request, write_id)
             except (Unavailable, WriteContention) as error:
                 failure = error
             else:
-                return {"videoId": written["videoId"], "version": written["version"]}
+                return {
+                    "videoId": written["videoId"],
+                    "status": _status(resolved),
+                    "version": written["version"],
+                }
         raise failure
+
+    def _resolved(self, operation: _BatchOperation, request: Request, taken: Mapping[str, str]) -> _BatchOperation:
+        """Return an upsert as the creation or the edit that it is now.
+
+        `taken` are the values that preceding operations of a preview would move.
+        """
+        upsert = operation.upsert
+        if upsert is None:
+            return operation
+        holder = self._store.find_unique(upsert.owner, "externalId", upsert.external_id, request.now, taken)
+        return operation if holder is None else replace(operation, video_id=holder, work=upsert.edit)
 
     def _write(self, operation: _BatchOperation, request: Request, write_id: str) -> dict[str, Any]:
         caller, now, work = request.caller, request.now, operation.work
@@ -202,6 +260,13 @@ def _edition(
     return _BatchOperation(position, operation.op, operation.videoId, is_client_id=True, work=work)
 
 
+def _status(operation: _BatchOperation) -> int:
+    """Return the status of an operation's success."""
+    if operation.op != "upsert":
+        return _STATUSES[operation.op]
+    return _STATUSES["create" if isinstance(operation.work, _Creation) else "patch"]
+
+
 def _next(before: Item | None, operation: _BatchOperation, request: Request) -> Item:
     """Return the video as the operation would leave it."""
     caller, now, work = request.caller, request.now, operation.work
@@ -219,8 +284,8 @@ def _result(operation: _BatchOperation, work: Callable[[], Result]) -> Result:
     if operation.is_client_id:
         result["videoId"] = operation.video_id
     try:
-        return result | {"status": _STATUSES[operation.op]} | work()
+        return result | {"status": _status(operation)} | work()
     except Exception as error:
         # A failing operation, even by a bug, must not hide the results of the others.
-        at = ("operations", operation.position, *(("patch",) if operation.op == "patch" else ()))
+        at = ("operations", operation.position, *((_CONTENT[operation.op],) if operation.op in _CONTENT else ()))
         return result | failed_part(error, pointer(at))

@@ -7,7 +7,7 @@ A deleted video keeps its values until it is purged, because it can be restored.
 stale, and the next video with the value takes it over.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from shared.aws.dynamodb import Key, Table, Write
@@ -44,6 +44,26 @@ def find(table: Table, owner: str, field: str, value: str) -> str | None:
     """Return the videoId that a value is reserved for; `None` if it is free. Costs one strongly consistent GetItem."""
     item = table.get(reservation(owner, field, value).key, attributes=("videoId",), consistent=True)
     return item["videoId"] if item else None
+
+
+def find_video(table: Table, owner: str, field: str, value: str, now: int, taken: Mapping[str, str]) -> str | None:
+    """Return the videoId of the owner's existing video with a value; `None` if there is none.
+
+    `taken` has the videoIds of values that preceding writes of a preview would move, by partition key. Costs two
+    consistent GetItems.
+    """
+    reserved = reservation(owner, field, value)
+    if reserved.key[PARTITION_KEY] in taken:
+        return taken[reserved.key[PARTITION_KEY]] or None
+    holder = find(table, owner, field, value)
+    return holder if holder and has_value(table, holder, reserved, now) else None
+
+
+def has_value(table: Table, video_id: str, reserved: Reservation, now: int) -> bool:
+    """Return whether a video exists and has a reserved value. Costs one consistent GetItem."""
+    attributes = (*VISIBILITY_ATTRIBUTES, reserved.field)
+    video = table.get(VIDEO.key(videoId=video_id), attributes=attributes, consistent=True)
+    return video is not None and not is_purged(video, now) and reserved in reservations(video)
 
 
 def held_by(video_id: str) -> Expression:
@@ -121,9 +141,7 @@ class ReservationMove:
 
     def _require_stale(self, reserved: Reservation, holder: str, now: int) -> None:
         """Raise AlreadyExists if the holder of a reservation exists and has the value."""
-        attributes = (*VISIBILITY_ATTRIBUTES, reserved.field)
-        video = self._table.get(VIDEO.key(videoId=holder), attributes=attributes, consistent=True)
-        if video is not None and not is_purged(video, now) and reserved in reservations(video):
+        if has_value(self._table, holder, reserved, now):
             raise taken_error(reserved.field, holder)
 
 

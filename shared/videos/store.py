@@ -3,7 +3,7 @@
 Lists are in shared/videos/lists.py.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -282,6 +282,15 @@ class VideoStore:
         )
         added, removed = entry_moves(item, new) if self._moves_entries else ([], [])
         return [update, *map(self.table.put, added), *map(self.table.remove, removed)]
+
+    def find_unique(self, owner: str, field: str, value: str, now: int, taken: Mapping[str, str]) -> str | None:
+        """Return the videoId of the owner's existing video with this value; `None` if there is none.
+
+        `taken` are the values that preceding writes of a preview would move. Costs two consistent GetItems.
+        """
+        from shared.videos.reservations import find_video
+
+        return find_video(self.table, owner, field, value, now, taken)
 
     def require_unique(self, old: Item, new: Item, now: int, taken: dict[str, str]) -> None:
         """Raise AlreadyExists if a unique value that `new` adds to `old` is used now.

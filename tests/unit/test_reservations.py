@@ -206,3 +206,75 @@ def test_batch_and_its_dry_run_report_a_taken_value(api: Api) -> None:
         (result,) = api.post("/v1/videos/batch", body, query=query).json["items"]
         assert (result["status"], first in result["problem"]["detail"]) == (409, True)
         assert [error["pointer"] for error in result["problem"]["errors"]] == ["/operations/0/patch/slug"]
+
+
+def upsert(api: Api, *videos: dict[str, Any], **options: Any) -> list[dict[str, Any]]:
+    """Return the results of a batch of upserts."""
+    body = {"operations": [{"op": "upsert", "video": video} for video in videos]}
+    items: list[dict[str, Any]] = api.post("/v1/videos/batch", body, **options).json["items"]
+    return items
+
+
+def test_upsert_creates_a_video_and_then_changes_only_the_given_fields(api: Api) -> None:
+    first = {"externalId": "e", "title": "One", "category": "c", "metadata": {"a": 1}}
+    (created,) = upsert(api, first)
+    (changed,) = upsert(api, {"externalId": "e", "title": "Two", "metadata": {"b": 2}})
+    assert [(item["op"], item["status"], item["version"]) for item in (created, changed)] == [
+        ("upsert", 201, 1),
+        ("upsert", 200, 2),
+    ]
+    assert created["videoId"] == changed["videoId"]
+    video = api.get("/v1/external-ids/e").json
+    assert (video["title"], video["category"], video["metadata"]) == ("Two", "c", {"a": 1, "b": 2})
+    assert upsert(api, first | {"title": "Two"})[0]["version"] == 2
+
+
+def test_upserts_of_one_external_id_in_a_batch_run_in_order(api: Api) -> None:
+    results = upsert(api, *({"externalId": "e", "title": str(number)} for number in range(5)))
+    assert [(item["status"], item["version"]) for item in results] == [(201, 1)] + [(200, n) for n in range(2, 6)]
+    assert api.get("/v1/external-ids/e").json["title"] == "4"
+
+
+def test_dry_run_of_upserts_reports_what_each_would_do(api: Api, table: Table) -> None:
+    upsert(api, {"externalId": "there", "title": "t"})
+    videos = [{"externalId": name, "title": "new"} for name in ("there", "absent", "absent")]
+    before = len(_videos(table))
+    results = upsert(api, *videos, query="dryRun=true")
+    assert [item["status"] for item in results] == [200, 201, 200]
+    assert [change["field"] for change in results[0]["changes"]] == ["/title"]
+    assert len(_videos(table)) == before
+    assert [item["status"] for item in upsert(api, *videos)] == [200, 201, 200]
+
+
+def test_upsert_of_an_admin_concerns_the_videos_of_the_named_owner(api: Api) -> None:
+    (own,) = upsert(api, {"externalId": "e", "title": "bob's", "userId": "bob"}, user="admin")
+    (other,) = upsert(api, {"externalId": "e", "title": "alice's"})
+    assert own["videoId"] != other["videoId"]
+    assert api.get("/v1/external-ids/e", user="bob").json["videoId"] == own["videoId"]
+
+
+@pytest.mark.parametrize(
+    ("video", "status", "pointer"),
+    [
+        ({"title": "t"}, 422, "/operations/0/video/externalId"),
+        ({"externalId": "e"}, 422, "/operations/0/video/title"),
+        ({"externalId": "e", "title": "t", "slug": "taken"}, 409, "/operations/0/video/slug"),
+        ({"externalId": "e", "title": "t", "expiresAt": 5}, 422, "/operations/0/video/expiresAt"),
+    ],
+)
+def test_invalid_upsert_is_refused_with_its_field(
+    api: Api, table: Table, video: dict[str, Any], status: int, pointer: str
+) -> None:
+    create(api, slug="taken")
+    for query in ("", "dryRun=true"):
+        (result,) = upsert(api, video, query=query)
+        problem = result["problem"]
+        assert (result["status"], [error["pointer"] for error in problem["errors"]]) == (status, [pointer])
+    assert len(_videos(table)) == 1
+
+
+def test_upsert_of_a_deleted_video_asks_for_its_restore(api: Api) -> None:
+    (created,) = upsert(api, {"externalId": "e", "title": "t"})
+    api.request("DELETE", f"/v1/videos/{created['videoId']}")
+    (refused,) = upsert(api, {"externalId": "e", "title": "u"})
+    assert (refused["status"], refused["problem"]["type"]) == (409, "urn:video-metadata:problem:illegal-transition")

@@ -91,6 +91,7 @@ def before_load_schema(context: schemathesis.HookContext, raw_schema: dict[str, 
     # Each field of a video varies in the requests that create one and that patch one.
     title = {"type": "object", "properties": {"title": {"type": "string", "pattern": "^[a-z]{1,9}$"}}}
     schemas["CreateOperation"]["properties"]["video"] = {**title, "required": ["title"]}
+    schemas["UpsertOperation"]["properties"]["video"] = {**title, "required": ["title"]}
     schemas["PatchOperation"]["properties"]["patch"] = title
     for path in raw_schema["paths"].values():
         for operation in path.values():
