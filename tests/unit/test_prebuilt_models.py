@@ -13,6 +13,8 @@ from shared.web.bodies import Content
 MODELS = [(model, file.removesuffix(".py").replace("/", ".")) for file, models in MODULES.items() for model in models]
 VIDEO_ID = "3F2504E0-4F89-41D3-9A0C-0305E82C3301"
 VALUES: dict[str, Any] = {
+    "externalId": "crm-7",
+    "slug": "a-film",
     "title": "A film",
     "description": "Two\nlines",
     "duration": 60_000.0,
