@@ -8,7 +8,7 @@ The format has limits, which the description of the model states:
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from local.access_patterns import ACCESS_PATTERNS
@@ -29,15 +29,20 @@ def _each(names: str, value: Any) -> dict[str, Any]:
     return dict.fromkeys(names.split(), value)
 
 
+def _documented_samples() -> Iterator[tuple[str, Any]]:
+    """Yield path parameters and members of responses, with their examples in the OpenAPI document."""
+    for operation in (operation for path in document()["paths"].values() for operation in path.values()):
+        for response in operation["responses"].values():
+            for content in response.get("content", {}).values():
+                if isinstance(example := content.get("example"), dict):
+                    yield from ((name, value) for name, value in example.items() if isinstance(value, str | int))
+        for parameter in operation.get("parameters", ()):
+            if parameter.get("in") == "path" and "example" in parameter:
+                yield parameter["name"], parameter["example"]
+
+
 SAMPLES: Mapping[str, Any] = {
-    # Ids of resources that have no other sample.
-    **{
-        parameter["name"]: parameter["example"]
-        for path in document()["paths"].values()
-        for operation in path.values()
-        for parameter in operation.get("parameters", ())
-        if parameter.get("in") == "path" and "example" in parameter
-    },
+    **dict(_documented_samples()),
     **_each(
         "createdAt updatedAt publishAt queuedAt sentAt startedAt finishedAt requestedAt ratedAt addedAt "
         "checkedAt calmedAt computedAt rotatedAt failingSince wokenAt nextAttemptAt oldestWaiting "
