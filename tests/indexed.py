@@ -38,11 +38,11 @@ class IndexedService(AuditedService):
         self.loader = DocumentLoader(table, objects, MEDIA_BUCKET)
         self.generations = Generations(table, objects, MEDIA_BUCKET, clock)
 
-    def add(self, made: Item) -> None:
+    def add(self, entry: Item) -> None:
         """Store an entry and append it to the feed."""
-        change = change_of(made)
+        change = change_of(entry)
         self.feed.prepare([change])
-        super().add(made)
+        super().add(entry)
         self.feed.append([change])
 
     def film(self, title: str, owner: str = "alice", **fields: object) -> str:

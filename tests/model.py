@@ -87,19 +87,19 @@ class Model:
     def __init__(self) -> None:
         self.videos: dict[str, Video] = {}
         self.views: Counter[str] = Counter()
-        self.kept: dict[tuple[str, str, str], tuple[int, str, Answer]] = {}
+        self.stored_responses: dict[tuple[str, str, str], tuple[int, str, Answer]] = {}
         self.keys: dict[tuple[str, str, str], int] = {}
         """Time at which a view with an idempotency key was counted, by caller, video and key."""
         self.viewers: dict[tuple[str, str, str], tuple[int, str | None]] = {}
         """Time and key of the last counted view, by caller, video and viewer."""
 
-    def create(self, user: str, body: Video, key: str | None, now: int, made: str) -> Answer:
-        """`made` is the id that the server chose, if it was for the server to choose."""
+    def create(self, user: str, body: Video, key: str | None, now: int, video_id: str) -> Answer:
+        """Create a video; `video_id` is the id in the response."""
         content = DEFAULTS | body
-        if kept := self._answered(user, "create", key, content, now):
-            return kept
+        if stored := self._answered(user, "create", key, content, now):
+            return stored
         own = {name: content.pop(name) for name in ADMINS_OWN if name in content}
-        video = content | {"videoId": made, "userId": user, "createdAt": now, "status": "uploaded"}
+        video = content | {"videoId": video_id, "userId": user, "createdAt": now, "status": "uploaded"}
         video |= {"version": 1, "schemaVersion": SCHEMA_VERSION} | (own if user == "admin" else {})
         origin = "import" if own and user == "admin" else "person"
         video["origins"] = {name: origin for name in PROBED if name in content}
@@ -111,7 +111,7 @@ class Model:
         return self._keep(user, "create", key, DEFAULTS | body, now, answer)
 
     def get(self, user: str, video_id: str, now: int) -> Answer:
-        if not (video := self._seen(user, video_id, now)):
+        if not (video := self._visible(user, video_id, now)):
             return NOT_FOUND
         shown = _document(video) | {"viewCount": self.views[video_id]}
         if user not in (video["userId"], "admin"):
@@ -146,8 +146,8 @@ class Model:
         return Answer(204)
 
     def restore(self, user: str, video_id: str, version: int | None, key: str | None, now: int) -> Answer:
-        if kept := self._answered(user, "restore", key, video_id, now):
-            return kept
+        if stored := self._answered(user, "restore", key, video_id, now):
+            return stored
         video = self._changeable(user, video_id, version, now)
         if isinstance(video, Answer):
             return video
@@ -157,7 +157,7 @@ class Model:
         return self._keep(user, "restore", key, video_id, now, Answer(200, self._change(video, restored, now)))
 
     def view(self, user: str, video_id: str, key: str | None, viewer: str | None, at: int, now: int) -> Answer:
-        if not (video := self._seen(user, video_id, now)):
+        if not (video := self._visible(user, video_id, now)):
             return NOT_FOUND
         reason, ends = _ruled_out(user, video, now), None
         if not reason and viewer:
@@ -212,11 +212,11 @@ class Model:
                 return False
             if video["status"] == "deleted" and status != "deleted":
                 return False
-            asked = {"userId": owner, "status": status, "category": category, "format": query.get("format")}
+            filters = {"userId": owner, "status": status, "category": category, "format": query.get("format")}
             return (
                 video.get("purgeAt", now + 1) > now
                 and start <= video["createdAt"] < end
-                and all(value is None or video.get(name) == value for name, value in asked.items())
+                and all(value is None or video.get(name) == value for name, value in filters.items())
                 and ("duration" in video or not {"minDuration", "maxDuration"} & set(query))
                 and shortest <= video.get("duration", shortest) <= longest
             )
@@ -224,14 +224,14 @@ class Model:
         videos = sorted(filter(belongs, self.videos.values()), key=lambda video: (video["createdAt"], video["videoId"]))
         return Answer(200, [_summary(video) for video in (videos if query["order"] == "asc" else reversed(videos))])
 
-    def _seen(self, user: str, video_id: str, now: int) -> Video | None:
+    def _visible(self, user: str, video_id: str, now: int) -> Video | None:
         video = self.videos.get(video_id)
         if not video or video.get("purgeAt", now + 1) <= now:
             return None
         return video if user in (video["userId"], "admin") or _published(video, now) else None
 
     def _changeable(self, user: str, video_id: str, version: int | None, now: int) -> Video | Answer:
-        if not (video := self._seen(user, video_id, now)):
+        if not (video := self._visible(user, video_id, now)):
             return NOT_FOUND
         if user not in (video["userId"], "admin"):
             return FORBIDDEN
@@ -252,14 +252,14 @@ class Model:
         return _document(self.videos[video["videoId"]])
 
     def _answered(self, user: str, operation: str, key: str | None, request: Any, now: int) -> Answer | None:
-        at, same, answer = self.kept.get((user, operation, key or ""), (0, "", NOT_FOUND))
+        at, same, answer = self.stored_responses.get((user, operation, key or ""), (0, "", NOT_FOUND))
         if at + DAY <= now:
             return None
         return answer if same == canonical(request) else REUSED
 
     def _keep(self, user: str, operation: str, key: str | None, request: Any, now: int, answer: Answer) -> Answer:
         if key:
-            self.kept[user, operation, key] = (now, canonical(request), answer)
+            self.stored_responses[user, operation, key] = (now, canonical(request), answer)
         return answer
 
 
@@ -507,9 +507,9 @@ class Catalogue(RuleBasedStateMachine):
         assert self.last is not None
         user, body, key = self.last
         reply = self.api.post("/v1/videos", body, headers=_once(key), user=user)
-        made = reply.json.get("videoId", "")
-        self._compare(reply, self.model.create(user, body, key, self._now, made))
-        return made if reply.status == 201 else multiple()
+        video_id = reply.json.get("videoId", "")
+        self._compare(reply, self.model.create(user, body, key, self._now, video_id))
+        return video_id if reply.status == 201 else multiple()
 
     def _absolute(self, fields: Video) -> Video:
         times = {name: fields[name] + self._now for name in ("publishAt", "expiresAt") if fields.get(name) is not None}
@@ -552,13 +552,13 @@ def check(new_api: Callable[[Clock], Api], examples: int = EXAMPLES) -> None:
         def __init__(self) -> None:
             super().__init__(new_api)
 
-    wanted = os.environ.get("MODEL_EXAMPLES")
+    examples_variable = os.environ.get("MODEL_EXAMPLES")
     run_state_machine_as_test(
         OverThis,
         settings=settings(
-            max_examples=int(wanted or examples),
+            max_examples=int(examples_variable or examples),
             stateful_step_count=STEPS,
-            derandomize=wanted is None,
+            derandomize=examples_variable is None,
             database=None,
             suppress_health_check=list(HealthCheck),
         ),

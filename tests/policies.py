@@ -78,8 +78,8 @@ def accesses(service: str, operation: str, parameters: Mapping[str, Any]) -> Ite
             ((kind, write),) = part.items()
             yield _on_item("ConditionCheckItem" if kind == "ConditionCheck" else f"{kind}Item", write)
     elif operation == "BatchGetItem":
-        for name, wanted in parameters["RequestItems"].items():
-            yield _on_items(operation, name, wanted["Keys"], wanted)
+        for name, request in parameters["RequestItems"].items():
+            yield _on_items(operation, name, request["Keys"], request)
     elif operation == "BatchWriteItem":
         for name, writes in parameters["RequestItems"].items():
             keys = [write["DeleteRequest"]["Key"] for write in writes]
@@ -175,8 +175,8 @@ class IamRole:
 
 def _unmet(conditions: Mapping[str, Mapping[str, Any]], context: Mapping[str, frozenset[str]]) -> str | None:
     """The first condition that a request does not meet, in words."""
-    for operator, wanted in conditions.items():
-        for key, expected in wanted.items():
+    for operator, expectations in conditions.items():
+        for key, expected in expectations.items():
             if not _holds(operator, [to_text(value) for value in as_list(expected)], context.get(key)):
                 actual = sorted(context.get(key, ()))
                 return f"{key} is {actual}, not {operator} {expected}"

@@ -13,17 +13,17 @@ LONGEST_POLL_SECONDS = 1.0
 
 Each pause is a tenth of the elapsed time, so long waits leave the processor to the awaited work."""
 
-_Seen = TypeVar("_Seen")
+_Result = TypeVar("_Result")
 
 
-def eventually(look: Callable[[], _Seen], until: Callable[[_Seen], object] = bool) -> _Seen:
+def eventually(look: Callable[[], _Result], until: Callable[[_Result], object] = bool) -> _Result:
     """Call `look` until `until` accepts its result, and return that result.
 
     Raises AssertionError with the last result after LIMIT seconds.
     """
     started = time.monotonic()
-    while not until(seen := look()):
+    while not until(result := look()):
         waited = time.monotonic() - started
-        assert waited < LIMIT, f"After {LIMIT:.0f} seconds it is still {seen!r}."
+        assert waited < LIMIT, f"After {LIMIT:.0f} seconds it is still {result!r}."
         time.sleep(min(max(POLL_SECONDS, waited / 10), LONGEST_POLL_SECONDS))
-    return seen
+    return result
