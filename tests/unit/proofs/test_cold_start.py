@@ -62,10 +62,10 @@ FIRST = (
         {"title": "A film"},
         slow="pathlib",  # pydantic_core imports it to dump a model
     ),
-    First("countView", OF_EACH + "views.store"),
+    First("countView", OF_EACH + "views.queries views.store"),
     First(
         "countView",
-        OF_EACH + "core.checks views.prebuilt views.store web.prebuilt_model",
+        OF_EACH + "core.checks views.prebuilt views.queries views.store web.prebuilt_model",
         ["pydantic_core", "typing_extensions"],
         {"viewerId": "session-1"},
     ),
