@@ -103,7 +103,7 @@ def _carry_out(arguments: Sequence[str] | None) -> int:
         print(error, file=sys.stderr)
     except ServiceError as error:
         advice = " Run the same command again to continue." if isinstance(error, TRANSIENT_ERRORS) else ""
-        print(f"AWS did not answer as expected: {error.detail.removesuffix('.')}.{advice}", file=sys.stderr)
+        print(f"AWS returned an error: {error.detail.removesuffix('.')}.{advice}", file=sys.stderr)
     except sqlite3.Error as error:
         print(f"The state file cannot be written: {error}. Run the same command again to continue.", file=sys.stderr)
     except BrokenPipeError:
@@ -691,7 +691,7 @@ def _redrive(options: argparse.Namespace) -> int:
         pair = find_pair(aws.client("cloudformation"), options.env, options.queue)
         return redrive(pair, aws.client("sqs"), show_only=options.show, asking=not options.yes, limit=options.limit)
     except (BotoCoreError, ClientError) as error:
-        raise ToolError(f"AWS did not answer as expected: {error}. Run the same command again to continue.") from error
+        raise ToolError(f"AWS returned an error: {error}. Run the same command again to continue.") from error
 
 
 if __name__ == "__main__":

@@ -404,7 +404,7 @@ def test_a_table_that_stays_busy_ends_the_import_which_can_be_continued(
         patched.setattr(Table, "transact", busy)
         assert main(arguments) == 1
     assert capsys.readouterr().err == (
-        "AWS did not answer as expected: The database is busy. Retry the request. Run the same command again to continue.\n"
+        "AWS returned an error: The database is busy. Retry the request. Run the same command again to continue.\n"
     )
     assert main(arguments) == 0
 
@@ -415,7 +415,7 @@ def test_an_error_that_stays_advises_no_other_try(
     refused = mock.Mock(side_effect=InternalError("S3 refused a request with NoSuchBucket"))
     monkeypatch.setattr("tools.__main__.prove", refused)
     assert main(["reconcile", "--table", table.name]) == 1
-    assert capsys.readouterr().err == "AWS did not answer as expected: S3 refused a request with NoSuchBucket.\n"
+    assert capsys.readouterr().err == "AWS returned an error: S3 refused a request with NoSuchBucket.\n"
 
 
 def test_reconcile_says_when_all_agrees(api: Api, capsys: pytest.CaptureFixture[str]) -> None:
