@@ -9,4 +9,4 @@ package imports them.
 
 
 class ToolError(Exception):
-    """An error that the operator can fix. The message consists of whole sentences, and is printed as it is."""
+    """Error that the operator can fix. Commands print its message unchanged, so it must consist of whole sentences."""

@@ -70,12 +70,12 @@ from tools.work_file import WorkFile, work_file, write_report
 
 PARTS = ("credits", "crew", "episodes", "releases", "ratings")
 OPTIONAL = {"crew": CREW, "episodes": EPISODES}
-"""Parts whose files may be missing in older folders. The import then skips these parts."""
+"""Optional parts of an import, and their files. If a folder lacks such a file, the import skips the part."""
 RELEASE_YEAR = "release-year"
 UNDOS = STATE / "undo"
 """Folder of the state files of interrupted undos."""
 MAX_TYPES = 30
-"""Maximum title types listed in a warning. IMDb has about ten."""
+"""Maximum number of title types listed in a warning. IMDb has about ten."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -116,7 +116,7 @@ def _carry_out(arguments: Sequence[str] | None) -> int:
 
 
 def _drop_output() -> None:
-    """Redirect closed streams to the null device, because Python flushes them again at exit."""
+    """Redirect closed standard streams to the null device. Otherwise, the flush of Python at exit would fail again."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for stream in (sys.stdout, sys.stderr):
         try:
@@ -295,7 +295,7 @@ def _add_target(parser: argparse.ArgumentParser) -> None:
 
 
 def _command(name: str, *arguments: str, of: argparse.Namespace) -> str:
-    """Return the command line of another command for the same table, quoted for a shell."""
+    """Return the shell-quoted command line of another tool command. It uses the same table as `of`."""
     target = ["--table", of.table] if of.table else ["--local"]
     return shlex.join(["python", "-m", "tools", name, *arguments, *target])
 
@@ -440,8 +440,9 @@ def _import(
 ) -> int:
     """Run an import, print its summary, and return the exit status.
 
-    `of` is the file that all other files depend on. `homeless` describes rows that belong to no title. `types` are the
-    requested title types. `notes` are printed before the first write.
+    `of` is the name of the main file, whose outcomes determine the exit status. `homeless` describes the titles whose
+    rows were skipped, for the summary. `types` are the requested title types. `notes` are printed before the first
+    write.
     """
     state = options.state or beside.with_name(f"{beside.name}.state")
     rejects = options.rejects or beside.with_name(f"{beside.name}.rejects.jsonl")
@@ -476,12 +477,12 @@ def _paced_pool(table: Table, changeset_id: str) -> Iterator[tuple[Pool, Table]]
 
 
 def _has_written(work: WorkFile) -> bool:
-    """Return whether an import has written anything so far."""
+    """Return whether an import has created or changed any item so far."""
     return any(counts.get(name) for counts in work.outcomes().values() for name in (CREATED, CHANGED))
 
 
 def _warn(work: WorkFile) -> None:
-    """Print why an interrupted import starts over."""
+    """Print the reason if an interrupted import starts over."""
     if work.restart_reason:
         print(
             f"{work.restart_reason}, so the import starts over; existing items count as unchanged.",
@@ -490,7 +491,7 @@ def _warn(work: WorkFile) -> None:
 
 
 def _name_absent_types(counts: Mapping[str, int], file: str, types: frozenset[str]) -> None:
-    """Print the requested types that no title of a file has."""
+    """Print a warning if no title of a file has one of the requested types."""
     present = {name.removeprefix(OF_TYPE) for name in counts if name.startswith(OF_TYPE)}
     if absent := sorted(types - present):
         there = ", ".join(sorted(present)[:MAX_TYPES]) or "none"
@@ -498,7 +499,10 @@ def _name_absent_types(counts: Mapping[str, int], file: str, types: frozenset[st
 
 
 def _conclude(work: WorkFile, file: str) -> int:
-    """Print why nothing was written. Returns the exit status, 1 if the file had no row that could be imported."""
+    """Print the reason if an import wrote nothing.
+
+    Returns the exit status: 1 if the file had no row that could be imported.
+    """
     outcomes = work.outcomes()
     counts = outcomes.get(file, {})
     if any(counts.get(name) for name in ACCEPTED):
@@ -518,7 +522,7 @@ def _conclude(work: WorkFile, file: str) -> int:
 
 
 def _summarise(work: WorkFile, rejects: Path, homeless: str) -> None:
-    """Print the outcomes so far: counts by file, and rows that were refused by reason."""
+    """Print the outcomes so far: counts by file, and the number of refused rows by reason."""
     console = Console(highlight=False, soft_wrap=True)
     grid = Grid("file", *ACCEPTED)
     outcomes = work.outcomes()
@@ -561,7 +565,7 @@ def _restore(options: argparse.Namespace) -> int:
     target = Rehearsal(table) if options.dry_run else table
     settings = {"table": table.name, "file": file.name, "plan": plan.settings()}
     with TemporaryDirectory() as temporary:
-        # A rehearsal always starts over, as it has done nothing.
+        # A dry run has no progress to keep, because it writes nothing.
         state = Path(temporary) / "state" if options.dry_run else file.with_name(f"{file.name}.restore")
         with work_file(state, settings, None if options.dry_run else table) as work:
             _warn(work)
@@ -636,7 +640,7 @@ def _undo(options: argparse.Namespace) -> int:
     kept = options.state or UNDOS / f"{re.sub(r'[^A-Za-z0-9.-]', '_', options.changeset)}.state"
     settings = {"table": table.name, "changeset": options.changeset, "force": sorted(options.force)}
     with TemporaryDirectory() as temporary:
-        # A rehearsal always starts over, as it has done nothing.
+        # A dry run has no progress to keep, because it writes nothing.
         saved = SavedRevert(Path(temporary) / "state" if options.dry_run else kept, settings)
         request = RevertRequest(UNDOER.acting_for(saved.id()), tuple(options.force), options.dry_run, attended=True)
         # Quotas apply to owners. The operator's writes are counted, but never refused.
@@ -645,7 +649,7 @@ def _undo(options: argparse.Namespace) -> int:
         reverts = ChangeSetReverts(paced_table, trail, quota, threads=THREADS, pages=PAGES)
         wait = pace.wait if pace else lambda: None
         report = UndoCommand(RunStore(table), reverts, options.changeset, request, bars=Bars(), wait=wait).run(total)
-        saved.forget()  # before the output, which ends early if its reader closes the pipe
+        saved.forget()  # before printing, which fails if the reader closes the pipe
     return show(report, lambda changeset: _command("undo", changeset, of=options))
 
 

@@ -1,7 +1,7 @@
 """`make deploy`: checks the prerequisites of a deployment, adds missing indexes, then deploys all stacks.
 
 DynamoDB builds one index of a table at a time, and CloudFormation rejects an update that adds two. So the table's stack
-is deployed once per missing index, with the context `indexes`. Everything else follows when all indexes exist. An
+is first deployed once per missing index, with the context `indexes`. All other changes are deployed after that. An
 interrupted deployment resumes with the same command, because each run reads the existing indexes.
 """
 
@@ -67,7 +67,7 @@ class RetainedSecret:
 
 @dataclass(frozen=True, kw_only=True)
 class DeployOptions:
-    """Changes that are rejected as likely mistakes, unless the operator has confirmed them."""
+    """Confirmations by the operator. Each allows a change that is otherwise rejected as a likely mistake."""
 
     issuer: bool
     key: bool
@@ -138,9 +138,9 @@ def issuer(template: Mapping[str, Any]) -> str | None:
 
 
 def kms_key(template: Mapping[str, Any]) -> str | None:
-    """Return the KMS key of a template's tables, as in the context `kmsKey`.
+    """Return the KMS key of a template's tables, in the form of the context `kmsKey`.
 
-    The result is an ARN, `create` for a key of the template, or `None` without a KMS key.
+    The result is an ARN, `create` for a key that the template defines, or `None` without a KMS key.
     """
     for properties in _properties(template, "AWS::DynamoDB::GlobalTable"):
         for replica in properties.get("Replicas", []):
@@ -194,8 +194,8 @@ class Account:
     def secrets(self, wanted: RetainedSecret) -> list[str]:
         """Return the ARNs of secrets that an earlier deployment of a stack retained.
 
-        A secret with the wanted fixed name is returned alone. Otherwise, secrets are found by their CloudFormation
-        tags.
+        If a secret has the fixed name in `wanted`, only its ARN is returned. Otherwise, secrets are found by their
+        CloudFormation tags.
         """
         if wanted.name is not None:
             try:
@@ -280,10 +280,10 @@ def objections(assembly: Assembly, account: Account, confirmed: DeployOptions) -
 
 
 def _unwatched(assembly: Assembly, account: Account) -> list[str]:
-    """Return why a deployed stack of alarms and dashboard that is no longer wanted must be deleted first.
+    """Return an objection if the stack of alarms and dashboard is deployed, but not in the templates.
 
-    The stack imports outputs of the stacks that are deployed before it. CloudFormation does not remove an output that
-    is imported.
+    The operator must delete that stack first, because it imports outputs of the other stacks. CloudFormation cannot
+    remove an output while a stack imports it.
     """
     stacks = {f"{stack.rpartition('-')[0]}-Operations" for stack in assembly.templates} - assembly.templates.keys()
     return [
@@ -308,7 +308,7 @@ def _failed_creation(stack: str, status: Status) -> list[str]:
 
 
 def _changed(deployed: Mapping[str, Any], wanted: Mapping[str, Any], confirmed: DeployOptions) -> list[str]:
-    """Return the settings of an earlier deployment that a stack would lose, as reasons."""
+    """Return objections to unconfirmed changes of a deployed stack: its token issuer, KMS key or alarm recipients."""
     reasons = []
     if (
         _properties(wanted, "AWS::ApiGatewayV2::Authorizer")
@@ -376,7 +376,7 @@ def _named(url: str | None) -> str:
 
 
 def next_indexes(wanted: Sequence[str], present: Sequence[str]) -> tuple[str, ...] | None:
-    """Return the indexes of a table after its next update, which adds one; `None` if no index is missing."""
+    """Return the indexes that a table has after its next update, which adds one; `None` if no index is missing."""
     missing = [name for name in wanted if name not in present]
     return tuple(name for name in wanted if name in present or name == missing[0]) if missing else None
 
@@ -384,10 +384,10 @@ def next_indexes(wanted: Sequence[str], present: Sequence[str]) -> tuple[str, ..
 def add_indexes(
     table: PlannedTable, others: Iterable[PlannedTable], account: Account, run: Run, arguments: Sequence[str]
 ) -> None:
-    """Add the missing indexes of a deployed table, one update for each. Raises ToolError.
+    """Add the missing indexes of a deployed table, by one update for each.
 
     `others` are the other tables in the same stack. They keep their current indexes. A table that does not exist yet is
-    created with all of its indexes.
+    skipped, because its creation includes all of its indexes. Raises ToolError if an update fails.
     """
     while (present := account.settled_indexes(table.table)) is not None:
         following = next_indexes(table.indexes, present)
@@ -425,11 +425,12 @@ def restored_stream(assembly: Assembly, account: Account) -> str | None:
 
 
 def kept_secret(assembly: Assembly, account: Account) -> str | None:
-    """Return the context `webhookSecret` that preserves the secret of webhooks; `None` if none is needed.
+    """Return the value of the context `webhookSecret` that preserves the webhook secret; `None` if none is needed.
 
-    A stack that has the secret keeps it, including a generated name, because a new name would create a new secret. A
-    stack without it adopts the retained secret, for example after a rollback to a release without webhooks. Raises
-    ToolError if several secrets were retained, or if the context would replace the stack's secret.
+    A deployed stack with the secret keeps it. If its name was generated, the result is GENERATED, because a fixed name
+    would create a new secret. A stack without the secret reuses a retained secret, for example after a rollback to a
+    release without webhooks. Raises ToolError if several secrets were retained, or if the context would replace the
+    stack's secret.
     """
     for wanted in assembly.retained_secrets():
         resources = (account.template(wanted.stack) or {}).get("Resources", {})
@@ -453,7 +454,10 @@ def kept_secret(assembly: Assembly, account: Account) -> str | None:
 
 
 def deploy(options: argparse.Namespace, more: Sequence[str], account: Account, run: Run) -> None:
-    """Deploy all stacks, after adding missing indexes to the tables. Raises ToolError."""
+    """Deploy all stacks, after adding missing indexes to the tables.
+
+    Raises ToolError if the deployment is unsafe or fails.
+    """
     contexts = [argument for value in options.context for argument in ("-c", value)]
     assembly = _synthesised(run, contexts, options.output)
     found = []
@@ -513,10 +517,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def chosen_environment(given: str, contexts: Sequence[str], configured: Mapping[str, Any]) -> str:
-    """Return the environment's name from ENV, `-c env=` or cdk.json.
-
-    Raises ToolError if ENV and `-c env=` name several.
-    """
+    """Return the environment's name from ENV, `-c env=` or cdk.json. Raises ToolError if ENV and `-c env=` differ."""
     by_context = [value.partition("=")[2] for value in contexts if value.startswith("env=")]
     names = {name for name in (given, *by_context) if name}
     if len(names) > 1:

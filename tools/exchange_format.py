@@ -54,7 +54,7 @@ OF_THE_TRAIL: Mapping[str, tuple[str, ...]] = {
     "Chapters": (OWNER, REMOVING),
     "Playlist": (MOVES,),
 }
-"""Attributes by entity that only the audit trail uses. Lines omit them."""
+"""Attributes that only the audit trail uses, by entity. Lines omit them."""
 
 
 def _existing_region(code: str) -> str:
@@ -274,7 +274,7 @@ def parse_line(number: int, content: bytes | None) -> ItemLine:
 
 
 def _as_stored(entity: str, attributes: Item) -> Item:
-    """Convert a line's members to stored attributes: nulls removed, codes normalised, tags as a set."""
+    """Convert a line's members to stored attributes: remove nulls, normalise codes, and make a set of the tags."""
     kept = {name: value for name, value in attributes.items() if value is not None}
     if entity == "Release":
         spoken = {"language": language(kept["language"])} if "language" in kept else {}

@@ -1,9 +1,10 @@
-"""Exports the catalogue of a table to a file, as a stream.
+"""Exports the catalogue of a table to a file, page by page.
 
-Videos are found by the index partitions of feed and statuses, playlists by the one of users. No table scan is needed.
+Videos are listed by the index partitions of the feed and of each status, and playlists by user. The table is not
+scanned.
 
-The file gets its name when it is complete. Until then, a state file next to it stores the position from which the next
-run resumes.
+The export writes a `.part` file, and renames it when it is complete. Until then, a state file next to it stores the
+position from which the next run resumes.
 """
 
 import base64
@@ -58,9 +59,10 @@ from tools.progress import Bars
 from tools.rate_limit import THREADS
 
 PAGE = 50
-"""Videos that are read concurrently. The state is saved after each page."""
+"""Number of index entries per page. The videos of a page are read concurrently, and the state is saved after each page.
+"""
 CHILDREN = 1000
-"""Maximum items of one video held in memory."""
+"""Maximum number of items of one video that are held in memory."""
 
 Form = Callable[[str, Item], Item | None]
 """Function that maps an entity name and its item to the exported item; `None` to skip it."""
@@ -175,14 +177,17 @@ class Export:
     def _pages(
         self, relation: str, shard: int, after: Item | None
     ) -> Iterator[tuple[int, Iterator[tuple[str, Item]], Item | None]]:
-        """Yield pages of an index partition: the number of entries, their items, and the start of the next page."""
+        """Yield pages of an index partition: the number of entries, their items, and the key of the last entry.
+
+        The key is `None` for the last page.
+        """
         for ids, then in self._ids(relation, shard, after, self._page):
             yield len(ids), self._behind(relation, ids), then
 
     def _ids(
         self, relation: str, shard: int, after: Item | None, limit: int
     ) -> Iterator[tuple[list[str], Item | None]]:
-        """Yield the ids of an index partition by page, each with the start of the next page or `None`."""
+        """Yield the ids of an index partition by page, each with the key after which the next page starts, or `None`."""
         while True:
             page = self._table.query(
                 index=RELATION_INDEX.name,
@@ -290,7 +295,7 @@ _CHILDREN: dict[str, Entity] = {
 
 
 def _entity_of(item: Item) -> str | None:
-    """Return the entity name of a video's child item.
+    """Return the entity name of a video's child item, or `Derived` for an item that imports derive.
 
     Returns `None` for an upload, because it refers to an S3 upload that expires.
     """

@@ -1,7 +1,7 @@
 """Generator of synthetic catalogues of any size, in the layout of the IMDb non-commercial datasets.
 
-The output depends only on the seed and the sizes. Each title and person has its own random generator, so that only the
-current row is in memory.
+The output depends only on the seed and the sizes. Each title and person has its own random generator, so that rows are
+written one at a time and not held in memory.
 """
 
 import gzip
@@ -63,7 +63,7 @@ Row = tuple[str | None, ...]
 def generate(
     folder: Path, titles: int, *, people: int, seed: int = 0, progress: Callable[[int], object] = lambda done: None
 ) -> None:
-    """Write all files. `progress` receives the number of titles and people that are complete."""
+    """Write all dataset files to `folder`. `progress` receives the number of titles and people written so far."""
     folder.mkdir(parents=True, exist_ok=True)
     with ExitStack() as files:
         basics, episodes, principals, crew, akas, ratings, names = (
@@ -97,7 +97,10 @@ def generate(
 
 @contextmanager
 def _writer(folder: Path, layout: Layout) -> Iterator[Callable[[Row], None]]:
-    """Yield a function that writes a row. The file gets its name when it is complete."""
+    """Yield a function that appends a row to a dataset's file.
+
+    The file is renamed from `.part` at the end of the block.
+    """
     unfinished = folder / f"{layout.file}.part"
     # The gzip header has no file name and no time, so that equal rows produce equal files.
     with unfinished.open("wb") as raw, gzip.GzipFile("", "wb", 6, raw, mtime=0) as packed:
@@ -180,7 +183,7 @@ class _Title:
 
 
 def _crew(title: str, cast: Sequence[Row], random: Random, people: int) -> Row:
-    """Return the row of all directors and writers. Some of them are not among the principals."""
+    """Return a title's row of title.crew. Some of its directors and writers are not among the principals."""
     others = [f"nm{random.randint(1, people):07}" for _ in range(random.randint(0, 2))] if people else []
     listed = (
         dict.fromkeys([*(row[2] or "" for row in cast if row[3] == category), *others[place : place + 1]])

@@ -35,7 +35,7 @@ LONGEST = 100
 """Maximum characters of a displayed value. `--json` prints whole values."""
 
 TIMES = ("createdAt", "updatedAt", "publishAt", "expiresAt", "purgeAt", "deletedAt", "addedAt")
-"""Fields with epoch seconds, displayed as times."""
+"""Fields that contain epoch seconds. They are displayed as UTC times."""
 
 INDENT = "    "
 
@@ -74,14 +74,14 @@ class Histories:
         return entries[::-1], after is not None
 
     def version(self, video_id: str, number: int) -> dict[str, Any]:
-        """Return the document of a version. Waits while the trail lags.
+        """Return the video's document as it was in a version. Waits while the trail lags.
 
         Raises ToolError if the version never existed or is no longer retained.
         """
         return self._retry_while_behind(lambda past, now: past.read(video_id, READER, now, version=number)[0])
 
     def changes(self, video_id: str, start: int, end: int) -> dict[str, Any]:
-        """Return the changes between two versions, as in the API. Waits and raises as `version` does."""
+        """Return the changes between two versions, in the API's format. Waits and raises as `version` does."""
         return self._retry_while_behind(lambda past, now: past.changes(video_id, READER, now, start, end))
 
     def _retry_while_behind(self, read: Callable[[PastVersions, int], dict[str, Any]]) -> dict[str, Any]:
@@ -194,7 +194,7 @@ def who(author: Mapping[str, Any]) -> str:
 
 
 def named(pointer: str) -> str:
-    """Return the display name of a field: its JSON Pointer without the first slash."""
+    """Return the display name of a field: its JSON Pointer without the first slash, or `everything` if it is empty."""
     return format_value(pointer.removeprefix("/")) or "everything"
 
 

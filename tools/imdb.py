@@ -37,12 +37,12 @@ from shared.web.bodies import Content
 
 NULL = r"\N"
 NAMESPACE = uuid.UUID("2f9a6b6e-3c0e-5d57-9d6b-3f1f2c1c7a10")
-"""Namespace of videoIds derived from IMDb ids. It must never change: an import would then create every title again."""
+"""UUID namespace of videoIds derived from IMDb ids. If it changed, an import would create every title a second time."""
 CREW_CATEGORIES = ("director", "writer")
 """Categories in title.principals that correspond to the columns of title.crew."""
 MAX_VOTES = 2**53 - 1
 BEHIND_PRINCIPALS = 1000
-"""Offset of the positions of people that are only in title.crew, which has no positions."""
+"""Offset for the positions of people who are only in title.crew. It sorts them after the principals."""
 _TITLE = re.compile(r"tt\d{1,20}", re.ASCII)
 _PERSON_ID = re.compile(r"nm\d{1,20}", re.ASCII)
 LONGEST_DETAIL = 200
@@ -79,7 +79,10 @@ def path_of(folder: Path, layout: Layout) -> Path:
 
 
 class RowRefused(Exception):
-    """A row that is not imported, with a general reason and a detail."""
+    """Row that cannot be imported.
+
+    Rows with the same fault have the same `reason`; `detail` describes this row's value.
+    """
 
     def __init__(self, reason: str, detail: str = "") -> None:
         super().__init__(reason)
@@ -117,7 +120,7 @@ def parse_row(number: int, content: bytes | None, layout: Layout) -> Row:
 
 
 def video_id(title_id: str) -> str:
-    """Return the videoId of a title such as `tt0000001`. It is deterministic."""
+    """Return the videoId derived from a title id such as `tt0000001`. A title always has the same videoId."""
     return str(uuid.uuid5(NAMESPACE, title_id))
 
 
@@ -127,13 +130,13 @@ def created_at(year: int | None) -> int:
 
 
 def digest(content: Item) -> str:
-    """Return the digest of an imported content, 16 hexadecimal digits."""
+    """Return a digest of imported content, as 16 hexadecimal digits."""
     text = json.dumps(content, sort_keys=True, separators=(",", ":"))
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 
 def episode_of(row: Row) -> tuple[str, Item]:
-    """Return an episode's title id, and its position in a series as video fields. Raises RowRefused."""
+    """Return the title id of an episode, and its series, season and number as video fields. Raises RowRefused."""
     title_id, series, season, number = row.values
     place = {
         "seriesId": video_id(_identifier(_TITLE, series, "parentTconst", "tt")),
@@ -145,7 +148,10 @@ def episode_of(row: Row) -> tuple[str, Item]:
 
 
 def video_content(row: Row, place: Mapping[str, Value] = MappingProxyType({})) -> Item:
-    """Return a video's content from title.basics and its position in a series. `tags` is a list. Raises RowRefused."""
+    """Return the content of a video, from its row of title.basics. Raises RowRefused if the row is invalid.
+
+    `place` is the video's position in a series. `tags` is a list.
+    """
     title_id, kind, title, original, adult, start, end, minutes, genres = row.values
     _identifier(_TITLE, title_id, "tconst", "tt")
     if kind is None or title is None:
@@ -180,7 +186,7 @@ class Relation:
     line: int
     """Line number of the first row."""
     parts: tuple[tuple[str, str], ...]
-    """Parts of its key by name, without the video."""
+    """Names and values of the key parts other than the video, such as `personId`."""
     content: Item
     rows: int
 
@@ -190,7 +196,7 @@ Refuse = Callable[[int, RowRefused], None]
 
 
 def credits_of(rows: Iterable[Row], name_of: Callable[[str], str | None], refuse: Refuse) -> list[Relation]:
-    """Return the credits of a title, one per person. Invalid rows are refused."""
+    """Return the credits of a title, one per person. Calls `refuse` for each invalid row."""
 
     def read(row: Row) -> tuple[str, tuple[int, Item]]:
         _, ordering, person, category, job, characters = row.values
@@ -213,7 +219,10 @@ def credits_of(rows: Iterable[Row], name_of: Callable[[str], str | None], refuse
 
 
 def crew_of(row: Row, name_of: Callable[[str], str | None], refuse: Refuse) -> list[Relation]:
-    """Return the directors and writers of a title as credits, with one role per category. Invalid ids are refused."""
+    """Return the directors and writers of a title as credits, with one role per category.
+
+    Calls `refuse` for invalid ids.
+    """
     people: dict[str, list[Item]] = {}
     for category, listed in zip(CREW_CATEGORIES, row.values[1:], strict=True):
         for person in dict.fromkeys((listed or "").split(",")):
@@ -233,7 +242,10 @@ def crew_of(row: Row, name_of: Callable[[str], str | None], refuse: Refuse) -> l
 
 
 def with_roles(roles: list[Item], more: Iterable[Item]) -> list[Item]:
-    """Return the roles, plus those in `more` whose category is new. Raises RowRefused if the result is too large."""
+    """Return `roles`, followed by the roles in `more` with other categories.
+
+    Raises RowRefused if the result is too large.
+    """
     known = {role["category"] for role in roles}
     together = [*roles, *(role for role in more if role["category"] not in known)]
     if len(together) > MAX_ROLES or content_bytes(together) > LARGEST_ROLES:
@@ -242,7 +254,7 @@ def with_roles(roles: list[Item], more: Iterable[Item]) -> list[Item]:
 
 
 def releases_of(rows: Iterable[Row], refuse: Refuse) -> list[Relation]:
-    """Return the releases of a title, one per region and language. Invalid rows are refused."""
+    """Return the releases of a title, one per region and language. Calls `refuse` for each invalid row."""
 
     def read(row: Row) -> tuple[tuple[str, str], tuple[tuple[bool, int], Item]]:
         _, ordering, title, region_code, tag, types, attributes, _ = row.values
@@ -305,10 +317,10 @@ def _grouped(
     what: str,
     refuse: Refuse,
 ) -> list[tuple[_Kind, int, list[tuple[_Place, Item]]]]:
-    """Group the rows by the key that `read` returns.
+    """Group the rows by the key that `read` returns, and return each group's key, first line number and entries.
 
-    Each group has its key, its first line number and its entries. A group has at most `most` entries and `largest`
-    bytes; further rows are refused.
+    A group has at most `most` entries and `largest` bytes. Calls `refuse` for each invalid row, and for each row that
+    would exceed these limits.
     """
     groups: dict[_Kind, tuple[int, list[tuple[_Place, Item]]]] = {}
     for row in rows:

@@ -1,8 +1,8 @@
 """Imports IMDb files: episodes and names first, then videos, credits, releases and ratings.
 
-A file is read in batches of titles. Each batch is compared with the table, and differences are written concurrently
-under conditions. Then the work file records the position. An import may be interrupted at any point: a repeated batch
-finds its items unchanged.
+A file is read in batches of titles. Each batch is compared with the table, and the differences are written by
+concurrent conditional writes. Then the work file records the position. An import may be interrupted at any point,
+because a batch that is repeated finds its items unchanged.
 """
 
 import time
@@ -65,23 +65,24 @@ DIGEST = "importDigest"
 """Attribute of a video: the digest of its last imported content."""
 
 REMEMBERED = (NAMES, EPISODES)
-"""Files whose rows are only stored in the work file, for lookup by other files."""
+"""IMDb files that are stored in the work file and not imported directly. The import of other files looks up their rows.
+"""
 TITLES_AT_A_TIME = 100
 NAMES_AT_A_TIME = 5000
 ROWS_AT_A_TIME = 20_000
 """Rows after which the work file records the position, even if nothing was written."""
 LONGEST_HEADER = 200
-"""Maximum characters shown of an invalid header."""
+"""Maximum number of characters of an invalid header in the error message."""
 MAX_ROWS = 10_000
-"""Maximum rows of one title in one file."""
+"""Maximum number of rows of one title in one file. The import refuses further rows."""
 
 CREATED, CHANGED, UNCHANGED, LEFT_ALONE = "created", "changed", "unchanged", "skipped"
 ACCEPTED = (CREATED, CHANGED, UNCHANGED, LEFT_ALONE)
 """Outcomes of rows that were processed. A file with any of them counts as imported."""
 NOT_SELECTED, HOMELESS = "not selected", "of no title"
-"""Outcomes of skipped titles, and of rows without an imported title: not selected, refused, or in no file."""
+"""Outcomes of skipped rows: titles that are not selected, and rows of other files whose title was not imported."""
 OF_TYPE = "of type "
-"""Prefix of counters of titles by type. They are only counted if types are selected."""
+"""Prefix of the outcomes that count titles by type. Titles are only counted by type if the selection has types."""
 REMOVED = "being removed"
 TOUCHED = RowRefused("another user has changed it: skipped")
 GOING = RowRefused("an earlier video of this id is being removed: import it again")
@@ -133,7 +134,7 @@ class Selection:
 
 @dataclass(frozen=True)
 class Task:
-    """A possible write: the stored item and the desired one."""
+    """Item to import, the number of its line, and the stored item with the same key; `None` if there is none."""
 
     line: int
     new: Item
@@ -172,9 +173,10 @@ class ImdbImport:
         self._clock = clock
 
     def run(self) -> None:
-        """Import all files. Raises ToolError. The work file then contains the outcomes so far.
+        """Import all files. Raises ToolError if a file is missing, truncated, corrupt or has the wrong columns.
 
-        Nothing is written if a file is corrupt or has the wrong columns. A truncated file is imported up to its end.
+        A truncated file is imported up to its end. For the other faults, nothing is written. The work file contains the
+        outcomes so far.
         """
         steps: list[tuple[Layout, str, Step]] = [
             (BASICS, "Videos", self._import_videos),
@@ -221,7 +223,10 @@ class ImdbImport:
             )
 
     def _is_carried_out(self, layout: Layout, title: str, step: Step, size: int) -> bool:
-        """Process the rest of a file of `size` unpacked bytes. Returns `False` if it is not the file that was started."""
+        """Process the rest of a file of `size` unpacked bytes.
+
+        Returns `False` if the recorded position is of another file.
+        """
         try:
             with self._bars.bar(title, size) as advance:
                 self._read(layout, step, advance)
@@ -259,15 +264,15 @@ class ImdbImport:
                     batch, homeless, done = [], 0, last
         except Damaged as error:
             damage = error
-        # Before the damage, every title is complete up to the last one that had started.
+        # The batch has only complete titles, because the title at the damage was not added.
         carry_out()
         if damage:
             raise damage
 
     def _groups(self, layout: Layout, after: Line, skipped: Advance) -> Iterator[tuple[Sequence[Row], int, Line]]:
-        """Yield the rows of each title, the number of rows skipped before, and the last line read.
+        """Yield the rows of each title, the number of skipped rows before them, and the last line read.
 
-        Rows are skipped if their title is not selected.
+        Rows are skipped if their title was not imported.
         """
         title: str | None = None
         rows: list[Row] = []
@@ -300,9 +305,9 @@ class ImdbImport:
             rows.append(row)
 
     def _once(self, layout: Layout, rows: Sequence[Row]) -> Sequence[Row]:
-        """Return the rows of a title, or refuse them if the file had rows of the title earlier.
+        """Return the rows of a title. If the file had rows of this title before, refuse these rows and return none.
 
-        The earlier rows were written as the complete set.
+        The import has already written the earlier rows as the complete set of the title.
         """
         if not rows or layout is BASICS or layout in REMEMBERED or self._work.see(layout.file, rows[0].id):
             return rows
@@ -372,7 +377,10 @@ class ImdbImport:
         return self._written(BASICS, self._write_video, tasks, share) + Counter(left_out) + types
 
     def _selected(self, row: Row) -> Item | None:
-        """Return the content of a title, or `None` if it is not selected. Raises RowRefused."""
+        """Return the content of a title; `None` if it is not selected.
+
+        Raises RowRefused if the row is invalid or a duplicate.
+        """
         # Invalid rows of titles that are not selected are not reported.
         if not self._selection.takes_type(row.values[1]):
             return None
@@ -416,7 +424,7 @@ class ImdbImport:
         ]
 
         def beside_crew(new: Item, stored: Item) -> Item:
-            """Keep the roles from title.crew, which consist of a category only."""
+            """Add the stored roles that title.crew has supplied. They have a category, but no job and no characters."""
             bare = [role for role in stored["roles"] if role["category"] in CREW_CATEGORIES and not _says_more(role)]
             return new | {"roles": with_roles(new["roles"], bare)}
 
@@ -468,7 +476,7 @@ class ImdbImport:
         return outcomes
 
     def _move_again(self, videos: Mapping[str, Item]) -> None:
-        """Update the index entries of videos whose position changed while their child items were written."""
+        """Update the index entries of videos whose index position changed while their child items were written."""
         again = self._targets(list(videos))
         for title, video in videos.items():
             if index_position(again.get(title, video)) != index_position(video):
@@ -551,10 +559,10 @@ class ImdbImport:
         self._ratings.set_imported(task.new["videoId"], average, votes, self._importer, now, owner=task.new["userId"])
         return CHANGED if before else CREATED
 
-    # What they share
+    # Helpers of the steps
 
     def _targets(self, titles: Sequence[str]) -> dict[str, Item]:
-        """Return the videos by title, with the attributes that child items need. Reads are consistent."""
+        """Return the stored videos by title id, with the attributes that child items need. Reads are consistent."""
         ids = {video_id(title): title for title in titles}
         attributes = ("status", *PLACING_ATTRIBUTES)
         videos = self._batch_get([VIDEO.key(videoId=video_id) for video_id in ids], attributes)
@@ -600,5 +608,5 @@ def _says_more(role: Item) -> bool:
 
 
 def place_in_table(item: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the two keys of an item."""
+    """Return the partition key and the sort key of an item."""
     return item[PARTITION_KEY], item[SORT_KEY]

@@ -61,12 +61,12 @@ from tools.work_file import WorkFile
 
 LINES_AT_A_TIME = 2000
 MAX_TOGETHER = MAX_ENTRIES + 1
-"""Maximum lines of one video or playlist processed together. A whole playlist fits."""
+"""Maximum number of lines of one video or playlist in a group. A playlist with all of its entries fits."""
 RATINGS_AT_A_TIME = 50
 """Ratings written in one transaction."""
 
 CHILDREN = ("Credit", "Release", "Captions", "Chapters", "Job", "Views")
-"""Entities that are stored as one separate item of a video."""
+"""Entities whose lines are each stored as one child item of a video."""
 COUNTED = ("entryCount", "lastRank")
 """Attributes of a playlist that are derived from its entries."""
 STAMPS = ("updatedAt", "updatedBy", "updatedAs", "writeId")
@@ -102,7 +102,10 @@ class LineImport:
         self._restore = Restore(table, rate, clock, IMPORTER.acting_for(work.change_set))
 
     def run(self) -> None:
-        """Import the file. Raises ToolError. The work file then contains the outcomes so far."""
+        """Import the file. Raises ToolError if it is truncated or corrupt.
+
+        The work file then contains the outcomes so far.
+        """
         size = self._file.stat().st_size
         with self._bars.bar("Reading through", size) as advance:
             unpacked = check(self._file, advance)
@@ -137,13 +140,13 @@ class LineImport:
             for group, last, whole in self._groups(done, reach):
                 batch.append(group)
                 lines = sum(map(len, batch))
-                # Groups of one batch run concurrently, so a batch never ends with an incomplete group.
+                # Groups of one batch run concurrently. So the rest of an incomplete group goes into the next batch.
                 if not whole or lines >= LINES_AT_A_TIME or last.mark.line - done.mark.line >= 10 * LINES_AT_A_TIME:
                     carry_out()
                     batch, done = [], last
         except Damaged as error:
             damage = error
-        # Before the damage, every video and playlist is complete up to the last one that had started.
+        # The batch lacks only the group at the damage, which may be incomplete.
         carry_out()
         if damage:
             raise damage
@@ -277,7 +280,7 @@ class Restore:
         return self._compared(line, stored)
 
     def _compared(self, line: ItemLine, stored: Item, but: Sequence[str] = ()) -> str | RowRefused:
-        """Return the outcome of a line whose item exists. The item is not changed."""
+        """Return the outcome of a line whose item exists, ignoring the attributes in `but`. The item is not changed."""
         if line.entity == "Views":
             return self._compared_views(line)
         given = {name: value for name, value in line.attributes.items() if name not in (*but, DUE)}
@@ -285,7 +288,7 @@ class Restore:
         return UNCHANGED if same else DIFFERENT
 
     def _compared_views(self, line: ItemLine) -> str | RowRefused:
-        """Compare an existing counter with a line, which has the sums of all shards."""
+        """Compare the stored view counts of all shards with a line, which contains their sums."""
         video_id = line.attributes["videoId"]
         held = self._counters.read([video_id], consistent=True)[video_id].as_one
         given = ViewCount({0: sums_of(line.attributes)}).as_one
@@ -402,7 +405,7 @@ class Restore:
         return self._written([self._table.put(item, condition=ABSENT), counted], line, item)
 
     def _there(self, items: Sequence[Item]) -> Mapping[tuple[str, str], Item]:
-        """Return the stored items with the keys of these items, by their keys. Reads are consistent."""
+        """Read the stored items that have the keys of these items, by partition key and sort key. Reads are consistent."""
         keys = {place_in_table(item): key_of(item) for item in items}
         return {place_in_table(item): item for item in self._table.batch_get(list(keys.values()), consistent=True)}
 
@@ -522,7 +525,7 @@ def _relation(relation: str, shard: int, sort: int, of: str) -> Item:
 
 
 def _tried(action: Callable[[], str | RowRefused]) -> str | RowRefused:
-    """Return the outcome of one line. Items that DynamoDB rejects are refused, and do not stop the import."""
+    """Write one line by `action`, and return its outcome. If DynamoDB rejects the item, the line is refused."""
     try:
         return action()
     except ContentTooLarge:

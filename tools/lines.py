@@ -15,9 +15,9 @@ LONGEST_LINE = 1 << 20
 _GZIP = b"\x1f\x8b"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _CHUNK = 1 << 20
-"""Bytes unpacked at a time when a file is only checked."""
+"""Number of bytes that `check` unpacks at a time."""
 _LINES_SKIPPED = 10_000
-"""Lines between two progress reports while lines before the checkpoint are skipped."""
+"""Number of lines between two progress reports, while `read_lines` skips the lines before its checkpoint."""
 
 
 class Damaged(ToolError):
@@ -29,7 +29,7 @@ class Corrupt(ToolError):
 
 
 class OtherFile(Exception):
-    """The file is not the one for which the checkpoint was recorded."""
+    """File that is not the file for which the checkpoint was recorded."""
 
 
 @dataclass(frozen=True)
@@ -55,8 +55,9 @@ def read_lines(
 ) -> Iterator[Line]:
     """Yield the lines after a checkpoint, without a byte-order mark.
 
-    Raises Damaged at the end of a truncated file, Corrupt, and OtherFile if the checkpoint belongs to another file.
-    `skipped` is called regularly before the checkpoint, with the number of unpacked bytes read so far.
+    Raises Damaged at the end of a truncated file, Corrupt if the file cannot be unpacked, and OtherFile if the
+    checkpoint belongs to another file. `skipped` is called regularly before the checkpoint, with the number of unpacked
+    bytes read so far.
     """
     number, checksum = 0, 0
     with _opened(path) as raw, _unpacked(raw) as file:
@@ -88,7 +89,7 @@ def read_lines(
 
 
 def check(path: Path, progress: Callable[[int], object] = lambda position: None) -> int:
-    """Verify a gzip file, and return its unpacked size in bytes. Raises Corrupt.
+    """Verify a gzip file, and return its unpacked size in bytes. Raises Corrupt if it cannot be unpacked.
 
     Truncation is not an error, because the lines before the end are valid. A plain file has no checksum to verify.
     `progress` is called with the number of bytes read from disk.

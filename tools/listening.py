@@ -35,9 +35,9 @@ TOKEN = "TOKEN"  # noqa: S105 - the name of a variable
 SECONDS = 30
 """Timeout in seconds of a request to the service."""
 POLL = 5
-"""Seconds without an event before the webhook's state is checked."""
+"""Seconds without an event, after which the listener checks the state of its webhook."""
 MISSES = 3
-"""Failed checks before the service counts as unreachable."""
+"""Number of consecutive failed checks after which the service counts as unreachable."""
 LARGEST = 1_000_000
 """Maximum bytes of a webhook request."""
 
@@ -65,7 +65,10 @@ class ServiceClient:
         self._http = httpx.Client(base_url=base_url.rstrip("/"), timeout=SECONDS, trust_env=not is_local)
 
     def ask(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> httpx.Response:
-        """Return the response, regardless of its status. Raises Unreachable if there is none."""
+        """Send a request to the webhook API, and return the response with any status.
+
+        Raises Unreachable without a response.
+        """
         headers = {"Authorization": f"Bearer {self._token()}"}
         try:
             return self._http.request(method, f"/v1/webhooks{path}", json=body, headers=headers)
@@ -110,7 +113,10 @@ class WebhookReceiver(ThreadingHTTPServer):
     def __init__(self, port: int) -> None:
         super().__init__((LOOPBACK, port), _WebhookHandler)
         self.path = f"/{secrets.token_urlsafe(9)}"
-        """Secret random path. Requests to another webhook at the same address are rejected by it."""
+        """Random secret path.
+
+        The receiver rejects requests to other paths, for example by another webhook with this address.
+        """
         self.secret = Future[str]()
         """Signing secret, set after the webhook was created."""
         self.received = SimpleQueue[Mapping[str, Any] | str]()
@@ -168,7 +174,7 @@ def receiving(port: int) -> Iterator[WebhookReceiver]:
 
 
 class Listener:
-    """Listener with a temporary webhook, from its creation to its deletion."""
+    """Listener that creates a temporary webhook, prints its events, and deletes it."""
 
     def __init__(self, service: ServiceClient, options: ListenOptions, console: Console) -> None:
         self._service, self._options, self._console = service, options, console
@@ -178,9 +184,9 @@ class Listener:
         self._events = 0
 
     def run(self) -> None:
-        """Print events until KeyboardInterrupt.
+        """Print events until KeyboardInterrupt. The webhook is deleted at the end, also after an error.
 
-        The webhook is deleted at the end, also after an error. Raises ToolError.
+        Raises ToolError if the webhook cannot be created, another client deletes it, or the service stops responding.
         """
         with receiving(self._options.port) as receiver:
             place = (self._options.url or f"http://{LOOPBACK}:{receiver.server_port}").rstrip("/")
@@ -247,7 +253,7 @@ class Listener:
         self._is_paused = is_paused
 
     def _delete(self, url: str) -> None:
-        """Delete the webhook. If the response to its creation was lost, it is found by its URL."""
+        """Delete the webhook. If the response to its creation was lost, find the webhook by its URL."""
         try:
             ids = [self._webhook_id] if self._webhook_id else [id_ for id_, at in self._all() if at == url]
             for id_ in ids:
@@ -260,7 +266,7 @@ class Listener:
             raise ToolError(f"{error} So {which} still there.{later}") from error
 
     def _remove_left_over(self) -> None:
-        """Delete webhooks of killed listeners: those with a loopback URL whose port is closed."""
+        """Delete the webhooks of killed listeners: webhooks with a loopback URL whose port is closed."""
         for id_, url in self._all():
             place = urlsplit(url)
             if place.hostname != LOOPBACK or place.port is None:

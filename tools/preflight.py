@@ -21,11 +21,11 @@ WORKERS_AT_A_TIME = 52
 KEPT_WARM = 2
 """Number of functions with provisioned concurrency. With `coldStart` `provisioned:N`, each has N instances."""
 UNRESERVED = 100
-"""Concurrent executions of an account that provisioned instances cannot use."""
+"""Concurrent executions of an account that must remain unreserved. Provisioned instances cannot use them."""
 ENOUGH = WORKERS_AT_A_TIME + UNRESERVED
-"""Minimum concurrent executions for production.
+"""Minimum concurrent executions of an account for production.
 
-With fewer, workers can starve requests, stream consumers and scheduled functions.
+With fewer, workers can use so many that requests, stream consumers and scheduled functions are throttled.
 """
 MORE_CONCURRENCY = "`aws service-quotas request-service-quota-increase --service-code lambda --quota-code L-B99A9384 --desired-value 1000`"
 ENVIRONMENT = re.compile(r"[a-z][a-z0-9]{0,15}")
@@ -38,7 +38,7 @@ SIGN_IN = "sign in with `aws sso login`, or choose others with `export AWS_PROFI
 
 
 def session() -> boto3.Session:
-    """Return a session for the CDK's account and region. The CDK also reads AWS_REGION, which boto3 ignores.
+    """Return a session for the account and region that the CDK uses. Unlike boto3, the CDK also reads AWS_REGION.
 
     Raises ToolError if the profile does not exist, or its credentials cannot be read.
     """
@@ -65,12 +65,11 @@ def destination() -> str:
 
 
 def require_ready(env: str, values: Mapping[str, Any], *, is_answered: bool) -> str:
-    """Raise ToolError with everything that an environment's deployment lacks.
+    """Check that an environment can be deployed, and return the target as `destination` does.
 
-    Returns the target, as `destination` does.
-
-    Prints a warning if the account's concurrency is too low for production. `values` are the CDK app's context values,
-    from cdk.json and the command line. `is_answered` means that the CDK will not ask before it widens roles.
+    Raises ToolError with one line per missing prerequisite. Prints a warning if the account's concurrency is too low
+    for production. `values` are the CDK app's context values, from cdk.json and the command line. `is_answered` means
+    that the CDK will not ask before it widens roles.
     """
     sentences = [*_terminal(is_answered=is_answered), *(_environment(env) or _sites(env, values)), *toolbox.missing()]
     where = ""
@@ -86,7 +85,7 @@ def require_ready(env: str, values: Mapping[str, Any], *, is_answered: bool) -> 
 
 
 def require(*sentences: Iterable[str]) -> None:
-    """Raise ToolError if there are any sentences. The message has one line for each."""
+    """Raise ToolError if any of the lists has a sentence. The message has one line per sentence."""
     lines = [line for sentence in sentences for line in sentence]
     if lines:
         raise ToolError("\n".join(lines))

@@ -1,4 +1,4 @@
-"""Parallel writes, limited by a rate and by the lag of the audit trail."""
+"""Limits of concurrent writes: by a rate, and by the lag of the audit trail."""
 
 import sys
 import threading
@@ -31,14 +31,14 @@ from tools import ToolError
 THREADS = 16
 
 WAITS, WAIT_SECONDS = 60, 2
-"""Attempts to wait for a lagging trail, and seconds between them."""
+"""Maximum attempts of an action that fails while the trail lags, and seconds between two attempts."""
 
 MAX_BEHIND = 30
 """Maximum seconds that the audit trail may lag before the command waits."""
 SAMPLE_SECONDS = 1
-"""Seconds between two recorded writes, which are looked up in the trail."""
+"""Minimum seconds between two sampled writes. Samples are looked up in the trail to measure its lag."""
 STANDSTILL_SECONDS = 600
-"""Seconds to wait for a trail that makes no progress."""
+"""Seconds without progress of the trail, after which the command fails."""
 
 ENTITIES: Mapping[str, Mapping[Entity, str]] = {
     VIDEO.partition_prefix: {
@@ -58,7 +58,10 @@ _Result = TypeVar("_Result")
 
 
 class RateLimiter:
-    """A token bucket with an average of `per_second` items a second. Its capacity is one second's items."""
+    """A token bucket with an average of `per_second` items a second; `None` for no limit.
+
+    It holds at most one second's items.
+    """
 
     def __init__(
         self,
@@ -75,7 +78,7 @@ class RateLimiter:
         self._seen = clock()
 
     def take(self, items: int) -> None:
-        """Wait until `items` more may be written. Items beyond the capacity are borrowed, and waited for afterwards."""
+        """Take tokens for `items`, and sleep until the bucket has no deficit. `items` may exceed the capacity."""
         if self._per_second is None:
             return
         with self._lock:
@@ -90,7 +93,7 @@ class RateLimiter:
 
 @dataclass(frozen=True)
 class LagSample:
-    """A write that must appear in the trail, and its time."""
+    """A write that must appear in the trail, and the time of the write."""
 
     partition: str
     entity: str
@@ -99,9 +102,10 @@ class LagSample:
 
 
 class TrailLagLimiter:
-    """Pacer that waits while the audit trail lags more than MAX_BEHIND seconds behind a change set's writes.
+    """Limiter that waits while the audit trail is more than MAX_BEHIND seconds behind the writes of a change set.
 
-    A command must not outpace the trail, because the stream drops records after 24 hours.
+    If a command were faster than the trail for a day, the trail would lose changes: the stream drops records after 24
+    hours.
     """
 
     def __init__(
@@ -122,7 +126,7 @@ class TrailLagLimiter:
         self._has_told = False
 
     def wrote(self, write: Write) -> None:
-        """Record at most one write per second. Thread-safe."""
+        """Add a write of the change set to the samples, at most one write per second. Thread-safe."""
         now = self._clock()
         if self._sampled is not None and now - self._sampled < SAMPLE_SECONDS:
             return
@@ -134,7 +138,7 @@ class TrailLagLimiter:
                 self._sampled = now
 
     def wait(self) -> None:
-        """Wait until the trail has caught up. Raises ToolError if it makes no progress for STANDSTILL_SECONDS."""
+        """Wait until the lag is at most MAX_BEHIND. Raises ToolError after STANDSTILL_SECONDS without progress."""
         left, since = len(self._samples), self._clock()
         while (behind := self._behind()) > MAX_BEHIND:
             if len(self._samples) < left:
@@ -165,7 +169,7 @@ class TrailLagLimiter:
 
 
 class PacedTable(Table):
-    """A table whose writes are recorded by a TrailLagLimiter."""
+    """A table that reports its writes to a TrailLagLimiter."""
 
     def __init__(self, pace: TrailLagLimiter, name: str, client: Any, **options: Any) -> None:
         super().__init__(name, client, **options)
@@ -185,7 +189,10 @@ class PacedTable(Table):
 
 
 def _written(write: Write) -> Item:
-    """Return the key and the attributes that a put or update sets. Other writes return an empty item."""
+    """Return the attributes in `_NOTED` that a put or update writes, including its key.
+
+    Empty for other kinds of writes.
+    """
     parameters = write.parameters
     if write.kind == "Put":
         return {name: decode(parameters["Item"][name]) for name in _NOTED if name in parameters["Item"]}
@@ -204,7 +211,7 @@ _NOTED = (PARTITION_KEY, SORT_KEY, UPDATED_FOR, "version")
 
 
 def _entity_of(item: Item) -> str | None:
-    """Return an item's entity name in the trail, or `None` if the trail does not include it."""
+    """Return an item's entity name in the trail; `None` if the trail does not record this entity."""
     for prefix, entities in ENTITIES.items():
         if item.get(PARTITION_KEY, "").startswith(prefix):
             for entity, name in entities.items():
@@ -217,7 +224,7 @@ class Pool:
     """Thread pool that processes one batch at a time, which bounds memory use."""
 
     def __init__(self, threads: int = THREADS, before: Callable[[], object] = lambda: None) -> None:
-        """Create it. `before` is called in the caller's thread before each batch."""
+        """Create the pool. `before` is called in the caller's thread before each batch."""
         self._threads = threads
         self._before = before
 
@@ -236,7 +243,7 @@ class Pool:
 
 
 def retry_while_behind(action: Callable[[], _Result], sleep: Callable[[float], None]) -> _Result:
-    """Return the action's result, retrying while the trail lags. Raises ToolError after the last attempt."""
+    """Return the result of `action`, which is retried while the trail lags. Raises ToolError after the last attempt."""
     for attempt in range(WAITS):
         try:
             return action()

@@ -1,7 +1,8 @@
 """Moves messages from a dead-letter queue back to their queue, after showing them.
 
-SQS offers StartMessageMoveTask, but the embedded AWS does not, and it shows no messages first. Each message is sent
-before it is deleted. A failure in between loses no message, but may duplicate one, which handlers tolerate.
+It does not use StartMessageMoveTask of SQS, which shows no messages first and which the embedded AWS lacks. Each
+message is sent before it is deleted. A failure in between loses no message, but may duplicate one, which handlers
+tolerate.
 """
 
 import json
@@ -28,20 +29,20 @@ if TYPE_CHECKING:
     from mypy_boto3_sqs.type_defs import MessageTypeDef, SendMessageBatchRequestEntryTypeDef
 
 STACKS = ("Media", "Jobs")
-"""Stacks with queues."""
+"""Name suffixes of the stacks that contain queues."""
 
 BATCH = 10
 """Maximum messages per SQS batch request."""
 
 SHOWN = 20
 SHORT = 60
-"""Maximum characters shown of an unknown message body."""
+"""Maximum number of characters of an unknown message body that are shown."""
 
 HIDDEN_SECONDS = 120
-"""Visibility timeout while messages are shown or moved. They reappear afterwards if the command is killed."""
+"""Visibility timeout in seconds of received messages. If the command is killed, they reappear after this time."""
 
 WAIT_SECONDS = 1
-"""Wait time of a receive. Any wait enables long polling, which queries all SQS servers."""
+"""Wait time of a receive in seconds. Any value above 0 enables long polling, which queries all SQS servers."""
 
 IDLE_ROUNDS = 3
 """Consecutive receives without a message to move, after which the queue counts as empty."""
@@ -123,7 +124,7 @@ class DeadLetters:
         return int(answer["Attributes"]["ApproximateNumberOfMessages"])
 
     def peek(self, limit: int = SHOWN) -> list[Letter]:
-        """Return some messages, oldest first. They stay in the queue and become visible again immediately."""
+        """Return at most `limit` messages, oldest first. They become visible in the queue again immediately."""
         seen: dict[str, MessageTypeDef] = {}
         try:
             while len(seen) < limit:
@@ -178,7 +179,7 @@ class DeadLetters:
         return answer.get("Messages", [])
 
     def _send(self, messages: "Sequence[MessageTypeDef]") -> "list[MessageTypeDef]":
-        """Return the messages that the queue accepted."""
+        """Send messages to the queue, and return the messages that it accepted."""
         if not messages:
             return []
         try:
@@ -194,7 +195,7 @@ class DeadLetters:
         return [messages[int(done["Id"])] for done in answer.get("Successful", [])]
 
     def _delete(self, messages: "Sequence[MessageTypeDef]") -> "list[MessageTypeDef]":
-        """Return the deleted messages."""
+        """Delete messages from the dead-letter queue, and return the messages that were deleted."""
         if not messages:
             return []
         answer = self._client.delete_message_batch(
@@ -229,7 +230,7 @@ def redrive(
     limit: int | None = None,
     ask: Callable[[str], str] = input,
 ) -> int:
-    """Show the dead letters and move them back, unless the user declines when `asking`. Returns the exit status."""
+    """Show the dead letters and move them back. If `asking`, the user must confirm the move. Returns the exit status."""
     letters = DeadLetters(pair, client)
     console = Console(highlight=False, soft_wrap=True)
     count = letters.count()
@@ -278,7 +279,10 @@ def _grid(letters: Sequence[Letter]) -> Grid:
 
 
 def described(body: str) -> tuple[str, str, str]:
-    """Return a message's type, video and attempt, or the beginning of an unknown message."""
+    """Return the type, video and attempt of a message.
+
+    For an unknown message, return the beginning of its body instead.
+    """
     try:
         content = json.loads(body)
     except ValueError:

@@ -1,8 +1,9 @@
 """Restores items from an export, or from a table that was restored to a point in time.
 
-Missing items are written as an import writes them. Items that differ are only replaced if they are damaged. An item is
-damaged if it was changed without the service, or by a user in the given period of damage. Other differences are
-legitimate later changes: they are reported and kept, unless forced. A restore is idempotent.
+Missing items are written as an import writes them. An item that differs from its copy is only replaced if it is
+damaged. An item is damaged if it was changed without the service, or by a user in the given period of damage. Other
+differences are legitimate later changes: they are reported and kept, unless the operator forces the replacement. A
+restore is idempotent.
 """
 
 import secrets
@@ -39,17 +40,17 @@ from tools.work_file import WorkFile
 
 RESTORER = Caller.job("restore")
 PUT_BACK = Caller.job("put-back")
-"""Caller that writes missing videos. Later runs recognise restored videos by it."""
+"""Author of missing videos that a restore has written. Later runs recognise restored videos by it."""
 COMMANDS = tuple(caller.subject for caller in (IMPORTER, RESTORER, PUT_BACK))
-"""Subjects of the command-line tools. They are job callers, but their writes are an operator's, not the service's."""
+"""Authors of writes by command-line tools. These are job callers, but count as users, because an operator runs them."""
 
 WORK = ("source", "pictures", "posterTime", "failure")
 """Attributes of a video that store the progress and results of jobs for its source file."""
 KEPT = (*MADE, *STAMPS, "updatedAs", "updatedFor", "version", "schemaVersion", OWNER, REMOVING, MOVES)
-"""Attributes that are not content. Items that differ only in these are equal."""
+"""Attributes that are not content. Items that differ only in these attributes count as equal."""
 
 NAMED = ("personId", "region", "language", "kind")
-"""Attributes that distinguish the items of one video in output."""
+"""Attributes that identify an item within its video, for output."""
 
 MISSING = RowRefused("is missing, and may have been removed on purpose: skipped")
 IN_THIS_MOMENT = RowRefused("it was changed concurrently: skipped")
@@ -62,7 +63,7 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True)
 class RestorePlan:
-    """Criteria for damage, and the items to restore."""
+    """Items to restore, and the criteria by which an item counts as damaged."""
 
     since: int | None = None
     until: int | None = None
@@ -76,7 +77,7 @@ class RestorePlan:
     """Videos to restore, without playlists. Empty to restore everything."""
 
     def covers(self, home: tuple[str, str]) -> bool:
-        """Return whether the items of this video or playlist must be restored."""
+        """Return whether the plan includes the items of a video or playlist."""
         name, id_ = home
         return not self.videos or (name == "videoId" and id_ in self.videos)
 
@@ -88,12 +89,12 @@ class RestorePlan:
         return self.force or timed or _bypassed(stored, kept)
 
     def settings(self) -> list[object]:
-        """Return values that identify the plan in a work file, equal for equal plans."""
+        """Return values that identify the plan in a work file. Equal plans have equal values."""
         return [self.since, self.until, self.force, sorted(self.videos)]
 
 
 class LineRestore(LineImport):
-    """Restore of one file."""
+    """Restore from one export file."""
 
     def __init__(
         self,
@@ -123,7 +124,7 @@ class Repair(Restore):
         self._tell = tell
 
     def carry_out(self, lines: Sequence[ItemLine]) -> list[Outcome]:
-        """Restore the lines of one video or playlist, if the plan covers it. Returns their outcomes."""
+        """Restore the lines of one video or playlist, if the plan includes it. Returns the outcomes of the lines."""
         if not lines or not self._plan.covers(lines[0].home):
             return []
         outcomes = super().carry_out(lines)
@@ -139,7 +140,7 @@ class Repair(Restore):
 
     def _met_video(self, line: ItemLine, item: Item, stored: Item) -> str | RowRefused:
         bypassed = _bypassed(stored, line.attributes)
-        # Its writeId equals the copy's, so no user deleted it: the expiry was set without the service.
+        # If the writeId equals the copy's, no user deleted the video: the expiry was set without the service.
         if is_purged(stored, self._now()) and not bypassed:
             return super()._met_video(line, item, stored)
         if not _differences(item, stored):
@@ -363,11 +364,11 @@ class Members:
             self._held[item["videoId"]] = item["rank"]
 
     def stands(self, line: ItemLine) -> bool:
-        """Return whether the list item exists at the line's rank."""
+        """Return whether the list item of the line's video exists at the line's rank."""
         return line.attributes["rank"] in self._standing.get(line.attributes["videoId"], ())
 
     def holds(self, line: ItemLine) -> bool:
-        """Return whether the membership has the line's rank."""
+        """Return whether the membership of the line's video has the line's rank."""
         return bool(self._held.get(line.attributes["videoId"]) == line.attributes["rank"])
 
     def is_whole(self, line: ItemLine) -> bool:
@@ -375,7 +376,7 @@ class Members:
         return self.stands(line) and self.holds(line) and not self.is_elsewhere(line)
 
     def is_half(self, line: ItemLine) -> bool:
-        """Return whether exactly one item exists.
+        """Return whether exactly one of the entry's two items exists at the line's rank.
 
         That is always damage, because the service writes both items atomically.
         """
@@ -399,17 +400,17 @@ class Rehearsal(Table):
         self._videos: dict[str, Item] = {}
 
     def get(self, key: Key, *, attributes: Iterable[str] = (), consistent: bool = False) -> Item | None:
-        """Read an item. For a video that this run would have written, return the planned item."""
+        """Read an item. If this run would have written the video, return the planned item."""
         planned = self._videos.get(key[PARTITION_KEY]) if key[SORT_KEY] == VIDEO.sk else None
         return planned or super().get(key, attributes=attributes, consistent=consistent)
 
     def write(self, write: Write, *, returning: str = "NONE", elsewhere: bool = False) -> Item:
-        """Discard the write, except that later reads return the videos it would store."""
+        """Discard the write. Later reads return a video that it would have stored."""
         self._plan([write])
         return {}
 
     def transact(self, writes: Sequence[Write]) -> None:
-        """Discard the write, except that later reads return the videos it would store."""
+        """Discard the write. Later reads return a video that it would have stored."""
         self._plan(writes)
 
     def _plan(self, writes: Sequence[Write]) -> None:
@@ -430,18 +431,21 @@ def _unchanged(stored: Item) -> Expression:
 
 
 def _bypassed(stored: Item, kept: Mapping[str, object]) -> bool:
-    """Return whether an item that differs was changed without the service, which sets a new writeId with each write."""
+    """Return whether an item has the writeId of its copy.
+
+    If it differs from the copy, it was changed without the service.
+    """
     return "writeId" in kept and stored.get("writeId") == kept["writeId"]
 
 
 def _is_by_a_job(stored: Item) -> bool:
-    """Return whether one of the service's jobs wrote the item last. Writes by command-line tools count as a user's."""
+    """Return whether the service's jobs wrote the item last. Writes by command-line tools count as a user's."""
     author = stored.get("updatedBy")
     return bool(author == PURGE.subject or (stored.get("updatedAs") == "job" and author not in COMMANDS))
 
 
 def _with_work_of(stored: Item, kept: Item) -> Item:
-    """Return the copy of a video with the current results of jobs, because jobs do not repeat completed work."""
+    """Return the copy of a video, but with the current results of jobs. Jobs would not repeat work that is complete."""
     pictures = kept.get("pictures", {})
     pictured = any(pictures.get(name) != picture for name, picture in stored.get("pictures", {}).items())
     if not pictured and not {"source", "failure"} & set(_differences(kept, stored)):
@@ -457,7 +461,7 @@ def _with_work_of(stored: Item, kept: Item) -> Item:
 
 
 def _differences(kept: Mapping[str, Value], stored: Item, but: Sequence[str] = ()) -> list[str]:
-    """Return the names of content attributes that differ between copy and item, sorted."""
+    """Return the sorted names of content attributes whose values differ between the copy and the item."""
     names = (kept.keys() | stored.keys()) - {*KEPT, *but}
     return sorted(
         name for name in names if name not in kept or name not in stored or encode(kept[name]) != encode(stored[name])

@@ -1,4 +1,4 @@
-"""Tables that tools work on: deployed ones with the usual credentials, or the table of `make run`."""
+"""Opens the table of a command: a deployed table with the usual credentials, or the table of `make run`."""
 
 import os
 import re
@@ -20,13 +20,16 @@ from tools.preflight import NO_REGION
 from tools.rate_limit import PacedTable, TrailLagLimiter
 
 REQUEST_ATTEMPTS = 20
-"""Attempts of one request. A table that scales up during an import throttles for some seconds."""
+"""Maximum attempts of one request. A table that scales up during an import throttles requests for some seconds."""
 _NAME = re.compile(r"[A-Za-z0-9_.-]{3,255}|arn:[!-~]{1,1000}")
 """Table names and ARNs that DynamoDB accepts."""
 
 
 def open_table(name: str | None) -> Table:
-    """Open the named table, or the local service's. Raises ToolError if it is not readable."""
+    """Open the named table, or the table of the local service if `name` is `None`.
+
+    Raises ToolError if it is not readable.
+    """
     if name is None:
         use_local_service(os.environ)
     elif not _NAME.fullmatch(name):
@@ -53,9 +56,9 @@ def open_trail(table: Table) -> AuditStore:
 
 
 def paced(table: Table, changeset_id: str) -> tuple[Table, TrailLagLimiter | None]:
-    """Return the table with recorded writes, and the pacer that waits for its audit trail.
+    """Return a table that reports its writes to a limiter, and the limiter, which waits while the audit trail lags.
 
-    The pacer is `None` if the table has no trail.
+    If the table has no trail, return the same table and `None`.
     """
     try:
         pace = TrailLagLimiter(open_trail(table), changeset_id)
@@ -81,13 +84,16 @@ def _is_absent(cause: BaseException | None) -> bool:
 
 
 def _choose_region(environment: MutableMapping[str, str]) -> None:
-    """Set the region from AWS_REGION, as CDK does. botocore reads only AWS_DEFAULT_REGION."""
+    """Set the region from AWS_REGION, as the CDK does. Otherwise botocore would read only AWS_DEFAULT_REGION."""
     if region := environment.get("AWS_REGION"):
         environment["AWS_DEFAULT_REGION"] = region
 
 
 def use_local_service(environment: MutableMapping[str, str]) -> None:
-    """Point the environment to the running local service, and remove access to real accounts."""
+    """Set the AWS variables for the running local service, and delete all others.
+
+    Raises ToolError if it is not running.
+    """
     try:
         aws = Aws.of(running_service())
     except LocalError as error:

@@ -1,7 +1,7 @@
 """Reverts a change set in this process with the service's code, and reports the results.
 
-A large revert is a run in the table, as in the service. It resumes after an interruption and counts nothing twice. A
-state file stores only the run's id.
+The table stores the progress of a large revert as a run, as in the service. So an interrupted revert resumes without
+counting an entry twice. A state file stores only the run's id.
 """
 
 import json
@@ -30,7 +30,7 @@ UNDOER = Caller("tools:undo", frozenset({READ, WRITE, ADMIN}))
 """Caller for reverts by this tool. The rules treat it as a user, so that its changes can also be reverted."""
 
 COUNTED = 1000
-"""Entries of a change set counted per request."""
+"""Number of entries or reports that are read per request."""
 PAGES = THREADS
 """Pages reverted concurrently. Each has at least one video, so that every thread has work."""
 SHARED_SECONDS = 1
@@ -52,7 +52,10 @@ class UndoCommand:
         sleep: Callable[[float], None] = time.sleep,
         wait: Callable[[], object] = lambda: None,
     ) -> None:
-        """Create it. `wait` is called before each step of a large set, and returns once the trail has caught up."""
+        """Create the command.
+
+        `wait` is called before each step of a large set, and returns when the trail has caught up.
+        """
         self._wait = wait
         self._runs = runs
         self._reverts = reverts
@@ -63,11 +66,9 @@ class UndoCommand:
         self._sleep = sleep
 
     def run(self, total: int) -> dict[str, Any]:
-        """Revert the set of `total` entries, resuming an earlier attempt.
+        """Revert the change set of `total` entries, or resume an earlier attempt.
 
-        Returns the run's document with the parts to report.
-
-        Raises ToolError if the trail does not catch up.
+        Returns the run's document, with a report per part as `items`. Raises ToolError if the trail does not catch up.
         """
         with self._bars.bar("Entries", total, counted=True) as advance:
             if self._runs.read(self._request.own) is None:
@@ -141,7 +142,7 @@ class SavedRevert:
         self._settings = json.dumps(settings, sort_keys=True)
 
     def id(self) -> str:
-        """Return the run's id, or a new one if no run was started.
+        """Return the id of the started run. If no run was started, save and return a new id.
 
         Raises ToolError if the file belongs to another command.
         """
@@ -164,7 +165,7 @@ class SavedRevert:
         return revert_id
 
     def forget(self) -> None:
-        """Delete the file after completion."""
+        """Delete the file, because the revert is complete."""
         self._path.unlink(missing_ok=True)
 
 
@@ -194,7 +195,7 @@ def show(report: Mapping[str, Any], command: Callable[[str], str]) -> int:
 
 
 def describe_part(part: Mapping[str, Any], *, is_rehearsal: bool) -> Iterator[Text]:
-    """Describe a part's result: a line for the reverted changes, one per skipped field, one for a failure."""
+    """Describe the result of a part: one line for its reverted changes, one per skipped field, and one for a failure."""
     name = subject(part)
     if part["entity"] not in ("video", "playlist"):
         name = f"{name}, video {format_value(part['videoId'])}"

@@ -18,9 +18,9 @@ from tools import ToolError
 from tools.lines import LineCheckpoint
 
 SAMPLE = 50
-"""Items that must exist before an import resumes: this many of the last written, and as many of all others."""
+"""Size of two samples of written items: the last ones, and random ones. An import only resumes if all of them exist."""
 KEPT_SECONDS = 90 * 86_400
-"""Seconds that the table remembers an interrupted import. Afterwards the import starts over."""
+"""Seconds after which the checkpoint of an interrupted import expires in the table. The import then starts over."""
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS setting (name TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -37,24 +37,24 @@ _PROGRESS_TABLES = ("mark", "seen", "name", "episode", "outcome", "refused", "wr
 
 
 class WorkFile:
-    """State of one import, in SQLite. Writes between two `commit`s are atomic.
+    """State of one import, in SQLite. All changes between two calls of `commit` are applied together.
 
-    The file belongs to one table from its creation to its deletion. `restart_reason` is the reason for a restart, if the
-    stored state no longer matched the table.
+    The file belongs to one table from its creation to its deletion. `restart_reason` is set if the stored state no
+    longer matched the table, so that the import starts over.
     """
 
     change_set: str | None = None
-    """Id of the import's change set, also after it resumes. `None` without a table."""
+    """Id of the import's change set. An import that resumes keeps its id. `None` without a table."""
 
     def __init__(self, path: Path, settings: Mapping[str, object], table: Table | None = None) -> None:
         """Open or create the file. Raises ToolError if it belongs to an import with other settings.
 
-        Without a table nothing is written, and the stored state is not verified.
+        Without a table, nothing is written to DynamoDB, and the stored state is not verified.
         """
         self.path = path
         self.restart_reason: str | None = None
         self.on_begin: Callable[[], object] = lambda: None
-        """Callback before the first write of a run."""
+        """Callback of `begin`, which is called before the first write of a run."""
         self._table = table
         identity = _identity(table) if table else None
         try:
@@ -83,7 +83,10 @@ class WorkFile:
             )
 
     def _belong_to(self, table: Table, identity: str) -> None:
-        """Start over unless this is the table that was written to, and it still has the written items."""
+        """Bind the file to a table.
+
+        Discards the stored progress if it is of another table, or the table has lost items.
+        """
         if self._has_begun():
             if self._setting("table") != identity:
                 self.restart_reason = f"The table {table.name} is not the table of the interrupted import"
@@ -126,22 +129,22 @@ class WorkFile:
         return self._db.execute("SELECT 1 FROM mark WHERE line > 0").fetchone() is not None
 
     def begin(self) -> None:
-        """Keep the file from now on, because a write may follow."""
+        """Mark the import as begun, before its first write. From now on, `close` keeps the file."""
         self._db.execute("INSERT OR REPLACE INTO setting VALUES ('begun', 'yes')")
         self._db.commit()
         self.on_begin()
 
     def wrote(self, key: Key) -> None:
-        """Record an item that was written and that is not deleted during imports."""
+        """Record a written item of an entity that imports never delete. The item must exist when the import resumes."""
         self._db.execute("INSERT INTO written (pk, sk) VALUES (?, ?)", (key[PARTITION_KEY], key[SORT_KEY]))
 
     def mark(self, file: str) -> LineCheckpoint:
-        """Return the position up to which a file has been processed."""
+        """Return the position up to which a file has been processed. It is line 0 if none of it was processed."""
         row = self._db.execute("SELECT line, checksum FROM mark WHERE file = ?", (file,)).fetchone()
         return LineCheckpoint(*row) if row else LineCheckpoint()
 
     def commit(self, file: str, mark: LineCheckpoint, outcomes: Mapping[str, int]) -> None:
-        """Record that everything up to the mark is done, first in the table."""
+        """Record that a file is processed up to `mark`, first in the table, and add the outcomes to the file's counts."""
         if self._table:
             batches = int(self._setting("batches")) + 1
             change = Expression(
@@ -160,7 +163,7 @@ class WorkFile:
         self._db.commit()
 
     def forget(self, file: str) -> None:
-        """Start a file over."""
+        """Discard the progress of one file, so that it is processed from its start."""
         for table in ("mark", "seen", "outcome", "refused"):
             self._db.execute(f"DELETE FROM {table} WHERE file = ?", (file,))
         self._db.commit()
@@ -184,7 +187,7 @@ class WorkFile:
         return str(row[0]) if row else None
 
     def add_episodes(self, episodes: Iterable[tuple[str, Mapping[str, Any]]]) -> None:
-        """Record titles' positions in series, by title, as fields of their videos."""
+        """Record the positions of titles in series: title ids, and fields of their videos."""
         rows = [(title, json.dumps(place)) for title, place in episodes]
         self._db.executemany("INSERT OR REPLACE INTO episode VALUES (?, ?)", rows)
 
@@ -202,14 +205,14 @@ class WorkFile:
         yield from self._db.execute("SELECT file, line, reason, detail FROM refused ORDER BY file, line")
 
     def refused_by_reason(self) -> list[tuple[str, str, int]]:
-        """Return file, reason and count, the most frequent first."""
+        """Return file, reason and number of the refused lines, the most frequent reason first."""
         counted = self._db.execute(
             "SELECT file, reason, COUNT(*) FROM refused GROUP BY file, reason ORDER BY COUNT(*) DESC, file, reason"
         )
         return counted.fetchall()
 
     def outcomes(self) -> dict[str, dict[str, int]]:
-        """Return the counts of outcomes, by file."""
+        """Return the number of lines by outcome, for each file."""
         outcomes: dict[str, dict[str, int]] = {}
         for file, what, n in self._db.execute("SELECT file, what, n FROM outcome ORDER BY rowid"):
             outcomes.setdefault(file, {})[what] = n
@@ -236,7 +239,10 @@ class WorkFile:
 
 @contextmanager
 def work_file(path: Path, settings: Mapping[str, object], table: Table | None = None) -> Iterator[WorkFile]:
-    """Open a work file that is kept if the block raises."""
+    """Open a work file in the block, and close it at the end.
+
+    The file is kept for the next run if the import has begun.
+    """
     work = WorkFile(path, settings, table)
     try:
         yield work
@@ -245,7 +251,7 @@ def work_file(path: Path, settings: Mapping[str, object], table: Table | None = 
 
 
 def _identity(table: Table) -> list[Any]:
-    """Return the identity of a table, which differs for a later table of the same name. Raises ToolError."""
+    """Return values that identify a table. They differ for a later table of the same name. Raises ToolError."""
     try:
         description: Any = table.client.describe_table(TableName=table.name)["Table"]
     except (BotoCoreError, ClientError) as error:
