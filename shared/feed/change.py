@@ -9,13 +9,14 @@ from shared.core.attributes import Item
 from shared.schema import PARTITION_KEY, SORT_KEY
 
 LONGEST_FIELDS = 1000
-"""Maximum bytes of all field names of a change. Consumers that need more read the video or its audit trail."""
+"""Maximum total size of the field names in a change, in bytes. Further names are omitted. Consumers that need them read
+the video or its audit trail."""
 
 _NAMES = ("videoId", "playlistId", "personId", "region", "language", "kind", "version", "at", "by", "correlationId")
 
 Change = dict[str, Any]
-"""Change as plain JSON: `id`, `type`, the present `_NAMES`, `userId` (the owner) and `fields`; `fieldsOmitted` if some
-are missing."""
+"""Change as a JSON object: `id`, `type`, the `_NAMES` that apply, `userId` (the owner) and `fields`. `fieldsOmitted` is
+true if `fields` is incomplete."""
 
 
 def change_of(entry: Item) -> Change:

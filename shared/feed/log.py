@@ -2,8 +2,8 @@
 
 Positions in a log are 1, 2, 3 and so on, without gaps. A change is appended to the log's tail, which is one item. If
 the tail would exceed LARGEST_TAIL, its content is first written to a block: a separate item with the same first
-position. The tail then starts again behind that block. An append is therefore one write of one unit, plus one unit for
-each further KB. The tail is never removed, so it always shows the next position.
+position. The tail is then replaced by a new one that begins behind that block. Most appends are therefore one write of
+one unit, plus one unit for each further KB. The tail is never removed, so it always shows the next position.
 
 Every write of a tail is conditional on its previous state, so positions are neither skipped nor used twice.
 docs/decisions/25-dense-log.md describes the alternatives.
@@ -30,7 +30,8 @@ from shared.schema import CHANGES, OWNER_CHANGES, PARTITION_KEY, SHARDS, SORT_KE
 
 DAYS_KEPT = 30
 LARGEST_TAIL = 900
-"""Maximum bytes of compressed changes. With its other attributes, the tail costs one write unit."""
+"""Maximum size of the compressed changes in a tail, in bytes. With its other attributes, a write of the tail costs one
+write unit."""
 SKEW_MS = 300_000
 """Maximum milliseconds by which an appending function's clock may be behind the stream's."""
 MAX_BLOCKS = 50
@@ -38,32 +39,33 @@ MAX_BLOCKS = 50
 MAX_APPENDS = 50
 """Maximum attempts of one append, including the first, while other writers append to the same log."""
 APPEND_WAIT = 0.01
-"""Seconds by which the longest pause before another attempt grows with each: another append takes about as long."""
+"""Seconds that each attempt adds to the maximum pause before the next one. An append takes about this long."""
 MAX_TAILS = 1000
-"""Maximum cached tails. An import may append to the logs of very many owners."""
+"""Maximum number of cached tails. The limit is needed because an import may append to the logs of very many owners."""
 MAX_READS = 3
-"""Maximum reads of a page with a missing block. The tail may become a block during a Query."""
+"""Maximum attempts to read a page. A Query can miss a block if the content of the tail becomes a block during the
+Query."""
 
 
 @cache
 def shard_logs() -> tuple[str, ...]:
-    """Return the logs that together contain all changes, in the order of their shards."""
+    """Return the partition keys of the logs that together contain all changes, in the order of their shards."""
     return tuple(CHANGES.key(shard=shard, position="")[PARTITION_KEY] for shard in range(SHARDS))
 
 
 def owner_log(user_id: str) -> str:
-    """Return the log of an owner's changes."""
+    """Return the partition key of the log of an owner's changes."""
     return OWNER_CHANGES.key(userId=user_id, position="")[PARTITION_KEY]
 
 
 def logs_of(change: Change) -> tuple[str, ...]:
-    """Return the logs of a change. All changes of one video or playlist have the same shard."""
+    """Return the partition keys of the logs of a change. All changes of one video or playlist have the same shard."""
     shard = shard_logs()[shard_of(change.get("videoId") or change["playlistId"])]
     return (shard, owner_log(change["userId"])) if "userId" in change else (shard,)
 
 
 class LogCursor(NamedTuple):
-    """Reader's position in a log: `skip` changes were read of the block that begins at the position `first`."""
+    """Position of a reader: the first `skip` changes of the block that begins at position `first` were read."""
 
     first: int
     skip: int
@@ -83,7 +85,7 @@ class FeedEntry(NamedTuple):
 
 @dataclass(frozen=True)
 class FeedPage:
-    """Result of a read: changes in order, the position behind them, and whether the log has no more."""
+    """Result of a read: changes in order, the cursor behind them, and whether they reach the end of the log."""
 
     entries: list[FeedEntry]
     cursor: LogCursor
@@ -141,7 +143,7 @@ _Page = tuple[list[_Block], bool]
 
 
 class Feed:
-    """Reads and appends to logs. It caches tails, and reads one again only after another writer has changed it.
+    """Reader and writer of the logs. It caches each tail, and reads it again only after another writer has changed it.
 
     >>> feed = Feed(table)
     >>> change = {"id": "c1", "type": "video.changed", "videoId": "v1", "userId": "alice", "fields": ["/title"]}
@@ -157,10 +159,10 @@ class Feed:
         self._tails: dict[str, _Block] = {}
 
     def prepare(self, changes: Iterable[Change]) -> None:
-        """Cache the tails of the changes' logs. Call this before the entries of the changes are stored.
+        """Cache the tails of the changes' logs. Call this before the audit entries are stored.
 
-        Another writer that finds an entry in the trail may append its change. The change is therefore never at a
-        position before the cached tail. Raises Unavailable.
+        Another writer can append a change only after it finds the audit entry. Such a change therefore has a position
+        behind the cached tail, where `append` finds it. Raises Unavailable.
         """
         logs = dict.fromkeys(log for change in changes for log in logs_of(change))
         unknown = [log for log in logs if log not in self._tails]
@@ -254,7 +256,7 @@ class Feed:
     ) -> dict[str, list[Change]]:
         """Refresh the tails, and return the changes that other writers have not appended in the meantime.
 
-        `found` are the tails that the failed conditions returned.
+        `found` has the current tails, which DynamoDB returned with the failed conditions.
         """
         behind = []
         missing = {log: {change["id"] for change in changes} for log, changes in pending.items()}
@@ -283,7 +285,7 @@ class Feed:
             cursor, begun = stretch.cursor, None
 
     def _absent(self, by_log: Mapping[str, Mapping[str, Change]], repeated: Collection[str]) -> dict[str, list[Change]]:
-        """Return the changes that their log lacks. Only ids in `repeated` are looked up."""
+        """Return the changes that each log lacks. Only changes whose ids are in `repeated` are looked up."""
         repeated_changes = {
             log: [change for id_, change in own.items() if id_ in repeated] for log, own in by_log.items()
         }
@@ -315,7 +317,7 @@ class Feed:
     def _likely(self, log: str, at: int, newest: list[_Block], is_all: bool) -> Iterator[_Block]:
         """Yield the blocks that may contain changes of this time (epoch milliseconds) or later, most likely first.
 
-        1. The newest blocks, with one Query: most repeated changes failed a moment ago.
+        1. The newest blocks, with one Query, because most repeats follow a failure of a moment ago.
         2. Blocks from its time on. After a stream consumer restarts, a whole day of changes is repeated in batches.
            Reading backwards for each batch would be quadratic. Forward reads take a constant number of requests for
            each batch, plus one for each doubling of the log.

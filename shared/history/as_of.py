@@ -25,7 +25,7 @@ STREAM_SECONDS = 24 * 3600
 """Retention of the stream, in seconds. An entry that is missing after this time will never arrive."""
 
 UNVERSIONED = ("viewCount",)
-"""Document fields that no version has: views are counted separately."""
+"""Document fields that versions do not include, because views are counted separately."""
 
 REMOVALS = ("expired", "removed")
 """Actions that end the history of a video. Earlier entries belong to another video with the same id."""
@@ -35,7 +35,7 @@ REMOVALS = ("expired", "removed")
 class PastVersion:
     """State of a video between two changes.
 
-    A change is a write by the service, which creates a version, or a direct edit, which does not.
+    A change is a write by the service, which increments the version, or a direct edit of the item, which does not.
     """
 
     number: int
@@ -46,9 +46,10 @@ class PastVersion:
     stamps: Item
     """The `updatedAt` and `schemaVersion` of the version."""
     reverted: Sequence[Item] = ()
-    """Entries of the reverted changes, newest first. May contain older entries after the first `steps`."""
+    """Entries of the reverted changes, newest first. Versions share this list, so only its first `steps` entries belong
+    to this version."""
     steps: int = 0
-    """Number of entries in `reverted` that were reverted to reach this version."""
+    """Number of entries that were reverted to reach this version."""
     digest: str | None = None
     """Digest of the state, from the entry of the change; `None` if it must not be compared."""
 
@@ -60,8 +61,8 @@ class PastVersion:
     def document(self, fields: Sequence[str] = ()) -> dict[str, Any]:
         """Return the document as GET showed it to the owner, or only the given fields.
 
-        `without` lists the requested fields that the trail does not store. Raises Gone, naming the fields, if any of
-        them was truncated.
+        Its member `without` lists the requested fields that the trail does not store. Raises Gone, naming the fields,
+        if any of them was truncated.
         """
         names = fields or FIELDS
         item: Item = {name: {} for name in MAPS} | self.state | self.stamps | {"version": self.number}
@@ -86,8 +87,8 @@ class PastVersion:
 class PastVersions:
     """Earlier versions of videos, for owners and admins.
 
-    Methods raise NotFound and Forbidden as a change of the video would. They raise Gone if the version is no longer
-    known, TrailBehind while the newest entries are missing, and LimitReached.
+    Methods raise NotFound and Forbidden if the caller may not change the video. They raise Gone if the version is no
+    longer known, TrailBehind while the newest entries are missing, and LimitReached.
     """
 
     def __init__(self, videos: Table, trail: AuditStore) -> None:
@@ -132,9 +133,9 @@ class PastVersions:
         return versions(require_owned(item, caller, now), self.trail.iterate_back(video_id, now), now)
 
     def _require_never(self, video_id: str, caller: Caller, now: int) -> None:
-        """Raise Gone if the caller owned a video of this id or is an admin.
+        """Raise Gone if the trail has an entry of this id for a video of the caller, or for an admin any entry.
 
-        Other callers must not learn whether it existed.
+        Other callers must not learn whether the video existed.
         """
         owner = None if caller.is_admin else caller.subject
         for entry in self.trail.list_for_video(video_id, now, owner=owner, limit=1).items:
@@ -145,8 +146,8 @@ def versions(item: Item, entries: Iterable[Item], now: int) -> Iterator[PastVers
     """Yield the versions of a video, from the present one back to the first.
 
     A version that was edited directly is yielded once for each of its states. `item` is the video from a consistent
-    read. `entries` are its audit entries, newest first, read after that; entries newer than `item` are skipped. Raises
-    TrailBehind while a missing entry may still arrive, else Gone.
+    read. `entries` are its audit entries, newest first, read after `item`. Entries newer than `item` are skipped.
+    Raises TrailBehind while a missing entry may still arrive, else Gone.
     """
     number = item["version"]
     state = to_json_value(audited(item)) | {"videoId": item["videoId"]}

@@ -22,12 +22,13 @@ from shared.schema import PARTITION_KEY, SORT_KEY
 MAX_ENTRIES_INLINE = 100
 """Maximum entries of a change set that one request reverts. Larger sets become a run."""
 ENTRIES_PER_STEP = LARGEST_TRANSACTION - 1
-"""Entries that one turn reverts. One transaction must hold a report for each of them, and the run itself."""
+"""Maximum entries of one page. One transaction stores the run and a report for each entry of the page."""
 WAITING_PARTS_PER_STEP = ENTRIES_PER_STEP // 2
-"""Waiting parts of one turn. Each may need two writes: a report and a deletion."""
+"""Maximum waiting parts that one turn retries. Each may need two writes: a report and a deletion."""
 
 MAX_STALLS = 20
-"""Maximum rounds in which no waiting part succeeds, before all of them fail: about 20 minutes."""
+"""Maximum consecutive rounds in which no waiting part succeeds. After them, about 20 minutes, all waiting parts fail.
+"""
 FIRST_PAUSE, LONGEST_PAUSE = 5, 60
 """Bounds of the pause before waiting parts are retried, in seconds."""
 
@@ -41,7 +42,7 @@ class _RevertPage:
     parts: list[ChangeSetPart]
     """Parts to revert in this turn."""
     postponed: list[ChangeSetPart]
-    """Parts that are postponed: they may delete a video to which waiting parts belong."""
+    """Parts that are postponed, because their revert may delete a video to which waiting parts belong."""
     examined: int
     resume: Position | None
     """Position of the next page; `None` after the last one."""
@@ -50,14 +51,15 @@ class _RevertPage:
 
 
 class ChangeSetReverts:
-    """Reverts change sets, except later changes by other authors that are not forced."""
+    """Reverts of change sets. Fields that other authors changed later are skipped unless forced."""
 
     def __init__(
         self, table: Table, trail: AuditStore, quota: QuotaStore, *, threads: int | None = None, pages: int = 1
     ) -> None:
-        """Revert `pages` pages of a large set per turn, on `threads` threads (`None`: SIDE_BY_SIDE).
+        """Create the reverts. `None` threads means CONCURRENT_PARTS.
 
-        If videos have many entries each, one page has too few videos to keep many threads busy.
+        One turn of a large set reverts `pages` pages on `threads` threads. If videos have many entries each, one page
+        has too few videos to keep many threads busy.
         """
         self._sets = ChangeSets(trail.table)
         self._runs = RunStore(table)
@@ -67,10 +69,10 @@ class ChangeSetReverts:
     def revert(
         self, changeset_id: str, request: RevertRequest, now: int, in_time: InTime
     ) -> tuple[dict[str, Any], bool]:
-        """Revert a change set with at most AT_ONCE entries, else begin a run.
+        """Revert a change set with at most MAX_ENTRIES_INLINE entries, else begin a run.
 
-        Returns the report, and whether it is final. A small set is checked with a dry run first, so PASSING errors such as TrailBehind are raised before any write.
-        Raises NotFound.
+        Returns the report, and whether it is final. A small set is checked with a dry run first, so TRANSIENT_ERRORS
+        such as TrailBehind are raised before any write. Raises NotFound.
         """
         keys = self._sets.list_keys(
             changeset_id, request.caller, now, limit=MAX_ENTRIES_INLINE, after=None, in_time=in_time
@@ -103,9 +105,9 @@ class ChangeSetReverts:
     ) -> int | None:
         """Execute a run until it is done or time is up. Return the seconds until more work is due.
 
-        `None` if the run is done, or if another worker has it. `told` is called with the run before each turn. The call
-        may be interrupted at any point and repeated: what an earlier attempt reverted is counted by the attempt that
-        reports it. Raises the errors of `shared.core.errors`.
+        Returns `None` if the run is done, or if another worker has its lease. `on_step` is called with the run before
+        each turn. The call may be interrupted at any point and repeated. Changes that an interrupted attempt reverted
+        are then reported by the next attempt. Raises the errors of `shared.core.errors`.
         """
         while (run := self._runs.read(revert_id)) and run["state"] != DONE:
             on_step(run)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from shared.aws.stream import Record  # Powertools, which functions of the API do not load
 
 JOB_FIELDS = ("state", "attempt", "inputHash", "input", "output", "error")
-"""Audited fields of a job. The others are times, index keys and heartbeats."""
+"""Audited fields of a job. The other attributes are times, index keys and heartbeats."""
 CREDIT_FIELDS = ("name", "ordering", "roles")
 RELEASE_FIELDS = ("titles",)
 CAPTION_FIELDS = ("text", "cues", "size", "origin")
@@ -111,10 +111,7 @@ def _subject(record: "Record") -> tuple[str, Entity, _Describe | None]:
 
 
 def _is_of_a_change_set(item: Item) -> bool:
-    """Return whether an entry belongs to a change set.
-
-    A request or an import wrote it, not a later job of the service.
-    """
+    """Return whether an entry belongs to a change set: a request or an import wrote it, not a later job."""
     if "correlationId" not in item or item["entity"] == "job":
         return False
     # An import may name the original author, which may be a job. Jobs themselves create only captions, which then name

@@ -46,10 +46,11 @@ class ItemReverts(ABC):
         self.table = table
 
     def revert(self, entries: Sequence[Item], request: RevertRequest, now: int, later: LaterEntries) -> RevertResult:
-        """Revert what the entries of one change set, newest first, did to one related item.
+        """Revert the changes of one change set to one related item.
 
-        One conditional write, planned again after a conflict. Writes of an earlier attempt of the run count as
-        reverted. Raises ServiceError; retry if it is one of PASSING.
+        `entries` are the item's entries of the set, newest first. Costs one conditional write, which is planned again
+        after a conflict. Fields that an earlier attempt of the run reverted are also reported as reverted. Raises
+        ServiceError. The caller may retry after TRANSIENT_ERRORS.
         """
 
         def attempt(_: Item | None) -> RevertResult:
@@ -126,7 +127,7 @@ class ItemReverts(ABC):
 
 
 class CreditReverts(ItemReverts):
-    """Reverts credits."""
+    """Reverts of credits."""
 
     fields = CREDIT_FIELDS
 
@@ -148,7 +149,7 @@ class CreditReverts(ItemReverts):
 
 
 class ReleaseReverts(ItemReverts):
-    """Reverts releases."""
+    """Reverts of releases."""
 
     fields = RELEASE_FIELDS
 
@@ -171,7 +172,7 @@ class ReleaseReverts(ItemReverts):
 
 
 class CaptionReverts(ItemReverts):
-    """Reverts captions. Every text that captions ever had is retained as long as the video."""
+    """Reverts of captions. Earlier texts are available, because every text is retained as long as the video."""
 
     fields = CAPTION_FIELDS
 
@@ -207,7 +208,7 @@ class CaptionReverts(ItemReverts):
 
 
 class ChaptersReverts(ItemReverts):
-    """Reverts chapters."""
+    """Reverts of chapters."""
 
     fields = CHAPTERS_FIELDS
 
@@ -229,7 +230,7 @@ class ChaptersReverts(ItemReverts):
 
 
 class RatingReverts(ItemReverts):
-    """Reverts ratings from external sources, which imports write and only admins may change."""
+    """Reverts of ratings from external sources, which imports write and only admins may change."""
 
     fields = RATING_FIELDS
 

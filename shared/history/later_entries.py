@@ -1,4 +1,4 @@
-"""Later changes of the items in a change set, from the audit trail: all of them, or TrailBehind."""
+"""Later changes of the items in a change set, from the audit trail. Raises TrailBehind if the trail is incomplete."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

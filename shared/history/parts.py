@@ -24,7 +24,7 @@ from shared.videos.access import is_purged
 from shared.videos.store import VideoStore
 
 CONCURRENT_PARTS = 8
-"""Videos and playlists that are reverted concurrently."""
+"""Default number of videos and playlists that are reverted concurrently."""
 MAX_NAMED = 100
 """Maximum reverted fields, and maximum skipped fields, in the report of one part."""
 
@@ -32,7 +32,7 @@ InTime = Callable[[], bool]
 """Callback that returns whether there is time for another part."""
 
 RevertOutcome = RevertResult | ServiceError
-"""Result of a revert: an outcome, or one of the PASSING errors, after which a retry may succeed."""
+"""Outcome of one part: its result, or one of TRANSIENT_ERRORS, after which a retry may succeed."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class ChangeSetPart:
     def report(self, outcome: RevertResult) -> dict[str, Any]:
         """Return the outcome with the attributes that identify the item, as the API shows it.
 
-        At most MAX_NAMED fields each.
+        Lists at most MAX_NAMED reverted fields and MAX_NAMED skipped fields. `omitted` is the number of further fields.
         """
         document = outcome.document()
         for name in ("fields", "skipped"):
@@ -94,10 +94,10 @@ def group_into_parts(entries: Iterable[Item]) -> list[ChangeSetPart]:
 
 
 class PartReverts:
-    """Reverts parts of change sets."""
+    """Reverts of the parts of change sets."""
 
     def __init__(self, table: Table, trail: AuditStore, quota: QuotaStore, *, threads: int | None = None) -> None:
-        """Work on at most `threads` videos and playlists concurrently; `None` means SIDE_BY_SIDE."""
+        """Work on at most `threads` videos and playlists concurrently; `None` means CONCURRENT_PARTS."""
         self._threads = threads
         self._table = table
         self._trail = trail

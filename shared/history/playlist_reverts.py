@@ -37,22 +37,23 @@ class _Plan:
     content: Item = field(default_factory=dict)
     """New values of the fields that differ; `None` removes a field."""
     positions: Mapping[str, EntryPosition] = field(default_factory=dict)
-    """New places of the entries that differ, by videoId."""
+    """New positions of the entries that differ, by videoId."""
     deletes: bool = False
     skipped: Sequence[SkippedField] = ()
     already: Sequence[str] = ()
-    """JSON Pointers of what already is as before the change set."""
+    """JSON Pointers of fields and entries that already are as before the change set."""
 
     @property
     def fields(self) -> list[str]:
-        """JSON Pointers of what the plan changes."""
+        """JSON Pointers of the fields and entries that the plan changes."""
         whole = [WHOLE] if self.restores or self.deletes else []
         return [*whole, *(f"/{name}" for name in self.content), *map(_pointer, self.positions)]
 
     def without(self, done: Container[str]) -> "_Plan":
         """Return the plan without the entries in `done`.
 
-        An entry whose rank is now occupied was inserted next to it. It must not be moved again.
+        An entry in `done` may differ from the plan: if another entry had its rank, it was placed next to that entry. It
+        must not be moved again.
         """
         positions = {
             video_id: position for video_id, position in self.positions.items() if _pointer(video_id) not in done
@@ -63,7 +64,7 @@ class _Plan:
 
 
 class PlaylistReverts:
-    """Reverts playlists."""
+    """Reverts of playlists."""
 
     def __init__(self, table: Table) -> None:
         self.table = table
@@ -71,11 +72,12 @@ class PlaylistReverts:
         self._entries = EntryStore(self._playlists)
 
     def revert(self, entries: Sequence[Item], request: RevertRequest, now: int, later: LaterEntries) -> RevertResult:
-        """Revert what the entries of one change set, newest first, did to a playlist.
+        """Revert the changes of one change set to a playlist.
 
-        Each write is conditional on the version that was read, and planned again after a conflict. Many entries need
-        several writes. Writes of an earlier attempt of the run count as reverted. Raises ServiceError; retry if it is
-        one of PASSING.
+        `entries` are the playlist's entries of the set, newest first. Each write is conditional on the version that was
+        read, and is planned again after a conflict. A revert of many playlist entries takes several writes. Fields that
+        an earlier attempt of the run reverted are also reported as reverted. Raises ServiceError. The caller may retry
+        after TRANSIENT_ERRORS.
         """
         key = PLAYLIST.key(playlistId=entries[0]["playlistId"])
         back: dict[str, None] = {}
@@ -182,7 +184,7 @@ class PlaylistReverts:
 
     @staticmethod
     def _differences(now: Item, then: Item) -> tuple[Item, dict[str, EntryPosition]]:
-        """Return the fields that differ, `None` for a field to remove, and the places of the entries that differ."""
+        """Return the new values of fields, `None` for a field to remove, and the new positions of entries."""
         content = {name: then.get(name) for name in PLAYLIST_FIELDS if now.get(name) != then.get(name)}
         present, target = now[ENTRIES[1:]], then[ENTRIES[1:]]
         differ = (video_id for video_id in present | target if present.get(video_id) != target.get(video_id))
@@ -196,7 +198,7 @@ class PlaylistReverts:
     def _split_restorable(
         self, positions: Mapping[str, EntryPosition], now: int
     ) -> tuple[dict[str, EntryPosition], list[SkippedField]]:
-        """Return the places to restore, and a skipped field for each place whose video is permanently removed."""
+        """Return the positions to restore, and a skipped field for each video that is permanently removed."""
         video_ids = [video_id for video_id, position in positions.items() if position]
         existing = self._entries.existing(video_ids, now)
         removed = [video_id for video_id in video_ids if video_id not in existing]
@@ -207,7 +209,10 @@ class PlaylistReverts:
 def _later_decision(
     lives: Sequence[Item], later_entries: Sequence[Item], own: str, *, is_deleted: bool
 ) -> list[SkippedField]:
-    """Return the later change that deleted or restored the playlist; empty if the change set's state still applies."""
+    """Return the later deletion or restoration of the playlist as a skipped field.
+
+    Empty if the playlist is still deleted, or not deleted, as the change set left it.
+    """
     foreign = (entry for entry in outside(lives, later_entries, own) if entry["action"] in _LIVES)
     last = next((entry for entry in foreign if not lives or entry[SORT_KEY] > lives[-1][SORT_KEY]), None)
     if last:

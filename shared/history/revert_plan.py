@@ -26,8 +26,8 @@ from shared.schema import CHANGESET, SORT_KEY
 
 Reason = Literal["changedSince", "notWritable", "notKept", "gone"]
 REASONS: tuple[Reason, ...] = get_args(Reason)
-"""Reasons to skip a field, in this order. Another author changed it later. Users cannot write it. The trail has only a
-truncated value. The video of a playlist entry is permanently removed."""
+"""Reasons to skip a field. `changedSince`: another author changed it later. `notWritable`: users cannot write it.
+`notKept`: the trail has only a truncated value. `gone`: the video of a playlist entry is permanently removed."""
 
 _ABSENT = object()
 
@@ -72,11 +72,11 @@ def plan_to_version(
     fields: Sequence[str] = ("",),
     force: Sequence[str] = (),
 ) -> RevertPlan:
-    """Plan to restore an earlier state of a video below `fields`, except what other authors changed later.
+    """Plan to restore an earlier state of a video below `fields`, except fields that other authors changed later.
 
-    `later` are the entries after that state, newest first. `force` overrides later changes. Fields that are not
-    `writable` are reported only if `fields` names some. Raises Gone, naming the fields, if a required value was
-    truncated.
+    `now` is the present state, and `then` the earlier one. `later` are the entries after the earlier state, newest
+    first. `force` overrides later changes. Fields that are not `writable` are reported only if `fields` names some.
+    Raises Gone, naming the fields, if a required value was truncated.
     """
     foreign = [entry for entry in later if entry["by"] != {"kind": caller.kind, "id": caller.subject}]
     state, skipped, truncated = now, [], []
@@ -119,8 +119,8 @@ def plan_without_set(
 ) -> RevertPlan:
     """Plan to revert the entries of one change set, except later changes outside of the set.
 
-    `entries` are the set's entries, and `later` all entries since its first one. Both have the newest first. `own` is
-    the id of the present run: earlier writes of the run do not count as foreign.
+    `entries` are the set's entries, and `later` all entries since its first one. Both are newest first. `own` is the id
+    of the present run. Earlier writes of the run do not count as writes outside of the set.
     """
     foreign = outside(entries, later, own)
     before = now

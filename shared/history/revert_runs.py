@@ -1,8 +1,8 @@
 """Revert runs: the progress of large reverts, stored for the workers and the requester.
 
 A run is one item, and each part that was skipped, failed or must wait is another item in its partition. A worker writes
-the results of a page in one transaction, on condition of the run's `turn`. Each page therefore counts exactly once, and
-a run resumes where the last transaction ended.
+the results of a page in one transaction, on the condition that the run's `turn` is unchanged. Each page therefore
+counts exactly once, and a run resumes where the last transaction ended.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -32,8 +32,7 @@ COUNTS = ("examined", "reverted", "unchanged", "skipped", "failed", "waiting")
 DOCUMENT = ("changesetId", "revertId", "dryRun", "state", *COUNTS)
 
 _REPORTED, _WAITING = "part-", "waits-"
-"""Prefixes of the sort keys of reported and of waiting parts. Requester, acting for the run. Its correlation id is the
-run's id, and therefore the change set of all writes."""
+"""Prefixes of the sort keys of reported and of waiting parts."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +40,8 @@ class RevertRequest:
     """Request to revert a change set."""
 
     caller: Caller
-    """Acting for the run: its correlation id is the run's own id, and so the change set of all that is written."""
+    """Requester, acting for the run. The correlation id is the run's id, which is therefore the change set of all its
+    writes."""
     force: tuple[str, ...] = ()
     """JSON Pointers of fields to revert even if other authors changed them later."""
     dry_run: bool = False
@@ -69,7 +69,7 @@ class RunStore:
         self.table = table
 
     def begin(self, changeset_id: str, request: RevertRequest, now: int) -> Item:
-        """Store a new run. Its stream record starts the worker. One PutItem."""
+        """Store a new run. Its stream record starts the worker. Costs one PutItem."""
         content = {
             **REVERT.key(revertId=request.own),
             "revertId": request.own,

@@ -30,9 +30,9 @@ MAX_QUERIES = 5
 """Maximum queries per page. It applies when most of the matching entries are hidden."""
 
 FIRST_BACK = 100
-"""Entries in the first Query of a backward read. Most callers ask for a recent version."""
+"""Maximum entries in the first Query of a backward read. It is small, because most callers request a recent version."""
 LARGEST_BACK = 20_000
-"""Maximum entries in each further Query. It exceeds what fits in 1 MB, where DynamoDB ends a page."""
+"""Maximum entries in each further Query. So many entries exceed 1 MB, at which DynamoDB ends a page."""
 FARTHEST = 40
 """Maximum queries of a backward read: 40 MB."""
 
@@ -69,20 +69,16 @@ class AuditStore:
         return is_new
 
     def add_all(self, entries: Sequence[Item]) -> list[bool | Exception]:
-        """Store entries concurrently, in order for each item: one PutItem each, as `add` does.
-
-        Returns for each entry whether it is new, or the error that prevented its storage. After an error the list may
-        be shorter: the remaining entries were not tried.
-        """
+        """Store entries as `add` does, in order for each changed item, otherwise concurrently. One PutItem each."""
         writes = (partial(self.table.begin_write, self.table.put(entry, condition=ABSENT)) for entry in entries)
         return [_is_new(result) for result in gather(writes, in_order=map(_subject, entries))]
 
     def list_for_video(self, video_id: str, now: int, **query: Unpack["TrailQuery"]) -> Page[Item]:
-        """Return a page of the entries of a video and its related items; see `Asked` for the arguments."""
+        """Return a page of the entries of a video and its related items; see `TrailQuery` for the arguments."""
         return self._page(_home(video_id), now, **query)
 
     def list_for_playlist(self, playlist_id: str, now: int, **query: Unpack["TrailQuery"]) -> Page[Item]:
-        """Return a page of the entries of a playlist; see `Asked` for the arguments."""
+        """Return a page of the entries of a playlist; see `TrailQuery` for the arguments."""
         key = PLAYLIST_AUDIT.key(playlistId=playlist_id, at="", sequence="")
         return self._page(key[PARTITION_KEY], now, **query)
 
@@ -203,12 +199,12 @@ class Archive:
 
     Objects do not overlap, because Lambda delivers each lane of a shard in order and retries from the first failed
     record. A retry may deliver the whole batch or a part of it. Every retry therefore begins with the same first entry,
-    and overwrites the object of the failed attempt. Entries after it are archived again in later objects before they
-    count as done. The name must come from the first entry, not from the first record. Otherwise a retry without audited
-    records would not overwrite the object of the failed attempt.
+    and overwrites the object of the failed attempt. Entries that the retry lacks are delivered again later, and
+    archived in other objects. The object is named after the first entry, not after the first record. Otherwise a retry
+    that begins at a later record would not overwrite the object of the failed attempt.
 
-    An entry can still be in two objects in two cases; no entry is lost. Lambda may discard a record after an attempt
-    archived it, or lose its position in the shard. Duplicates have equal videoId or playlistId, `at` and `sequence`.
+    No entry is lost, but an entry can be in two objects. This happens if Lambda discards a record after an attempt
+    archived it, or loses its position in the shard. Duplicates have equal videoId or playlistId, `at` and `sequence`.
     """
 
     def __init__(self, objects: "Objects", bucket: str) -> None:

@@ -35,7 +35,7 @@ class RevertedVideo:
 
 
 class VideoReverts:
-    """Reverts videos according to the audit trail."""
+    """Reverts of videos according to the audit trail."""
 
     def __init__(self, videos: VideoStore, trail: AuditStore, quota: QuotaStore) -> None:
         """Create the reverts. A new poster frame requires a job, which is charged to `quota`."""
@@ -90,11 +90,12 @@ class VideoReverts:
         force: Sequence[str] = (),
         dry_run: bool = False,
     ) -> RevertResult:
-        """Revert what the entries of one change set, newest first, did to one video.
+        """Revert the changes of one change set to one video.
 
-        `own` is the id of the present run. It is the correlation id of all its writes, so writes of an earlier attempt
-        count as reverted. Raises ServiceError. Retry if it is one of PASSING (TrailBehind, Throttled, WriteContention);
-        any other means that this video cannot be reverted (`Outcome.failed`).
+        `entries` are the video's entries of the set, newest first. `own` is the id of the present run. It is the
+        correlation id of all its writes, so fields that an earlier attempt reverted are also reported as reverted.
+        Raises ServiceError. The caller may retry after TRANSIENT_ERRORS. Any other error means that this video cannot
+        be reverted (`RevertResult.failed`).
         """
         video_id, outcome = entries[0]["videoId"], RevertResult("unchanged")
         charge = _Charge(self.quota, now, dry_run=dry_run)
@@ -116,7 +117,8 @@ class VideoReverts:
     def _since(self, item: Item, first: Item, own: str, now: int) -> list[Item]:
         """Return the entries of a video since `first`, newest first.
 
-        Raises TrailBehind or Gone if any is missing. The entry of the last write may be missing if the present run made it, because its content is known.
+        Raises TrailBehind or Gone if an entry is missing. Only the entry of the last write may be missing, if the
+        present run made that write.
         """
         read: list[Item] = []
         entries = _noted(self.trail.iterate_back(item["videoId"], now), read)
@@ -146,7 +148,7 @@ class VideoReverts:
 
 
 class _Charge:
-    """Charges a new poster frame as a job: once, regardless of the number of attempts."""
+    """Quota charge for the job of a new poster frame. It is made once, regardless of the number of attempts."""
 
     def __init__(self, quota: QuotaStore, now: int, *, dry_run: bool) -> None:
         self._quota = quota
@@ -154,7 +156,10 @@ class _Charge:
         self._is_due = not dry_run
 
     def edited(self, item: Item, planned: RevertPlan) -> Item:
-        """Return the item as planned. Raises IllegalTransition, InvalidContent, QuotaExceeded."""
+        """Return the item as planned, and charge the quota if the poster time changes.
+
+        Raises IllegalTransition, InvalidContent, QuotaExceeded.
+        """
         if not planned.changes:
             return item
         edited = apply_revert(item, planned.state, self._now)

@@ -17,7 +17,7 @@ def children_of(
     after: Position | None = None,
     consistent: bool = False,
 ) -> Page[Item]:
-    """Return related items whose sort keys begin with `prefix`, or are between `prefix` and `up_to`.
+    """Return a page of related items with sort keys that begin with `prefix`, or are from `prefix` to `up_to`.
 
     Costs one Query, which reads at most 1 MB.
     """

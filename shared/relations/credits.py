@@ -37,13 +37,13 @@ if TYPE_CHECKING:
 
 ROLE_FIELDS = ("category", "job", "characters")
 TITLE_FIELDS = ("title", "types", "attributes")
-"""Fields in the order of shared/relations/models.py.
+"""Fields of a role and of a title, in the order of shared/relations/models.py.
 
-DynamoDB maps are unordered, and the ETag of unchanged content must not change.
+Documents use this order, because DynamoDB maps are unordered and the ETag of unchanged content must not change.
 """
 _NO_CREDIT, _NO_RELEASE = "The credit does not exist.", "The release does not exist."
 PLACING_ATTRIBUTES = ("videoId", "userId", "createdAt", "releaseYear", "rel", "version")
-"""Attributes of a video that `placed` and `as_read` in shared.videos.entries need, and its owner."""
+"""Attributes of a video that `with_index_position` and `as_read` in shared.videos.entries need, and its owner."""
 
 
 def credit_item(
@@ -51,7 +51,7 @@ def credit_item(
 ) -> Item:
     """Return a credit to write, with keys and index attributes.
 
-    `video` needs the attributes that shared.videos.entries.placed reads.
+    `video` needs the attributes that shared.videos.entries.with_index_position reads, and its owner.
     """
     item = {
         **CREDIT.key(videoId=video["videoId"], personId=person_id),
@@ -74,8 +74,8 @@ def release_item(
 ) -> Item:
     """Return a release to write, with keys and index attributes.
 
-    `video` needs the attributes that shared.videos.entries.placed reads. Region and language are in the canonical form
-    of shared.core.regions.
+    `video` needs the attributes that shared.videos.entries.with_index_position reads, and its owner. Region and
+    language are in the canonical form of shared.core.regions.
     """
     video_id = video["videoId"]
     item = {
@@ -102,12 +102,12 @@ def release_document(item: Item) -> dict[str, Any]:
 
 
 def credits_list(video_id: str) -> tuple[object, ...]:
-    """Return the list identity that shared.web.paging binds cursors of a video's credits to."""
+    """Return the identity of the list of a video's credits. Its cursors are valid for this list only."""
     return "credits", video_id
 
 
 def releases_list(video_id: str, region: str | None = None) -> tuple[object, ...]:
-    """Return the list identity that shared.web.paging binds cursors of a video's releases to."""
+    """Return the identity of the list of a video's releases. Its cursors are valid for this list only."""
     return "releases", video_id, region
 
 
@@ -123,8 +123,8 @@ class RelationStore(VideoItemStore):
     ) -> tuple[Item, bool]:
         """Create or replace a credit; return it, and whether it is new.
 
-        Raises NotFound or Forbidden for the video, IllegalTransition if the video is deleted, VersionMismatch if
-        `allows` rejects the write, and WriteContention.
+        Raises NotFound or Forbidden if the caller may not change the video, and IllegalTransition if it is deleted.
+        Raises VersionMismatch if `allows` rejects the write, and WriteContention.
         """
         video, present = self._read_owned(CREDIT.key(videoId=video_id, personId=person_id), video_id, caller, now)
         return self._put_in_place(credit_item(video, person_id, content, caller=caller, now=now), present, allows)
@@ -165,7 +165,7 @@ class RelationStore(VideoItemStore):
         now: int,
         allows: Allows,
     ) -> tuple[Item, bool]:
-        """Create or replace the titles in a region and language; returns and raises as `put_credit`."""
+        """Create or replace the titles in a region and language. The result and the errors are as for `put_credit`."""
         key = RELEASE.key(videoId=video_id, region=region, language=language or NO_LANGUAGE)
         video, present = self._read_owned(key, video_id, caller, now)
         new = release_item(video, region, language, content, caller=caller, now=now)
@@ -174,7 +174,7 @@ class RelationStore(VideoItemStore):
     def delete_release(
         self, video_id: str, region: str, language: str | None, caller: Caller, now: int, allows: Allows
     ) -> None:
-        """Delete the titles in a region and language; raises as `delete_credit`."""
+        """Delete the titles in a region and language. The errors are as for `delete_credit`."""
         key = RELEASE.key(videoId=video_id, region=region, language=language or NO_LANGUAGE)
         self._delete(key, video_id, caller, now, allows, _NO_RELEASE)
 

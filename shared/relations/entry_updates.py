@@ -1,4 +1,4 @@
-"""Mover of a video's index entries: updates credits, releases, tags, series and schedule to match the video."""
+"""Updates of a video's index entries after the video changed: credits, releases, tags, series and schedule."""
 
 from collections.abc import Callable, Mapping
 
@@ -22,22 +22,23 @@ from shared.videos.entries import (
 from shared.videos.store import VideoStore
 
 MOVED_AT_A_TIME = LARGEST_TRANSACTION - 1
-"""Maximum number of entries per transaction, in addition to the condition check on the video.
+"""Maximum number of entries that one Query reads and one transaction writes.
 
-A Query page ends earlier after 1 MB.
+The transaction also checks the video. A Query ends earlier after 1 MB.
 """
 
 LAST = max(entity.sort_prefix for entity in ENTRIES if entity is not TAG)
-"""Upper bound of the sort keys of a video's entries, except tags. Credits have the lowest."""
+"""Upper bound of the sort keys of a video's entries, except tags. The lower bound is the sort key prefix of credits."""
 SINGLE = tuple(entity.sort_prefix for entity in (SCHEDULE, *OWN_ENTRIES) if entity is not TAG)
-"""Sort key prefixes of the entries that are replaced as a whole, except tags."""
+"""Sort key prefixes of the schedule and of the series entry. A video has at most one of each."""
 
 SOON = 60
-"""Seconds. Changes that are due sooner may fall between two runs of the sweeper."""
+"""Maximum delay that `update_entries` returns, in seconds. The sweeper finds videos that are due later, but may find
+videos that are due sooner too late."""
 
 
 class EntryUpdater:
-    """Moves entries in the table."""
+    """Updater of a video's index entries after the video changed."""
 
     def __init__(self, table: Table) -> None:
         self.table = table
@@ -46,16 +47,16 @@ class EntryUpdater:
     def update_entries(self, video_id: str, now: int, in_time: Callable[[], bool] = lambda: True) -> int | None:
         """Update a video's entries to match the video: credits, releases, tags, series and schedule.
 
-        Returns the delay in seconds until the next call. It is `None` if nothing remains, and 0 if `in_time`, which is
-        called before each step, returned false.
+        Returns the delay in seconds until the next call, or `None` if no other call is needed. Calls `in_time` before
+        each step, and returns 0 if it returned false.
 
-        Each change of a video's index position triggers its own, later call. Calls are idempotent: an interrupted call
-        can be repeated, and then only reads the entries that were moved. Raises WriteContention.
+        Each further change of the video's index position triggers another call. Calls are idempotent: a call that
+        repeats an interrupted one only reads the entries that are already updated. Raises WriteContention.
         """
         after: Position | None = None
 
         def attempt(_: Item | None) -> tuple[Item | None, Position | None] | None:
-            """Move the next page of entries of the video as it is now; return `None` if there was no time."""
+            """Update the next page of entries of the present video; return `None` if there was no time."""
             if not in_time():
                 return None
             video = self.videos.settle(video_id, now)
@@ -74,9 +75,9 @@ class EntryUpdater:
         return 0
 
     def _move_page(self, video: Item, now: int, after: Position | None) -> Position | None:
-        """Move the next page of entries and return the position of the next one.
+        """Update the next page of entries. Return the position at which to resume; `None` after the last page.
 
-        Tags come first, schedule and series last.
+        Tags are updated first, the schedule and the series last.
         """
         writes: list[Write] = []
         due = schedule(video, now)
@@ -102,7 +103,7 @@ class EntryUpdater:
         return page.resume
 
     def _exchanges(self, present: Mapping[str, Item], expected: Mapping[str, Item]) -> list[Write]:
-        """Return the writes that replace the present entries by the wanted ones; both are by sort key."""
+        """Return the writes that replace the stored entries by the expected ones. Both mappings are by sort key."""
         removals = [self.table.remove(key_of(present[sk])) for sk in sorted(present.keys() - expected.keys())]
         additions = [
             self.table.put(entry)
@@ -114,7 +115,7 @@ class EntryUpdater:
     def _page_of_children(
         self, video: Item, first: str, last: str | None = None, after: Position | None = None
     ) -> Page[Item]:
-        """Return a page of a video's related items: with the prefix `first`, or from it to `last`."""
+        """Return a page of a video's related items: with the sort key prefix `first`, or from `first` to `last`."""
         return children_of(
             self.table,
             video["videoId"],

@@ -16,7 +16,7 @@ from shared.video_fields import VISIBILITY_ATTRIBUTES
 from shared.videos.access import require_owned, require_visible
 
 OWNER = "owner"
-"""Attribute: owner of the video."""
+"""Attribute with the owner of the video."""
 REMOVING = "removing"
 """Attribute of an item that is deleted next.
 
@@ -25,7 +25,8 @@ A DeleteItem records neither the author nor the request, so an update with this 
 _STAMPS = ("version", "schemaVersion", "updatedAt", "updatedBy", UPDATED_FOR, "writeId", OWNER)
 
 Allows = Callable[[Item | None], bool]
-"""Predicate for the caller's precondition (If-Match, If-None-Match) on the stored item, or `None` if there is none."""
+"""Predicate for the caller's precondition (If-Match, If-None-Match). It receives the stored item, or `None` if there is
+no item."""
 
 
 class VideoItemStore:

@@ -1,7 +1,7 @@
 """Entries of a playlist, in order.
 
-An entry consists of two items: a list item, whose sort key contains the rank, and a membership, which is found by
-video. An entry is shown if the caller may see its video, but always counts towards the playlist's size.
+An entry consists of two items: a list item, whose sort key contains the rank, and a membership, by which the video's
+playlists are found. Lists show an entry only if the caller may see its video, but `entryCount` includes all entries.
 """
 
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
@@ -245,7 +245,10 @@ class EntryStore:
         return PlaylistRevision(playlist | {"entryCount": count} | ({"lastRank": last} if last else {}), writes, moves)
 
     def _free_rank(self, playlist_id: str, rank: str, moving: Container[str], used_ranks: Collection[str]) -> str:
-        """Return the rank; if another entry has it, return the middle between it and the next one."""
+        """Return the rank if it is free, else the middle between it and the next rank.
+
+        A rank is free if it is not in `used_ranks`, and no entry has it except the entries in `moving`.
+        """
         start = ENTRY.key(playlistId=playlist_id, rank=rank, videoId="")
         nearest, _ = self._next_to(playlist_id, start, MAX_PLACED + 2, consistent=True)
         ranks_of_others = [entry["rank"] for entry in nearest if entry["videoId"] not in moving]

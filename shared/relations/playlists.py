@@ -1,10 +1,11 @@
 """Playlists, and the playlists of a video.
 
-Each change of a playlist or its entries is one write or transaction, conditional on the playlist's version. Data that
-was read is therefore still valid when it is written. Entries are in shared/relations/playlist_entries.py.
+Each change of a playlist or its entries is one write or transaction, conditional on the playlist's version. Entries
+that were read to plan a change are therefore still current when it is written. Entries are in
+shared/relations/playlist_entries.py.
 
-A deleted playlist is invisible, and keeps its entries for RESTORABLE_DAYS. DynamoDB then deletes it,
-and the purge worker deletes its entries.
+A deleted playlist is invisible, and keeps its entries for RESTORABLE_DAYS. DynamoDB then deletes the playlist, and the
+purge worker deletes its entries.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -42,9 +43,9 @@ RESTORABLE_DAYS = 30
 """Days during which a deleted playlist can be restored."""
 
 DELETED_AT = "deletedAt"
-"""Attribute of a deleted playlist."""
+"""Attribute with the time when a playlist was deleted, in epoch seconds."""
 MOVES = "moves"
-"""Attribute: entries that the last write of the playlist added, moved or removed, for the audit trail.
+"""Attribute with the entries that the last write of the playlist added, moved or removed, for the audit trail.
 
 Each has `videoId`, and the old and new `rank` and `addedAt` in `from` and `to`. An added entry has no `from`, a removed
 entry no `to`.
@@ -220,11 +221,11 @@ class PlaylistStore:
     def restore(
         self, playlist_id: str, caller: Caller, now: int, matches: Callable[[int], bool] = any_version
     ) -> dict[str, Any]:
-        """Restore a deleted playlist that the caller owns, and return its document; otherwise leave it unchanged.
+        """Restore a deleted playlist of the caller and return its document.
 
-        Raises NotFound if the playlist no longer exists, and Forbidden if another user owns it and it is not deleted.
-        Raises LimitReached if its owner already has the maximum number of playlists. Raises VersionMismatch if
-        `matches` rejects the version, and WriteContention.
+        A playlist that is not deleted is returned unchanged. Raises NotFound if the playlist no longer exists or is
+        hidden from the caller, and Forbidden if another user owns it. Raises LimitReached if the owner already has the
+        maximum number of playlists. Raises VersionMismatch if `matches` rejects the version, and WriteContention.
         """
         key, write_id = PLAYLIST.key(playlistId=playlist_id), new_write_id()
 

@@ -45,7 +45,7 @@ def before(rank: str) -> str:
 def between(low: str | None, high: str | None) -> str:
     """Return the middle one of the shortest ranks between two others.
 
-    `None` means the end of the list. Raises NoRoomError.
+    `None` means the beginning of the list for `low`, and its end for `high`. Raises NoRoomError.
     """
     if low is None:
         return first() if high is None else before(high)

@@ -1,8 +1,8 @@
-"""Ratings: one per user and video, with totals that follow within about a second.
+"""Ratings: one per user and video, with totals that are updated within about a second.
 
-A rating is one conditional write. The ratings of a video are spread over LANES partitions, so users do not contend.
-From the old and new image in the stream, the function `tallies` adds each difference to the totals exactly once. When
-the stream has caught up, the totals equal the number and the sum of the ratings.
+A rating is one conditional write. The ratings of a video are spread over LANES partitions, so users do not contend. The
+function `tallies` computes the difference between the old and new image of each stream record, and adds it to the
+totals exactly once. Once all records are processed, the totals equal the number and the sum of the ratings.
 """
 
 from collections.abc import Mapping
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 DAYS_WITHDRAWN = 30
 """Days that the table stores a withdrawn rating, as an item without a value.
 
-Deleting the item would not distinguish a user's withdrawal from the purge of a video, which must not change totals.
+If the user's withdrawal deleted the item, it would look like the purge of a video, which must not change totals.
 """
 
 TOTALS = ("votes", "sum", "likes", "dislikes")
@@ -142,7 +142,7 @@ class RatingStore:
     def set_imported(
         self, video_id: str, average: float, votes: int, caller: Caller, now: int, *, owner: str | None = None
     ) -> bool:
-        """Store the totals of another service next to our own; return whether this changed anything.
+        """Store the totals of another service with a video's totals; return whether this changed anything.
 
         `owner` is the owner of the video, who may read the audit trail of the totals; `None` keeps the stored one.
         """

@@ -106,7 +106,7 @@ def local_title(document: Item, releases: Iterable[Item], locale: Locale) -> dic
 
 
 class TitlePage:
-    """Reads a video with the requested sections. Methods raise the errors of shared.core.errors."""
+    """Reader of videos with requested sections. Methods raise the errors of shared.core.errors."""
 
     def __init__(self, videos: VideoStore, pages: Paginator) -> None:
         self.videos = videos
@@ -215,7 +215,10 @@ class _VideoPartition:
         return next((item for item in self._items if item[SORT_KEY] == entity.sk), None)
 
     def section(self, name: str) -> Page[Item]:
-        """Return the items of a section by key: the items read so far, or a separate first page."""
+        """Return the first page of a section by key.
+
+        Returns the items that `begin` read. If its Query stopped before the section, a separate Query reads the page.
+        """
         prefix = _LISTED[name].sort_prefix
         cut = self._stopped is not None and self._stopped.startswith(prefix)
         # Jobs are few, and their section has no cursor for the remaining ones.

@@ -10,12 +10,12 @@ STRANGER = Caller("", frozenset())
 
 
 def is_purged(item: Item, now: int) -> bool:
-    """Return whether the item has expired and awaits TTL deletion, which DynamoDB does hours or days later."""
+    """Return whether the TTL of the item has passed. DynamoDB deletes such an item hours or days later."""
     return TTL_ATTRIBUTE in item and bool(item[TTL_ATTRIBUTE] <= now)
 
 
 def is_published(item: Item, now: int) -> bool:
-    """Return whether any caller may see the video at `now`."""
+    """Return whether the video is public at `now`, in epoch seconds, so that every caller may see it."""
     is_open = item["status"] == "ready" and item["visibility"] == "public"
     return bool(is_open and item.get("publishAt", 0) <= now < item.get("expiresAt", now + 1))
 

@@ -26,21 +26,22 @@ WORKERS = 16
 OPERATION_ATTEMPTS = 5
 """Maximum attempts of one operation, including the first.
 
-An attempt fails if DynamoDB is busy or if `retry_on_conflict` gave up. That function has neither this deadline nor
-these longer pauses.
+An attempt fails if DynamoDB is busy, or if all attempts within `retry_on_conflict` met a conflict. The attempts of
+`retry_on_conflict` have shorter pauses, and do not check the deadline of the batch.
 """
 LONGEST_PAUSE = 4.0
-"""Maximum pause before the next attempt, in seconds."""
+"""Maximum pause between two attempts of one operation, in seconds."""
 LAST_TRY_SECONDS = 9
-"""Seconds after the start of the batch when the last attempt may begin.
+"""Seconds from the start of a batch after which no attempt begins.
 
-Two requests that succeed only at their last attempts take 17 s more. The function times out after 28 s.
+An attempt takes up to 17 s if two of its requests succeed only at their last attempts. The Lambda function times out
+after 28 s.
 """
 
 LARGEST_CHANGES = 20_000
 """Maximum size of the changes that a dry run reports for one operation, in bytes.
 
-A hundred operations must fit Lambda's response limit of 6 MB.
+The changes of 100 operations must fit Lambda's response limit of 6 MB.
 """
 
 Result = dict[str, Any]
@@ -268,7 +269,7 @@ def _status(operation: _BatchOperation) -> int:
 
 
 def _next(before: Item | None, operation: _BatchOperation, request: Request) -> Item:
-    """Return the video as the operation would leave it."""
+    """Return the video that the operation would write. Raises the error that the operation would report."""
     caller, now, work = request.caller, request.now, operation.work
     if isinstance(work, _Creation):
         if before is not None:

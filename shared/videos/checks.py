@@ -1,4 +1,4 @@
-"""Validators of video fields that JSON Schema limits cannot express; usable without pydantic."""
+"""Validators of video fields for rules that JSON Schema cannot express. They do not import pydantic."""
 
 from typing import Any
 

@@ -1,15 +1,17 @@
 """Exact view counters: one write unit per view, independent of the size of the video's document.
 
-Counters have their own partitions, so views neither heat the document nor pay for its size. IAM policies can also grant
-access to them by leading key. All sums only grow: counted views, and uncounted views by reason.
+Counters are stored in their own partitions. Views therefore use no throughput of the video's partition, and IAM
+policies can grant access to counters by leading key. A counter consists of sums that never decrease: counted views, and
+uncounted views by reason.
 
-A counter is one item until DynamoDB throttles it. Its views are then spread over twice as many items (shards), up to
-MAX_VIEW_SHARDS. Attributes of shard 0 control the spread; each is absent while it is 1:
+A counter is one item, shard 0, until DynamoDB throttles it. The number of items (shards) then doubles, up to
+MAX_VIEW_SHARDS, and each view is added to a random shard. Two attributes of shard 0 control this; each is absent while
+it is 1:
 - `shards`: number of shards that receive writes.
 - `spread`: number of shards that readers must sum; it never shrinks.
 
-Once views are few, `calm` directs writers back to shard 0. It then stores the sums of the other shards there
-(`folded`), so readers need only that item. The shards themselves are kept.
+When a counter receives few views, `calm` directs writers back to shard 0. Later it stores the sums of the other shards
+in the attribute `folded` of shard 0, so that readers need only that item. The other shards are not deleted.
 """
 
 import random
@@ -29,35 +31,37 @@ from shared.core.periods import hour_of
 from shared.schema import MAX_VIEW_SHARDS, SCHEMA_VERSION, VIEW_COUNTER
 
 COUNTED = ("views", "keyed")
-"""Sums of counted views: anonymous views, and views with a viewer or a key, which the stream adds."""
+"""Sums of counted views: `views` counts anonymous views, and `keyed` views with a viewer id or an idempotency key. The
+stream consumer adds the views in `keyed`."""
 UNCOUNTED = ("repeated", "owner", "unpublished", "expired", "deleted")
-"""Sums of uncounted views, by the rule that excluded them."""
+"""Sums of uncounted views. Each is named after the rule that excludes its views."""
 SUMS = (*COUNTED, "watched", *UNCOUNTED)
-"""All sums of a counter; `watched` is in milliseconds."""
+"""All sums of a counter. `watched` is the total watch time, in milliseconds."""
 
 COUNT = (*COUNTED, "spread", "folded")
 """Attributes of shard 0 that `ViewCounters.counts` reads."""
 CONTROL = ("shards", "spread", "folded")
-"""Attributes of shard 0 that control the spread."""
+"""Attributes of shard 0 that determine which shards writers and readers use."""
 
 CACHE_SECONDS = 5
-"""Seconds that a writer caches the number of shards. `calm` waits for this before it merges a counter."""
+"""Seconds that a writer caches the number of shards. FOLD_SECONDS is longer, so all caches have expired when `calm`
+merges a counter."""
 MAX_CACHED = 1000
 """Maximum number of cached counters per instance. Only sharded counters are cached, so there are few."""
 
 CALM = 300
-"""Views per second below which a counter is merged: far below the 1,000 writes that one item accepts."""
+"""Views per second below which `calm` merges a counter. One item accepts 1,000 writes per second."""
 LOOK_SECONDS = 60
 """Minimum interval over which `calm` measures the rate of views, in seconds."""
 FOLD_SECONDS = 300
-"""Seconds until `calm` may assume that no writer uses the other shards."""
+"""Seconds that `calm` waits after it directed writers to shard 0. After that, no writer uses the other shards."""
 
 _ShardId = tuple[str, int]
 """A video id and a shard number."""
 
 
 def view_count(counter: Item | None) -> int:
-    """Return the view count of a counter item, including merged shards."""
+    """Return the counted views of a counter item, including the shards merged into it; 0 for `None`."""
     if not counter:
         return 0
     return sum(int(counter.get(name, 0)) + int(counter.get("folded", {}).get(name, 0)) for name in COUNTED)
@@ -91,7 +95,7 @@ class ViewCount(NamedTuple):
 
     @property
     def as_one(self) -> dict[str, int]:
-        """The non-zero sums of an equivalent counter in a single item; all counted views are in `views`."""
+        """Sums of an equivalent counter with one item: `views` has all counted views, and zero sums are omitted."""
         return {"views": self.views} | {
             name: count for name, count in self.sums.items() if count and name not in COUNTED
         }
@@ -114,7 +118,8 @@ class _ShardedCounter:
 class ViewCounters:
     """View counters in the table.
 
-    An instance caches the state of up to KNOWN_VIDEOS sharded counters, for KNOWN_SECONDS.
+    An instance caches the state of up to MAX_CACHED sharded counters. It reads the number of shards again after
+    CACHE_SECONDS.
     """
 
     def __init__(self, table: Table) -> None:
@@ -126,11 +131,11 @@ class ViewCounters:
         """Add to the sums of a video and return its view count. `now` is in epoch seconds.
 
         Costs one atomic UpdateItem, so concurrent additions are never lost. The count is exact for a counter with one
-        item. For a sharded counter, the other shards may be up to a second old, or older if they cannot be read. Counts
-        that one instance returns never decrease.
+        item. For a sharded counter, the counts of the other shards may be up to a second old, or older if these cannot
+        be read. The counts that one instance returns never decrease.
 
-        Raises NotApplied if certainly nothing was added, otherwise Unavailable. An addition whose response was lost may
-        have been applied, so it is not retried.
+        Raises NotApplied if certainly nothing was added. Raises Unavailable if the response was lost. The addition may
+        then have been applied, so it is not retried.
         """
         change = addition(additions, now)
         pauses = lowest = 0
@@ -157,7 +162,7 @@ class ViewCounters:
                 return self._count(video_id, shard, item, now)
 
     def count(self, video_id: str, now: int) -> int:
-        """Return the view count without adding to it. Costs one BatchGetItem; precision as for `add`."""
+        """Return the view count, as precisely as `add` does. Costs at most two BatchGetItems."""
         cached = self._cache.get(video_id)
         if cached is None:
             first = dict(self._items([(video_id, 0)], (*COUNT, "shards"))).get((video_id, 0), {})
@@ -167,7 +172,7 @@ class ViewCounters:
         return self._sum(video_id, cached, {}, now)
 
     def counts(self, counters: Mapping[str, Item | None]) -> dict[str, int]:
-        """Return the view counts of videos, given their shards 0 with the COUNT attributes.
+        """Return the view counts of videos. `counters` maps each video to its shard 0 with the COUNT attributes.
 
         Sends no request, except for counters that are sharded and not merged: one BatchGetItem per 100 shards.
         """
@@ -191,8 +196,8 @@ class ViewCounters:
     def read(self, video_ids: Sequence[str], *, consistent: bool = False) -> dict[str, ViewCount]:
         """Return the sums of each video's counter, by shard; a video without views has no shards.
 
-        Costs one BatchGetItem per 100 videos, and one per 100 further shards. Merged counters need these too, because
-        `folded` is not split by shard.
+        Costs one BatchGetItem per 100 videos, and one per 100 further shards. The further shards of merged counters are
+        also read, because `folded` is not split by shard.
         """
         shards: dict[str, dict[int, dict[str, int]]] = {video_id: {} for video_id in video_ids}
         spread: dict[str, int] = {}
@@ -204,7 +209,7 @@ class ViewCounters:
         return {video_id: ViewCount(sums) for video_id, sums in shards.items()}
 
     def calm(self, video_id: str, now: int) -> None:
-        """Merge a sharded counter if its views are few. Safe to call at any time; intended to run every few minutes.
+        """Merge a sharded counter that receives few views. Safe to call at any time; intended to run every few minutes.
 
         The merge takes three calls:
         - The first records the current count.
@@ -240,9 +245,10 @@ class ViewCounters:
             self.table.write(self.table.update(key, change, condition=condition))
 
     def _shards(self, video_id: str, now: int) -> int:
-        """Return the number of shards that a view may be written to.
+        """Return the number of shards among which the next write chooses.
 
-        Once the cache entry expires, the next view goes to shard 0, whose response contains the current number.
+        Returns 1 if the cache entry is missing or expired. The next view is then written to shard 0, and the response
+        contains the current number.
         """
         cached = self._cache.get(video_id)
         # Wall clock, because a monotonic clock may stop while Lambda freezes the function.
@@ -251,7 +257,8 @@ class ViewCounters:
     def _grown(self, video_id: str, shards: int, now: int, *, double: bool) -> bool:
         """Return whether there are more than `shards` shards now; with `double`, double them if not.
 
-        Reads first, because reads have separate capacity: a throttled item keeps its remaining write capacity.
+        Reads shard 0 first, because a read uses none of the write capacity of the throttled item. Returns `False` if
+        DynamoDB is unavailable.
         """
         key = VIEW_COUNTER.key(videoId=video_id, shard=0)
         try:
@@ -272,9 +279,10 @@ class ViewCounters:
         return self._shards(video_id, now) > shards
 
     def _learn(self, video_id: str, first: Item, now: int) -> _ShardedCounter | None:
-        """Cache the state in shard 0, or drop it if the counter is not sharded.
+        """Update the cache from `first`, the item of shard 0, and return the cached counter.
 
-        Evicts the least recently used video.
+        If the counter is not sharded, removes it from the cache and returns `None`. Evicts the least recently used
+        video.
         """
         with self._changing:  # the videos of a batch are counted in parallel
             if shards_of(first) == 1 or "folded" in first:
@@ -288,12 +296,15 @@ class ViewCounters:
             return cached
 
     def _count(self, video_id: str, shard: int, item: Item, now: int) -> int:
-        """Return the count after a view, given the shard that it was added to."""
+        """Return the view count after a view was added to `shard`; `item` is the new item of that shard."""
         cached = self._learn(video_id, item, now) if shard == 0 else self._cache.get(video_id)
         return self._sum(video_id, cached, {shard: view_count(item)}, now) if cached else view_count(item)
 
     def _sum(self, video_id: str, cached: _ShardedCounter, counts: dict[int, int], now: int) -> int:
-        """Return the count of a sharded counter, from the given shards and the cached counts of the others."""
+        """Return the count of a sharded counter, from the given shards and the cached counts of the others.
+
+        `counts` maps shards to their counts. Reads all shards if this was not done in the current second.
+        """
         if cached.read_at != now:
             cached.read_at = now
             # The view is counted even if the other shards cannot be read.
@@ -310,7 +321,7 @@ class ViewCounters:
     def _other_shards(
         self, spread: Mapping[str, int], attributes: Iterable[str] = (), *, consistent: bool = False
     ) -> list[tuple[_ShardId, Item]]:
-        """Return the items of all shards except shard 0, for counters by their number of shards."""
+        """Return the items of all shards except shard 0. `spread` maps each video to its number of shards."""
         shard_ids = [(video_id, shard) for video_id, shards in spread.items() for shard in range(1, shards)]
         return self._items(shard_ids, attributes, consistent=consistent) if shard_ids else []
 
@@ -324,7 +335,7 @@ class ViewCounters:
 
 
 def _has_shards(shards: int) -> Expression:
-    """Return the condition that writers use `shards` shards."""
+    """Return the condition that the attribute `shards` of shard 0 has this value; it is absent for 1."""
     if shards == 1:
         return Expression.of("attribute_not_exists(#shards)")
     return Expression.of("#shards = :shards", shards=shards)

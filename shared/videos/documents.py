@@ -20,13 +20,15 @@ OWNER_FIELDS = tuple(field.name for field in VIDEO_FIELDS if field.is_private)
 """Fields visible to the owner and admins only."""
 
 PLAYING_FIELDS = ("renditions", "playback")
-"""Fields that other callers see in place of `resolutions`, if there are any: the renditions and the playback URL."""
+"""Fields that callers other than the owner and admins see in place of `resolutions`: the renditions and the playback
+URL. They are absent if there are no renditions."""
 
 READ = (*(name for name in FIELDS if name != "viewCount"), "pictures")
 """Attributes needed for the document and the access check: about three quarters of an item."""
 
 JOB_ATTRIBUTES = {"thumbnails": "pictures", "resolutions": "source"}
-"""Attribute that holds the output of jobs, by the field that shows it together with entries written by users."""
+"""Attributes that store the output of jobs, by document field. The field shows this output merged with the entries that
+users wrote."""
 
 MAPS = tuple(field.name for field in VIDEO_FIELDS if field.is_map)
 """Map attributes. They are stored even if empty, so that an update can set a single entry."""
@@ -39,12 +41,13 @@ INTERNAL = frozenset(
         "importDigest",
     }
 )
-"""Bookkeeping attributes of a video, which the audit trail excludes. It includes all others, also future ones."""
+"""Bookkeeping attributes of a video. The audit trail records all attributes except these, including attributes that are
+added in the future."""
 
 _UNORDERED = frozenset({dict, set})
 """Types that DynamoDB stores unordered.
 
-Testing the type first avoids a call per value, which would dominate the cost of a document.
+Only values of these types are passed to `to_json_value`. A call for every value would dominate the cost of a document.
 """
 
 SOURCE_FIELDS = ("uploadId", "contentType", "fileSize", "arrivedAt")
@@ -52,9 +55,9 @@ SOURCE_FIELDS = ("uploadId", "contentType", "fileSize", "arrivedAt")
 
 
 def document(item: Item, view_count: int | None = None) -> dict[str, Any]:
-    """Return the item's public fields in order, with maps and sets sorted.
+    """Return the document as the owner sees it: fields in order, with maps and sets sorted.
 
-    DynamoDB does not preserve their order, and the ETag of an unchanged video must not change.
+    DynamoDB does not preserve the order of maps and sets, but the ETag of an unchanged video must not change.
     """
     whole = item if view_count is None else {**item, "viewCount": view_count}
     shown = {
@@ -83,7 +86,10 @@ def document_for(caller: Caller, item: Item, view_count: int) -> dict[str, Any]:
 
 
 def _playing(item: Item) -> dict[str, Any]:
-    """Return the PLAYING_FIELDS. A rendition has a size only if the transcoder reported one."""
+    """Return the PLAYING_FIELDS; empty if there are no renditions.
+
+    A rendition has a size only if the transcoder reported one.
+    """
     addresses, source = with_job_output(item)["resolutions"], item.get("source", {})
     if not addresses or "videoId" not in item:  # without an id, the caller requested only other fields
         return {}
@@ -103,12 +109,15 @@ def summary(item: Item, fields: Sequence[str] = ()) -> dict[str, Any]:
 
 
 def job_output(item: Item) -> dict[str, Item]:
-    """Return the output of jobs, by the field that shows it together with entries written by users."""
+    """Return the output of jobs by document field, as in JOB_ATTRIBUTES."""
     return {"thumbnails": item.get("pictures", {}), "resolutions": item.get("source", {}).get("made", {})}
 
 
 def with_job_output(item: Item) -> dict[str, Item]:
-    """Return the merged fields as shown; a user's entry overrides a job's entry of the same name."""
+    """Return the fields of `job_output`, merged with the entries that users wrote.
+
+    A user's entry overrides a job's entry of the same name.
+    """
     return {field: {**output, **item.get(field, {})} for field, output in job_output(item).items()}
 
 

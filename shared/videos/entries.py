@@ -3,9 +3,9 @@
 Entries are in RelationIndex only while the video is listed. A page of a tag, person or region therefore costs the same,
 however many videos are hidden.
 
-Tag and series entries move in the transaction that lists or hides the video, if the function's role may write them. The
-stream moves all others, possibly thousands, some seconds later (shared/relations/entry_updates.py). Lists check each video, so
-a stale entry never exposes a hidden video.
+The transaction that lists or hides a video also writes its tag and series entries, if the function's role allows it.
+The stream consumer updates all other entries, possibly thousands, some seconds later
+(shared/relations/entry_updates.py). Lists check each video, so a stale entry never exposes a hidden video.
 """
 
 from collections.abc import Iterable, Mapping
@@ -43,7 +43,10 @@ NO_LANGUAGE = "-"
 
 
 class IndexPosition(NamedTuple):
-    """Attributes of a video that determine its index entries, and the times when they change automatically."""
+    """Attributes of a video that determine its index entries.
+
+    `publish_at` and `expires_at` are the times when the video is listed and unlisted automatically.
+    """
 
     year: int = 0
     listed: bool = False
@@ -71,8 +74,8 @@ def as_read(video: Item) -> Expression:
 def with_index_position(entry: Item, video: Mapping[str, Any]) -> Item:
     """Return a credit or release with the index attributes that match its video.
 
-    Reads `videoId`, `createdAt`, `releaseYear` and `rel` of the video. Only `rel` is added or removed: DynamoDB indexes
-    an item only if it has all key attributes of the index.
+    Reads `videoId`, `createdAt`, `releaseYear` and `rel` of the video. For an unlisted video only `rel` is omitted.
+    That suffices, because DynamoDB indexes an item only if it has all key attributes of the index.
     """
     video_id = video["videoId"]
     if "personId" in entry:
@@ -133,7 +136,7 @@ def season_start(season: int) -> int:
 
 
 def entry_moves(old: Item, new: Item) -> tuple[list[Item], list[Key]]:
-    """Return the entries to put and the keys to delete when `new` replaces `old`."""
+    """Return the entries to put and the keys to delete when the video `new` replaces `old`."""
     before, after = _own(old), _own(new)
     added = [
         _signed(entry, new)
@@ -171,7 +174,10 @@ def next_move(video: Item, now: int) -> int | None:
 
 
 def schedule(video: Item, now: int) -> Item | None:
-    """Return the entry by which the sweeper finds a video when its next move is due; `None` without one."""
+    """Return the schedule entry of a video; `None` if it will not be listed or unlisted automatically.
+
+    The sweeper uses the entry to find the video when its next move is due.
+    """
     due = next_move(video, now)
     if due is None:
         return None

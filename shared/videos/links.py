@@ -1,8 +1,8 @@
 """Public URLs of the thumbnails that jobs create.
 
-Items store S3 URIs, so a new public address changes no item; documents show URLs. These URLs need no token, because
-players and `<img>` send none. Only callers who may see the video receive the URL. Its path contains a hash of the
-random upload id, so it cannot be guessed.
+Items store S3 URIs, and documents show URLs. The public address can therefore change without a write to the items. The
+URLs need no token, because players and `<img>` send none. Only callers who may see the video receive the URL. Its path
+contains a hash of the random upload id, so it cannot be guessed.
 """
 
 from typing import Any, NamedTuple

@@ -140,9 +140,10 @@ class VideoLists:
         return self._hydrate(sharded_partitions(tag_relation(tag)), window, look_up, entry_position)
 
     def list_episodes(self, series_id: str, caller: Caller, now: int, window: Window) -> Page[Item]:
-        """Return the published episodes of a series that belong to its owner, in order; raise NotFound.
+        """Return the published episodes of a series, in order. Omits episodes by other users than the series' owner.
 
-        The index is eventually consistent, so the position of each video is checked again.
+        Raises NotFound if the caller may not see the series. The index is eventually consistent, so the position of
+        each video is checked again.
         """
         series = require_visible(
             self._videos.table.get(VIDEO.key(videoId=series_id), attributes=VISIBILITY_ATTRIBUTES), caller, now
@@ -194,7 +195,7 @@ class VideoLists:
     def _look_up(self, entries: Sequence[Item], now: int, keeps: Callable[[Item], bool]) -> list[Item | None]:
         """Return the published videos of the entries, in order.
 
-        A video is `None` if `keeps` rejects it, or if it is a later video with the same id.
+        A video is `None` if it is not published, if `keeps` rejects it, or if a later video has reused its id.
         """
         videos = self._videos.summaries([_video_id(entry) for entry in entries], STRANGER, now, also=("tags",))
         return [
@@ -204,7 +205,7 @@ class VideoLists:
 
 
 def _alive(now: int) -> Expression:
-    """Return the condition that the video does not await TTL deletion, which DynamoDB does hours or days later."""
+    """Return the condition that the video's TTL has not passed. DynamoDB deletes expired items hours or days late."""
     return Expression.of("attribute_not_exists(#purgeAt) OR #purgeAt > :now", now=now)
 
 

@@ -1,6 +1,6 @@
 """Request models of videos: the fields of shared/video_fields.py, validated before any request to DynamoDB.
 
-No model contains the fields that only the server writes, so sending one is an error.
+The models lack the fields that only the server writes, so a request that contains such a field is rejected.
 """
 
 from typing import Annotated, Any, Literal

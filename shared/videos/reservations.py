@@ -1,7 +1,8 @@
 """Reservations: items that make a value unique among the videos of an owner.
 
-DynamoDB keeps only keys unique, and an index does not. So each value of a field in `UNIQUE` has an item with the value in its
-key. It is written on the condition that it does not exist, in the transaction that writes the video.
+DynamoDB enforces uniqueness only for primary keys, not for index keys. Each value of a field in `UNIQUE` therefore has
+an item with the value in its key. The transaction that writes the video also writes this item, on the condition that it
+does not exist.
 
 A deleted video keeps its values until it is purged, because it can be restored. A reservation whose video no longer exists is
 stale, and the next video with the value takes it over.
@@ -22,7 +23,7 @@ from shared.videos.access import is_purged
 
 
 class Reservation(NamedTuple):
-    """The value of a unique field."""
+    """A value of a unique field, and the key of the item that reserves it."""
 
     owner: str
     field: str
@@ -67,7 +68,7 @@ def has_value(table: Table, video_id: str, reserved: Reservation, now: int) -> b
 
 
 def held_by(video_id: str) -> Expression:
-    """Return the condition that a value is free, or reserved for a video."""
+    """Return the condition that a value is free, or reserved for this video."""
     return Expression.of("attribute_not_exists(#pk) OR #videoId = :holder", holder=video_id)
 
 
@@ -80,7 +81,8 @@ class ReservationMove:
     def __init__(self, table: Table, old: Item, new: Item, holders: dict[str, str]) -> None:
         """Compare the stored video, `{}` if there is none, with its next version.
 
-        Attempts of one change share `holders`: the video that has a reservation instead of this one, by partition key.
+        Attempts of one change share `holders`, to which `resolve` adds the ids of other videos that have the
+        reservations, by partition key.
         """
         self._table = table
         self._video = new
@@ -114,8 +116,8 @@ class ReservationMove:
     def require_free(self, now: int, taken: dict[str, str]) -> None:
         """Raise AlreadyExists if the writes would fail now. Costs up to two GetItems for each added value.
 
-        `taken` has the videoIds of the values that preceding writes of the same preview would move, by partition key, and
-        is updated.
+        `taken` has the reservations that preceding operations of the dry run would write, by partition key: the
+        videoId, or an empty string if freed. This call adds its own.
         """
         own = self._video["videoId"]
         for reserved in self._added:
@@ -146,6 +148,6 @@ class ReservationMove:
 
 
 def taken_error(field: str, holder: str) -> AlreadyExists:
-    """Return the error for a value of another video of the same owner, who may see that video."""
+    """Return the error for a value that another video of the owner has. The message names that video."""
     detail = f"Another video of the owner, {holder}, has this {field}. Send another value."
     return AlreadyExists(detail, errors=[{"pointer": f"/{field}", "detail": f"must not be that of {holder}"}])

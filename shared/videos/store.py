@@ -57,9 +57,9 @@ class VideoStore:
     def __init__(self, table: Table, *, moves_entries: bool = True) -> None:
         """Create a store on the table.
 
-        With `moves_entries`, each change also moves the index entries of tags and series. Roles of some functions may
-        not write those entries. Such functions leave them to the stream, and schema upgrades to the next change by a
-        user.
+        With `moves_entries`, each change also moves the index entries of tags and series. The roles of some functions
+        may not write those entries. In these functions the stream consumer moves the entries later, and the next change
+        by a user upgrades the schema.
         """
         self.table = table
         self.counters = ViewCounters(table)
@@ -80,11 +80,11 @@ class VideoStore:
         With `once`, returns the stored response of an earlier identical request.
 
         Costs one PutItem, or one transaction if there are tags, a series, a unique value or `once`. An id supplied by
-        an admin (`has_client_id`) adds a Query, because an earlier video may have used it. With a `write_id`, the call
-        may be retried with the same one.
+        an admin (`has_client_id`) adds a Query, because an earlier video may have used it. A call with a `write_id` is
+        safe to retry with the same `write_id`.
 
-        Raises AlreadyExists if the id or a unique value is used, and BeingRemoved while anything of an earlier video remains. Deletes an earlier video that
-        only awaited TTL deletion.
+        Raises AlreadyExists if the id or a unique value is in use. Raises BeingRemoved while items of an earlier video
+        with this id remain. If that video only awaits TTL deletion, deletes it.
         """
         if has_client_id:
             self._require_vacant(item["videoId"])
@@ -118,10 +118,9 @@ class VideoStore:
         return retry_on_conflict(attempt, "the video")
 
     def _require_vacant(self, video_id: str) -> None:
-        """Raise BeingRemoved while a purge has not deleted everything that belonged to an earlier video.
+        """Raise BeingRemoved while items of an earlier video with this id remain.
 
-        Otherwise the new video would inherit the old credits. The purge would keep them, because it skips videos that
-        exist.
+        Otherwise the new video would inherit the credits of the earlier one, because a purge skips videos that exist.
         """
         page = self.table.query(
             index=None,
@@ -236,8 +235,8 @@ class VideoStore:
         The write is conditional on the version that was read. `matches` checks the caller's If-Match against that
         version; a mismatch raises VersionMismatch. Without If-Match, a conflicting write is retried.
 
-        Added or removed tags make the write a transaction, as do a series and a changed unique value. With a `write_id`, the call may be retried
-        with the same one.
+        The write is a transaction if tags, the series or a unique value change, or with `once`. A call with a
+        `write_id` is safe to retry with the same `write_id`.
         """
         key = VIDEO.key(videoId=video_id)
         present = self.table.get(key, consistent=True)
@@ -295,7 +294,7 @@ class VideoStore:
     def require_unique(self, old: Item, new: Item, now: int, taken: dict[str, str]) -> None:
         """Raise AlreadyExists if a unique value that `new` adds to `old` is used now.
 
-        `taken` are the values that preceding writes of a preview would move, and is updated.
+        For `taken`, see `ReservationMove.require_free`.
         """
         if move := self._reservation_move(old, new):
             move.require_free(now, taken)
@@ -367,8 +366,8 @@ def apply_edit(
 ) -> Item | None:
     """Return the next version of a video that the caller owns; `None` if nothing changes.
 
-    A video that is due to be listed or unlisted changes with any edit. Raises VersionMismatch, and the errors of
-    `edit`.
+    If the video is due to be listed or unlisted, an edit without a change also returns a new version. Raises
+    VersionMismatch, and the errors of `edit`.
     """
     version = item["version"]
     if not matches(version):

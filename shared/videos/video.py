@@ -37,7 +37,7 @@ DELETE leads from every status to `deleted`; a restore returns to the previous s
 STATUSES = tuple(TRANSITIONS)
 
 _EXCLUDING = ("publishAt", "expiresAt", "seriesId")
-"""Fields whose values other fields can rule out."""
+"""Fields whose valid values depend on other fields."""
 
 SERVER_FIELDS = tuple(field.name for field in SENT if field.create == "admin")
 """Fields of a new video that the server sets, unless an admin supplies them."""
@@ -69,7 +69,7 @@ def with_defaults(content: Mapping[str, Value], caller: Caller, now: int, at: st
     """Return the new item for a NewVideo that a client sent.
 
     Admins may supply the SERVER_FIELDS; other callers' values are ignored. Raises InvalidContent for fields that
-    exclude each other. `at` is the JSON Pointer of the content in the body.
+    contradict each other. `at` is the JSON Pointer of the content in the body.
     """
     own = {name: content.get(name) if caller.is_admin else None for name in SERVER_FIELDS}
     item = new_item(
@@ -171,8 +171,8 @@ def apply_patch(item: Item, patch: Mapping[str, Value], now: int) -> Item:
 def apply_revert(item: Item, state: Item, now: int) -> Item:
     """Return the item with its user-written fields as in `state`, an earlier state from the audit trail.
 
-    `state` must differ from the item in these fields only. The other effects are as for a PATCH, deletion or restore,
-    except that `expiresAt` may have passed. Raises IllegalTransition or InvalidContent.
+    `state` must differ from the item in these fields only. The rules of PATCH, DELETE and restore apply, except that
+    `expiresAt` may have passed. Raises IllegalTransition or InvalidContent.
     """
     from shared.core.changes import changes_between, split_pointer  # few requests need this
 
@@ -245,7 +245,11 @@ def _require_possible(old: Item, new: Item, now: int | None, at: str = "") -> No
 
 
 def _apply_edit(item: Item, result: Item, probed: Iterable[str]) -> Item:
-    """Return the item after a user edited the given PROBED fields; raise InvalidContent."""
+    """Validate the edited item `result` and return it. Raises InvalidContent.
+
+    Records the user as the origin of the PROBED fields in `probed`, and removes the failure unless the status is
+    `failed`.
+    """
     written = dict.fromkeys(probed, "person")
     origins = {name: origin for name, origin in (item.get("origins", {}) | written).items() if name in result}
     result["origins"] = origins
@@ -259,9 +263,10 @@ def _apply_edit(item: Item, result: Item, probed: Iterable[str]) -> Item:
 
 
 def _without_job_output(item: Item, shown: Item) -> Item:
-    """Return the item to store after its merged view was edited; entries equal to a job's output stay the job's.
+    """Return the item to store after a user edited `shown`, its form with the output of jobs merged in.
 
-    Raises InvalidContent if a rendition of a job was removed, because the video would never be ready again.
+    Entries that equal a job's output remain in the job's attribute only. Raises InvalidContent if a rendition of a job
+    was removed, because the video would never be ready again.
     """
     result = dict(shown)
     for name in MAPS:
@@ -280,7 +285,7 @@ def _without_job_output(item: Item, shown: Item) -> Item:
 
 
 def mark_deleted(item: Item, now: int) -> Item:
-    """Return the item as soft-deleted, with the data that `restored` needs; a deleted item is unchanged."""
+    """Return the item as soft-deleted, with the attributes that `restore` needs. A deleted item is unchanged."""
     if item["status"] == "deleted":
         return item
     return item | {"status": "deleted", "deletedAt": now, "statusBeforeDelete": item["status"]}
@@ -310,9 +315,10 @@ def attach_source(item: Item, source: Item) -> Item:
 
 
 def reject_upload(item: Item, upload_id: str, reason: str, now: int) -> Item:
-    """Return the item after an upload that did not match its announcement.
+    """Return the item with the failure of an upload that did not match its announcement.
 
-    Unchanged if a later upload has arrived. An existing source is still processed, and a ready video stays ready.
+    Unchanged if the video is deleted or a later upload has arrived. An existing source is still processed, and a ready
+    video stays ready.
     """
     later = item.get("source", {}).get("uploadId", "") >= upload_id
     # A failure of a job on the current source is more important to the owner.

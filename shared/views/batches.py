@@ -24,10 +24,10 @@ No request starts that could exceed it. The function times out after 28 s.
 
 
 def count_all(store: ViewStore, sent: Sequence[QueuedView], caller: Caller, now: int) -> list[dict[str, Any]]:
-    """Count views and return their results in order: the response of `ViewVerdict.told`, or a problem.
+    """Count views and return their results in order: the response of `ViewVerdict.as_response`, or a problem.
 
     Views with the same viewer and video are counted in order of their times; all others in parallel. Raises Unavailable
-    if nothing was counted yet.
+    if the videos or counters cannot be read. No view is counted then.
     """
     views = [
         View(view.videoId, view.at, view.viewerId, view.id, id_seconds=MARKER_SECONDS, watched=view.watchedMs or 0)

@@ -1,7 +1,8 @@
 """View history of a video, from its counters at the starts of hours and days and its current counter.
 
 For each hour and each day (UTC) in which a counter shard was written, the stream stores the shard's sums at the start.
-At a full hour, a shard therefore held the sums at its next stored start, or its current sums if there is none.
+The sums of a shard at a full hour are therefore the sums at its next stored start. Without a later start, they are its
+current sums.
 
 A view belongs to the hour in which it is counted. Views of the last seconds may be missing or attributed to the
 preceding hour.
@@ -25,7 +26,7 @@ from shared.videos.access import require_owned
 from shared.videos.counters import COUNTED, SUMS, UNCOUNTED, ViewCount, ViewCounters
 
 UTC = "UTC"
-"""Time zone whose days are stored permanently."""
+"""Time zone of the days whose sums are stored. These sums never expire."""
 
 Sums = Mapping[str, int]
 Start = tuple[int, Mapping[int, Sums]]
@@ -34,7 +35,7 @@ Start = tuple[int, Mapping[int, Sums]]
 
 @dataclass(frozen=True)
 class Granularity:
-    """A division of time into buckets."""
+    """Length of the buckets: an hour or a day."""
 
     seconds: int
     default: int
@@ -161,7 +162,7 @@ def sums_at(times: Sequence[int], starts: Sequence[Start], live: ViewCount) -> l
 
 @dataclass(frozen=True)
 class Buckets:
-    """Hours or days of a request."""
+    """Hours or days for which a request reads the views."""
 
     granularity: str
     tz: str
@@ -170,7 +171,7 @@ class Buckets:
 
     @property
     def by_day(self) -> bool:
-        """Whether the starts of days suffice."""
+        """Whether the stored sums of days suffice, so that the sums of hours need not be read."""
         return self.granularity == "day" and self.tz == UTC
 
     @classmethod

@@ -1,8 +1,9 @@
-"""Rankings: computes the most viewed and fastest rising videos from view counts by hour and day.
+"""Rankings: the most viewed and fastest rising videos, computed from view counts by hour and day.
 
 A video has an index entry for each hour and day with views; the entry stores the count at its start. The views in a
-window are the current count minus the count of the first entry in the window. The same difference gives the views in
-the preceding window. The items of the entries store the counts of a sharded counter by shard.
+window are the current count minus the count of the video's first entry in the window. The views in the preceding window
+are the difference between the first entries of both windows. For sharded counters, the sums at the starts of hours and
+days are used instead.
 """
 
 from collections import Counter, defaultdict
@@ -24,28 +25,29 @@ from shared.views.history import ViewHistory, views_of
 from shared.views.top import ALL, RankedVideo, TopStore, TopVideos, first_in_each_order
 
 MAX_ENTRIES = 300_000
-"""Maximum number of entries of hours, or of days, that a run reads.
+"""Maximum number of hour entries, and of day entries, that a run reads.
 
-If there are more, the windows are shorter than their names; `from` has the actual start.
+If there are more, the windows are shorter than their names say. The field `from` of a list has the actual start.
 """
 
 MAX_CATEGORIES = 100
 """Maximum number of categories with their own list; categories with the most views come first."""
 
 HOURS_EVERY, DAYS_EVERY = 5 * 60, HOUR_SECONDS
-"""Intervals between computations of the lists by hours, which happen in every run, and by days, in seconds."""
+"""Seconds between two computations of the lists by hours, and of the lists by days. Every run computes the lists by
+hours."""
 
 REFRESH_SECONDS = 15 * 60
 """Maximum age of an unchanged list before it is stored again, in seconds."""
 
 LARGEST_PAGE = 5000
-"""Maximum number of entries per Query: about the 1 MB that DynamoDB returns."""
+"""Maximum number of entries per Query: about 1 MB, at which DynamoDB ends a page."""
 
 SIDE_BY_SIDE = 4
-"""Batches of counters read in parallel."""
+"""Number of BatchGetItem requests that read counters in parallel."""
 
 Entries = Mapping[str, tuple[int, str]]
-"""Count at the start of a period and category at that time (ALL if none), by id of the videos viewed in it."""
+"""Videos viewed in a period, by id: the count at its start, and the category at that time (ALL if none)."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,7 @@ class ActiveVideos:
 
 
 class Rankings:
-    """Computes the lists in a table."""
+    """Computation of the lists in a table."""
 
     def __init__(self, table: Table) -> None:
         self.table = table
@@ -87,7 +89,8 @@ class Rankings:
     def compute(self, now: int, in_time: Callable[[], bool] = lambda: True) -> dict[str, int]:
         """Compute the lists that are due; return the numbers of entries read, videos ranked and lists written.
 
-        Each run also checks the sharded counters, and merges the ones with few views. Raises Unavailable.
+        Each run also checks the sharded counters, and merges the ones with few views. Skips the lists by days if
+        `in_time` returns false. Raises Unavailable.
         """
         done: Counter[str] = Counter(entries=0, videos=0, lists=0)
         self._compute(HOUR_SECONDS, now, done)

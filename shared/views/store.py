@@ -31,7 +31,8 @@ EARLIEST_SECONDS, LATEST_SECONDS = 7 * DAY_SECONDS, 60
 MARKER_SECONDS = EARLIEST_SECONDS + DAY_SECONDS
 """Seconds that a viewer's last view is stored.
 
-A window is at most a day, so this covers every view that is accepted.
+A view is accepted if it is at most EARLIEST_SECONDS old, and a window is at most a day. A marker therefore exists as
+long as it can affect a view.
 """
 
 DUPLICATE, REPEATED = "duplicate", "repeated"
@@ -110,7 +111,7 @@ class ViewStore:
         return verdict.as_response(self._counted(view.video_id, now) + (verdict.reason is None))
 
     def judge(self, video: Item, caller: Caller, now: int) -> ViewVerdict | None:
-        """Return the verdict on all views of a video that the caller sees; `None` if it depends on the viewer."""
+        """Return the verdict for all views of a video by this caller; `None` if it depends on the viewer."""
         if video["status"] == "deleted":
             return ViewVerdict("deleted")
         if "expiresAt" in video and video["expiresAt"] <= now:

@@ -109,7 +109,7 @@ class TopStore:
 
 
 def first_in_each_order(videos: Sequence[RankedVideo]) -> tuple[RankedVideo, ...]:
-    """Return the videos that any order of a list needs, sorted by id."""
+    """Return the videos that are among the first LARGEST_TOP in any of ORDERS, sorted by id."""
     top = TopVideos(0, 0, tuple(videos))
     return tuple(sorted({ranked for order in ORDERS for ranked in top.by(order)}))
 

@@ -33,7 +33,7 @@ _GLOBAL = IPv6Network("2000::/3")
 _EMBEDDING = (IPv6Network("::ffff:0:0/96"), IPv6Network("64:ff9b::/96"))
 """Prefixes with an IPv4 address in the last 32 bits: IPv4-mapped (RFC 4291) and NAT64 (RFC 6052)."""
 _WITHIN = ("localhost", "local", "internal")
-"""Last labels of names that are resolved within a network."""
+"""Top-level domains that are reserved for private networks. The host of a webhook must not use them."""
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/?#]*)([^#]*)(#.*)?")
 _CHARACTERS = re.compile(r"[A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=%]*")
@@ -80,7 +80,10 @@ def find_fault(url: str, *, local: bool) -> str | None:
 
 
 def parse_receiver(url: str, *, local: bool) -> ReceiverAddress:
-    """Parse a URL. Checks and requests both use this result, so they cannot disagree. Raises Forbidden."""
+    """Parse and check the URL of a webhook. Raises ForbiddenAddress.
+
+    Validation and requests both use this result, so they cannot disagree.
+    """
     if len(url) > LONGEST_URL:
         raise ForbiddenAddress(f"must have at most {LONGEST_URL} characters, not {len(url):,}")
     if not url.isascii():
@@ -116,9 +119,9 @@ def parse_receiver(url: str, *, local: bool) -> ReceiverAddress:
 
 
 def _address_of(host: str) -> IPv4Address | IPv6Address | None:
-    """Return the IP address that a host is in standard notation, or `None` for a name.
+    """Return the IP address that a host denotes, or `None` for a name.
 
-    Raises Forbidden for other notations.
+    Raises ForbiddenAddress if the address is not in standard notation.
     """
     try:
         if host.startswith("["):

@@ -1,23 +1,24 @@
 """Delivery of changes to subscribers: each change is retried until accepted, in order for each video or playlist.
 
-A webhook has a position in the logs of the feed (shared/webhooks/delivery_state.py). A worker reads from there, sends, and then
-writes the new position. Delivery is therefore at least once, and no change is skipped. Deliveries continue in each
-case:
+A webhook has a position in each of its logs of the feed (shared/webhooks/delivery_state.py). A worker reads from there,
+sends, and then writes the new position. Delivery is therefore at least once, and no change is skipped. Deliveries
+continue in each of these cases:
 
-- A change was appended: the message of its stream batch becomes one message for each subscriber. It is retried until
-  all of them are sent.
-- A worker dies, or the table is throttled: its message is received again after the lease has expired.
-- A webhook needs no message, because a worker has it, it is not due, or a message is queued: see `Deliverer.select_idle`.
+- A change was appended: the message of its stream batch becomes one message for each subscriber. The first message is
+  retried until all of the others are sent.
+- A worker dies, or the table is throttled: the worker's message is received again after the lease has expired.
+- A webhook needs no message, because a worker has it, it is not due, or a message is queued: see
+  `Deliverer.select_idle`.
 - A message arrives for a leased webhook: the lease holder checks for more changes after it releases the lease.
 - The webhook is changed or replayed while it is leased: the lease holder detects this at its next write, and continues
   from the new state.
 - The receiver fails, or the webhook was created, changed or replayed: it is in the index of due webhooks. The sweeper
-  sends a message if none was sent or it was lost. It also checks a minute later, because the index of subscribers
-  may not have had the webhook in time for a change.
-- The worker's turn or its time ends: it sends a message itself after it releases the lease.
+  sends a message if none was sent or it was lost. A new or changed webhook is also checked a minute later, because the
+  index may have lacked it when a change was appended.
+- The worker's turn or its run time ends: the worker sends a new message after it releases the lease.
 - The quota of the owner is used up: the webhook waits, and the worker that releases a claim sends a message. If that
   message is lost, the sweeper finds the webhook in the index of due webhooks.
-- The receiver is slow: the webhook rests after each turn, and is due after that.
+- The receiver is slow: the webhook pauses after each turn, and is due again after the pause.
 - The webhook is paused: its owner resumes it, which makes it due.
 """
 
@@ -69,24 +70,27 @@ TURN_SECONDS = 10
 """Seconds during which a worker starts requests for one webhook, before it serves others. A slow request may extend a
 turn to twice the time."""
 REST_TIMES, MAX_REST = 3, 60
-"""Rest of a slow receiver after a turn: a multiple of the turn's duration, and its maximum in seconds."""
+"""Pause of deliveries to a slow receiver after a turn: a multiple of the turn's duration, and the maximum in seconds.
+"""
 QUOTA_SECONDS, MAX_QUOTA_SECONDS = 120, 900
 """Minimum and maximum seconds after which the sweeper sends a message for a webhook that waits for a quota.
 
-The message of a released claim may be lost. The delay doubles each time."""
+It replaces the message of a released claim, which may be lost. The delay doubles each time.
+"""
 SECONDS_TO_STOP = 40
-"""Seconds before its time-out at which a worker starts no more requests. The last one may take 10 s, and the table may
-be throttled."""
+"""Remaining run time of a worker, in seconds, below which it starts no more requests. The last request may take 10 s,
+and the table may be throttled."""
 SECONDS_TO_SAVE = 15
-"""Seconds before its time-out at which a worker stops retrying to store its results."""
+"""Remaining run time of a worker, in seconds, below which it stops retrying to store its results."""
 INDEX_SECONDS = 60
-"""Maximum delay of the index after a webhook is created or resumed, in seconds. Messages for changes may miss it until
-then."""
+"""Maximum seconds until the index of subscribers lists a webhook that was created or resumed. Until then, a change may
+send no message for the webhook."""
 
 LONGEST_DELAY = 900
 """Maximum delay of an SQS message, in seconds."""
 FRESH_MS = 60_000
-"""Maximum milliseconds by which a change may be older than the preceding end of its log."""
+"""Tolerance of the latency measurement, in milliseconds. It skips changes that are older than the last time when the
+webhook reached the end of its logs, minus this tolerance."""
 
 CHANGES_EXPIRED = "The undelivered changes have expired. Read the lists or take an export, then replay."
 
@@ -128,7 +132,7 @@ class _DeliveryPage:
 
 
 class Deliverer:
-    """Delivers to webhooks with `receivers`, and to the event bus with `bus` if there is one.
+    """Deliverer of changes: to webhooks with `receivers`, and to the event bus with `bus` if there is one.
 
     `measure` receives counters of the attempts.
     """
@@ -186,7 +190,7 @@ class Deliverer:
     def deliver(
         self, webhook_id: str, seconds_left: Callable[[], float], claimed: tuple[str, str] | None = None
     ) -> None:
-        """Deliver until the log ends, the receiver fails, or time is short.
+        """Deliver the changes of a webhook until its logs end, the receiver fails, or time is short.
 
         Does nothing for a webhook that is paused, deleted, leased or not due. `claimed` is the owner and queue of a
         quota in which the webhook already has a claim. Raises Unavailable and WriteContention: the message must be
@@ -227,7 +231,8 @@ class _DeliveryRun:
         self.is_called = claimed is not None
         """Whether the message was sent because another worker released a claim."""
         self.retained_claims: Collection[tuple[str, str]] = ()
-        """Claims to keep after this run: another worker has the webhook, or it waits for a further quota."""
+        """Claims to keep after this run, because another worker has the webhook or the webhook waits for another quota.
+        """
         self.answer_ms: int | None = None
         """Average response time of the receiver in milliseconds, once this worker has a response."""
 
@@ -292,7 +297,7 @@ class _DeliveryRun:
     def _round(self) -> bool:
         """Deliver all available changes.
 
-        Return whether to check again for changes that other workers left to this one.
+        Return whether to check again for changes. Other workers skip a webhook while this worker has the lease.
         """
         entry, was_leased = self._read_feed(), self._is_holder()
         while True:
@@ -316,9 +321,10 @@ class _DeliveryRun:
     # Reading --------------------------------------------------------------------------------------------------------
 
     def _read_feed(self) -> Iterator[tuple[str, FeedEntry]]:
-        """Yield all changes behind the positions with their logs: in order for each log, merged approximately by time.
+        """Yield all changes behind the stored positions, each with its log.
 
-        Consistent, because a check after the release of the lease must see all earlier appends.
+        The changes of one log are in order, and the logs are merged approximately by time. Reads are consistent,
+        because a check after the release of the lease must see all earlier appends.
         """
         logs = [self._read_log(log, LogCursor(*place)) for log, place in self.state["places"].items()]
         return merge(*logs, key=lambda entry: entry[1].change["at"])
@@ -353,7 +359,10 @@ class _DeliveryRun:
     # Sending --------------------------------------------------------------------------------------------------------
 
     def _send(self, changes: Sequence[Change]) -> bool:
-        """Send changes and return whether all were accepted. Otherwise store the accepted ones and the next attempt."""
+        """Send changes and return whether all were accepted.
+
+        If not, stores the ids of the accepted changes and the time of the next attempt.
+        """
         before, is_first = self.state, not self._is_holder()
         if is_first:
             if not self._is_admitted():
@@ -404,13 +413,13 @@ class _DeliveryRun:
         return True
 
     def _rest(self) -> int:
-        """Return the seconds to rest after this turn: 0 unless the receiver is slow and was called."""
+        """Return the seconds to pause after this turn: 0 unless the receiver is slow and was called."""
         if self.answer_ms is None or not is_slow({"answerMs": self.answer_ms}):
             return 0
         return min(MAX_REST, math.ceil(REST_TIMES * (self.to.clock() - self.begun)))
 
     def _resting(self, new: Item) -> Item:
-        """Return the state at the end of a turn; while the receiver rests, the webhook is not due."""
+        """Return the state at the end of a turn. The webhook is not due while deliveries to a slow receiver pause."""
         if not (rest := self._rest()):
             return new
         at = int(self.to.clock()) + rest
@@ -495,7 +504,7 @@ class _DeliveryRun:
         )
 
     def _state_behind(self, page: _DeliveryPage, *, is_over: bool) -> Item:
-        """Return the state behind a completely delivered page."""
+        """Return the delivery state after all changes of a page were accepted."""
         new = without(as_idle(self.state), *_FAILURES, "delivered", "tried", "oldestWaiting")
         new["places"] = self.state["places"] | encode_cursors(page.cursors)
         if page.is_end:

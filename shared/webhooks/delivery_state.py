@@ -45,18 +45,20 @@ DAYS_KEPT = 7
 SECONDS_BETWEEN_TESTS = 10
 """Minimum seconds between tests. A test takes no longer, so the tests of one webhook occupy at most one function."""
 LARGEST_READ = 25
-"""Attempt items per Query. Each holds between one attempt and a page of the feed."""
+"""Maximum attempt items per Query. An item has the attempts of one turn: at least one, at most one for each change of a
+page."""
 INDEXED = ("rel", "relShard", "relSort", "relId")
 """Attributes that project an item into the relation index."""
 WAITING = (*INDEXED, "nextAttemptAt")
-"""Attributes of a webhook that is due, now or later."""
+"""Attributes of the delivery state of a webhook that is due now or at a known later time."""
 NOTIFIED_AT, NOTIFIED_SECONDS = "wokenAt", 60
 """Attribute with the time (epoch seconds) of the last message that was sent while the queue was behind.
 
 Changes send no further message for NOTIFIED_SECONDS. The receiving worker removes the attribute before it reads the feed.
 """
 QUEUED = "queuedAt"
-"""Attribute of a webhook that waits for a concurrency quota (shared/webhooks/quotas.py): epoch seconds since when."""
+"""Attribute with the time (epoch seconds) since which the webhook waits for a concurrency quota
+(shared/webhooks/quotas.py)."""
 _WORKER = Caller.job("deliveries")
 
 
@@ -104,8 +106,8 @@ class DeliveryStateStore:
     def webhook(self, webhook_id: str) -> Item | None:
         """Return the webhook item, or `None`. Consistent.
 
-        If read after the delivery state, it is at least as new. Changes of its URL or types take the turn in the same
-        transaction.
+        An item that is read after the delivery state is at least as new. Changes of the URL or types also invalidate
+        the worker's turn, in the same transaction.
         """
         return self.table.get(WEBHOOK.key(webhookId=webhook_id), consistent=True)
 
@@ -155,8 +157,9 @@ class DeliveryStateStore:
     def begin_test(self, webhook_id: str, test_id: str, now: int) -> None:
         """Record the start of a test at `now` (epoch seconds) with the id of the test event.
 
-        The turn of a worker stays valid, because workers write only attributes that they changed. Raises TooSoon less
-        than SECONDS_BETWEEN_TESTS after the last test, and NotFound if the webhook was deleted.
+        The turn of a worker remains valid. The worker does not overwrite the test's attributes, because it writes only
+        attributes that it changed. Raises TooSoon less than SECONDS_BETWEEN_TESTS after the last test, and NotFound if
+        the webhook was deleted.
         """
         write = self.table.update(
             WEBHOOK_STATE.key(webhookId=webhook_id),

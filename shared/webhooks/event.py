@@ -1,4 +1,4 @@
-"""Events as receivers get them: the body, and the headers with the signature."""
+"""Events in the form that receivers get: the body, and the headers with the signature."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime

@@ -99,7 +99,7 @@ def send(
 def _addresses(
     receiver: ReceiverAddress, resolve: Resolve, time_left: Callable[[], float], *, local: bool
 ) -> list[str]:
-    """Return the addresses of a receiver. Raises Forbidden if any of them is forbidden."""
+    """Return the IP addresses of a receiver. Raises ForbiddenAddress if any of them is forbidden."""
     addresses = [receiver.host]
     if receiver.is_name:
         addresses = list(dict.fromkeys(str(found[4][0]) for found in _resolved(receiver, resolve, time_left)))
@@ -205,7 +205,7 @@ class _Stream(io.RawIOBase):
 
 
 def _read_response(stream: _Stream) -> tuple[int, Mapping[str, str], bytes]:
-    """Return status, headers and body. Only the body may be truncated. Raises _Unanswered or OSError."""
+    """Return status, headers and body. Only the body may be truncated. Raises _NoResponse or OSError."""
     with Response(cast(socket.socket, stream), method="POST") as response:
         try:
             response.begin()

@@ -1,7 +1,8 @@
 """Concurrency quotas of deliveries: the number of an owner's webhooks that workers may serve at a time.
 
-Slow receivers have separate quotas. One is for each owner, so that the owner's other webhooks need not wait. Another is
-for all owners together, so that workers remain free for quick receivers.
+Slow receivers use two separate quotas. The first limits the slow receivers of one owner, so that the owner's other
+webhooks need not wait. The second limits the slow receivers of all owners together, so that workers remain free for
+quick receivers.
 """
 
 import time
@@ -26,7 +27,7 @@ quick turns."""
 class DeliveryQuotas(Quotas[str]):
     """Quotas of webhooks. `clock` returns epoch seconds.
 
-    A webhook with a claim but no lease is not served by a worker.
+    A claim is stale if its webhook has no lease, because no worker serves the webhook then.
     """
 
     def __init__(
@@ -44,7 +45,7 @@ class DeliveryQuotas(Quotas[str]):
 
 
 def is_slow(state: Item) -> bool:
-    """Return whether the receiver of a webhook is slow; it is not before its first response."""
+    """Return whether the receiver of a webhook is slow; `False` before its first response."""
     average: int = state.get("answerMs", 0)
     return average >= SLOW_MS
 

@@ -45,7 +45,7 @@ FIELDS = (
     "updatedAt",
     "version",
 )
-"""Attributes of the item that the document has, in this order."""
+"""Attributes of the item that the document shows, in this order."""
 DELIVERED_BY = ("url", "types", "paused")
 """Attributes that affect delivery."""
 _NOUN = "the webhook"
@@ -91,7 +91,8 @@ def webhook_index_position(hook: Item) -> Item:
 class WebhookStore:
     """Webhooks in the table.
 
-    Methods raise the errors of `shared.core.errors`; for other users, webhooks do not exist.
+    Methods raise the errors of `shared.core.errors`. The webhook of another user causes the same error as an unknown
+    id.
     """
 
     def __init__(self, table: Table) -> None:
@@ -109,8 +110,8 @@ class WebhookStore:
         """Create a webhook for the caller and return its document with the `generation` of its secret.
 
         `content` has `url`, `types`, `paused`, and optionally `follows` and `description`. `cursors` has the first
-        position for each log. With `once`, a repeated request returns the first result. Does not check the
-        subscription: see `require_following`. Raises LimitReached.
+        position for each log. With `once`, a repeated request returns the first result. Callers must check the
+        subscription before, with `require_following`. Raises LimitReached.
         """
         key = WEBHOOK.key(webhookId=webhook_id)
         item = {**content, **key, "webhookId": webhook_id, "userId": caller.subject, "createdAt": now, "generation": 1}
@@ -187,9 +188,9 @@ class WebhookStore:
     ) -> dict[str, Any]:
         """Apply a JSON Merge Patch to a webhook of the caller and return its document.
 
-        A change of the URL or types, or the end of a pause, resets its failures and makes it due. `matches` is the
-        If-Match condition on the version: raises VersionMismatch. Raises Forbidden if the caller may not subscribe to
-        these changes (any more).
+        A change of the URL or types, or the end of a pause, resets the webhook's failures and makes it due. `matches`
+        is the If-Match condition on the version; a mismatch raises VersionMismatch. Raises Forbidden if the caller may
+        not, or may no longer, subscribe to these changes.
         """
 
         def plan(hook: Item) -> Item:
@@ -233,7 +234,7 @@ class WebhookStore:
     def delete(self, webhook_id: str, caller: Caller, now: int, matches: Callable[[int], bool]) -> None:
         """Delete a webhook of the caller. Its attempts expire within a week.
 
-        `matches` is the If-Match condition on the version: raises VersionMismatch.
+        `matches` is the If-Match condition on the version; a mismatch raises VersionMismatch.
         """
 
         def attempt(_: Item | None) -> None:

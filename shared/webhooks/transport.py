@@ -38,7 +38,8 @@ class Transport(Protocol):
     def deliver(self, hook: Item, groups: Sequence[Sequence[Change]], in_time: Callable[[], bool]) -> list[Attempt]:
         """Send the changes of each group in order, and different groups concurrently. Return the attempts.
 
-        A change is sent after the previous change of its group was accepted. No request starts after a failed one, or once `in_time` returns false.
+        A change is sent only after the previous change of its group was accepted. No request starts after a failed one,
+        or once `in_time` returns false.
         """
 
 
