@@ -13,7 +13,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 STATE = ROOT / ".local"
-"""State of the running service in this checkout: its data, its logs and the issuer's key. Never committed."""
+"""Folder with the state of this checkout's service: its data, its logs and the issuer's key. Never committed."""
 
 SERVICE_FILE = STATE / "service.json"
 DEPLOYMENT_FILE = STATE / "deployment.json"

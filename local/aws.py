@@ -8,7 +8,7 @@ import boto3
 from botocore.config import Config
 
 ACCOUNT = "000000000000"
-"""Account of the embedded AWS. Also the access key id: MiniStack gives it to functions, and derives the account from it."""
+"""Account id of the embedded AWS. It is also the access key id, from which MiniStack derives the account."""
 REGION = "us-east-1"
 
 
@@ -27,7 +27,7 @@ class Aws:
 
     @classmethod
     def of(cls, service: Mapping[str, Any]) -> "Aws":
-        """Return the AWS below a running service, from the content of its `service.json`."""
+        """Return the AWS of a running service, from the content of its `service.json`."""
         return cls(str(service["endpoint"]), str(service["objectsEndpoint"]), str(service["secretAccessKey"]))
 
     def described(self) -> dict[str, str]:
@@ -39,7 +39,7 @@ class Aws:
         }
 
     def environment(self) -> dict[str, str]:
-        """Return the variables with which any AWS SDK uses this AWS."""
+        """Return the environment variables with which any AWS SDK uses this AWS."""
         return {
             "AWS_ENDPOINT_URL": self.endpoint,
             "AWS_ENDPOINT_URL_S3": self.objects_endpoint,

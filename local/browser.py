@@ -10,15 +10,16 @@ from playwright.sync_api import Browser, sync_playwright
 from local import LocalError
 
 NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-"""Names of the program, in order of preference. The first is headless only, and starts pages with a quarter of the work."""
+"""Names of the browser's program, in order of preference. The first is headless only, and needs a quarter of the work.
+"""
 MACOS = "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome"
 LAUNCH_MS = 120_000
-"""Maximum milliseconds until the browser has started, on a busy machine."""
+"""Timeout of the browser's start in milliseconds, long enough for a busy machine."""
 MISSING = "Chromium is missing, which shows the console: apt-get install chromium-headless-shell, or name one by CHROMIUM=<path>."
 
 
 def chromium() -> str:
-    """Return the path in $CHROMIUM or of an installed browser; raises LocalError if there is none."""
+    """Return the path of the browser: $CHROMIUM, or an installed browser. Raises LocalError if there is none."""
     found = os.environ.get("CHROMIUM") or next((path for name in NAMES if (path := shutil.which(name))), None)
     if found is None and os.path.exists(MACOS):
         found = MACOS

@@ -32,7 +32,7 @@ POLL_SECONDS = 0.2
 AT_ONCE = (os.cpu_count() or 2) + 1
 """Maximum number of stages that run concurrently: one more than cores, because the rehearsal mostly waits."""
 GRACE_SECONDS = 90.0
-"""Seconds for an interrupted stage to clean up; the rehearsal has to stop a deployed account."""
+"""Seconds that an interrupted stage has for its cleanup. The rehearsal must stop the service that it has started."""
 NOT_UNIT = ("tests/unit/infra", "tests/unit/proofs")
 """Folders of unit tests that are separate stages."""
 NO_TESTS = 5
@@ -40,16 +40,19 @@ NO_TESTS = 5
 LAST_LINES = 40
 """Log lines of a failed stage that are shown when the stage ends."""
 END_LINES, END_LINES_OF_TESTS = 10, 3
-"""Log lines of a failed stage in the final report: fewer if failed tests are named."""
+"""Number of log lines per failed stage in the final report. The second number applies if failed tests are listed."""
 MAX_NAMED = 20
-"""Maximum failed tests named in the final report. The log has all of them."""
+"""Maximum number of failed tests per stage in the final report. The log has all of them."""
 SLOWEST = 10
 """Number of test files in the table."""
 
 _STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 _SUMMARY = re.compile(r"=+ short test summary info =+$|(?:FAILED|ERROR|SKIPPED) .*(?:tests/|\.py)|[\d.]+ s in tests/")
-"""Lines of pytest's output that the report shows in another form. They would displace the tracebacks above them."""
+"""Lines of pytest's output that the report shows in another form.
+
+The report skips them, to show the tracebacks above them.
+"""
 
 Count = Callable[[str], str]
 """Function that returns the number of items that a stage checked, as text, from its output."""
@@ -57,7 +60,7 @@ Count = Callable[[str], str]
 
 @dataclass(frozen=True)
 class Stage:
-    """A program that must end with 0."""
+    """Program that must exit with status 0."""
 
     name: str
     command: Sequence[str]
@@ -114,7 +117,10 @@ def stages(settings: Mapping[str, str]) -> dict[str, Stage]:
 
 
 def named(names: Iterable[str], known: Mapping[str, Stage]) -> list[Stage]:
-    """Return the stages of these names; `unit` names all of its parts. Raises LocalError for an unknown name."""
+    """Return the stages with these names; `unit` stands for both unit test stages.
+
+    Raises LocalError for an unknown name.
+    """
     groups: dict[str, list[Stage]] = defaultdict(list)
     for stage in known.values():
         groups[stage.name.partition("-")[0]].append(stage)
@@ -142,7 +148,7 @@ def _tests(output: str) -> str:
 
 
 def _files(output: str) -> str:
-    """Return the sum of the last file counts in an output."""
+    """Return the number of checked files: the last count of files plus the last count of modules in an output."""
     return f"{_number(output, '(?:source )?files') + _number(output, 'modules')} files"
 
 
@@ -155,7 +161,7 @@ def _steps(output: str) -> str:
 
 
 def _number(output: str, of: str) -> int:
-    """Return the last count of this noun in an output, or 0."""
+    """Return the last number before the noun `of` in an output; 0 if there is none."""
     return int(([*re.findall(rf"(\d+) {of}", output)] or ["0"])[-1])
 
 
@@ -217,18 +223,18 @@ class _Running:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                start_new_session=True,  # so that one signal reaches all that it starts
+                start_new_session=True,  # so that one signal reaches all of its child processes
                 preexec_fn=_unblock_signals,  # there are no threads
             )
 
     @property
     def output(self) -> str:
-        """Return the output so far."""
+        """Output of the stage so far."""
         return self.log.read_text(encoding="utf-8", errors="replace")
 
 
 class Checks:
-    """Runs stages concurrently; `say` is called with each line of progress."""
+    """Runner of concurrent stages. It calls `say` with each line of progress."""
 
     def __init__(self, logs: Path, say: Callable[[str], None]) -> None:
         self._logs = logs
@@ -237,7 +243,10 @@ class Checks:
         """The outcomes so far, by stage."""
 
     def run(self, wanted: Sequence[Stage]) -> list[StageOutcome]:
-        """Return the outcomes in the order of the stages. No process of a stage survives, even after an error."""
+        """Run the stages, and return their outcomes in the same order.
+
+        No process of a stage survives, even after an error.
+        """
         self._logs.mkdir(parents=True, exist_ok=True)
         waiting, running, ended = list(wanted), list[_Running](), self.ended
         reported_at = time.monotonic()
@@ -245,7 +254,9 @@ class Checks:
             while waiting or running:
                 while waiting and len(running) < AT_ONCE:
                     stage = waiting.pop(0)
-                    with _signals_blocked():  # so that a started stage is always in the list that is ended
+                    with (
+                        _signals_blocked()
+                    ):  # so that each started stage is in `running`, whose stages are always ended
                         running.append(_Running(stage, time.monotonic(), self._logs / f"{stage.name}.txt"))
                 for run in [run for run in running if run.process.poll() is not None]:
                     running.remove(run)
@@ -296,7 +307,7 @@ def _line(running: Sequence[_Running], waiting: Sequence[Stage]) -> str:
 
 
 def table(outcomes: Sequence[StageOutcome], seconds: float) -> Table:
-    """Return a row per stage with its tests and time, then the rehearsal's steps and the slowest test files."""
+    """Return a table of the stages with their tests and times, the rehearsal's steps, and the slowest test files."""
     made = Table(box=None, header_style="")
     for heading in ("What", "How many", "How long", ""):
         made.add_column(heading, justify="right" if heading == "How long" else "left")
@@ -322,7 +333,7 @@ def _time(seconds: float) -> str:
 
 
 def main(names: Sequence[str], settings: Mapping[str, str] = os.environ, logs: Path = LOGS) -> int:
-    """Run the stages of these names, or all, and return the exit status."""
+    """Run the stages with these names, or all stages without names, and return the exit status."""
     return stoppable(lambda: _check(names, settings, logs))
 
 

@@ -15,7 +15,7 @@ from local import ROOT
 def spawn(
     module: str, *arguments: str, log: IO[bytes], env: Mapping[str, str], pass_fds: Sequence[int] = ()
 ) -> "subprocess.Popen[bytes]":
-    """Start a module as a program, which must call `end_with_parent`. It inherits the descriptors in `pass_fds`."""
+    """Start a module as a child process, which must call `end_with_parent`. It inherits the descriptors in `pass_fds`."""
     return subprocess.Popen(
         [sys.executable, "-m", module, *arguments],
         cwd=ROOT,
@@ -46,7 +46,7 @@ def end(process: "subprocess.Popen[bytes]", seconds: float) -> bool:
 
 
 def end_with_parent() -> None:
-    """Send SIGTERM to this child process when its parent has ended, even by `kill -9`."""
+    """Send SIGTERM to this child process as soon as its parent ends, even by `kill -9`. Returns immediately."""
 
     def wait() -> None:
         while os.read(0, 1):  # not sys.stdin: the interpreter crashes at its end when a thread waits in there

@@ -18,7 +18,7 @@ TESTS = Path("tests", "console")
 WARNING = "MODULE_TYPELESS_PACKAGE_JSON"
 """Node's warning that package.json does not declare the module type, which browsers do not need."""
 PLACE = {"LC_ALL": "en_GB.UTF-8", "TZ": "Europe/London"}
-"""Language and time zone of the tests, on any machine."""
+"""Language and time zone of the tests, so that results are the same on any machine."""
 GENERATED = STATE.relative_to(ROOT) / "console"
 
 
@@ -33,7 +33,7 @@ def main(root: Path = ROOT) -> int:
 
 
 def types(root: Path) -> list[list[str | Path]]:
-    """Return the programs that check the types of modules and the calls of the API, as the document describes it."""
+    """Return the commands that check the types of the modules, and their API calls against the OpenAPI document."""
     generated = root / GENERATED
     generated.mkdir(parents=True, exist_ok=True)
     described = generated / "openapi.json"
@@ -46,7 +46,7 @@ def types(root: Path) -> list[list[str | Path]]:
 
 
 def tests(root: Path) -> list[list[str | Path]]:
-    """Return the program that tests functions; an empty list if there are no tests."""
+    """Return the command that runs the tests of functions; an empty list if there are no tests."""
     if not (root / TESTS).is_dir():
         return []
     setup = (root / TESTS / "setup.js").as_uri()

@@ -11,7 +11,7 @@ from shared.schema import Entity
 from shared.video_fields import VIDEO_FIELDS, VideoField
 
 STORED_VIDEO_FIELDS: tuple[VideoField, ...] = tuple(field for field in VIDEO_FIELDS if field.name != "viewCount")
-"""Fields of a video that are attributes of its item. The view count is another item."""
+"""Fields of a video that are attributes of its item. The view count is stored in a separate item."""
 
 COMMON: Mapping[str, str] = {
     "pk, sk": "partition key and sort key",
@@ -32,7 +32,8 @@ class ItemDescription(NamedTuple):
     entity: Entity
     about: str
     attributes: Mapping[str, str]
-    """Descriptions by one or several names, separated by commas; without the common attributes."""
+    """Descriptions by attribute name, without the attributes in COMMON. A key may list several names: `at, sequence`.
+    """
 
     @property
     def names(self) -> frozenset[str]:
@@ -41,7 +42,7 @@ class ItemDescription(NamedTuple):
 
 
 def names_in(attributes: Mapping[str, str]) -> frozenset[str]:
-    """Return the single names of described attributes."""
+    """Return the attribute names in the keys of a description. A key may list several names: `at, sequence`."""
     return frozenset(name for names in attributes for name in names.split(", "))
 
 
@@ -440,7 +441,7 @@ class Relation(NamedTuple):
     id: str
     items: str
     sharded_by: str = ""
-    """Id whose hash is the shard; empty if the shard is 0."""
+    """Name of the id whose hash selects the shard. Empty if the shard is always 0."""
 
 
 RELATIONS: tuple[Relation, ...] = (

@@ -1,7 +1,7 @@
-"""`make demo`: loads a few thousand real films into the running service over HTTP, then queries it.
+"""`make demo`: loads the metadata of a few thousand real movies into the running service over HTTP, then queries it.
 
-First it uploads a dozen small films of alice's, so that the console has films to play. The metadata is the movies table
-of the npm package vega-datasets. A second run creates no duplicates.
+First it uploads a dozen small videos for alice, so that the console can play some. The metadata is the movies table of
+the npm package vega-datasets. A second run creates no duplicates.
 """
 
 import hashlib
@@ -32,13 +32,18 @@ from shared.threads import map_threads
 
 FILMS = ROOT / "node_modules" / "vega-datasets" / "data" / "movies.json"
 CONCURRENT_REQUESTS = 8
-"""Concurrent requests. MiniStack waits up to 50 ms for log lines after each call, so sequential requests would mostly
-wait. Each concurrent request also needs its own function worker, of about 80 MB."""
+"""Number of concurrent requests.
+
+MiniStack waits up to 50 ms for log lines after each call, so sequential requests would mostly wait. Each concurrent
+request needs a separate function worker of about 80 MB.
+"""
 REQUEST_ATTEMPTS = 8
 """Maximum attempts per request, including the first."""
 NEWEST_YEAR = 2011
-"""Latest plausible release year. The table is from 2010 and has a few films announced for 2011. It passed through
-two-digit years, so films of 1915 to 1946 appear as 2015 to 2046."""
+"""Latest plausible release year. The table is from 2010 and has a few films announced for 2011.
+
+Its years once had only two digits, so films of 1915 to 1946 have the years 2015 to 2046.
+"""
 NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "https://www.npmjs.com/package/vega-datasets#movies")
 
 Record = dict[str, Any]
@@ -226,7 +231,7 @@ def _problem(answer: httpx.Response) -> dict[str, Any]:
 
 @dataclass
 class LoadResult:
-    """Counters of the loaded films."""
+    """Counters of the films: created, already present, and refused by reason."""
 
     created: int = 0
     present: int = 0
@@ -234,7 +239,7 @@ class LoadResult:
 
 
 def load(client: ApiClient, films: Sequence[Document], advance: Callable[[], object]) -> LoadResult:
-    """Create each missing film, a few concurrently; calls `advance` after each."""
+    """Create the missing films by CONCURRENT_REQUESTS parallel requests. Calls `advance` after each film."""
     started = int(time.time())
     loaded = LoadResult()
     create = partial(_create, client)
@@ -255,7 +260,7 @@ def _create(client: ApiClient, numbered: tuple[int, Document]) -> httpx.Response
 
 
 def load_scenes(admin: ApiClient, owner: str) -> list[str]:
-    """Create the missing films of local/sample_videos.py for `owner`; returns the ids of all of them."""
+    """Create the missing videos of local/sample_videos.py for `owner`, and return the ids of all of them."""
     ids = []
     for scene in sample_videos.SCENES:
         video_id = str(uuid.uuid5(NAMESPACE, f"{owner}/{scene.title}"))
@@ -287,7 +292,7 @@ def _caption(client: ApiClient, video_id: str, text: str) -> None:
 
 
 def upload(client: ApiClient, video_id: str, content: bytes) -> None:
-    """Upload a film as any client would; raises LocalError if it is refused."""
+    """Upload a source file through the API and S3, as any client does. Raises LocalError if it is rejected."""
     announced = {"contentType": "video/mp4", "fileSize": len(content)}
     begun = client.send("POST", f"/v1/videos/{video_id}/upload", json=announced)
     if begun.status_code != 201:
@@ -302,7 +307,7 @@ def upload(client: ApiClient, video_id: str, content: bytes) -> None:
 
 
 def demo(console: Console) -> None:
-    """Load the films, then list by category and by owner, and count a view."""
+    """Load the videos, then list some by category and by owner, and count a view."""
     service = running_service()
     if not FILMS.exists():
         raise LocalError("The video files are missing. Install them with `npm install`.")

@@ -1,4 +1,4 @@
-"""Deploys the CDK app to MiniStack, and only there. Does nothing if nothing changed since the last deploy."""
+"""Deploys the CDK app to MiniStack and to no other AWS, unless nothing has changed since the last deploy."""
 
 import hashlib
 import json
@@ -26,7 +26,7 @@ API_STACK, JOBS_STACK, MEDIA_STACK = (f"VideoMetadata-dev-{part}" for part in ("
 STACKS = ("VideoMetadata-dev-Data", MEDIA_STACK, JOBS_STACK, API_STACK)
 BOOTSTRAP_STACK = "CDKToolkit"
 DEPLOY_SECONDS = 900.0
-"""Seconds after which a hanging deploy is ended."""
+"""Timeout of a command of the CDK in seconds."""
 
 INPUTS = (
     "app.py",
@@ -65,7 +65,10 @@ class Deployment:
 
     @classmethod
     def of(cls, outputs: Path, fingerprint: str, issuer: str, log: Path) -> "Deployment":
-        """Return the record of a deploy from the file of `cdk deploy --outputs-file`; raises LocalError."""
+        """Return the record of a deploy from the file of `cdk deploy --outputs-file`.
+
+        Raises LocalError if an output is missing.
+        """
         return cls(
             fingerprint,
             issuer,
@@ -124,8 +127,8 @@ def _files(path: Path) -> Iterator[Path]:
 def deploy(aws: Aws, issuer: str, work: Path, tell: Tell) -> Deployment:
     """Deploy the current sources to MiniStack if they changed, and return the deployment.
 
-    `work` holds the assembly, the log and the record; it always belongs to the same MiniStack data. Raises LocalError
-    with the log's path if the deploy fails.
+    `work` is the folder of the assembly, the log and the record. It must always be used with the same MiniStack data.
+    Raises LocalError with the log's path if the deploy fails.
     """
     record = work / DEPLOYMENT_FILE.name
     wanted = fingerprint(aws.endpoint, aws.objects_endpoint, issuer)
@@ -179,10 +182,10 @@ def switch_on_ttl(aws: Aws, assembly: Path) -> None:
 
 
 def allow_origins(aws: Aws, assembly: Path, api_id: str) -> None:
-    """Allow browsers from the origins in the API's template.
+    """Allow cross-origin requests from the origins in the API's template.
 
-    MiniStack's CloudFormation stores the CORS configuration under names that its gateway does not read, so it refuses
-    all.
+    MiniStack's CloudFormation stores the CORS configuration under names that its gateway does not read. Without this
+    call, the gateway rejects all origins.
     """
     client = aws.client("apigatewayv2")
     for properties in _properties(assembly, "AWS::ApiGatewayV2::Api"):
@@ -191,7 +194,10 @@ def allow_origins(aws: Aws, assembly: Path, api_id: str) -> None:
 
 
 def build_index(aws: Aws) -> None:
-    """Invoke the indexer asynchronously. Otherwise searches return 503 until its schedule runs, up to a minute."""
+    """Invoke the indexer asynchronously. Until its first run, searches return 503.
+
+    Its schedule would run it within a minute.
+    """
     client = aws.client("lambda")
     for page in client.get_paginator("list_functions").paginate():
         for function in page["Functions"]:
@@ -217,9 +223,9 @@ def _is_deployed(aws: Aws, stack: str) -> bool:
 
 
 def cdk(arguments: list[str], env: dict[str, str], log: Path, tell: Tell) -> None:
-    """Run the CDK command line. Its output goes to the log, and its progress to `tell`.
+    """Run the CDK command line. Its output is written to the log, and lines of progress are passed to `tell`.
 
-    Raises LocalError if it fails.
+    Raises LocalError if the command fails.
     """
     command = [str(CDK), *arguments, "--ci", "--no-notices", "--no-color"]
     last: deque[str] = deque(maxlen=200)

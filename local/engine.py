@@ -1,8 +1,9 @@
 """MiniStack in this process, extended by durable storage.
 
-The pinned version saves all its state, slowly, and only when it stops. Its TTL deletes items without stream records. It
-gives functions unlimited memory, and unpacks their code for every worker. Its API cannot change any of this, so this
-module alone patches MiniStack's modules. `tests/unit/test_local_engine.py` fails if their structure changes.
+The pinned version saves its state only when it stops, which is slow. Its TTL deletes items without stream records. It
+gives functions unlimited memory, and unpacks their code for every worker. MiniStack has no settings for this, so this
+module patches MiniStack's modules. No other module does. `tests/unit/test_local_engine.py` fails if their structure
+changes.
 """
 
 import asyncio
@@ -49,7 +50,10 @@ TELL_SECONDS = 0.5
 SHARE = 10
 """Minimum pause after a save or a TTL scan, as a multiple of its duration."""
 KEPT_AS_IT_CHANGES = {"dynamodb": dynamodb, "sqs": sqs}
-"""Services whose small state is saved after each change. Other state changes only in a deploy, or is logs and metrics."""
+"""Services whose state is saved after each change, because it is small.
+
+The state of other services changes only in a deploy, or consists of logs and metrics.
+"""
 
 TTL_IDENTITY = {"type": "Service", "principalId": "dynamodb.amazonaws.com"}
 """https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/time-to-live-ttl-streams.html"""
@@ -64,7 +68,7 @@ lines are logged with the next response."""
 VARY = (b"accept-encoding", b"origin")
 """Request headers that select between cached responses."""
 NOT_CACHED = (b"if-none-match", b"if-modified-since", b"range")
-"""Request headers that prevent a cached response."""
+"""Request headers that bypass the cache."""
 MAX_RESPONSES = 500
 """Maximum number of cached responses. A full cache is emptied, because each change of the console renames its files."""
 
@@ -79,8 +83,10 @@ COUNT_NO_CALLS = """
 def _ms_install_invoke_depth():
     pass
 """
-"""Replacement of MiniStack's invocation depth counter, which imports botocore in each worker. Our functions call no
-others."""
+"""Replacement of MiniStack's invocation depth counter, which imports botocore in each worker.
+
+It counts nothing, because functions of the service invoke no other functions.
+"""
 
 POLL_STREAMS: FunctionType = lambda_svc._poll_dynamodb_streams
 """MiniStack's original function, before it is patched."""
@@ -91,16 +97,16 @@ class Snapshot:
     """Consistent snapshot of all changes since the previous snapshot."""
 
     touched: dict[tuple[str, str, str], Any]
-    """Tables by table id and item key, for each item that was written or deleted."""
+    """Tables of the items that were written or deleted, by table id, partition key and sort key."""
     emptied: dict[str, Any]
-    """Tables by table id whose items were replaced completely."""
+    """Tables whose items were all replaced, by table id."""
     readers: list[ReaderRow] = field(default_factory=list)
     records: list[RecordRow] = field(default_factory=list)
     ends: dict[str, int] = field(default_factory=dict)
     """End position of each stream."""
     items: list[ItemRow] = field(default_factory=list)
     states: dict[str, tuple[str, Any]] = field(default_factory=dict)
-    """State that MiniStack saves for a service, as JSON for comparison and in its original form."""
+    """State of each changed service: as JSON, for comparison with the last save, and in MiniStack's form."""
 
 
 class StateSaver:
@@ -120,8 +126,11 @@ class StateSaver:
         self._saving = asyncio.Lock()
         self._ended = False
         self.is_whole = False
-        """Whether MiniStack has saved all state since the start. Until then, during the first deploy, only items are
-        saved. Tables and queues that are missing in the saved CloudFormation state would block another deploy."""
+        """Whether MiniStack has saved its whole state since the start.
+
+        Until then, during the first deploy, only items are saved. A saved table or queue without its saved
+        CloudFormation stack would block the next deploy.
+        """
 
     def touch(self, table: Any, pk: str, sk: str) -> None:
         """Mark an item to be saved."""
@@ -179,9 +188,10 @@ class StateSaver:
             os.utime(self._heartbeat, (now, now))
 
     def _snapshot(self) -> Snapshot:
-        """Return the changes, read in an order that loses no data while other threads read streams and queues.
+        """Return the changes since the last snapshot, without data loss while other threads read streams and queues.
 
-        The messages of a record that was read are in the queues. The items of a message that was received are written.
+        Positions are read first. So the queues, which are read next, have the messages of all records before these
+        positions. Items are read last. So they include the writes of all messages that were received from the queues.
         """
         taken = Snapshot(self._touched, self._emptied)
         self._touched, self._emptied = {}, {}
@@ -215,7 +225,7 @@ class StateSaver:
             self._journal.advance(snapshot.readers)
 
     def end(self) -> None:
-        """Record a clean stop, and save no more."""
+        """Stop saving, and record a clean stop by deleting the heartbeat file."""
         self._ended = True
         self._journal.close()
         self._heartbeat.unlink(missing_ok=True)
@@ -484,7 +494,7 @@ def mend(keeper: StateSaver | None) -> None:
     validate_token = apigateway._validate_jwt_authorizer
 
     async def check_and_challenge(route: Any, authorizer: Any, headers: dict[str, str], *rest: Any) -> Any:
-        """Check a token. As in API Gateway, a 401 names the scheme, and the error of a token that was sent."""
+        """Check a token. As in API Gateway, a 401 response names the scheme, and also the error if a token was sent."""
         claims, scopes, refusal = await validate_token(route, authorizer, headers, *rest)
         if refusal and refusal[0] == 401:
             status, answer_headers, body = refusal
@@ -559,9 +569,9 @@ def _state_without_items(get_state: FunctionType) -> Callable[[], Any]:
 
 
 def listen_on(sockets: Sequence[int]) -> Ports:
-    """Make MiniStack's server listen on inherited sockets, given by descriptor, and return their ports.
+    """Make MiniStack's server listen on inherited sockets, given by file descriptor, and return their ports.
 
-    The parent has bound them, so no other program can take a port between its selection and its use.
+    The parent has already bound the sockets, so no other program can take a port before the server uses it.
     """
     serve = hypercorn.asyncio.serve
 
@@ -578,7 +588,10 @@ def listen_on(sockets: Sequence[int]) -> Ports:
 
 
 def _secret(access_key_id: str) -> str | None:
-    """Return the secret of this start's key, or of a role session that was assumed with it, as the CDK does."""
+    """Return the secret of an access key id: the key of this start, or the session of an assumed role, as the CDK uses.
+
+    Returns `None` if the id is unknown or the session has expired.
+    """
     if access_key_id == ACCOUNT:
         return os.environ["AWS_SECRET_ACCESS_KEY"]
     session = sts._sessions.get(access_key_id)
@@ -594,7 +607,7 @@ def _buckets() -> Any:
 
 
 def _serve() -> None:
-    """Run MiniStack in this process, and stop it cleanly when the parent has ended."""
+    """Run MiniStack in this process, and stop it cleanly when the parent process ends."""
     end_with_parent()
     keeper = StateSaver(Path(persistence.STATE_DIR)) if persistence.PERSIST_STATE else None
     mend(keeper)

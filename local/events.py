@@ -1,7 +1,7 @@
-"""`python -m local.events`: writes `events/`, an example of each event that invokes a function.
+"""`python -m local.events`: writes an example of each event that invokes a function to `events/`.
 
-They have the formats of API Gateway (payload 2.0), DynamoDB Streams, SQS, S3 and EventBridge. Their data is the sample
-data of `local/example_data.py`. `--check` only reports whether they are up to date.
+The examples have the formats of API Gateway (payload 2.0), DynamoDB Streams, SQS, S3 and EventBridge. Their data is the
+sample data of `local/example_data.py`. `--check` only reports whether the files are up to date.
 """
 
 import hashlib
@@ -60,7 +60,7 @@ class EventExample:
     name: str
     event: Event
     answers: int | Mapping[str, Any]
-    """HTTP status; for other functions, the complete result."""
+    """HTTP status of the response. For functions without HTTP, the complete result."""
 
     @property
     def path(self) -> Path:
@@ -291,7 +291,7 @@ def _call(
     caller: Caller = example_data.ALICE,
     **request: Any,
 ) -> EventExample:
-    """Return a request of an operation; `case` distinguishes it from others of the same operation."""
+    """Return a request of an operation. `case` distinguishes several requests of the same operation."""
     (route,) = (candidate for candidate in ROUTES if candidate.operation == operation)
     path = route.path.format(**params or {})
     event = _request(route.method, path, route, params=params, caller=caller, **request)
@@ -410,7 +410,7 @@ def _stream() -> Iterator[EventExample]:
     taken_in = attach_source(awaited, example_data.source(example_data.AWAITED))
     taken_in = example_data.written(taken_in, Caller.job("arrivals").acting_for(example_data.REQUEST), version=2)
     gone = example_data.video(example_data.GONE, title="Old news", status="failed")
-    # A job that no caller waits for any more, so that its message has no effect.
+    # The message of this job has no effect, because no video requires the job any more.
     _, (done, *_, failed) = example_data.failed_video()
     probed = example_data.filmed(example_data.FAILED, is_probed=True)
     queued = example_data.job(probed, "probe", "queued")
@@ -525,7 +525,7 @@ def _counted_records() -> list[Event]:
 
 
 def _run() -> Item:
-    """Return a run that reverts a large change set."""
+    """Return the item of a run that reverts a large change set."""
     return {
         **REVERT.key(revertId=example_data.REQUEST),
         "revertId": example_data.REQUEST,

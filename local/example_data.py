@@ -1,7 +1,7 @@
-"""Fixed sample data behind the events in `events/`: videos, jobs, uploads, playlists and webhooks with constant ids.
+"""Sample data of the events in `events/`: videos, jobs, uploads, playlists and webhooks with constant ids.
 
-`seed` resets a table and a bucket to this data. Each event therefore finds its items, in any order, and always gets the
-same response.
+`seed` resets a table and a bucket to this data. So the events may be sent in any order: each finds its items, and
+always gets the same response.
 """
 
 import hashlib
@@ -73,13 +73,13 @@ TRANSCODER = Caller("transcoder", frozenset({TRANSCODE})).acting_for(REQUEST)
 HARBOUR = "11111111-1111-4111-8111-111111111111"
 """Alice's public video, with credits, releases and ratings."""
 REGATTA = "22222222-2222-4222-8222-222222222222"
-RESERVED = "regatta-2025"
-"""External id and slug of the regatta."""
 """Bob's public video."""
+RESERVED = "regatta-2025"
+"""External id and slug of the REGATTA video."""
 DELETED = "33333333-3333-4333-8333-333333333333"
 """Alice's deleted video."""
 AWAITED = "44444444-4444-4444-8444-444444444444"
-"""Alice's video whose source file was just uploaded; two more uploads of it are open."""
+"""Alice's video whose source file was just uploaded. Two more uploads for it are open."""
 ARRIVED = "55555555-5555-4555-8555-555555555555"
 """Alice's video that waits for its probe."""
 PROBED = "66666666-6666-4666-8666-666666666666"
@@ -89,19 +89,19 @@ FAILED = "77777777-7777-4777-8777-777777777777"
 UNWANTED = "88888888-8888-4888-8888-888888888888"
 """Alice's video that an event deletes."""
 GONE = "99999999-9999-4999-8999-999999999999"
-"""Alice's purged video, which left a credit behind."""
+"""Id of a purged video of Alice. A credit of it still exists."""
 ABSENT = "00000000-0000-4000-8000-000000000000"
-"""Id without a video."""
+"""Id of a video that never existed."""
 
 EVENING = "aaaaaaaa-aaaa-4aaa-8aaa-aaaaaaaaaaaa"
 """Alice's public playlist."""
 MORNING = "bbbbbbbb-bbbb-4bbb-8bbb-bbbbbbbbbbbb"
 """Alice's playlist that an event deletes."""
 LOST = "cccccccc-cccc-4ccc-8ccc-cccccccccccc"
-"""Alice's purged playlist, which left an entry behind."""
+"""Id of a purged playlist of Alice. An entry of it still exists."""
 
 HOOK = "dddddddd-dddd-4ddd-8ddd-dddddddddddd"
-"""Alice's paused webhook, for a port without a listener."""
+"""Alice's paused webhook. No receiver listens on the port of its URL."""
 UNWANTED_HOOK = "eeeeeeee-eeee-4eee-8eee-eeeeeeeeeeee"
 """Alice's webhook that an event deletes."""
 
@@ -110,7 +110,10 @@ SOURCES_BUCKET = "video-metadata-world-sources"
 RENDITION = "240p"
 VIEWS = 41
 LAST_TRY = 5
-"""Attempt number of the jobs. Messages of a last attempt are delayed, so that a worker rarely runs before the event."""
+"""Attempt number of the jobs.
+
+Messages of a last attempt are delayed, so a worker rarely processes them before the event.
+"""
 
 MEDIA: Item = {
     "duration": 10_000,
@@ -151,7 +154,7 @@ def etag() -> str:
 
 
 def upload_id(number: int) -> str:
-    """Return the id of an upload at that time."""
+    """Return the id of an upload that was requested at THEN. `number` distinguishes uploads."""
     return f"{THEN * 1000:011x}-{number:016x}"
 
 
@@ -166,7 +169,7 @@ def write_id(*parts: object) -> str:
 
 
 def written(item: Item, caller: Caller, *, version: int, now: int = THEN) -> Item:
-    """Return a video as it is stored in the table."""
+    """Return a video with the version and audit fields of a write by `caller`, as the table stores it."""
     return stamp(item, caller=caller, now=now, version=version, write_id=write_id(item["videoId"], version))
 
 
@@ -190,7 +193,10 @@ def source(video_id: str) -> Item:
 
 
 def filmed(video_id: str, *, is_probed: bool, **fields: Any) -> Item:
-    """Return a video of Alice's with its source file, before it is ready."""
+    """Return a video of Alice in the status `processing`, with its source file.
+
+    If `is_probed`, it also has the results of the probe.
+    """
     item = video(video_id, status="processing", visibility="private", title="Bikes") | {"source": source(video_id)}
     if is_probed:
         item = apply_probe(item, MEDIA, FIELDS, SIZES)
@@ -231,7 +237,7 @@ def job(
 
 
 def pictures(of: Item, names: Mapping[str, Item]) -> Item:
-    """Return thumbnails that jobs created from a video's source file."""
+    """Return the attribute for thumbnails that jobs created from a video's source file."""
     return {
         name: {"url": f"s3://video-metadata-world-media/{of['videoId']}/{name}", **picture}
         for name, picture in names.items()
@@ -239,7 +245,7 @@ def pictures(of: Item, names: Mapping[str, Item]) -> Item:
 
 
 def failed_video(now: int = THEN) -> tuple[Item, list[Item]]:
-    """Return the video whose rendition failed, and its jobs."""
+    """Return the FAILED video, whose rendition failed, and its jobs."""
     reason = "The transcoder ran out of disk space."
     probed = filmed(FAILED, is_probed=True)
     made = pictures(probed, {"poster": {"width": 640, "height": 272, "fileSize": 21_000, "time": 1000}})
@@ -309,9 +315,9 @@ def harbour() -> Item:
 
 
 def items(now: int) -> list[Item]:
-    """Return all items except playlists, ratings and the multipart upload; `now` in epoch seconds.
+    """Return all items except playlists, ratings and the multipart upload. `now` is in epoch seconds.
 
-    Children precede their videos, so that they exist when the router reads the video from the stream.
+    Child items precede their videos, so that they exist when the router reads the video from the stream.
     """
     arrived, probed = filmed(ARRIVED, is_probed=False), filmed(PROBED, is_probed=True)
     failed, failed_jobs = failed_video(now)
@@ -395,7 +401,7 @@ def seed(table: Table, s3: "S3Client", now: int) -> None:
 
 
 def forget_films(s3: "S3Client") -> None:
-    """Delete the separate bucket, which belongs to no stack."""
+    """Delete the bucket that `seed` created. It belongs to no stack, so no other command deletes it."""
     for unfinished in s3.list_multipart_uploads(Bucket=SOURCES_BUCKET).get("Uploads", []):
         s3.abort_multipart_upload(Bucket=SOURCES_BUCKET, Key=unfinished["Key"], UploadId=unfinished["UploadId"])
     for source in s3.list_objects_v2(Bucket=SOURCES_BUCKET).get("Contents", []):
@@ -404,7 +410,7 @@ def forget_films(s3: "S3Client") -> None:
 
 
 def _upload_in_parts(s3: "S3Client", now: int) -> Item:
-    """Return an upload with one uploaded part, in a bucket that is created for it."""
+    """Create a multipart upload with one uploaded part, and its bucket if it is missing. Returns the upload's item."""
     with suppress(ClientError):  # the bucket exists
         s3.create_bucket(Bucket=SOURCES_BUCKET)
     key = film_key(AWAITED, 3)

@@ -5,11 +5,11 @@ whose code runs here. The guard accepts five kinds of requests, and rejects all 
 
 - to the documents below `/guide/`, which the guard serves itself;
 - to the deployed API, from every site, because the API promises CORS and checks tokens itself;
-- to AWS, with an AWS Signature Version 4 in the headers, made with the secret of this start;
+- to AWS, with an AWS Signature Version 4 in the headers, signed with the secret that each start generates;
 - to one object, with a presigned URL that was signed with the same secret and has not expired;
-- to a picture below `thumbnails/`, whose URL is unguessable. On AWS CloudFront serves these without a signature.
+- to a thumbnail below `thumbnails/`, whose URL is unguessable. On AWS, CloudFront serves thumbnails without a signature.
 
-Each must name this machine in `Host`, because a page can point another host name at this address (DNS rebinding). Objects
+Each request must name this machine in `Host`, because a page can resolve another name to this address (DNS rebinding). Objects
 have their own port, and therefore another origin than the console: a script in an object cannot act as the console.
 """
 
@@ -58,11 +58,11 @@ CORS = {
 
 
 class RequestRefused(Exception):
-    """Request that must not reach MiniStack. The message is the reason."""
+    """Request that must not reach MiniStack. The message is the reason for the rejection."""
 
 
 class RequestStalled(Exception):
-    """The client did not continue the body of its request in time."""
+    """Request whose body the client did not continue within STALL_SECONDS."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Ports:
 
 
 class _Request:
-    """Parts of an ASGI request on which the guard bases its decision."""
+    """Parts of an ASGI request that the guard checks."""
 
     def __init__(self, scope: Message) -> None:
         self.scope = scope
@@ -105,23 +105,23 @@ class _Request:
             raise RequestRefused(f"Host must be {LOOPBACK}:{port} or localhost:{port}.")
 
     def require_plain(self, signed: Sequence[str] = ()) -> None:
-        """Raise RequestRefused if an unsigned header could select another service or object in MiniStack."""
+        """Raise RequestRefused if the request has an unsigned AWS header, which could select another service or object."""
         for name in self.headers:
             if name == "authorization" or (name.startswith("x-amz-") and name not in signed):
                 raise RequestRefused(f"The header {name} must be signed.")
 
     def require_site(self, *allowed: str) -> None:
-        """Raise RequestRefused if the sending page is not of an allowed site."""
+        """Raise RequestRefused if Sec-Fetch-Site, the relation of the sending page, is not one of the allowed values."""
         if self.site not in allowed:
             raise RequestRefused("Pages of other sites may send requests to the API only.")
 
 
 class Guard:
-    """ASGI application that passes a request on to `inner` only if it may reach MiniStack.
+    """ASGI application that forwards a request to `inner` only if the rules of this module accept it.
 
-    `secret` returns the secret of an access key id, or `None` for an unknown id. `buckets` and `api`
-    return the names of all buckets and the id of the deployed API, `None` before one is deployed.
-    `guide` returns status, body and headers of a path below `/guide`.
+    `secret` returns the secret of an access key id, or `None` for an unknown id. `buckets` returns the names of all
+    buckets. `api` returns the id of the deployed API, or `None` before one is deployed. `guide` returns status, body
+    and headers for a path below `/guide`.
     """
 
     def __init__(
@@ -189,7 +189,7 @@ class Guard:
         )
 
     async def _serve_api(self, request: _Request, receive: Receive, send: Send) -> None:
-        """Forward a request to the deployed API, whose base URL is this address.
+        """Forward a request to the deployed API. The API's base URL is this address.
 
         MiniStack's own base URL contains `$default`, which shells would expand.
         """
@@ -242,7 +242,10 @@ class Guard:
         )
 
     async def _signed(self, request: _Request, receive: Receive, port: int) -> Receive:
-        """Raise RequestRefused unless the headers are signed with this start's secret; return a `receive` that yields the body."""
+        """Verify the signature in the headers, and return a `receive` that yields the body.
+
+        Raises RequestRefused unless the request was signed with this start's secret.
+        """
         request.require_host(port, *NAMES, FROM_CONTAINER)
         request.require_site("none", "same-origin")
         if not request.headers.get("authorization", "").startswith("AWS4-HMAC-SHA256 "):
@@ -343,7 +346,7 @@ def _without_stalls(receive: Receive) -> Receive:
 
 
 async def _read(receive: Receive) -> tuple[bytes, Receive]:
-    """Read a whole body; return it with a `receive` that yields it again."""
+    """Read a whole body, and return it with a `receive` that yields the same body again."""
     parts, more = [], True
     while more:
         message = await receive()

@@ -68,7 +68,7 @@ Response = tuple[int, bytes, dict[str, str]]
 
 
 class Guide:
-    """Serves the site of a checkout. A request for a page first rebuilds the site if its sources have changed."""
+    """Server of a checkout's site. A request for a page first rebuilds the site if its sources have changed."""
 
     def __init__(self, root: Path = ROOT, sites: Path = SITES) -> None:
         self._root = root
@@ -103,7 +103,10 @@ class Guide:
 
 
 def build(root: Path = ROOT, sites: Path = SITES) -> Path:
-    """Return the folder of the site, after building it if the sources have changed. Raises LocalError if the build fails, such as for a dead link."""
+    """Return the folder of the site. Build it first if the sources have changed.
+
+    Raises LocalError if the build fails, for example because of a dead link.
+    """
     site = sites / _state(root)
     if site.is_dir():
         return site
@@ -168,7 +171,7 @@ def _adapted(page: Path, root: Path, published: set[Path]) -> str:
 
 
 def navigation(root: Path) -> Iterator[str]:
-    """Yield the entries of the navigation in TOML: the front page, the index, and a group for each section of the index."""
+    """Yield the navigation's entries in TOML: the front page, the index, and a group for each section of the index."""
     yield '{ "Video metadata" = "README.md" }'
     yield '{ "All documents" = "docs/README.md" }'
     for section in re.split(r"^## ", (root / INDEX).read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]:

@@ -163,8 +163,8 @@ class SignIns:
     def open_page(self, request: Mapping[str, str]) -> str:
         """Return the token of a new sign-in page for a code request; raises OAuthError if the request is invalid.
 
-        Only the page contains the token, and no other site can read the page. A form with the token was therefore sent
-        by the page, which prevents cross-site request forgery.
+        Only the page contains the token, and no other site can read the page. So a form with the token must come from
+        the page, which prevents cross-site request forgery.
         """
         self._check(request)
         page = secrets.token_urlsafe(32)
@@ -175,7 +175,10 @@ class SignIns:
         return page
 
     def allow(self, form: Mapping[str, str]) -> str:
-        """Return the redirect for a submitted sign-in page, with a code for its `user`; raises OAuthError."""
+        """Return the redirect URL for a submitted sign-in page, with a code for its `user`.
+
+        Raises OAuthError if the page has expired or was used before, or the user does not exist.
+        """
         user = form.get("user", "")
         with self._lock:
             request, until = self._pages.pop(form.get("page", ""), ({}, 0.0))
@@ -195,7 +198,7 @@ class SignIns:
         return address in self._back
 
     def _check(self, request: Mapping[str, str]) -> None:
-        """Raise OAuthError unless the console requests a code with a redirect to the service."""
+        """Raise OAuthError unless the request is the console's, for a code, and with a redirect to the service."""
         if request.get("client_id") != CONSOLE_CLIENT:
             raise OAuthError("unauthorized_client")
         if not self.may_return_to(request.get("redirect_uri", "")):
@@ -206,7 +209,10 @@ class SignIns:
             raise OAuthError("invalid_request")
 
     def redeem(self, form: Mapping[str, str]) -> tuple[str, tuple[str, ...], str]:
-        """Return the user of a code or refresh token, the scopes, and the next refresh token; raises OAuthError."""
+        """Return the user and scopes of a code or refresh token, and the next refresh token.
+
+        Raises OAuthError if the code or token is invalid.
+        """
         if form.get("client_id") != CONSOLE_CLIENT:
             raise OAuthError("invalid_client")
         match form.get("grant_type"):
@@ -252,7 +258,7 @@ class Issuer:
         self.api = api
         self.sign_ins = SignIns(api, clock)
         self.url = ""
-        """Issuer URL, as in the tokens; known after entry."""
+        """URL of the issuer, which is also in its tokens. It is known after entry."""
 
     def __enter__(self) -> Self:
         self._server = _Server((LOOPBACK, self._port), _IssuerHandler)
@@ -396,10 +402,10 @@ class _IssuerHandler(BaseHTTPRequestHandler):
             self._send(400, b"invalid_request\n", {"Content-Type": "text/plain"})
 
     def _is_allowed(self, *sites: str) -> bool:
-        """Return whether the request was sent to the issuer's own address by a program, the address bar, or a page of
-        `sites`.
+        """Return whether the request may be served: from a program, the address bar, or a page of `sites`.
 
-        A page can point another host name at this address (DNS rebinding).
+        Its `Host` must be the issuer's address, because a page can resolve another name to this address (DNS
+        rebinding).
         """
         site = self.headers.get("Sec-Fetch-Site", "none")
         return self.headers.get("Host", "") == f"{LOOPBACK}:{self.server.server_port}" and site in ("none", *sites)
@@ -418,15 +424,15 @@ class _IssuerHandler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *args: object, **kwargs: object) -> None:
-        """Log nothing, because the terminal belongs to the developer."""
+        """Log nothing, to keep the developer's terminal readable."""
 
 
 def _first(text: str) -> dict[str, str]:
-    """Return the parameters of a query or form. For a repeated parameter, the first value counts."""
+    """Return the parameters of a query or form by name. If a parameter is repeated, the first value is returned."""
     return {name: values[0] for name, values in parse_qs(text, keep_blank_values=True).items()}
 
 
 def _thumbprint(jwk: dict[str, Any]) -> str:
-    """Return the key id, derived from the key (RFC 7638), so that it is stable across starts."""
+    """Return the key id, derived from the key (RFC 7638). So it is the same after each start."""
     required = json.dumps({name: jwk[name] for name in ("e", "kty", "n")}, separators=(",", ":"), sort_keys=True)
     return urlsafe_b64encode(hashlib.sha256(required.encode()).digest()).rstrip(b"=").decode()

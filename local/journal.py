@@ -54,7 +54,7 @@ class Journal:
             )
 
     def keep_only(self, tables: Collection[str]) -> None:
-        """Delete the items of all other tables."""
+        """Delete the items of all tables that are not in `tables`."""
         with self._db:
             known = {table for (table,) in self._db.execute("SELECT DISTINCT tab FROM item")}
             self._db.executemany("DELETE FROM item WHERE tab = ?", [(table,) for table in known - set(tables)])
@@ -74,5 +74,5 @@ class Journal:
         return self._db.execute("SELECT id, stream, position FROM reader").fetchall()
 
     def close(self) -> None:
-        """Close the database, which leaves one file without a write-ahead log."""
+        """Close the database. SQLite then removes the write-ahead log, so only the database file remains."""
         self._db.close()

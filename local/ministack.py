@@ -26,17 +26,22 @@ from local.ports import LOOPBACK, bound
 START_SECONDS = 60.0
 STOP_SECONDS = 60.0
 SAVE_SECONDS = 300.0
-"""Timeout of saving all state. Only logs and metrics depend on it: other state is saved as it changes."""
+"""Timeout in seconds of saving the whole state. Only logs and metrics depend on it: other state is saved as it changes.
+"""
 SAVE_PATH = "/_local/save"
-"""Path to POST to in order to save all state. The response streams one line per saved service."""
+"""Path of the POST request that saves the whole state. The response streams one line per saved service."""
 HEARTBEAT = "running"
 """File that exists between a start and the next clean stop. All data up to its modification time is on disk."""
 WHOLE = "dynamodb.json"
-"""File that exists once all state was saved, which means that the first deploy completed."""
+"""File that exists after the whole state was saved for the first time, at the end of the first deploy."""
 SOCKETS = "LOCAL_SOCKETS"
-"""Environment variable with the descriptors of the sockets that the engine listens on: the API's and the objects'."""
+"""Environment variable with the file descriptors of the engine's listening sockets: first the API's, then the objects'.
+"""
 FORGET_SECONDS = 2.0
-"""Seconds to wait for a MiniStack without persistence. It would wait a long time for open connections."""
+"""Seconds after which a MiniStack without persistence is killed.
+
+It has no data to save, but waits for open connections.
+"""
 
 
 class MiniStack:
@@ -68,7 +73,7 @@ class MiniStack:
         return self
 
     def _start(self, sockets: Sequence[socket.socket]) -> None:
-        """Start the process, which takes over the sockets."""
+        """Start the process, which inherits the sockets."""
         endpoint, objects = (f"http://{LOOPBACK}:{bound_to.getsockname()[1]}" for bound_to in sockets)
         self.aws = Aws(endpoint, objects, secrets.token_urlsafe(30))
         shutil.rmtree(self._scratch, ignore_errors=True)  # left by a killed process
@@ -97,7 +102,7 @@ class MiniStack:
         return self._process.pid
 
     def is_running(self) -> bool:
-        """Whether the process is running."""
+        """Return whether the process is running."""
         return self._process is not None and self._process.poll() is None
 
     def wait(self) -> int:
@@ -113,7 +118,7 @@ class MiniStack:
         return datetime.fromtimestamp((self.state / HEARTBEAT).stat().st_mtime)
 
     def save(self, tell: Callable[[str], None] = lambda _: None) -> None:
-        """Save all state now and report each saved service; raises LocalError if it cannot be saved."""
+        """Save the whole state now, and call `tell` for each saved service. Raises LocalError if it cannot be saved."""
         connection = http.client.HTTPConnection(self.endpoint.partition("//")[2], timeout=SAVE_SECONDS)
         try:
             signed = AWSRequest("POST", self.endpoint + SAVE_PATH)
@@ -130,9 +135,9 @@ class MiniStack:
             raise LocalError(f"MiniStack could not save its state. Its log is {self.log}.")
 
     def stop(self) -> None:
-        """Let MiniStack save its data and stop, then end all its processes. A second call does nothing.
+        """Stop MiniStack, which saves its data first, and end all its processes. A second call does nothing.
 
-        Raises LocalError if it had to be killed; the message says which data is on disk.
+        Raises LocalError if MiniStack had to be killed. The message says up to which time data is on disk.
         """
         process, self._process = self._process, None
         if process is None:

@@ -1,8 +1,8 @@
-"""`make mutants`: planted defects, each of which its tests must catch.
+"""`make mutants`: applies planted defects (mutants) to the code, and checks that the tests of each defect catch it.
 
 The defects are in `tests/mutants`, one file per area. A run copies the checkout, applies one defect at a time to a
 copy, and runs its tests there. The developer's files are unchanged. First, each test must pass on the unchanged code.
-Results are stored in `.local/mutants`: an interrupted run resumes where it stopped, unless the code has changed.
+Results are stored in `.local/mutants`. An interrupted run resumes where it stopped, unless the code has changed.
 """
 
 import argparse
@@ -33,9 +33,9 @@ from local.toolbox import with_tools
 FOLDER = "tests/mutants"
 RESULTS = STATE / "mutants"
 AT_ONCE = 2
-"""Mutants that run concurrently."""
+"""Number of mutants that run concurrently."""
 LIMIT_SECONDS = 300.0
-"""Time limit of one run of tests. A mutant whose tests reach it is caught."""
+"""Time limit of one test run in seconds. A mutant whose tests exceed it counts as caught."""
 NOT_COPIED = (".git", ".venv", "node_modules", ".local", "cdk.out", "__pycache__", ".*_cache", ".hypothesis")
 LINKED = (".venv", "node_modules")
 NODE = (
@@ -46,11 +46,12 @@ NODE = (
     "./tests/console/setup.js",
     "--test",
 )
-"""Program that runs the console's tests, in the language and time zone that they expect."""
+"""Command that runs the console's tests, with the language and time zone that they expect."""
 CAUGHT, SURVIVED, TIMED_OUT, BROKEN, PASSES = "caught", "survived", "timed out", "broken", "passes"
 
 Command = Callable[[Sequence[str]], Sequence[str]]
-"""Returns the program that runs some tests: it exits with 0 if all pass, with 1 if one fails."""
+"""Function that returns the command to run tests. The command exits with 0 if all tests pass, and with 1 if one fails.
+"""
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ class Mutant:
     breaks: str
     """Sentence that states the property which the defect breaks."""
     tests: tuple[str, ...]
-    """Files or ids of tests. At least one test must fail."""
+    """Files or ids of the tests that must catch the defect. At least one test must fail."""
 
     def applied(self, root: Path) -> str:
         """Return the text of the file with the defect; raises LocalError unless `old` occurs exactly once."""
@@ -99,7 +100,10 @@ def load(folder: Path) -> list[Mutant]:
 
 
 def command(tests: Sequence[str]) -> Sequence[str]:
-    """Return the program for tests of Python, which ends at the first failure and has a fixed order, or of the console."""
+    """Return the command that runs tests: Node for the console's tests, otherwise pytest.
+
+    pytest stops at the first failure, and runs the tests in a fixed order.
+    """
     if all(test.endswith(".js") for test in tests):
         return [*NODE, *tests]
     plugins = [part for name in ("schemathesis", "randomly", "cacheprovider") for part in ("-p", f"no:{name}")]
@@ -108,7 +112,7 @@ def command(tests: Sequence[str]) -> Sequence[str]:
 
 @dataclass
 class Runner:
-    """Runs tests in copies of a checkout, and keeps the results."""
+    """Runner of tests in copies of a checkout. It stores the results."""
 
     root: Path
     results: Path
@@ -120,7 +124,10 @@ class Runner:
     _is_stopped: bool = False
 
     def run(self, mutants: Sequence[Mutant], *, again: bool = False) -> dict[str, MutantOutcome]:
-        """Return the outcome of each mutant by its name; `again` repeats mutants with a known result."""
+        """Run the mutants' tests, and return each outcome by the mutant's name.
+
+        `again` repeats mutants with a known result.
+        """
         self.results.mkdir(parents=True, exist_ok=True)
         file = self.results / "results.jsonl"
         known = {} if again else _read(file)
@@ -154,7 +161,10 @@ class Runner:
         work: Callable[[str], MutantOutcome],
         kept: IO[str],
     ) -> dict[str, MutantOutcome]:
-        """Return the outcome of `work` for each name, run or known by its key. No program is left running, even after an error."""
+        """Return an outcome for each name: the known outcome of its key, or the result of `work`.
+
+        No test program is left running, even after an error.
+        """
         outcomes = {name: known[key] for name, key in keys.items() if key in known}
         pool = ThreadPoolExecutor(AT_ONCE)
         futures = {pool.submit(work, name): name for name in keys if name not in outcomes}
@@ -181,7 +191,10 @@ class Runner:
         return replace(outcome, result=PASSES if outcome.result == SURVIVED else BROKEN)
 
     def _outcome(self, name: str, tests: Sequence[str], mutant: Mutant | None = None) -> MutantOutcome:
-        """Run tests in a free copy, with the defect of a mutant; their output is `<name>.txt` beside the results."""
+        """Run tests in a free copy, with the mutant's defect if there is a mutant.
+
+        The output of the tests is written to `<name>.txt` in the results folder.
+        """
         copy = self._copies.get()
         try:
             if mutant is None:
@@ -208,7 +221,7 @@ class Runner:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                start_new_session=True,  # so that one signal reaches all that it starts
+                start_new_session=True,  # so that one signal reaches all of its child processes
             )
         self._running.add(process)
         try:
@@ -234,7 +247,10 @@ def _copied(root: Path, folder: Path) -> Path:
 
 
 def _write(path: Path, content: bytes) -> None:
-    """Write a file and delete its bytecode, which Python would reuse if size and modification second are equal."""
+    """Write a file and delete its bytecode.
+
+    Python would reuse the bytecode if the file's size and second are unchanged.
+    """
     path.write_bytes(content)
     if path.suffix == ".py":
         Path(cache_from_source(str(path))).unlink(missing_ok=True)
@@ -247,7 +263,7 @@ def _kill(process: "subprocess.Popen[bytes]") -> None:
 
 
 def _digest(copy: Path) -> str:
-    """Return a hash of all files of a copy, except the mutants."""
+    """Return a hash of all files of a copy, except the files that define mutants."""
     digest = hashlib.sha256()
     for path in sorted(path for path in copy.rglob("*") if path.is_file() and path.parent != copy / FOLDER):
         digest.update(f"{path.relative_to(copy)} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
@@ -265,7 +281,10 @@ def _read(file: Path) -> dict[str, MutantOutcome]:
 
 
 def chosen(mutants: Sequence[Mutant], names: Sequence[str]) -> list[Mutant]:
-    """Return the mutants of these names or areas, or all; raises LocalError for an unknown name."""
+    """Return the mutants with these names or of these areas, or all without names.
+
+    Raises LocalError for an unknown name.
+    """
     unknown = sorted({*names} - {name for mutant in mutants for name in (mutant.name, mutant.area)})
     if unknown:
         raise LocalError(f"Unknown mutant or area: {', '.join(unknown)}.")
@@ -273,7 +292,7 @@ def chosen(mutants: Sequence[Mutant], names: Sequence[str]) -> list[Mutant]:
 
 
 def report(mutants: Sequence[Mutant], outcomes: Mapping[str, MutantOutcome]) -> list[str]:
-    """Return the score by area, each mutant that survived or is broken, and the score of all."""
+    """Return the lines of the report: the score by area, each mutant that survived or is broken, and the total score."""
     lines = []
     caught = {mutant.name for mutant in mutants if outcomes[mutant.name].result in (CAUGHT, TIMED_OUT)}
     for area in dict.fromkeys(mutant.area for mutant in mutants):
@@ -289,7 +308,7 @@ def report(mutants: Sequence[Mutant], outcomes: Mapping[str, MutantOutcome]) -> 
 
 
 def main(arguments: Sequence[str], root: Path = ROOT, results: Path = RESULTS, command: Command = command) -> int:
-    """Run the mutants of these names or areas, or all; return the exit status."""
+    """Run the mutants with these names or of these areas, or all without names. Returns the exit status."""
     parser = argparse.ArgumentParser(
         prog="make mutants", description="Plant defects, each of which its tests must catch."
     )

@@ -31,9 +31,9 @@ def is_taken(port: int) -> bool:
 
 
 def bound(port: int) -> socket.socket:
-    """Return a socket bound to a loopback port, or to a free port for 0; raises LocalError if the port is taken.
+    """Return a socket bound to a loopback port, or to any free port for 0; raises LocalError if the port is taken.
 
-    The server inherits the socket, because another program could take a free port before its use.
+    Pass the socket to the server, because another program could take a free port before the server uses it.
     """
     if port and is_taken(port):
         raise LocalError(f"Port {port} is in use.")
@@ -64,9 +64,9 @@ def serving(server: BaseServer) -> Iterator[None]:
 def free_port() -> int:
     """Reserve a free port on loopback until this process ends, and return it.
 
-    On Linux the system assigns a reserved port to no program that binds port 0. A server with SO_REUSEADDR, as nearly
-    all have, can listen on it. Elsewhere a reservation would block that server, so the port is only free at the time of
-    the call. Use `bound` where possible.
+    On Linux, the system never assigns a reserved port to a program that binds port 0. A server with SO_REUSEADDR, which
+    nearly all servers set, can still listen on it. On other systems, a reservation would block that server. So the port
+    is only free at the time of the call. Use `bound` where possible.
     """
     holder = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -1,4 +1,4 @@
-"""Generates the modules `prebuilt.py` of shared/: models of bodies that need pydantic_core, but not pydantic."""
+"""Generates the modules `prebuilt.py` of shared/. Their models of request bodies need pydantic_core, but not pydantic."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -17,9 +17,12 @@ MODULES: Mapping[str, Sequence[type[Content]]] = {
 }
 """Models in each generated module. They validate the most frequent requests."""
 FOR_PYDANTIC = ("metadata", "ref", "serialization")
-"""Keys of a core schema that pydantic_core does not need. `PlainValidator` serializes a value to itself."""
+"""Keys of a core schema that pydantic_core does not need.
+
+`serialization` is always the value itself (`PlainValidator`).
+"""
 FIELD = "\n" + " " * 16
-"""Start of the line of a field."""
+"""Line break and indentation before each field of a model."""
 
 
 def prebuilt() -> dict[Path, str]:
@@ -42,14 +45,14 @@ def _module(models: Sequence[type[Content]]) -> str:
 
 
 def _class(model: type[Content], functions: dict[str, set[str]]) -> str:
-    """Return the source of a model's class; adds the functions that it calls, by module."""
+    """Return the source of a model's class. Adds the functions that the class refers to, by module, to `functions`."""
     model.model_rebuild()
     text = _literal(model.__pydantic_core_schema__, model, functions)
     return f"\n    class {model.__name__}(PrebuiltModel):\n        @classmethod\n        def core_schema(cls):\n            return {text}\n"
 
 
 def _literal(part: Any, model: type[Content], functions: dict[str, set[str]]) -> str:
-    """Return the source of a part of a core schema, with a line for each field of a model."""
+    """Return the source of a part of a core schema. Each field of a model begins a new line."""
     if isinstance(part, dict):
         entries = []
         for key, value in part.items():

@@ -1,4 +1,4 @@
-"""Checks the prose of docstrings, of the OpenAPI document and of test names: words, sentence length, existing names.
+"""Checks docstrings, the OpenAPI document and test names: words, sentence length, and whether raised exceptions exist.
 
 `make lint` runs it. `CONTRIBUTING.md` lists the rules.
 """
@@ -17,7 +17,7 @@ from shared.openapi.document import document
 CHECKED = ("app.py", "bench", "functions", "infra", "local", "openapi", "shared", "tests", "tools")
 """Folders and files that are checked; `openapi` is the OpenAPI document."""
 PRODUCT = ("shared", "functions", "infra")
-"""Folders in which no two classes have the same name."""
+"""Folders in which no two classes may have the same name."""
 MAX_WORDS = 25
 
 _FIRST = re.compile(r"(what|who|whose|whom|how|where|when|which|those|of|as|behind)\b", re.IGNORECASE)

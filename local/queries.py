@@ -1,8 +1,8 @@
 """Ordered partitions for MiniStack's Query.
 
-MiniStack sorts and evaluates a whole partition for each page. This module keeps the entries of each queried partition in
-order, and passes to MiniStack's own Query only the entries that the page can contain. Validation, filters and projections
-remain MiniStack's, so the responses are the same, and a page costs the same in a partition of any size.
+MiniStack sorts and evaluates a whole partition for each page. This module keeps the entries of each queried partition
+sorted. It passes only the entries that the page can contain to MiniStack's own Query. Validation, filters and
+projections remain MiniStack's, so the responses are the same. A page costs the same in a partition of any size.
 
 Requests in forms that the service never sends (legacy conditions, parentheses, a value before its key) still read the
 whole partition.
@@ -25,23 +25,29 @@ Key = tuple[str, str]
 Entry = tuple[Order, Key]
 
 ORDERED = None
-"""Key of the ordered partitions among the members of a table's indexes. MiniStack discards the members, and with them the
-ordered partitions, when it replaces the items or the indexes of a table."""
+"""Key under which the members of a table's indexes store the ordered partitions.
+
+When MiniStack replaces the items or the indexes of a table, it discards the members, and so also the ordered
+partitions.
+"""
 TABLE = None
-"""Name that stands for the table itself, where an index is expected."""
+"""Index name that selects the table itself."""
 
 QUERY: FunctionType = dynamodb._query
 INDEX_ITEM: FunctionType = dynamodb._index_item
 PARSERS = {name: getattr(dynamodb, name) for name in ("_tokenize", "_condition_syntax_error")}
-"""Functions of an expression's text alone. Their results are never changed."""
+"""MiniStack's parsers, by name.
+
+Their results can be cached: they depend only on an expression's text, and no code changes them.
+"""
 MAX_EXPRESSIONS = 1_000
-"""Maximum parsed expressions to cache. The service sends a few hundred different ones."""
+"""Maximum number of cached expressions. The service sends a few hundred different ones."""
 
 
 def install() -> None:
-    """Patch MiniStack to read each Query from ordered partitions, to update them with each write, and to cache parsed expressions.
+    """Patch MiniStack to use ordered partitions for Queries and writes, and to cache parsed expressions.
 
-    MiniStack parses each condition again for each item, which is a third of the CPU of a Query.
+    Without the cache, MiniStack parses each condition again for each item, which is a third of the CPU time of a Query.
     """
     dynamodb._query, dynamodb._index_item = query, index_item
     for name, parse in PARSERS.items():
@@ -79,7 +85,7 @@ def index_item(table: Any, pk: str, sk: str, item: Any, add: bool) -> None:
 
 
 class Unordered(Exception):
-    """The request does not fit the order of the entries, so MiniStack must read the whole partition."""
+    """Request that does not fit the order of the entries. MiniStack then reads the whole partition."""
 
 
 class KeyAttribute(NamedTuple):
@@ -115,13 +121,16 @@ class Partition:
         self._ranges = [attribute for attribute in self._order if attribute.name in ranges]
         self._entries: list[Entry] = []
         self._mistyped: set[Key] = set()
-        """Items whose keys have other types than the index. Only an index that was added to a table can have such items."""
+        """Keys of items whose index attributes have other types than the index.
+
+        Only an index that was added to an existing table can have such items.
+        """
         for key, item in items:
             self.add(item, key, insert=list.append)
         self._entries.sort()
 
     def __len__(self) -> int:
-        """Return the number of its items."""
+        """Return the number of items in the partition."""
         return len(self._entries) + len(self._mistyped)
 
     def add(self, item: Item, key: Key, *, insert: Callable[[list[Entry], Entry], None] = insort) -> None:
@@ -144,7 +153,7 @@ class Partition:
         return tuple(attribute.value(item) for attribute in self._order)
 
     def sample(self) -> list[Key]:
-        """Return one of its keys in a list, or an empty list if it has no items."""
+        """Return the key of the first entry in a list, or an empty list if there are no ordered entries."""
         return [key for _, key in self._entries[:1]]
 
     def matching(self, conditions: Mapping[str, KeyCondition], start: Item | None, *, backwards: bool) -> Iterator[Key]:
@@ -165,7 +174,7 @@ class Partition:
         return (self._entries[number][1] for number in numbers)
 
     def _range(self, conditions: Mapping[str, KeyCondition]) -> tuple[int, int]:
-        """Return the bounds of the entries that match the conditions."""
+        """Return the range of the matching entries: the number of the first, and the number after the last."""
         equal: Order = ()
         for attribute in self._ranges:
             if attribute.name not in conditions:
@@ -189,9 +198,10 @@ class Partition:
         return self._bisect(equal), self._bisect(equal, after=True)
 
     def _bisect(self, values: Order, *, after: bool = False, length: int | None = None) -> int:
-        """Return the number of the first entry whose first values are not less than these, or `after` these.
+        """Return the number of the first entry whose leading values are at least `values`.
 
-        `length` limits the last of the compared values, a string or bytes.
+        With `after`, they must be greater. `length` truncates the last leading value, a string or bytes, for the
+        comparison.
         """
 
         def compared(entry: Entry) -> Order:
@@ -213,7 +223,7 @@ class OrderedPages:
         self._request = request
 
     def get(self, partition: Any, default: Any) -> Any:
-        """Return a partition as MiniStack has it: sort keys with their items for a table, keys for an index."""
+        """Return a partition in MiniStack's form: items by sort key for a table, keys of items for an index."""
         try:
             keys = self._page(self._ordered(partition))
         except Unordered:
@@ -228,7 +238,7 @@ class OrderedPages:
         return self._table["items"][key[0]][key[1]]
 
     def _ordered(self, name: Any) -> Partition:
-        """Return the ordered partition, which is sorted and cached at the first request."""
+        """Return the ordered partition with this name. The first request creates and caches it."""
         members = self._members()
         ordered: dict[tuple[str | None, Any], Partition] = members.setdefault(ORDERED, {})
         if (self._index, name) not in ordered:
@@ -243,7 +253,10 @@ class OrderedPages:
         return ordered[self._index, name]
 
     def _page(self, partition: Partition) -> list[Key]:
-        """Return the keys that the page can contain: one more than its size in bytes allows, or as many as its limit."""
+        """Return the keys of the items that the page can contain.
+
+        They end at the page's limit, or with the first item that exceeds the page's size in bytes.
+        """
         request = self._request
         conditions = conditions_of(request)
         backwards = not request.get("ScanIndexForward", True)

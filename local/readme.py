@@ -45,13 +45,16 @@ SCHEDULED_CALLS = {
     "every five minutes: the rankings": "rankings",
     "every minute: the search index": "index_runs",
 }
-"""Figures of the workload that count the runs of a schedule."""
+"""Members of the workload that count the runs of a schedule, by the request of the access pattern."""
 SAME_PATTERN = {"POST /v1/videos/{videoId}/views (viewerId)": "POST /v1/videos/{videoId}/views (Idempotency-Key)"}
-"""Access patterns of calls whose own name is not that of a pattern with a remark in brackets."""
+"""Access patterns of calls in the workload, if the access pattern has another remark in brackets than the call."""
 
 
 def generated() -> dict[Path, str]:
-    """Return the content that each generated file should have; raises ValueError if the marks of a section are missing."""
+    """Return the content that each generated file should have.
+
+    Raises ValueError if a page lacks the marks of a generated section.
+    """
     pages = {
         API_REFERENCE: {"endpoints": _endpoints()},
         DATA_MODEL: _data_model(),
@@ -87,7 +90,7 @@ def _endpoints() -> str:
 
 
 def _problem_types() -> str:
-    """A section for each problem type: its status, when it occurs, what to do, and an example."""
+    """Return a section for each problem type: its status, when it occurs, what to do, and an example."""
     found = sorted(examples().items(), key=lambda found: found[0].status)
     return "\n" + "".join(
         f"## {kind.slug}\n\n**{kind.status} {kind.title}.** {summary(kind)}.\n\n**What to do:** {kind.advice}\n\n"
@@ -147,7 +150,7 @@ def _data_model() -> dict[str, str]:
 
 
 def calls_a_month() -> Counter[str]:
-    """Return the calls of the reference workload's month, by the request of the access pattern."""
+    """Return the number of calls in a month of the reference workload, by the request of the access pattern."""
     workload = tomllib.loads(WORKLOAD.read_text(encoding="utf-8"))
     patterns = {pattern.request for pattern in ACCESS_PATTERNS}
     calls = Counter({request: workload[figure] for request, figure in SCHEDULED_CALLS.items()})
@@ -196,7 +199,7 @@ def _places(field: VideoField) -> str:
 
 
 def _console_labels() -> str:
-    """Return the console's module with the labels of video fields and job kinds, and the input types of editable fields."""
+    """Return the console's module with the labels of video fields and job kinds, and the inputs of editable fields."""
     schemas = VideoContent.model_json_schema()["properties"]
 
     def kind_of(field: VideoField) -> str:

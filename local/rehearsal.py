@@ -1,7 +1,8 @@
-"""`make e2e`: rehearses the life of a stack on a separate MiniStack, from an empty account to an empty account.
+"""`make e2e`: rehearses the life of a deployment on a separate MiniStack, from an empty account to an empty account.
 
-It bootstraps, deploys the tables with only some of their indexes, and fills them. Then it upgrades as `make deploy`
-does, checks that no data was lost, runs the end-to-end tests, and destroys. All its processes end with it.
+It bootstraps the account, deploys the tables with only some of their indexes, and fills them. Then it upgrades as `make
+deploy` does, checks that no data was lost, and runs the end-to-end tests. It also restores a lost table. Finally it
+destroys all stacks. All its processes end with it.
 """
 
 import fcntl
@@ -45,15 +46,15 @@ from shared.schema import AUDIT_TABLE_NAME, TABLE_NAME
 
 WORK = STATE / "rehearsal"
 QUIET_SECONDS = 60.0
-"""Maximum seconds to wait until no message can be received."""
+"""Maximum seconds to wait until no queue has a visible message."""
 TESTS_SECONDS = 1800.0
-"""Seconds after which hanging end-to-end tests are ended."""
+"""Timeout of the end-to-end tests in seconds."""
 GRACE_SECONDS = 20.0
 """Seconds that interrupted tests have to clean up."""
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Rehearse with these arguments for pytest, and return the exit status."""
+    """Run the rehearsal, which passes these arguments to pytest. Returns the exit status."""
     return stoppable(lambda: _only(WORK, arguments))
 
 
@@ -77,7 +78,7 @@ def _only(work: Path, arguments: Sequence[str]) -> None:
 
 
 def rehearse(work: Path, arguments: Sequence[str]) -> None:
-    """Rehearse the life of a stack in a folder; raises LocalError at the first failure."""
+    """Rehearse the life of a deployment, with all files in the folder `work`. Raises LocalError at the first failure."""
     with (
         MiniStack(work / "ministack.log") as ministack,
         Issuer(0, TokenSigner(work / KEY_FILE.name), ministack.endpoint) as issuer,
@@ -142,7 +143,7 @@ def rehearse(work: Path, arguments: Sequence[str]) -> None:
 
 
 def names(table: RecordedTable) -> list[str]:
-    """Return the current indexes of a table."""
+    """Return the names of a table's indexes in shared/schema.py."""
     return [index["name"] for index in present(table)["indexes"]]
 
 
@@ -153,7 +154,7 @@ def first_indexes(table: RecordedTable) -> list[str]:
 
 
 def require_table(items: TableSample, table: RecordedTable, indexes: Sequence[str]) -> None:
-    """Raise DataLost unless the deployed table matches its record, with these indexes."""
+    """Raise DataLost unless the deployed table has the recorded settings, and exactly these indexes."""
     now = present(table)
     order = [index["name"] for index in now["indexes"]]
     deployed = described(items.description())
@@ -165,7 +166,7 @@ def require_table(items: TableSample, table: RecordedTable, indexes: Sequence[st
 
 
 class IndexWatch:
-    """Watches a table during an upgrade: all items must be unchanged after each change of its indexes."""
+    """Watch of a table during an upgrade. After each change of its indexes, all items must be unchanged."""
 
     def __init__(self, items: TableSample, before: Snapshot) -> None:
         self._items = items
@@ -215,10 +216,10 @@ def _listed(indexes: Sequence[str]) -> str:
 
 
 def tokens_of(issuer: Issuer, folder: Path) -> Json:
-    """Return an issuer's settings for the end-to-end tests: its URL, tokens by user, and tokens that the gateway must
-    refuse.
+    """Return an issuer's settings for the end-to-end tests.
 
-    The key of an untrusted issuer is written to the folder.
+    They are its URL, tokens by user, and tokens that the gateway must reject. The key of an untrusted issuer is written
+    to the folder.
     """
     stranger = TokenSigner(folder / "stranger.pem")
     tokens = {user: issuer.mint(user, scopes) for user, scopes in USERS.items()}
@@ -254,7 +255,10 @@ class _Account:
         self._assembly = str(self.work / "cdk.out")
 
     def bootstrap(self) -> None:
-        """Bootstrap as `make bootstrap` does. A deploy before it must report that it is missing."""
+        """Bootstrap the account as `make bootstrap` does.
+
+        Before that, check that a deploy fails because of the missing bootstrap.
+        """
         refused = self._tool("tools.deploying", *self._context)
         if refused.returncode != 1 or "make bootstrap" not in refused.stderr:
             raise LocalError(f"A deployment before the bootstrap must fail with its reason, not: {refused.stderr}")
@@ -262,7 +266,7 @@ class _Account:
         cdk(["bootstrap", where, "--app", ""], self._env, self._log, print)
 
     def deploy(self, *more: str) -> None:
-        """Deploy as `make deploy` does; its log goes to a file."""
+        """Deploy as `make deploy` does. The output is appended to the log file."""
         outputs = self.work / "outputs.json"
         arguments = [*self._context, *more, "--require-approval", "never", "--concurrency", "2"]
         arguments += ["--progress", "events", "--ci", "--no-notices", "--no-color"]
@@ -323,12 +327,12 @@ class _Account:
         }
 
     def diff(self) -> None:
-        """Raise LocalError if newly synthesised templates differ from the deployed ones."""
+        """Raise LocalError if newly synthesised templates differ from the deployed templates."""
         # The same folder already contains the packaged functions.
         cdk(["diff", "--all", "--fail", *self._context, "--output", self._assembly], self._env, self._log, print)
 
     def lose_and_restore(self) -> Snapshot:
-        """Delete the table, restore it as docs/backup-and-restore.md says, and return its previous items."""
+        """Delete the table, and restore it as docs/backup-and-restore.md says. Returns the items before the deletion."""
         dynamodb = self.aws.client("dynamodb")
         kept = self.items.settled([])
         # Unlike DynamoDB, the embedded AWS makes no automatic backup of a deleted table.
@@ -352,9 +356,9 @@ class _Account:
     def destroy(self) -> None:
         """Destroy all stacks except the bootstrap stack.
 
-        No worker may run by then, because its last log line would create the log group again. So wait for every visible
-        message first. Then purge the queues, because retries, such as deliveries to test webhooks, may be hidden for
-        minutes.
+        No worker may run at that time, because its last log line would create its log group again. So wait until the
+        queues have no visible messages. Then purge the queues, because retries, such as deliveries to test webhooks,
+        may be hidden for minutes.
         """
         sqs, mappings = (
             self.aws.client("sqs"),
@@ -409,7 +413,7 @@ def _has_visible_messages(sqs: Any, queue: str) -> bool:
 
 
 def _status(command: Sequence[str], env: Mapping[str, str], seconds: float, log: Any = None) -> int:
-    """Run a program in a separate process group, end the whole group in any case, and return the exit status."""
+    """Run a program in a separate process group, and return its exit status. The whole group is ended in any case."""
     process = subprocess.Popen(
         command,
         cwd=ROOT,
@@ -428,7 +432,7 @@ def _status(command: Sequence[str], env: Mapping[str, str], seconds: float, log:
 
 
 def end_group(*processes: "subprocess.Popen[Any]", seconds: float = GRACE_SECONDS) -> None:
-    """End programs and their process groups, first with SIGINT because tests clean up their own resources.
+    """End programs and their process groups. SIGINT is sent first, so that tests can clean up their resources.
 
     After `seconds` in total, the remaining processes are killed.
     """

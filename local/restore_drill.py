@@ -27,16 +27,16 @@ from shared.schema import ENTRY, MEMBERSHIP, PARTITION_KEY, TABLE_NAME, VIDEO, V
 
 TITLES = 40
 PURGE_SECONDS = 300
-"""Maximum seconds until the service has purged the children of deleted videos."""
+"""Maximum seconds until the service has purged the child items of deleted videos."""
 STAMPS = ("updatedAt", "updatedBy", "updatedAs", "updatedFor", "writeId", "version", "schemaVersion")
-"""Attributes that every repair writes: author, time and the version, which only increases."""
+"""Attributes that every repair writes, so comparisons ignore them. The version is one of them, and only increases."""
 LOST = "Lost by a bad change"
 
 Request = Callable[[str, str, str, Any], Any]
 """Function that sends a request: method, path, user, body. Returns the response's JSON; raises on an error status."""
 Line = dict[str, Any]
 Lines = dict[tuple[str, ...], Line]
-"""Lines of an export by item."""
+"""Lines of an export, by entity and identifiers."""
 
 
 @dataclass
@@ -50,7 +50,10 @@ class RestoreDrill:
     next_second: Callable[[], int]
     """Function that waits for the next second and returns it in epoch seconds."""
     await_purge: Callable[[Sequence[str], Callable[[], bool]], None]
-    """Function that waits until the children of these deleted videos are purged, which the given predicate reports."""
+    """Function that waits until the child items of deleted videos are purged.
+
+    It receives the videoIds, and a predicate that returns `True` after the purge.
+    """
     tell: Tell
     client: Any = field(init=False)
 
@@ -96,7 +99,7 @@ class RestoreDrill:
         self._verify(copy, own, new)
 
     def _fill(self) -> list[str]:
-        """Create a generated catalogue and user data, and return two video ids of alice's."""
+        """Create a generated catalogue and user data, and return the ids of two videos of alice."""
         catalogue = self.folder / "catalogue"
         self._tools("generate", str(catalogue), "--titles", str(TITLES), table=False)
         self._tools("import-imdb", str(catalogue))
@@ -156,7 +159,7 @@ class RestoreDrill:
         return "Item" in self.client.get_item(TableName=self.table, Key=encode_item(key), ConsistentRead=True)
 
     def _delete_half(self, line: Line) -> None:
-        """Delete an entry's item in the playlist, but not its second item."""
+        """Delete the list item of a playlist entry, but not its membership."""
         key = ENTRY.key(**{name: line[name] for name in ("playlistId", "rank", "videoId")})
         self.client.delete_item(TableName=self.table, Key=encode_item(key))
 
@@ -197,7 +200,7 @@ class RestoreDrill:
         return [video["videoId"] for video in answer["items"]]
 
     def _differing(self, copy: Lines, present: Lines, changed: list[str]) -> list[tuple[str, ...]]:
-        """Return the keys of lines that differ from the export; skips the videos that users `changed`."""
+        """Return the keys of lines that differ from the export `copy`. Skips the videos that users `changed`."""
         kept = {key: line for key, line in copy.items() if key[:2] not in [("Video", video_id) for video_id in changed]}
         return [key for key, line in kept.items() if _content(present.get(key, {})) != _content(line)]
 
@@ -219,7 +222,7 @@ class RestoreDrill:
     def _tools(self, *arguments: str, table: bool = True, may_find: bool = False) -> str:
         """Run a tool and return its last output line that begins with a digit, or an empty text.
 
-        `may_find`: exit status 1 is not a failure.
+        With `may_find`, exit status 1 is not a failure.
         """
         command = [sys.executable, "-m", "tools", *arguments, *(["--table", self.table] if table else [])]
         done = subprocess.run(command, cwd=ROOT, env=self._environment, capture_output=True, text=True, check=False)
@@ -234,14 +237,17 @@ def _content(line: Line) -> Line:
 
 
 def next_second() -> int:
-    """Wait for the next second, because the service's times are whole seconds and must differ before and after."""
+    """Wait for the next second, and return it in epoch seconds.
+
+    The service's times are whole seconds. So writes before and after this call have different times.
+    """
     end = int(time.time()) + 1
     time.sleep(max(0.0, end - time.time()))  # until the clock shows the next whole second
     return end
 
 
 def await_purge(_: Sequence[str], is_done: Callable[[], bool]) -> None:
-    """Wait until the deployed service has finished the purge."""
+    """Wait until the deployed service has finished the purge. Raises LocalError after PURGE_SECONDS."""
     end = time.monotonic() + PURGE_SECONDS
     while not is_done():
         if time.monotonic() > end:

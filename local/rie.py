@@ -30,7 +30,7 @@ LIFETIME_SECONDS = 300
 """Seconds after which the emulator ends, even if its parent was killed."""
 START_SECONDS = 15.0
 PROGRAMS = {"x86_64": "aws-lambda-rie-x86_64", "aarch64": "aws-lambda-rie-arm64"}
-"""Program of the emulator by machine, as aws-sam-cli ships it."""
+"""Name of the emulator's program in the package aws-sam-cli, by machine."""
 
 
 def require_machine() -> None:
@@ -43,9 +43,10 @@ def require_machine() -> None:
 
 
 def installed(requirements: Path, below: Path) -> Path:
-    """Return the folder with the emulator and the client, installed on first use; raises LocalError.
+    """Return the folder with the emulator and the client, which the first call installs.
 
-    The folder is named after its contents, so that other versions get a separate folder.
+    The folder is named after its contents, so that other versions get a separate folder. Raises LocalError if the
+    installation fails, or the emulator cannot run on this machine.
     """
     require_machine()
     options = ("--quiet", "--no-deps", "--only-binary", ":all:", "--python", sys.executable)
@@ -57,10 +58,10 @@ def installed(requirements: Path, below: Path) -> Path:
 
 
 class Emulator:
-    """Deployed function, run for the duration of the `with` block; `runtime` is the result of `installed`.
+    """Deployed function that runs in the emulator for the duration of the `with` block.
 
-    The code can import only the packages in its folder and Python's standard library. Entry raises LocalError if
-    the emulator does not start.
+    `runtime` is the result of `installed`. The code can import only the packages in its folder and Python's standard
+    library. Entry raises LocalError if the emulator does not start.
     """
 
     def __init__(self, function: SynthesizedFunction, aws: Aws, runtime: Path, log: Path) -> None:
@@ -79,7 +80,7 @@ class Emulator:
             *(str(program), "--log-level", "error"),
             *("--runtime-interface-emulator-address", f"{LOOPBACK}:{self._port}"),
             *("--runtime-api-address", f"{LOOPBACK}:{free_port()}"),
-            # -S: without the packages of this interpreter, which would hide packages that the asset lacks.
+            # -S: without the packages of this interpreter. They would hide that the asset lacks a package.
             *(sys.executable, "-S", "-m", "awslambdaric", self._function.handler),
         ]
         with self.log.open("wb") as log:
@@ -90,7 +91,7 @@ class Emulator:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                start_new_session=True,  # one signal ends it with all that it started
+                start_new_session=True,  # one signal ends it with all of its child processes
             )
         try:
             self._wait_until_ready()
@@ -143,7 +144,7 @@ class Emulator:
             "LAMBDA_TASK_ROOT": asset,
             # As in Lambda, the packages of the function come first.
             "PYTHONPATH": os.pathsep.join([asset, str(self._runtime)]),
-            "PYTHONDONTWRITEBYTECODE": "1",  # the asset is as it was deployed
+            "PYTHONDONTWRITEBYTECODE": "1",  # keeps the asset as it was deployed
             "NO_PROXY": "127.0.0.1,localhost",
             "AWS_LAMBDA_FUNCTION_NAME": deployed.name,
             "AWS_LAMBDA_FUNCTION_VERSION": "$LATEST",

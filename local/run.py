@@ -1,4 +1,4 @@
-"""`make run`: deploys and runs the service on this machine until Ctrl-C. Its data survives."""
+"""`make run`: deploys and runs the service on this machine until Ctrl-C. Its data is kept for the next run."""
 
 import fcntl
 import json
@@ -100,7 +100,7 @@ def _serve(terminal: "_Terminal") -> NoReturn:
 
 
 def _stop(ministack: MiniStack, terminal: "_Terminal") -> None:
-    """Save all state and stop, with progress on the terminal."""
+    """Save the whole state and stop MiniStack, with progress on the terminal."""
     if not ministack.is_running():
         return
     with terminal.step("Saving") as tell:
@@ -136,7 +136,7 @@ def _deploy(ministack: MiniStack, issuer: str, tell: Callable[[str], None]) -> D
 
 
 def _warm_up(url: str) -> None:
-    """Raise LocalError unless the deployed service reports that it is healthy."""
+    """Raise LocalError unless `/health` of the deployed service responds with 200."""
     try:
         answer = httpx.get(f"{url}/health", timeout=WARM_UP_SECONDS, trust_env=False)
     except httpx.HTTPError as error:
@@ -209,12 +209,12 @@ def stop_on_signals(kept: str = "") -> None:
         raise StopRequested
 
     for number in stopping:
-        if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # nohup ignores SIGHUP: let it
+        if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # SIGHUP stays ignored under nohup
             signal.signal(number, stop)
 
 
 def stoppable(action: Callable[[], object], stopped: str = "Stopped.") -> int:
-    """Run an action of a program and return the exit status: 1 after a LocalError or a signal to stop."""
+    """Run the action of a program, and return the exit status: 1 after a LocalError or a stop signal."""
     stop_on_signals()
     try:
         return exit_status(action)

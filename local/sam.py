@@ -1,12 +1,12 @@
 """`make sam-env`: prepares `sam local invoke` against the service that runs on this machine.
 
-Writes three things to `.local/sam`, where the root `samconfig.toml` expects them:
+It writes these files to `.local/sam`, where the root `samconfig.toml` expects them:
 
 - the packages of the functions as Lambda gets them, for this machine's processors
 - `template.json` with these functions
 - `env.json` with the variables of the running service's functions
 
-Also writes the sample data of the events in `events/` to the service's table. `--page` rewrites the commands in
+It also writes the sample data of the events in `events/` to the service's table. `--page` rewrites the commands in
 docs/sam-local-invoke.md.
 """
 
@@ -62,7 +62,7 @@ def _prepare_all() -> None:
 def prepare(
     folder: Path, functions: Sequence[SynthesizedFunction], aws: Aws, running: Iterable[SynthesizedFunction]
 ) -> None:
-    """Write the template of the functions, and the variables of the same functions of the running service."""
+    """Write the template of the functions, and the environment variables of the same functions in the running service."""
     deployed = {function.folder: function for function in running}
     own = {name: from_container(value, platform.system()) for name, value in aws.environment().items()}
     variables = {
@@ -74,7 +74,7 @@ def prepare(
 
 
 def template(functions: Iterable[SynthesizedFunction], variables: Mapping[str, Iterable[str]]) -> dict[str, Any]:
-    """Return one template of functions from several stacks, which refers to nothing else.
+    """Return one template with the functions of several stacks, without references to other resources.
 
     It declares the variables of each function without values, because `sam local invoke` drops variables that are not
     declared. The values are in `env.json`, which only its owner can read.
@@ -98,7 +98,10 @@ def template(functions: Iterable[SynthesizedFunction], variables: Mapping[str, I
 
 
 def synthesise(aws: Aws, issuer: str, folder: Path) -> None:
-    """Write the templates and packages of a deployment to AWS into a folder, for this machine's processors."""
+    """Write the templates and packages of a deployment to AWS into a folder.
+
+    The packages suit this machine's processors.
+    """
     machine = platform.machine().lower()
     if machine not in ARCHITECTURES:
         raise LocalError(f"Lambda does not support the processor of this machine ({machine}).")
@@ -112,9 +115,10 @@ def synthesise(aws: Aws, issuer: str, folder: Path) -> None:
 
 
 def from_container(endpoint: str, system: str) -> str:
-    """Return the address at which a container finds a server on this machine's loopback.
+    """Return the URL by which a container reaches a server on this machine's loopback.
 
-    On Linux the container can share the host's network (`--docker-network host`). Elsewhere the host has a special name.
+    On Linux the container can share the host's network (`--docker-network host`). Elsewhere the host has a special
+    name.
     """
     return endpoint if system == "Linux" else endpoint.replace(LOOPBACK, FROM_CONTAINER)
 
@@ -132,7 +136,7 @@ def examples_of(folder: str, functions: Iterable[SynthesizedFunction]) -> list[s
 
 
 def commands(functions: Iterable[SynthesizedFunction]) -> str:
-    """Return all commands in Markdown, by function, each with its expected result."""
+    """Return all commands in Markdown: a section per function, and each command with its expected result."""
     lines = []
     for function in functions:
         lines += [f"### {function.folder}", "", "```"]

@@ -1,8 +1,8 @@
 """Recorded table definitions of each deployed schema version: `python -m local.schemas` records the current ones.
 
 `schemas/<version>.json` has keys, indexes, projections, TTL and stream; `schemas/audit/` covers the audit trail's
-table. A record never changes, because a deployed index cannot change: another index or projection is a new version. See
-docs/upgrading.md.
+table. A record never changes, because a deployed index cannot change. A new index or projection needs a new version.
+See docs/upgrading.md.
 """
 
 import json
@@ -22,11 +22,11 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class RecordedTable:
-    """Table with recorded versions."""
+    """Table whose definition is recorded for each schema version."""
 
     name: str
     constant: str
-    """Name of the constant in shared/schema.py with its version."""
+    """Name of the constant in shared/schema.py that holds the table's schema version."""
     indexes: tuple[schema.Index, ...]
     stream: str | None
     folder: Path

@@ -26,7 +26,7 @@ PICTURES = ROOT / "docs" / "pictures"
 WIDTH, HEIGHT = 1280, 800
 PATIENCE_MS = 60_000
 READY_SECONDS = 300.0
-"""Seconds until all videos must be ready."""
+"""Maximum seconds to wait for one condition, such as a video that becomes ready."""
 SEARCHED = "watre"
 """Query with a typo, found in the description or the captions of five videos."""
 NO_FILM = b"This is a letter, and not a film.\n" * 100
@@ -43,7 +43,7 @@ SOUGHT = """
 
 @dataclass
 class Studio:
-    """Service to screenshot, and API clients of its users."""
+    """Running service, and API clients of its users, for the screenshots."""
 
     base_url: str
     clients: dict[str, ApiClient]
@@ -78,7 +78,7 @@ class Studio:
         return answer.json()
 
     def _await(self, path: str, name: str, value: Any) -> None:
-        """Poll a document until a member has a value, because no notification exists."""
+        """Poll a document until its member `name` has the value. The API sends no notification of it."""
         deadline = time.monotonic() + READY_SECONDS
         while self._send("admin", "GET", path)[name] != value:
             if time.monotonic() > deadline:
@@ -137,7 +137,10 @@ def _posters(page: Page, number: int) -> list[Locator]:
 
 
 def _save(page: Page, name: str, shown: Sequence[Locator]) -> None:
-    """Write a screenshot once these elements and their images are loaded, as WebP: a third of a PNG's size."""
+    """Write a screenshot as WebP, which has a third of a PNG's size.
+
+    Waits until these elements and their images are loaded.
+    """
     for part in shown:
         part.wait_for()
         part.evaluate("(part) => part instanceof HTMLImageElement ? part.decode() : undefined")

@@ -49,10 +49,11 @@ DEPLOYMENTS: Mapping[str, Mapping[str, object]] = {
         "webhookSecret": "arn:aws:secretsmanager:eu-west-1:111122223333:secret:VideoMetadata-trial/webhooks-AbCdEf",
     },
 }
-"""Context values of each deployment. Each setting of `infra.settings` that adds or changes resources occurs in one."""
+"""Context values by deployment. Each setting of `infra.settings` that adds or changes resources occurs at least once.
+"""
 
 NO_PACKAGES: Mapping[str, object] = {"aws:cdk:bundling-stacks": []}
-"""Context value with which the CDK packages the functions of no stack."""
+"""Context value that disables the packaging of functions in all stacks."""
 
 
 def check(folder: Path, deployments: Mapping[str, Mapping[str, object]] = DEPLOYMENTS) -> None:

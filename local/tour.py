@@ -83,12 +83,12 @@ def masked(text: str) -> str:
 
 
 def variables(service: Mapping[str, Any]) -> dict[str, str]:
-    """Return the URL as `URL`, and the token of each user under the user's name in capitals."""
+    """Return the commands' variables: `URL`, and the token of each user under the user's name in capitals."""
     return {"URL": service["baseUrl"], **{user.upper(): token for user, token in service["tokens"].items()}}
 
 
 def commands_of(block: str) -> list[str]:
-    """Return the commands of a console block: the text after `$ `, with lines that a backslash continues."""
+    """Return the commands of a console block: the text after `$ `, including lines that a backslash continues."""
     commands: list[str] = []
     continued = False
     for line in block.splitlines():
@@ -103,7 +103,7 @@ def commands_of(block: str) -> list[str]:
 
 
 def main(arguments: list[str]) -> int:
-    """Rewrite the outputs in the pages, or with `--variables` print the set-up of a shell; return the exit status."""
+    """Rewrite the outputs in the pages, or with `--variables` print the shell's set-up. Returns the exit status."""
     return exit_status(_print_variables if arguments == ["--variables"] else _write)
 
 

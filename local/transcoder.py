@@ -43,11 +43,14 @@ SUBJECT = "local-transcoder"
 WAIT_SECONDS = 20
 """Seconds that one receive request waits for a message."""
 VISIBILITY_SECONDS = 120
-"""Visibility timeout in seconds, unless extended. After a crash the message is delivered again this soon."""
+"""Visibility timeout in seconds, which the worker extends regularly.
+
+After a crash, SQS delivers the message again then.
+"""
 BEAT_SECONDS = 5
-"""Seconds between two progress reports, each with an extension of the visibility timeout."""
+"""Minimum seconds between two progress reports. Each report also extends the visibility timeout."""
 LONGEST_SECONDS = 3600
-"""Maximum seconds of one rendition, because the transcoder on a laptop has other jobs."""
+"""Maximum seconds of one rendition, so that one job does not delay all others on a laptop."""
 MAX_ATTEMPTS = 3
 """Maximum attempts to send one report, including the first."""
 STOP_SECONDS = 10.0
@@ -57,7 +60,7 @@ LOGGER = logging.getLogger("transcoder")
 
 
 class JobWithdrawn(Exception):
-    """The API no longer accepts reports on this attempt; `gone` means that the job does not exist."""
+    """Attempt on which the API no longer accepts reports. `gone` means that the job does not exist."""
 
     def __init__(self, detail: str, *, gone: bool) -> None:
         super().__init__(detail)
@@ -65,11 +68,11 @@ class JobWithdrawn(Exception):
 
 
 class ReportFailed(Exception):
-    """The API does not respond, or rejects the report."""
+    """Report that the API rejected, or to which it did not respond."""
 
 
 class SourceLost(Exception):
-    """The source file was deleted or replaced since the job was queued. The message is one sentence."""
+    """Source file that was deleted or replaced since the job was queued. The message is one sentence."""
 
 
 class TranscoderStopped(BaseException):
@@ -104,7 +107,11 @@ class Reports:
         tries: int = MAX_ATTEMPTS,
         **more: str | int | bool,
     ) -> None:
-        """Report on a message's job; raises JobWithdrawn or ReportFailed."""
+        """Report the state of a message's job.
+
+        Raises JobWithdrawn if the API no longer accepts reports on this attempt, and ReportFailed after `tries`
+        attempts.
+        """
         body = {"inputHash": message.inputHash, "attempt": message.attempt, "state": state, **more}
         failure = ""
         for number in range(1, tries + 1):
@@ -127,7 +134,7 @@ class Reports:
 
 
 class TranscodeWorker:
-    """Processes the messages of a queue. `clock` returns monotonic seconds."""
+    """Worker that processes the messages of a queue. `clock` returns monotonic seconds."""
 
     def __init__(
         self,
@@ -145,7 +152,7 @@ class TranscodeWorker:
         self._clock = clock
 
     def work(self, wait_seconds: int = WAIT_SECONDS) -> bool:
-        """Process the next message and return whether there was one."""
+        """Process the next message, and return `False` if none arrived within `wait_seconds`."""
         answer = self._sqs.receive_message(
             QueueUrl=self._queue_url,
             MaxNumberOfMessages=1,
@@ -177,7 +184,7 @@ class TranscodeWorker:
 
     def _do(self, message: JobMessage, receipt: str) -> None:
         name = f"{message.kind} of {message.videoId}, attempt {message.attempt}"
-        # Claims the job: from here on the API rejects another input or attempt.
+        # This report claims the job: from now on, the API rejects reports on another input or attempt.
         self._reports.send(message, "running", progress=0)
         LOGGER.info("begins %s", name)
         try:
@@ -249,7 +256,7 @@ class TranscodeWorker:
             raise
 
     def _set_visibility(self, receipt: str, seconds: int) -> None:
-        """Hide the message for `seconds` from other receivers."""
+        """Hide the message for `seconds` from other receivers. An error is logged and not raised."""
         try:
             self._sqs.change_message_visibility(
                 QueueUrl=self._queue_url, ReceiptHandle=receipt, VisibilityTimeout=seconds
@@ -270,7 +277,7 @@ def _parsed(body: str) -> JobMessage:
 
 
 class Transcoder:
-    """The transcoder as a process, for the duration of the `with` block.
+    """Transcoder in a separate process, for the duration of the `with` block.
 
     It is restarted after a crash, because a damaged file can crash FFmpeg.
     """

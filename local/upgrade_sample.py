@@ -27,7 +27,8 @@ TAGS = ("Rehearsal One", "Rehearsal Two", "Rehearsal Three")
 PERSON, REGION = "rehearsal-person", "NZ"
 VIDEOS_EACH = 4
 HIDDEN = 3
-"""Index of each owner's first private, uploaded video; the videos before it are listed."""
+"""Number of each owner's first video, from 0, that is private and uploaded. The videos before it are public and ready.
+"""
 MOST = "100"
 """Page size that holds a complete list."""
 
@@ -41,7 +42,7 @@ Snapshot = Mapping[Key, Mapping[str, Any]]
 
 
 class DataLost(LocalError):
-    """An item or a query result is missing or differs from the sample."""
+    """Item or query result that is missing or differs from the sample."""
 
 
 class UpgradeSample:
@@ -100,7 +101,7 @@ class UpgradeSample:
         return [video["videoId"] for video in self.videos if video["userId"] in OF_OLDER]
 
     def require_owners(self) -> None:
-        """Raise DataLost unless each owner's videos are listed, by the table's first index."""
+        """Raise DataLost unless the list of each owner's videos, which uses the table's first index, is complete."""
         for owner in OWNERS:
             mine = _ids(video for video in self.videos if video["userId"] == owner)
             self._require(f"the videos of {owner}", mine, self._listed(ADMIN, userId=owner))
@@ -196,7 +197,7 @@ class TableSample:
         self._table = table
 
     def description(self) -> Json:
-        """Return the table description of DescribeTable."""
+        """Return the table's description from DescribeTable."""
         described: Json = self._dynamodb.describe_table(TableName=self._table)["Table"]
         return described
 
@@ -213,7 +214,10 @@ class TableSample:
         return found
 
     def settled(self, video_ids: Iterable[str]) -> Snapshot:
-        """Return all items once the totals include these videos and no item has changed for two seconds."""
+        """Return all items once the totals include these videos and no item has changed for two seconds.
+
+        Raises LocalError after PATIENCE seconds.
+        """
         wanted = {_key(MARKER.key(videoId=video_id)) for video_id in video_ids}
         deadline = time.monotonic() + PATIENCE
         before: Snapshot = {}
@@ -241,7 +245,10 @@ class TrailSample(TableSample):
     """Deployed table of the audit trail."""
 
     def require_change_sets(self, entries: Snapshot) -> None:
-        """Raise DataLost unless the index returns the entries of each change set, and at least one exists."""
+        """Raise DataLost unless the index returns all entries of each change set.
+
+        Also raises it if no change set exists.
+        """
         sets: dict[str, set[Key]] = {}
         for key, item in entries.items():
             if CHANGESET in item:
@@ -277,7 +284,7 @@ def require_unchanged(before: Snapshot, after: Snapshot) -> None:
 
 
 def require_upgraded(before: Snapshot, after: Snapshot, sample: UpgradeSample) -> None:
-    """Raise DataLost unless the items are the same as before, except for the upgrade of the older videos."""
+    """Raise DataLost unless the items are the same as before, except for the upgraded attributes of the older videos."""
     _require_kept(before, after)
     older = {_key(VIDEO.key(videoId=video_id)) for video_id in sample.older}
     for key, item in after.items():

@@ -3,7 +3,7 @@
 The format has limits, which the description of the model states:
 
 - An index has one partition attribute and one sort attribute. The model has the first of each.
-- An attribute has one type in a table. So each name has one sample, whatever the item.
+- An attribute has one type in a table. So each attribute name has the same sample value in all items.
 - Access patterns are facets: one for each entity, with the items of its key.
 """
 
@@ -25,7 +25,7 @@ _RELATION = ("rel", "relShard", "relSort", "relId")
 
 
 def _each(names: str, value: Any) -> dict[str, Any]:
-    """Return the value for each of the names, separated by spaces."""
+    """Return a dictionary that has the same value for each name. `names` are separated by spaces."""
     return dict.fromkeys(names.split(), value)
 
 
@@ -178,7 +178,7 @@ SAMPLES: Mapping[str, Any] = {
     "field": "slug",
     "value": "launch",
 }
-"""Values of attributes and of parts of keys, by name."""
+"""Sample values by name, for attributes and for parts of keys."""
 
 
 def _related(rel: str, sort: int, id_: str, sharded_by: str | None = None) -> Item:
@@ -228,7 +228,8 @@ VARIANTS: Mapping[Entity, tuple[Item, ...]] = {
     schema.CHANGES: ({}, {"position": schema.TAIL}),
     schema.OWNER_CHANGES: ({}, {"position": schema.TAIL}),
 }
-"""Attributes in which the samples of an entity differ from SAMPLES; an entity that is absent has one sample."""
+"""Attributes that override SAMPLES, for each sample item of an entity. An entity without an entry has one sample item.
+"""
 
 OMITTED = frozenset({"deletedAt", "failure", "pausedBecause", "paused", "removing", "statusBeforeDelete"})
 """Attributes that no sample has, because they are absent from items in normal use."""
