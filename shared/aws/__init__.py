@@ -1,1 +1,1 @@
-"""AWS services for the stores: DynamoDB tables, the write protocol, paginated lists, streams, S3, SQS, Secrets Manager."""
+"""Access to AWS: DynamoDB tables with their write protocol and paginated lists, streams, S3, SQS and Secrets Manager."""

@@ -1,10 +1,10 @@
-"""Clients of boto3, and of botocore where a caller waits for a cold start.
+"""Clients of boto3 and botocore.
 
 `boto3_client` creates the clients of background functions and tools. `botocore_client` creates the same clients without loading
-boto3, for functions that sign URLs, read objects or send messages within a request. Such functions do not use boto3's resources and
-file transfers.
+boto3, which shortens the cold start of HTTP functions. It is for functions that sign URLs, read objects or send messages.
 
-With DYNAMODB_CLIENT=boto3, boto3 also replaces the lean client of DynamoDB. Three settings make it faster (bench/client.py):
+With the environment variable DYNAMODB_CLIENT=boto3, boto3's DynamoDB client replaces the lean client. Three settings make it
+faster (measured by bench/client.py):
 
 - a fixed user agent,
 - no client-side validation of parameters, because the stores build them,
@@ -35,7 +35,7 @@ _ONE_ATTEMPT = Config(
 
 
 class _PlainParser(JSONParser):
-    """Parser that returns the JSON of the body unchanged. Binary values stay base64; shared/core/attributes.py decodes them."""
+    """Parser that returns a response's JSON unchanged. Binary values remain base64; shared/core/attributes.py decodes them."""
 
     def _handle_json_body(self, raw_body: bytes, shape: object) -> Any:
         return json.loads(raw_body) if raw_body else {}
@@ -48,7 +48,10 @@ class _PlainParserFactory(ResponseParserFactory):
 
 @cache
 def session() -> botocore.session.Session:
-    """Return the session of `botocore_client`. It is cached, because each session parses endpoints and service models again."""
+    """Return the botocore session of all clients of `botocore_client`.
+
+    It is cached, because each new session would parse the endpoints and service models again.
+    """
     return botocore.session.get_session()
 
 
@@ -71,29 +74,29 @@ def _session_of_boto3(session: botocore.session.Session) -> Any:
 
 
 def botocore_client(service: str, config: Config) -> Any:
-    """Return a client of a service, without boto3."""
+    """Return botocore's client of a service, such as `s3`, without loading boto3."""
     return session().create_client(service, config=config)
 
 
 def boto3_client(service: str, config: Config) -> Any:
-    """Return boto3's client of a service."""
+    """Return boto3's client of a service, such as `s3`."""
     return _boto3_session().client(service, config=config)
 
 
 def make_client() -> "DynamoDBClient":
-    """Return boto3's client of DynamoDB. It makes one attempt, because `Table` retries only the requests that are safe to repeat.
+    """Return boto3's client of DynamoDB, with the time-outs of shared/core/deadline.py.
 
-    shared/core/deadline.py sets its time-outs.
+    The client makes one attempt. `Table` retries instead, because it can decide which requests are safe to repeat.
     """
     config = _ONE_ATTEMPT.merge(Config(parameter_validation=False, max_pool_connections=16))
     return cast("DynamoDBClient", _plain_session().client("dynamodb", config=config))
 
 
 def make_secrets_client() -> "SecretsManagerClient":
-    """Return boto3's client of Secrets Manager, which makes one attempt, because secret_reader retries."""
+    """Return boto3's client of Secrets Manager. The client makes one attempt, because `secret_reader` retries."""
     return cast("SecretsManagerClient", boto3_client("secretsmanager", _ONE_ATTEMPT))
 
 
 def make_events_client() -> Any:
-    """Return boto3's client of EventBridge, which makes one attempt, because deliveries are retried."""
+    """Return boto3's client of EventBridge. The client makes one attempt, because the webhook worker retries deliveries."""
     return boto3_client("events", _ONE_ATTEMPT)

@@ -1,4 +1,4 @@
-"""DynamoDB tables with plain items, conditional writes, retries, and the errors of shared/core/errors.py."""
+"""DynamoDB tables: plain Python items, conditional writes, retries, and errors of shared/core/errors.py."""
 
 import os
 import random
@@ -24,15 +24,15 @@ _Response = TypeVar("_Response")
 LARGEST_BATCH_GET = 100
 LARGEST_BATCH_WRITE = 25
 LARGEST_TRANSACTION = 100
-"""Maximum items in a BatchGetItem, BatchWriteItem and TransactWriteItems (DynamoDB's limits)."""
+"""Maximum number of items in a BatchGetItem, a BatchWriteItem and a TransactWriteItems (DynamoDB's limits)."""
 
 LARGEST_BURST = 32
-"""Maximum concurrent requests of one `gather`; each uses its own connection."""
+"""Maximum number of concurrent requests of one `gather`. Each request uses its own connection."""
 
 REQUEST_ATTEMPTS = 4
-"""Maximum attempts of one request, including the first."""
+"""Maximum number of attempts of one request, including the first."""
 SHORTEST_WAIT, LONGEST_WAIT = 0.1, 0.4
-"""Maximum seconds to wait before the second attempt, and before any attempt."""
+"""Upper bounds of the random wait, in seconds: before the second attempt, and before any later one. It doubles per attempt."""
 
 OPERATIONS = {
     "GetItem": "get_item",
@@ -44,18 +44,19 @@ OPERATIONS = {
     "BatchWriteItem": "batch_write_item",
     "TransactWriteItems": "transact_write_items",
 }
-"""Methods of the clients by DynamoDB operation."""
+"""Method names of both clients, by DynamoDB operation."""
 
 
 def uses_boto3() -> bool:
-    """Return whether boto3's clients replace the lean client."""
+    """Return whether the environment selects boto3's clients instead of the lean client."""
     return os.environ.get("DYNAMODB_CLIENT") == "boto3"
 
 
 def make_client() -> Any:
-    """Return a client of DynamoDB: the lean one, or boto3's with DYNAMODB_CLIENT=boto3; shared/core/deadline.py has its time-outs.
+    """Return the lean client of DynamoDB, or boto3's client if the environment has DYNAMODB_CLIENT=boto3.
 
-    Both make one attempt, because only Table can decide which requests are safe to repeat.
+    Both clients make one attempt, because only `Table` can decide which requests are safe to repeat. Both have the time-outs of
+    shared/core/deadline.py.
     """
     if uses_boto3():
         from shared.aws.boto3_client import make_client as make_boto3_client
@@ -72,7 +73,7 @@ def make_lean_client(service: client.AwsService = client.DYNAMODB) -> client.Cli
 
 
 class Write(NamedTuple):
-    """Write of one item, executed separately or as part of a transaction."""
+    """Write of one item. `Table.write` executes it separately, and `Table.transact` as part of a transaction."""
 
     kind: Literal["Put", "Update", "Delete", "ConditionCheck"]
     """Name of the action in TransactWriteItems; a ConditionCheck is only valid in a transaction."""
@@ -96,7 +97,10 @@ class QueryRequest(TypedDict):
 
 
 class QueryPage(NamedTuple):
-    """Result of a Query: items that match the filter, number of items read, and LastEvaluatedKey (`None` at the end)."""
+    """Result of a Query.
+
+    It has the items that match the filter, the number of items read before the filter, and LastEvaluatedKey (`None` at the end).
+    """
 
     items: list[Item]
     examined: int
@@ -104,13 +108,15 @@ class QueryPage(NamedTuple):
 
 
 class Table:
-    """DynamoDB table. Requests raise shared.core.errors.Unavailable if DynamoDB is throttled or unreachable after all attempts.
+    """DynamoDB table.
 
     Failed requests are retried with backoff. A request that was certainly not applied is always retried: it was throttled, in
-    conflict with a transaction, or never sent. A request whose response was lost is retried only if it is idempotent. No attempt
-    begins that could exceed the deadline of the HTTP request (shared/core/deadline.py).
+    conflict with a transaction, or never sent. A request whose response was lost is retried only if it is idempotent. An
+    attempt is skipped if it could exceed the deadline of the HTTP request (shared/core/deadline.py).
 
-    Methods `begin_...` send a request and return a function that waits for its result, so that requests can run concurrently.
+    If DynamoDB still throttles the request or is unreachable after the last attempt, shared.core.errors.Unavailable is raised.
+
+    The methods `begin_...` send a request and return a function that waits for its result. Thus requests can run concurrently.
 
     >>> table = Table("VideoMetadata", make_client())
     >>> key, absent = {"pk": "NOTE#1", "sk": "NOTE"}, Expression.of("attribute_not_exists(#pk)")
@@ -135,9 +141,10 @@ class Table:
         self._sleep = sleep
 
     def get(self, key: Key, *, attributes: Iterable[str] = (), consistent: bool = False) -> Item | None:
-        """Return an item, or `None` if it does not exist; `attributes` limits the attributes that are returned.
+        """Return an item (GetItem), or `None` if it does not exist.
 
-        GetItem; costs half a read unit per 4 KB of the whole item, one unit if consistent.
+        `attributes` are the names of the attributes to return; all if empty. Costs half a read unit per 4 KB of the whole item,
+        and one unit if `consistent`.
         """
         return self.begin_get(key, attributes=attributes, consistent=consistent)()
 
@@ -160,7 +167,7 @@ class Table:
         return item
 
     def batch_get(self, keys: Sequence[Key], *, attributes: Iterable[str] = (), consistent: bool = False) -> list[Item]:
-        """Return the items of the keys, as `begin_batch_get` does, and wait for them."""
+        """Return the items of these keys. Same contract as `begin_batch_get`, but waits for the items."""
         return self.begin_batch_get(keys, attributes=attributes, consistent=consistent)()
 
     def begin_batch_get(
@@ -185,9 +192,9 @@ class Table:
     def get_all(
         self, keys: Sequence[Key], *, attributes: Iterable[str] = (), consistent: bool = False
     ) -> list[Item | None]:
-        """Return the items of distinct keys, in the order of the keys; `None` for an item that does not exist.
+        """Return the item of each key, in the order of the keys; `None` for an item that does not exist.
 
-        One BatchGetItem per 100 keys.
+        The keys must be distinct. Sends one BatchGetItem per 100 keys.
         """
         names = dict.fromkeys((PARTITION_KEY, SORT_KEY, *attributes)) if attributes else ()
         items = self.batch_get(keys, attributes=names, consistent=consistent)
@@ -195,7 +202,10 @@ class Table:
         return [by_key.get((key[PARTITION_KEY], key[SORT_KEY])) for key in keys]
 
     def _finish_batch_get(self, first: Callable[[], Any]) -> list[Item]:
-        """Return the items of a BatchGetItem in flight, and of the requests for its unprocessed keys."""
+        """Wait for a BatchGetItem in flight, request its unprocessed keys again, and return the items of all responses.
+
+        Raises Unavailable if keys are still unprocessed after the last attempt.
+        """
         response = first()
         items: list[Item] = []
         for attempt in range(1, self._attempts + 1):
@@ -210,11 +220,11 @@ class Table:
         raise Unavailable
 
     def query(self, **request: Unpack[QueryRequest]) -> QueryPage:
-        """Return one page of a Query."""
+        """Send a Query and return its page."""
         return self.begin_query(**request)()
 
     def begin_query(self, **request: Unpack[QueryRequest]) -> Callable[[], QueryPage]:
-        """Send a Query; the returned function waits for its page."""
+        """Send a Query; the returned function waits for its page. `keep` is the filter, and `start` the ExclusiveStartKey."""
         condition, keep, start = request["condition"], request.get("keep"), request.get("start")
         names, values = dict(condition.names), dict(condition.values)
         parameters: dict[str, Any] = {"KeyConditionExpression": condition.text}
@@ -249,12 +259,18 @@ class Table:
         return page
 
     def put(self, item: Mapping[str, Any], *, condition: Expression | None = None) -> Write:
-        """Return a put. Without a condition, use it only in a transaction with another conditional write."""
+        """Return a put, which `write` or `transact` executes.
+
+        Without a condition, use it only in a transaction with another write that has one.
+        """
         parameters = {"TableName": self.name, "Item": encode_item(item)}
         return Write("Put", parameters | (_guard(condition) if condition else {}))
 
     def update(self, key: Key, change: Expression, *, condition: Expression | None = None) -> Write:
-        """Return an update. Without a condition, the change must be commutative, such as ADD."""
+        """Return an update, which `write` or `transact` executes.
+
+        Without a condition, the change must be commutative, such as ADD, because concurrent writers apply it in any order.
+        """
         guard = condition or Expression("")
         both = Expression("", {**change.names, **guard.names}, {**change.values, **guard.values})
         parameters = {
@@ -268,20 +284,23 @@ class Table:
         return Write("Update", parameters)
 
     def remove(self, key: Key, *, condition: Expression | None = None) -> Write:
-        """Return a delete. Without a condition, use it only in a transaction with another conditional write."""
+        """Return a delete, which `write` or `transact` executes.
+
+        Without a condition, use it only in a transaction with another write that has one.
+        """
         parameters = {"TableName": self.name, "Key": encode_item(key)}
         return Write("Delete", parameters | (_guard(condition) if condition else {}))
 
     def check(self, key: Key, *, condition: Expression) -> Write:
-        """Return a condition on an item that the transaction does not write."""
+        """Return a ConditionCheck: a condition on an item that the transaction does not write."""
         return Write("ConditionCheck", {"TableName": self.name, "Key": encode_item(key), **_guard(condition)})
 
     def delete(self, key: Key) -> None:
-        """Delete an item; succeeds if it does not exist."""
+        """Delete an item without a condition. Succeeds if the item does not exist."""
         self._send("DeleteItem", TableName=self.name, Key=encode_item(key))
 
     def batch_delete(self, keys: Sequence[Key]) -> None:
-        """Delete items without conditions, with one BatchWriteItem per 25 keys; succeeds for items that do not exist."""
+        """Delete items without conditions (one BatchWriteItem per 25 keys). Items that do not exist are skipped."""
         for start in range(0, len(keys), LARGEST_BATCH_WRITE):
             batch = keys[start : start + LARGEST_BATCH_WRITE]
             request: Any = {self.name: [{"DeleteRequest": {"Key": encode_item(key)}} for key in batch]}
@@ -297,9 +316,9 @@ class Table:
     def write(self, write: Write, *, returning: str = "NONE", elsewhere: bool = False) -> Item:
         """Execute a put, update or delete; return the attributes that `returning` (ReturnValues) selects.
 
-        Raises ConditionFailed, and TransactionConflict if another transaction included the item at every attempt. After
-        Unavailable a write without a condition may have been applied; after NotApplied it was not. With `elsewhere`, Throttled is
-        raised without a retry, because the caller can write to another item.
+        Raises ConditionFailed if the condition is false, and TransactionConflict if a transaction was writing the item at every
+        attempt. Raises NotApplied if the write was certainly not applied, and Unavailable if it may have been. `elsewhere`
+        means that the caller can write to another item instead, so Throttled is raised without a retry.
         """
         # A repeated conditional write fails on its own condition; the store recognises its own write by the writeId.
         repeatable = "ConditionExpression" in write.parameters
@@ -309,7 +328,8 @@ class Table:
         return read_item(response.get("Attributes") or {})
 
     def begin_write(self, write: Write) -> Callable[[], None]:
-        """Send a conditional put, update or delete; the returned function waits for it and raises the errors of `write`.
+        """Send a conditional put, update or delete. The returned function waits for the response; it raises the errors of
+        `write`.
 
         Raises ValueError for a write without a condition, because such a write is not safe to retry.
         """
@@ -323,10 +343,10 @@ class Table:
         return done
 
     def transact(self, writes: Sequence[Write]) -> None:
-        """Execute all writes or none, with TransactWriteItems, which costs two write units per KB of each item.
+        """Execute all writes or none (TransactWriteItems). Costs two write units per KB of each item.
 
-        Raises ConditionFailed with the position of the first write whose condition failed. Conflicts with other writers are
-        retried with backoff, then raised as TransactionConflict.
+        Raises ConditionFailed with the position of the first write whose condition failed. If another writer conflicts, the
+        transaction is retried with backoff. Raises TransactionConflict after the last attempt.
         """
         items = [{write.kind: write.parameters} for write in writes]
         # All attempts have one token, so DynamoDB applies the transaction once, even if a response was lost.
@@ -334,14 +354,14 @@ class Table:
         self._send("TransactWriteItems", TransactItems=items, ClientRequestToken=token)
 
     def write_all(self, writes: Sequence[Write]) -> None:
-        """Execute a single write separately, and several as a transaction; raises the errors of `write` and `transact`."""
+        """Execute the writes: one write by `write`, several by `transact`. Raises the same errors."""
         if len(writes) == 1:
             self.write(writes[0])
         else:
             self.transact(writes)
 
     def _begin(self, operation: str, **parameters: Any) -> Callable[[], Any]:
-        """Send an idempotent request; the returned function waits for its response, and retries."""
+        """Send an idempotent request; the returned function waits for its response, and retries the request if it fails."""
         line = request_usage.begin_request(operation, parameters)
         first: Callable[[], Any] | None = None
         if isinstance(self.client, client.Client) and has_time():
@@ -366,7 +386,10 @@ class Table:
         elsewhere: bool = False,
         first: Callable[[], Any] | None = None,
     ) -> Any:
-        """Wait for a response with retries, and record it in `line`; `first` waits for the first attempt, if that was sent."""
+        """Return the response of a request, after retries if need be, and record it in `line`.
+
+        If the first attempt is already in flight, `first` waits for its response; otherwise `first` is `None`.
+        """
         failure: Exception = Unavailable()
         uncertain = False
         send_request = partial(getattr(self.client, OPERATIONS[operation]), **parameters)
@@ -395,7 +418,7 @@ class Table:
         raise failure
 
     def pause(self, attempt: int, longest: float = LONGEST_WAIT) -> None:
-        """Wait before retry number `attempt` (from 1): a random time of at most `longest` seconds."""
+        """Sleep a random time of at most `longest` seconds, and less before the first retries. `attempt` is their number, from 1."""
         # Full jitter: https://aws.amazon.com/builders-library/timeouts-retries-and-backoff-with-jitter/
         self._sleep(random.uniform(0, min(SHORTEST_WAIT * 2 ** (attempt - 1), longest)))
 
@@ -411,11 +434,13 @@ def gather(
     in_order: Iterable[Hashable] = (),
     at_once: int = LARGEST_BURST,
 ) -> list[_Response | Exception]:
-    """Run requests concurrently; return the result or the error of each, in order. Each of `begins` sends a request.
+    """Run requests concurrently; return the result or the error of each, in order.
 
-    At most `at_once` requests are in flight. `in_order` has a key for each request: requests with the same key run one after the
-    other. ConditionFailed does not stop the others. After any other error no further request is sent, and requests in flight are
-    not retried. The returned list ends with the last request that was sent.
+    Each function in `begins` sends a request, and returns a function that waits for its result. At most `at_once` requests are in
+    flight. `in_order` has a key for each request: requests with the same key run one after the other.
+
+    After ConditionFailed, the other requests continue. After any other error no further request is sent, and requests in flight
+    are not retried. The returned list ends with the last request that was sent.
 
     >>> keys = [{"pk": f"MISSING#{number}", "sk": "NOTE"} for number in range(3)]
     >>> require_all(gather(partial(table.begin_get, key) for key in keys))
@@ -452,7 +477,7 @@ def gather(
 
 
 def require_all(results: Iterable[_Response | Exception]) -> list[_Response]:
-    """Return the results of `gather`; raises the first error if there is one."""
+    """Return the results of `gather`, or raise the first error among them."""
     returned: list[_Response] = []
     for result in results:
         if isinstance(result, Exception):
@@ -462,7 +487,7 @@ def require_all(results: Iterable[_Response | Exception]) -> list[_Response]:
 
 
 def _begun(finish: Callable[[], _Response]) -> Callable[[], Callable[[], _Response]]:
-    """Return a request in flight in the form that `gather` expects."""
+    """Return a function for `gather`'s `begins` whose request is already in flight; `finish` waits for its result."""
     return lambda: finish
 
 

@@ -10,7 +10,7 @@ from shared.core.attributes import Value, encode
 
 @dataclass(frozen=True)
 class Expression:
-    """Expression with the names and values of its placeholders, so that attribute names may be reserved words.
+    """Expression with the names and values of its placeholders. Placeholders allow attribute names that are reserved words.
 
     >>> unchanged = Expression.of("#version = :read", read=3)
     >>> unchanged & Expression.of("attribute_not_exists(#lock)")
@@ -26,12 +26,15 @@ names={'#version': 'version', '#lock': 'lock'}, values={':read': 3})
 
     @classmethod
     def of(cls, text: str, /, **values: Value) -> "Expression":
-        """Return an expression whose name placeholders are the attribute names."""
+        """Return an expression in which each name placeholder is `#` and the attribute's name, such as `#version`."""
         return cls(text, dict(_names(text)), {f":{name}": value for name, value in values.items()})
 
     @classmethod
     def all_of(cls, conditions: Iterable["Expression"]) -> "Expression":
-        """Return the conjunction of conditions. A placeholder that occurs in several must have the same value in each."""
+        """Return a condition that joins these conditions with AND.
+
+        If conditions share a placeholder, it must have the same value in each.
+        """
         parts = list(conditions)
         # DynamoDB rejects parentheses around a whole expression.
         text = parts[0].text if len(parts) == 1 else " AND ".join(f"({part.text})" for part in parts)
@@ -40,11 +43,11 @@ names={'#version': 'version', '#lock': 'lock'}, values={':read': 3})
         return cls(text, names, values)
 
     def __and__(self, other: "Expression") -> "Expression":
-        """Return the conjunction of both conditions, as `all_of` does."""
+        """Return a condition that joins both conditions with AND, as `all_of` does."""
         return Expression.all_of((self, other))
 
     def __add__(self, other: "Expression") -> "Expression":
-        """Return the update with both changes. A clause such as SET may occur in only one of them."""
+        """Return the update that makes both changes. A clause such as SET may occur in only one of the two expressions."""
         return Expression(f"{self.text} {other.text}", self.names | other.names, self.values | other.values)
 
 
@@ -54,7 +57,7 @@ def _names(text: str) -> tuple[tuple[str, str], ...]:
 
 
 def change_between(old: Mapping[str, Value], new: Mapping[str, Value]) -> Expression:
-    """Return the update expression from `old` to `new`: SET changed attributes, and REMOVE missing ones."""
+    """Return the update that turns `old` into `new`: SET for new and changed attributes, REMOVE for attributes only in `old`."""
     names: dict[str, str] = {}
     values: dict[str, Value] = {}
     assignments = []

@@ -1,4 +1,4 @@
-"""Translation of errors of both DynamoDB clients into the service's errors."""
+"""Translation of the errors of both DynamoDB clients, the lean client and boto3's, into the service's errors."""
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -14,9 +14,9 @@ _THROTTLED_REASONS = frozenset({"ProvisionedThroughputExceeded", "ThrottlingErro
 
 
 class ConditionFailed(Exception):
-    """The condition of a write failed. `item` is the current item, `None` if it does not exist.
+    """The condition of a write was false.
 
-    `position` is the position of the write in its transaction.
+    `item` is the current item, or `None` if it does not exist. `position` is the write's position in its transaction, from 0.
     """
 
     def __init__(self, item: Item | None, position: int = 0) -> None:
@@ -26,11 +26,11 @@ class ConditionFailed(Exception):
 
 
 class TransactionConflict(WriteContention):
-    """Another write to one of the items was in progress at every attempt; nothing was written."""
+    """Another writer was changing one of the items at every attempt. Nothing was written."""
 
 
 def translate_errors(operation: Callable[[], Any]) -> Any:
-    """Return the response of a request, and translate the errors of either client."""
+    """Call `operation` and return its response. Errors of either client are raised as the service's errors."""
     try:
         return operation()
     except (ErrorResponse, *of_botocore("ClientError")) as error:
@@ -42,7 +42,10 @@ def translate_errors(operation: Callable[[], Any]) -> Any:
 
 
 def of_botocore(*names: str) -> tuple[Any, ...]:
-    """Return exception classes of botocore by name; none if botocore is not imported, because nothing can raise them then."""
+    """Return exception classes of botocore by name, for an `except` clause.
+
+    Returns no classes if botocore is not loaded, because no code can raise them in that case.
+    """
     exceptions = sys.modules.get("botocore.exceptions")
     return tuple(getattr(exceptions, name) for name in names) if exceptions else ()
 
@@ -68,7 +71,7 @@ def _translate(response: Mapping[str, Any]) -> Exception:
 
 
 def _is_hot(response: Mapping[str, Any]) -> bool:
-    """Return whether one partition was throttled, and not the table, an index or the account as a whole.
+    """Return whether DynamoDB throttled a single partition, and not the whole table, index or account.
 
     https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_ThrottlingReason.html
     """

@@ -1,6 +1,6 @@
 """Idempotency keys: a retried POST is applied once and returns the response of the first request.
 
-The record is written in the same transaction as the change, so that neither exists without the other.
+A record stores this response. It is written in the same transaction as the change, so that neither exists without the other.
 https://datatracker.ietf.org/doc/draft-ietf-httpapi-idempotency-key-header/
 """
 
@@ -21,7 +21,7 @@ LIFETIME_SECONDS = 24 * 3600
 
 
 def record(table: Table, once: IdempotentRequest, response: dict[str, Any]) -> Write:
-    """Return the write that stores a response; its condition is that no unexpired record exists."""
+    """Return the write that stores `response` under the idempotency key, on condition that no unexpired record exists."""
     item = {
         **_key(once),
         "fingerprint": once.fingerprint,
@@ -33,15 +33,18 @@ def record(table: Table, once: IdempotentRequest, response: dict[str, Any]) -> W
 
 
 def find_stored_response(table: Table, once: IdempotentRequest | None) -> dict[str, Any] | None:
-    """Return the stored response of an earlier request with this key, or `None`; one consistent GetItem.
+    """Return the stored response of an earlier request with this idempotency key; `None` without one, or if `once` is `None`.
 
-    Raises KeyReused if the earlier request was a different one.
+    Raises KeyReused if the earlier request had different content. Costs one consistent GetItem.
     """
     return _recorded(once, table.get(_key(once), consistent=True)) if once else None
 
 
 def replay_response(once: IdempotentRequest, item: Item | None) -> dict[str, Any]:
-    """Return the response in the record that made the condition fail; raises RequestInFlight if `item` is not a valid record."""
+    """Return the stored response from `item`, the record that made the condition of `record` fail.
+
+    Raises RequestInFlight if `item` is `None` or has expired, and KeyReused if the earlier request had different content.
+    """
     response = _recorded(once, item)
     if response is None:
         raise in_flight()
@@ -67,7 +70,7 @@ def _recorded(once: IdempotentRequest, item: Item | None) -> dict[str, Any] | No
 def in_flight(
     reason: str = "A request with the same Idempotency-Key is in progress.",
 ) -> RequestInFlight:
-    """Return the error for a request that conflicts with a request in flight; Retry-After is one second."""
+    """Return the error for a request that conflicts with another request in flight. Its Retry-After is one second."""
     return RequestInFlight(f"{reason} Retry the request.", headers={"Retry-After": "1"})
 
 
@@ -80,13 +83,16 @@ def carry_out(
     *,
     resource: str,
 ) -> dict[str, Any]:
-    """Execute the writes of a change in one transaction, and store `response` under the idempotency key, if there is one.
+    """Execute the writes of a change in one transaction, and return `response`.
 
-    Returns `response`, or the stored response if an earlier request with the key was applied. `new` is the item of the write at
-    position 0. If that item exists already with the same writeId, an earlier attempt was applied.
+    `once` is the request's idempotency key, or `None`. With a key, the transaction also stores `response`. If an earlier request
+    with the key was applied, its stored response is returned instead.
 
-    Raises ConditionFailed with the position among `writes`. With `once`, raises RequestInFlight if another request is changing
-    `resource`, such as `the playlist`; else TransactionConflict.
+    `new` is the item of the first write. If that item exists already with the same writeId, an earlier attempt was applied, and
+    the call succeeds.
+
+    Raises ConditionFailed with the position among `writes`. If another request is changing the items, raises RequestInFlight with
+    a key, and TransactionConflict without one. `resource` names the items in the message, such as `the playlist`.
     """
     records = [record(table, once, response)] if once else []
     try:

@@ -1,13 +1,15 @@
 """Leases: one worker at a time processes an item, and only the current holder's writes are applied.
 
-A lease has two parts, because clocks alone cannot exclude concurrent writes:
+The protocol has two parts, because clocks alone cannot exclude concurrent writes:
 
-- The lease itself is a time until which other workers skip the item. It avoids duplicate work, and expires if its holder dies.
-- The fence is a condition of each write: attributes that every claim changes still have the values that the holder read or wrote.
-  Therefore a worker that was suspended beyond its lease, or whose clock is wrong, cannot write.
+- The lease stores an expiry, until which other workers skip the item. It avoids duplicate work, and expires if its holder dies.
+- The fence is a condition on each of the holder's writes. It requires that attributes still have the values that the holder read
+  or wrote, and every claim changes these attributes. Therefore a worker that was suspended beyond its lease, or whose clock is
+  wrong, cannot write.
 
-The fence differs by item. For a job it is the attempt and the worker, for the search index the lease itself. For a webhook's
-checkpoint and for a revert it is the `turn`. A turn is valid for one write, so a revert needs no lease: the first writer wins.
+The attributes of the fence differ by item. For a job they are the attempt and the worker, and for the search index the lease
+itself. For a webhook's checkpoint and for a revert the fence is the `turn`, a counter of writes. Each turn is valid for one
+write. Therefore a revert needs no lease: of concurrent writers with the same turn, the first succeeds.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,12 +25,12 @@ from shared.core.errors import Conflict
 LEASE = ("lease", "leaseUntil")
 """Attributes of a leased item: the id of the lease, and its expiry in epoch seconds."""
 TURN = "turn"
-"""Attribute that counts the writes of an item, and is its fence."""
+"""Attribute that counts the writes of an item and serves as its fence."""
 _OWN = ("lease", TURN, "writeId")
 
 
 class LeaseLost(Conflict):
-    """Another worker has claimed the item since it was read or claimed, or it was deleted; nothing was written."""
+    """Another worker has claimed the item since the caller read or claimed it, or the item was deleted. Nothing was written."""
 
     def __init__(self) -> None:
         super().__init__("Another worker has claimed the item.")
@@ -68,14 +70,15 @@ class Lease(NamedTuple):
 def is_leased(item: Mapping[str, Value], now: float, longest: int) -> bool:
     """Return whether a worker holds a lease of the item at `now` (epoch seconds).
 
-    A lease that ends more than `longest` seconds from now is ignored: a wrong clock set it, and it would block all workers.
+    A lease that ends more than `longest` seconds after `now` is ignored. A worker with a wrong clock set it, and it would block
+    all other workers for too long.
     """
     until: float = item.get("leaseUntil", 0)
     return now < until <= now + longest
 
 
 def is_free(now: int, longest: int) -> Expression:
-    """Return the condition that `is_leased` is false."""
+    """Return the condition that no worker holds a lease of the item: the opposite of `is_leased`, with the same parameters."""
     return Expression.of(
         "attribute_not_exists(#leaseUntil) OR #leaseUntil <= :now OR #leaseUntil > :longest",
         now=now,
@@ -84,22 +87,28 @@ def is_free(now: int, longest: int) -> Expression:
 
 
 def fence(**read: Value) -> Expression:
-    """Return the condition that attributes still have the values that the holder read or wrote."""
+    """Return the condition that the named attributes still have these values, which the holder read or wrote."""
     return Expression.of(" AND ".join(f"#{name} = :{name}" for name in read), **read)
 
 
 def next_turn(read: Mapping[str, Value]) -> Item:
-    """Return the turn and writeId of the next write of an item whose fence is its turn."""
+    """Return the attributes `turn` and `writeId` for the next write of an item whose fence is its turn.
+
+    `read` is the item as the caller read it.
+    """
     return {TURN: read[TURN] + 1, "writeId": new_write_id()}
 
 
 def write_with_lease(
     table: Table, writes: Sequence[Write], new: Mapping[str, Value], *, returning: str = "NONE"
 ) -> Item:
-    """Execute the writes of a claim or of the holder, several as a transaction; return the attributes that `returning` selects.
+    """Execute writes that claim a lease, or that its holder makes. Several writes are executed as a transaction.
 
-    The first write has the fence as its condition, and writes the lease, turn or writeId of `new`. If the item has these values
-    already, an earlier attempt was applied and its response was lost.
+    The first write must have the fence as its condition, and must set the lease, turn or writeId in `new`. If the item already
+    has these values, an earlier attempt was applied and its response was lost, so the call succeeds.
+
+    Returns the attributes that `returning` (ReturnValues) selects for a single write, and an empty item for a transaction. If an
+    earlier attempt was applied, returns the current item.
 
     Raises LeaseLost if the fence failed, and ConditionFailed if the condition of another write failed.
     """

@@ -1,4 +1,4 @@
-"""Lists over the indexes: pages of index entries, and pages of the items that the entries refer to."""
+"""Paginated lists: pages of index entries, and pages of the items to which the entries refer."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -13,13 +13,13 @@ from shared.core.position import Page, Position
 from shared.schema import RELATION_INDEX, SHARDS, VIDEO, Index
 
 LARGEST_READ = 100
-"""Maximum entries of one lookup, as in BatchGetItem. Only the first lookup for a page of 100 has one entry more."""
+"""Maximum number of entries that are looked up at once, the limit of BatchGetItem. The first lookup may have one entry more."""
 
 _Shown = TypeVar("_Shown")
 
 
 class Window(NamedTuple):
-    """Section of a list: sort values in [start, end), which are epoch seconds if they are times."""
+    """Part of a list that a request reads: sort values from `start` (included) to `end` (excluded), often in epoch seconds."""
 
     start: int
     end: int
@@ -31,7 +31,7 @@ class Window(NamedTuple):
 
 
 class Lists:
-    """Reader of a table's indexes, which merges the shards of a list."""
+    """Reader of lists in a table's indexes. A list may be spread over several partitions, its shards; pages merge them."""
 
     def __init__(self, table: Table) -> None:
         self.table = table
@@ -43,7 +43,7 @@ class Lists:
         window: Window,
         keep: Expression | None = None,
     ) -> Page[Item]:
-        """Return one page of entries from all partitions, in the order of the index; `keep` is a filter."""
+        """Return one page of index entries from all partitions, in the order of the index. `keep` is a filter expression."""
         sort, tie = index.sort
 
         def fetch_from(partition: Mapping[str, Value]) -> Fetch:
@@ -65,7 +65,7 @@ class Lists:
         )
 
     def related(self, relations: Sequence[Mapping[str, Value]], window: Window) -> Page[Item]:
-        """Return one page of entries of RelationIndex from these partitions."""
+        """Return one page of RelationIndex entries from these partitions, in order."""
         return self.page(RELATION_INDEX, relations, window)
 
     def _fetch(
@@ -115,9 +115,9 @@ def iterate_entries(
     consistent: bool = False,
     start: Item | None = None,
 ) -> Iterator[Item]:
-    """Yield all items of one partition of an index or of the table, in sort order, after the key `start` if it is given.
+    """Yield all items of one partition, in sort order. `index` is the name of an index, or `None` for the table.
 
-    Each Query reads `limit` items.
+    `start` is the key of an item; only the items after it are yielded. Each Query reads `limit` items.
     """
     condition = Expression.of(_equal(partition), **partition)
     while True:
@@ -138,7 +138,10 @@ def iterate_entries(
 def iterate_all_entries(
     table: Table, index: str, partitions: Sequence[Mapping[str, Value]], *, attributes: Iterable[str], limit: int
 ) -> Iterator[Item]:
-    """Yield all items of several partitions, one after the other. The first pages of all partitions are read concurrently."""
+    """Yield all items of several partitions of an index, one partition after the other.
+
+    The first pages of all partitions are read concurrently, then each partition's other pages in turn.
+    """
     begins = [
         partial(
             table.begin_query,
@@ -161,12 +164,12 @@ def _equal(partition: Mapping[str, Value]) -> str:
 
 
 def sharded_partitions(*relations: str) -> list[dict[str, Value]]:
-    """Return the partitions of sharded relations."""
+    """Return the partition keys of all shards of these relations in RelationIndex."""
     return [{"rel": relation, "relShard": shard} for relation in relations for shard in range(SHARDS)]
 
 
 def single_partition(relation: str) -> list[dict[str, Value]]:
-    """Return the single partition of a relation that is not sharded."""
+    """Return the partition key of a relation that is not sharded, as a list of one."""
     return [{"rel": relation, "relShard": 0}]
 
 
@@ -184,11 +187,13 @@ def hydrate_page(
     locate: Callable[[Item], Position] = entry_position,
     budget: int = EXAMINED_BUDGET,
 ) -> Page[_Shown]:
-    """Return a full page of the items that entries refer to, even if some items are hidden from the caller.
+    """Return a page of the items to which index entries refer. The page is full, even if some items are hidden from the caller.
 
-    `read(position, count)` returns at most `count` entries after a position. `look_up` returns the item of each entry, or `None` if
-    it is hidden. `locate` returns the position of an entry. If the budget of entries or the deadline of the request is exhausted,
-    the page is shorter, and has a position to resume from.
+    `read(position, count)` returns at most `count` entries after a position. `look_up` returns the item of each entry, or
+    `None` if it is hidden. `locate` returns the position of an entry.
+
+    At most about `budget` entries are read. If the budget or the time of the request is exhausted, the page has fewer items,
+    and a position from which to resume.
     """
     visible: list[tuple[_Shown, Position]] = []
     examined = 0

@@ -1,6 +1,6 @@
-"""Consumers of queues: their messages, and processors of their batches.
+"""SQS messages, and processors of the batches that Lambda passes to a queue's consumer.
 
-SQS delivers at least once, and in order only within a group of a FIFO queue, so handlers must be idempotent.
+SQS delivers a message at least once, so handlers must be idempotent. Only FIFO queues deliver in order, and only within a group.
 https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-errorhandling.html#services-sqs-batchfailurereporting
 """
 
@@ -20,11 +20,11 @@ from shared.core.telemetry import service_logger, use_correlation_id
 
 
 class Message(SQSRecord):
-    """Powertools' message, whose body must be a JSON object."""
+    """SQS message, as Powertools' class, whose body must be a JSON object."""
 
     @cached_property
     def json_body(self) -> dict[str, Any]:
-        """Body of the message; raises BadMessage."""
+        """Parsed body of the message. Raises BadMessage if the body is not a JSON object."""
         try:
             body = json.loads(self.body)
         except (ValueError, RecursionError):
@@ -43,15 +43,16 @@ class Message(SQSRecord):
 
     @property
     def correlation_id(self) -> str | None:
-        """Id of the request that the message was sent for; `None` if the message names none."""
+        """Correlation id of the request that caused the message; `None` if the message has none."""
         id_ = self.json_body.get("correlationId") if self.is_readable else None
         return id_ if isinstance(id_, str) else None
 
 
 class MessageProcessor(BatchProcessor):
-    """Powertools' processor, which logs each message that fails under the id of its request.
+    """Processor of a batch of messages. Logs each failed message with the correlation id of its request.
 
-    It does not raise if all messages fail: the function would count as failing, and SQS delivers them again all the same.
+    Extends Powertools' processor. Unlike that, it does not raise if all messages fail. SQS redelivers them in either case, but an
+    exception would count as an error of the function.
 
         process(event, lambda message: print(message.json_body), MessageProcessor())
     """
@@ -62,23 +63,24 @@ class MessageProcessor(BatchProcessor):
     def __call__(
         self, records: list[dict[str, Any]], handler: Callable[[Message], object], lambda_context: Any = None
     ) -> "MessageProcessor":
-        """Take a batch and the handler of one message."""
+        """Set the batch and the handler, which is called with one message at a time."""
         super().__call__(records, _logged(handler), lambda_context)
         return self
 
 
 class BatchedProcessor(BatchProcessor):
-    """Processor whose handler receives all messages of a batch in one call, because it joins their requests.
+    """Processor whose handler receives all messages of a batch in one call, so that it can combine their DynamoDB requests.
 
-    If the handler raises Unavailable or WriteContention, all messages fail. After any other error, and after NewerSchema, the batch
-    is bisected. Therefore a message that always fails is isolated in a few calls, and does not block the others.
+    If the handler raises Unavailable or WriteContention, all messages fail. After NewerSchema or any other error, the processor
+    calls the handler again with each half of the batch. Thus a message that always fails is isolated in a few calls, and does not
+    block the others.
     """
 
     def __init__(self) -> None:
         super().__init__(EventType.SQS, raise_on_entire_batch_failure=False)
 
     def process(self) -> list[tuple[Any, ...]]:
-        """Handle the messages; one result for each."""
+        """Handle the messages; return one result per message. Messages that are not JSON objects fail."""
         messages = [Message(record) for record in self.records]
         unreadable = [
             self._fail(message, BadMessage("The message is not a JSON object."))
@@ -107,10 +109,10 @@ class BatchedProcessor(BatchProcessor):
 
 
 class GroupProcessor(SqsFifoPartialProcessor):
-    """Powertools' processor of a FIFO queue, whose handler receives the messages of a group in one call.
+    """Processor of a FIFO queue, whose handler receives all messages of a group in one call. Extends Powertools' processor.
 
-    If the handler raises Unavailable or WriteContention, the whole group fails. After any other error its messages are
-    handled one by one, as Powertools does. The first message that fails, and all later ones of its group, are delivered again.
+    If the handler raises Unavailable or WriteContention, the whole group fails. After any other error, the handler is called
+    again with one message at a time. SQS redelivers the first message that fails and all later messages of its group.
     """
 
     def __init__(self) -> None:
@@ -120,13 +122,13 @@ class GroupProcessor(SqsFifoPartialProcessor):
     def __call__(
         self, records: list[dict[str, Any]], handler: Callable[[Sequence[Message]], object], lambda_context: Any = None
     ) -> "GroupProcessor":
-        """Take a batch and the handler of a group."""
+        """Set the batch and the handler, which is called with the messages of one group."""
         self._handle_group = handler
         super().__call__(records, _logged(lambda message: handler([message])), lambda_context)
         return self
 
     def process(self) -> list[tuple[Any, ...]]:
-        """Handle the groups; one result for each message."""
+        """Handle the groups of the batch; return one result per message."""
         groups: dict[str, list[dict[str, Any]]] = {}
         for record in self.records:
             groups.setdefault(record["attributes"]["MessageGroupId"], []).append(record)
@@ -149,7 +151,7 @@ class GroupProcessor(SqsFifoPartialProcessor):
 
 
 def _logged(handler: Callable[[Message], object]) -> Callable[[SQSRecord], object]:
-    """Return a handler of one message that also logs failures."""
+    """Return a function that calls `handler` with one message, logs its error, and raises it again."""
 
     def handle(record: SQSRecord) -> object:
         message = Message(record.raw_event)

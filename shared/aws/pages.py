@@ -1,8 +1,10 @@
-"""Ordered merge of several index partitions into full pages, within a budget of items examined.
+"""Ordered merge of several index partitions into full pages, with a limit of the items examined per page.
 
-A busy category, status or feed is spread over several partitions (schema.SHARDS). All partitions are ordered by sort value and id,
-so one position resumes all of them. Pages are full even if a filter drops items. A page is short only if the budget or the
-deadline of the request is exhausted; then it also has a position to resume from.
+The entries of a busy category, status or feed are spread over several partitions (schema.SHARDS). All partitions are ordered by
+sort value and id. Therefore a page can resume in all partitions from one position.
+
+Pages are full even if a filter drops items. A page has fewer items only at the end of the list, or if its budget or the time of
+the request is exhausted. In the latter case it has a position from which to resume.
 """
 
 import math
@@ -18,12 +20,12 @@ from shared.core.position import Page, Position
 from shared.schema import SHARDS
 
 EXAMINED_BUDGET = 1000
-"""Maximum items examined for a page: 80 KB of index entries of 80 bytes, or 400 KB of long ones."""
+"""Maximum number of items examined for a page: 80 KB of index entries of 80 bytes, or 400 KB of entries of 400 bytes."""
 LARGEST_CHUNK = 250
 
 Fetch = Callable[[Position | None, int], Callable[[], QueryPage]]
-"""Function that sends a Query to one partition: entries after a position, and at most this number of items examined. The
-returned function waits for the page."""
+"""Function that sends a Query to one partition. Parameters: the position to start after, and the maximum number of items to
+examine. Returns a function that waits for the page."""
 
 
 @dataclass
@@ -37,11 +39,11 @@ class _PartitionReader:
     finished: bool = False
 
     def request(self, at_most: int) -> Callable[[], QueryPage]:
-        """Send a Query for the next chunk."""
+        """Send a Query for the next chunk of at most `at_most` items."""
         return self.fetch(self.frontier, min(self.chunk, at_most))
 
     def add(self, page: QueryPage) -> int:
-        """Add a page to the items ahead; return the number of items examined."""
+        """Append the items of a page to `ahead`, and return the number of items that its Query examined."""
         self.ahead.extend((self.locate(item), item) for item in page.items)
         if page.last_key is None:
             self.finished = True
@@ -62,9 +64,10 @@ def merge(
     after: Position | None,
     budget: int = EXAMINED_BUDGET,
 ) -> Page[Item]:
-    """Return one page of `limit` items from all partitions, which are queried concurrently.
+    """Return one page of at most `limit` items from all partitions, which are queried concurrently.
 
-    `locate` returns the position of an item. `budget` is the maximum number of items examined.
+    The page begins after the position `after`. `locate` returns the position of an item. `budget` is the maximum number of items
+    examined for the page.
     """
     # More partitions than shards belong to several relations, and one relation may have almost all items.
     chunk = _first_chunk(limit + 1, min(len(fetches), SHARDS))
@@ -90,7 +93,10 @@ def merge(
 
 
 def _first_chunk(count: int, partitions: int) -> int:
-    """Return the number of items to read of each partition at first: its expected share plus two standard deviations."""
+    """Return the number of items of the first Query to each partition: the expected number plus two standard deviations.
+
+    `count` is the number of items that the page needs from all partitions.
+    """
     if partitions == 1:
         return count
     expected = count / partitions
@@ -98,7 +104,7 @@ def _first_chunk(count: int, partitions: int) -> int:
 
 
 def _move_heads(heads: Sequence[_PartitionReader], items: list[Item], *, ascending: bool, limit: int) -> None:
-    """Move items to the page in order, until the page is full or a partition has no items ahead."""
+    """Move items from `heads` to the page in order, until the page is full or a partition needs its next chunk."""
     head = heads[0]
     while head.ahead and len(items) < limit:
         if len(heads) > 1:
@@ -119,7 +125,10 @@ def _cut_short(
     ascending: bool,
     limit: int,
 ) -> Page[Item]:
-    """Return the page if the budget is exhausted: all items up to the frontier of the least advanced partition."""
+    """Return the page when the budget or the time is exhausted.
+
+    It contains the items up to the frontier of the least advanced partition, because that partition may have any later item.
+    """
     first = min if ascending else max
     watermark = first(partition.frontier for partition in partitions if partition.frontier and not partition.finished)
     while heads := [partition for partition in partitions if partition.ahead]:

@@ -1,10 +1,10 @@
-"""Concurrency quotas: the maximum number of units of work per owner that the workers of a queue process at a time.
+"""Concurrency quotas: maximum units of work, such as jobs, that the workers of a queue process for one owner at a time.
 
 A unit of work claims a slot in its owner's quota before it starts. If the quota is exhausted, the unit waits in the table, and
 starts when another unit of the same owner ends. Therefore one owner cannot occupy all workers.
 
-If the release of a claim was lost, it is detected when the owner's next claim fails. The claims are then compared with the work,
-at most once a minute.
+A worker may end without releasing its slot. Therefore, when a claim fails, the owner's claims are compared with the work, at most
+once a minute. Slots of work that has ended are released.
 """
 
 from abc import ABC, abstractmethod
@@ -20,30 +20,30 @@ from shared.core.attributes import Item
 from shared.schema import PARTITION_KEY, SCHEMA_VERSION, SHARE, SORT_KEY, TTL_ATTRIBUTE, WAITING
 
 CHECK_SECONDS = 60
-"""Minimum age of the last comparison of an owner's claims with the work, before they are compared again."""
+"""Minimum seconds between two comparisons of an owner's claims with the work."""
 RETENTION_SECONDS = 30 * 86_400
-"""Seconds until an unused item expires: longer than any work may take."""
+"""Seconds after which an unused item of an owner's quota or waiting list expires. No work takes this long."""
 PAGE = 10
-"""Waiting units of work that one Query reads."""
+"""Maximum number of waiting units of work that one Query reads."""
 
 Work = TypeVar("Work")
 
 
 class Claim(NamedTuple):
-    """A unit of work that counts towards the quota of an owner."""
+    """Unit of work that holds or needs a slot in its owner's quota."""
 
     owner: str
     queue: str
     name: str
-    """Id within the queue; parts are separated by `/`."""
+    """Id of the unit within the queue; parts are separated by `/`."""
     since: int
-    """Epoch seconds since which it has been ready: waiting units start in this order."""
+    """Epoch seconds at which the unit became ready. Waiting units start in this order."""
 
 
 class Quotas(ABC, Generic[Work]):
-    """Claims by owner and queue; `most` is the limit of each queue for one owner.
+    """Concurrency quotas of all owners. `most` is the maximum number of slots of one owner, by queue.
 
-    Subclasses read the work: `_is_open` and `_waiting`.
+    Subclasses implement `_is_open` and `_waiting`, which read the work.
 
     >>> class ReportQuotas(Quotas[str]):
     ...     def _is_open(self, name): return True
@@ -60,14 +60,17 @@ class Quotas(ABC, Generic[Work]):
 
     @abstractmethod
     def _is_open(self, name: str) -> bool:
-        """Return whether the work has not ended, so that it still needs its slot."""
+        """Return whether the unit of work still needs its slot, because it has not ended."""
 
     @abstractmethod
     def _waiting(self, claim: Claim) -> Work | None:
-        """Return the work of a waiting-list entry; `None` if it no longer waits."""
+        """Return the unit of work that a waiting-list entry refers to; `None` if the unit no longer waits."""
 
     def claim_or_wait(self, claim: Claim, now: int) -> bool:
-        """Return whether work may start now; if not, add it to the owner's waiting list. Idempotent."""
+        """Claim a slot for a unit of work, or add the unit to the owner's waiting list.
+
+        Returns whether the unit has a slot, so that it may start now. Idempotent.
+        """
         if self._is_claimed(claim, now):
             return True
         with suppress(ConditionFailed):  # it waits already
@@ -79,13 +82,14 @@ class Quotas(ABC, Generic[Work]):
         return True
 
     def stop_waiting(self, claim: Claim) -> None:
-        """Remove work from the waiting list, if it is there."""
+        """Remove the unit of work from the waiting list, if it is listed."""
         self.table.delete(_waiting_key(claim))
 
     def release(self, claim: Claim, now: int) -> Iterator[Work]:
-        """Release the slot of work that has ended, and yield the waiting work that takes its place. Idempotent.
+        """Release the slot of a unit that has ended, and yield the waiting units of the owner that may start. Idempotent.
 
-        Work counts as started when the caller requests the next unit. If a unit fails to start, stop the iteration.
+        A unit leaves the waiting list when the caller requests the next one. If the caller cannot start a unit, it must stop the
+        iteration; the unit then remains in the list.
         """
         self._give_up(claim, {claim.name})
         while entries := self._first(claim):
@@ -100,7 +104,7 @@ class Quotas(ABC, Generic[Work]):
                 self.table.delete(key_of(entry))
 
     def _is_claimed(self, claim: Claim, now: int) -> bool:
-        """Add a claim to its owner's claims if the quota allows it; return whether the owner holds it now."""
+        """Claim a slot for the unit if the quota allows it. Return whether the unit now has a slot."""
         write = self.table.update(
             _quota_key(claim),
             Expression.of(
@@ -128,7 +132,7 @@ class Quotas(ABC, Generic[Work]):
         return True
 
     def _check(self, claim: Claim, names: set[str], now: int) -> None:
-        """Release the slots of work that has ended."""
+        """Compare the claims `names` of an owner with the work, and release the slots of work that has ended."""
         over = {name for name in names if not self._is_open(name)}
         if over:
             self._give_up(claim, over)

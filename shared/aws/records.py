@@ -1,8 +1,10 @@
 """Write protocol of all stores: audit fields, optimistic locking, and retries after a lost response.
 
-Each write of a mutable item sets a new `writeId`, which is the condition of the next write. It also identifies the write. If a
-retry fails on its condition, but the item already has the same `writeId`, then the first attempt was applied. If the client sends
-a version (If-Match), the version is the condition instead.
+Each write of a mutable item sets a new random `writeId`. The next write has the condition that the item still has this `writeId`.
+If the client sends a version (If-Match), the condition is on the version instead.
+
+The `writeId` also identifies a write. If a retry fails on its condition, but the item already has the retry's `writeId`, then an
+earlier attempt was applied.
 """
 
 import os
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from shared.entities import Authorship
 
 MAX_ATTEMPTS = 10
-"""Maximum attempts of a change, including the first, while other writers change the same items."""
+"""Maximum number of attempts of a change, including the first, if other writers change the same items."""
 
 CONFLICTS = (ConditionFailed, TransactionConflict)
 """Errors of a write that conflicts with another writer; nothing was written."""
@@ -33,30 +35,33 @@ ABSENT = Expression.of("attribute_not_exists(#pk)")
 
 
 def new_write_id() -> str:
-    """Return a new random id of a write, in 16 hexadecimal digits."""
+    """Return a new random `writeId`: 16 hexadecimal digits."""
     return os.urandom(8).hex()
 
 
 def audit_fields(caller: Caller, now: int) -> "Authorship":
-    """Return the audit fields of a write: time (epoch seconds), author and a new writeId, without the id of the request."""
+    """Return the fields `updatedAt` (`now`, in epoch seconds), `updatedBy` and a new `writeId`.
+
+    The id of the request is not included.
+    """
     return {"updatedAt": now, "updatedBy": caller.subject, "writeId": new_write_id()}
 
 
 def with_audit_fields(item: AnyItem, caller: Caller, now: int) -> AnyItem:
-    """Return the item with its audit fields: author, id of the request, time (epoch seconds) and schema version."""
+    """Return the item with its audit fields: author, id of the request, time (`now`, in epoch seconds) and schema version."""
     written: Any = caller.signed(item)
     signed: AnyItem = written | {"schemaVersion": SCHEMA_VERSION, "updatedAt": now}
     return signed
 
 
 def signing(content: Mapping[str, Value], caller: Caller, now: int) -> Expression:
-    """Return an update that sets `content` and the audit fields of `signed`, without reading the item."""
+    """Return an update that sets the attributes in `content` and the audit fields. The caller need not read the item first."""
     # Removes the id of an earlier request if this write has none.
     return change_between({UPDATED_FOR: None}, with_audit_fields(content, caller, now))
 
 
 def with_version(item: AnyItem, caller: Caller, now: int, *, version: int, write_id: str | None = None) -> AnyItem:
-    """Return the item with the audit fields of `signed`, its version and a `writeId`."""
+    """Return the item with its audit fields, this version and a `writeId`, which is new if the caller supplies none."""
     written: Any = with_audit_fields(item, caller, now)
     stamped: AnyItem = written | {"version": version, "writeId": write_id or new_write_id()}
     return stamped
@@ -68,7 +73,7 @@ def key_of(item: Mapping[str, Value]) -> Key:
 
 
 def unchanged(read: Mapping[str, Value] | None) -> Expression:
-    """Return the condition that an item was not written since it was read; with `None`, that it does not exist.
+    """Return the condition that an item was not written since it was read. If `read` is `None`, the item must not exist.
 
     The condition is on the `writeId`, because a recreated item can have the same version.
     """
@@ -76,27 +81,31 @@ def unchanged(read: Mapping[str, Value] | None) -> Expression:
 
 
 def at_version(item: Mapping[str, Value]) -> Expression:
-    """Return the condition that an item has the version that was read."""
+    """Return the condition that the stored item still has the version of `item`."""
     return Expression.of("#version = :expected", expected=item["version"])
 
 
 def absent_or_purged(now: int) -> Expression:
     """Return the condition that an item does not exist or has expired.
 
-    DynamoDB deletes expired items hours or days late, so the condition compares the expiry with `now` (epoch seconds).
+    DynamoDB deletes expired items hours or days late. Therefore the condition compares the expiry with `now` (epoch seconds).
     """
     return Expression.of("attribute_not_exists(#pk) OR #purgeAt <= :now", now=now)
 
 
 def is_own_write(present: Mapping[str, Value] | None, written: Mapping[str, Value]) -> bool:
-    """Return whether the current item was written by an earlier attempt of this write, whose response was lost."""
+    """Return whether an earlier attempt, whose response was lost, wrote the current item.
+
+    `present` is the current item, and `written` the item of this write. They have the same `writeId` in this case.
+    """
     return present is not None and present.get("writeId") == written["writeId"]
 
 
 def write_once(table: Table, writes: Sequence[Write], *items: Mapping[str, Value] | None) -> None:
-    """Execute conditional writes, several as a transaction. `items` are the items of the first writes, `None` for a check.
+    """Execute conditional writes, several as a transaction. Raises ConditionFailed and TransactionConflict.
 
-    Also succeeds if an earlier attempt was applied and its response was lost. Raises ConditionFailed and TransactionConflict.
+    `items` has the item of each write, or `None` for a check; trailing `None`s may be omitted. The items show whether an earlier
+    attempt was applied and its response was lost. In this case the call succeeds.
     """
     try:
         table.write_all(writes)
@@ -114,11 +123,13 @@ def retry_on_conflict(
     pause: Callable[[int], object] = lambda attempt: None,
     on: tuple[type[Exception], ...] = (ConditionFailed,),
 ) -> _Result:
-    """Return the result of `attempt`, which is retried if it raises one of `on` because of another writer.
+    """Call `attempt` and return its result. Retry it if it raises one of `on`, the errors for a conflict with another writer.
 
-    `attempt` receives `present`, and after a ConditionFailed the current item, so it need not read that item again. `pause` is
-    called before each retry with its number, from 1; pass Table.pause unless each retry already has the newest item. Raises
-    WriteContention after MAX_ATTEMPTS attempts; its message names `resource`, such as `the video`.
+    The first call of `attempt` receives `present`. After a ConditionFailed, it receives the current item, so it need not read
+    that item again. `pause` is called before each retry with the number of the retry, from 1. Pass Table.pause, unless each
+    retry already has the newest item.
+
+    Raises WriteContention after MAX_ATTEMPTS attempts. Its message names `resource`, such as `the video`.
     """
     failure: Exception | None = None
     for number in range(MAX_ATTEMPTS):

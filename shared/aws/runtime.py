@@ -1,4 +1,4 @@
-"""Lambda entry point, and the AWS resources of a function."""
+"""Entry point of a Lambda function, and the AWS clients that it uses."""
 
 import os
 import random
@@ -22,9 +22,9 @@ _Settings = TypeVar("_Settings", bound=Settings)
 
 
 class Resources:
-    """AWS resources and clocks of a function, with one client for each service.
+    """AWS clients and clocks of a function. It has one client per service.
 
-    S3 and SQS are imported on first use, because they load botocore. Tests replace resources in subclasses.
+    The clients of S3 and SQS are imported on first use, because they load botocore. Tests replace clients in subclasses.
     """
 
     clock: Callable[[], float] = staticmethod(time.time)
@@ -37,7 +37,7 @@ class Resources:
         return dynamodb.make_client()
 
     def table(self, name: str) -> dynamodb.Table:
-        """Return a table of DynamoDB."""
+        """Return the DynamoDB table of this name."""
         return dynamodb.Table(name, self._dynamodb)
 
     def _make_client(self, service: str, config: Any) -> Any:
@@ -47,7 +47,7 @@ class Resources:
 
     @cached_property
     def objects(self) -> "Objects":
-        """Client for objects in all S3 buckets."""
+        """Client for objects in any S3 bucket."""
         from shared.aws.s3 import Objects, make_client
 
         return Objects(make_client(self._make_client))
@@ -59,7 +59,7 @@ class Resources:
         return make_client(self._make_client)
 
     def queue(self, url: str) -> "Queue":
-        """Return a queue of SQS."""
+        """Return the SQS queue with this URL, for sending messages."""
         from shared.aws.sqs import Queue
 
         return Queue(url, self._sqs)
@@ -78,7 +78,7 @@ class Resources:
 
 
 class BackgroundResources(Resources):
-    """AWS resources of a background function: all clients are boto3's, except the DynamoDB client."""
+    """AWS clients of a background function. All are boto3's, except the lean client of DynamoDB."""
 
     def _make_client(self, service: str, config: Any) -> Any:
         from shared.aws.boto3_client import boto3_client
@@ -94,9 +94,9 @@ class BackgroundResources(Resources):
 
 
 def process(event: Mapping[str, Any], handler: Callable[[Any], object], processor: "BatchProcessor") -> dict[str, Any]:
-    """Process a batch, and return the report of the records that failed.
+    """Process the records of a Lambda event, and return Lambda's report of the records that failed.
 
-    Powertools' `process_partial_response` does the same, but refuses an empty batch.
+    Powertools' `process_partial_response` does the same, but rejects an empty batch.
     """
     with processor(event["Records"], handler):
         processor.process()
@@ -104,12 +104,14 @@ def process(event: Mapping[str, Any], handler: Callable[[Any], object], processo
 
 
 class EntryPoint(Generic[_Settings]):
-    """Handler of a function, built once: in Lambda during initialisation, elsewhere at the first event.
+    """Lambda handler that `make` builds once: in Lambda during initialisation, elsewhere at the first event.
 
-    Lambda gives a function more CPU time during initialisation than later, so clients are created then. Tests can import a handler
-    module without its environment variables. `preload` names modules that only some requests need. They are imported on demand.
-    With provisioned concurrency or SnapStart they are imported during initialisation, with the modules for logs and credentials.
-    https://docs.aws.amazon.com/lambda/latest/dg/configuration-envvars.html, AWS_LAMBDA_INITIALIZATION_TYPE
+    Lambda provides more CPU time during initialisation than later, so clients are created then. Elsewhere, the handler is built
+    later so that tests can import its module without its environment variables.
+
+    `preload` names modules that only some requests need. By default, such a request imports them. With provisioned concurrency or
+    SnapStart, they are imported during initialisation, together with the modules for logs and credentials.
+    https://docs.aws.amazon.com/lambda/latest/dg/configuration-envvars.html (AWS_LAMBDA_INITIALIZATION_TYPE)
 
         lambda_handler = EntryPoint(UploadsSettings, http_function(Uploads), preload=("shared.processing.models",))
     """

@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
 REQUEST_ATTEMPTS = 3
-"""Maximum attempts of one request, including the first."""
+"""Maximum number of attempts of one request, including the first."""
 LONGEST_WAIT = 0.5
 """Maximum seconds to wait before a retry."""
 _CHUNK = 1 << 20
-"""Bytes of an object that are in memory at a time while it is copied to a file."""
+"""Bytes read at a time when an object is copied to a file."""
 _LARGEST_DELETE = 1000
-"""Maximum objects of one DeleteObjects (S3's limit)."""
+"""Maximum number of objects in one DeleteObjects (S3's limit)."""
 _TRANSIENT = frozenset({"SlowDown", "RequestTimeout", "OperationAborted", "ThrottlingException"})
 _ABSENT = frozenset({"NoSuchKey", "NotFound", "404"})
 _CHANGED = frozenset({"PreconditionFailed", "412"})
@@ -54,32 +54,32 @@ class ObjectExists(Exception):
 
 
 class InvalidParts(Exception):
-    """The parts of a multipart upload are invalid, or do not add up to the announced size."""
+    """The parts of a multipart upload are invalid, or their total size differs from the expected size of the object."""
 
 
 @dataclass(frozen=True)
 class ObjectMetadata:
-    """Metadata of an object."""
+    """Metadata of an S3 object."""
 
     size: int
-    """Bytes."""
+    """Size in bytes."""
     etag: str
     """ETag without quotes."""
     content_type: str
 
 
 class ListedObject(NamedTuple):
-    """Entry of a listing."""
+    """Object in a listing of a bucket."""
 
     key: str
     size: int
-    """Bytes."""
+    """Size in bytes."""
     changed: datetime
-    """Time of the last change, with time zone."""
+    """Time of the last change (LastModified), with time zone."""
 
 
 def split_uri(uri: str) -> tuple[str, str]:
-    """Return bucket and key of `s3://bucket/key`; raises ValueError."""
+    """Return the bucket and the key of `s3://bucket/key`. Raises ValueError for any other text."""
     scheme, _, rest = uri.partition("://")
     bucket, _, key = rest.partition("/")
     if scheme != "s3" or not bucket or not key:
@@ -88,12 +88,12 @@ def split_uri(uri: str) -> tuple[str, str]:
 
 
 def object_uri(bucket: str, key: str) -> str:
-    """Return `s3://bucket/key`."""
+    """Return the URI `s3://bucket/key` of an object."""
     return f"s3://{bucket}/{key}"
 
 
 def make_client(create: Callable[[str, Config], Any] = botocore_client) -> "S3Client":
-    """Return an S3 client that makes one attempt, because Objects retries. It waits 1 s to connect and 5 s to read."""
+    """Return an S3 client. It makes one attempt, because `Objects` retries. Time-outs: 1 s to connect, 5 s to read."""
     client = create(
         "s3",
         Config(
@@ -114,7 +114,10 @@ def make_client(create: Callable[[str, Config], Any] = botocore_client) -> "S3Cl
 
 
 class Objects:
-    """Client for objects in any bucket. Methods raise shared.core.errors.Unavailable if S3 is busy or does not respond."""
+    """Client for objects in any bucket.
+
+    Methods raise shared.core.errors.Unavailable if S3 is busy or does not respond, after all attempts.
+    """
 
     def __init__(
         self, client: "S3Client", *, attempts: int = REQUEST_ATTEMPTS, sleep: Callable[[float], None] = time.sleep
@@ -136,15 +139,15 @@ class Objects:
         return ObjectMetadata(response["ContentLength"], response["ETag"].strip('"'), response.get("ContentType", ""))
 
     def exists(self, uri: str) -> bool:
-        """Return whether the object exists; requires s3:ListBucket, but not s3:GetObject."""
+        """Return whether the object exists (ListObjectsV2). Requires s3:ListBucket, but not s3:GetObject."""
         bucket, key = split_uri(uri)
         response = self._list_page(bucket, key, {"MaxKeys": 1})
         return any(listed["Key"] == key for listed in response.get("Contents", []))
 
     def read(self, uri: str, start: int, length: int, etag: str | None = None) -> bytes:
-        """Return `length` bytes of an object from `start` (GetObject), or fewer at its end.
+        """Return `length` bytes of an object from the offset `start` (GetObject), or fewer at its end.
 
-        Raises ObjectMissing, and ObjectChanged if the object no longer has this ETag.
+        Raises ObjectMissing. With `etag`, raises ObjectChanged if the object has another ETag.
         """
         if length <= 0:
             return b""
@@ -163,12 +166,12 @@ class Objects:
             return b""
 
     def put(self, bucket: str, key: str, data: bytes, content_type: str, *, cache_control: str | None = None) -> None:
-        """Store an object (PutObject), and replace an existing one."""
+        """Store an object (PutObject). An existing object with this key is replaced."""
         more: Any = {"CacheControl": cache_control} if cache_control else {}
         self._send(lambda: self.client.put_object(Bucket=bucket, Key=key, Body=data, ContentType=content_type, **more))
 
     def put_file(self, bucket: str, key: str, file: Path, content_type: str) -> None:
-        """Store a file of at most 5 GB as an object (PutObject), and replace an existing one."""
+        """Store a file of at most 5 GB as an object (PutObject). An existing object with this key is replaced."""
 
         def send() -> None:
             with file.open("rb") as data:
@@ -177,7 +180,7 @@ class Objects:
         self._send(send)
 
     def copy_to(self, uri: str, file: Path) -> None:
-        """Copy an object to a file (GetObject), and replace an existing file; raises ObjectMissing."""
+        """Copy an object to a file (GetObject). An existing file is replaced. Raises ObjectMissing."""
         bucket, key = split_uri(uri)
 
         def fetch() -> None:
@@ -189,7 +192,7 @@ class Objects:
         self._send(fetch)
 
     def list_objects(self, bucket: str, prefix: str) -> Iterator[ListedObject]:
-        """Yield the objects whose keys have a prefix, in the order of their keys (ListObjectsV2, 1000 per request)."""
+        """Yield the objects whose keys begin with `prefix`, in the order of their keys (ListObjectsV2, 1000 per request)."""
         following: Any = {}
         while True:
             page = self._list_page(bucket, prefix, following)
@@ -200,12 +203,15 @@ class Objects:
             following = {"ContinuationToken": page["NextContinuationToken"]}
 
     def delete(self, bucket: str, keys: Sequence[str]) -> None:
-        """Delete objects (DeleteObjects, 1000 per request); succeeds for objects that do not exist."""
+        """Delete objects (DeleteObjects, 1000 per request). Keys without an object are skipped."""
         for start in range(0, len(keys), _LARGEST_DELETE):
             self._delete(bucket, keys[start : start + _LARGEST_DELETE])
 
     def delete_prefix(self, bucket: str, prefix: str) -> int:
-        """Delete all objects of a folder, such as `thumbnails/<videoId>/`, and return their number. Idempotent."""
+        """Delete all objects of a folder, such as `thumbnails/<videoId>/`, and return their number. Idempotent.
+
+        Raises ValueError for a prefix that is empty or does not end with a slash.
+        """
         if not prefix.strip("/") or not prefix.endswith("/"):
             raise ValueError("The prefix must be a folder that ends with a slash.")
         count = 0
@@ -224,7 +230,8 @@ class Objects:
     def presign_put(self, uri: str, content_type: str, size: int, seconds: int) -> tuple[str, dict[str, str]]:
         """Return a URL for one PUT of exactly this type and size, and the headers that the client must send.
 
-        The headers are signed, and so is Content-Length, which all clients set. Because of If-None-Match, S3 rejects a second PUT.
+        The signature covers these headers and Content-Length, which every client sets. If-None-Match makes S3 reject a second
+        PUT. The URL expires after `seconds`.
         """
         bucket, key = split_uri(uri)
         url = self.client.generate_presigned_url(
@@ -241,9 +248,9 @@ class Objects:
         return url, {"Content-Type": content_type, "If-None-Match": "*"}
 
     def presign_get(self, uri: str, content_type: str, seconds: int) -> str:
-        """Return a URL that reads an object, whole or in ranges (RFC 9110, section 14), with this Content-Type.
+        """Return a URL for GET requests of an object, with or without a Range header. Responses have this Content-Type.
 
-        It expires after `seconds`, or with the credentials that sign it if they expire earlier.
+        The URL expires after `seconds`, or with the credentials that sign it if they expire earlier.
         https://docs.aws.amazon.com/AmazonS3/latest/userguide/using-presigned-url.html
         """
         bucket, key = split_uri(uri)
@@ -265,7 +272,7 @@ class Objects:
         return response["UploadId"]
 
     def presign_part(self, uri: str, multipart_id: str, number: int, size: int, seconds: int) -> str:
-        """Return a URL for a PUT of one part of exactly this size; a part may be sent repeatedly."""
+        """Return a URL for a PUT of one part of exactly this size. The client may send a part again. Expires after `seconds`."""
         bucket, key = split_uri(uri)
         return self.client.generate_presigned_url(
             "upload_part",
@@ -280,7 +287,10 @@ class Objects:
         )
 
     def list_parts(self, uri: str, multipart_id: str) -> dict[int, tuple[int, str]]:
-        """Return size in bytes and quoted ETag of the uploaded parts, by part number (ListParts); raises UploadMissing."""
+        """Return the size in bytes and the quoted ETag of each uploaded part, by part number (ListParts).
+
+        Raises UploadMissing if the upload was completed or aborted.
+        """
         bucket, key = split_uri(uri)
         parts: dict[int, tuple[int, str]] = {}
         request: Any = {"Bucket": bucket, "Key": key, "UploadId": multipart_id}
@@ -292,9 +302,12 @@ class Objects:
             request["PartNumberMarker"] = page["NextPartNumberMarker"]
 
     def complete_multipart(self, uri: str, multipart_id: str, etags: Sequence[str], size: int) -> None:
-        """Complete an upload of parts 1, 2, 3 ... (CompleteMultipartUpload); `size` is the size of the object in bytes.
+        """Complete a multipart upload (CompleteMultipartUpload).
 
-        Raises UploadMissing, ObjectExists and InvalidParts.
+        `etags` are the ETags of parts 1, 2, 3 and so on. `size` is the expected size of the object in bytes.
+
+        Raises UploadMissing if the upload was completed or aborted, and ObjectExists if an object with this key exists. Raises
+        InvalidParts if S3 rejects the parts or the size.
         """
         bucket, key = split_uri(uri)
         parts: Any = [{"PartNumber": number, "ETag": etag} for number, etag in enumerate(etags, 1)]
@@ -315,7 +328,7 @@ class Objects:
         )
 
     def abort_multipart(self, uri: str, multipart_id: str) -> None:
-        """Abort a multipart upload (AbortMultipartUpload); raises UploadMissing."""
+        """Abort a multipart upload (AbortMultipartUpload). Raises UploadMissing if it was completed or aborted."""
         bucket, key = split_uri(uri)
         self._send(
             lambda: self.client.abort_multipart_upload(Bucket=bucket, Key=key, UploadId=multipart_id),
@@ -371,7 +384,7 @@ def _refusal(code: str, errors: Mapping[str, type[Exception]]) -> Exception:
 
 
 class ObjectSource:
-    """Object as a Source of shared/media/source.py. A read raises ObjectChanged if the object was replaced."""
+    """S3 object that implements Source (shared/media/source.py). A read raises ObjectChanged if the object was replaced."""
 
     def __init__(self, objects: Objects, uri: str, etag: str, size: int) -> None:
         self._objects = objects
@@ -385,5 +398,5 @@ class ObjectSource:
         return self._size
 
     def read(self, start: int, length: int) -> bytes:
-        """Return `length` bytes from `start`, or fewer at the end."""
+        """Return `length` bytes from the offset `start`, or fewer at the end of the object."""
         return self._objects.read(self._uri, start, length, self._etag)

@@ -18,10 +18,10 @@ PAUSE = 0.1
 def secret_reader(
     arn: str, sleep: Callable[[float], None] = time.sleep, *, make_client: Callable[[], Any] | None = None
 ) -> Callable[[], str]:
-    """Return a function that reads a secret; it raises Unavailable.
+    """Return a function that reads the secret `arn`. The function raises Unavailable if the secret cannot be read.
 
-    It makes up to three attempts, but begins none that could exceed the deadline of the HTTP request. It uses the lean client,
-    unless `make_client` returns another one.
+    It makes up to three attempts, and skips an attempt that could exceed the deadline of the HTTP request. `make_client` returns
+    the client; by default, the lean client is used.
     """
 
     def read() -> str:

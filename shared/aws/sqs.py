@@ -1,4 +1,4 @@
-"""Sender of messages to SQS; shared/aws/messages.py has their consumers."""
+"""SQS queues to which functions send messages. shared/aws/messages.py has the processors of received messages."""
 
 import json
 import random
@@ -15,33 +15,33 @@ if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
 
 REQUEST_ATTEMPTS = 3
-"""Maximum attempts of one request, including the first."""
+"""Maximum number of attempts of one request, including the first."""
 LONGEST_WAIT = 0.4
 """Maximum seconds to wait before a retry."""
 LARGEST_BATCH = 10
-"""Maximum messages in one SendMessageBatch."""
+"""Maximum number of messages in one SendMessageBatch (SQS's limit)."""
 FIFO = ".fifo"
-"""Suffix of the names of FIFO queues, which deliver the messages of a video in order."""
+"""Suffix of the names of FIFO queues. They deliver the messages of one video in order."""
 
 _THROTTLED = frozenset({"RequestThrottled", "ThrottlingException", "AWS.SimpleQueueService.RequestThrottled"})
 
 
 class BadMessage(Exception):
-    """A message that can never be handled; after its last receive SQS moves it to the dead-letter queue."""
+    """The message is invalid, so a retry cannot succeed. After its last receive, SQS moves it to the dead-letter queue."""
 
 
 class Sender(Protocol):
-    """Interface of a queue that messages are sent to."""
+    """Interface of a queue for sending messages."""
 
     def send(self, body: Mapping[str, object], delay_seconds: int = 0) -> None:
-        """Send one message; raises Unavailable."""
+        """Send one message. Raises Unavailable, after which the message may or may not have been sent."""
 
     def send_all(self, bodies: Sequence[Mapping[str, object]]) -> None:
-        """Send several messages; raises Unavailable, after which some may have been sent."""
+        """Send several messages. Raises Unavailable, after which some may have been sent."""
 
 
 def make_client(create: "Callable[[str, Config], Any] | None" = None) -> "SQSClient":
-    """Return an SQS client that makes one attempt, because Queue retries (seconds: 1 to connect, 3 to read)."""
+    """Return an SQS client. It makes one attempt, because `Queue` retries. Time-outs: 1 s to connect, 3 s to read."""
     from botocore.config import (
         Config,  # takes most of a second to load, and functions that only read messages send none
     )
@@ -61,7 +61,7 @@ def make_client(create: "Callable[[str, Config], Any] | None" = None) -> "SQSCli
 
 
 class Queue:
-    """Queue that messages are sent to."""
+    """SQS queue for sending messages."""
 
     def __init__(
         self,
@@ -77,7 +77,10 @@ class Queue:
         self._sleep = sleep
 
     def send(self, body: Mapping[str, Any], delay_seconds: int = 0) -> None:
-        """Send a message (SendMessage); raises Unavailable, after which the message may or may not have been sent."""
+        """Send a message (SendMessage), which consumers receive after `delay_seconds`.
+
+        Raises Unavailable, after which the message may or may not have been sent.
+        """
         text = _text(body)
 
         def send() -> bool:
@@ -87,9 +90,9 @@ class Queue:
         self._send_with_retries(send)
 
     def send_all(self, bodies: Sequence[Mapping[str, Any]]) -> None:
-        """Send messages (SendMessageBatch, 10 per request); raises Unavailable, after which some may have been sent.
+        """Send messages (SendMessageBatch, 10 per request). Raises Unavailable, after which some may have been sent.
 
-        In a FIFO queue the group of a message is its videoId, and equal messages within five minutes are delivered once.
+        In a FIFO queue, the group of a message is its videoId. SQS delivers equal messages within five minutes once.
         """
         for start in range(0, len(bodies), LARGEST_BATCH):
             self._send_batch(bodies[start : start + LARGEST_BATCH])
@@ -114,7 +117,7 @@ class Queue:
         self._send_with_retries(send)
 
     def _send_with_retries(self, send: Callable[[], bool]) -> None:
-        """Call `send` until it returns true, with the maximum number of attempts."""
+        """Call `send` until it returns true. Raises Unavailable after the last attempt."""
         failure: Exception | None = None
         for attempt in range(1, self._attempts + 1):
             try:

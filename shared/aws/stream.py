@@ -1,4 +1,4 @@
-"""Consumers of the table's stream: its records, and processors of their batches.
+"""Records of the table's stream, and processors of the batches that Lambda passes to its consumers.
 
 https://docs.aws.amazon.com/lambda/latest/dg/with-ddb.html
 """
@@ -20,29 +20,32 @@ _TTL_PRINCIPAL = "dynamodb.amazonaws.com"
 
 
 class Record(DynamoDBRecord):
-    """Stream record: one change of one item. Extends Powertools' class; items are decoded as in the stores.
+    """Stream record: one change of one item.
 
-    Images are decoded on first access. Therefore an unreadable record fails separately, and a skipped record costs nothing.
+    It extends Powertools' class, but decodes items to the same Python values as the stores.
+
+    The images, the item before and after the change, are decoded on first access. Therefore a record that cannot be decoded fails
+    alone, and skipped records cost no CPU time.
     """
 
     @property
     def event_id(self) -> str:
-        """Id of the change; the same at each delivery."""
+        """Id of the change. It is the same at each delivery."""
         return str(self["eventID"])
 
     @property
     def name(self) -> str:
-        """INSERT, MODIFY or REMOVE."""
+        """Kind of the change: INSERT, MODIFY or REMOVE."""
         return str(self["eventName"])
 
     @property
     def sequence(self) -> str:
-        """Sequence number of up to 40 digits. It increases within a shard, and so with each change of an item."""
+        """Sequence number of up to 40 digits. It increases with each change of an item, because it increases within a shard."""
         return str(self._change["SequenceNumber"])
 
     @property
     def at_ms(self) -> int:
-        """Time of the change in epoch milliseconds; DynamoDB's precision is one second."""
+        """Time of the change in epoch milliseconds. DynamoDB's precision is one second."""
         seconds: float = self._change["ApproximateCreationDateTime"]
         return round(seconds * 1000)
 
@@ -76,7 +79,7 @@ class Record(DynamoDBRecord):
         return read_item(self._change["NewImage"])
 
     def text(self, image: Literal["OldImage", "NewImage"], name: str) -> str | None:
-        """Return a text attribute of an image without decoding the rest; `None` if the image does not have it."""
+        """Return a text attribute of an image without decoding the rest. `None` if the image or the attribute is absent."""
         value: str | None = self._change.get(image, {}).get(name, {}).get("S")
         return value
 
@@ -88,7 +91,10 @@ class Record(DynamoDBRecord):
 
     @property
     def correlation_id(self) -> str | None:
-        """Id of the request that wrote the item; for a deletion, of the request that wrote it last. `None` without a request."""
+        """Correlation id of the request that wrote the item; `None` if no request did.
+
+        For a deletion, it is the request of the last write before it.
+        """
         change = self.get("dynamodb") or {}
         image = change.get("NewImage") or change.get("OldImage") or {}
         id_: str | None = image.get(UPDATED_FOR, {}).get("S")
@@ -101,17 +107,18 @@ class Record(DynamoDBRecord):
 
 
 class StreamProcessor(BatchProcessor):
-    """Powertools' processor for ordered records: it stops at the first record that fails.
+    """Processor of ordered records, which stops at the first record that fails. Extends Powertools' processor.
 
-    Powertools itself continues. But Lambda delivers all records from the first failed one again, so later changes of an item would
-    be processed before an earlier one.
+    Powertools' processor would continue after a failure. Then a later change of an item could be processed before an earlier one,
+    because Lambda redelivers all records from the first failed one.
 
-    Lambda bisects a batch only if the invocation raises. If a batch reports a failure at its last attempt, the failed record and
-    all later ones go to the on-failure destination. Therefore BatchProcessingError is raised if the first of
-    several records failed. A record that always fails is thus isolated in its own batch, and only that record is given up.
+    If the first of several records fails, BatchProcessingError is raised, because Lambda bisects a batch only if the invocation
+    raises. Thus a record that always fails is isolated in its own batch, and only that record goes to the on-failure destination.
+    If the batch reported the failure instead, all later records of the batch would also go there after the last attempt.
     https://docs.aws.amazon.com/lambda/latest/dg/services-ddb-batchfailurereporting.html
 
-    `finish` is called after the last record, also after a failed one. If it raises, all records have failed.
+    `finish` is called once per batch, after the last record that was handled, even if that record failed. If `finish` raises, all
+    records of the batch fail.
 
         process(event, lambda record: print(record.new), StreamProcessor())
     """
@@ -123,7 +130,7 @@ class StreamProcessor(BatchProcessor):
     def __call__(
         self, records: list[dict[str, Any]], handler: Callable[[Record], object], lambda_context: Any = None
     ) -> "StreamProcessor":
-        """Take a batch and its handler, which logs under the id of the request that each record was written for."""
+        """Set the batch and the handler of one record. The handler's log lines have the correlation id of the record's request."""
 
         def handle(record: DynamoDBRecord) -> object:
             change = Record(record.raw_event)
@@ -138,7 +145,7 @@ class StreamProcessor(BatchProcessor):
         return self
 
     def process(self) -> list[tuple[Any, ...]]:
-        """Handle the records up to the first that fails; one result for each."""
+        """Handle the records up to the first that fails, and return one result per handled record."""
         results = self._handle_in_order()
         try:
             self._finish()
@@ -156,7 +163,7 @@ class StreamProcessor(BatchProcessor):
         return results
 
     def _fail_at(self, position: int, error: Exception) -> None:
-        """Report the record at a position as the first that failed."""
+        """Report the record at `position` as the first failed record, so that Lambda redelivers it and all later ones."""
         del self.success_messages[position:]
         self.fail_messages.clear()
         self.exceptions.clear()
@@ -180,11 +187,13 @@ class StreamProcessor(BatchProcessor):
 
 
 class StoringProcessor(StreamProcessor, Generic[_Work]):
-    """Processor that reads all records up to the first failure, and stores the results together.
+    """Processor that handles all records up to the first failure, and then stores their results together.
 
-    The handler reads a record; it returns `None` if there is nothing to store. `store` returns an error or `None` for each result,
-    in order; results beyond the end of that list were not stored. `finish` receives the results before the first one that was not
-    stored, even if later ones were stored, because Lambda delivers the later records again.
+    - The handler returns the result of a record, or `None` if there is nothing to store.
+    - `store` receives all results with their records. It returns `None` for each result that it stored and an error for each
+      that it could not store, in order. If the list is shorter, the remaining results were not stored.
+    - `finish` receives the results before the first that was not stored. Later results are excluded, even if they were stored,
+      because Lambda redelivers their records.
     """
 
     def __init__(
@@ -196,7 +205,7 @@ class StoringProcessor(StreamProcessor, Generic[_Work]):
         self._store, self._finish_stored = store, finish
 
     def process(self) -> list[tuple[Any, ...]]:
-        """Read the records, store the results, and finish the stored ones; return one result per record that was read."""
+        """Handle the records, store their results, and call `finish`. Return one result per handled record."""
         results = self._handle_in_order()
         work = [
             (position, result)

@@ -1,1 +1,1 @@
-"""Base package without AWS clients: errors, caller, settings, telemetry, limits, field types and regions."""
+"""Base package that all others import, without AWS clients: errors, caller, settings, telemetry, limits, field types, regions."""

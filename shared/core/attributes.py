@@ -1,7 +1,8 @@
 """Codec between plain Python values and DynamoDB attribute values.
 
 It replaces boto3's TypeDeserializer, which returns every number as a Decimal and takes three times as long. Whole numbers are
-decoded as int, others as float. Floats are encoded with their shortest round-trip digits: at most 17, of DynamoDB's 38.
+decoded as int, others as float. Floats are encoded with at most 17 digits, the shortest text that decodes to the same float.
+DynamoDB stores 38 digits.
 https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_AttributeValue.html
 """
 
@@ -29,14 +30,14 @@ def without(item: AnyItem, *names: str) -> AnyItem:
 
 
 def encode_item(item: Mapping[str, Value]) -> AttributeMap:
-    """Encode an item; raises TypeError for a value that DynamoDB cannot store."""
+    """Return an item as DynamoDB attribute values. Raises TypeError for a value that DynamoDB cannot store."""
     return {name: {"S": value} if type(value) is str else encode(value) for name, value in item.items()}
 
 
 def read_item(attributes: Mapping[str, AttributeValue]) -> Item:
-    """Decode an item, or a part of one, that was read from a table or a stream.
+    """Decode an item, or a projection of an item, that was read from a table or a stream.
 
-    Raises NewerSchema if a newer release wrote the item. In a Lambda function, it also emits the metric NewerItems.
+    Raises NewerSchema if a newer release wrote the item. In a Lambda function, also emits the metric NewerItems in this case.
     """
     item = decode_item(attributes)
     if item.get("schemaVersion", 0) > SCHEMA_VERSION:
@@ -49,7 +50,7 @@ def read_item(attributes: Mapping[str, AttributeValue]) -> Item:
 
 
 def decode_item(attributes: Mapping[str, AttributeValue]) -> Item:
-    """Decode an item, whatever its schema version."""
+    """Decode an item without checking its schema version."""
     # Most attributes are strings, numbers or maps, and a function call takes longer than these lookups.
     return {
         name: attribute["S"]
@@ -64,7 +65,7 @@ def decode_item(attributes: Mapping[str, AttributeValue]) -> Item:
 
 
 def encode(value: Value) -> AttributeValue:
-    """Encode a value; a set becomes a String Set. Raises TypeError for a value that DynamoDB cannot store."""
+    """Return a value as a DynamoDB attribute value. Sets must contain strings. Raises TypeError for an unsupported type."""
     # Abstract base classes are checked last, because their isinstance checks are slow.
     if isinstance(value, str):
         return {"S": value}
@@ -90,7 +91,7 @@ def encode(value: Value) -> AttributeValue:
 
 
 def decode(attribute: AttributeValue) -> Value:
-    """Decode an attribute value; raises TypeError for NS and BS, which no item has."""
+    """Decode an attribute value. Raises TypeError for number sets (NS) and binary sets (BS), which no item contains."""
     if "S" in attribute:
         return attribute["S"]
     if "N" in attribute:

@@ -10,9 +10,9 @@ from shared.core.text import LARGEST_USER_ID, LONGEST_USER_ID, is_user_id
 from shared.routes import ADMIN, CHANGES
 
 UPDATED_FOR: Final = "updatedFor"
-"""Attribute of an item: correlation id of the request that wrote it last.
+"""Name of the attribute that stores the correlation id of the last request that wrote the item.
 
-No index and no document contains it. The audit trail shows it as `correlationId`.
+Indexes and documents do not contain it. The audit trail shows it as `correlationId`.
 """
 
 JOBS = "job:"
@@ -24,21 +24,21 @@ EVERYBODY = "*"
 
 
 class Caller(NamedTuple):
-    """Subject and scopes of a token that the gateway has verified."""
+    """Caller of an operation: subject and scopes of a token that the gateway has verified, or a job of the service."""
 
     subject: str
     scopes: frozenset[str]
     kind: Literal["person", "job"] = "person"
     """Kind of author: `job` for the service's own functions and commands, `person` for every holder of a token."""
     correlation_id: str | None = None
-    """Id of the request that caused the work; `None` if none did."""
+    """Id of the request that caused the work; `None` if no request caused it."""
 
     @classmethod
     def from_claims(cls, claims: Mapping[str, Any], correlation_id: str | None = None) -> "Caller":
-        """Return the caller of a JWT's claims; `scope` is a space-separated list (RFC 8693, section 4.2).
+        """Return the caller with the subject and the scopes in a JWT's claims.
 
-        Raises Forbidden for a subject that is not a valid userId, or that is reserved for the service. Without claims the subject
-        is empty, and `require` fails.
+        The claim `scope` is a space-separated list (RFC 8693, section 4.2). Raises Forbidden for a subject that is not a valid
+        userId or is reserved for the service. If there are no claims, the subject is empty and `require` raises Forbidden.
         """
         scopes = frozenset(str(claims.get("scope", "")).split())
         subject = str(claims.get("sub", ""))
@@ -56,15 +56,15 @@ class Caller(NamedTuple):
 
     @classmethod
     def job(cls, name: str) -> "Caller":
-        """Return the caller for a background function, such as `job:probe`; it has the scope `videos/admin`."""
+        """Return the caller for a background function or command, such as `probe`. It has the scope `videos/admin`."""
         return cls(f"{JOBS}{name}", frozenset({ADMIN}), "job")
 
     def acting_for(self, correlation_id: str | None) -> "Caller":
-        """Return the same caller with the id of another request, or with none."""
+        """Return this caller with another request id, or without one if `correlation_id` is `None`."""
         return self._replace(correlation_id=correlation_id)
 
     def signed(self, item: AnyItem) -> AnyItem:
-        """Return the item with this caller as `updatedBy`, and with the id of the request."""
+        """Return the item with this caller's subject as `updatedBy`, and with the id of the request as `updatedFor`."""
         written: Any = {**item, "updatedBy": self.subject}
         signed: AnyItem = with_request_id(written, self.correlation_id)
         return signed
@@ -84,7 +84,7 @@ class Caller(NamedTuple):
         return self.is_admin or self.subject == owner
 
     def require(self, scope: str) -> None:
-        """Raise Forbidden unless the token has a subject and the scope; `videos/admin` implies all scopes."""
+        """Raise Forbidden unless the caller has a subject and the scope. `videos/admin` implies all scopes."""
         if not self.subject:
             raise Forbidden("The token has no subject (sub). Use a token with one.")
         if scope not in self.scopes and not self.is_admin:
@@ -92,14 +92,14 @@ class Caller(NamedTuple):
 
 
 def with_request_id(item: AnyItem, correlation_id: str | None) -> AnyItem:
-    """Return the item with the id of the request that writes it. `None` removes the id of an earlier request."""
+    """Return the item with the id of the request that writes it. If the id is `None`, the id of an earlier request is removed."""
     result: Any = without(item, UPDATED_FOR)
     written: AnyItem = result if correlation_id is None else result | {UPDATED_FOR: correlation_id}
     return written
 
 
 def request_id_of(item: Mapping[str, Value] | None) -> str | None:
-    """Return the correlation id of the request that wrote the item last; `None` if there is none."""
+    """Return the correlation id of the last request that wrote the item; `None` if the item is `None` or has no id."""
     return item.get(UPDATED_FOR) if item else None
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 JOB_STATES = ("queued", "done", "failed", "withdrawn")
-"""Job states that are published as changes. `running` is not, because heartbeats report it."""
+"""Job states that are published as changes. `running` is excluded, because every heartbeat would publish a change."""
 _CHANGED = ("created", "changed")
 _LIVES = (*_CHANGED, "deleted", "restored", "expired", "removed")
 ACTIONS: Mapping[str, tuple[str, ...]] = {
@@ -16,7 +16,7 @@ ACTIONS: Mapping[str, tuple[str, ...]] = {
     "playlist": _LIVES,
     "job": JOB_STATES,
 }
-"""Actions by entity."""
+"""Actions that are published as changes, by entity."""
 TYPES = tuple(f"{entity}.{action}" for entity, actions in ACTIONS.items() for action in actions)
 """All types of changes, such as `video.created`."""
 GROUPS = tuple(f"{entity}.*" for entity in ACTIONS)

@@ -1,7 +1,8 @@
-"""Differences between two items, as lists of changes that are readable, revertible and limited in size.
+"""Differences between two versions of an item, as lists of changes. They are shown to users, can be reverted, and are limited
+in size.
 
-A change is `{"field", "from", "to"}`. `field` is a JSON Pointer (RFC 6901), because a key of a map may contain a dot. `from` or
-`to` is absent if the field did not exist; an absent value is not null.
+A change is `{"field", "from", "to"}`. `field` is a JSON Pointer (RFC 6901) instead of a dotted path, because a key of a map may
+contain a dot. `from` is absent if the change added the field, and `to` if the change removed it. An absent value is not null.
 """
 
 import base64
@@ -12,7 +13,7 @@ from collections.abc import Container, Iterator, Mapping
 from shared.core.attributes import Item, Value, encode
 
 LONGEST_WHEN_CUT = 1000
-"""Length of a truncated value, in characters."""
+"""Number of characters to which a value is truncated."""
 
 Change = dict[str, Value]
 
@@ -22,8 +23,8 @@ def changes_between(
 ) -> Iterator[Change]:
     """Yield the changes from `old` to `new`, in the order of their paths.
 
-    If both values are maps, their entries are compared. Other values, such as lists, change as a whole. `always` names attributes
-    that are stored even when empty: adding or removing an empty one is not a change.
+    If both values are maps, their entries are compared. Other values, such as lists, change as a whole. `path` is the prefix of
+    each `field`. `always` names the map attributes for which an empty map and an absent attribute are equal.
     """
     for name in sorted(old.keys() | new.keys()):
         field = f"{path}/{escape_pointer(name)}"
@@ -41,29 +42,30 @@ def changes_between(
 
 
 def _differ(before: Value, after: Value) -> bool:
-    """Return whether two values differ. A truncated value equals only itself, because the original is unknown."""
+    """Return whether two values differ. A truncated value is equal only to the same object, because its original is unknown."""
     was_cut = any(True for value in (before, after) for _ in truncated_fields(value))
     return before is not after if was_cut else encode(before) != encode(after)
 
 
 class TruncatedValue:
-    """Placeholder for a value that the audit trail has truncated; `field` is its JSON Pointer."""
+    """Placeholder for a value that the audit trail has truncated. `field` is the JSON Pointer of the value."""
 
     def __init__(self, field: str) -> None:
         self.field = field
 
 
 def revert_change(state: Item, change: Change) -> Item:
-    """Return a copy of a plain item as it was before a change.
+    """Return a copy of the item as it was before `change`.
 
-    A truncated value becomes a `TruncatedValue`. Changes to fields inside a `TruncatedValue` have no effect.
+    If the old value is truncated, the copy has a `TruncatedValue` in its place. A change to a field inside a `TruncatedValue`
+    has no effect.
     """
     value: Value = TruncatedValue(change["field"]) if "fromBytes" in change else change.get("from")
     return set_at(state, split_pointer(change["field"]), value, is_present="from" in change)
 
 
 def set_at(state: Item, parts: list[str], value: Value, *, is_present: bool) -> Item:
-    """Return a copy of the item with this value at a path, or without the path if `is_present` is false."""
+    """Return a copy of the item with `value` at the path `parts`, or without that field if `is_present` is false."""
     name, *rest = parts
     if not rest:
         return state | {name: value} if is_present else {key: other for key, other in state.items() if key != name}
@@ -74,7 +76,7 @@ def set_at(state: Item, parts: list[str], value: Value, *, is_present: bool) -> 
 
 
 def truncated_fields(value: Value) -> Iterator[str]:
-    """Yield the pointers of the truncated values in a value."""
+    """Yield the JSON Pointer of each `TruncatedValue` in a value, including nested maps."""
     if isinstance(value, TruncatedValue):
         yield value.field
     for inner in value.values() if isinstance(value, Mapping) else ():
@@ -87,12 +89,12 @@ def escape_pointer(name: str) -> str:
 
 
 def split_pointer(field: str) -> list[str]:
-    """Return the keys of a JSON Pointer, unescaped; none for the empty pointer, which refers to the whole document."""
+    """Return the unescaped keys of a JSON Pointer. The empty pointer, which refers to the whole document, has no keys."""
     return [part.replace("~1", "/").replace("~0", "~") for part in field.split("/")[1:]]
 
 
 def covers(field: str, other: str) -> bool:
-    """Return whether a pointer is equal to another one or an ancestor of it."""
+    """Return whether the pointer `field` is equal to the pointer `other`, or refers to an ancestor of it."""
     return other == field or other.startswith(f"{field}/")
 
 
@@ -113,12 +115,15 @@ def to_json_value(value: Value) -> Value:
 
 
 def digest_of(value: Value) -> str:
-    """Return a digest of an untruncated value, in 16 hexadecimal digits; equal numbers have equal digests."""
+    """Return a digest of a value in 16 hexadecimal digits. The numbers 1 and 1.0 have the same digest.
+
+    The value must not contain a `TruncatedValue`.
+    """
     return hashlib.sha256(json_of(_normalise(to_json_value(value)))).hexdigest()[:16]
 
 
 def _normalise(value: Value) -> Value:
-    """Return the value with all equal numbers as one type: DynamoDB may return the float 1e21 as an integer."""
+    """Return the value with equal numbers as the same type, because DynamoDB may return the float 1e21 as an integer."""
     if isinstance(value, Mapping):
         return {name: _normalise(member) for name, member in value.items()}
     if isinstance(value, list):
@@ -130,10 +135,10 @@ def _normalise(value: Value) -> Value:
 
 
 def truncate_to_fit(item: Item, largest: int) -> Item:
-    """Return an item with `changes` limited to `largest` bytes as JSON.
+    """Return the item with its `changes` shortened, so that the item has at most `largest` bytes as JSON.
 
-    The largest values are truncated first; `fromBytes` or `toBytes` is then the original size in bytes. If the item is still too
-    large, the last changes are omitted, and `omitted` is their number.
+    The largest values are truncated first. A truncated value has its original size in bytes in `fromBytes` or `toBytes`. If the
+    item is still too large, the last changes are omitted, and the item's attribute `omitted` is their number.
     """
     size = len(json_of(item))
     if size <= largest:

@@ -1,6 +1,7 @@
-"""Checks of the fields that clients write, without pydantic: patterns with their error messages, and functions.
+"""Checks of the fields that clients write: regular expressions with their error messages, and functions. It does not load
+pydantic.
 
-JSON types are not coerced: `"12"` is not a number and `1` is not text.
+JSON types are not coerced: `"12"` is not a number, and `1` is not text.
 """
 
 import re
@@ -36,26 +37,26 @@ FORMS = {
     POINTER: "must be a JSON Pointer (RFC 6901) such as /title or /metadata/codec",
     LANGUAGE: "must be a BCP 47 tag such as en-NZ",
 }
-"""Error detail for each pattern (shared/web/error_messages.py)."""
+"""Error message for each pattern, which shared/web/error_messages.py returns to clients."""
 
 
 def fitting(text: str, largest: int) -> str:
-    """Return the text; raises ValueError if it has more than `largest` bytes in UTF-8."""
+    """Return the text unchanged. Raises ValueError if it has more than `largest` bytes in UTF-8."""
     if not fits(text, largest):
         raise ValueError(f"must have at most {largest} bytes in UTF-8, not {len(text.encode()):,}")
     return text
 
 
 def whole(value: Any) -> Any:
-    """Return a whole float as int, and any other value unchanged.
+    """Return a float without a fraction as int, and any other value unchanged.
 
-    JSON Schema accepts 1.0 as an integer, and DynamoDB returns it as 1.
+    JSON Schema accepts 1.0 as an integer, and DynamoDB would return it as 1 anyway.
     """
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def normal(address: str) -> str:
-    """Return the address; raises ValueError if a browser would write it in another way."""
+    """Return a URL unchanged. Raises ValueError for an HTTP URL that a browser would write differently."""
     # Parsers may disagree on an address that a browser would rewrite (https://url.spec.whatwg.org/).
     if not address.startswith("s3://"):
         try:
@@ -68,7 +69,10 @@ def normal(address: str) -> str:
 
 
 def scalar(value: Any) -> Any:
-    """Return a metadata value, a whole float as int; raises ValueError unless it is a scalar within the limits."""
+    """Return a value of a `metadata` field, with a float without a fraction converted to int.
+
+    Raises ValueError unless the value is a boolean, text of at most 512 characters, or a number within the limits.
+    """
     if isinstance(value, bool):
         return value
     if isinstance(value, str):
@@ -88,5 +92,5 @@ def scalar(value: Any) -> Any:
 
 
 def nullable_scalar(value: Any) -> Any:
-    """Return a metadata value as `scalar` does, or `None` unchanged."""
+    """Return the result of `scalar`, or `None` for `None`."""
     return None if value is None else scalar(value)

@@ -1,11 +1,11 @@
-"""Deadline of a request: after it no attempt begins, so that the caller receives a response in time."""
+"""Deadline of an HTTP request. An attempt to call AWS is skipped if it could exceed the deadline, so that clients wait less long."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
 CONNECT_SECONDS, READ_SECONDS = 1, 2
-"""Time-outs in seconds of a request to AWS: short, because a retry is usually faster than a slow response."""
+"""Time-outs of a request to AWS, in seconds. They are short, because a retry is usually faster than a slow response."""
 LONGEST_ATTEMPT = CONNECT_SECONDS + READ_SECONDS
 
 _time_left: ContextVar[Callable[[], float]] = ContextVar("time_left")
@@ -13,7 +13,7 @@ _time_left: ContextVar[Callable[[], float]] = ContextVar("time_left")
 
 @contextmanager
 def limit_time(seconds: float, clock: Callable[[], float]) -> Iterator[None]:
-    """Set a deadline of `seconds` from now for the block; threads need a copy of the context."""
+    """Set a deadline of `seconds` from now for the block. Other threads have it only in a copy of the context (contextvars)."""
     end = clock() + seconds
     token = _time_left.set(lambda: end - clock())
     try:
@@ -23,6 +23,6 @@ def limit_time(seconds: float, clock: Callable[[], float]) -> Iterator[None]:
 
 
 def has_time(pause: float = 0) -> bool:
-    """Return whether an attempt that begins after `pause` seconds would end before the deadline; true without a deadline."""
+    """Return whether an attempt that begins after `pause` seconds would end before the deadline. True if there is no deadline."""
     time_left = _time_left.get(None)
     return time_left is None or time_left() >= pause + LONGEST_ATTEMPT

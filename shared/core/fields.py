@@ -1,6 +1,7 @@
 """Types of the fields that clients write, with their limits.
 
-A video with every field at its limit is smaller than DynamoDB's 400 KB per item, whatever its characters.
+The limits guarantee that a video with every field at its limit fits into DynamoDB's 400 KB per item, even in multi-byte
+characters.
 """
 
 from functools import partial
@@ -30,7 +31,7 @@ from shared.core.text import LARGEST_USER_ID, LINE, LONGEST_USER_ID
 
 
 def line(longest: int) -> StringConstraints:
-    """Return the constraints of one line of 1 to `longest` characters: no control characters, not only spaces."""
+    """Return the constraints of one line of text: 1 to `longest` characters, no control characters, and not only spaces."""
     return StringConstraints(min_length=1, max_length=longest, pattern=LINE)
 
 

@@ -8,7 +8,7 @@ LARGEST_INTEGER = 2**53 - 1
 LAST_YEAR = 9999
 
 MAX_SOURCE_BYTES = 500 * 1000**3
-"""Maximum bytes of an upload: about a day of professional camera footage, and below S3's limit."""
+"""Maximum bytes of an upload. It allows about a day of professional camera footage, and is below S3's limit for an object."""
 MAX_PARTS = 1000
 
 LONGEST_FOLDED_TAG = 512
@@ -19,6 +19,6 @@ BEST_RATING = 10
 LARGEST_BATCH = 100
 """Maximum number of videos or operations in a batch."""
 LAST_SEASON, LAST_EPISODE = 9_999, 999_999
-"""Maximum season and episode. Some seasons are numbered by year, and some series have had daily episodes for decades."""
+"""Maximum season and episode number. Some seasons are numbered by year. Some series have had daily episodes for decades."""
 LONGEST_POINTER = 300
-"""Maximum characters of a JSON Pointer. The pointer of any field of a video is shorter."""
+"""Maximum characters of a JSON Pointer. The pointers of all fields of a video are shorter."""

@@ -1,4 +1,4 @@
-"""Names of hours and days (UTC) in the table. They sort chronologically."""
+"""Names of hours and days (UTC) in the table's keys. Their alphabetical order is chronological."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -8,11 +8,11 @@ HOUR_SECONDS = 3600
 DAY_SECONDS = 24 * HOUR_SECONDS
 
 HOURS_RETAINED_DAYS = 35
-"""Days for which the view count at the start of each hour is retained. Counts at the start of days are retained permanently."""
+"""Days for which hourly view counts are retained. The counts at the start of each day are retained permanently."""
 
 
 class ViewWindow(NamedTuple):
-    """Number of hours or days (UTC) up to now, including the current, incomplete one."""
+    """Period of a top list: the last `periods` hours or days (UTC), including the current, incomplete one."""
 
     period_seconds: int
     periods: int
@@ -24,20 +24,20 @@ WINDOWS: Mapping[str, ViewWindow] = {
     "week": ViewWindow(DAY_SECONDS, 7),
     "month": ViewWindow(DAY_SECONDS, 30),
 }
-"""Windows of the top lists. `hour` is the last full hour and the current one so far."""
+"""Windows of the top lists, by name. `hour` consists of the last full hour and the current, incomplete one."""
 
 
 def hour_of(now: int) -> str:
-    """Return the hour of a time (epoch seconds), such as `2026-11-22T13`."""
+    """Return the name of the hour of a time (epoch seconds), such as `2026-11-22T13`."""
     return datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H")
 
 
 def day_of(now: int) -> str:
-    """Return the day of a time (epoch seconds), such as `2026-11-22`."""
+    """Return the name of the day of a time (epoch seconds), such as `2026-11-22`."""
     return hour_of(now)[:10]
 
 
 def start_of(period: str) -> int:
-    """Return the start of an hour or a day, in epoch seconds."""
+    """Return the start of an hour or a day in epoch seconds. `period` is its name, from `hour_of` or `day_of`."""
     hour = period if "T" in period else f"{period}T00"
     return int(datetime.strptime(f"{hour}+0000", "%Y-%m-%dT%H%z").timestamp())

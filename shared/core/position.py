@@ -6,14 +6,14 @@ _Entry = TypeVar("_Entry")
 
 
 class Position(NamedTuple):
-    """Position in an index: the sort value, in most lists epoch seconds, and the id that orders ties."""
+    """Position in an index: the sort value (epoch seconds in most lists), and the id, which breaks ties."""
 
     at: int
     id: str
 
 
 class Page(NamedTuple, Generic[_Entry]):
-    """Page of a list: entries in order, and the position after which the list resumes; `None` on the last page."""
+    """Page of a list: entries in order, and the position after which the next page begins (`None` on the last page)."""
 
     items: list[_Entry]
     resume: Position | None

@@ -1,4 +1,4 @@
-"""Regions and languages of releases: codes of ISO 3166 and BCP 47."""
+"""Codes of regions (ISO 3166) and languages (BCP 47), as used by the releases of a video."""
 
 
 def _codes(table: str) -> frozenset[str]:
@@ -20,7 +20,7 @@ ALPHA_2 = _codes(
     YE YT ZA ZM ZW
     """
 )
-"""Current countries (ISO 3166-1)."""
+"""Two-letter codes of current countries (ISO 3166-1)."""
 
 FORMER = _codes(
     """
@@ -28,22 +28,25 @@ FORMER = _codes(
     PCHH PUUM PZPA RHZW SKIN SUHH TPTL VDVN WKUM YDYE YUCS ZRCD
     """
 )
-"""Former countries, such as SUHH, the Soviet Union (ISO 3166-3)."""
+"""Four-letter codes of former countries (ISO 3166-3), such as SUHH for the Soviet Union."""
 
 CATALOGUE_REGIONS = _codes("XAS XAU XEU XKO XKV XNA XPI XSA XSI XWG XWW XYU")
-"""Regions of film catalogues, in the user-assigned codes of ISO 3166-1: XWW is the world, XEU Europe."""
+"""Codes that film catalogues use for larger regions, such as XWW for the world and XEU for Europe.
+
+ISO 3166-1 reserves codes with X for such private use.
+"""
 
 REGIONS = ALPHA_2 | FORMER | CATALOGUE_REGIONS
 
 
 def region(text: str) -> str | None:
-    """Return the code of a region in upper case; `None` if it is unknown."""
+    """Return the code of a region in upper case, or `None` if the code is not in REGIONS."""
     code = text.upper() if text.isascii() else ""
     return code if code in REGIONS else None
 
 
 def language(tag: str) -> str:
-    """Return a BCP 47 tag in conventional case, such as `zh-Hant-TW`; tags are case-insensitive (RFC 5646, 2.1.1)."""
+    """Return a BCP 47 tag in conventional case, such as `zh-Hant-TW`. Tags are case-insensitive (RFC 5646, 2.1.1)."""
     first, *subtags = tag.split("-")
     parts = [first.lower()]
     for part in subtags:

@@ -1,7 +1,7 @@
-"""Receipt of a request: its DynamoDB requests, each with duration and consumed units.
+"""Usage of DynamoDB by one HTTP request: its DynamoDB requests, each with duration and consumed units.
 
-Recorded only inside `kept`. HTTP functions return the receipt in the Server-Timing header (shared/web/server_timing.py).
-Background functions do not record, so they do not request ConsumedCapacity.
+HTTP functions record the usage with `record_requests`, and return it in the Server-Timing header (shared/web/server_timing.py).
+Background functions do not record it, so DynamoDB need not return ConsumedCapacity to them.
 """
 
 import time
@@ -18,25 +18,25 @@ _WRITES = frozenset({"PutItem", "UpdateItem", "DeleteItem", "BatchWriteItem", "T
 
 @dataclass(slots=True)
 class RequestUsage:
-    """DynamoDB request, with the figures of all its attempts.
+    """Usage of one DynamoDB request, including all its attempts.
 
-    A context manager for each attempt.
+    It is also a context manager, which must surround each attempt.
     """
 
     operation: str
     index: str | None
     """Name of the index that a Query reads; `None` for the table, and for other operations."""
     started: float
-    """Start, in seconds of `time.perf_counter`."""
+    """Start of the request, in seconds of `time.perf_counter`."""
     seconds: float = 0.0
-    """Duration until the last response or error; 0 before the first."""
+    """Seconds from the start until the last response or error; 0 before the first response."""
     units: float | None = None
     """Consumed read or write units; `None` if DynamoDB did not return them."""
     examined: int | None = None
-    """Items that a Query read, before the filter; `None` for other operations."""
+    """Number of items that a Query read before the filter; `None` for other operations."""
     attempts: int = 0
     conflicts: int = 0
-    """Attempts that failed because of a concurrent transaction."""
+    """Number of attempts that failed because of a concurrent transaction."""
 
     @property
     def is_write(self) -> bool:
@@ -53,7 +53,7 @@ class RequestUsage:
         self.conflicts += kind is not None and issubclass(kind, WriteContention)
 
     def record_response(self, response: Mapping[str, Any]) -> None:
-        """Record the figures of a response."""
+        """Store the consumed units and the number of examined items of a response."""
         self.examined = response.get("ScannedCount")
         consumed = response.get("ConsumedCapacity")
         if consumed:
@@ -66,7 +66,10 @@ _lines: ContextVar[list[RequestUsage] | None] = ContextVar("lines", default=None
 
 @contextmanager
 def record_requests() -> Iterator[list[RequestUsage]]:
-    """Record the DynamoDB requests that begin in the block; threads need a copy of the context."""
+    """Record the DynamoDB requests that begin in the block, in a list that it yields.
+
+    Requests of other threads are recorded only if these run in a copy of the context (contextvars).
+    """
     lines: list[RequestUsage] = []
     token = _lines.set(lines)
     try:
@@ -76,8 +79,9 @@ def record_requests() -> Iterator[list[RequestUsage]]:
 
 
 def begin_request(operation: str, parameters: dict[str, Any]) -> RequestUsage:
-    """Return the receipt line of a request that begins. Inside `kept`, record it and add ReturnConsumedCapacity to `parameters`.
+    """Return the usage of a DynamoDB request that begins now.
 
+    Inside `record_requests`, also record it, and add ReturnConsumedCapacity to the request's `parameters`.
     https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_ConsumedCapacity.html
     """
     line = RequestUsage(operation, parameters.get("IndexName"), time.perf_counter())

@@ -1,4 +1,4 @@
-"""Settings of the functions, read from the environment and checked once, when a function starts."""
+"""Settings of the Lambda functions. A function reads and validates its environment variables once, when it starts."""
 
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Self, TypeAlias, dataclass_transform
@@ -10,21 +10,21 @@ LambdaHandler: TypeAlias = Callable[[dict[str, Any], "LambdaContext"], dict[str,
 
 
 class InvalidSettings(Exception):
-    """Environment variables are missing or invalid. The message names each of them."""
+    """Environment variables are missing or invalid. The message names all of them."""
 
 
 class VariableGroup(dict[str, str]):
-    """Field that is read from several variables: variable names by key of the field's mapping."""
+    """Default of a settings field that is a mapping. It maps each key of the field to the environment variable with the value."""
 
 
 def variable_group(variables: Mapping[str, str]) -> Any:
-    """Declare a field that maps each key to the value of its variable."""
+    """Declare a settings field that is a mapping. `variables` has the name of an environment variable for each key."""
     return VariableGroup(variables)
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(variable_group,))
 class Settings:
-    """Immutable settings of every function. Derive a class for a function that needs more.
+    """Immutable settings that every function has. Functions with more settings define subclasses.
 
     Each field is read from the environment variable of the same name in upper case. A field with a default is optional.
 
@@ -33,11 +33,12 @@ class Settings:
     >>> UploadsSettings.read({"ENVIRONMENT": "dev", "TABLE_NAME": "VideoMetadata", "JOBS_PER_DAY": "100"}).jobs_per_day
     100
 
-    Type checkers treat it as a dataclass. @dataclass itself would add 4 million instructions per class to a cold start.
+    Type checkers treat the class as a dataclass. It does not use @dataclass, which would add 4 million instructions per class
+    to a cold start.
     """
 
     environment: str
-    """Name of the environment, such as `dev`; a dimension of every metric."""
+    """Name of the environment, such as `dev`. Every metric has it as a dimension."""
     table_name: str
     answer_seconds: float = 5.0
     """Deadline of a GET, in seconds."""
@@ -62,7 +63,7 @@ class Settings:
 
     @classmethod
     def read(cls, environment: Mapping[str, str]) -> Self:
-        """Parse all fields; raises InvalidSettings, which names every fault."""
+        """Return the settings from environment variables. Raises InvalidSettings, whose message lists all faults."""
         faults = [
             f"{name} is missing" for name, required in cls.variables().items() if required and not environment.get(name)
         ]
@@ -113,4 +114,4 @@ _PARSERS: Mapping[Any, Callable[[str], Any]] = {
     tuple[str, ...]: _names,
     Mapping[str, int]: _numbers,
 }
-"""Parsers by type of field. Each raises ValueError for invalid text."""
+"""Parsers of environment variables, by type of the field. Each raises ValueError for invalid text."""

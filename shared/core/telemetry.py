@@ -1,7 +1,7 @@
-"""Log lines with the id of their request, and metrics; docs/logs-and-metrics.md lists them.
+"""Log lines, which contain the correlation id of their request, and metrics. docs/logs-and-metrics.md lists both.
 
-Powertools writes both. HTTP functions import it with their first log line, because the import takes a third of a cold start and
-most requests log nothing.
+Powertools writes them. HTTP functions import Powertools only when they write their first log line. The import takes a third of a
+cold start, and most requests log nothing.
 """
 
 import json
@@ -42,15 +42,15 @@ METRICS = {
 
 
 LAMBDA_LEVELS = {"WARNING": "WARN", "CRITICAL": "FATAL"}
-"""Log levels whose names differ in Lambda's log-level filter."""
+"""Lambda's names of the log levels that Python names differently."""
 
 
 class _Present(NamedTuple):
-    """Current invocation and request, for log lines."""
+    """Current invocation and request, whose ids are added to log lines."""
 
     context: "LambdaContext | None" = None
     is_cold: bool = False
-    """Whether it is the first invocation of this instance."""
+    """Whether this is the first invocation of the function's instance."""
     correlation_id: str | None = None
 
     def keys(self) -> dict[str, Any]:
@@ -74,9 +74,10 @@ _invocations = count()
 
 @contextmanager
 def begin_invocation(context: "LambdaContext", correlation_id: str | None = None) -> Iterator[None]:
-    """Add this invocation and the id of its request to log lines of the block; threads need a copy of the context.
+    """Add this invocation and the id of its request to the log lines of the block.
 
-    Used by HTTP functions; others use Powertools' `inject_lambda_context`.
+    Log lines of other threads have them only if these run in a copy of the context (contextvars). HTTP functions use this
+    function; background functions use Powertools' `inject_lambda_context`.
     """
     token = _present.set(_Present(context, next(_invocations) == 0, correlation_id))
     try:
@@ -87,9 +88,9 @@ def begin_invocation(context: "LambdaContext", correlation_id: str | None = None
 
 @contextmanager
 def use_correlation_id(correlation_id: str | None) -> Iterator[None]:
-    """Add the id of a request, or none, to log lines of the block; the outer id is restored afterwards.
+    """Add a request's id to the log lines of the block, or no id for `None`. The previous id is restored afterwards.
 
-    Powertools' `append_context_keys` would drop the outer id, and all threads share its state.
+    It replaces Powertools' `append_context_keys`, which would remove the previous id, and whose state all threads share.
     """
     token = _present.set(_present.get()._replace(correlation_id=correlation_id))
     try:
@@ -99,7 +100,7 @@ def use_correlation_id(correlation_id: str | None) -> Iterator[None]:
 
 
 def service_logger() -> "Logger":
-    """Return the function's logger. Use no other, because the logger that is created first sets the format of all lines."""
+    """Return the logger for all log lines of a function. Do not create others: the first logger sets the format of all lines."""
     from aws_lambda_powertools import Logger
     from aws_lambda_powertools.logging.formatter import LambdaPowertoolsFormatter
 
@@ -107,10 +108,10 @@ def service_logger() -> "Logger":
 
 
 def _line(log: Mapping[str, Any]) -> str:
-    """Return a log line with a level that Lambda's log-level filter recognises.
+    """Return a log line as JSON, with a level that Lambda's log-level filter recognises.
 
-    The filter treats a line as INFO if its `level` is not one of Lambda's, or its `timestamp` is not RFC 3339. It would drop such
-    a line if only warnings or errors are retained.
+    The filter treats a line as INFO if its `level` is not one of Lambda's, or its `timestamp` is not RFC 3339. A filter that
+    retains only warnings or errors would drop such a line.
     https://docs.aws.amazon.com/lambda/latest/dg/monitoring-cloudwatchlogs-log-level.html
     """
     named = {**log, "level": LAMBDA_LEVELS.get(log["level"], log["level"]), **_present.get().keys()}
@@ -118,7 +119,7 @@ def _line(log: Mapping[str, Any]) -> str:
 
 
 def log_failure(message: str, error: Exception, **details: object) -> None:
-    """Log a failure that will be retried: a warning for transient errors, else an error with its traceback."""
+    """Log a failure that will be retried. Transient errors are logged as warnings, others as errors with a traceback."""
     if isinstance(error, TRANSIENT_ERRORS):
         service_logger().warning(message, extra=details | {"reason": error.detail, "cause": repr(error.__cause__)})
     else:
@@ -126,9 +127,10 @@ def log_failure(message: str, error: Exception, **details: object) -> None:
 
 
 def emit(values: Mapping[str, float], **dimensions: str) -> None:
-    """Write metrics to the log in CloudWatch's embedded metric format; without values, write nothing.
+    """Write metrics to the log in CloudWatch's embedded metric format. `values` has the value of each metric, by name.
 
-    The dimensions are `environment` and the given ones. A failure is logged and not raised, so that it does not fail the work.
+    The metrics have `environment` and `dimensions` as dimensions. If writing fails, the error is logged and not raised, so that
+    the caller's work does not fail.
     """
     if not values:
         return

@@ -1,18 +1,19 @@
-"""Definitions of a line of text and of a userId, for all sources of input."""
+"""Definitions of a line of text and of a userId, for bodies, query parameters and tokens."""
 
 import re
 
 BREAKS = r"\x00-\x1f\x7f-\x9f\u2028\u2029"
-"""Control characters and line breaks, for use inside a character class of a pattern."""
+"""Ranges of control characters and line breaks, for use inside `[...]` of a regular expression."""
 _SPACES = r"\x20\xa0\u1680\u2000-\u200b\u202f\u205f\u3000\ufeff"
 LINE = rf"^[^{BREAKS}]*[^{BREAKS}{_SPACES}][^{BREAKS}]*$"
 """Pattern of one line: no control characters, and not only spaces."""
 
 LONGEST_USER_ID, LARGEST_USER_ID = 255, 1000
-"""Maximum characters, and bytes in UTF-8, of a userId, which is the subject of a token.
+"""Maximum characters of a userId, and its maximum bytes in UTF-8. A userId is the subject of a token.
 
-OpenID Connect Core 1.0, section 2, allows 255 ASCII characters. The byte limit follows from DynamoDB's 1,024 bytes for the sort
-attributes of RelationIndex, a number and a userId. tests/unit/test_keys.py checks it for every key.
+OpenID Connect Core 1.0, section 2, allows 255 ASCII characters. The byte limit results from DynamoDB's limit of 1,024 bytes for
+sort keys. In RelationIndex, a sort key consists of a number and an id, which may be a userId. tests/unit/test_keys.py checks
+the limit for every key.
 """
 
 
@@ -22,7 +23,7 @@ def is_user_id(text: str) -> bool:
 
 
 def fits(text: str, largest: int) -> bool:
-    """Return whether text has at most this many bytes in UTF-8; false for text with a lone surrogate."""
+    """Return whether text has at most `largest` bytes in UTF-8. False for text that UTF-8 cannot encode: lone surrogates."""
     try:
         return len(text.encode()) <= largest
     except UnicodeEncodeError:

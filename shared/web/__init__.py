@@ -1,1 +1,1 @@
-"""HTTP layer: requests, parameters, bodies, responses, pages and their cursors, ETags."""
+"""HTTP layer: requests with their parameters and bodies, responses, pagination with cursors, and ETags."""

@@ -9,22 +9,22 @@ from shared.web.prebuilt_model import parsed, validated
 
 
 class Content(BaseModel):
-    """An object in a body. A field that is not one of the model's is an error."""
+    """Base class of models for JSON objects in request bodies. Unknown fields are errors."""
 
     # Building a model is slow, and a request needs only one model of a module, so each is built on first use.
     model_config = ConfigDict(extra="forbid", strict=True, defer_build=True)
 
     refusals: ClassVar[Mapping[str, str]] = {}
-    """Error details for unknown fields that clients may expect to be valid, by name."""
+    """Special error messages, by field name, for unknown fields that clients may expect to be valid."""
 
     @classmethod
     def parse(cls, body: bytes) -> Self:
-        """Parse a body; raises MalformedJson, or InvalidContent with a pointer for each invalid field."""
+        """Parse a JSON body. Raises MalformedJson, or InvalidContent with a pointer to each invalid field."""
         return parsed(cls.model_validate_json, body, cls.refusals)
 
     @classmethod
     def read(cls, content: Any) -> Self:
-        """Validate a part of a body that is parsed already; raises InvalidContent with pointers relative to that part."""
+        """Validate a parsed part of a body. Raises InvalidContent with pointers that are relative to this part."""
         return validated(cls.model_validate, content, cls.refusals)
 
 
@@ -33,9 +33,10 @@ class NoContent(Content):
 
 
 def merging(model: type[Content]) -> dict[str, Any]:
-    """Return the annotations of a JSON Merge Patch (RFC 7396) for a model: every field is optional.
+    """Return the annotations for a model of JSON Merge Patches (RFC 7396): the fields of `model`, all of them optional.
 
-    Null removes an optional field. Read patches with `model_dump(exclude_unset=True)`, because the defaults have no meaning.
+    In a patch, null removes an optional field. Read a patch with `model_dump(exclude_unset=True)`: an omitted field must not be
+    read as its default, because it is unchanged.
     """
     return {
         name: Annotated[field.annotation, *field.metadata, Field(default=None, description=field.description)]

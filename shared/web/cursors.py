@@ -1,8 +1,8 @@
-"""Cursors: encrypted positions of lists, which clients can neither read nor forge.
+"""Cursors: encrypted list positions, which clients can neither read nor forge.
 
 A cursor is encrypted because it may contain the id of a video that is hidden from the caller. The cipher is XChaCha20-Poly1305
-(libsodium, https://datatracker.ietf.org/doc/html/draft-irtf-cfrg-xchacha). A cursor is bound to its query and expires.
-docs/decisions/18-sealing-and-size.md has the reasons.
+(libsodium, https://datatracker.ietf.org/doc/html/draft-irtf-cfrg-xchacha). A cursor expires, and is valid only for the query from
+which it was returned. docs/decisions/18-sealing-and-size.md explains the reasons.
 """
 
 import base64
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 LIFETIME_SECONDS = 24 * 3600
 LONGEST = 1024
 PURPOSE = b"video-metadata cursors, XChaCha20-Poly1305"
-"""Context of the key derivation, which separates this key from other keys derived from the same secret."""
+"""Label in the key derivation. Other keys that are derived from the same secret have other labels, so the keys differ."""
 BLOCK = 16
-"""Bytes to a multiple of which positions are padded, so that the length of a cursor reveals little of its content."""
+"""Block size in bytes. Positions are padded to a multiple of it, so that the length of a cursor reveals little of its content."""
 
 
 class Cursors:
-    """Encrypts and decrypts cursors with a key derived from one secret.
+    """Encryption and decryption of cursors, with a key that is derived from a secret.
 
     >>> cursors, query = Cursors(lambda: "the secret"), "GET /v1/videos?tag=sea"
     >>> cursor = cursors.seal(query, Position(at=1_750_000_000, id="v1"), now=1_750_000_100)
@@ -40,15 +40,16 @@ class Cursors:
         self._read_secret = read_secret
 
     def seal(self, query: str, position: Position, now: int) -> str:
-        """Return the cursor for a position in the list of a query; `now` is in epoch seconds."""
+        """Return the cursor for a position in the list that `query` selects. `now` is in epoch seconds."""
         # UTF-8, because escaping a tag of 512 bytes would make the cursor too long.
         text = json.dumps([now, _digest(query), *position], ensure_ascii=False, separators=(",", ":")).encode()
         return _encode(self._box.encrypt(text + b" " * (-len(text) % BLOCK)))
 
     def open(self, query: str, cursor: str, now: int, lifetime: float = LIFETIME_SECONDS) -> Position:
-        """Return the position in a cursor; raises InvalidCursor if it is altered, expired, or of another query or release.
+        """Return the position in a cursor.
 
-        `lifetime` is in seconds; with `math.inf` cursors do not expire.
+        Raises InvalidCursor if the cursor was altered, has expired, or was returned by another query or by an incompatible
+        release. `lifetime` is in seconds. With `math.inf`, cursors do not expire.
         """
         from nacl.exceptions import CryptoError
 

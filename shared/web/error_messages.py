@@ -1,4 +1,4 @@
-"""Messages of validation errors in bodies, one for each type of pydantic error, in the style of the service's other errors."""
+"""Error messages for invalid bodies. Each type of pydantic error has one, in the style of the service's other errors."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -17,7 +17,7 @@ _KINDS: Mapping[type, str] = {str: "text", list: "a list", dict: "an object"}
 
 
 def _value(value: Any) -> str:
-    """Return a value for a message: in full if it is short, else its JSON type."""
+    """Return a value for an error message: scalars are written out, and other values are replaced by their JSON type."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, float) and not isfinite(value):
@@ -98,17 +98,17 @@ _SYNTAX = (
     ("trailing comma", "a comma has nothing after it"),
     ("trailing characters", "it continues after its end"),
 )
-"""Prefixes of the parser's error messages, with their meanings."""
+"""Prefixes of the JSON parser's error messages, and the text that replaces them."""
 
 
 def detail(error: ErrorDetails) -> str:
-    """Return the message for an error in a field."""
+    """Return the service's error message for a validation error of pydantic."""
     message = _MESSAGES.get(error["type"], "is not valid")
     return message if isinstance(message, str) else message(error)
 
 
 def malformed(error: ErrorDetails) -> str:
-    """Return the message for a body that is not JSON, with line and column if the parser reports them."""
+    """Return the error message for a body that is not JSON, with line and column if the parser reports them."""
     reason = str(error.get("ctx", {}).get("error", ""))
     fault = next((meaning for start, meaning in _SYNTAX if reason.startswith(start)), "a value is missing or malformed")
     position = re.search(r"at (line \d+ column \d+)", reason)

@@ -10,9 +10,9 @@ def etag(version: int, body: str) -> str:
 
 
 def if_match(header: str | None, version: int) -> bool:
-    """Return whether If-Match allows a change of this version (RFC 9110, section 13.1.1); true without the header.
+    """Return whether If-Match allows a change of this version (RFC 9110, section 13.1.1). True if `header` is `None`.
 
-    Only the version in the ETag is compared, because representations of one version differ by caller.
+    Only the version in an ETag is compared. Its hash is ignored, because representations of one version differ by caller.
     """
     return header is None or any(tag == "*" or _version_in(tag) == version for tag in _listed(header))
 
@@ -20,8 +20,8 @@ def if_match(header: str | None, version: int) -> bool:
 def allows(match: str | None, none_match: str | None, tag: str | None) -> bool:
     """Return whether If-Match (`match`) and If-None-Match (`none_match`) allow a write of the resource with this ETag.
 
-    `tag` is `None` if the resource does not exist: then If-Match always fails and If-None-Match always holds. Unlike `if_match`,
-    this compares the whole ETag.
+    `tag` is `None` if the resource does not exist. In this case If-Match is always false, and If-None-Match always true. Unlike
+    `if_match`, this function compares whole ETags.
     """
     if tag is None:
         return match is None
@@ -31,7 +31,7 @@ def allows(match: str | None, none_match: str | None, tag: str | None) -> bool:
 
 
 def is_not_modified(header: str | None, tag: str) -> bool:
-    """Return whether If-None-Match names this ETag, so that the response is a 304."""
+    """Return whether If-None-Match lists this ETag, so that the response must be a 304."""
     # If-None-Match compares weakly (RFC 9110, section 13.1.2): W/"x" matches "x".
     return header is not None and any(sent.removeprefix("W/") in (tag, "*") for sent in _listed(header))
 
@@ -41,7 +41,7 @@ def _listed(header: str) -> list[str]:
 
 
 def _names(sent: str, tag: str) -> bool:
-    """Return whether a sent tag matches this ETag: `*`, the whole ETag, or only its version."""
+    """Return whether `sent`, from a header, matches the ETag `tag`. It may be `*`, the whole ETag, or an ETag with only the version."""
     return sent in ("*", tag, f'{tag.partition(".")[0]}"')
 
 

@@ -1,8 +1,8 @@
 """HTTP adapter of all functions: maps API Gateway events (payload 2.0) to handlers, and results and errors to responses.
 
-The gateway has matched the route already; the route key selects the handler. Handlers parse bodies with models, and queries with
-the classes of shared/queries.py. Queries are parsed from the raw query string, because the gateway joins repeated parameters
-with commas.
+The gateway has already matched the route, so the event's route key selects the handler. Handlers parse bodies with models, and
+query strings with the classes of shared/queries.py. They use the raw query string, because the gateway joins the values of
+repeated parameters with commas.
 https://docs.aws.amazon.com/apigateway/latest/developerguide/http-api-develop-integrations-lambda.html
 """
 
@@ -35,7 +35,7 @@ _Settings = TypeVar("_Settings", bound=Settings)
 
 
 class HasClock(Protocol):
-    """Object with a clock of epoch seconds, such as shared.aws.runtime.Resources."""
+    """Object with a clock in epoch seconds, such as shared.aws.runtime.Resources."""
 
     @property
     def clock(self) -> Callable[[], float]:
@@ -45,17 +45,17 @@ class HasClock(Protocol):
 _Resources = TypeVar("_Resources", bound=HasClock)
 
 CHANGE_SET = "Change-Set"
-"""Response header with the id of the change set of a request's writes."""
+"""Response header with the id of the change set that contains the writes of the request."""
 
 _FIXED_PATHS: Mapping[str, Sequence[str]] = {
     path: [route.method for route in ROUTES if route.path == path]
     for path in dict.fromkeys(route.path for route in ROUTES if "{" not in route.path)
 }
-"""Methods of each path without parameters."""
+"""HTTP methods by path, for the paths without parameters."""
 
 
 def operation(*names: str) -> Callable[[_Method], _Method]:
-    """Mark a method as the handler of operations of the route table:
+    """Mark a method of a handlers class as the handler of these operations of the route table:
 
     @operation("getVideo")
     def read(self, request: Request) -> Answer: ...
@@ -74,10 +74,10 @@ def http_function(
     compress: bool = False,
     pages: Mapping[str, Callable[[], HttpResponse]] = MappingProxyType({}),
 ) -> Callable[[_Settings, _Resources], LambdaHandler]:
-    """Return a factory of the Lambda handler that serves the operations of a class of handlers.
+    """Return a factory of Lambda handlers, for EntryPoint. The Lambda handler serves the operations of the class `handlers`.
 
-    `compress` gzips responses for clients that accept it. `pages` are responses to a GET by path, for paths outside the route
-    table; `$default` serves them.
+    With `compress`, responses are gzipped for clients that accept it. `pages` has additional responses to GET requests by path.
+    Their paths are not in the route table, so the gateway's `$default` route invokes the function for them.
     """
 
     def make(settings: _Settings, resources: _Resources) -> LambdaHandler:
@@ -87,9 +87,9 @@ def http_function(
 
 
 def handlers_of(handlers: object) -> list[tuple[Route, Handler]]:
-    """Return each route of a function with its handler.
+    """Return the routes of a function, each with its handler. `handlers` is the object with the handlers.
 
-    Raises LookupError if a route of the function has no handler, or an operation has no route.
+    Raises LookupError if a route of the function has no handler, or a handler has no route.
     """
     found = [
         (served, getattr(handlers, name))
@@ -112,7 +112,7 @@ def _serve(
     compress: bool,
     pages: Mapping[str, Callable[[], HttpResponse]],
 ) -> LambdaHandler:
-    """Return the Lambda handler; `longest` is the deadline of a GET in seconds."""
+    """Return the Lambda handler of a function. `longest` is the deadline of GET requests, in seconds from their start."""
     served = {route.key: (route, handler) for route, handler in handlers_of(handlers)}
 
     def handle(event: dict[str, Any], context: "LambdaContext") -> dict[str, Any]:
@@ -152,7 +152,10 @@ def _serve(
 
 
 def _request(event: Mapping[str, Any], headers: Mapping[str, str], route: Route, now: int) -> Request:
-    """Return the request of an event, if its caller may send it; raises Forbidden, InvalidParameter and MethodNotAllowed."""
+    """Return the request in an event, after checking method, token and query string.
+
+    Raises Forbidden if the token is not sufficient, InvalidParameter for an unknown parameter, and MethodNotAllowed.
+    """
     # If a fixed path does not have the method, the gateway matches a path with parameters instead.
     allowed = _FIXED_PATHS.get(_path(event), (route.method,))
     if route.method not in allowed:
@@ -177,18 +180,18 @@ def _request(event: Mapping[str, Any], headers: Mapping[str, str], route: Route,
 
 
 def _headers(event: Mapping[str, Any]) -> dict[str, str]:
-    """Return the headers by lower-case name."""
+    """Return the headers of the request, by lower-case name."""
     return {name.lower(): value for name, value in (event.get("headers") or {}).items()}
 
 
 def _path(event: Mapping[str, Any]) -> str:
-    """Return the path without the prefix of the stage; the default stage has none."""
+    """Return the path of the request without the stage's prefix. The stage `$default` has no prefix."""
     path, stage = str(event["rawPath"]), event["requestContext"].get("stage", "$default")
     return path if stage == "$default" else path.removeprefix(f"/{stage}") or "/"
 
 
 def _respond_without_route(event: Mapping[str, Any], pages: Mapping[str, Callable[[], HttpResponse]]) -> HttpResponse:
-    """Return the page at the path; raises NotFound or MethodNotAllowed if there is none."""
+    """Return the page at a path that is not in the route table. Raises NotFound or MethodNotAllowed if there is no page."""
     path, method = _path(event), event["requestContext"]["http"]["method"]
     if path in pages and method == "GET":
         return pages[path]()
@@ -199,7 +202,7 @@ def _respond_without_route(event: Mapping[str, Any], pages: Mapping[str, Callabl
 
 
 def _refusal(error: Exception) -> HttpResponse:
-    """Return the problem document of an error; errors with status 500 or higher are logged."""
+    """Return the problem document for an error. Errors with status 500 or higher are also logged."""
     if isinstance(error, ServiceError) and not isinstance(error, InternalError):
         if error.status >= 500:
             service_logger().warning("unavailable", detail=error.detail, cause=repr(error.__cause__))
@@ -211,12 +214,12 @@ def _refusal(error: Exception) -> HttpResponse:
 
 
 def _allowed_methods(path: str) -> Sequence[str]:
-    """Return the methods of a path. Fixed paths precede paths with parameters (OpenAPI 3.1.1, section 4.8.8)."""
+    """Return the HTTP methods that a path allows. A fixed path takes precedence over one with parameters (OpenAPI 3.1.1, 4.8.8)."""
     return _FIXED_PATHS.get(path) or [route.method for route in ROUTES if re.fullmatch(_pattern(route), path)]
 
 
 def _pattern(route: Route) -> str:
-    """Return a regular expression for the paths of a route."""
+    """Return a regular expression that matches the paths of a route."""
     parts = re.split(r"{\w+}", route.path)
     between = [r"[^/]+"] * (len(parts) - 1)
     if route.takes_rest:

@@ -1,7 +1,8 @@
 """Pagination: the page that a request selects, and the cursor of the next page.
 
 Every list has the parameters `limit` and `cursor`. The response is `{"items": [...], "nextCursor": ...}` with a Link header
-(RFC 8288). A cursor is valid for one list and one caller: it is bound to everything that determines the order of items.
+(RFC 8288). A cursor is valid only for the same caller and the same list, with the same values of all parameters that determine
+the order of its items.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,11 +18,11 @@ from shared.web.requests import Request
 from shared.web.responses import HttpResponse, respond
 
 LONGEST_PAGE = 100
-"""Maximum items of a page."""
+"""Maximum number of items on a page."""
 
 
 class Paged(Query):
-    """Query of a paginated list."""
+    """Query parameters of every paginated list."""
 
     limit = Integer("limit", "Maximum number of items on a page", 1, LONGEST_PAGE, default=25)
     cursor = Text(
@@ -37,7 +38,7 @@ class PageRequest:
 
     limit: int
     after: Position | None
-    """End of the previous page (exclusive); `None` for the first page."""
+    """Position of the last item of the previous page; `None` for the first page."""
     _pages: "Paginator"
     _request: Request
     _listing: tuple[object, ...]
@@ -45,9 +46,10 @@ class PageRequest:
     def respond(
         self, items: Sequence[dict[str, Any]], resume: Position | None, about: Mapping[str, Any] | None = None
     ) -> HttpResponse:
-        """Return the response for a page with its `nextCursor`; `resume` is `None` on the last page.
+        """Return the response with the items of the page, its `nextCursor` and the Link header.
 
-        `about` has further fields of the response.
+        `resume` is the position after which the next page begins; `None` on the last page. `about` has further fields of the
+        response.
         """
         cursor = self._pages.cursor(self._request.caller, self._request.now, resume, *self._listing)
         headers = {} if cursor is None else link_to_next(self._request, "cursor", cursor)
@@ -55,32 +57,37 @@ class PageRequest:
 
 
 class Paginator:
-    """Reader and writer of cursors. `listing` is the name of a list and every parameter that determines the order of its items.
+    """Reader and writer of cursors.
 
-    Omit other parameters from it, such as `limit` and `fields`: the client may change these between pages.
+    The arguments `listing` are the name of a list, and the values of all parameters that determine the order of its items. A
+    cursor is valid only with the same values. Omit other parameters, such as `limit` and `fields`, which clients may change
+    between pages.
     """
 
     def __init__(self, cursors: Cursors) -> None:
         self._cursors = cursors
 
     def request_page(self, request: Request, query: Paged, *listing: object) -> PageRequest:
-        """Return the page that a request selects; raises InvalidCursor."""
+        """Return the page that a request selects. Raises InvalidCursor."""
         bound = cursor_scope(request.caller, *listing)
         after = None if query.cursor is None else self._cursors.open(bound, query.cursor, request.now)
         return PageRequest(query.limit, after, self, request, listing)
 
     def cursor(self, caller: Caller, now: int, resume: Position | None, *listing: object) -> str | None:
-        """Return the cursor from which a caller continues a list after `resume`; `None` if `resume` is `None`."""
+        """Return the cursor with which the caller continues the list after the position `resume`. `None` if `resume` is `None`."""
         return self._cursors.seal(cursor_scope(caller, *listing), resume, now) if resume else None
 
 
 def link_to_next(request: Request, parameter: str, cursor: str) -> dict[str, str]:
-    """Return the Link header with the URL of the next page (RFC 8288); `parameter` is the name of the cursor's parameter."""
+    """Return the Link header (RFC 8288) with the URL of the next page. `parameter` is the query parameter with the cursor."""
     pairs = [(name, value) for name, value in parse_qsl(request.query) if name != parameter]
     # Relative to the request's own URL.
     return {"Link": f'<?{urlencode([*pairs, (parameter, cursor)])}>; rel="next"'}
 
 
 def cursor_scope(caller: Caller, name: object, *decisive: object) -> str:
-    """Return the text that a cursor is bound to: the list, and the caller, because lists show different items to each caller."""
+    """Return the text that identifies a list and its caller. A cursor is valid only for the same text.
+
+    It includes the caller, because callers see different items of the same list.
+    """
     return repr((name, caller.subject, caller.is_admin, *decisive))

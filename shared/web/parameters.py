@@ -1,4 +1,4 @@
-"""Query parameters. Each is declared once, for parsing and for the OpenAPI document."""
+"""Types of query parameters. A parameter is declared once; requests are parsed and OpenAPI is generated from the declaration."""
 
 import re
 from abc import ABC, abstractmethod
@@ -17,11 +17,11 @@ Schema = dict[str, Any]
 
 MAX_PARAMETERS = 50
 _CLOSE = 0.75
-"""Minimum similarity of two names, from 0 to 1, at which an unknown name is reported as a misspelling of the other."""
+"""Minimum similarity, from 0 to 1, of an unknown parameter to a declared one that the error message then suggests."""
 LONGEST_ZONE = 64
-"""Maximum characters of the name of a time zone."""
+"""Maximum number of characters of a time zone's name."""
 LONGEST_CORRELATION_ID = 128
-"""Maximum characters of the id of a request, or of an import run."""
+"""Maximum number of characters of a correlation id: the id of a request, or of an import run."""
 
 USER_ID: Schema = {"type": "string", "minLength": 1, "maxLength": LONGEST_USER_ID, "pattern": LINE}
 USER_ID_MEANS = f"token subject, at most {LARGEST_USER_ID:,} bytes in UTF-8"
@@ -31,7 +31,9 @@ _Default = TypeVar("_Default")
 
 
 class Parameter(ABC, Generic[_Value]):
-    """Query parameter, a descriptor: the parameter itself on a class of queries, its parsed value on an instance.
+    """Declaration of a query parameter, as a descriptor in a subclass of Query.
+
+    Read from the class, it returns the parameter. Read from an instance, it returns the parsed value.
 
     >>> class ListVideos(Query):
     ...     limit = Integer("limit", "Maximum number of videos", 1, 100, default=25)
@@ -41,7 +43,7 @@ class Parameter(ABC, Generic[_Value]):
 
     is_required: bool = False
     repeats: ClassVar[bool] = False
-    """Whether it may be sent several times, which is equivalent to its values joined with commas."""
+    """Whether clients may repeat the parameter. Its values are then joined with commas."""
 
     def __init__(self, name: str, description: str, default: _Value) -> None:
         self.name = name
@@ -51,11 +53,11 @@ class Parameter(ABC, Generic[_Value]):
 
     @abstractmethod
     def parse(self, text: str) -> _Value:
-        """Parse a value; raises InvalidParameter."""
+        """Return the value of the parameter's text. Raises InvalidParameter."""
 
     @abstractmethod
     def schema(self) -> Schema:
-        """Return the JSON Schema of valid values."""
+        """Return the JSON Schema of the parameter, for the OpenAPI document."""
 
     def document(self) -> Schema:
         """Return the parameter object of the OpenAPI document."""
@@ -92,7 +94,7 @@ class Text(Parameter[str | None]):
 
 
 class Choice(Parameter[_Value]):
-    """Enumeration: words, each with its value."""
+    """Parameter with a fixed set of words. `meanings` has the parsed value of each word."""
 
     def __init__(self, name: str, description: str, meanings: Mapping[str, _Value], default: _Value) -> None:
         super().__init__(name, description, default)
@@ -111,7 +113,7 @@ class Choice(Parameter[_Value]):
 
 
 class Flag(Parameter[bool]):
-    """Boolean, `true` or `false`; false if omitted."""
+    """Boolean parameter, `true` or `false`. It is false if omitted."""
 
     def __init__(self, name: str, description: str) -> None:
         super().__init__(name, description, False)
@@ -126,9 +128,9 @@ class Flag(Parameter[bool]):
 
 
 class Query:
-    """Parsed query of a request: a class declares the parameters of an operation, an instance has their values.
+    """Parsed query string of a request. A subclass declares the parameters of an operation, and its instances have their values.
 
-    Query itself declares the parameter of all operations that need a token.
+    `Query` itself declares `explain`, which all operations that need a token accept.
     """
 
     explain = Flag(
@@ -145,9 +147,9 @@ class Query:
         cls.parameters = (*own, *(inherited for inherited in cls.parameters if inherited not in own))
 
     def __init__(self, text: str) -> None:
-        """Parse a percent-encoded query string; raises InvalidParameter, or the errors that `unknown` returns.
+        """Parse a percent-encoded query string. Raises InvalidParameter, or an error that `unknown` returns.
 
-        The error names every invalid parameter.
+        The error lists all invalid parameters.
         """
         faults: dict[str, BadRequest] = {}
         sent = self._sent(text, faults)
@@ -167,15 +169,15 @@ class Query:
 
     @classmethod
     def of(cls, operation: str) -> type["Query"]:
-        """Return the class of an operation, which has the operation's name; `Query` if the operation declares no parameters.
+        """Return the subclass for an operation, such as ListVideos for `listVideos`; `Query` if the operation has none.
 
-        The module of the class must have been imported.
+        The caller must have imported the module of the subclass.
         """
         return cls._by_operation.get(operation, Query)
 
     @classmethod
     def unknown(cls, name: str) -> BadRequest:
-        """Return the error for a parameter that is not declared."""
+        """Return the error for a parameter that the operation does not have. The message suggests a similar one, or lists all."""
         nearest = cls.nearest(name)
         if nearest:
             return InvalidParameter.named(name, f"is unknown. Did you mean {nearest}?")
@@ -184,7 +186,7 @@ class Query:
 
     @classmethod
     def nearest(cls, name: str) -> str | None:
-        """Return the name of the declared parameter that is most similar to this name; `None` if none is similar enough."""
+        """Return the declared parameter whose name is most similar to `name`. `None` if no parameter is similar enough."""
         from difflib import get_close_matches  # only requests that fail need it
 
         names = {parameter.name.lower(): parameter.name for parameter in cls.parameters}
@@ -192,7 +194,7 @@ class Query:
         return names[close[0]] if close else None
 
     def _sent(self, text: str, faults: dict[str, BadRequest]) -> dict[str, str]:
-        """Return the values by name, and add errors to `faults` for parameters that are duplicate, empty or unknown."""
+        """Return the text of each sent parameter, by name. Add an error to `faults` for each that is duplicate, empty or unknown."""
         if text.count("&") >= MAX_PARAMETERS:
             raise InvalidParameter(f"The query string must have at most {MAX_PARAMETERS} parameters.")
         try:
@@ -225,14 +227,14 @@ def _combine_faults(faults: Sequence[BadRequest]) -> BadRequest:
 
 
 class Order(Choice[bool]):
-    """Order of a list, `asc` or `desc`: true for ascending; descending by default."""
+    """Order of a list, `asc` or `desc` (default). The value is true for `asc`."""
 
     def __init__(self, description: str) -> None:
         super().__init__("order", description, {"desc": False, "asc": True}, default=False)
 
 
 class Integer(Parameter[int | _Default]):
-    """Integer in ASCII digits, between two inclusive bounds."""
+    """Integer in ASCII digits, from `low` to `high` (both included)."""
 
     def __init__(
         self, name: str, description: str, low: int, high: int, default: _Default, *, required: bool = False
@@ -255,7 +257,10 @@ class Integer(Parameter[int | _Default]):
 
 
 class Time(Parameter[int | None]):
-    """Time as epoch seconds, or in RFC 3339 with an offset. With `up` a fraction is rounded up, otherwise down."""
+    """Time as epoch seconds, or in RFC 3339 with an offset.
+
+    The value is in whole epoch seconds. A fraction is rounded up if `up` is true, otherwise down.
+    """
 
     def __init__(self, name: str, description: str, last: int = LAST_SECOND, *, up: bool = True) -> None:
         super().__init__(name, description, None)
@@ -274,7 +279,7 @@ class Time(Parameter[int | None]):
 
 
 class Region(Parameter[str | None]):
-    """Region of shared.core.regions, case-insensitive; the value is in upper case."""
+    """Code of a region (shared/core/regions.py) in any case. The value is in upper case."""
 
     def __init__(self, description: str) -> None:
         super().__init__("region", description, None)
@@ -300,7 +305,7 @@ class UserId(Parameter[str | None]):
 
 
 class TimeZone(Parameter[str]):
-    """Time zone, a name of the IANA database such as `Europe/Berlin`; `UTC` if omitted."""
+    """Name of a time zone in the IANA database, such as `Europe/Berlin`. `UTC` if omitted."""
 
     pattern = "^[A-Za-z0-9+_-]+(/[A-Za-z0-9+_-]+)*$"
 
@@ -319,7 +324,7 @@ class TimeZone(Parameter[str]):
 
 
 class Names(Parameter[tuple[str, ...]]):
-    """List of known names, separated by commas or in repeated parameters; duplicates are removed."""
+    """List of names from `allowed`, separated by commas or in repeated parameters. Duplicates are removed."""
 
     repeats = True
 
@@ -343,7 +348,10 @@ class Names(Parameter[tuple[str, ...]]):
 
 
 def period(start: int | None, end: int | None) -> tuple[int, int]:
-    """Return the half-open range of seconds [start, end), unbounded by default; raises InvalidParameter if it is empty."""
+    """Return the range of seconds from `start` (included) to `end` (excluded). `None` means no bound.
+
+    Raises InvalidParameter if the range is empty.
+    """
     first, last = start or 0, LAST_SECOND + 1 if end is None else end
     if first >= last:
         raise InvalidParameter.named("from", "must be before `to`, which is exclusive")
@@ -351,7 +359,7 @@ def period(start: int | None, end: int | None) -> tuple[int, int]:
 
 
 def uuid_of(name: str, text: str) -> str:
-    """Return a UUID in lower case; raises InvalidParameter if the text is none."""
+    """Return a UUID in lower case. Raises InvalidParameter, which names the parameter `name`, if the text is not a UUID."""
     if not re.fullmatch(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", text):
         raise InvalidParameter.named(
             name, f"must be a UUID such as 3f2504e0-4f89-41d3-9a0c-0305e82c3301, not {quote_value(text)}"
@@ -360,7 +368,7 @@ def uuid_of(name: str, text: str) -> str:
 
 
 def correlation_id_of(name: str, text: str) -> str:
-    """Return the id of a request, or of an import run; raises InvalidParameter if the text is none."""
+    """Return a correlation id unchanged. Raises InvalidParameter if the text is not a valid one."""
     if not re.fullmatch(f"[!-~]{{1,{LONGEST_CORRELATION_ID}}}", text):
         raise InvalidParameter.named(
             name, f"must have 1 to {LONGEST_CORRELATION_ID} printable ASCII characters and no spaces"
@@ -369,7 +377,7 @@ def correlation_id_of(name: str, text: str) -> str:
 
 
 def user_id_of(name: str, text: str) -> str:
-    """Return a userId; raises InvalidParameter if the text is none."""
+    """Return a userId unchanged. Raises InvalidParameter if the text is not a valid userId."""
     if not is_user_id(text):
         raise InvalidParameter.named(
             name, f"must be one line of at most {LONGEST_USER_ID} characters and {LARGEST_USER_ID:,} bytes in UTF-8"
@@ -378,7 +386,7 @@ def user_id_of(name: str, text: str) -> str:
 
 
 def region_of(name: str, text: str) -> str:
-    """Return a region of shared.core.regions in upper case; raises InvalidParameter if it is unknown."""
+    """Return the code of a region in upper case. Raises InvalidParameter if the code is unknown (shared/core/regions.py)."""
     region = regions.region(text)
     if region is None:
         raise InvalidParameter.named(
@@ -391,7 +399,7 @@ LANGUAGE = r"(?=.{1,35}$)[A-Za-z]{1,8}(-[A-Za-z0-9]{1,8})*"
 
 
 def language_of(name: str, text: str) -> str:
-    """Return a BCP 47 tag in conventional case; raises InvalidParameter if the text is none."""
+    """Return a BCP 47 tag in conventional case. Raises InvalidParameter if the text is not a BCP 47 tag."""
     if not re.fullmatch(LANGUAGE, text):
         raise InvalidParameter.named(name, f"must be a BCP 47 tag such as en-NZ, not {quote_value(text)}")
     return regions.language(text)
@@ -409,12 +417,15 @@ def _is_zone(name: str) -> bool:
 
 
 def quote_value(text: str) -> str:
-    """Return client text for an error message: at most 40 characters, with unprintable characters replaced by `?`."""
+    """Return a client's text for use in an error message: its first 40 characters, with unprintable ones replaced by `?`."""
     return "".join(character if character.isprintable() else "?" for character in text[:40]) or "''"
 
 
 def rfc3339(name: str, value: str, *, up: bool) -> int:
-    """Return an RFC 3339 time in epoch seconds; raises InvalidParameter. A fraction is rounded up with `up`, else down."""
+    """Return an RFC 3339 time in whole epoch seconds. A fraction is rounded up if `up` is true, otherwise down.
+
+    Raises InvalidParameter, which names the parameter `name`, if `value` is not an RFC 3339 time.
+    """
     if re.fullmatch(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)", value, re.ASCII):
         # datetime reads at most six digits of a fraction.
         fraction = re.search(r"\.(\d+)", value)

@@ -1,7 +1,7 @@
 """Models of bodies with generated core schemas, so that a request loads pydantic_core but not pydantic.
 
-Importing pydantic and building a model would take a third of a cold POST. `python -m local.readme` generates the classes of each
-`prebuilt.py` from the models in the `models.py` next to it.
+Importing pydantic and building a model would take a third of the time of a POST after a cold start. `python -m local.readme`
+generates the classes in each `prebuilt.py` from the models in the `models.py` of the same folder.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,13 +13,13 @@ from pydantic_core import ErrorDetails, SchemaSerializer, SchemaValidator, Valid
 from shared.core.errors import InvalidContent, MalformedJson, invalid_fields, pointer
 
 MAX_ERRORS = 50
-"""Maximum errors in a response. A body can contain a hundred thousand errors, and Lambda limits responses to 6 MB."""
+"""Maximum number of errors in a response. A body can contain a hundred thousand errors, and Lambda limits responses to 6 MB."""
 
 _Parsed = TypeVar("_Parsed")
 
 
 class PrebuiltModel:
-    """JSON object in a body, with the interface of `shared.web.bodies.Content`: fields are attributes."""
+    """Base class of generated models. It has the interface of `shared.web.bodies.Content`: the fields of the body are attributes."""
 
     # pydantic_core sets these attributes on each instance.
     __slots__ = ("__dict__", "__pydantic_extra__", "__pydantic_fields_set__", "__pydantic_private__")
@@ -37,29 +37,30 @@ class PrebuiltModel:
 
     @classmethod
     def parse(cls, body: bytes) -> Self:
-        """Parse a body; raises the errors of `Content.parse`."""
+        """Parse a JSON body. Raises the errors of `Content.parse`."""
         validator, _ = cls._built()
         model: Self = parsed(validator.validate_json, body)
         return model
 
     @classmethod
     def read(cls, content: Any) -> Self:
-        """Validate a part of a body that is parsed already; raises the errors of `Content.read`."""
+        """Validate a parsed part of a body. Raises the errors of `Content.read`."""
         validator, _ = cls._built()
         model: Self = validated(validator.validate_python, content)
         return model
 
     def model_dump(self, *, exclude_none: bool = False, exclude_unset: bool = False) -> dict[str, Any]:
-        """Return the fields as a dictionary, like pydantic's method of this name."""
+        """Return the fields as a dictionary, as pydantic's method of the same name does."""
         _, serializer = self._built()
         dumped: dict[str, Any] = serializer.to_python(self, exclude_none=exclude_none, exclude_unset=exclude_unset)
         return dumped
 
 
 def parsed(validate: Callable[[bytes], _Parsed], body: bytes, refusals: Mapping[str, str] = {}) -> _Parsed:
-    """Validate a JSON body; raises MalformedJson, or InvalidContent with a pointer for each invalid field.
+    """Return the model that `validate` parses from a JSON body.
 
-    `refusals` has error details for unknown fields, by name.
+    `refusals` has special error messages for unknown fields, by name. Raises MalformedJson, or InvalidContent with a pointer to
+    each invalid field.
     """
     if not body.strip():
         raise MalformedJson("The body is empty; send a JSON object.")
@@ -67,7 +68,7 @@ def parsed(validate: Callable[[bytes], _Parsed], body: bytes, refusals: Mapping[
 
 
 def validated(validate: Callable[[Any], _Parsed], content: Any, refusals: Mapping[str, str] = {}) -> _Parsed:
-    """Validate content; raises the errors of `parsed`."""
+    """Return the model that `validate` returns for `content`. Errors of pydantic are raised as those of `parsed`."""
     try:
         return validate(content)
     except ValidationError as error:

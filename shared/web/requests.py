@@ -1,4 +1,4 @@
-"""Request of an operation, as handlers receive it: caller, time, path, headers, query and body."""
+"""HTTP request as handlers receive it: caller, time, path, headers, query string and body."""
 
 import base64
 import hashlib
@@ -22,9 +22,9 @@ from shared.web import etags
 from shared.web.parameters import Query, correlation_id_of, uuid_of
 
 LARGEST_BODY = 1_000_000
-"""Maximum bytes of a body. API Gateway accepts 10 MB, Lambda 6 MB."""
+"""Maximum bytes of a body. API Gateway's limit is 10 MB, and Lambda's 6 MB."""
 LONGEST_KEY = 255
-"""Maximum characters of an Idempotency-Key."""
+"""Maximum number of characters of an Idempotency-Key."""
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}".encode()
@@ -34,47 +34,53 @@ QueryType = TypeVar("QueryType", bound=Query)
 
 @dataclass(frozen=True)
 class Request:
-    """Authorised request to an operation."""
+    """Request to an operation. Its token has been verified and has the scope of the route."""
 
     route: Route
     caller: Caller
     now: int
-    """Time of the request in epoch seconds. Use it in place of a clock, so that all writes of a request have one time."""
+    """Time of the request in epoch seconds. Use it instead of a clock, so that all writes of a request have the same time."""
     path: Mapping[str, str]
     headers: Mapping[str, str]
-    """Headers by lower-case name."""
+    """Headers, by lower-case name."""
     query: str
-    """Query string, percent-encoded."""
+    """Percent-encoded query string."""
     event: Mapping[str, Any]
-    """Event of API Gateway."""
+    """Event that API Gateway sent."""
     replays: list[str] = field(default_factory=list)
-    """Ids of earlier requests with the same Idempotency-Key, whose stored responses were returned."""
+    """Ids of earlier requests with the same Idempotency-Key, whose stored responses this request returns."""
 
     @property
     def change_set(self) -> str | None:
-        """Id of the change set that the request, or the request that it replays, writes; `None` if it writes none."""
+        """Id of the change set that the request writes; `None` if the operation writes none, or only simulates (`dryRun`).
+
+        If the request returns the stored response of an earlier one, it is the change set of that request.
+        """
         if not self.route.makes_change_set or ("dryRun", "true") in parse_qsl(self.query):
             return None
         return self.replays[-1] if self.replays else self.caller.correlation_id
 
     @cached_property
     def body(self) -> bytes:
-        """Body as sent; raises ContentTooLarge, or MalformedJson for invalid base64. Only operations with a body read it."""
+        """Body as the client sent it. Raises ContentTooLarge, or MalformedJson for invalid base64."""
         return _body(self.event, self.headers.get("content-length"))
 
     def video_id(self) -> str:
-        """Return the videoId of the path in lower case; raises InvalidParameter if it is not a UUID."""
+        """Return the videoId in the path, in lower case. Raises InvalidParameter if it is not a UUID."""
         return uuid_of("videoId", self.path["videoId"])
 
     def correlation_id(self, name: str) -> str:
-        """Return a path parameter that is the id of a request or an import; raises InvalidParameter.
+        """Return the path parameter `name`, which is the id of a request or of an import run. Raises InvalidParameter.
 
-        The gateway decodes all percent-encoded characters except `%25`, which this method decodes.
+        The gateway decodes all percent-encoded characters except `%25`, so this method decodes `%25`.
         """
         return correlation_id_of(name, self.path[name].replace("%25", "%"))
 
     def content(self, *types: str) -> bytes:
-        """Return the body; raises UnsupportedMediaType unless its type is one of `types`, in UTF-8 and without content coding."""
+        """Return the body.
+
+        Raises UnsupportedMediaType unless its Content-Type is one of `types`, in UTF-8 and without Content-Encoding.
+        """
         header = self.headers.get("content-type", "")
         kind, _, parameters = header.partition(";")
         charset = re.search(r"charset\s*=\s*\"?([^\s\";]+)", parameters, re.IGNORECASE)
@@ -96,9 +102,10 @@ class Request:
             NoContent.parse(self.content(JSON))
 
     def once(self, *identity: object) -> IdempotentRequest | None:
-        """Return the idempotency record of the request; `None` without an Idempotency-Key. Raises InvalidParameter.
+        """Return the Idempotency-Key of the request and a hash of its content; `None` without the header.
 
-        `identity` is the content that a retry must repeat; it is hashed.
+        `identity` is the content. A later request with the same key must have the same content. Raises InvalidParameter for an
+        invalid key.
         """
         key = self.idempotency_key()
         if key is None:
@@ -108,7 +115,10 @@ class Request:
         return IdempotentRequest(self.caller, self.route.operation, key, fingerprint, self.now, self.replays)
 
     def idempotency_key(self) -> str | None:
-        """Return the Idempotency-Key header; raises InvalidParameter if it is empty, too long or not printable ASCII."""
+        """Return the header Idempotency-Key; `None` without it.
+
+        Raises InvalidParameter if the key is empty, too long or not printable ASCII without spaces.
+        """
         key = self.headers.get("idempotency-key")
         if key is None:
             return None
@@ -119,23 +129,25 @@ class Request:
         return key
 
     def matches(self, version: int) -> bool:
-        """Return whether If-Match allows a change of this version; true without the header."""
+        """Return whether If-Match allows a change of this version. True without the header."""
         return etags.if_match(self.headers.get("if-match"), version)
 
     def allows(self, tag: str | None) -> bool:
-        """Return whether If-Match and If-None-Match allow a write of the resource with this ETag; `None` if it does not exist.
+        """Return whether If-Match and If-None-Match allow a write of a resource. `tag` is its ETag, or `None` if it does not
+        exist.
 
-        Use it for resources whose representation is the same for all callers: unlike `matches`, it compares the whole ETag.
+        Use this method only if the resource's representation is the same for all callers. Unlike `matches`, it compares whole
+        ETags.
         """
         return etags.allows(self.headers.get("if-match"), self.headers.get("if-none-match"), tag)
 
     def parameters(self, kind: type[QueryType]) -> QueryType:
-        """Parse the query with the class of the operation; raises InvalidParameter."""
+        """Parse the query string with `kind`, the Query subclass of the operation. Raises InvalidParameter."""
         return kind(self.query)
 
 
 def _body(event: Mapping[str, Any], length: str | None) -> bytes:
-    """Return the bytes of the body as the client sent them; `length` is the Content-Length."""
+    """Return the body as the client sent it. `length` is the header Content-Length, or `None` without it."""
     body = event.get("body") or ""
     # Base64 encodes three bytes in four characters. The check prevents decoding of an oversized body.
     if len(body) > LARGEST_BODY * 4 / 3 + 4:
@@ -150,10 +162,10 @@ def _body(event: Mapping[str, Any], length: str | None) -> bytes:
 
 
 def _sent(text: str, length: str | None) -> bytes:
-    """Return a text body as bytes, invalid UTF-8 included.
+    """Return the bytes of a body that the gateway passed on as text.
 
-    The gateway replaces invalid UTF-8 with U+FFFD. If the length then differs from Content-Length, each U+FFFD becomes an invalid
-    byte again, so that the parser rejects the body.
+    The gateway replaces invalid UTF-8 with U+FFFD, which usually changes the length. If the length differs from Content-Length,
+    each U+FFFD is replaced by an invalid byte, so that the parser rejects the body.
     """
     content = text.encode()
     if length is not None and length != str(len(content)):

@@ -1,4 +1,4 @@
-"""HTTP responses: JSON documents with their headers, problem documents, and the size limit of batches."""
+"""HTTP responses: JSON documents, problem documents and other kinds, and the size limit of responses with many documents."""
 
 import base64
 import zlib
@@ -14,7 +14,7 @@ from shared.web.requests import JSON, Request
 
 PROBLEM = "application/problem+json"
 LARGEST_RESPONSE = 5_000_000
-"""Maximum bytes of documents in one response. Lambda returns the body as a JSON string, so escape characters count."""
+"""Maximum bytes of documents in one response, including the backslashes that escape the body as a JSON string for Lambda."""
 
 SAFE = {"X-Content-Type-Options": "nosniff"}
 """Headers of every response."""
@@ -22,14 +22,14 @@ _GZIP = zlib.MAX_WBITS | 16
 
 
 class HttpResponse(NamedTuple):
-    """HTTP response of a handler; `body` is text."""
+    """HTTP response of a handler. The body is text."""
 
     status: int
     headers: Mapping[str, str]
     body: str = ""
 
     def as_payload(self, *, gzipped: bool, more: Mapping[str, str]) -> dict[str, Any]:
-        """Return the response in API Gateway's format (payload 2.0), with `more` headers added."""
+        """Return the response in API Gateway's format (payload 2.0). `more` has additional headers."""
         headers = {**self.headers, **more}
         payload = {"statusCode": self.status, "headers": headers, "body": self.body, "isBase64Encoded": False}
         if gzipped and self.body:
@@ -51,7 +51,11 @@ def respond(
     version: int | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> HttpResponse:
-    """Return a JSON response. With `version` it has an ETag, and is a 304 if the If-None-Match of `request` names that ETag."""
+    """Return a JSON response.
+
+    With `version`, the response has an ETag. If `request` is also given and its If-None-Match lists this ETag, the response is
+    a 304 without a body.
+    """
     body = _json(content)
     all_headers = {"Content-Type": JSON, "Cache-Control": "private, no-cache", **SAFE, **(headers or {})}
     if version is not None:
@@ -63,7 +67,7 @@ def respond(
 
 
 def text_response(content: str, content_type: str, headers: Mapping[str, str]) -> HttpResponse:
-    """Return a 200 response with text of a media type, in UTF-8."""
+    """Return a 200 response with text in UTF-8. `content_type` is its media type."""
     return HttpResponse(200, {"Content-Type": f"{content_type}; charset=utf-8", **SAFE, **headers}, content)
 
 
@@ -73,7 +77,7 @@ def redirect(location: str, headers: Mapping[str, str]) -> HttpResponse:
 
 
 def no_content() -> HttpResponse:
-    """Return a 204 response."""
+    """Return a 204 response, which has no body."""
     return HttpResponse(204, {"Cache-Control": "no-store", **SAFE})
 
 
@@ -84,9 +88,10 @@ def problem_response(error: ServiceError) -> HttpResponse:
 
 
 def failed_part(error: Exception, at: str = "") -> dict[str, Any]:
-    """Return the status and problem of a failed part of a batch; `at` is the pointer of the part in the body.
+    """Return the status and the problem document of one failed part of a batch. `at` is the pointer to the part in the body.
 
-    An unexpected error is logged and returned as InternalError, so that the results of the other parts are still returned.
+    An unexpected error is logged and reported as InternalError. It is not raised, so that the client receives the results of the
+    other parts.
     """
     if isinstance(error, ServiceError) and not isinstance(error, InternalError):
         failure: ServiceError = error
@@ -103,12 +108,12 @@ def failed_part(error: Exception, at: str = "") -> dict[str, Any]:
 
 
 def etag(version: int, content: Any) -> str:
-    """Return the strong ETag of a response (RFC 9110, section 8.8.3): the version and a hash of the representation."""
+    """Return the strong ETag of a JSON response (RFC 9110, section 8.8.3): the version and a hash of `content` as JSON."""
     return etags.etag(version, _json(content))
 
 
 def fit_documents(documents: Iterable[Mapping[str, Any]], largest: int = LARGEST_RESPONSE) -> list[orjson.Fragment]:
-    """Return the first documents that together have at most `largest` bytes in a response, serialised as JSON."""
+    """Return the first documents, serialised as JSON, that together have at most `largest` bytes in Lambda's response."""
     written: list[orjson.Fragment] = []
     size = 0
     for document in documents:

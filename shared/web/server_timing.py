@@ -1,10 +1,11 @@
-"""Server-Timing header: duration of the response, and the DynamoDB requests of the operation.
+"""Server-Timing header: the duration of an HTTP request, and the DynamoDB requests that it made.
 
-Browsers show the header in their network panel (https://www.w3.org/TR/server-timing/). `dur` is in milliseconds. The `desc` of a
-`ddb` entry is the operation and the index. With `?explain=true` each DynamoDB request has a separate, more detailed entry.
+Browsers show the header in their network panel (https://www.w3.org/TR/server-timing/). The entry `total` has the duration of
+the HTTP request, and each entry `ddb` describes DynamoDB requests. `dur` is in milliseconds. The `desc` of a `ddb` entry is the
+DynamoDB operation and the index. With `?explain=true`, each DynamoDB request has a separate, more detailed entry.
 
-Consumed units and request counts would reveal hidden data: the number of hidden items of a list, or whether a video is hidden
-or absent. Therefore only admins receive them, and owners if the operation reads only their own items.
+Consumed units and request counts could reveal hidden data: the number of hidden items in a list, or whether a video is hidden
+or does not exist. Therefore only admins receive them, and other callers if the operation reads only the caller's own items.
 """
 
 import json
@@ -18,23 +19,26 @@ from shared.web.requests import Request
 from shared.web.responses import HttpResponse
 
 MAX_ENTRIES = 50
-"""Maximum DynamoDB requests that a response explains, because API Gateway limits headers to 10 KB."""
+"""Maximum number of DynamoDB requests with a separate entry, because API Gateway limits headers to 10 KB."""
 
 _MIXED = frozenset({"batchVideos", "revertChangeset"})
 FOR_OWNERS = frozenset(route.operation for route in ROUTES if route.scope == WRITE) - _MIXED | {
     *("listJobs", "whyNotReady", "listAudit", "listPlaylistAudit", "getDiff", "getViews", "explainViews"),
     *("listWebhooks", "getWebhook", "listDeliveries"),
 }
-"""Operations that only the owner of the items they read, and admins, may call. Batches and change sets are excluded, because they
-may contain other users' items."""
+"""Operations that read only items of the caller, unless an admin calls them. Batches and change sets are excluded, because they
+may contain items of other users."""
 LISTS = frozenset({"listVideos", "listPlaylists"})
-"""Lists that read only the caller's items if the query selects them."""
+"""Lists that read only the caller's items if the query selects these by `userId`."""
 DOCUMENTS = frozenset({"getVideo", "getPlaylist", "getUser"})
-"""Operations that read only items which they return, with their owner."""
+"""Operations that read only the item that they return. The response has its owner (`userId`), who may see the units."""
 
 
 def header(lines: Sequence[RequestUsage], seconds: float, status: int, *, units: bool, explained: bool) -> str:
-    """Return the header value of a response that took `seconds`. `units` adds consumed units, `explained` an entry per request."""
+    """Return the value of the header for a response that took `seconds`.
+
+    `units` adds the consumed units and request counts. `explained` adds a separate entry for each DynamoDB request.
+    """
     whole = f"total;dur={seconds * 1000:.1f}"
     if explained:
         return ", ".join([whole, *_each(lines)])
@@ -47,7 +51,7 @@ def header(lines: Sequence[RequestUsage], seconds: float, status: int, *, units:
 
 
 def may_see_units(request: Request) -> bool:
-    """Return whether the caller may see consumed units and request counts, whatever the response is."""
+    """Return whether the caller may see consumed units and request counts, regardless of the response."""
     operation, caller = request.route.operation, request.caller
     if caller.is_admin or operation in FOR_OWNERS:
         return True
@@ -63,7 +67,7 @@ def may_see_units(request: Request) -> bool:
 def is_explained(request: Request) -> bool:
     """Return whether the query has `explain=true`.
 
-    Raises Forbidden before the operation runs if no response to it could be explained to the caller.
+    Raises Forbidden, before the operation runs, if the caller may not see the units of any response to this request.
     """
     if request.route.scope is None or "explain" not in request.query:
         return False
@@ -75,7 +79,7 @@ def is_explained(request: Request) -> bool:
 
 
 def require_own(request: Request, response: HttpResponse) -> None:
-    """Raise Forbidden unless the caller may see units, or owns the returned document, according to its `userId`."""
+    """Raise Forbidden unless the caller may see units in any case, or owns the returned document according to its `userId`."""
     if not may_see_units(request) and json.loads(response.body or "{}").get("userId") != request.caller.subject:
         raise Forbidden("Only the owner and admins may use explain. The requested fields must include userId.")
 
@@ -92,7 +96,10 @@ def _each(lines: Sequence[RequestUsage]) -> list[str]:
 
 
 def _entry(lines: Sequence[RequestUsage], *, units: bool) -> str:
-    """Return the entry for requests with the same operation and index: `ddb;dur=4.2;desc="Query RelationIndex x4 2"`."""
+    """Return one entry for all DynamoDB requests with the same operation and index.
+
+    Example of four requests that consumed 2 units: `ddb;dur=4.2;desc="Query RelationIndex x4 2"`.
+    """
     words = [lines[0].operation, *([lines[0].index] if lines[0].index else [])]
     counted = [line.units for line in lines if line.units is not None]
     if units and len(lines) > 1:
@@ -103,7 +110,7 @@ def _entry(lines: Sequence[RequestUsage], *, units: bool) -> str:
 
 
 def _milliseconds(lines: Sequence[RequestUsage]) -> str:
-    """Return the time from the first request to the last response, because requests overlap."""
+    """Return the milliseconds from the first request to the last response. Durations are not added, because requests overlap."""
     if not lines:
         return "0.0"
     begun, ended = min(line.started for line in lines), max(line.started + line.seconds for line in lines)

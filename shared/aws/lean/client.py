@@ -1,6 +1,6 @@
 """Client for eight operations of DynamoDB and one of Secrets Manager.
 
-docs/decisions/16-lean-client.md has the reasons, the measurements and the alternatives.
+docs/decisions/16-lean-client.md explains the reasons, with measurements and alternatives.
 """
 
 import os
@@ -20,18 +20,18 @@ from shared.aws.lean.connections import Response, Unsupported, format_post, make
 from shared.aws.lean.signing import Credentials, signed_headers
 
 UNSUPPORTED = ("AWS_USE_FIPS_ENDPOINT", "AWS_USE_DUALSTACK_ENDPOINT", "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS")
-"""Settings that only boto3 supports."""
+"""Environment variables that only boto3 supports. `make_client` raises Unsupported if one of them is set."""
 SHORTEST_WAIT = 0.01
-"""Seconds to wait for a response that may have arrived during the wait for others."""
+"""Minimum seconds to wait for a response, even after its deadline: it may have arrived while the caller waited for others."""
 
 
 class AwsService(NamedTuple):
-    """An AWS service that speaks JSON."""
+    """AWS service with a JSON protocol."""
 
     name: str
     """Name in host names and signatures."""
     variable: str
-    """End of the name of its `AWS_ENDPOINT_URL_...`."""
+    """Suffix of the environment variable `AWS_ENDPOINT_URL_...` that sets its endpoint."""
     target: str
     content_type: str
 
@@ -41,7 +41,7 @@ SECRETS_MANAGER = AwsService("secretsmanager", "SECRETS_MANAGER", "secretsmanage
 
 
 class ErrorResponse(Exception):
-    """Error response of the service; `response` is as in botocore's ClientError."""
+    """Error response of the service. `response` has the same structure as in botocore's ClientError."""
 
     def __init__(self, status: int, response: dict[str, Any]) -> None:
         code = str(response.get("__type", status)).rpartition("#")[2].partition(":")[0]
@@ -60,10 +60,11 @@ class ResponseLost(Exception):
 
 
 class Client:
-    """Operations of a service, with boto3's names and parameters; returns its JSON unchanged, binary values as base64.
+    """Client of one service, whose methods have boto3's names and parameters.
 
-    Raises ErrorResponse, NotSent and ResponseLost; `read_seconds` count from the request on. Thread-safe: each request uses its own
-    pooled connection.
+    Methods return the JSON of the response unchanged, with binary values as base64. They raise ErrorResponse, NotSent and
+    ResponseLost. `read_seconds` is the time-out of a response, counted from the start of its request. Thread-safe: each request
+    uses its own pooled connection.
 
     >>> client = make_client(DYNAMODB, connect_seconds=1, read_seconds=2)
     >>> client.put_item(TableName="VideoMetadata", Item={"pk": {"S": "1"}, "sk": {"S": "1"}})
@@ -91,7 +92,7 @@ class Client:
         self._credentials, self._read_seconds, self._user_agent = credentials, read_seconds, user_agent
 
     def call(self, operation: str, **parameters: Any) -> Any:
-        """Send a request and return its result; `operation` is its name in AWS's documentation, such as GetItem."""
+        """Send a request and return its result. `operation` is a name in AWS's documentation, such as GetItem."""
         return self.begin(operation, **parameters)()
 
     get_item = partialmethod(call, "GetItem")
@@ -147,7 +148,7 @@ class Client:
         return connection
 
     def _read_response(self, connection: HTTPConnection, end: float) -> Any:
-        """Wait for the response until `end`, in monotonic seconds."""
+        """Return the result in a response. `end` is its deadline, in seconds of `time.monotonic`."""
         try:
             connection.sock.settimeout(max(end - time.monotonic(), SHORTEST_WAIT))
             with Response(connection.sock, method="POST") as response:
@@ -188,9 +189,10 @@ class Client:
 
 
 def make_client(service: AwsService = DYNAMODB, **options: Any) -> Client:
-    """Return a client for the endpoint, the region and the credentials of the environment; `options` are passed to Client.
+    """Return a client with the endpoint, the region and the credentials from the environment. `options` are passed to Client.
 
-    Raises Unsupported for settings that need boto3: proxies, FIPS and dual-stack endpoints, other partitions.
+    Raises Unsupported for settings that only boto3 supports: proxies, FIPS and dual-stack endpoints, and other partitions than
+    `aws` and `aws-us-gov`.
     """
     region = os.environ.get("AWS_REGION") or os.environ["AWS_DEFAULT_REGION"]
     variable = f"AWS_ENDPOINT_URL_{service.variable}"
@@ -211,7 +213,10 @@ def make_client(service: AwsService = DYNAMODB, **options: Any) -> Client:
 
 
 def _credentials() -> Callable[[], Credentials]:
-    """Return a source of credentials: the environment in Lambda, valid for the life of the process; else botocore's chain."""
+    """Return a function that returns the credentials of a request.
+
+    They are read from the environment once, as in Lambda. If the environment has none, botocore's chain provides and renews them.
+    """
     access_key, secret_key = os.environ.get("AWS_ACCESS_KEY_ID"), os.environ.get("AWS_SECRET_ACCESS_KEY")
     if access_key and secret_key:
         fixed = Credentials(access_key, secret_key, os.environ.get("AWS_SESSION_TOKEN"))

@@ -1,4 +1,4 @@
-"""HTTP connections and their trusted certificates."""
+"""HTTP connections, parsing of responses, and the trusted root certificates."""
 
 import os
 import ssl
@@ -9,20 +9,23 @@ from importlib.util import find_spec
 from urllib.parse import SplitResult
 
 LONGEST_LINE, MAX_HEADERS = 65_536, 100
-"""Bytes of a header, and headers of a response: the limits of http.client."""
+"""Maximum bytes of a header line, and maximum number of headers in a response. http.client has the same limits."""
 _ONCE = ("connection", "content-length", "transfer-encoding")
-"""Headers that decide where a response ends."""
+"""Headers that must not occur twice, because they determine where a response ends."""
 AMAZON_ROOTS = ("Amazon Root CA", "Starfield Services Root Certificate Authority")
-"""Root certificates of AWS endpoints. Loading all that browsers trust would take 18 ms of each cold start.
+"""Name prefixes of the root certificates of AWS endpoints. Loading the whole bundle would add 18 ms to each cold start.
 https://www.amazontrust.com/repository/"""
 
 
 class Unsupported(Exception):
-    """A setting of the environment that is invalid, or that needs boto3."""
+    """An environment setting is invalid, or only boto3 supports it."""
 
 
 def format_post(headers: Mapping[str, str], body: bytes, target: str = "/") -> bytes:
-    """Return the bytes of a POST, in one piece: one packet, one TLS record. Raises ValueError for a line break in a header."""
+    """Return the bytes of a POST request with these headers and this body. Raises ValueError for a line break in a header.
+
+    Headers and body are one byte string, so that a short request is sent as one packet and one TLS record.
+    """
     lines = [f"{name}: {value}" for name, value in headers.items()]
     if any("\r" in line or "\n" in line for line in lines):
         raise ValueError("A credential or an endpoint has a line break.")
@@ -40,7 +43,7 @@ class Response(HTTPResponse):
     """Headers by lower-case name."""
 
     def begin(self) -> None:
-        """Read up to the body; raises HTTPException (RFC 9112, sections 4 to 6)."""
+        """Read the status and the headers. Raises HTTPException if they violate RFC 9112, sections 4 to 6."""
         words = self._line().split(None, 2)
         if len(words) < 2 or not words[0].startswith("HTTP/1.") or not words[1].isdigit():
             raise HTTPException("an answer that does not begin with a status")
@@ -69,7 +72,10 @@ class Response(HTTPResponse):
 
 
 def make_connector(url: SplitResult, seconds: float) -> Callable[[], HTTPConnection]:
-    """Return a factory of connections to a URL, each of which opens within `seconds`; raises Unsupported for other URLs."""
+    """Return a factory of connections to an endpoint. `seconds` is the time-out of opening a connection.
+
+    Raises Unsupported if the URL is not `http` or `https` with a host and without a path.
+    """
     if url.scheme not in ("http", "https") or not url.hostname or url.path.strip("/"):
         raise Unsupported(f"{url.geturl()} is not the URL of an endpoint.")
     kind = partial(HTTPSConnection, context=make_tls_context(url.hostname)) if url.scheme == "https" else HTTPConnection
@@ -77,7 +83,10 @@ def make_connector(url: SplitResult, seconds: float) -> Callable[[], HTTPConnect
 
 
 def make_tls_context(host: str) -> ssl.SSLContext:
-    """Return the context that verifies a host: by AWS_CA_BUNDLE, by Amazon's roots for AWS's hosts, or by the system's."""
+    """Return a TLS context with the root certificates for a host.
+
+    They are the file in AWS_CA_BUNDLE if it is set, else Amazon's for hosts in `amazonaws.com`, else the system's.
+    """
     bundle = os.environ.get("AWS_CA_BUNDLE")
     if bundle or not host.endswith(".amazonaws.com"):
         return ssl.create_default_context(cafile=bundle)
@@ -88,7 +97,7 @@ def make_tls_context(host: str) -> ssl.SSLContext:
 
 @cache
 def _amazon_roots() -> str:
-    """Return Amazon's root certificates from the bundle of botocore, as PEM."""
+    """Return Amazon's root certificates as PEM, from the file in the botocore package. Raises Unsupported without botocore."""
     package = find_spec("botocore")  # found, but not loaded
     if package is None or package.origin is None:
         raise Unsupported("The package has no botocore, whose certificates are needed.")

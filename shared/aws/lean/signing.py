@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class Credentials(NamedTuple):
-    """Credentials of a request; `token` is the session token, if there is one."""
+    """Credentials of a request. `token` is the session token; `None` for permanent credentials."""
 
     access_key: str
     secret_key: str
@@ -18,7 +18,10 @@ class Credentials(NamedTuple):
 def signed_headers(
     host: str, region: str, service: str, credentials: Credentials, content_type: str, target: str, body: bytes
 ) -> dict[str, str]:
-    """Return the headers of a request, with its signature; `service` is the name that signatures use, such as `events`."""
+    """Return the headers of a request, including its signature.
+
+    `service` is the service's name in signatures, such as `events`. `target` is the value of `X-Amz-Target`.
+    """
     access_key, secret_key, token = credentials
     now = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(time.time()))
     headers = {"content-type": content_type, "host": host, "x-amz-date": now}
