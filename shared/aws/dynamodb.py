@@ -418,7 +418,7 @@ class Table:
         raise failure
 
     def pause(self, attempt: int, longest: float = LONGEST_WAIT) -> None:
-        """Sleep a random time of at most `longest` seconds, and less before the first retries. `attempt` is their number, from 1."""
+        """Sleep a random time of at most `longest` seconds before retry number `attempt` (from 1). The first retries wait less."""
         # Full jitter: https://aws.amazon.com/builders-library/timeouts-retries-and-backoff-with-jitter/
         self._sleep(random.uniform(0, min(SHORTEST_WAIT * 2 ** (attempt - 1), longest)))
 

@@ -1,4 +1,4 @@
-"""Deadline of an HTTP request. An attempt to call AWS is skipped if it could exceed the deadline, so that clients wait less long."""
+"""Deadline of an HTTP request. Attempts to call AWS that could exceed it are skipped, so that the client receives a response in time."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -41,7 +41,7 @@ def _listed(header: str) -> list[str]:
 
 
 def _names(sent: str, tag: str) -> bool:
-    """Return whether `sent`, from a header, matches the ETag `tag`. It may be `*`, the whole ETag, or an ETag with only the version."""
+    """Return whether a tag from a header matches an ETag. `sent` may be `*`, the whole ETag, or only its version in quotes."""
     return sent in ("*", tag, f'{tag.partition(".")[0]}"')
 
 

@@ -58,7 +58,7 @@ def operation(*names: str) -> Callable[[_Method], _Method]:
     """Mark a method of a handlers class as the handler of these operations of the route table:
 
     @operation("getVideo")
-    def read(self, request: Request) -> Answer: ...
+    def read(self, request: Request) -> HttpResponse: ...
     """
 
     def register(method: _Method) -> _Method:
@@ -214,7 +214,7 @@ def _refusal(error: Exception) -> HttpResponse:
 
 
 def _allowed_methods(path: str) -> Sequence[str]:
-    """Return the HTTP methods that a path allows. A fixed path takes precedence over one with parameters (OpenAPI 3.1.1, 4.8.8)."""
+    """Return the HTTP methods that a path allows. Fixed paths precede paths with parameters (OpenAPI 3.1.1, section 4.8.8)."""
     return _FIXED_PATHS.get(path) or [route.method for route in ROUTES if re.fullmatch(_pattern(route), path)]
 
 

@@ -1,8 +1,8 @@
 """Pagination: the page that a request selects, and the cursor of the next page.
 
 Every list has the parameters `limit` and `cursor`. The response is `{"items": [...], "nextCursor": ...}` with a Link header
-(RFC 8288). A cursor is valid only for the same caller and the same list, with the same values of all parameters that determine
-the order of its items.
+(RFC 8288). A cursor is valid only for the same caller and the same list. All parameters that determine the order of the list's
+items must have the same values as in the previous request.
 """
 
 from collections.abc import Mapping, Sequence

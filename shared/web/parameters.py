@@ -194,7 +194,7 @@ class Query:
         return names[close[0]] if close else None
 
     def _sent(self, text: str, faults: dict[str, BadRequest]) -> dict[str, str]:
-        """Return the text of each sent parameter, by name. Add an error to `faults` for each that is duplicate, empty or unknown."""
+        """Return the sent texts by parameter name. Add an error to `faults` for each duplicate, empty or unknown parameter."""
         if text.count("&") >= MAX_PARAMETERS:
             raise InvalidParameter(f"The query string must have at most {MAX_PARAMETERS} parameters.")
         try:

@@ -19,7 +19,7 @@ _Parsed = TypeVar("_Parsed")
 
 
 class PrebuiltModel:
-    """Base class of generated models. It has the interface of `shared.web.bodies.Content`: the fields of the body are attributes."""
+    """Base class of generated models, with the interface of `shared.web.bodies.Content`. A body's fields are attributes."""
 
     # pydantic_core sets these attributes on each instance.
     __slots__ = ("__dict__", "__pydantic_extra__", "__pydantic_fields_set__", "__pydantic_private__")
@@ -68,7 +68,7 @@ def parsed(validate: Callable[[bytes], _Parsed], body: bytes, refusals: Mapping[
 
 
 def validated(validate: Callable[[Any], _Parsed], content: Any, refusals: Mapping[str, str] = {}) -> _Parsed:
-    """Return the model that `validate` returns for `content`. Errors of pydantic are raised as those of `parsed`."""
+    """Return the model that `validate` returns for `content`. Raises the errors of `parsed`."""
     try:
         return validate(content)
     except ValidationError as error:
