@@ -1,4 +1,4 @@
-"""Deadline of an HTTP request. Attempts to call AWS that could exceed it are skipped, so that the client receives a response in time."""
+"""Deadline of an HTTP request. Attempts to call AWS that could exceed it are skipped, so that the client waits no longer."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

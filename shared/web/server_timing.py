@@ -1,11 +1,13 @@
 """Server-Timing header: the duration of an HTTP request, and the DynamoDB requests that it made.
 
-Browsers show the header in their network panel: https://www.w3.org/TR/server-timing/. Its entry `total` has the duration of the
-HTTP request, and its entries `ddb` describe DynamoDB requests. `dur` is in milliseconds. The `desc` of a `ddb` entry is the
-DynamoDB operation and the index. With `?explain=true`, each DynamoDB request has a separate, more detailed entry.
+Browsers show the header in their network panel. Its entry `total` has the duration of the HTTP request, and its entries `ddb`
+describe DynamoDB requests. `dur` is in milliseconds. The `desc` of a `ddb` entry is the DynamoDB operation and the index. With
+`?explain=true`, each DynamoDB request has a separate, more detailed entry.
 
 Consumed units and request counts could reveal the number of hidden items in a list, or the existence of a hidden video.
 Therefore only admins receive them, and other callers if the operation reads only the caller's own items.
+
+https://www.w3.org/TR/server-timing/
 """
 
 import json
