@@ -1,4 +1,6 @@
-"""CloudWatch alarms. Each covers a condition that affects users, or soon will, and names its runbook."""
+"""CloudWatch alarms. Each alarm reports a condition that affects users, or soon will. Its description names the
+runbook.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -24,24 +26,25 @@ With fewer, a single failed request would exceed the threshold.
 """
 
 SLOW = Duration.seconds(3)
-"""Latency threshold.
+"""Threshold of the API latency alarm, which compares p99.
 
-A cold start takes one to two seconds and can dominate p99 when traffic is low. The gateway times out after 30 seconds.
+A cold start takes one to two seconds, and can determine p99 when traffic is low. The gateway times out after 30
+seconds.
 """
 
 THROTTLED = 20
-"""Throttled requests or calls in five minutes.
+"""Number of throttled requests or calls in five minutes at which an alarm fires.
 
-Users rarely notice a few: DynamoDB requests are retried up to three times, and streams and queues redeliver.
+Users rarely notice fewer, because DynamoDB requests are retried up to three times, and streams and queues redeliver.
 """
 
 SYSTEM_ERRORS = 5
 
 BEHIND = Duration.minutes(5)
-"""Maximum lag of a stream consumer or of the search index.
+"""Lag of a stream consumer or of the search index above which an alarm fires.
 
-A healthy consumer lags by seconds, and imports pause at one minute. The stream drops records after 24 hours. The index
-lags by at most a minute, except during a rebuild.
+A healthy consumer lags by seconds, and imports pause when the lag exceeds one minute. The stream drops records after 24
+hours. The index lags by at most a minute, except during a rebuild.
 """
 
 OLDEST_JOB: Mapping[str, Duration] = {
@@ -49,7 +52,7 @@ OLDEST_JOB: Mapping[str, Duration] = {
     "thumbnails": Duration.minutes(30),
     "transcode": Duration.hours(6),
 }
-"""Maximum age of an open job, by queue.
+"""Age of the oldest open job at which an alarm fires, by queue.
 
 Probes and thumbnails take minutes, including all attempts. A long video can take a transcoder hours.
 """
@@ -62,22 +65,23 @@ OLDEST_MESSAGE: Mapping[str, Duration] = {
     "deliveries": Duration.hours(1),
     "purge": Duration.hours(1),
 }
-"""Maximum age of a message, by queue.
+"""Age of the oldest message at which an alarm fires, by queue.
 
-Each limit exceeds three delivery attempts, after which SQS excludes a message from this metric. The alarm therefore
-reports a stalled queue, not a single bad message, which moves to the dead-letter queue.
+Each limit is longer than three delivery attempts. After those, SQS excludes a message from this metric. The alarm
+therefore reports a stalled queue. A single bad message does not raise it, because SQS moves that message to the
+dead-letter queue.
 """
 
 
 LATE_DELIVERY = Duration.minutes(15)
-"""Maximum time that a change waits for a healthy receiver.
+"""Delivery latency of a healthy receiver above which an alarm fires.
 
 A webhook with a backlog of ten thousand changes catches up in minutes.
 """
 
 
 class Alarms(Construct):
-    """All alarms of an environment. The topic is notified when an alarm fires and when it clears."""
+    """All alarms of an environment. Each alarm runs `action` when it fires and when it clears."""
 
     def __init__(self, scope: Construct, id_: str, *, settings: DeploymentSettings, action: SnsAction) -> None:
         super().__init__(scope, id_)
@@ -86,8 +90,8 @@ class Alarms(Construct):
         self.all: list[cloudwatch.Alarm] = []
 
     def watch_api(self, api: apigateway.IHttpApi) -> None:
-        """Watch 5xx errors and latency. 4xx responses are ignored, because the gateway's throttled requests look like
-        any other 4xx.
+        """Watch 5xx errors and latency. 4xx responses are ignored: the gateway's metric does not distinguish throttled
+        requests from other 4xx responses.
         """
         requests = api.metric_count(period=MINUTE)
         self._alarm(
@@ -148,7 +152,7 @@ class Alarms(Construct):
         )
 
     def watch_schedule(self, function: ServiceFunction, id_: str, *, name: str, meaning: str, periods: int) -> None:
-        """Alarm if a scheduled function has no successful run within `periods` of five minutes."""
+        """Alarm if a scheduled function has no successful run during `periods` consecutive intervals of five minutes."""
         self._alarm(
             id_,
             cloudwatch.MathExpression(
@@ -171,7 +175,7 @@ class Alarms(Construct):
         )
 
     def watch_deliveries(self) -> None:
-        """Watch delivery latency. Failing receivers are excluded, because their owners are responsible for them."""
+        """Watch the latency of deliveries to healthy receivers. Owners are responsible for receivers that fail."""
         self._alarm(
             "DeliveriesLate",
             metrics.of_service(self._settings, "DeliveryWait", statistic="Maximum"),
@@ -198,7 +202,7 @@ class Alarms(Construct):
         )
 
     def watch_schema(self) -> None:
-        """Alarm when functions read items written by a newer release, which happens after a rollback."""
+        """Alarm when functions read items that a newer release wrote. This happens after a rollback."""
         self._alarm(
             "NewerItems",
             metrics.of_service(self._settings, "NewerItems"),
@@ -253,7 +257,7 @@ class Alarms(Construct):
     def watch_stream_reader(self, reader: ServiceFunction, late: str, lost: str) -> None:
         """Watch a stream consumer.
 
-        `late` and `lost` describe the effect on users when it lags, and when it discards records.
+        `late` describes the effect on users when the consumer lags, `lost` the effect when Lambda discards its records.
         """
         name = reader.node.id
         self._alarm(
@@ -277,8 +281,8 @@ class Alarms(Construct):
     def watch_queue(self, name: str, queue: WorkQueue, late: str, lost: str) -> None:
         """Watch a queue.
 
-        `late` and `lost` describe the effect on users when messages wait too long, and when they reach the dead-letter
-        queue.
+        `late` describes the effect on users when messages wait too long, `lost` the effect when they reach the
+        dead-letter queue.
         """
         self._alarm(
             f"{name.capitalize()}DeadLetters",
@@ -288,7 +292,7 @@ class Alarms(Construct):
             runbook="dead-letters",
             threshold=1,
         )
-        if name in JOB_QUEUES:  # the job's age is more accurate: each redelivery has a new message
+        if name in JOB_QUEUES:  # the job's age is more accurate, because each redelivery sends a new message
             what, age, limit, runbook = "job", metrics.of_oldest_job(self._settings, name), OLDEST_JOB, "old-jobs"
         else:
             age = metrics.of_queue(metrics.AGE, queue.queue, name)
@@ -318,9 +322,9 @@ class Alarms(Construct):
         missing: cloudwatch.TreatMissingData = cloudwatch.TreatMissingData.NOT_BREACHING,
         **kwargs: Any,
     ) -> None:
-        """Alarm when `of_which` of the last `periods` datapoints breach.
+        """Alarm when `of_which` of the last `periods` datapoints breach, by default all of them.
 
-        A missing datapoint does not breach by default.
+        By default, a missing datapoint does not breach.
         """
         alarm = cloudwatch.Alarm(
             self,

@@ -24,7 +24,7 @@ from shared import schema
 from shared.video_fields import VISIBILITY_ATTRIBUTES
 
 BUSIEST_FUNCTIONS = ("videos", "views")
-"""Functions that serve most requests. Only these get provisioned concurrency."""
+"""Folders of the functions that serve most requests. Only these functions get provisioned concurrency."""
 
 
 class ApiStack(cdk.Stack):
@@ -101,7 +101,9 @@ class ApiStack(cdk.Stack):
         )
 
     def _lister(self, folder: str, **environment: str) -> ServiceFunction:
-        """Return a function that lists videos. It encrypts cursors and builds thumbnail URLs."""
+        """Return a function that lists videos. The function can read the cursor secret, and has the variables for
+        thumbnail URLs.
+        """
         secret = self._data.cursor_secret
         lister = self._function(
             folder,
@@ -116,9 +118,10 @@ class ApiStack(cdk.Stack):
         return lister
 
     def _videos(self) -> ServiceFunction:
-        """Return the catalogue function. It reads view counters but cannot write them, and deletes only tag entries and reservations.
+        """Return the catalogue function.
 
-        It writes whole video items, so its UpdateItem permission is not restricted to named attributes.
+        It can read view counters, but not write them. It deletes only tag entries and reservations. It puts whole video
+        items, so restricting its updates to named attributes would have no effect.
         """
         videos = self._lister("videos", AUDIT_TABLE_NAME=self._data.audit_table.table_name)
         videos.allow_items("GetItem", of=[schema.VIDEO, schema.VIEW_COUNTER, schema.RESERVATION, schema.IDEMPOTENCY])
@@ -157,9 +160,9 @@ class ApiStack(cdk.Stack):
         return captions
 
     def _ratings(self) -> ServiceFunction:
-        """Return the function for ratings, which have their own partitions.
+        """Return the function for ratings, which are stored in separate partitions.
 
-        It can read videos and totals, but not write them.
+        The function can read videos and rating totals, but not write them.
         """
         ratings = self._function("ratings")
         ratings.allow_items("BatchGetItem", of=[schema.VIDEO, schema.RATING], attributes=attributes.RATED)
@@ -169,7 +172,7 @@ class ApiStack(cdk.Stack):
     def _playlists(self) -> ServiceFunction:
         """Return the function for playlists.
 
-        It can read videos but not write them. It updates the playlist count in a user's totals.
+        It can read videos, but not write them. It can update the playlist count in a user's totals.
         """
         playlists = self._lister("playlists")
         playlists.allow_items("GetItem", of=[schema.PLAYLIST, schema.IDEMPOTENCY])
@@ -184,7 +187,9 @@ class ApiStack(cdk.Stack):
         return playlists
 
     def _totals(self) -> ServiceFunction:
-        """Return the function for totals and top lists. It only reads them, and the summaries of the listed videos."""
+        """Return the function for totals and top lists. It reads them and the summaries of listed videos, and writes
+        nothing.
+        """
         totals = self._lister("totals")
         totals.allow_items(
             "GetItem", of=[schema.PROFILE], attributes=(*attributes.USER_VIDEOS, *attributes.USER_PLAYLISTS)
@@ -197,9 +202,9 @@ class ApiStack(cdk.Stack):
     def _search(self) -> ServiceFunction:
         """Return the search function, which copies the index to its own disk.
 
-        It reads current items from the table and writes nothing.
+        The function reads current items from the table, and writes nothing.
 
-        It has no SnapStart, because Lambda supports that only up to 512 MB of ephemeral storage.
+        It does not use SnapStart, because Lambda supports SnapStart only up to 512 MB of ephemeral storage.
         """
         secret, media = self._data.cursor_secret, self._media
         search = ServiceFunction(
@@ -224,9 +229,10 @@ class ApiStack(cdk.Stack):
         return search
 
     def _views(self) -> ServiceFunction:
-        """Return the function that counts anonymous views immediately.
+        """Return the function for views.
 
-        It also writes viewer items, and reads videos to check visibility.
+        It counts anonymous views immediately, stores an item for each identified viewer, and reads videos to check
+        their visibility.
         """
         views = self._function(
             "views",
@@ -247,7 +253,7 @@ class ApiStack(cdk.Stack):
         return views
 
     def _uploads(self) -> ServiceFunction:
-        """Return the function that signs upload URLs. A signed URL has at most the permissions of this role."""
+        """Return the function that signs upload URLs. A signed URL has at most the permissions of the function's role."""
         sources = self._media.sources
         uploads = self._function(
             "uploads",
@@ -289,7 +295,8 @@ class ApiStack(cdk.Stack):
     def _playback(self) -> ServiceFunction:
         """Return the function that signs playback URLs.
 
-        Its role, and so each URL, can only read renditions, captions and source files.
+        In S3, its role can only read renditions, captions and source files. The same limit therefore applies to each
+        signed URL.
         """
         media, sources = self._media.media, self._media.sources
         playback = self._function("playback", {"MEDIA_BUCKET": media.bucket_name, "MEDIA_URL": self._media.media_url})
@@ -300,9 +307,9 @@ class ApiStack(cdk.Stack):
         return playback
 
     def _history(self) -> ServiceFunction:
-        """Return the function for the audit trail and the feed, both read-only.
+        """Return the function that reads the audit trail and the feed.
 
-        It reconstructs earlier versions backwards from the current item.
+        It reconstructs an earlier version of an item from the current item, by reverting later changes.
         """
         secret, audit_table = self._data.cursor_secret, self._data.audit_table
         history = self._function(
@@ -320,7 +327,7 @@ class ApiStack(cdk.Stack):
     def _undo(self) -> ServiceFunction:
         """Return the function that reverts changes.
 
-        If a revert is too large for one request, it stores a run, and the router queues it.
+        If a revert is too large for one request, the function stores a run, and the stream router queues that run.
         """
         undo = self._function(
             "undo",
@@ -335,10 +342,7 @@ class ApiStack(cdk.Stack):
         return undo
 
     def _webhooks(self, deliveries: sqs.IQueue) -> ServiceFunction:
-        """Return the function for webhooks.
-
-        The delivery worker sends their events; this function sends only test events.
-        """
+        """Return the function that manages webhooks. It sends only test events. The delivery worker sends all others."""
         secret = self._data.cursor_secret
         webhooks = self._function(
             "webhooks",

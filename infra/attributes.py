@@ -1,6 +1,6 @@
-"""Attribute lists for IAM conditions, for entities that share a partition.
+"""Lists of attributes for IAM conditions, which separate entities that share a partition.
 
-DynamoDB checks every attribute that a request names: keys, updates, conditions and projections. Each list contains only
+IAM checks every attribute that a request names in keys, updates, conditions and projections. Each list contains only
 the attributes that the code names. tests/unit/infra/test_permissions.py checks real requests against the roles.
 """
 
@@ -14,16 +14,16 @@ PLAYLIST_VISIBILITY = ("userId", "visibility", "deletedAt", "purgeAt")
 """Attributes that determine the visibility of a playlist."""
 
 PLAYBACK = (*VISIBILITY_ATTRIBUTES, "videoId", "duration", "source", "thumbnails", "pictures", "failure")
-"""Attributes of a video that a player needs, and visibility attributes."""
+"""Attributes that determine a video's visibility, and attributes that a player needs."""
 
 SUMMARY = tuple(dict.fromkeys((*PROJECTION, *VISIBILITY_ATTRIBUTES)))
-"""Attributes of a video in lists, and visibility attributes."""
+"""Attributes that determine a video's visibility, and attributes that lists show."""
 
 FOUND = (*SUMMARY, "tags", "language", "description")
 """`SUMMARY`, and the other attributes that a search filters by or highlights."""
 
 VIEWS = ("views", "watched", "repeated", "owner", "unpublished", "expired", "deleted", "hour", "schemaVersion")
-"""Attributes that count an anonymous view, or explain why it does not count."""
+"""Attributes of a view counter: the counts, and the reasons why an anonymous view does not count."""
 
 VIEW_SHARDS = ("shards", "spread", "folded", "checked", "checkedAt", "calmedAt")
 """Attributes that describe the shards of a video's view counter."""
@@ -37,10 +37,10 @@ CALMED = ("shards", "folded", "calmedAt", "checked", "checkedAt")
 RATING_TOTALS = ("votes", "sum", "likes", "dislikes", "version", "videoId", *_STAMP)
 
 _LEDGER = ("tally", "seen", "seenUpTo")
-"""Attributes that record the changes that a total already includes."""
+"""Attributes that record which changes a total already includes."""
 
 TALLIED = (*VISIBILITY_ATTRIBUTES, "category", *_LEDGER)
-"""Attributes that are read from a total and from its video."""
+"""Attributes that the tallies worker reads from a total and from its video."""
 
 TALLIED_VIEWS = ("keyed", "watched", "hour", "schemaVersion", *_LEDGER)
 TALLIED_RATINGS = (*RATING_TOTALS, *_LEDGER)
@@ -52,10 +52,10 @@ QUOTA_CLAIMS = ("jobs", "checkedAt", "purgeAt", "schemaVersion")
 UPLOAD = ("state",)
 
 ENTRY = (*_RELATION, "writeId")
-"""Attributes that position a credit or release in RelationIndex, and detect concurrent changes."""
+"""Attributes that position a credit or release in RelationIndex, and `writeId`, which detects concurrent changes."""
 
 LEAVING = ("removing", "updatedBy", "updatedFor", "writeId")
-"""Attributes that record the author before an item in a video's partition is deleted."""
+"""Attributes that record the author of a deletion, before the item in a video's partition is deleted."""
 
 EMBEDDED_CAPTIONS = (
     *("videoId", "language", "owner", "version", "text", "cues", "size", "origin", "upload", *_STAMP),
@@ -64,7 +64,7 @@ EMBEDDED_CAPTIONS = (
 """Attributes of captions that were extracted from a source file."""
 
 RELATION = (*ENTRY, *LEAVING[:-1])
-"""Attributes that position a credit or release in RelationIndex, and record the author of its deletion."""
+"""`ENTRY`, and the attributes that record the author of a deletion."""
 
 USER_VIDEOS = ("uploaded", "processing", "ready", "failed", "deleted", "bytes", "milliseconds")
 USER_PLAYLISTS = ("playlists",)
@@ -98,10 +98,10 @@ JOB = (
     "writeId",
     *_RELATION,
 )
-"""Attributes that change with a job's state. They exclude its owner and its input."""
+"""Attributes that change with a job's state. The job's owner and input never change."""
 
 REQUESTED_JOB = (*JOB, "since")
-"""Attributes that change when a video requires a job again, or no longer."""
+"""Attributes that change when a video requires a job again, or no longer requires it."""
 
 RETRIED_JOB = (*JOB, "since", "spent", "createdAt")
 """Attributes that change when a user retries a job."""
@@ -129,14 +129,15 @@ FAILED_SOURCE = (*_VIDEO_VERSION, *PROBED, "origins", "status", "failure")
 """Attributes that change when a required job fails permanently. A failed probe also clears the probed fields."""
 
 REPORTED_SOURCE = (*FAILED_SOURCE, *KINDS["transcode"].writes, "posterTime", "thumbnails")
-"""Attributes that change by a transcoder's report, a retry, or the choice of a poster."""
+"""Attributes that a transcoder's report, a retry or the choice of a poster changes."""
 
 EXTRA_ENTITIES = {"captions": EMBEDDED_CAPTIONS}
-"""Attributes of the entities that jobs write in a video's partition, by their names in `shared/job_kinds.py`."""
+"""Attributes of the other entities that jobs write in a video's partition. The keys are names of `shared/job_kinds.py`.
+"""
 
 
 def written_by_workers_of(queue: str) -> tuple[str, ...]:
-    """Return the attributes that the workers of a queue change, in videos and in the entities in their partitions."""
+    """Return the attributes that a queue's workers change, in videos and in other entities of a video's partition."""
     kinds = [kind for kind in KINDS.values() if kind.queue == queue]
     extra = [name for kind in kinds for entity in kind.extra_entities for name in EXTRA_ENTITIES[entity]]
     return (*_VIDEO_VERSION, *(name for kind in kinds for name in kind.writes), *extra)

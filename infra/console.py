@@ -23,13 +23,13 @@ PAGE = "index.html"
 ROUTES = {"getConsole": PATH.rstrip("/"), "getConsoleFile": f"{PATH}{{file+}}"}
 """Paths of the console's routes.
 
-API Gateway allows no trailing slash. Where neither route matches `/console/`, the function `public` redirects to the
-page.
+API Gateway allows no trailing slash in a route. If neither route matches `/console/`, the function `public` redirects
+to the page.
 """
 MEMORY_MB = 256
-"""Memory of the function. It only returns files; the interpreter takes about 40 MB."""
+"""Memory of the function, which only returns files. The interpreter uses about 40 MB of it."""
 SESSION = cdk.Duration.hours(12)
-"""Lifetime of a sign-in while the browser tab stays open."""
+"""Lifetime of a refresh token. A sign-in ends earlier if the user closes the browser tab."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +38,7 @@ class SignIn:
 
     issuer: str
     client: str | None
-    """`None` if sign-in is not available."""
+    """OAuth client id. `None` if sign-in is not available."""
     scopes: Sequence[str]
     audience: str | None
     """Audience to request, if the issuer requires one."""
@@ -49,8 +49,8 @@ class SignIn:
 def site_code() -> lambda_.Code:
     """Return the code of the function `console` and its files, hashed by content.
 
-    Raises Misconfigured if a library is missing. It checks before bundling, because CDK replaces errors raised by a
-    bundler.
+    Raises Misconfigured if a library is missing. The check precedes bundling, because CDK replaces errors that a
+    bundler raises.
     """
     try:
         require_libraries()
@@ -76,9 +76,10 @@ class _SiteBundler:
 
 
 class ConsoleSite(Construct):
-    """The function behind `/console`. Its role can only write its log.
+    """The function that serves `/console`. Its role can only write its log.
 
-    It is excluded from gradual deployments: each version serves files that the other does not have.
+    It is excluded from gradual deployments, because during a shift each version would lack the files of the other
+    version.
     """
 
     def __init__(
@@ -132,9 +133,9 @@ class ConsoleSite(Construct):
         )
 
     def _pool(self, settings: DeploymentSettings, identity: IdentityStack) -> SignIn:
-        """Return the configuration for the user pool.
+        """Return the configuration for the user pool, and create the console's client.
 
-        Its client is created here, because only this stack has the redirect URL.
+        The client belongs to this stack, because the stack of the user pool does not have the redirect URL.
         """
         scopes = (routes.READ, routes.WRITE)
         client = cognito.UserPoolClient(

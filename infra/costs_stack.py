@@ -1,4 +1,4 @@
-"""Cost monitoring, for accounts that support it."""
+"""Cost anomaly monitoring, for accounts that support it."""
 
 import json
 from typing import Any
@@ -11,20 +11,20 @@ from infra.settings import DeploymentSettings
 from infra.topic import topic_for
 
 COSTS_TAG = "deployment"
-"""Cost allocation tag of a deployment: a cost monitor accepts only one of `Settings.tags`."""
+"""Key of the cost allocation tag that selects a deployment's costs. A cost monitor accepts only one tag key."""
 
 
 class CostsStack(cdk.Stack):
     """Notifications of unusual costs, which arrive some hours later. The tag must be active in Billing.
 
-    A separate stack, because AWS rejects cost monitors in member accounts of an organisation. Alarms must not fail with
-    it.
+    This is a separate stack, because AWS rejects cost monitors in member accounts of an organisation. The alarms must
+    not fail for that reason.
     """
 
     def __init__(self, scope: Construct, id_: str, *, settings: DeploymentSettings, **kwargs: Any) -> None:
         super().__init__(scope, id_, description="Video metadata: a watch on costs", **kwargs)
         topic = topic_for("costalerts.amazonaws.com", self, settings)
-        # The notification shows these names, so they include the runbook.
+        # Notifications show the names of monitor and subscription, so one of them names the runbook.
         monitor = ce.CfnAnomalyMonitor(
             self,
             "Costs",

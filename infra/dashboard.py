@@ -22,7 +22,7 @@ HEIGHT = 6
 NEWEST_ERRORS = (
     "fields @timestamp, service, level, coalesce(message, errorMessage, type) as what, "
     "coalesce(reason, detail, record.status) as why, cause, correlation_id",
-    # Lambda's platform events cover functions that ended without a log line.
+    # Lambda's platform events report invocations that ended without a log line of the function.
     'filter level in ["WARN", "ERROR", "FATAL"] or record.status in ["timeout", "error"]',
     "sort @timestamp desc",
     "limit 50",

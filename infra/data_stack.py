@@ -1,4 +1,4 @@
-"""The data stack: the tables, and the secrets for cursors and webhooks. Its data must not be lost."""
+"""The data stack: the tables, and the secrets for cursors and webhooks. A deployment must never lose them."""
 
 from collections.abc import Iterable
 from typing import Any, cast
@@ -31,8 +31,8 @@ class DataStack(cdk.Stack):
         self.audit_table = self._audit_table(settings)
         self.cursor_secret = self._cursor_secret()
         self.webhook_secret = self._webhook_secret(settings)
-        # This export also exists while consumers read a restored table's stream. CloudFormation rejects removing an
-        # export that another stack imports, and this stack is deployed before the importing stacks.
+        # Exported even while consumers read the stream of a restored table instead. This stack is deployed before the
+        # stacks that import the export, and CloudFormation rejects the removal of an export that is still imported.
         self.export_value(self.table.table_stream_arn)
 
     def _table(self, settings: DeploymentSettings) -> dynamodb.TableV2:
@@ -51,7 +51,7 @@ class DataStack(cdk.Stack):
         return self._apply_retention(table, settings)
 
     def _audit_table(self, settings: DeploymentSettings) -> dynamodb.TableV2:
-        """Return the table of the audit trail. It has no stream, because nothing consumes it."""
+        """Return the table of the audit trail. It has no stream, because no function would consume one."""
         table = dynamodb.TableV2(
             self,
             "AuditTable",
@@ -74,8 +74,9 @@ class DataStack(cdk.Stack):
     def _webhook_secret(self, settings: DeploymentSettings) -> secretsmanager.ISecret:
         """Return the secret from which each webhook's own secret is derived.
 
-        A secret that outlives its stack has a fixed name. CloudFormation then fails to create a second one when the
-        stack is recreated, and `make deploy` passes the ARN of the existing one (tools/deploying.py).
+        A secret that is retained without its stack has a fixed name. If the stack is recreated, CloudFormation cannot
+        create a second secret of that name. `make deploy` therefore passes the ARN of the existing secret
+        (tools/deploying.py).
         """
         if settings.webhook_secret is not None and settings.webhook_secret != GENERATED:
             return secretsmanager.Secret.from_secret_complete_arn(self, "WebhookSecret", settings.webhook_secret)
@@ -120,10 +121,10 @@ class DataStack(cdk.Stack):
         }
 
     def _apply_retention(self, table: dynamodb.TableV2, settings: DeploymentSettings) -> dynamodb.TableV2:
-        """Apply the retention policy and the KMS key, if one is configured.
+        """Apply the retention policy, and the KMS key if one is configured. Returns the table.
 
-        The key is set on the underlying resource, because the CDK property requires a known region, and these stacks
-        have none.
+        The key is set on the underlying resource, because the CDK property requires a known region. These stacks have
+        no fixed region.
         """
         retain(table, settings)
         if self.encryption.data:
@@ -139,7 +140,7 @@ def _attribute(attribute: schema.Attribute) -> dynamodb.Attribute:
 
 
 def _index(index: schema.Index) -> dynamodb.GlobalSecondaryIndexPropsV2:
-    """Return an index. Its own keys are always projected, so they are omitted from the projection."""
+    """Return the CDK properties of an index. Its keys are always projected, so the projection omits them."""
     keys = {attribute.name for attribute in (*index.partition, *index.sort)}
     return dynamodb.GlobalSecondaryIndexPropsV2(
         index_name=index.name,

@@ -1,4 +1,4 @@
-"""Encryption at rest: keys owned by the services, or one KMS key for all data."""
+"""Encryption at rest, by keys that AWS services own, or by one KMS key for all data."""
 
 from dataclasses import dataclass
 
@@ -15,13 +15,15 @@ class Encryption:
     """KMS keys of a deployment."""
 
     data: kms.IKey | None
-    """Key for tables, buckets, queues and secrets. `None` selects keys owned by the services, which are free."""
+    """Key for tables, buckets, queues and secrets. `None` selects keys that the AWS services own, which are free."""
     logs: kms.IKey | None
-    """Key for log groups, never an existing one: CloudWatch requires permission in the key's own policy."""
+    """Key for log groups. `None` unless the deployment creates its key, because CloudWatch needs permission in the
+    key's own policy.
+    """
 
     @classmethod
     def chosen(cls, stack: cdk.Stack, settings: DeploymentSettings) -> "Encryption":
-        """Return the configured keys. A new key is created in this stack."""
+        """Return the configured keys. If the setting is `create`, add a new key to the stack."""
         if settings.kms_key is None:
             return cls(data=None, logs=None)
         if settings.kms_key != "create":
@@ -35,8 +37,9 @@ class Encryption:
 def _own_key(stack: cdk.Stack, settings: DeploymentSettings) -> kms.Key:
     """Return a new key that is retained as long as the data.
 
-    Its policy delegates to IAM, so the functions' roles grant access. It names only services that use the key on their
-    own behalf. Their resources are in later stacks, so it refers to them by predictable names.
+    The key policy delegates to IAM, so the functions' roles grant access. Apart from that, it names only AWS services
+    that use the key on their own behalf. The resources of those services are in later stacks, so the policy refers to
+    them by predictable names.
     """
     key = kms.Key(
         stack,
@@ -56,7 +59,7 @@ def _own_key(stack: cdk.Stack, settings: DeploymentSettings) -> kms.Key:
 
 
 def _uploads(stack: cdk.Stack, settings: DeploymentSettings) -> iam.PolicyStatement:
-    """Return the statement that allows S3 to encrypt notifications about uploads."""
+    """Return the statement that allows S3 to send upload notifications to an encrypted queue."""
     bucket = stack.format_arn(service="s3", region="", account="", resource=settings.sources_bucket_name)
     return iam.PolicyStatement(
         sid="UploadsAreTold",
@@ -65,7 +68,7 @@ def _uploads(stack: cdk.Stack, settings: DeploymentSettings) -> iam.PolicyStatem
         resources=["*"],
         conditions={
             "ArnEquals": {"aws:SourceArn": bucket},
-            # A bucket's ARN has no account id.
+            # A separate condition, because a bucket's ARN contains no account id.
             "StringEquals": {"aws:SourceAccount": cdk.Aws.ACCOUNT_ID},
         },
     )
@@ -95,8 +98,8 @@ def _logs(stack: cdk.Stack, settings: DeploymentSettings) -> iam.PolicyStatement
 def _pictures(stack: cdk.Stack) -> iam.PolicyStatement:
     """Return the statement that allows CloudFront to decrypt thumbnails.
 
-    The distribution does not exist yet, so every distribution of the account is allowed. The bucket's policy restricts
-    reads to one.
+    The distribution does not exist yet, so the statement allows every distribution of the account. The bucket's policy
+    restricts reads to one distribution.
     """
     distributions = stack.format_arn(service="cloudfront", region="", resource="distribution", resource_name="*")
     return iam.PolicyStatement(

@@ -22,39 +22,43 @@ from shared import schema
 MEMORY_MB = 512
 """Default memory.
 
-It also determines CPU: 1769 MB is one core, so 512 MB is 0.29 of a core. Imports take about 65 MB. A request takes
-about 1 ms of a core, 3 to 4 ms here, which is less than DynamoDB's latency. More memory would be paid for while
-waiting; less would slow cold starts, which are CPU-bound.
+Memory also determines CPU: 1769 MB correspond to one core, so 512 MB correspond to 0.29 of a core. Imports use about 65
+MB. A request needs about 1 ms of a full core, which is 3 to 4 ms at this size and less than DynamoDB's latency. More
+memory would cost more while a function waits for DynamoDB. Less memory would slow cold starts, which are CPU-bound.
 """
 
 
 TIMEOUT = Duration.seconds(28)
-"""Timeout for two DynamoDB requests that succeed only on their last attempt (shared/aws/dynamodb.py).
+"""Default timeout: long enough for two DynamoDB requests that succeed only on their last attempt
+(shared/aws/dynamodb.py).
 
-It is below the gateway's 30 seconds, so the caller receives the function's own 503 with Retry-After.
+It is below the gateway's 30 seconds, so that the caller receives the function's own 503 with Retry-After.
 """
 
 LOCAL_ANSWER_SECONDS = "25"
-"""Time limit of a GET on the local target, where queries may be slower than the DynamoDB timeout."""
+"""Time limit of a GET on the local target, in seconds. Queries there may take longer than the default limit allows."""
 
 STREAM_RETRIES = 100
-"""Retries of a failing batch of stream records, enough for an outage of minutes.
+"""Number of retries of a failing batch of stream records. It covers an outage of minutes.
 
-A record that always fails blocks its shard, because records stay in order. After the last retry it moves to the archive
-bucket.
+A record that always fails blocks its shard, because Lambda preserves the order of records. After the last retry, Lambda
+writes the record to the archive bucket and continues.
 """
 
 NO_MAXIMUM_AGE = -1
-"""Disables the maximum record age: Lambda would discard older records without an attempt.
+"""Value that disables Lambda's maximum record age.
 
-STREAM_RETRIES limits bad records, and the stream retains records for 24 hours.
+With a limit, Lambda would discard older records without invoking the function. STREAM_RETRIES already limits the
+retries of bad records, and the stream retains records for 24 hours.
 """
 
 FAILED_RECORDS = "aws/lambda/*"
-"""Prefix in the archive bucket for stream records that Lambda discards after all retries. Lambda chooses the names."""
+"""Pattern of the objects in the archive bucket that contain stream records whose retries are exhausted. Lambda chooses
+their keys.
+"""
 
 LIVE = "live"
-"""Alias that all callers invoke. A deployment moves it to the new version."""
+"""Name of the alias that all callers invoke. A deployment moves the alias to the new version."""
 
 ARCHITECTURES: Mapping[Architecture, lambda_.Architecture] = {
     "arm64": lambda_.Architecture.ARM_64,
@@ -74,14 +78,14 @@ OBJECT_KEYS: Mapping[str, tuple[str, ...]] = {
     "ListMultipartUploadParts": ("Decrypt",),  # required by S3's reference of ListParts
     "DeleteObject": (),
 }
-"""KMS actions that S3 requires from the caller, by S3 action. Add an entry for each new action."""
+"""KMS actions that the caller needs for an encrypted bucket, by S3 action. Add an entry for each new S3 action."""
 
 
 UPDATING, READING = frozenset({"UpdateItem"}), frozenset({"GetItem", "BatchGetItem"})
-"""Actions that an IAM condition can restrict to named attributes."""
+"""DynamoDB actions that an IAM condition can restrict to named attributes: updates, and reads by key."""
 
 WRITING = UPDATING | {"PutItem", "DeleteItem"}
-"""Actions that can return the item that they wrote or replaced."""
+"""DynamoDB actions that can return the item that they wrote, replaced or deleted."""
 
 
 class ServiceFunction(Construct):
@@ -90,8 +94,9 @@ class ServiceFunction(Construct):
     Callers invoke the alias `live`. A deployment that changes code or configuration publishes a version, moves the
     alias to it, and then deletes the previous version.
 
-    The role can only write its log until the `allow_...` methods extend it. Managed policies are not used, because they
-    cover every log group of the account. CDK's grants are broader than the functions need.
+    At first the role can only write the function's log. The `allow_...` methods add permissions. The role has no
+    managed policies, because those cover every log group of the account. CDK's `grant_...` methods are not used,
+    because they allow more than the functions need.
     """
 
     def __init__(
@@ -114,9 +119,9 @@ class ServiceFunction(Construct):
     ) -> None:
         """Create the function.
 
-        `feeds_itself` allows it to send messages to its own queue. Lambda's loop detection would stop that after 16
-        rounds. `storage` is the size of `/tmp`, 512 MB by default. `snap_start` enables SnapStart, `warm` is the
-        provisioned concurrency; they are mutually exclusive.
+        `feeds_itself` allows the function to send messages to its own queue. Otherwise Lambda's loop detection would
+        stop the function after 16 rounds. `storage` is the size of `/tmp`, 512 MB by default. `snap_start` enables
+        SnapStart, and `warm` is the provisioned concurrency. Lambda does not support both at once.
         """
         super().__init__(scope, id_)
         self._table = table
@@ -179,17 +184,19 @@ class ServiceFunction(Construct):
         attributes: Iterable[str] = (),
         returning: Iterable[str] = (),
     ) -> None:
-        """Allow DynamoDB actions on items of these entities only, by a prefix of their partition keys.
+        """Allow DynamoDB actions on the entities in `of`, and on no others. The role checks the prefix of the partition
+        key.
 
-        A Query must name one of those partitions. Transactions need the actions of their parts. With `attributes`, a
-        request may name only these and the keys, and a read must have a projection. This applies to updates and reads
-        only, because a put or delete affects the whole item.
+        A Query must name one of those partitions. A transaction needs the permission for each of its actions. With
+        `attributes`, a request may name only these attributes and the keys, and a read must have a projection. Only
+        updates and reads accept `attributes`, because a put or delete affects the whole item. Raises ValueError for
+        other actions.
 
-        `returning` lists the allowed ReturnValues. `ALL_NEW` returns the whole item whatever the attributes, so it is
-        only for roles that may read it.
+        `returning` lists the allowed ReturnValues in addition to `NONE`. `ALL_NEW` returns the whole item even if
+        `attributes` restricts the update, so it is only for roles that may read the whole item.
         """
         conditions: dict[str, Any] = {
-            # Entities of one partition have the same prefix.
+            # Deduplicated, because entities that share a partition have the same prefix.
             "ForAllValues:StringLike": {
                 "dynamodb:LeadingKeys": list(dict.fromkeys(_leading_key(entity) for entity in of))
             },
@@ -198,7 +205,7 @@ class ServiceFunction(Construct):
         }
         equal: dict[str, str | list[str]] = {}
         if {*actions} & WRITING:
-            # Parts of a transaction lack this key, because they return nothing.
+            # Writes of a transaction do not have this condition key, because they return no item.
             equal["dynamodb:ReturnValues"] = ["NONE", *returning]
         named = sorted({*attributes})
         if named:
@@ -219,7 +226,7 @@ class ServiceFunction(Construct):
         )
 
     def allow_queries(self, *indexes: schema.Index, table: dynamodb.ITableV2 | None = None) -> None:
-        """Allow Query on these indexes, but not on the table."""
+        """Allow Query on these indexes. The permission does not include queries of the table."""
         arn = (table or self._table).table_arn
         self._allow(["dynamodb:Query"], *(f"{arn}/index/{index.name}" for index in indexes))
         self._allow_key("dynamodb", "Decrypt")
@@ -247,7 +254,7 @@ class ServiceFunction(Construct):
         """Allow listing a bucket, or only these prefixes.
 
         Without this permission, S3 returns 403 instead of 404 for a missing object. A function that needs the 404 must
-        have it for the whole bucket, because a request for one object has no prefix.
+        be allowed to list the whole bucket, because a request for one object has no prefix.
         """
         conditions = {"StringLike": {"s3:prefix": list(below)}} if below else None
         self._allow(["s3:ListBucket"], bucket.bucket_arn, conditions=conditions)
@@ -255,7 +262,7 @@ class ServiceFunction(Construct):
     def allow_send(self, *queues: sqs.IQueue) -> None:
         """Allow sending messages to these queues."""
         self._allow(["sqs:SendMessage"], *(queue.queue_arn for queue in queues))
-        # SQS may reuse a cached data key for this role for some minutes, which it decrypts.
+        # A sender also needs Decrypt, because SQS caches a data key for some minutes and decrypts it again.
         self._allow_key("sqs", "GenerateDataKey", "Decrypt")
 
     def allow_events(self, bus: str) -> None:
@@ -275,7 +282,7 @@ class ServiceFunction(Construct):
         max_concurrency: int | None = None,
         window: Duration | None = None,
     ) -> None:
-        """Subscribe the function to a queue. The handler returns the messages that must be redelivered.
+        """Subscribe the function to a queue. The handler returns the ids of the messages that must be redelivered.
 
         `window` is the maximum time that Lambda waits to fill a batch.
         """
@@ -306,14 +313,17 @@ class ServiceFunction(Construct):
     ) -> None:
         """Subscribe the function to the records of the table's stream that match a filter.
 
-        Records of one item stay in order, even if `lanes` batches of a shard are processed in parallel. Other records
-        have no order. The handler returns the first record that it could not process, and Lambda continues from there.
-        Lambda bisects a batch that fails as a whole.
+        Lambda processes up to `lanes` batches of a shard in parallel. Records of one item stay in order. Records of
+        different items have no order if `lanes` exceeds 1. The handler returns the first record that it could not
+        process, and Lambda resumes at that record. If the whole batch fails, Lambda splits it in two.
+
+        Lambda writes records that fail permanently to the bucket `given_up`. `window` is the maximum time that Lambda
+        waits to fill a batch. Raises ValueError if the table has no stream.
         """
         stream = self._stream
         if stream is None:
             raise ValueError(f"{self._table} has no stream")
-        # Restricted to this stream, not "*" as in some examples: Lambda requests no other.
+        # Restricted to this stream. Some examples allow ListStreams on "*", but Lambda does not need that.
         reading = ("DescribeStream", "GetRecords", "GetShardIterator", "ListStreams")
         self._allow([f"dynamodb:{action}" for action in reading], stream)
         self._allow_key("dynamodb", "Decrypt")
@@ -369,10 +379,10 @@ VIDEO_ID = "?" * 36
 
 
 def _leading_key(entity: schema.Entity) -> str:
-    """Return a pattern for the entity's partition keys, or the whole key if it has no variable part.
+    """Return an IAM pattern for the entity's partition keys. It is the key itself if the key has no variable part.
 
-    If the key is a prefix of another entity's key, the pattern ends where the key ends. Otherwise it would also match
-    the other entity.
+    If another entity's key starts with this entity's key, the pattern has no trailing wildcard. Otherwise the pattern
+    would also match the other entity.
     """
     if any(other.pk.startswith(f"{entity.pk}#") for other in schema.ENTITIES):
         return entity.pk.format(videoId=VIDEO_ID)

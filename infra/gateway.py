@@ -33,10 +33,14 @@ RESPONSE_HEADERS = ("Change-Set", "ETag", "Location", "Link", "Retry-After", "Se
 """Response headers that CORS exposes."""
 
 TESTS_RATE, TESTS_BURST = 5, 10
-"""Rate and burst of webhook tests, for all callers together. Each test can occupy a function for 10 seconds."""
+"""Maximum requests per second and burst of `testWebhook`, for all callers together. Each test can occupy a function
+instance for 10 seconds.
+"""
 
 AT_ONCE = 5
-"""Maximum routes created concurrently. API Gateway allows ten changes per second and account."""
+"""Maximum number of routes or integrations that CloudFormation creates concurrently. API Gateway allows ten changes per
+second and account.
+"""
 
 ACCESS_LOG = {
     "requestId": "$context.requestId",
@@ -53,16 +57,18 @@ ACCESS_LOG = {
 }
 """String fields of an access log line.
 
-They exclude IP address, user agent, token and raw path, so that no line identifies a person.
+IP address, user agent, token and raw path are excluded, so that no line identifies a person.
 """
 ACCESS_LOG_FORMAT = f'{json.dumps(ACCESS_LOG)[:-1]}, "error": $context.error.messageString}}'
-"""Format of an access log line. The gateway quotes the error message itself, because it may contain quotes."""
+"""Format of an access log line. `messageString` has no quotes here, because the gateway adds them and escapes the
+message.
+"""
 
 
 class Gateway:
-    """Builder of the API in a stack: first the API, then its routes, then its stage.
+    """Builder of the API in a stack. The constructor adds the API. Call `add_routes` next, and `add_stage` last.
 
-    It is not a construct, because that would change the logical ids of its parts.
+    The builder is not a construct, because a construct would change the logical ids of the resources that it adds.
     """
 
     def __init__(self, stack: cdk.Stack, settings: DeploymentSettings) -> None:
@@ -90,8 +96,8 @@ class Gateway:
     def add_routes(self, functions: Mapping[str, ServiceFunction], console: ConsoleSite, issuer: TokenIssuer) -> None:
         """Add the routes of shared/routes.py, and `$default` for all other requests.
 
-        The gateway verifies the token. The function checks its scopes, because only the function can return an error
-        for a missing scope in the service's format.
+        The gateway verifies the token. The function checks the token's scopes, because the gateway cannot return the
+        service's error format for a missing scope.
         """
         audience = [*issuer.audience, *console.client_ids]
         authorizer = HttpJwtAuthorizer("Tokens", issuer.url, jwt_audience=audience)
@@ -129,9 +135,10 @@ class Gateway:
         self._limit_concurrent_creation()
 
     def _allow_before_calling(self) -> None:
-        """Update each integration only after the gateway may invoke its function.
+        """Make each integration depend on the permission that allows the gateway to invoke its function.
 
-        Both change when a route gets another function, and the gateway returns 500 while it lacks the permission.
+        When a route gets another function, both resources change. The gateway would return 500 for requests that arrive
+        before it has the permission.
         """
         resources_of_stack = self._stack.node.find_all()
         permissions = [
@@ -146,10 +153,10 @@ class Gateway:
             integration.node.add_dependency(*(permission for function, permission in permissions if function == called))
 
     def _limit_concurrent_creation(self) -> None:
-        """Limit how many integrations and routes CloudFormation creates concurrently.
+        """Limit the number of integrations and routes that CloudFormation creates concurrently.
 
-        CloudFormation creates independent resources in parallel. API Gateway treats them as changes of one API, and
-        rejects some with a ConflictException, which fails the deployment.
+        CloudFormation creates independent resources in parallel. API Gateway treats each as a change of one API, and
+        rejects some of the concurrent changes with a ConflictException. The deployment would then fail.
         """
         all_resources = self._stack.node.find_all()
         for type_ in (apigateway.CfnIntegration, apigateway.CfnRoute):
@@ -158,9 +165,9 @@ class Gateway:
                 after.node.add_dependency(before)
 
     def add_stage(self, encryption: Encryption) -> None:
-        """Add the stage, its throttling and its access log, after all routes.
+        """Add the stage, its throttling and its access log. Call this method after `add_routes`.
 
-        Throttling applies to all callers together, and is stricter for webhook tests.
+        Throttling limits apply to all callers together. The limits of webhook tests are lower.
         """
         settings = self._settings
         stage = apigateway.HttpStage(
@@ -173,14 +180,14 @@ class Gateway:
                 rate_limit=settings.throttle_rate, burst_limit=settings.throttle_burst
             ),
         )
-        # Otherwise it would deploy again for each later route.
+        # Otherwise the stage would deploy again for each route that is created after it.
         stage.node.add_dependency(
             *(route for route in self._stack.node.find_all() if isinstance(route, apigateway.CfnRoute))
         )
         log_group = logs.LogGroup(
             self._stack,
             "AccessLogs",
-            # Log groups under this prefix share one resource policy. An account can have ten policies.
+            # Log groups with this prefix share one resource policy. An account can have only ten such policies.
             log_group_name=f"/aws/vendedlogs/{settings.stack_name('Api')}",
             encryption_key=encryption.logs,
             retention=settings.log_retention,

@@ -1,4 +1,4 @@
-"""Authentication with a Cognito user pool, used unless another issuer is configured."""
+"""Cognito user pool that issues tokens, unless another issuer is configured."""
 
 from itertools import groupby
 from typing import Any
@@ -14,13 +14,13 @@ from shared import routes
 
 
 class IdentityStack(cdk.Stack):
-    """A user pool, the API's scopes, and a client each for people, machines, a transcoder and a consumer of changes.
+    """A user pool, the API's scopes, and four clients: for people, machines, a transcoder and a consumer of changes.
 
-    A separate stack, so that a deployment can switch to another issuer. The pool and its users remain until an operator
-    deletes the stack.
+    This is a separate stack, so that a deployment can switch to another issuer. The pool and its users remain until an
+    operator deletes the stack.
 
-    Cognito grants a client's allowed scopes to every user who signs in. The client for people therefore lacks
-    `videos/admin`: administrators use the machine client, which has a secret.
+    Cognito grants a client's allowed scopes to every user who signs in with that client. The client for people
+    therefore does not allow `videos/admin`. Administrators use the machine client, which has a secret.
     """
 
     def __init__(self, scope: Construct, id_: str, *, settings: DeploymentSettings, **kwargs: Any) -> None:
@@ -33,7 +33,7 @@ class IdentityStack(cdk.Stack):
         )
         self.pool = pool = self._pool(settings)
         scopes = _resource_server_scopes(pool)
-        # Cognito requires a name that is unique in the region across all accounts.
+        # The prefix must be unique in the region, across all AWS accounts.
         domain = pool.add_domain(
             "Domain",
             cognito_domain=cognito.CognitoDomainOptions(
@@ -49,7 +49,7 @@ class IdentityStack(cdk.Stack):
             # The client exists without callback URLs, so that its id stays the same once they are added.
             disable_o_auth=not settings.callback_urls,
             o_auth=cognito.OAuthSettings(
-                # PKCE replaces the client secret.
+                # Clients use PKCE, because a page cannot keep a client secret.
                 flows=cognito.OAuthFlows(authorization_code_grant=True),
                 scopes=[cognito.OAuthScope.OPENID, scopes[routes.READ], scopes[routes.WRITE]],
                 callback_urls=list(settings.callback_urls),
@@ -86,7 +86,7 @@ class IdentityStack(cdk.Stack):
                 scopes=[scopes[routes.READ], scopes[routes.CHANGES]],
             ),
         )
-        # Cognito's access tokens have no `aud`, so API Gateway compares their `client_id`.
+        # Cognito's access tokens have no `aud`. API Gateway then compares `client_id` with the audience.
         self.issuer = TokenIssuer(
             url=pool.user_pool_provider_url,
             audience=tuple(client.user_pool_client_id for client in (people, machines, transcoder, follower)),
@@ -143,7 +143,9 @@ class IdentityStack(cdk.Stack):
 
 
 def _resource_server_scopes(pool: cognito.UserPool) -> dict[str, cognito.OAuthScope]:
-    """Return the scopes of shared/routes.py by full name, such as `videos/read`: resource server and scope."""
+    """Add a resource server for each prefix of the scopes in shared/routes.py, and return the scopes by full name. In
+    `videos/read`, the resource server is `videos`.
+    """
     scopes: dict[str, cognito.OAuthScope] = {}
     for identifier, names in groupby(routes.SCOPES, key=lambda name: name.split("/")[0]):
         by_name = {

@@ -22,78 +22,88 @@ from shared import schema
 from shared.job_kinds import JOB_QUEUES, KINDS, MEDIA_FOLDERS
 
 STREAM_TIMEOUT = cdk.Duration.seconds(60)
-"""Timeout of the stream consumers, for a batch with three slow requests per record."""
+"""Timeout of the stream consumers. It covers a batch with three slow requests for each record."""
 
 AUDIT_BATCH, AUDIT_WINDOW = 400, cdk.Duration.seconds(1)
 """Batch size and window of the audit consumer.
 
-Batches of a shard are processed in sequence, because the feed preserves the order of a video's changes. Lambda's
-parallelization factor preserves only the order per item. Large batches compensate: `python -m bench.trail` measures
-them.
+Lambda processes batches of a shard in sequence, because the feed preserves the order of a video's changes. A video has
+several items, and Lambda's parallelization factor would preserve only the order of each item. Large batches make up for
+the missing parallelism. `python -m bench.trail` measures the throughput.
 """
 
 PROBE_TIMEOUT = cdk.Duration.seconds(120)
 PROBE_MB = 1024
-"""Memory of the probe, which reads a file's header and a little of its end."""
+"""Memory of the probe worker, which reads a file's header and a few bytes of its end."""
 
 THUMBNAILS_TIMEOUT = cdk.Duration.seconds(300)
 THUMBNAILS_MB = 1769
-"""One core: decoding is CPU-bound, and the cost is memory times duration either way."""
+"""Memory of the thumbnail worker, which corresponds to one core. Decoding is CPU-bound, so less memory would make it
+slower but not cheaper.
+"""
 
 PURGE_TIMEOUT = cdk.Duration.seconds(120)
-"""Timeout for a video with ten thousand children. More children continue with another message."""
+"""Timeout of the purge worker. It covers a video with ten thousand children. If there are more, another message
+continues the purge.
+"""
 
 PURGES_AT_A_TIME = 5
-"""Maximum concurrency of the purge worker. Purges are not urgent, so readers keep the table's throughput."""
+"""Maximum concurrency of the purge worker. It is low, because purges are not urgent and must leave the table's
+throughput to readers.
+"""
 
 AGGREGATES_TIMEOUT = cdk.Duration.seconds(60)
 AGGREGATES_BATCH, AGGREGATES_WINDOW = 1000, cdk.Duration.seconds(1)
-"""Maximum videos per batch, and the added delay of their totals.
+"""Maximum number of videos per batch, and the maximum time to fill a batch, which delays totals.
 
-A thousand need about ten transactions, a second or two, and 1 MB of the 6 MB payload limit.
+A thousand videos need about ten transactions and one to two seconds. Their messages take 1 MB of the 6 MB payload
+limit.
 """
 
 AGGREGATES_AT_A_TIME = 2
-"""Lowest concurrency that Lambda allows.
+"""Maximum concurrency of the aggregates worker, the lowest value that Lambda allows.
 
-More workers would contend, because an owner's videos share totals. Each uses its part of an index partition's
-throughput (shared/background/aggregates.py).
+More workers would contend for the same items, because an owner's videos share totals. Each worker uses its part of an
+index partition's throughput (shared/background/aggregates.py).
 """
 
 TALLIES_TIMEOUT = cdk.Duration.seconds(30)
 """Timeout of the tallies worker.
 
-It is short, because a failed message blocks its video for the visibility timeout, six times as long.
+It is short, because a failed message blocks its video for the visibility timeout, which is six times the timeout.
 """
 TALLIES_AT_A_TIME = 10
-"""Maximum videos counted in parallel. Messages of one video are processed in sequence."""
+"""Maximum number of videos that are counted in parallel. Messages of one video are processed in sequence."""
 
 REVERTS_TIMEOUT = cdk.Duration.seconds(120)
-"""Timeout for about ten pages of a change set. A larger one continues with another message."""
+"""Timeout of the revert worker. It covers about ten pages of a change set. For a larger set, another message continues
+the revert.
+"""
 REVERTS_AT_A_TIME = 5
 """Maximum concurrency of reverts.
 
-One worker reverts a change set, eight videos in parallel. Reverts are not urgent, so readers keep the table's
-throughput.
+A change set is reverted by one worker at a time, which processes eight videos in parallel. The maximum is low, because
+reverts are not urgent and must leave the table's throughput to readers.
 """
 
 TRANSCODER_VISIBILITY = cdk.Duration.minutes(15)
-"""Visibility timeout for an external transcoder, equal to a job's lease between two reports.
+"""Visibility timeout of the transcode queue, which external transcoders consume. It equals a job's lease between two
+reports.
 
-A slower transcoder extends it by ChangeMessageVisibility, or deletes the message once it has claimed the job.
+A slower transcoder extends the timeout by ChangeMessageVisibility, or deletes the message after it has claimed the job.
 """
 
 DECODERS: Mapping[Target, int] = {
     "aws": 10,
-    "local": 2,  # the least there is: MiniStack unpacks the function, 200 MB, for each that runs at a time
+    "local": 2,  # the lowest value allowed, because MiniStack unpacks 200 MB for each concurrent invocation
 }
-"""Maximum concurrency of each decoding worker.
+"""Maximum concurrency of each worker that decodes source files, by target.
 
-Uploads then wait in the queue instead of using the account's whole Lambda concurrency.
+With this limit, uploads wait in the queue. Without it, they could use the account's whole Lambda concurrency.
 """
 
 AUDIT_OBJECTS = "audit/*"
-"""Prefix of the audit's objects in the archive bucket."""
+"""Pattern of the audit archive's objects in the archive bucket."""
 
 
 def _meta_of(*entities: schema.Entity) -> Mapping[str, Any]:
@@ -113,14 +123,15 @@ _JOB_ITEM = {"Keys": {"sk": {"S": [{"prefix": schema.JOB.sort_prefix}]}}}
 _RELATION_ITEM = {"Keys": {"sk": {"S": [{"prefix": entity.sort_prefix} for entity in AUDITED_ENTITIES]}}}
 
 ROUTER_FILTERS: tuple[Mapping[str, Any], ...] = (
-    # A video: what is to be made of it, or what is counted of it, may have changed; a playlist that is gone; a change set
-    # that is to be taken back. Of the latter two the router passes over the rest: filters of their own would be too many.
+    # Videos, because their jobs or totals may have changed, deleted playlists, and reverts. The router ignores other
+    # changes of playlists and reverts, because separate filters would exceed the limit of five.
     {"dynamodb": _meta_of(schema.VIDEO, schema.PLAYLIST, schema.REVERT)},
-    # A job that waits for its message, or has ended: then the next of its owner may have its turn.
+    # Jobs that wait for a message, and jobs that ended. After a job has ended, the owner's next job may start.
     {"dynamodb": {**_JOB_ITEM, "NewImage": {"state": {"S": ["queued", "done", "failed", "withdrawn"]}}}},
-    # One that was open and is gone with its video.
+    # Open jobs that were deleted with their video.
     {"eventName": ["REMOVE"], "dynamodb": {**_JOB_ITEM, "OldImage": {"state": {"S": ["queued", "running"]}}}},
-    # A counter, whose hour may have begun; a view of a viewer or a key; a rating. What is removed has been counted.
+    # View counters, because a new hour may have begun. Views by viewer or idempotency key, and ratings. Deletions are
+    # excluded, because deleted items have already been counted.
     {"eventName": _WRITTEN, "dynamodb": _meta_of(schema.VIEW_COUNTER)},
     {"eventName": _WRITTEN, "dynamodb": _partitions_of(schema.VIEWER, schema.RATING)},
 )
@@ -130,12 +141,13 @@ Five is the limit without a higher quota: https://docs.aws.amazon.com/lambda/lat
 """
 AUDIT_FILTERS: tuple[Mapping[str, Any], ...] = (
     {"dynamodb": _meta_of(schema.VIDEO, schema.PLAYLIST)},
-    # Not `running`: those are heartbeats.
+    # `running` is excluded, because those changes are heartbeats.
     {"dynamodb": {**_JOB_ITEM, "NewImage": {"state": {"S": ["queued", "done", "failed", "withdrawn"]}}}},
-    # A credit, a release, captions or chapters that are written, or that somebody takes out: not one that goes with its video.
+    # Credits, releases, captions and chapters that are written, or that a user deletes. Items that are deleted with
+    # their video are excluded.
     {"eventName": _WRITTEN, "dynamodb": _RELATION_ITEM},
     {"eventName": ["REMOVE"], "dynamodb": {**_RELATION_ITEM, "OldImage": {"removing": {"BOOL": [True]}}}},
-    # What was imported of ratings: not what is counted of a user's.
+    # Imported rating totals. Changes by the tallies worker, which counts users' ratings, are excluded.
     {
         "eventName": _WRITTEN,
         "dynamodb": {
@@ -146,14 +158,15 @@ AUDIT_FILTERS: tuple[Mapping[str, Any], ...] = (
 )
 """Filters of the audit consumer.
 
-Other items invoke no function and cost nothing: playlist and list entries, idempotency keys.
+Changes of other items, such as playlist entries, list entries and idempotency keys, invoke no function and cost
+nothing.
 """
 
 
 class JobsStack(cdk.Stack):
-    """Stateless resources: the stack can be destroyed and recreated.
+    """Stateless resources. The stack can be destroyed and recreated.
 
-    The sweeper requeues messages that were lost with the queues.
+    The sweeper then requeues the work whose messages were lost with the queues.
     """
 
     def __init__(
@@ -190,7 +203,8 @@ class JobsStack(cdk.Stack):
         changed = self.queues["deliveries"].queue
         self._audit(changed)
         self._arrivals()
-        # One message at a time, so that a film that takes long delays no other, and counts as its own failure.
+        # One message per batch, so that a slow source file does not delay others, and a failure does not redeliver
+        # others.
         renditions, bucket = ",".join(settings.renditions), media.media.bucket_name
         self._worker(
             "Probe", memory_mb=PROBE_MB, timeout=PROBE_TIMEOUT, environment={"RENDITIONS": renditions}
@@ -198,7 +212,7 @@ class JobsStack(cdk.Stack):
         self._worker(
             "Thumbnails", memory_mb=THUMBNAILS_MB, timeout=THUMBNAILS_TIMEOUT, environment={"MEDIA_BUCKET": bucket}
         ).consume(thumbnails, batch_size=1, max_concurrency=DECODERS[settings.target])
-        # One at a time, for the same reason: a video may have very much that belongs to it.
+        # One message per batch for the same reason, because a video may have very many items.
         self._purge(purge).consume(purge, batch_size=1, max_concurrency=PURGES_AT_A_TIME)
         self._aggregates(aggregates).consume(
             aggregates,
@@ -217,9 +231,9 @@ class JobsStack(cdk.Stack):
         cdk.CfnOutput(self, "TranscodeQueueArn", description="For a transcoder's policy", value=transcode.queue_arn)
 
     def _function(self, id_: str, *, folder: str = "", to: str = "", **kwargs: Any) -> ServiceFunction:
-        """Return the function of a folder, by default the lower-cased id.
+        """Return the function of a folder below `functions/`, by default the lower-cased id.
 
-        `to` selects a package with the libraries for "films" or "search".
+        `to` selects the package: "films" has the media libraries, "search" the search library.
         """
         folder = folder or id_.lower()
         function = ServiceFunction(
@@ -239,9 +253,9 @@ class JobsStack(cdk.Stack):
         return WorkQueue(self, id_, encryption=self._data.encryption, **kwargs)
 
     def _router(self, queues: Mapping[str, sqs.IQueue]) -> None:
-        """Add the stream router, which creates jobs for videos and is the only sender of job messages."""
+        """Add the stream router. It creates jobs for videos, and it alone sends job messages."""
         router = self._function(
-            "Router",  # not named like its folder: another id would give it another log group, and a third reader of the stream for a while
+            "Router",  # a new id would replace the log group, and would add a third stream consumer for a while
             folder="stream_router",
             timeout=STREAM_TIMEOUT,
             environment={
@@ -252,7 +266,7 @@ class JobsStack(cdk.Stack):
         )
         router.allow_items("GetItem", "PutItem", of=[schema.VIDEO, schema.JOB])
         router.allow_items("UpdateItem", of=[schema.JOB], attributes=attributes.REQUESTED_JOB)
-        # Captions of a film that was replaced.
+        # Captions that were extracted from a replaced source file.
         router.allow_items("DeleteItem", "Query", of=[schema.CAPTION])
         router.allow_items("UpdateItem", of=[schema.CAPTION], attributes=attributes.LEAVING)
         router.allow_items("DeleteItem", "PutItem", "Query", of=[schema.SHARE])
@@ -262,16 +276,16 @@ class JobsStack(cdk.Stack):
             filters=ROUTER_FILTERS,
             given_up=self._media.archive,
             batch_size=50,
-            window=cdk.Duration.seconds(0),  # somebody waits for the poster
-            # As many as there can be: an upload waits behind a tenth of what an import writes. Order is kept for each item,
-            # and nothing here needs more.
+            window=cdk.Duration.seconds(0),  # a user may be waiting for the poster
+            # The maximum. An upload then waits behind only a tenth of an import's records. Records of an item stay in
+            # order, which is sufficient here.
             lanes=10,
         )
 
     def _audit(self, deliveries: sqs.IQueue) -> None:
-        """Add the audit consumer, which appends to the audit trail and the feed.
+        """Add the audit consumer, which appends to the audit trail and to the feed.
 
-        It cannot read, change or delete trail entries, or access the main table.
+        Its role cannot query, update or delete trail entries, and cannot access the main table.
         """
         audit = self._function(
             "Audit",
@@ -290,7 +304,7 @@ class JobsStack(cdk.Stack):
             filters=AUDIT_FILTERS,
             given_up=self._media.archive,
             batch_size=AUDIT_BATCH,
-            # Fewer and larger objects in the archive, and fewer writes of the feed's logs.
+            # Reduces the number of objects in the archive and of writes to the feed's logs.
             window=AUDIT_WINDOW,
         )
 
@@ -309,9 +323,9 @@ class JobsStack(cdk.Stack):
         arrivals.consume(self._media.arrivals, batch_size=10)
 
     def _worker(self, id_: str, **kwargs: Any) -> ServiceFunction:
-        """Return the worker for the queue of its name.
+        """Return the worker of the queue whose name is the lower-cased id.
 
-        Source files are untrusted, so it may write only attributes that their job kinds declare.
+        Source files are untrusted, so the worker may write only the attributes that its job kinds declare.
         """
         queue, media = id_.lower(), self._media.media
         kinds = [kind for kind in KINDS.values() if kind.queue == queue]
@@ -321,7 +335,7 @@ class JobsStack(cdk.Stack):
             "UpdateItem",
             of=[schema.VIDEO, schema.JOB],
             attributes=(*attributes.written_by_workers_of(queue), *attributes.JOB),
-            returning=["ALL_NEW"],  # the job that it takes
+            returning=["ALL_NEW"],  # the claimed job
         )
         worker.allow_objects("GetObject", bucket=self._media.sources)
         worker.allow_listing(self._media.sources)
@@ -332,9 +346,9 @@ class JobsStack(cdk.Stack):
         return worker
 
     def _purge(self, queue: sqs.IQueue) -> ServiceFunction:
-        """Return the worker that deletes leftovers of a deleted video or playlist.
+        """Return the worker that deletes the remaining items and objects of a deleted video or playlist.
 
-        It queues remaining work for itself.
+        If work remains, it sends itself a message.
         """
         sources, media = self._media.sources, self._media.media
         folders = [f"{folder}/*" for folder in MEDIA_FOLDERS]
@@ -364,7 +378,7 @@ class JobsStack(cdk.Stack):
     def _aggregates(self, queue: sqs.IQueue) -> ServiceFunction:
         """Return the worker that maintains totals and index positions.
 
-        It queues remaining and imminent work for itself.
+        If work remains or is due soon, it sends itself a message.
         """
         aggregates = self._function(
             "Aggregates",
@@ -388,7 +402,7 @@ class JobsStack(cdk.Stack):
         return aggregates
 
     def _tallies(self) -> ServiceFunction:
-        """Return the worker that counts views and ratings from the stream, and stores hourly counter values."""
+        """Return the worker that counts the views and ratings of stream records, and stores hourly view counts."""
         tallies = self._function("Tallies", timeout=TALLIES_TIMEOUT)
         tallies.allow_items("GetItem", of=[schema.VIDEO, schema.VIEW_COUNTER], attributes=attributes.TALLIED)
         tallies.allow_items("UpdateItem", of=[schema.VIEW_COUNTER], attributes=attributes.TALLIED_VIEWS)
@@ -398,7 +412,7 @@ class JobsStack(cdk.Stack):
         return tallies
 
     def _reverts(self, queue: sqs.IQueue) -> ServiceFunction:
-        """Return the worker that reverts large change sets page by page. It queues remaining work for itself."""
+        """Return the worker that reverts large change sets page by page. If work remains, it sends itself a message."""
         reverts = self._function(
             "Reverts",
             timeout=REVERTS_TIMEOUT,

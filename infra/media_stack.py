@@ -17,16 +17,18 @@ from infra.retention import retain
 from infra.settings import ANY_ORIGIN, DeploymentSettings
 
 PICTURES = "thumbnails/*"
-"""Publicly readable objects of the media bucket. A thumbnail's URL contains its video's id and a hash."""
+"""Pattern of the publicly readable objects in the media bucket. A thumbnail's URL contains its video's id and a hash.
+"""
 
 RENDITIONS = "renditions/*"
 CAPTIONS = "captions/*"
-"""Output of transcoders and captions, in the same bucket. Only signed URLs give access."""
+"""Patterns of renditions and captions in the media bucket. Clients can read them only by signed URLs."""
 INDEX = "index/*"
-"""Files of the search index, which are never public."""
+"""Pattern of the search index's files in the media bucket, which are never public."""
 
 ARRIVALS_TIMEOUT = cdk.Duration.seconds(30)
-"""Timeout of the function that consumes the arrivals queue: per message one request to S3 and two to DynamoDB."""
+"""Timeout of the function that consumes the arrivals queue. Each message needs one request to S3 and two to DynamoDB.
+"""
 
 
 class MediaStack(cdk.Stack):
@@ -50,9 +52,9 @@ class MediaStack(cdk.Stack):
         self.archive = self._bucket(
             "Archive",
             settings,
-            # What is replaced stays as the version before, and no role can delete versions.
+            # A replaced object remains as a noncurrent version, and no role can delete versions.
             versioned=True,
-            # S3 leaves objects below 128 KB where they are: those would cost more to move than to keep.
+            # S3 does not transition objects below 128 KB, because the transition would cost more than it saves.
             transitions=[
                 s3.Transition(
                     storage_class=s3.StorageClass.GLACIER_INSTANT_RETRIEVAL, transition_after=cdk.Duration.days(90)
@@ -89,15 +91,15 @@ class MediaStack(cdk.Stack):
             versioned=versioned,
             encryption=s3.BucketEncryption.KMS if key else s3.BucketEncryption.S3_MANAGED,
             encryption_key=key,
-            # KMS is asked for a key of the bucket now and then, and not for each object.
+            # S3 then requests a bucket key from KMS from time to time, instead of a key for each object.
             bucket_key_enabled=True if key else None,
             block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
             object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
             enforce_ssl=True,
             cors=cors,
             lifecycle_rules=[
-                # Parts of an upload that was never completed are paid for, and seen in no listing. A test holds the
-                # days to UPLOAD_DAYS of shared/processing/uploads.py.
+                # Parts of an incomplete upload are billed, but object listings do not show them. A test compares the
+                # days with UPLOAD_DAYS of shared/processing/uploads.py.
                 s3.LifecycleRule(
                     id="Tidy",
                     abort_incomplete_multipart_upload_after=cdk.Duration.days(2),
@@ -105,7 +107,7 @@ class MediaStack(cdk.Stack):
                 )
             ],
         )
-        # A bucket with objects in it cannot be deleted, and on AWS nothing here empties one.
+        # CloudFormation cannot delete a bucket that contains objects, and this stack empties no bucket on AWS.
         retain(bucket, settings)
         accept(
             bucket,
@@ -115,10 +117,10 @@ class MediaStack(cdk.Stack):
         return bucket
 
     def _sources(self, settings: DeploymentSettings) -> s3.Bucket:
-        """Return the bucket for uploads. S3 notifies the queue of each object.
+        """Return the bucket for uploads. S3 sends a message to the arrivals queue for each new object.
 
-        S3 tests the queue when it creates the bucket, so the queue's policy must exist first and name the bucket.
-        Therefore this bucket has a predictable name.
+        S3 sends a test message when the bucket is created. The queue's policy must therefore exist before the bucket,
+        and must name it. For this reason, the bucket has a predictable name.
         """
         name = settings.sources_bucket_name
         self.arrivals.add_to_resource_policy(
@@ -128,7 +130,7 @@ class MediaStack(cdk.Stack):
                 resources=[self.arrivals.queue_arn],
                 conditions={
                     "ArnEquals": {"aws:SourceArn": self.format_arn(service="s3", region="", account="", resource=name)},
-                    # A bucket's ARN does not say whose it is.
+                    # A separate condition, because a bucket's ARN contains no account id.
                     "StringEquals": {"aws:SourceAccount": cdk.Aws.ACCOUNT_ID},
                 },
             )
@@ -137,11 +139,11 @@ class MediaStack(cdk.Stack):
             "Sources",
             settings,
             bucket_name=name,
-            # Completing an upload in parts needs the ETags.
+            # Clients need the ETags of the parts to complete a multipart upload.
             cors=_cors(settings, s3.HttpMethods.PUT, exposed=["ETag"]),
         )
         resource = cast(s3.CfnBucket, sources.node.default_child)
-        # On the underlying resource: CDK's own notifications are made by a function of theirs.
+        # Set on the underlying resource, because CDK's own notifications would add a Lambda function.
         resource.notification_configuration = s3.CfnBucket.NotificationConfigurationProperty(
             queue_configurations=[
                 s3.CfnBucket.QueueConfigurationProperty(event="s3:ObjectCreated:*", queue=self.arrivals.queue_arn)
@@ -165,7 +167,7 @@ class MediaStack(cdk.Stack):
         return f"https://{self._distribution(settings).distribution_domain_name}"
 
     def _distribution(self, settings: DeploymentSettings) -> cloudfront.Distribution:
-        """Return the CloudFront distribution, the only public access to the bucket. It serves only thumbnails."""
+        """Return the CloudFront distribution for thumbnails. It is the only public access to the media bucket."""
         access = cloudfront.S3OriginAccessControl(
             self,
             "Access",
@@ -178,7 +180,7 @@ class MediaStack(cdk.Stack):
             comment=f"{settings.stack_name('Media')}: posters and storyboards",
             http_version=cloudfront.HttpVersion.HTTP2_AND_3,
             default_behavior=cloudfront.BehaviorOptions(
-                # Without CDK's own policy, which would open the whole bucket.
+                # CDK's default bucket policy is not used, because it would allow reads of the whole bucket.
                 origin=origins.S3BucketOrigin.with_bucket_defaults(
                     self.media, origin_access_control_id=access.origin_access_control_id
                 ),
@@ -218,9 +220,10 @@ class MediaStack(cdk.Stack):
         return distribution
 
     def _headers(self, settings: DeploymentSettings) -> cloudfront.ResponseHeadersPolicy:
-        """Return the headers that allow players of permitted sites to read the storyboard.
+        """Return the policy for response headers. Its CORS headers allow web players of permitted sites to read
+        storyboards.
 
-        Each object sets its own Cache-Control: a header set here would also apply to errors.
+        `Cache-Control` is set on each object instead. In this policy, it would also apply to errors.
         """
         return cloudfront.ResponseHeadersPolicy(
             self,
@@ -242,11 +245,11 @@ class MediaStack(cdk.Stack):
 
 
 def _sites(settings: DeploymentSettings) -> list[str]:
-    """Return the origins that CORS allows: the configured ones and the console's.
+    """Return the origins that CORS allows: the configured origins, and the console's.
 
-    The console is at the API's address, which is unknown before the buckets exist. So every API of the region is
-    allowed. This grants nothing, because URLs are signed and thumbnails are public. With a custom domain, add the
-    console to the allowed origins.
+    The console has the API's origin, which is unknown when the buckets are created. Every API of the region is
+    therefore allowed. This adds no access, because thumbnails are public and all other URLs are signed. With a custom
+    domain, add the console's origin to the configured origins.
     """
     if settings.endpoint is not None or ANY_ORIGIN in settings.allow_origins:
         return list(settings.allow_origins)
@@ -263,7 +266,7 @@ def _cors(settings: DeploymentSettings, *more: s3.HttpMethods, exposed: Sequence
             allowed_methods=[s3.HttpMethods.GET, s3.HttpMethods.HEAD, *more],
             allowed_origins=sites,
             allowed_headers=["*"],
-            # Players that fetch ranges themselves read how much there is.
+            # Players that request ranges read the object's size from these headers.
             exposed_headers=["Accept-Ranges", "Content-Length", "Content-Range", *exposed],
             max_age=3600,
         )
@@ -271,5 +274,5 @@ def _cors(settings: DeploymentSettings, *more: s3.HttpMethods, exposed: Sequence
 
 
 def _global_name(settings: DeploymentSettings) -> str:
-    """Return a name that differs between regions, because CloudFront is a global service."""
+    """Return a name that contains the region. CloudFront is a global service, so names must differ between regions."""
     return f"{settings.stack_name('Media')}-{cdk.Aws.REGION}"

@@ -35,7 +35,7 @@ AUDIT_OPERATIONS = ("BatchGetItem", "GetItem", "PutItem", "Query")
 def of_service(
     settings: DeploymentSettings, name: str, *, statistic: str = "Sum", label: str | None = None, **dimensions: str
 ) -> cloudwatch.Metric:
-    """Return a metric that the functions emit. docs/logs-and-metrics.md lists them."""
+    """Return a custom metric that the functions emit. docs/logs-and-metrics.md lists these metrics."""
     return cloudwatch.Metric(
         namespace=schema.TABLE_NAME,
         metric_name=name,
@@ -47,12 +47,12 @@ def of_service(
 
 
 def of_oldest_job(settings: DeploymentSettings, queue: str) -> cloudwatch.Metric:
-    """Return the age of a queue's oldest open job, in seconds. No data if no job is open."""
+    """Return the age of a queue's oldest open job, in seconds. The metric has no data if no job is open."""
     return of_service(settings, "OldestJobSeconds", statistic="Maximum", queue=queue, label=queue)
 
 
 def of_table(name: str, table_name: str, index: str | None = None) -> cloudwatch.Metric:
-    """Return a metric of a table or one of its indexes. Table metrics exclude indexes."""
+    """Return a metric of a table, or of one of its indexes. A table's metric does not include its indexes."""
     return cloudwatch.Metric(
         namespace="AWS/DynamoDB",
         metric_name=name,
@@ -64,7 +64,7 @@ def of_table(name: str, table_name: str, index: str | None = None) -> cloudwatch
 
 
 def of_tables(settings: DeploymentSettings, name: str) -> list[cloudwatch.Metric]:
-    """Return a metric of both tables and each index: six of the ten that an alarm allows."""
+    """Return a metric of both tables and of each index. These are six metrics; an alarm accepts ten."""
     tables = {settings.table_name: schema.INDEXES, settings.audit_table_name: schema.AUDIT_INDEXES}
     return [
         of_table(name, table, index)
@@ -86,12 +86,14 @@ def of_operation(name: str, table_name: str, operation: str, *, statistic: str =
 
 
 def of_function(name: str, function: ServiceFunction, *, statistic: str = "Sum") -> cloudwatch.Metric:
-    """Return a metric of a function, over all versions."""
+    """Return a metric of a function, for all its versions together."""
     return function.function.metric(name, statistic=statistic, period=FIVE_MINUTES, label=function.node.id)
 
 
 def of_stream_reader(name: str, function: ServiceFunction) -> cloudwatch.Metric:
-    """Return a metric of a function's stream event source mapping."""
+    """Return a metric of the event source mapping by which a function reads the stream. Raises ValueError if it has
+    none.
+    """
     if function.stream_mapping_id is None:
         raise ValueError(f"{function.node.id} does not read the stream.")
     return cloudwatch.Metric(

@@ -5,5 +5,5 @@ from constructs import IConstruct
 
 
 def accept(construct: IConstruct, *, rule: str, reason: str) -> None:
-    """Accept one finding on one construct."""
+    """Suppress the cdk-nag rule `rule` for a construct, and record the reason."""
     cdk.Validations.of(construct).acknowledge(cdk.Acknowledgment(id=rule, reason=reason))

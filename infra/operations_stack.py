@@ -26,7 +26,7 @@ LATE = {
     "reverts": "Large change sets are not taken back",
     "deliveries": "Webhooks and the event bus get no changes",
 }
-"""Effect on users when a queue's oldest job or message is too old."""
+"""Effect on users when the oldest job or message of a queue is too old, by queue."""
 
 LOST = {
     "probe": "A film could not be examined; its job is tried again or fails visibly",
@@ -39,14 +39,14 @@ LOST = {
     "reverts": "A change set was taken back in part; its run stays as it is until the message is moved back",
     "deliveries": "A webhook may send some changes only together with the next one",
 }
-"""Effect on users when a message is in the dead-letter queue."""
+"""Effect on users when a message reaches the dead-letter queue, by queue."""
 
 CATALOGUE = ("videos", "views", "relations", "captions", "ratings", "playlists", "search")
-"""API functions for the catalogue, which share an alarm."""
+"""Folders of the API functions for the catalogue, which share an alarm on throttling."""
 SCHEDULED = ("sweeper", "rankings", "indexer")
-"""Scheduled functions."""
+"""Folders of the scheduled functions."""
 DELIVERING = ("deliveries",)
-"""Functions that wait for external systems."""
+"""Folders of the functions that wait for external systems."""
 
 
 class OperationsStack(cdk.Stack):
@@ -148,5 +148,7 @@ class OperationsStack(cdk.Stack):
 
 
 def _in_front(api: ApiStack) -> dict[str, ServiceFunction]:
-    """Return the functions that serve requests. The API error alarm also covers the console."""
+    """Return the functions that serve HTTP requests, by name: the API's functions and the console. The API error alarm
+    covers them all.
+    """
     return {**api.functions, "console": api.console.function}

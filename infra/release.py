@@ -19,9 +19,9 @@ RUNBOOK = "Runbook: docs/runbooks/rolled-back.md"
 class GradualShift(Construct):
     """CodeDeploy deployments that shift a tenth of the requests first, and roll back if the new version fails.
 
-    CodeDeploy moves each function's alias while CloudFormation waits. A rollback fails the deployment, and
-    CloudFormation reverts the rest. Alarms cover only the new version. Each version has separate alarms, so that a
-    failing version does not block its fix.
+    CodeDeploy moves each function's alias while CloudFormation waits. If CodeDeploy rolls back, the deployment fails,
+    and CloudFormation reverts all other changes. The alarms measure only the new version. Each version has its own
+    alarms, so that a failing version does not block the deployment of its fix.
     """
 
     def __init__(
@@ -44,9 +44,9 @@ class GradualShift(Construct):
             self._shift(folder, function)
 
     def _allow(self, functions: Mapping[str, ServiceFunction]) -> None:
-        """Allow CodeDeploy to shift aliases.
+        """Allow CodeDeploy to shift the aliases of these functions.
 
-        AWS's managed policy is broader: it covers all functions, hooks and S3 objects.
+        AWS's managed policy is not used, because it allows more: all functions, hooks and S3 objects.
         """
         self._role.add_to_policy(
             iam.PolicyStatement(
@@ -89,11 +89,13 @@ class GradualShift(Construct):
         function.alias.node.add_dependency(group)
 
     def _crashes(self, folder: str, function: ServiceFunction) -> cloudwatch.Alarm:
-        """Return the alarm for invocations without a response: import errors, timeouts or exhausted memory."""
+        """Return the alarm for invocations that end without a response, by an import error, a timeout or exhausted
+        memory.
+        """
         metric = cloudwatch.Metric(
             namespace="AWS/Lambda",
             metric_name="Errors",
-            # Lambda emits these three dimensions together while an alias routes to two versions.
+            # Lambda emits metrics with these three dimensions only while an alias routes to two versions.
             dimensions_map={
                 "FunctionName": function.function.function_name,
                 "Resource": f"{function.function.function_name}:{LIVE}",
@@ -129,16 +131,17 @@ class GradualShift(Construct):
         return cloudwatch.Alarm(
             self,
             f"{folder.capitalize()}{kind.capitalize()}Alarm",
-            # A new name creates a new alarm. Under the old name, the alarm would keep its state until the next
-            # evaluation, and CodeDeploy does not start while an alarm is active.
+            # The name contains the version, so that each version gets a new alarm. A reused alarm would keep its state
+            # until the next evaluation, and CodeDeploy does not start while an alarm is active.
             alarm_name=f"{self._settings.env} version {version} of {folder} {kind}",
             alarm_description=f"The version of '{folder}' that is being deployed {what}, so that CodeDeploy moves all "
             f"requests back to the version before. {RUNBOOK}",
             metric=metric,
-            # One is enough: both are bugs, and a deployment that was rolled back needlessly can be restarted.
+            # One failure is enough, because crashes and unhandled errors are bugs. A deployment that was rolled back
+            # needlessly can be repeated.
             threshold=1,
             evaluation_periods=1,
             comparison_operator=cloudwatch.ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD,
-            # There is no data without failures, or for a version that is not being deployed.
+            # The metric has no data if there are no failures, or if the version is not being deployed.
             treat_missing_data=cloudwatch.TreatMissingData.NOT_BREACHING,
         )

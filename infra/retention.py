@@ -10,7 +10,7 @@ from infra.settings import DeploymentSettings
 def retain(resource: cdk.Resource, settings: DeploymentSettings) -> None:
     """Retain or delete the resource with its stack, as configured.
 
-    CloudFormation applies a new deletion policy only with another change of the resource, so the metadata also changes.
+    CloudFormation applies a changed deletion policy only if the resource has another change. The metadata provides it.
     """
     resource.apply_removal_policy(settings.removal_policy)
     cast(cdk.CfnResource, resource.node.default_child).add_metadata("KeepData", settings.keep_data)

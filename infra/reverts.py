@@ -1,4 +1,6 @@
-"""Environment and permissions for reverts, by a request or by the worker that continues large ones."""
+"""Environment and permissions of the functions that revert changes: the API function, and the worker for large change
+sets.
+"""
 
 from infra import attributes
 from infra.data_stack import DataStack
@@ -13,13 +15,13 @@ def undo_environment(data: DataStack, settings: DeploymentSettings) -> dict[str,
 
 
 def allow_undo(function: ServiceFunction, data: DataStack) -> None:
-    """Allow reading the trail, and writing user-editable items: videos, items in their partitions, and playlists.
+    """Allow reading the trail, and writing items that users can edit: videos, items in their partitions, and playlists.
 
-    It cannot write the trail, views, ratings, source files or thumbnails.
+    The function cannot write the trail, views, ratings, source files or thumbnails.
     """
     function.allow_items("BatchGetItem", "Query", of=schema.TRAIL_ENTITIES, table=data.audit_table)
     function.allow_queries(*schema.AUDIT_INDEXES, table=data.audit_table)
-    # Whole items: attribute lists would have no effect for a role that may put items.
+    # Not restricted to attributes, because a role that may put items can write any attribute.
     function.allow_items(
         "BatchGetItem", "DeleteItem", "GetItem", "PutItem", "UpdateItem", of=[schema.VIDEO, schema.PLAYLIST]
     )

@@ -12,26 +12,28 @@ from shared import schema
 
 SWEEP_EVERY = cdk.Duration.minutes(1)
 SWEEPER_TIMEOUT = cdk.Duration.seconds(50)
-"""Timeout shorter than the interval, so that sweeps do not overlap. The next sweep continues the remaining work."""
+"""Timeout shorter than the interval, so that sweeps do not overlap. The next sweep continues with the remaining work.
+"""
 
 RANK_EVERY = cdk.Duration.minutes(5)
 RANKINGS_TIMEOUT = cdk.Duration.minutes(4)
 """Timeout shorter than the interval, so that runs do not overlap."""
 RANKINGS_MB = 1024
-"""Memory for MAX_ENTRIES hours or days, and their counters."""
+"""Memory for MAX_ENTRIES hourly or daily view counts, and the counters of their videos."""
 
 
 def add_scheduled(stack: cdk.Stack, new: NewFunction, aggregates: sqs.IQueue, deliveries: sqs.IQueue) -> None:
-    """Add both functions to a stack.
+    """Add the sweeper and the rankings to a stack.
 
-    The sweeper queues videos whose totals must change, and webhooks with pending deliveries.
+    The sweeper sends videos whose totals must change to the queue `aggregates`, and webhooks with pending deliveries to
+    the queue `deliveries`.
     """
     run_every(stack, SWEEP_EVERY, "Schedule", _sweeper(aggregates, deliveries, new), "look for jobs whose time is up")
     run_every(stack, RANK_EVERY, "RankingsSchedule", _rankings(new), "compute what is viewed most")
 
 
 def _sweeper(aggregates: sqs.IQueue, deliveries: sqs.IQueue, new: NewFunction) -> ServiceFunction:
-    """Return the sweeper, which requeues stuck jobs, and queues videos and webhooks that are due."""
+    """Return the sweeper, which requeues stuck jobs, and enqueues videos and webhooks that are due."""
     queues = {"AGGREGATES_QUEUE_URL": aggregates.queue_url, "DELIVERIES_QUEUE_URL": deliveries.queue_url}
     sweeper = new("Sweeper", timeout=SWEEPER_TIMEOUT, environment=queues)
     sweeper.allow_items("GetItem", "PutItem", "Query", of=[schema.VIDEO, schema.JOB])
@@ -44,7 +46,7 @@ def _sweeper(aggregates: sqs.IQueue, deliveries: sqs.IQueue, new: NewFunction) -
 
 
 def _rankings(new: NewFunction) -> ServiceFunction:
-    """Return the function that computes top lists and merges idle counter shards. It cannot change their counts."""
+    """Return the function that computes top lists and merges idle shards of view counters. It cannot change the counts."""
     rankings = new("Rankings", memory_mb=RANKINGS_MB, timeout=RANKINGS_TIMEOUT)
     rankings.allow_items("BatchGetItem", "GetItem", "Query", of=[schema.VIEW_COUNTER])
     rankings.allow_items("UpdateItem", of=[schema.VIEW_COUNTER], attributes=attributes.CALMED)
@@ -54,18 +56,19 @@ def _rankings(new: NewFunction) -> ServiceFunction:
 
 
 LONGEST_WAIT = cdk.Duration.seconds(60)
-"""Maximum age of an invocation that Lambda cannot start. The next scheduled one replaces it."""
+"""Time after which Lambda discards an invocation that it could not start. The next scheduled invocation does its work.
+"""
 
 
 def run_every(stack: cdk.Stack, interval: cdk.Duration, id_: str, function: ServiceFunction, purpose: str) -> None:
     """Invoke a function on a schedule. An invocation that fails or cannot start is not retried."""
-    # Lambda's asynchronous queue would otherwise retry twice, and retain an invocation for 6 hours.
+    # By default, Lambda's queue of asynchronous invocations retries twice and retains an invocation for 6 hours.
     function.alias.configure_async_invoke(retry_attempts=0, max_event_age=LONGEST_WAIT)
     events.Rule(
         stack,
         id_,
         description=f"Video metadata: {purpose}",
         schedule=events.Schedule.rate(interval),
-        # Delivery from EventBridge to that queue.
+        # `retry_attempts` here applies to the delivery from EventBridge to that queue.
         targets=[targets.LambdaFunction(function.alias, retry_attempts=0)],
     )

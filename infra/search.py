@@ -13,16 +13,17 @@ from shared.video_fields import VISIBILITY_ATTRIBUTES
 
 INDEX_EVERY = cdk.Duration.minutes(1)
 INDEXER_TIMEOUT = cdk.Duration.minutes(5)
-"""Timeout for indexing some thousands of videos with captions, and for merging and uploading.
+"""Timeout of the indexer. It covers indexing some thousands of videos with captions, merging, and uploading the index.
 
-The next run continues. A run longer than a minute has exclusive access to the index (shared/search/generations.py).
+The next run continues with the remaining videos. A run may take longer than INDEX_EVERY, because only one run at a time
+may write the index (shared/search/generations.py).
 """
 INDEXER_MB = 1769
-"""One core, because indexing is CPU-bound."""
+"""Memory of the indexer, which corresponds to one core, because indexing is CPU-bound."""
 SEARCH_MB = 1769
-"""One core, because queries are CPU-bound."""
+"""Memory of the search function, which corresponds to one core, because queries are CPU-bound."""
 INDEX_STORAGE = cdk.Size.gibibytes(4)
-"""Disk for a copy of the index during a merge: 100,000 videos with captions."""
+"""Size of `/tmp`. It holds an index of 100,000 videos with captions, including the additional space for a merge."""
 
 
 def add_indexer(stack: cdk.Stack, new: NewFunction, data: DataStack, media: MediaStack) -> None:
@@ -52,7 +53,9 @@ def allow_searching(search: ServiceFunction, data: DataStack, media: MediaStack)
 
 
 def allow_following_videos(function: ServiceFunction, data: DataStack, media: MediaStack) -> None:
-    """Allow reading all changes, and the indexed content: videos, items in their partitions, and caption texts."""
+    """Allow reading the feed of all changes, and the content that the index includes: videos, items in their
+    partitions, and caption texts.
+    """
     function.allow_items("GetItem", "Query", of=[schema.CHANGES], table=data.audit_table)
     function.allow_items("Query", of=[schema.VIDEO])
     function.allow_objects("GetObject", bucket=media.media, below=(CAPTIONS,))

@@ -15,19 +15,21 @@ Target = Literal["aws", "local"]
 Architecture = Literal["arm64", "x86_64"]
 Shift = Literal["none", "canary", "linear"]
 LogLevel = Literal["INFO", "WARNING", "ERROR"]
-"""Not DEBUG: at that level botocore would log whole requests, with people's data and the role's credentials."""
+"""Supported log levels. DEBUG is excluded, because botocore would then log whole requests, with personal data and the
+role's credentials.
+"""
 
 DEFAULT_ENV = "dev"
 ANY_ORIGIN, LOCAL_CALLBACK = "*", "http://localhost:3000/callback"
-"""Defaults for `dev` and the local target. Other environments must set these values."""
+"""Default web origin and callback URL of `dev` and of the local target. Other environments must set both."""
 NO_SITES = "none"
 COGNITO_RESERVES = ("aws", "amazon", "cognito")
-"""The words that Cognito refuses in a domain's prefix.
+"""Words that Cognito rejects in a domain prefix.
 https://docs.aws.amazon.com/cognito/latest/developerguide/cognito-user-pools-assign-domain-prefix.html
 """
 DEFAULT_RENDITIONS: dict[Target, str] = {
     "aws": "1080p,720p,480p,240p",
-    "local": "240p",  # a laptop makes them itself
+    "local": "240p",  # the local transcoder runs on the developer's machine
 }
 
 
@@ -36,11 +38,11 @@ LADDER = ("1080p", "720p", "480p", "360p", "240p")
 
 
 GENERATED = "generated"
-"""The value of `webhookSecret` for a secret with a generated name."""
+"""Value of `webhookSecret` that gives the secret a generated name."""
 
 
 class Misconfigured(Exception):
-    """Error message for the operator of a deployment. `app.py` shows it without a traceback."""
+    """Error of configuration, with a message for the operator. `app.py` prints the message without a traceback."""
 
 
 LOG_PERIODS: Mapping[int, logs.RetentionDays] = {
@@ -56,7 +58,7 @@ LOG_PERIODS: Mapping[int, logs.RetentionDays] = {
     731: logs.RetentionDays.TWO_YEARS,
     3653: logs.RetentionDays.TEN_YEARS,
 }
-"""Supported log retention periods, in days: a subset of CloudWatch's."""
+"""Supported log retention periods, by number of days. They are a subset of CloudWatch's."""
 
 LOCAL: Mapping[str, Any] = {
     "keepData": False,
@@ -68,18 +70,18 @@ LOCAL: Mapping[str, Any] = {
     "kmsKey": "none",
     "eventBus": "none",
 }
-"""Settings of the local target, which override cdk.json because its deployment is temporary."""
+"""Settings of the local target. They override cdk.json, because a local deployment is temporary."""
 
 
 class ContextValue(NamedTuple):
-    """Value that a deployment may have in its CDK context."""
+    """Description of a value in the CDK context."""
 
     description: str
     """Meaning and permitted values, in Markdown, for the table of docs/environments.md."""
     default: Any = None
     """`None` if the value has no constant default."""
     otherwise: str = "none"
-    """Behaviour without a value and a default, in Markdown."""
+    """Behaviour if there is neither a value nor a default, in Markdown."""
 
 
 _FOR_TRYING = "in `dev` and on a laptop `{}`; elsewhere [required](#web-sites)"
@@ -160,14 +162,14 @@ VALUES: Mapping[str, ContextValue] = {
     "eventBus": ContextValue("name or ARN of an [EventBridge bus](#an-event-bus) for all changes, or `none`", "none"),
     "architecture": ContextValue("processors of the functions: `arm64` or `x86_64`", "arm64"),
 }
-"""All context values. DeploymentSettings has them validated."""
+"""Descriptions of all context values, by name. DeploymentSettings contains the validated values."""
 
 _Choice = TypeVar("_Choice", bound=str)
 
 
 @dataclass(frozen=True, kw_only=True)
 class TokenIssuer:
-    """Accepted OpenID Connect issuer, and the audience that tokens must have."""
+    """OpenID Connect issuer whose tokens are accepted, and the accepted audiences."""
 
     url: str
     audience: tuple[str, ...]
@@ -175,16 +177,18 @@ class TokenIssuer:
 
 @dataclass(frozen=True, kw_only=True)
 class DeploymentSettings:
-    """Validated settings of one deployment. VALUES has their meaning."""
+    """Validated settings of one deployment. VALUES describes them."""
 
     target: Target
-    """`aws`, or `local`: an embedded AWS whose functions run on this machine's interpreter."""
+    """`aws`, or `local` for an embedded AWS whose functions run on this machine's Python interpreter."""
     env: str
-    """Name of the environment. It distinguishes deployments of one account in stack and table names."""
+    """Name of the environment. Stack and table names contain it, so that deployments of one account differ."""
     issuer: TokenIssuer | None
     """`None` creates a Cognito user pool."""
     allow_origins: tuple[str, ...]
-    """Web origins that may call the API, load thumbnails and upload. `*` allows all; empty allows only the console."""
+    """Web origins that may call the API, load thumbnails and upload. `*` allows all origins. An empty tuple allows only
+    the console.
+    """
     callback_urls: tuple[str, ...]
     """Redirect URLs after sign-in, in addition to the console's."""
     console_client: str | None
@@ -196,7 +200,9 @@ class DeploymentSettings:
     jobs_per_day: int
     delivery_workers: int
     view_window: int
-    """In minutes. The maximum is a day, the lifetime of a viewer item."""
+    """Minutes in which repeated views of a viewer count once. The maximum is a day, which is the lifetime of a viewer
+    item.
+    """
     count_own_views: bool
     renditions: tuple[str, ...]
     audit_days: int
@@ -208,7 +214,7 @@ class DeploymentSettings:
     alarms: bool
     dashboard: bool
     alarm_email: str | None
-    """Email address for alarms. `None` leaves subscriptions to the operator."""
+    """Email address that is subscribed to alarms. `None` if the operator adds subscriptions."""
     anomaly_usd: int
     snap_start: bool
     """Whether API functions use SnapStart."""
@@ -216,18 +222,21 @@ class DeploymentSettings:
     """Provisioned concurrency of the busiest functions. 0 disables it."""
     shift: Shift
     kms_key: str | None
-    """Encryption key: `None` for keys owned by the services, `create`, or the ARN of a KMS key."""
+    """ARN of a KMS key, `create` for a new key, or `None` for keys that the AWS services own."""
     indexes: tuple[str, ...]
-    """Indexes of both tables.
+    """Names of the indexes of both tables.
 
-    An upgrade may list fewer, because CloudFormation adds only one index to a table per update.
+    During an upgrade, an operator may list fewer, because CloudFormation adds only one index to a table per update.
     """
     stream_arn: str | None
-    """ARN of a restored table's stream, which CloudFormation does not record. `None` uses the stack's stream."""
+    """ARN of a restored table's stream, which CloudFormation does not know. `None` uses the stream of the stack's
+    table.
+    """
     webhook_secret: str | None
     """ARN of the secret from which webhook secrets are derived.
 
-    `generated` keeps one with a generated name; `None` creates it (infra/data_stack.py).
+    `generated` creates a secret with a generated name. `None` creates a secret, with a fixed name if data is retained
+    (infra/data_stack.py).
     """
     architecture: Architecture
     event_bus: str | None
@@ -239,8 +248,8 @@ class DeploymentSettings:
 
         `region` is the target region, or `None` if it is unknown.
 
-        Direct values (`-c name=value`, or top level of cdk.json) override `environments` in cdk.json. An environment
-        that is not listed there uses the default environment's values.
+        Direct values (`-c name=value`, or at the top level of cdk.json) override the values of `environments` in
+        cdk.json. An environment that `environments` does not list uses the values of the default environment.
         """
         target = _choice("target", node.try_get_context("target") or VALUES["target"].default, get_args(Target))
         env = node.try_get_context("env") or DEFAULT_ENV
@@ -308,7 +317,9 @@ class DeploymentSettings:
 
     @property
     def is_watched(self) -> bool:
-        """Whether the deployment has an operations stack. A stack cannot be empty."""
+        """Whether the deployment has an operations stack. Without alarms and dashboard, the stack would be empty, which
+        CloudFormation rejects.
+        """
         return self.target == "aws" and (self.alarms or self.dashboard)
 
     @property
@@ -320,13 +331,14 @@ class DeploymentSettings:
     def removal_policy(self) -> RemovalPolicy:
         """Removal policy of stateful resources.
 
-        Resources of a failed deployment are always deleted: they are empty, and would block the next deployment.
+        Both policies delete the resources of a failed first deployment. These are empty, and would block the next
+        deployment.
         """
         return RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE if self.keep_data else RemovalPolicy.DESTROY
 
     @property
     def table_name(self) -> str:
-        """Name of the main table. Only other environments than the default have a suffix."""
+        """Name of the main table. In environments other than the default, it has the environment as suffix."""
         return schema.TABLE_NAME if self.env == DEFAULT_ENV else f"{schema.TABLE_NAME}-{self.env}"
 
     @property
@@ -336,7 +348,7 @@ class DeploymentSettings:
 
     @property
     def sources_bucket_name(self) -> str:
-        """Name of the bucket for source files. It must be known before the bucket exists."""
+        """Name of the bucket for source files. It is predictable, because policies name the bucket before it exists."""
         return f"videos-{self.env}-sources-{Aws.ACCOUNT_ID}-{Aws.REGION}"
 
     def stack_name(self, part: str) -> str:
@@ -345,7 +357,7 @@ class DeploymentSettings:
 
     @property
     def deployment(self) -> str:
-        """Name of the deployment in alarms, dashboard and bill, such as `VideoMetadata-dev`."""
+        """Name of the deployment, such as `VideoMetadata-dev`, in the dashboard, the bill and stack names."""
         return f"{schema.TABLE_NAME}-{self.env}"
 
     @property
@@ -364,21 +376,27 @@ class _Context:
         self._env = environments.get(env, environments.get(DEFAULT_ENV, {})) | (LOCAL if target == "local" else {})
 
     def get(self, name: str) -> Any:
-        """Return a value; its default if it is absent, or if it is empty and the default is a text."""
+        """Return a value of the context. Returns the default if the value is absent, or if it is empty and the default
+        is a string.
+        """
         self._requested.add(name)
         given = self._node.try_get_context(name)
         value, default = self._env.get(name) if given is None else given, VALUES[name].default
         return default if value is None or (value == "" and isinstance(default, str)) else value
 
     def check_names(self) -> None:
-        """Raise Misconfigured if the environment has an unknown name. Call it after reading all values."""
+        """Raise Misconfigured if the environment has a setting that was never read. Call this method after reading all
+        values.
+        """
         unknown = sorted(set(self._env) - self._requested)
         if unknown:
             known = ", ".join(sorted(self._requested))
             raise Misconfigured(f"The environment has no setting {unknown[0]!r}; there are {known}.")
 
     def count(self, name: str, *, among: Container[int] | None = None) -> int:
-        """Return an integer from 1, or one of the given numbers."""
+        """Return a value as a positive integer, or as one of the integers in `among`. Raises Misconfigured for other
+        values.
+        """
         given = self.get(name)
         text = str(given)
         if not re.fullmatch(r"[0-9]{1,9}", text):
@@ -389,7 +407,7 @@ class _Context:
         return int(text)
 
     def flag(self, name: str) -> bool:
-        """Return a boolean, given as JSON or text."""
+        """Return a value as a boolean. The context may contain a JSON boolean, or the text `true` or `false`."""
         return _choice(name, str(self.get(name)).lower(), ("true", "false")) == "true"
 
 
@@ -419,7 +437,9 @@ def _issuer(url: str | None, audience: Any) -> TokenIssuer | None:
 
 
 def _cold_start(text: str) -> tuple[bool, int]:
-    """Return whether to use SnapStart, and the provisioned concurrency, from `none`, `snapstart` or `provisioned:2`."""
+    """Parse `none`, `snapstart` or `provisioned:<instances>`. Returns whether to use SnapStart, and the provisioned
+    concurrency.
+    """
     matched = re.fullmatch(r"none|snapstart|provisioned:([1-9][0-9]{0,2})", text)
     if matched is None:
         raise Misconfigured(f"Context 'coldStart' must be none, snapstart or provisioned:<instances>, not {text!r}.")
@@ -481,7 +501,7 @@ def _renditions(value: Any) -> tuple[str, ...]:
 
 
 def _sites(value: Any) -> tuple[str, ...]:
-    """Return the given origins. `none` means no origins."""
+    """Return the origins of a value. The value `none` means no origins."""
     sites = _several(value)
     return () if sites == (NO_SITES,) else sites
 

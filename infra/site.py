@@ -1,8 +1,8 @@
-"""Files of the console: our modules and pinned libraries from npm.
+"""Files of the console: its own modules, and pinned libraries from npm.
 
-Browsers load the modules unchanged, except that bare package names become relative paths. An import map would be
-inline, which the Content Security Policy forbids. This module does not need the CDK, because the console's tests use it
-to serve a checkout.
+Browsers load the modules without a build step. Only bare package names are replaced by relative paths. An import map is
+not possible, because it must be inline, and the Content Security Policy forbids inline scripts. This module does not
+import the CDK, because the console's tests use it to serve a checkout.
 """
 
 import gzip
@@ -15,7 +15,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 CONSOLE = ROOT / "console"
-"""Folder of our sources."""
+"""Folder of the console's sources."""
 PACKAGES = ROOT / "node_modules"
 
 LIBRARIES: Mapping[str, str] = {
@@ -27,12 +27,12 @@ LIBRARIES: Mapping[str, str] = {
     "oauth4webapi": "oauth4webapi/build/index.js",
     "openapi-fetch": "openapi-fetch/dist/index.mjs",
 }
-"""File of each bare module name, below `node_modules`."""
+"""Paths of library files below `node_modules`, by the bare module name that imports them."""
 VENDOR = "vendor"
 SHIPPED = (".html", ".js", ".css", ".svg")
 
 _IMPORTED = re.compile(r"""(\bfrom\s*|\bimport\s*\(?\s*)(["'])([^"'\n]+)\2""")
-"""Specifier of an import or export."""
+"""Pattern of an import or export. Its third group is the module specifier."""
 _STYLESHEET = re.compile(r' *<link rel="stylesheet" href="\./([^"]+)">\n')
 _STATIC = re.compile(r"""(?:\bfrom\s*|\bimport\s*)["'](\.[^"'\n]+)["']""")
 
@@ -62,7 +62,8 @@ def bundle_site(output: Path) -> None:
 
 
 def site() -> dict[str, bytes]:
-    """Return the console's files by name: the page, and all others in a folder named by content hash.
+    """Return the contents of the console's files, by path. The page is at the top level. All other files are in a
+    folder whose name is a hash of their contents.
 
     Raises LibraryMissing if a library is missing.
     """
@@ -72,7 +73,7 @@ def site() -> dict[str, bytes]:
         digest.update(f"{name}\0{len(files[name])}\0".encode() + files[name])
     folder = digest.hexdigest()[:16]
     page = files.pop("index.html").decode()
-    # Otherwise the browser would discover each module only after its importer.
+    # Without preloading, the browser would discover each module only after it has loaded the importing module.
     preloaded = "".join(
         f'    <link rel="modulepreload" href="./{name}">\n' for name in _needed(files, "start.js", "app.js")
     )
@@ -91,7 +92,9 @@ def _ours() -> dict[str, bytes]:
 
 
 def _with_one_stylesheet(files: Mapping[str, bytes]) -> dict[str, bytes]:
-    """Return the files with all stylesheets merged into the first, because each request may start a function."""
+    """Return the files with all stylesheets merged into the first one. This saves requests, each of which may start a
+    function instance.
+    """
     page = files["index.html"].decode()
     names = [match[1] for match in _STYLESHEET.finditer(page)]
     for line in [match[0] for match in _STYLESHEET.finditer(page)][1:]:

@@ -1,4 +1,4 @@
-"""Consumers of changes: the feed, webhooks and an event bus. Their functions, environment and permissions."""
+"""Functions, environment and permissions for consumers of changes: the feed, webhooks and an event bus."""
 
 from collections.abc import Callable, Mapping
 
@@ -12,13 +12,16 @@ from infra.settings import DeploymentSettings
 from shared import schema
 
 DELIVERIES_TIMEOUT = cdk.Duration.seconds(120)
-"""Timeout for some pages of changes to a healthy receiver. A larger backlog continues with another message."""
+"""Timeout of the delivery worker. It covers some pages of changes for a healthy receiver. For a larger backlog, another
+message continues the delivery.
+"""
 
 
 def delivery_quotas(workers: int) -> Mapping[str, int]:
-    """Return the concurrency quotas of one owner's webhooks, of one owner's slow receivers, and of all slow receivers.
+    """Return the concurrency quotas of deliveries, by name.
 
-    One owner, and all slow receivers, leave workers to others (shared/webhooks/quotas.py).
+    The first limits one owner's webhooks, the second one owner's slow receivers, and the third all slow receivers. The
+    quotas keep workers free for other webhooks (shared/webhooks/quotas.py).
     """
     return {"deliveries": max(1, workers * 3 // 10), "slow-deliveries": 1, "all-slow-deliveries": workers // 2}
 
@@ -28,34 +31,38 @@ NewFunction = Callable[..., ServiceFunction]
 
 
 def shares_of(most: Mapping[str, int]) -> str:
-    """Return limits by queue in the format of the variable SHARES."""
+    """Return concurrency quotas in the format of the environment variable SHARES: `queue=limit`, separated by commas."""
     return ",".join(f"{queue}={limit}" for queue, limit in most.items())
 
 
 def allow_appending(audit: ServiceFunction, data: DataStack, deliveries: sqs.IQueue) -> None:
-    """Allow appending to the feed, reading its end, and notifying the delivery worker."""
+    """Allow appending entries to the feed, reading its tail, and sending messages to the delivery worker."""
     audit.allow_items("GetItem", "PutItem", "Query", of=schema.FEED_ENTITIES, table=data.audit_table)
     audit.allow_send(deliveries)
 
 
 def allow_following(function: ServiceFunction, data: DataStack) -> None:
-    """Allow reading the feed and its end."""
+    """Allow reading feed entries and the tail, the item that stores the feed's current end."""
     function.allow_items("GetItem", "Query", of=schema.FEED_ENTITIES, table=data.audit_table)
 
 
 def webhook_environment(settings: DeploymentSettings, data: DataStack, deliveries: sqs.IQueue) -> dict[str, str]:
-    """Return the variables for reading the feed, signing deliveries and notifying the worker."""
+    """Return the environment variables for reading the feed, signing deliveries and sending messages to the delivery
+    worker.
+    """
     return {
         "AUDIT_TABLE_NAME": data.audit_table.table_name,
         "WEBHOOK_SECRET_ARN": data.webhook_secret.secret_arn,
         "DELIVERIES_QUEUE_URL": deliveries.queue_url,
-        # Allows loopback receivers on a laptop. Never set on AWS.
+        # Allows receivers at loopback addresses on the local target. It is never set on AWS.
         **({"WEBHOOK_LOCAL": "true"} if settings.target == "local" else {}),
     }
 
 
 def allow_webhooks(webhooks: ServiceFunction, data: DataStack, deliveries: sqs.IQueue) -> None:
-    """Allow writing webhooks and their index entries, listing them by user or subscription, and notifying the worker."""
+    """Allow writing webhooks and their index entries, listing webhooks by user or subscription, and sending messages to
+    the delivery worker.
+    """
     webhooks.allow_items("BatchGetItem", "DeleteItem", "PutItem", "Query", "UpdateItem", of=[schema.WEBHOOK])
     webhooks.allow_items("GetItem", "UpdateItem", of=[schema.WEBHOOKS], attributes=attributes.USER_WEBHOOKS)
     webhooks.allow_items("GetItem", "PutItem", of=[schema.IDEMPOTENCY])
@@ -66,9 +73,9 @@ def allow_webhooks(webhooks: ServiceFunction, data: DataStack, deliveries: sqs.I
 
 
 def deliveries(new: NewFunction, settings: DeploymentSettings, data: DataStack, queue: sqs.IQueue) -> ServiceFunction:
-    """Return the worker that delivers changes to webhooks and to the event bus, if any.
+    """Return the worker that delivers changes to webhooks, and to the event bus if one is configured.
 
-    It queues remaining work for itself.
+    If work remains, it sends itself a message.
     """
     bus = settings.event_bus
     function = new(

@@ -11,15 +11,17 @@ from infra.settings import DeploymentSettings
 
 
 def topic_for(publisher: str, scope: Construct, settings: DeploymentSettings) -> sns.Topic:
-    """Return an encrypted topic that only this AWS service may publish to, and only for this account."""
-    # A separate customer-managed key, because only its policy can grant access to an AWS service.
+    """Return an encrypted topic. Only the AWS service `publisher` may publish to it, and only on behalf of this
+    account.
+    """
+    # A separate customer-managed key, because only the policy of such a key can grant access to an AWS service.
     key = kms.Key(
         scope,
         "TopicKey",
         description=f"Video metadata, {settings.env}: messages of {publisher} on their way",
         enable_key_rotation=True,
         pending_window=cdk.Duration.days(7),
-        removal_policy=cdk.RemovalPolicy.DESTROY,  # nothing is kept that it would open
+        removal_policy=cdk.RemovalPolicy.DESTROY,  # no retained data is encrypted with it
     )
     topic = sns.Topic(
         scope,
@@ -33,7 +35,7 @@ def topic_for(publisher: str, scope: Construct, settings: DeploymentSettings) ->
         iam.PolicyStatement(principals=[principal], actions=["sns:Publish"], resources=[topic.topic_arn])
     )
     key.add_to_resource_policy(
-        # In a key's policy "*" is the key itself.
+        # In a key policy, "*" is the key itself.
         iam.PolicyStatement(principals=[principal], actions=["kms:Decrypt", "kms:GenerateDataKey*"], resources=["*"])
     )
     if settings.alarm_email:
