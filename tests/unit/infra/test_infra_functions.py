@@ -50,6 +50,7 @@ UNDO = {
     "dynamodb:Query AuditTable/index/ChangesetIndex",
     *(f"dynamodb:{action}Item Table PLAYLIST#* VIDEO#*" for action in ("BatchGet", "Delete", "Get", "Put", "Update")),
     "dynamodb:Query Table PLAYLIST#* VIDEO#*",
+    *(f"dynamodb:{action}Item Table UNIQUE#*" for action in ("Delete", "Get", "Put")),
     _only("dynamodb:UpdateItem Table USER#*", "playlists userId version", STAMP, RELATION),
     _only("dynamodb:UpdateItem Table USER#*", QUOTA),
 }
@@ -61,9 +62,9 @@ READS_THE_FEED = {f"dynamodb:{action} AuditTable CHANGES#* OWNERCHANGES#*" for a
 ALLOWED = {
     "videos": {
         "dynamodb:BatchGetItem Table VIDEO#* VIEWS#*",
-        "dynamodb:DeleteItem Table VIDEO#*",
-        "dynamodb:GetItem Table IDEMPOTENCY#* VIDEO#* VIEWS#*",
-        "dynamodb:PutItem Table IDEMPOTENCY#* VIDEO#*",
+        "dynamodb:DeleteItem Table UNIQUE#* VIDEO#*",
+        "dynamodb:GetItem Table IDEMPOTENCY#* UNIQUE#* VIDEO#* VIEWS#*",
+        "dynamodb:PutItem Table IDEMPOTENCY#* UNIQUE#* VIDEO#*",
         "dynamodb:Query Table VIDEO#*",
         "dynamodb:Query Table/index/CategoryIndex",
         "dynamodb:Query Table/index/RelationIndex",
@@ -278,7 +279,8 @@ ALLOWED = {
     "purge": _consumes("PurgeQueue")
     | {
         "dynamodb:BatchWriteItem Table PLAYLIST#* RATINGS#* VIDEO#*",
-        "dynamodb:DeleteItem Table PLAYLIST#* VIEWS#*",
+        "dynamodb:ConditionCheckItem Table VIDEO#*",
+        "dynamodb:DeleteItem Table PLAYLIST#* UNIQUE#* VIEWS#*",
         "dynamodb:GetItem Table PLAYLIST#* VIDEO#* VIEWS#*",
         "dynamodb:Query Table PLAYLIST#* VIDEO#* VIEWS#*",
         "dynamodb:Query Table/index/RelationIndex",
