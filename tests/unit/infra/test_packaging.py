@@ -415,9 +415,9 @@ def test_the_cdk_packages_each_kind_of_function_for_the_deployment_s_processors(
 ) -> None:
     bundled: list[tuple[Target, bool, bool, Architecture]] = []
 
-    def bundle_names(output: Path, *, target: Target, films: bool, search: bool, architecture: Architecture) -> None:
-        bundled.append((target, films, search, architecture))
-        (output / "handler.py").write_text(f"{films} {search}")
+    def bundle_names(output: Path, *, target: Target, media: bool, search: bool, architecture: Architecture) -> None:
+        bundled.append((target, media, search, architecture))
+        (output / "handler.py").write_text(f"{media} {search}")
 
     monkeypatch.setattr(packaging, "bundle", bundle_names)
     app = App(outdir=str(tmp_path / "out"), context={"architecture": architecture})

@@ -113,7 +113,7 @@ def test_a_recorded_version_is_not_written_over(table: schemas.RecordedTable, tm
     file = schemas.record(elsewhere)
     other = schemas.present(table) | {"timeToLive": "other"}
     file.write_text(json.dumps(other))
-    with pytest.raises(LocalError, match=f"Raise {table.constant}"):
+    with pytest.raises(LocalError, match=f"Increment {table.constant}"):
         schemas.record(elsewhere)
     assert json.loads(file.read_text()) == other
 
