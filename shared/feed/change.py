@@ -20,7 +20,7 @@ true if `fields` is incomplete."""
 
 
 def change_of(entry: Item) -> Change:
-    """Return the change of an audit entry. Deterministic: the same entry always gives the same change."""
+    """Return the public change of an audit entry. The same entry always gives the same change, with the same id."""
     fields: list[str] = []
     length = 0
     for change in entry.get("changes", ()):

@@ -35,7 +35,7 @@ write unit."""
 SKEW_MS = 300_000
 """Maximum milliseconds by which an appending function's clock may be behind the stream's."""
 MAX_BLOCKS = 50
-"""Maximum blocks per Query."""
+"""Maximum number of blocks that one Query reads."""
 MAX_APPENDS = 50
 """Maximum attempts of one append, including the first, while other writers append to the same log."""
 APPEND_WAIT = 0.01
@@ -76,7 +76,7 @@ OLDEST = LogCursor(0, 0)
 
 
 class FeedEntry(NamedTuple):
-    """Change with its log position, and the reader's position behind it."""
+    """Change with its position in the log, and the cursor of a reader that has read it."""
 
     position: int
     change: Change
@@ -91,7 +91,7 @@ class FeedPage:
     cursor: LogCursor
     is_end: bool
     tail: "_Block | None" = None
-    """Tail of the log, if all changes up to its end were read."""
+    """Tail of the log if the page reaches the end of the log, else `None`."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class _Block:
     packed: bytes
     at: int
     is_closed: bool = False
-    """Whether it is a closed block, not the tail."""
+    """Whether no more changes are appended to the block. `False` for the tail."""
 
     @classmethod
     def of(cls, item: Item) -> "_Block":
@@ -139,7 +139,7 @@ class _Block:
 
 _EMPTY = _Block.create(1, (), 0)
 _Page = tuple[list[_Block], bool]
-"""Blocks, and whether there are no more in the direction of the read."""
+"""Blocks, and whether the log has no more blocks in the direction of the read."""
 
 
 class Feed:
@@ -172,9 +172,9 @@ class Feed:
     def append(self, changes: Sequence[Change], repeated: Collection[str] = ()) -> None:
         """Append each change to its logs in order, unless it is there already. Requires `prepare` for all changes.
 
-        `repeated` are the ids of changes whose entries existed before. They may have been appended long ago, so the
-        logs are searched for them. Raises Unavailable, and WriteContention if other writers moved a tail at every
-        attempt.
+        `repeated` are the ids of changes whose audit entries existed before this batch. These changes may have been
+        appended long ago, so the logs are searched for them. Raises Unavailable, and WriteContention if other writers
+        moved a tail at every attempt.
         """
         by_log: dict[str, dict[str, Change]] = {}
         for change in changes:
@@ -207,7 +207,7 @@ class Feed:
         raise WriteContention("the feed")
 
     def _extend(self, pending: Mapping[str, list[Change]]) -> dict[str, list[Change]]:
-        """Append changes to the tails; return the changes of logs whose tail another writer moved first."""
+        """Append changes to the tails. Return the changes of each log whose tail another writer changed first."""
         longer: dict[str, _Block] = {}
         full: dict[str, _Block] = {}
         for log, changes in pending.items():
@@ -229,7 +229,7 @@ class Feed:
         return self._caught_up({log: pending[log] for log in moved}, moved)
 
     def _replaced(self, log: str, longer: _Block) -> Write:
-        """Return the write of a tail, on condition that it is unchanged since it was read."""
+        """Return the write that replaces the tail of a log by `longer` if the stored tail equals the cached one."""
         tail = self._tails[log]
         as_read = Expression.of("#first = :read AND #count = :held", read=tail.first, held=tail.count)
         return self.table.put(longer.item(log, TAIL), condition=as_read if tail.count else ABSENT)
@@ -237,8 +237,8 @@ class Feed:
     def _close(self, tails: Mapping[str, _Block]) -> None:
         """Write the content of tails to their blocks.
 
-        A writer with an outdated tail writes a shorter block. That is safe: a shorter block never replaces a longer
-        one, and the longer one is written before the tail starts again.
+        A writer with an outdated tail writes a shorter block. That is safe, because a shorter block never replaces a
+        longer one. The longer block is written before a new tail replaces the old one.
         """
         writes = []
         for log, tail in tails.items():
@@ -275,7 +275,10 @@ class Feed:
         return {log: [change for change in changes if change["id"] in missing[log]] for log, changes in pending.items()}
 
     def _tail_behind(self, log: str, cursor: LogCursor, page: _Page, missing: set[str]) -> _Block:
-        """Read from a position to the tail and return the tail. Removes the ids that were read from `missing`."""
+        """Read from a position to the tail, and return the tail.
+
+        Removes from `missing` the ids of all changes that were read.
+        """
         begun: _Page | None = page
         while True:
             stretch = self.read(log, cursor, sys.maxsize, consistent=True, begun=begun)
@@ -343,7 +346,7 @@ class Feed:
     def _begin_back(self, log: str, before: int | None) -> Callable[[], _Page]:
         """Start a Query for the newest blocks, or the newest before a position; return a function that waits for them.
 
-        Blocks are in descending order. The flag is true if there are no older blocks.
+        The result has the blocks in descending order, and whether there are no older blocks.
         """
         finish = self.table.begin_query(
             index=None,
@@ -403,10 +406,10 @@ class Feed:
         return FeedPage(entries, cursor, is_end=is_end, tail=(blocks[-1] if blocks else _EMPTY) if is_end else None)
 
     def _oldest(self, log: str, alone: _Block, most: int) -> tuple[list[_Block], bool]:
-        """Read the oldest blocks again after a Query that found only the tail.
+        """Read the oldest blocks again after a Query that found only the tail, `alone`.
 
-        The tail's earlier content may have become a block during that Query. A consistent Query that starts after a
-        tail was read also returns the block before it.
+        The earlier content of the tail may have become a block during that Query. A consistent Query that starts after
+        a tail was read also returns the block before this tail.
         """
         while True:
             blocks, is_end = self._blocks(log, 0, most, consistent=True)

@@ -13,7 +13,7 @@ from shared.feed.log import DAYS_KEPT, OLDEST, Feed, FeedEntry, LogCursor
 from shared.web.paging import cursor_scope
 
 MAX_EXAMINED = 1000
-"""Maximum changes examined per page. It applies when few changes have the requested types."""
+"""Maximum changes examined per page. The limit is reached if few changes have the requested types."""
 EXPIRED = (
     f"The next changes have expired after {DAYS_KEPT} days. Request a cursor with `after=now`, read the lists or an export "
     "again, and continue from that cursor."
@@ -31,7 +31,7 @@ class ChangePage:
     cursors: Cursors
     caught_up: bool
     behind: list[Cursors] = field(default_factory=list)
-    """Positions behind each change, for a reader that stops there."""
+    """For each change, the positions of a reader that stops after this change."""
 
 
 def bound_to_changes(caller: Caller, user_id: str | None, types: Collection[str]) -> str:
@@ -91,11 +91,11 @@ def read_page(feed: Feed, cursors: Mapping[str, LogCursor], types: Collection[st
 
 
 def encode_position(cursors: Cursors) -> Position:
-    """Return positions in the form of a cursor, in the order of their logs."""
+    """Encode log positions as the position of an API cursor, in the order of their logs."""
     return Position(0, ",".join(f"{cursor.first}.{cursor.skip}" for cursor in cursors.values()))
 
 
 def decode_position(logs: Sequence[str], position: Position) -> Cursors:
-    """Return the positions in a cursor of these logs."""
+    """Decode the log positions from the position of an API cursor."""
     pairs = (pair.split(".") for pair in position.id.split(","))
     return {log: LogCursor(int(first), int(skip)) for log, (first, skip) in zip(logs, pairs, strict=True)}

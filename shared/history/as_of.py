@@ -1,7 +1,7 @@
-"""Earlier versions of a video: the present item with the changes of the audit trail reverted one by one.
+"""Earlier versions of a video, reconstructed from the present item by reverting the changes in the audit trail.
 
 Every version has an entry with a digest of the resulting state, so missing entries are detected. A missing entry is
-either not in the trail yet (TrailBehind) or lost (Gone); the state is never guessed.
+either not in the trail yet (TrailBehind) or lost (Gone). Methods raise these errors instead of guessing the state.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -51,7 +51,7 @@ class PastVersion:
     steps: int = 0
     """Number of entries that were reverted to reach this version."""
     digest: str | None = None
-    """Digest of the state, from the entry of the change; `None` if it must not be compared."""
+    """Digest that the state must have, from the entry of the change; `None` if the state cannot be checked."""
 
     @property
     def later(self) -> tuple[Item, ...]:
@@ -73,9 +73,9 @@ class PastVersion:
         return shown | {"without": [name for name in UNVERSIONED if name in names]}
 
     def proved(self) -> "PastVersion":
-        """Return the version itself.
+        """Return this version after a check of its state.
 
-        Raises Gone if its state does not match its digest, because a later entry is missing.
+        Raises Gone if the state does not match its digest, because a later entry is missing.
         """
         if self.digest and not any(truncated_fields(self.state)) and digest(self.state) != self.digest:
             raise Gone(
@@ -188,7 +188,7 @@ def versions(item: Item, entries: Iterable[Item], now: int) -> Iterator[PastVers
 
 
 def find_version(versions: Iterable[PastVersion], number: int) -> PastVersion:
-    """Return the final state of a version.
+    """Return the last state of the version with this number.
 
     Raises NotFound if the version never existed, Gone, and the errors of `versions`.
     """

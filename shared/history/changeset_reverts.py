@@ -30,7 +30,7 @@ MAX_STALLS = 20
 """Maximum consecutive rounds in which no waiting part succeeds. After them, about 20 minutes, all waiting parts fail.
 """
 FIRST_PAUSE, LONGEST_PAUSE = 5, 60
-"""Bounds of the pause before waiting parts are retried, in seconds."""
+"""Minimum and maximum pause before waiting parts are retried, in seconds."""
 
 Done = tuple[ChangeSetPart, RevertResult]
 
@@ -235,7 +235,7 @@ def _to_result(outcome: RevertOutcome) -> RevertResult:
 
 
 def _add_counts(counts: Mapping[str, Any], done: Iterable[Done]) -> dict[str, Any]:
-    """Return the counters increased by the outcomes of these parts."""
+    """Return the counters of a run, increased by the outcomes of these parts."""
     new = {name: counts[name] for name in COUNTS}
     for _, outcome in done:
         new[outcome.result] += 1

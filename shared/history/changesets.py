@@ -16,15 +16,15 @@ from shared.history.entries import document
 from shared.schema import CHANGESET, CHANGESET_INDEX, PARTITION_KEY, SORT_KEY
 
 LARGEST_QUERY = 1000
-"""Index entries that one Query examines: about 250 KB."""
+"""Maximum number of index entries that one Query examines: about 250 KB."""
 MAX_QUERIES = 5
-"""Maximum queries per page. It applies when most of the matching entries are hidden from the caller."""
+"""Maximum number of queries per page. More than one is needed if most of the entries are hidden from the caller."""
 LARGEST_PAGE = 1_000_000
 """Maximum bytes of entries on a page, as JSON. The first entry is returned however large it is."""
 
 
 class ChangeSets:
-    """Change sets in the audit table, as far as the caller may see them. Owners see their own entries, admins all."""
+    """Change sets in the audit table. Owners see the entries of their videos and playlists, admins all entries."""
 
     def __init__(self, table: Table) -> None:
         self.table = table
@@ -32,8 +32,8 @@ class ChangeSets:
     def page(self, changeset_id: str, caller: Caller, now: int, *, limit: int, after: Position | None) -> Page[Item]:
         """Return a page of a change set's entries, grouped by partition, newest first within each.
 
-        Costs one Query of the index, and one BatchGetItem per 100 entries. A page may be short when entries are large
-        or mostly hidden; its cursor then continues. Raises NotFound if the caller may see no entry.
+        Costs one Query of the index, and one BatchGetItem per 100 entries. A page may be short if entries are large or
+        mostly hidden. Its cursor then leads to further entries. Raises NotFound if the caller may see no entry.
         """
         index_page = self.list_keys(changeset_id, caller, now, limit=limit, after=after)
         if not index_page.items and index_page.resume is None and after is None:

@@ -47,18 +47,19 @@ RATING_FIELDS = ("imported",)
 PLAYLIST_FIELDS = ("title", "description", "visibility")
 
 LARGEST_ENTRY = 250_000
-"""Maximum bytes of an entry as JSON. DynamoDB's limit is 400 KB, and it counts short numbers 1.5 times as large as
-JSON."""
+"""Maximum bytes of an entry as JSON. DynamoDB's limit is 400 KB, but a short number counts 1.5 times its size in JSON.
+"""
 
 STAMPS, STAMPED = "stamps", ("updatedAt", "schemaVersion")
-"""Attributes of the new version that an entry stores internally. The document has them, but no change lists them."""
+"""Attributes of the new version that an entry stores internally. They are shown in the document of an earlier version,
+but are not listed among the changes."""
 
 SINCE, DIGEST = "since", "digest"
 """Internal attributes for reconstructing earlier versions: the second in which the version began, and the digest of its
 state (`shared.videos.documents.digest`)."""
 
 LONGEST_WRITE = 60
-"""Maximum seconds between the time that a request records and its write."""
+"""Maximum seconds between a write and the `updatedAt` that its request recorded."""
 
 ACTIONS = ("created", "changed", "deleted", "restored", "expired", "removed", *JOB_STATES)
 FIELDS = (
@@ -98,7 +99,7 @@ _Describe = Callable[["Record", Item, Item], Item | None]
 
 
 def _subject(record: "Record") -> tuple[str, Entity, _Describe | None]:
-    """Return the id attribute, the key entity of the audit entry, and the function that describes the change.
+    """Return the name of the id attribute, the entity of the audit entry, and the function that describes the change.
 
     The function is `None` for items that are not audited.
     """

@@ -33,7 +33,7 @@ from shared.videos.access import require_owned
 from shared.videos.entries import NO_LANGUAGE
 
 TEXT = "/text"
-"""JSON Pointer that represents all audited fields of captions, including the hash of their text."""
+"""JSON Pointer that stands for all audited fields of captions in reports, including the hash of their text."""
 
 
 class ItemReverts(ABC):
@@ -97,7 +97,7 @@ class ItemReverts(ABC):
     def without(
         self, state: Item, entries: Sequence[Item], later_entries: Sequence[Item], request: RevertRequest
     ) -> RevertPlan:
-        """Return the plan for a set that changed or removed the item, field by field."""
+        """Plan field by field the revert of a change set that changed or removed the item."""
         return plan_without_set(
             state, entries, later_entries, request.own, writable=lambda _: True, force=request.force
         )
@@ -267,7 +267,7 @@ REVERTS_BY_ENTITY: Mapping[str, type[ItemReverts]] = {
     "chapters": ChaptersReverts,
     "rating": RatingReverts,
 }
-"""Classes by the entity name in audit entries."""
+"""Reverts by the name of the entity in audit entries."""
 
 
 class _AsRead:

@@ -30,7 +30,7 @@ class LaterEntries:
 
     def __init__(self, trail: AuditStore, first: Item, now: int) -> None:
         self.would_restore_video = False
-        """Whether a dry run found that the deleted video would be restored first."""
+        """Whether the dry run would restore the deleted video before its related items."""
         self._trail = trail
         self._first = first
         self._now = now

@@ -1,4 +1,4 @@
-"""Parts of a change set, each about one video, related item or playlist, and their concurrent revert."""
+"""Parts of a change set, which are reverted concurrently. Each part is about one video, related item or playlist."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -232,7 +232,7 @@ def _is_unknown(playlist: Item, later_entries: Sequence[Item], own: str) -> bool
 
 
 def always(_: Sequence[Item]) -> bool:
-    """Accept any entries: they need not be complete."""
+    """Accept any list of entries as complete."""
     return True
 
 

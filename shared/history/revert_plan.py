@@ -1,6 +1,6 @@
 """Revert plans: the fields to restore, and the fields to skip with the author of the later change.
 
-Pure functions of plain states, as in `shared/history/as_of.py`, and audit entries.
+Contains pure functions on audit entries and on plain states, as described in `shared/history/as_of.py`.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -54,7 +54,7 @@ class RevertPlan:
     """Planned revert of one video, related item or playlist."""
 
     state: Item
-    """Plain state after the revert."""
+    """State after the revert, as plain values."""
     changes: list[Change] = field(default_factory=list)
     """Changes from the present state to the planned state; empty if nothing must be written."""
     skipped: list[SkippedField] = field(default_factory=list)

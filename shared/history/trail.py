@@ -27,14 +27,14 @@ LAST_MILLISECOND = 10**13 - 1
 """Last epoch millisecond that fits the sort key, in the year 2286."""
 LARGEST_QUERY = 250
 MAX_QUERIES = 5
-"""Maximum queries per page. It applies when most of the matching entries are hidden."""
+"""Maximum number of queries per page. More than one is needed if most of the entries are hidden."""
 
 FIRST_BACK = 100
 """Maximum entries in the first Query of a backward read. It is small, because most callers request a recent version."""
 LARGEST_BACK = 20_000
 """Maximum entries in each further Query. So many entries exceed 1 MB, at which DynamoDB ends a page."""
 FARTHEST = 40
-"""Maximum queries of a backward read: 40 MB."""
+"""Maximum number of queries of a backward read, which read up to 40 MB."""
 
 
 class TrailQuery(TypedDict, total=False):

@@ -193,7 +193,10 @@ def _without(item: Item, entries: Sequence[Item], later: Sequence[Item], own: st
 
 
 def _is_as_old(entry: Item, first: Item) -> bool:
-    """Return whether older entries do not matter: this one is as old as `first`, or begins or ends the video's life."""
+    """Return whether entries older than this one are not needed.
+
+    They are not if this entry is as old as `first`, or if it begins or ends the existence of the video.
+    """
     return bool(entry[SORT_KEY] <= first[SORT_KEY] or entry["action"] in ("created", "expired", "removed"))
 
 

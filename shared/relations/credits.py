@@ -1,8 +1,8 @@
 """Credits and releases of videos, and the videos of a person.
 
-Both are related items of a video, and are entries of RelationIndex while the video is listed. They copy only two
-attributes of the video: the release year, by which credits are sorted, and the owner, who may read their audit trail.
-shared/relations/entry_updates.py updates them when the video's index position changes.
+Credits and releases are related items of a video, and are in RelationIndex while the video is listed. They copy only
+two attributes that can change: the release year, by which credits are sorted, and the owner, who may read their audit
+trail. shared/relations/entry_updates.py updates credits and releases when the video's index position changes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -186,7 +186,7 @@ class RelationStore(VideoItemStore):
     def releases(
         self, video_id: str, region: str | None, caller: Caller, now: int, limit: int, after: Position | None
     ) -> Page[Item]:
-        """Return a page of a video's releases by region and language, optionally of one region; raise NotFound."""
+        """Return a page of a video's releases by region and language, or of one region only. Raises NotFound."""
         self._require_visible(video_id, caller, now)
         prefix = region_prefix(region) if region else RELEASE.sort_prefix
         return children_of(self.table, video_id, prefix, limit=limit, after=after)
@@ -221,8 +221,9 @@ class RelationStore(VideoItemStore):
         )
 
     def _credited(self, entries: Sequence[Item], person_id: str, now: int) -> list[dict[str, Any] | None]:
-        """Return the videos of the entries with the person's credits; `None` if a video is not published."""
-        # The index is eventually consistent: a credit whose year changed may have two entries, ...
+        """Return the video and the person's credit for each entry; `None` if the video is not published."""
+        # The index is eventually consistent: a credit whose year changed may have two entries, and a deleted credit may
+        # still have one. `looked_up` therefore compares each entry with the stored credit.
         video_ids = list(dict.fromkeys(entry["relId"] for entry in entries))
         if not video_ids:
             return []
@@ -238,7 +239,6 @@ class RelationStore(VideoItemStore):
 
         def looked_up(entry: Item) -> dict[str, Any] | None:
             video, credit = videos.get(entry["relId"]), did.get(entry["relId"])
-            # ... and a deleted credit may still have one.
             if video is None or credit is None or credit["relSort"] != entry["relSort"]:
                 return None
             return _appearance(video, credit) if is_published(video, now) else None

@@ -1,6 +1,6 @@
 """Base store for related items of a video that its owner writes, such as credits.
 
-Each is one item with conditional writes.
+Each related item is one DynamoDB item. Writes are conditional on the version that was read.
 """
 
 from collections.abc import Callable
@@ -36,7 +36,7 @@ class VideoItemStore:
         self.table = table
 
     def _read_owned(self, key: Key, video_id: str, caller: Caller, now: int) -> tuple[Item, Item | None]:
-        """Return a video that the caller may change, and its related item with this key."""
+        """Return a video that the caller may change, and the item with this key; `None` if that item does not exist."""
         item, present = self.table.get_all([VIDEO.key(videoId=video_id), key], consistent=True)
         video = require_owned(item, caller, now)
         _require_exists(video)

@@ -18,7 +18,7 @@ LARGEST_ROLES = 8_000
 LARGEST_TITLES = 4_000
 """Maximum size of the roles of a credit, and of the titles of a release, in bytes as counted by `content_bytes`.
 
-A hundred credits or releases must fit one response, and be cheap to read.
+A response with 100 credits or releases must fit Lambda's limit, and be cheap to read.
 """
 
 _Part = TypeVar("_Part", bound=Content)
@@ -125,7 +125,7 @@ class NewEntry(Content):
 
 
 class EntryMove(Content):
-    """The body of `PATCH /v1/playlists/{playlistId}/entries/{videoId}`: the entry to place it after or before."""
+    """The body of `PATCH /v1/playlists/{playlistId}/entries/{videoId}`: the entry next to which this one is placed."""
 
     after: VideoId | None = Field(
         default=None, description="The entry to place this one after; `null` moves it to the beginning"

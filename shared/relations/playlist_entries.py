@@ -27,7 +27,7 @@ from shared.videos.store import VideoStore
 MAX_ENTRIES = 5000
 """Maximum number of entries per playlist."""
 MAX_PLACED = 30
-"""Maximum number of entries that `placed` accepts: each takes three writes of a transaction."""
+"""Maximum number of entries that `placed` accepts. Each entry takes three writes of the transaction."""
 
 
 class EntryStore:
@@ -116,10 +116,10 @@ class EntryStore:
         Costs one transaction, whatever the length of the list.
 
         `neighbour_id` is the other entry's video. If it is `None`, the entry moves to the beginning of the list with
-        `behind`, otherwise to its end.
+        `behind`, otherwise to the end.
 
-        Raises NotFound if the list does not contain the entry. Raises InvalidContent if it does not contain the other
-        one, or if both are the same. For `matches`, see `append`.
+        Raises NotFound if the list does not contain the entry. Raises InvalidContent if the list does not contain the
+        other entry, or if both are the same. For `matches`, see `append`.
         """
         name = "after" if behind else "before"
         if neighbour_id == video_id:
@@ -176,7 +176,7 @@ class EntryStore:
         self._playlists.revise(playlist_id, caller, now, plan, matches=matches)
 
     def forget(self, playlist_id: str, video_id: str, caller: Caller, now: int) -> None:
-        """Remove a deleted video from a playlist, if both exist. For background jobs of the service."""
+        """Remove a permanently deleted video from a playlist. For background jobs of the service."""
 
         def plan(playlist: Item) -> PlaylistRevision:
             entry = self._member(playlist_id, video_id)
@@ -192,9 +192,9 @@ class EntryStore:
                 self.table.batch_delete([_entry_key(entry), key_of(entry)])
 
     def positions(self, playlist_id: str, video_ids: Sequence[str]) -> dict[str, Item]:
-        """Return the `rank` and `addedAt` of the entries of these videos, by videoId.
+        """Return the `rank` and `addedAt` of these videos' entries by videoId. Omits videos that are not in the list.
 
-        Omits videos that are not in the list. Uses consistent reads.
+        Uses consistent reads.
         """
         keys = [MEMBERSHIP.key(playlistId=playlist_id, videoId=video_id) for video_id in video_ids]
         members = self.table.batch_get(keys, consistent=True)
@@ -308,7 +308,7 @@ class EntryStore:
 
 
 def moved_entry(video_id: str, before: Item | None = None, to: Item | None = None) -> Item:
-    """Return the MOVES element of an entry that is added, moved or removed."""
+    """Return the element of MOVES for an entry that is added, moved or removed."""
     sides = {"from": before, "to": to}
     positions = {side: _position_of(entry) for side, entry in sides.items() if entry}
     return {"videoId": video_id, **positions}

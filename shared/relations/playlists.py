@@ -74,16 +74,16 @@ def any_version(_: int) -> bool:
 
 @dataclass(frozen=True)
 class PlaylistRevision:
-    """A planned change of a playlist, with its companion writes."""
+    """A planned change of a playlist, and the writes that accompany it."""
 
     playlist: Item
     """Playlist with its changed attributes; version and audit fields are set when it is written."""
     writes: Sequence[Write] = ()
-    """Companion writes in the same transaction."""
+    """Writes that accompany the write of the playlist in its transaction."""
     moves: Sequence[Item] = ()
     """Value of the MOVES attribute."""
     response: dict[str, Any] | None = None
-    """Response of the request; `None` for the playlist's document."""
+    """Response to the client; `None` if the response is the document of the playlist."""
     refusal: ServiceError | None = None
     """Error to raise if the condition of the first of `writes` fails; `None` to retry."""
 
@@ -166,7 +166,7 @@ class PlaylistStore:
         write_id: str | None = None,
         even_deleted: bool = False,
     ) -> dict[str, Any]:
-        """Change a playlist that the caller owns according to `plan`, and return the response.
+        """Apply the change that `plan` returns to a playlist that the caller owns, and return the response.
 
         A plan without effect is not written. With `once`, returns the stored response of an earlier identical request.
         If another writer changes the playlist concurrently, `plan` is called again; all attempts share `write_id`.

@@ -18,13 +18,13 @@ WIDTH = 6
 LONG = 100
 """Rank length, in characters, above which neighbours are spread to make room."""
 LONGEST = 400
-"""Maximum length of a rank, in characters: cursors and sort keys contain ranks."""
+"""Maximum length of a rank, in characters. The length is limited because cursors and sort keys contain ranks."""
 MAX_SPREAD = 20
-"""Maximum number of neighbours that are spread: each takes three writes of a transaction."""
+"""Maximum number of neighbours that are spread. Each takes three writes of the transaction."""
 
 
 class NoRoomError(Exception):
-    """Raised if too many entries were moved to one position, so that ranks between its neighbours would be too long."""
+    """Error: too many entries were moved to one position, so ranks between its neighbours would be too long."""
 
 
 def first() -> str:
@@ -33,12 +33,12 @@ def first() -> str:
 
 
 def after(rank: str) -> str:
-    """Return the next integer rank; raise NoRoomError after the last one."""
+    """Return the smallest rank without a fraction that is greater than `rank`; raise NoRoomError if there is none."""
     return _whole(_number(rank[:WIDTH]) + 1)
 
 
 def before(rank: str) -> str:
-    """Return the preceding integer rank; raise NoRoomError before the first one."""
+    """Return the rank without a fraction before the integer part of `rank`; raise NoRoomError if there is none."""
     return _whole(_number(rank[:WIDTH]) - 1)
 
 

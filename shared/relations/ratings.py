@@ -54,7 +54,7 @@ class RatingChoice(NamedTuple):
 
     @classmethod
     def of(cls, rating: "Rating | None") -> "RatingChoice | None":
-        """Return the choice in a rating's item; `None` without an item, or if the rating was withdrawn."""
+        """Return the choice that a rating's item stores; `None` without an item, or if the rating was withdrawn."""
         return cls(int(rating["value"]), rating.get("like")) if rating and "value" in rating else None
 
 
@@ -162,10 +162,7 @@ class RatingStore:
     def replace_imported(
         self, video_id: str, read: Item | None, imported: Item | None, caller: Caller, now: int
     ) -> bool:
-        """Replace the imported totals if they still equal `read`; return whether they did.
-
-        `None` means no imported totals.
-        """
+        """Replace the imported totals if they equal `read`, and return whether they did."""
         content = {"videoId": video_id, "writeId": new_write_id()} | ({"imported": imported} if imported else {})
         as_read = "attribute_not_exists(#imported)" if read is None else "#imported = :read"
         write = self.table.update(
@@ -237,7 +234,7 @@ def addition(video_id: str, difference: Mapping[str, int], caller: Caller, now: 
 def _counting(totals: "RatingTotals | None", before: "Rating | None", own: "Rating") -> "RatingTotals":
     """Return totals that include a user's own rating in place of the one `before`.
 
-    The stored totals may not include `before` yet. The remainder is therefore limited to possible values.
+    The stored totals may lack `before`, so the result of its subtraction is limited to possible values.
     """
     earlier, mine = rating_contribution(RatingChoice.of(before)), rating_contribution(RatingChoice.of(own))
     other_ratings = {name: max(0, count - earlier[name]) for name, count in _counts(totals).items()}

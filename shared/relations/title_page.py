@@ -34,7 +34,7 @@ LARGEST_SECTION = 1000
 LARGEST_LIST = 1_500_000
 """Maximum size of the credits, and of the releases, on a title page, in bytes.
 
-Both and a video of 400 KB fit Lambda's response limit.
+A response with both lists and a video of 400 KB fits Lambda's limit.
 """
 MAX_RELEASES = 100
 """Maximum number of releases read to find a localised title: at most 440 KB."""
@@ -133,8 +133,8 @@ class TitlePage:
         `sections` are names in shared.queries.SECTIONS. Costs one Query for all sections, a GetItem for the view
         counter, and a BatchGetItem if the counter is sharded.
 
-        If the Query stops at LARGEST_SECTION items or 1 MB, each remaining section costs its own Query. Items beyond
-        that page or LARGEST_LIST are available from the lists, by the sections' cursors.
+        If the Query stops at LARGEST_SECTION items or 1 MB, each remaining section costs its own Query. Further items
+        of a section can be listed with the cursor of the section.
         """
         partition = _VideoPartition(self.videos, video_id)
         video = require_visible(partition.begin(sections), caller, now)
@@ -164,7 +164,7 @@ class TitlePage:
         return FetchedVideo(document | {"included": included}, video["version"], caller.owns(video["userId"]))
 
     def _releases(self, video_id: str, locale: Locale) -> list[Item]:
-        """Return the releases that may contain the title: the region's releases, otherwise the first releases."""
+        """Return the releases among which to find the title: the region's releases, otherwise the first releases."""
         releases: list[Item] = []
         if locale.region:
             releases = children_of(self.table, video_id, region_prefix(locale.region), limit=MAX_RELEASES).items
@@ -188,7 +188,7 @@ class TitlePage:
 
 
 class _VideoPartition:
-    """Related items of a video, read in key order as far as the sections need."""
+    """Video and its related items, which are read in key order as far as the requested sections need."""
 
     def __init__(self, videos: VideoStore, video_id: str) -> None:
         self._table = videos.table
@@ -198,7 +198,7 @@ class _VideoPartition:
         """Sort key at which the Query stopped."""
 
     def begin(self, sections: Iterable[str]) -> Item | None:
-        """Read the items of these sections, as far as one Query reaches; return the video."""
+        """Read the items of these sections with one Query, which may end before the last section. Return the video."""
         # `$` is the character after `#`, which ends the prefix of each section's sort keys.
         ends = [f"{_LISTED[name].sort_prefix[:-1]}$" for name in sections if name in _LISTED]
         key, last = VIDEO.key(videoId=self._video_id), max([RATING_TOTALS.sk, *ends])

@@ -92,7 +92,7 @@ class _BatchOperation:
 
 
 class Batches:
-    """Executes batches against a store, or previews their results."""
+    """Execution of batches against a store, and previews of their results."""
 
     def __init__(self, store: VideoStore, links: Links, elapsed: Callable[[], float]) -> None:
         self._store = store
@@ -151,7 +151,7 @@ class Batches:
         return [results[position] for position in sorted(results)]
 
     def _read_all(self, request: Request, bodies: Sequence[object]) -> tuple[list[_BatchOperation], dict[int, Result]]:
-        """Return the valid operations, and the results of the invalid ones by position."""
+        """Return the valid operations, and the error results of invalid operations by their position in the batch."""
         operations: list[_BatchOperation] = []
         results: dict[int, Result] = {}
         for position, body in enumerate(bodies):
@@ -210,7 +210,10 @@ class Batches:
         )
 
     def _done(self, operation: _BatchOperation, request: Request, deadline: float) -> Result:
-        """Execute an operation, with retries; raise the error of the last attempt."""
+        """Execute an operation, with retries.
+
+        Raises the error of the last attempt, or Unavailable if the deadline leaves no time for an attempt.
+        """
         # All attempts share this id, so a retry recognises an earlier write whose response was lost.
         write_id = new_write_id()
         failure: ServiceError = Unavailable("Time ran out before this operation, so it changed nothing.")

@@ -68,13 +68,13 @@ def view_count(counter: Item | None) -> int:
 
 
 def sums_of(counter: Item | None) -> dict[str, int]:
-    """Return all sums of one counter item, without merged shards."""
+    """Return all sums of one counter item. The sums of shards merged into it are not included."""
     counter = counter or {}
     return {name: int(counter.get(name, 0)) for name in SUMS}
 
 
 def shards_of(counter: Item | None) -> int:
-    """Return the number of shards that hold counts, according to shard 0."""
+    """Return the number of shards that may contain counts, given shard 0."""
     return int(counter.get("spread", 1)) if counter else 1
 
 
@@ -328,7 +328,7 @@ class ViewCounters:
     def _items(
         self, shard_ids: Sequence[_ShardId], attributes: Iterable[str] = (), *, consistent: bool = False
     ) -> list[tuple[_ShardId, Item]]:
-        """Return the shard items that exist. Costs one BatchGetItem per 100 shards."""
+        """Return the existing items of these shards, with their ids. Costs one BatchGetItem per 100 shards."""
         keys = [VIEW_COUNTER.key(videoId=video_id, shard=shard) for video_id, shard in shard_ids]
         items = self.table.get_all(keys, attributes=attributes, consistent=consistent)
         return [(shard_id, item) for shard_id, item in zip(shard_ids, items, strict=True) if item]

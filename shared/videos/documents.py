@@ -14,7 +14,7 @@ FIELDS = tuple(field.name for field in VIDEO_FIELDS if field.is_shown)
 """Fields of the document, in order."""
 
 SUMMARY_FIELDS = tuple(field.name for field in VIDEO_FIELDS if field.projected and not field.is_private)
-"""Fields of a summary, which are the attributes that the indexes project."""
+"""Fields of a summary. They are the attributes that the indexes project."""
 
 OWNER_FIELDS = tuple(field.name for field in VIDEO_FIELDS if field.is_private)
 """Fields visible to the owner and admins only."""
@@ -24,7 +24,7 @@ PLAYING_FIELDS = ("renditions", "playback")
 URL. They are absent if there are no renditions."""
 
 READ = (*(name for name in FIELDS if name != "viewCount"), "pictures")
-"""Attributes needed for the document and the access check: about three quarters of an item."""
+"""Attributes needed for the document and the access check. They are about three quarters of the item."""
 
 JOB_ATTRIBUTES = {"thumbnails": "pictures", "resolutions": "source"}
 """Attributes that store the output of jobs, by document field. The field shows this output merged with the entries that
@@ -144,7 +144,7 @@ def changes(old: Item, new: Item) -> Iterator["Change"]:
 
 
 def digest(item: Item) -> str:
-    """Return a hash of the audited attributes, to detect gaps when the audit trail is replayed backwards."""
+    """Return a hash of the audited attributes. Readers of the audit trail compare it to detect missing entries."""
     from shared.core.changes import digest_of
 
     return digest_of({name: value for name, value in audited(item).items() if value != {} or name not in MAPS})

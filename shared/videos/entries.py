@@ -55,7 +55,7 @@ class IndexPosition(NamedTuple):
 
 
 def index_position(video: Item | None) -> IndexPosition:
-    """Return the index position of a stored video; the default position for `None`."""
+    """Return the index position of a stored video. `None` gives the position of an unlisted video."""
     if video is None:
         return IndexPosition()
     return IndexPosition(year_of(video), is_listed(video), video.get("publishAt"), video.get("expiresAt"))

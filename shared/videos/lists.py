@@ -81,7 +81,8 @@ class VideoLists:
         """Return an owner's videos by time.
 
         The owner and admins see all except deleted videos; other callers see published videos. With a case-folded
-        `tag`, returns the videos that have it. The index has no tags, so this also reads the videos of each page.
+        `tag`, returns only videos that have the tag. The index has no tags, so a list with `tag` also reads the videos
+        of each page.
         """
         conditions = [_alive(now), *filters.conditions()]
         if not caller.owns(owner):
@@ -223,5 +224,8 @@ def _video_id(entry: Item) -> str:
 
 
 def _past_video(entry: Item, *, ascending: bool) -> Position:
-    """Return the position after all entries of the entry's video, whose sort ids are `videoId#language`."""
+    """Return the position after all entries of this entry's video in a region.
+
+    The sort ids of these entries are `videoId#language`.
+    """
     return Position(int(entry["relSort"]), _video_id(entry) + ("#~" if ascending else "#"))

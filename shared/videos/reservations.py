@@ -75,7 +75,8 @@ def held_by(video_id: str) -> Expression:
 class ReservationMove:
     """Writes that reserve the values of a changed video and free its previous values.
 
-    Append `writes()` to the transaction. If it fails at one of them, `resolve` decides whether another attempt can succeed.
+    Append `writes()` to the transaction. If the transaction fails at one of these writes, `resolve` decides whether
+    another attempt can succeed.
     """
 
     def __init__(self, table: Table, old: Item, new: Item, holders: dict[str, str]) -> None:
@@ -92,7 +93,7 @@ class ReservationMove:
         self._holders = holders
 
     def writes(self) -> list[Write]:
-        """Return the writes; none if no unique value changes."""
+        """Return the writes; empty if no unique value changes."""
         video = self._video
         signed = with_request_id(
             {
@@ -131,7 +132,7 @@ class ReservationMove:
         taken |= {reserved.key[PARTITION_KEY]: "" for reserved in self._removed}
 
     def resolve(self, failure: ConditionFailed, position: int, now: int) -> None:
-        """Prepare another attempt after the write at `position` of `writes()` failed.
+        """Prepare another attempt after the condition of the write at `position` of `writes()` failed.
 
         Raises AlreadyExists if another video of the owner has the value. Costs one GetItem.
         """

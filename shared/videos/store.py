@@ -136,7 +136,7 @@ class VideoStore:
     def _remove(self, item: Item) -> None:
         """Delete an expired video now instead of waiting for TTL. The stream then purges its related items.
 
-        Overwriting it instead would give its credits, ratings and playlist entries to the new video.
+        A new video in its place would otherwise inherit its credits, ratings and playlist entries.
         """
         with suppress(*CONFLICTS):  # another writer has deleted it, or is about to
             self.table.write(self.table.remove(VIDEO.key(videoId=item["videoId"]), condition=unchanged(item)))
@@ -144,8 +144,8 @@ class VideoStore:
     def read(self, video_id: str, caller: Caller, now: int, fields: Sequence[str] = ()) -> FetchedVideo:
         """Return the document if the caller may see it, optionally reduced to some fields.
 
-        Costs one BatchGetItem for video and counter, and another one if the counter is sharded. Costs one GetItem if
-        `fields` excludes the counter. Raises NotFound.
+        Costs one BatchGetItem for the video and its counter, and another one if the counter is sharded. If `fields`
+        does not include `viewCount`, costs one GetItem instead. Raises NotFound.
         """
         key = VIDEO.key(videoId=video_id)
         if fields and "viewCount" not in fields:
@@ -177,8 +177,9 @@ class VideoStore:
     def read_many(self, video_ids: Sequence[str], caller: Caller, now: int) -> dict[str, dict[str, Any]]:
         """Return the documents of up to 100 distinct videos by id, omitting videos that the caller may not see.
 
-        Costs one BatchGetItem per 50 videos, in parallel. It also reads the counters of hidden videos, because
-        filtering first would need another round trip. Sharded counters of visible videos cost one more round trip.
+        Costs one BatchGetItem per 50 videos, in parallel. These requests also read the counters of hidden videos,
+        because filtering first would need another round trip. Sharded counters of visible videos cost one more round
+        trip.
         """
         keys = [VIDEO.key(videoId=video_id) for video_id in video_ids]
         keys += [VIEW_COUNTER.key(videoId=video_id, shard=0) for video_id in video_ids]

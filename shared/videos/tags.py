@@ -1,4 +1,4 @@
-"""Equality of tags: a video shows its own spelling and is found by any equivalent spelling."""
+"""Equality of tags. A video shows the spelling that its owner wrote, and is found by any equivalent spelling."""
 
 import unicodedata
 

@@ -58,7 +58,7 @@ def new_item(
     status: str,
     origin: Literal["person", "import"] = "person",
 ) -> Item:
-    """Return the content of a new video; `stamp` turns it into an item to write."""
+    """Return the content of a new video, without keys and audit fields; `stamp` adds them."""
     item: Item = {name: {} for name in MAPS} | dict(content)
     item |= {"videoId": video_id, "userId": owner, "createdAt": created_at, "status": status}
     item["origins"] = dict.fromkeys((name for name in PROBED if name in item), origin)
@@ -131,9 +131,9 @@ def normalised_tags(item: Item) -> set[str]:
 
 
 def is_listed(item: Mapping[str, Any]) -> bool:
-    """Return whether the public lists contain the video, as of its last write.
+    """Return whether the video was public, and therefore in the public lists, at its last write.
 
-    `VideoStore.settle` writes the video once `publishAt` or `expiresAt` is reached.
+    `VideoStore.settle` writes the video again after `publishAt` or `expiresAt` has passed.
     """
     return item.get("rel") == FEED
 
@@ -332,7 +332,7 @@ def reject_upload(item: Item, upload_id: str, reason: str, now: int) -> Item:
 def apply_probe(item: Item, media: Item, fields: Item, renditions: Item) -> Item:
     """Return the item with the results of probing its source; `fields` never overwrite values written by users.
 
-    `media` are facts for other jobs, `renditions` the sizes to create, by name.
+    `media` has the properties of the source that other jobs need. `renditions` has the renditions to create, by name.
     """
     item = _without_facts(item, retained=fields)
     origins = dict(item.get("origins", {}))
@@ -345,7 +345,7 @@ def apply_probe(item: Item, media: Item, fields: Item, renditions: Item) -> Item
 
 
 def _without_facts(item: Item, retained: Container[str] = ()) -> Item:
-    """Return the item without the fields that jobs derived from a previous source."""
+    """Return the item without the fields that jobs derived from a previous source, except `retained` fields."""
     origins = item.get("origins", {})
     stale = {name for name in PROBED if origins.get(name) == "job" and name not in retained}
     if not stale:
@@ -384,7 +384,7 @@ def apply_job_failure(item: Item, job: str, reason: str, now: int) -> Item:
 
 
 def choose_thumbnail(item: Item, time: int) -> Item:
-    """Return the item with a poster time, in milliseconds; removes a poster that the owner supplied."""
+    """Return the item with a poster time, in milliseconds. A poster that the owner supplied is removed."""
     poster = re.compile(r"poster(-\d+\.\w+)?")
     thumbnails = {name: value for name, value in item["thumbnails"].items() if not poster.fullmatch(name)}
     return item | {"posterTime": time, "thumbnails": thumbnails}

@@ -114,7 +114,7 @@ class ViewHistory:
         return self.counters.read([video_id])[video_id]
 
     def _starts(self, video_id: str, first: int, last: int, live: ViewCount, *, by_day: bool) -> Iterator[Start]:
-        """Yield the starts since `first` that are needed to determine the sums of each shard at `last`."""
+        """Yield the stored starts from `first` on, until the sums of each shard at `last` are known."""
         if by_day:
             low = VIEW_DAY.key(videoId=video_id, day=day_of(first))
             high, seconds = VIEW_DAY.key(videoId=video_id, day="~"), DAY_SECONDS
@@ -176,9 +176,10 @@ class Buckets:
 
     @classmethod
     def of(cls, granularity: str, tz: str, start: int | None, end: int | None, now: int) -> "Buckets":
-        """Return all hours, or days in a time zone, that overlap [start, end); raise InvalidParameter.
+        """Return all hours, or days in a time zone, that overlap the time from `start` to `end` (exclusive).
 
-        Hours are UTC hours. In a time zone with a half-hour offset, a day begins at its first full UTC hour.
+        Hours are UTC hours. In a time zone with a half-hour offset, a day begins at its first full UTC hour. Raises
+        InvalidParameter.
         """
         kind = GRANULARITIES[granularity]
         until = now + 1 if end is None else end

@@ -52,7 +52,7 @@ Entries = Mapping[str, tuple[int, str]]
 
 @dataclass(frozen=True)
 class ActiveVideos:
-    """Viewed videos by hour or day, latest period first."""
+    """Videos that were viewed in each of the latest hours or days, latest period first."""
 
     period_seconds: int
     latest: int
@@ -60,7 +60,10 @@ class ActiveVideos:
     periods: Sequence[Entries]
 
     def length(self, requested: int) -> int:
-        """Return the number of periods in a window, limited so that the preceding window has as many."""
+        """Return the number of periods in a window, at most half of the available ones.
+
+        The preceding window then has the same length.
+        """
         return max(1, min(requested, len(self.periods) // 2))
 
     def start(self, length: int) -> int:
@@ -117,7 +120,7 @@ class Rankings:
         done["videos"] += len(viewed)
 
     def _active(self, period_seconds: int, count: int, now: int) -> ActiveVideos:
-        """Return the entries of the latest `count` periods, or of fewer periods once MAX_ENTRIES are read."""
+        """Return the entries of the latest `count` periods, or of fewer periods if these have MAX_ENTRIES entries."""
         latest = now // period_seconds * period_seconds
         periods: list[Entries] = []
         remaining = MAX_ENTRIES

@@ -21,7 +21,7 @@ from shared.videos.access import is_published, require_visible
 from shared.videos.counters import UNCOUNTED, ViewCounters
 
 CACHE_SECONDS = 5
-"""Maximum age of the cached access data of a video, in seconds."""
+"""Maximum age of the cached attributes of a video, in seconds."""
 CACHE_VIDEOS = 1000
 
 WINDOW_SECONDS = 30 * 60
@@ -92,14 +92,17 @@ class ViewStore:
         self._counts: OrderedDict[str, int] = OrderedDict()
 
     def require_visible(self, video_id: str, caller: Caller, now: int) -> Item:
-        """Return the access data of a video, up to CACHE_SECONDS old; raise NotFound if the caller may not see it."""
+        """Return the attributes of a video that its access rules need; raise NotFound if the caller may not see it.
+
+        The attributes may be CACHE_SECONDS old.
+        """
         return require_visible(self._video(video_id, now), caller, now)
 
     def count(self, view: View, caller: Caller, now: int) -> Item:
         """Count a view, if the rules allow it, and return the response.
 
-        Raises NotFound unless the caller may see the video, and Unavailable. After Unavailable, a view without viewer
-        and id may have been counted, unless the error is NotApplied.
+        Raises NotFound unless the caller may see the video, and Unavailable. If the view has neither viewer nor id, it
+        may have been counted despite Unavailable, but not after NotApplied.
         """
         verdict = self.judge(self.require_visible(view.video_id, caller, now), caller, now)
         if verdict is None and view.viewer_id is None and view.id is None:
@@ -128,7 +131,7 @@ class ViewStore:
         The stream counts new markers. A viewer's view counts if it is at least one window later than the last counted
         view. A late retry of an earlier view therefore never counts again.
 
-        Raises Unavailable. A view with an id, or with the same `at`, can then be retried.
+        Raises Unavailable. The view can then be retried with the same id or the same `at`.
         """
         name = _pseudonym("id", caller, view.id or "")
         condition = absent_or_purged(now)
@@ -162,9 +165,9 @@ class ViewStore:
         return ViewVerdict(window_ends=window_ends)
 
     def videos(self, video_ids: Sequence[str], now: int) -> dict[str, Item | None]:
-        """Return the access data of distinct videos, up to CACHE_SECONDS old.
+        """Return the attributes that the access rules need, for distinct videos. `None` if a video does not exist.
 
-        Costs one BatchGetItem for the videos that are not cached.
+        The attributes may be CACHE_SECONDS old. Costs one BatchGetItem for the videos that are not cached.
         """
         cached = {video_id: self._cached(video_id, now) for video_id in video_ids}
         unknown = [video_id for video_id, item in cached.items() if item is None]
@@ -255,9 +258,9 @@ def _after_the_window(view: View, latest: int, now: int) -> Expression:
 
 
 def _pseudonym(kind: str, caller: Caller, name: str) -> str:
-    """Return a 128-bit hash, in base64url, of a caller's name for a viewer or view.
+    """Return a 128-bit hash, in base64url, of the id that a caller chose for a viewer or view.
 
-    The hash includes the caller, so names of different callers never match.
+    The hash includes the caller, so that equal ids of different callers have different hashes.
     """
     digest = hashlib.sha256("\0".join((kind, caller.subject, name)).encode()).digest()
     return urlsafe_b64encode(digest[:16]).rstrip(b"=").decode()

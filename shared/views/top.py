@@ -17,7 +17,7 @@ ALL = ""
 """Category of the list of all videos; no video has it."""
 
 LARGEST_TOP = 100
-"""Maximum number of videos in a list, per order."""
+"""Maximum number of videos that a list has in each of ORDERS."""
 
 RETENTION_SECONDS = 2 * DAY_SECONDS
 """Seconds until a list that is no longer refreshed expires."""

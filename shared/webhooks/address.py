@@ -41,7 +41,7 @@ _CHARACTERS = re.compile(r"[A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=%]*")
 _AUTHORITY = re.compile(r"(\[[^\]]*\]|[^:]*)(?::([0-9]{1,5}))?")
 _LABEL = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)")
 _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
-"""Last labels that make URL parsers read a host as an IPv4 address
+"""Pattern of a last label with which URL parsers read a host as an IPv4 address
 (https://url.spec.whatwg.org/#ends-in-a-number-checker)."""
 
 

@@ -62,8 +62,8 @@ BUS = "event-bus"
 """Subscriber id of the event bus, which receives all changes. It has a delivery state but no webhook item."""
 
 MAX_DELIVERED = 64
-"""Maximum changes of one page. It limits the changes sent again after a worker dies, and the changes that one failure
-delays."""
+"""Maximum changes of one page. After a worker dies, at most this many changes are sent again. One failed change delays
+at most this many others."""
 MAX_EXAMINED = 5000
 """Maximum changes read for one page, when few of them have the webhook's types."""
 TURN_SECONDS = 10
@@ -113,9 +113,10 @@ class DeliveryResult:
     failed: int = 0
     paused: int = 0
     lag: int | None = None
-    """Latency of the slowest change in milliseconds, among new changes that the first attempt delivered."""
+    """Maximum latency in milliseconds of the new changes that were accepted at the first attempt."""
     wait: int | None = None
-    """Seconds for which deliverable changes had no worker, or for which the bus has failed."""
+    """Seconds for which changes could have been delivered but no worker delivered them. For the bus, seconds since it
+    began to fail."""
 
 
 @dataclass
@@ -125,7 +126,7 @@ class _DeliveryPage:
     matching: list[Change]
     """Changes of the webhook's types."""
     cursors: dict[str, LogCursor]
-    """Positions behind the page, of the logs that were read."""
+    """Positions behind the page, for the logs of which it has changes."""
     last: int
     """Time of the last change, in epoch milliseconds."""
     is_end: bool
@@ -161,14 +162,14 @@ class Deliverer:
     def select_idle(self, owners: Sequence[str], *, is_behind: bool) -> list[str]:
         """Return the ids of webhooks to send a message for, after changes of these owners were appended.
 
-        The subscribers of these owners and of all owners are considered, including the bus. Three kinds need no
-        message:
+        The subscribers of these owners and of all owners are considered, including the bus. Three kinds of webhooks
+        need no message:
 
         - Leased webhooks, because their worker reads the feed again after it releases the lease.
         - Webhooks that are not due, because they are checked later.
         - Webhooks with a queued message, because it is received before the feed is read.
 
-        Messages are recorded only while the queue `is_behind`; otherwise they are received at once.
+        Sent messages are recorded only while the queue `is_behind`, because otherwise a worker receives them at once.
         """
         ids = [id_ for owner in (None, *owners) for id_ in self.states.followers(owner)]
         ids = [*dict.fromkeys(ids), *([BUS] if self.bus else [])]
@@ -198,7 +199,8 @@ class Deliverer:
         """
         run = _DeliveryRun(self, webhook_id, seconds_left, claimed)
         try:
-            # The owner took the turn, or another worker that may have read the feed before this message's change.
+            # LeaseLost: the owner changed the webhook, or another worker took it. That worker may have read the feed before
+            # the change of this message was appended.
             retry_on_conflict(lambda _: run.carry_on(), "how far the webhook is", on=(LeaseLost,))
         except Exception:
             run.end()  # the lease may remain until it expires, but no worker serves the webhook
@@ -229,7 +231,7 @@ class _DeliveryRun:
         self.claims = {claimed: Claim(*claimed, webhook_id, 0)} if claimed else {}
         """Quota claims that this worker holds, by owner and queue."""
         self.is_called = claimed is not None
-        """Whether the message was sent because another worker released a claim."""
+        """Whether the message of this run was sent because another worker released a claim."""
         self.retained_claims: Collection[tuple[str, str]] = ()
         """Claims to keep after this run, because another worker has the webhook or the webhook waits for another quota.
         """
@@ -398,7 +400,10 @@ class _DeliveryRun:
         return False
 
     def _is_admitted(self) -> bool:
-        """Claim each quota of the webhook and return whether all succeeded. Otherwise store that the webhook waits."""
+        """Claim each quota of the webhook and return whether all succeeded.
+
+        If not, stores that the webhook waits for a quota.
+        """
         if self.is_bus:
             return True
         now = int(self.to.clock())

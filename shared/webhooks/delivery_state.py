@@ -36,14 +36,16 @@ from shared.schema import (
 )
 
 LEASE_SECONDS = 120
-"""Duration of a worker's lease, in seconds. It covers the maximum run time, and is shorter than the message's
-visibility timeout. After a worker dies, its message is therefore received again when the lease has expired."""
+"""Duration of a worker's lease, in seconds. It covers the maximum run time of a worker, and is shorter than the
+visibility timeout of the message. If a worker dies, its message is therefore received again only after the lease has
+expired."""
 LONGEST_LEASE = LEASE_SECONDS + 1
-"""Maximum seconds until a lease expires. A longer lease was written by a fast clock, and is ignored."""
+"""Maximum seconds until a lease expires. A later expiry was set by a clock that is fast, so such a lease is ignored."""
 DAYS_KEPT = 7
 """Retention of attempts, in days."""
 SECONDS_BETWEEN_TESTS = 10
-"""Minimum seconds between tests. A test takes no longer, so the tests of one webhook occupy at most one function."""
+"""Minimum seconds between tests. A test takes at most this long, so the tests of one webhook occupy at most one
+function instance."""
 LARGEST_READ = 25
 """Maximum attempt items per Query. An item has the attempts of one turn: at least one, at most one for each change of a
 page."""
@@ -97,7 +99,7 @@ class DeliveryStateStore:
     def set_notified(self, state: Item, at: int | None) -> None:
         """Record that a message was sent at a time (epoch seconds), or with `None` that it was received.
 
-        The turn is unchanged. Two concurrent senders may both send. Does nothing if the webhook was deleted.
+        Does not change the turn, so two concurrent senders may both send. Does nothing if the webhook was deleted.
         """
         change = change_between({NOTIFIED_AT: 0}, {} if at is None else {NOTIFIED_AT: at})
         with suppress(ConditionFailed):
@@ -195,8 +197,8 @@ class DeliveryStateStore:
     def attempts(self, webhook_id: str, now: int, *, limit: int, after: Position | None = None) -> Page[dict[str, Any]]:
         """Return a page of a webhook's attempts, newest first, in the form that `add_attempts` received.
 
-        The position is the time of an item (epoch milliseconds), its turn, and the number of its attempts that were
-        returned.
+        A position consists of the time of an item (epoch milliseconds), its turn, and the number of its attempts
+        already returned.
         """
         turn, _, shown = after.id.partition("/") if after else ("", "", "0")
         newest = _sort_key(after.at, turn) if after else f"{WEBHOOK_ATTEMPTS.sort_prefix}:"  # greater than all digits

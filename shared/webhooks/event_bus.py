@@ -29,7 +29,8 @@ class EventBus:
     def deliver(self, _: Item, groups: Sequence[Sequence[Change]], in_time: Callable[[], bool]) -> list[Attempt]:
         """Send changes in order within each group, until one fails or time is up. Return the attempts.
 
-        A request has up to ten changes, each of a different group, because each of them may fail separately.
+        A request has up to MAX_EVENTS changes, each of a different group, because each change in a request may fail
+        separately.
         """
         attempts: list[Attempt] = []
         pending = deque(deque(group) for group in groups)

@@ -42,7 +42,7 @@ class ReceiverResponse:
     body: bytes
     """Body, truncated at MAX_BYTES or at the time limit."""
     error: str | None
-    """Reason for a missing status, as a sentence for the user that supplied the URL."""
+    """Reason for a missing status, as a sentence for the user who supplied the URL."""
     is_forbidden: bool
     """Whether the URL or its address is forbidden. In that case nothing was sent."""
     retry_after: int | None
@@ -140,7 +140,7 @@ def _connection(
     trust: ssl.SSLContext | None,
     time_left: Callable[[], float],
 ) -> socket.socket:
-    """Connect to the first address that accepts, with an equal share of the remaining time for each.
+    """Connect to the first address that accepts. Each attempt may use an equal share of the remaining time.
 
     Adds TLS for the receiver's name if the URL is https.
     """
@@ -177,7 +177,7 @@ def _send_all(connection: socket.socket, request: bytes, time_left: Callable[[],
 
 
 class _Stream(io.RawIOBase):
-    """Response stream. It ends with the connection, after MAX_BYTES, or at a `fault` such as the time limit."""
+    """Stream of a response. It ends with the connection, after MAX_BYTES, or at a `fault` such as the time limit."""
 
     def __init__(self, connection: socket.socket, time_left: Callable[[], float]) -> None:
         self.fault: OSError | None = None

@@ -20,8 +20,8 @@ EVERYBODY = "*"
 SLOW_MS = 2000
 """Average response time from which a receiver is slow, in milliseconds."""
 WEIGHT = 0.25
-"""Weight of the newest responses in the average. A receiver is slow after one turn of 9 s, and quick after several
-quick turns."""
+"""Weight of the newest responses in the average. One turn with responses of 9 s makes a receiver slow. Several quick
+turns make it quick again."""
 
 
 class DeliveryQuotas(Quotas[str]):
@@ -56,7 +56,7 @@ def average_ms(before: int | None, newest: float) -> int:
 
 
 def claims_of(state: Item, owner: str, now: int) -> list[Claim]:
-    """Return the claims of a webhook, in the order in which a worker makes them."""
+    """Return the quota claims that a webhook needs, in the order in which a worker makes them."""
     webhook_id, since = state["webhookId"], state.get(QUEUED, now)
     quotas = [(owner, SLOW), (EVERYBODY, ALL_SLOW)] if is_slow(state) else [(owner, QUICK)]
     return [Claim(quota_owner, queue, webhook_id, since) for quota_owner, queue in quotas]

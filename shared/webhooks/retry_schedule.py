@@ -8,7 +8,8 @@ from shared.webhooks.http_client import ReceiverResponse
 DELAYS = (5, 30, 120, 600, 1800, 3600, 7200, 14_400, 28_800)
 """Seconds before the second, third and later attempts. The last delay applies to all further attempts."""
 JITTER = 0.2
-"""Random fraction by which a delay varies, so that receivers that failed together are not retried together."""
+"""Maximum fraction by which a delay varies randomly, so that receivers that failed together are not retried together.
+"""
 LONGEST_RETRY_AFTER = 28_800
 """Maximum Retry-After of a receiver, in seconds."""
 MAX_BUS_DELAY = 600
@@ -38,7 +39,10 @@ def delay_after(
 
 
 def is_due(at: int, now: float) -> bool:
-    """Return whether a retry time (epoch seconds) is reached, or is so late that a fast clock must have set it."""
+    """Return whether a retry time (epoch seconds) has been reached.
+
+    A time that is too far in the future also counts as reached, because a fast clock must have set it.
+    """
     return at <= now or at > now + LONGEST_RETRY_AFTER * (1 + JITTER) + 1
 
 

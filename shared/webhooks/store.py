@@ -1,8 +1,9 @@
 """Webhooks as their owners manage them: URL, subscription and secrets.
 
-The delivery state is a separate item, which the worker writes (shared/webhooks/delivery_state.py). A change of the URL, the
-types or the positions is one transaction with that item. It invalidates the worker's current turn, so results for the
-previous version are discarded. It also makes the webhook due, so the sweeper sends a message if the first one is lost.
+The delivery state is a separate item, which the worker writes (shared/webhooks/delivery_state.py). A change of the URL,
+the types or the positions writes both items in one transaction. The transaction invalidates the worker's current turn,
+so results for the previous version are discarded. It also makes the webhook due, so that the sweeper sends a message if
+the first message is lost.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -47,7 +48,7 @@ FIELDS = (
 )
 """Attributes of the item that the document shows, in this order."""
 DELIVERED_BY = ("url", "types", "paused")
-"""Attributes that affect delivery."""
+"""Attributes of a webhook whose change affects deliveries."""
 _NOUN = "the webhook"
 
 
@@ -72,7 +73,7 @@ class Subscription:
 def secrets_of(master: str, hook: Item, now: int) -> list[bytes]:
     """Return the signing secrets at `now` (epoch seconds).
 
-    These are the present one and, for a day after a rotation, the previous one.
+    Returns the present secret, and for OVERLAP_SECONDS after a rotation also the previous secret.
     """
     generation: int = hook["generation"]
     is_recent = now < hook.get("rotatedAt", 0) + OVERLAP_SECONDS
@@ -81,7 +82,7 @@ def secrets_of(master: str, hook: Item, now: int) -> list[bytes]:
 
 
 def webhook_index_position(hook: Item) -> Item:
-    """Return the index attributes of a webhook by the owner it subscribes to; empty while it is paused."""
+    """Return the attributes that index a webhook by the owner whose changes it receives; empty while it is paused."""
     if hook["paused"]:
         return {}
     relation = follower_relation(hook.get("follows"))
