@@ -32,7 +32,7 @@ class LocalError(Exception):
 
 
 def exit_status(action: Callable[[], object]) -> int:
-    """Run an action and return the exit status. A LocalError is printed to standard error and gives status 1."""
+    """Run an action and return the exit status: 0, or 1 after a LocalError, which is printed to standard error."""
     try:
         action()
     except LocalError as error:

@@ -1,4 +1,4 @@
-"""Functions of a CDK assembly and their deployed configuration on MiniStack."""
+"""Readers of the functions in a CDK assembly, and of their deployed configuration on MiniStack."""
 
 import json
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ _HANDLER = ("functions.", ".handler.lambda_handler")
 
 @dataclass(frozen=True)
 class SynthesizedFunction:
-    """A function in an assembly."""
+    """A Lambda function in a CDK assembly."""
 
     folder: str
     """Folder below `functions/`."""
@@ -24,7 +24,7 @@ class SynthesizedFunction:
     logical_id: str
     template: Path
     asset: Path
-    """Folder of its code."""
+    """Folder with the function's packaged code."""
 
 
 @dataclass(frozen=True)

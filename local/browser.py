@@ -10,7 +10,9 @@ from playwright.sync_api import Browser, sync_playwright
 from local import LocalError
 
 NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-"""Names of the browser's program, in order of preference. The first is headless only, and needs a quarter of the work.
+"""Names of the browser's program, in order of preference.
+
+The first is headless only, and starts a page with a quarter of the work.
 """
 MACOS = "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome"
 LAUNCH_MS = 120_000

@@ -38,13 +38,13 @@ NOT_UNIT = ("tests/unit/infra", "tests/unit/proofs")
 NO_TESTS = 5
 """Exit status of pytest if no test was selected."""
 LAST_LINES = 40
-"""Log lines of a failed stage that are shown when the stage ends."""
+"""Number of log lines of a failed stage that are shown when the stage ends."""
 END_LINES, END_LINES_OF_TESTS = 10, 3
 """Number of log lines per failed stage in the final report. The second number applies if failed tests are listed."""
 MAX_NAMED = 20
 """Maximum number of failed tests per stage in the final report. The log has all of them."""
 SLOWEST = 10
-"""Number of test files in the table."""
+"""Number of slowest test files that the table lists."""
 
 _STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -87,14 +87,14 @@ class StageOutcome:
 
     @property
     def is_good(self) -> bool:
-        """Whether the stage found no fault."""
+        """Whether the stage passed, or had no tests to run."""
         return self.status == 0 or self.is_empty
 
 
 def stages(settings: Mapping[str, str]) -> dict[str, Stage]:
-    """Return all stages by name, in the order in which they begin. `settings` may have PYTEST_ARGS and E2E_ARGS.
+    """Return all stages by name, in the order in which they begin. `settings` may contain PYTEST_ARGS and E2E_ARGS.
 
-    With PYTEST_ARGS, which may select few tests, the unit tests are one stage.
+    With PYTEST_ARGS, which may select few tests, the unit tests are one stage instead of two.
     """
     given = shlex.split(settings.get("PYTEST_ARGS", ""))
     pytest = (sys.executable, "-m", "pytest", "-p", "local.slowest", *given)

@@ -37,7 +37,7 @@ class ItemDescription(NamedTuple):
 
     @property
     def names(self) -> frozenset[str]:
-        """Names of the attributes."""
+        """Names of all described attributes."""
         return names_in(self.attributes)
 
 
@@ -434,7 +434,7 @@ ITEMS: tuple[ItemDescription, ...] = (
 
 
 class Relation(NamedTuple):
-    """Relation of RelationIndex: `rel`, the meaning of its sort keys, and the items that have it."""
+    """Description of a relation in RelationIndex: the value of `rel`, the meaning of its sort keys, and its items."""
 
     rel: str
     sort: str

@@ -71,7 +71,10 @@ def document(position: int, record: Record) -> Document:
 
 
 def title(value: object) -> str:
-    """Return a title as text: some titles are numbers, one is missing, and some were decoded with the wrong charset."""
+    """Return a title as text.
+
+    In the table, some titles are numbers, one is missing, and some were decoded with the wrong charset.
+    """
     text = _text(value)
     if text is None:
         return "Untitled"
@@ -83,15 +86,15 @@ def title(value: object) -> str:
 
 
 def slug(value: object) -> str:
-    """Return `sony-tristar` for `Sony/TriStar`; empty if there is no value."""
+    """Convert a name to an id, such as `Sony/TriStar` to `sony-tristar`. Empty if there is no value."""
     plain = unicodedata.normalize("NFKD", _text(value) or "").encode("ascii", "ignore").decode()
     return re.sub(r"[^a-z0-9]+", "-", plain.lower()).strip("-")
 
 
 def release_time(value: object) -> int | None:
-    """Return `Jun 12 1998` as epoch seconds of midnight UTC; `None` for other values.
+    """Parse a date such as `Jun 12 1998` into epoch seconds of midnight UTC; `None` for other values.
 
-    The service's time begins in 1970, so older films get 0.
+    Films from before 1970 get 0, because the service has no negative times.
     """
     day = _day(value)
     return None if day is None else max(0, int(day.timestamp()))
@@ -195,7 +198,7 @@ class ApiClient:
 
 
 def is_busy(answer: httpx.Response) -> bool:
-    """Return whether the error is transient, so that a retry may succeed."""
+    """Return whether the response is a transient error, so that a retry may succeed."""
     return answer.status_code in (429, 503) or (answer.status_code == 409 and not is_there_already(answer))
 
 
@@ -211,7 +214,7 @@ def retry_after(answer: httpx.Response) -> float:
 
 
 def reason(answer: httpx.Response) -> str:
-    """Return the reason of a refused request, in one line."""
+    """Return the reason why a request was rejected, on one line."""
     problem = _problem(answer)
     errors = problem.get("errors") or []
     places = "; ".join(f"{error.get('pointer') or error.get('parameter')}: {error.get('detail')}" for error in errors)

@@ -39,7 +39,10 @@ INPUTS = (
     "requirements.txt",
     "shared",
 )
-"""Inputs of a deployment, in addition to the interpreter, the ports and the issuer."""
+"""Files and folders whose contents are inputs of a deployment.
+
+Further inputs are the interpreter, the ports and the issuer.
+"""
 
 Tell = Callable[[str], None]
 """Function that is called with each line of progress."""

@@ -56,7 +56,10 @@ The state of other services changes only in a deploy, or consists of logs and me
 """
 
 TTL_IDENTITY = {"type": "Service", "principalId": "dynamodb.amazonaws.com"}
-"""https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/time-to-live-ttl-streams.html"""
+"""User identity in the stream records of TTL deletions.
+
+https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/time-to-live-ttl-streams.html
+"""
 FIVE_YEARS = 5 * 365 * 86_400
 MINISTACKS_REAPER = "dynamodb-ttl-reaper"
 """Name of MiniStack's thread that deletes expired items without stream records."""
@@ -110,7 +113,7 @@ class Snapshot:
 
 
 class StateSaver:
-    """Saves tables, their streams and the queues to disk shortly after each change.
+    """Saver of tables, their streams and the queues. It writes changes to disk shortly after they occur.
 
     All methods except `_write` run on the event loop, between two requests. A snapshot therefore never contains half a
     transaction.
@@ -541,7 +544,10 @@ def mend(keeper: StateSaver | None) -> None:
     queue_url = sqs._queue_url_for_account
 
     def existing_url(account: str, name: str) -> str:
-        """Return the URL of a queue from an earlier run on another port, or the URL of a new queue."""
+        """Return the URL of an existing queue, even from an earlier run on another port.
+
+        Otherwise, the URL of a new queue.
+        """
         url: str = queue_url(account, name)
         if url in sqs._queues:
             return url
@@ -588,9 +594,9 @@ def listen_on(sockets: Sequence[int]) -> Ports:
 
 
 def _secret(access_key_id: str) -> str | None:
-    """Return the secret of an access key id: the key of this start, or the session of an assumed role, as the CDK uses.
+    """Return the secret of an access key id: this start's key, or the session of a role that was assumed with it.
 
-    Returns `None` if the id is unknown or the session has expired.
+    The CDK assumes roles. Returns `None` if the id is unknown or the session has expired.
     """
     if access_key_id == ACCOUNT:
         return os.environ["AWS_SECRET_ACCESS_KEY"]

@@ -372,7 +372,7 @@ def _request(
 
 
 def _joined(query: str) -> dict[str, str]:
-    """Join repeated values of a name with commas, as the gateway does."""
+    """Return the query parameters by name. The values of a repeated name are joined with commas, as the gateway does."""
     values: dict[str, str] = {}
     for name, value in parse_qsl(query, keep_blank_values=True):
         values[name] = f"{values[name]},{value}" if name in values else value
@@ -619,7 +619,7 @@ def _queues() -> Iterator[EventExample]:
 
 
 def _tallied(video_id: str) -> dict[str, Any]:
-    """Return the router's message for `_counted_records`."""
+    """Return the router's message for the records that `_counted_records` returns."""
     sums = dict.fromkeys(SUMS, 0) | {"views": 41}
     return tally_message(
         video_id,

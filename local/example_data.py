@@ -62,7 +62,7 @@ THEN = 1_750_000_000
 """Time at which the videos were created and the events occurred: 2025-06-15T15:06:40Z."""
 
 REQUEST = "XmPlEhB9oAMEV1Q="
-"""Request id that the gateway assigned to the requests."""
+"""Request id of all events, in the format of API Gateway."""
 
 ALICE = Caller("alice", frozenset({READ, WRITE})).acting_for(REQUEST)
 BOB = Caller("bob", frozenset({READ, WRITE})).acting_for(REQUEST)
@@ -285,7 +285,7 @@ def captions(language: str) -> Item:
 
 
 def chapters(video_id: str) -> Item:
-    """Return the chapters of a video of Alice's."""
+    """Return the chapters of one of Alice's videos."""
     parts = [{"start": 0, "title": "The pier"}, {"start": 240_000, "title": "The boats"}]
     item = {**CHAPTERS.key(videoId=video_id), "videoId": video_id, "owner": ALICE.subject, "chapters": parts}
     return with_version(item, ALICE, THEN, version=1, write_id=write_id("chapters"))

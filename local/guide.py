@@ -64,7 +64,7 @@ _FENCE = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
 _INLINE_SCRIPT = re.compile(r"<script>(.*?)</script>", re.DOTALL)
 
 Response = tuple[int, bytes, dict[str, str]]
-"""Status, body and headers."""
+"""Status, body and headers of an HTTP response."""
 
 
 class Guide:

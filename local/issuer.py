@@ -297,7 +297,7 @@ class Issuer:
         return self._signer.mint(self.url, subject, scopes, lifetime)
 
     def token(self, form: Mapping[str, str]) -> dict[str, Any]:
-        """Return the response to a token request (RFC 6749, section 5.1); raises OAuthError."""
+        """Return the response to a token request (RFC 6749, section 5.1); raises OAuthError if the request is invalid."""
         user, scopes, following = self.sign_ins.redeem(form)
         return {
             "access_token": self._signer.mint(self.url, user, scopes, SESSION, CONSOLE_CLIENT),

@@ -249,7 +249,7 @@ def _copied(root: Path, folder: Path) -> Path:
 def _write(path: Path, content: bytes) -> None:
     """Write a file and delete its bytecode.
 
-    Python would reuse the bytecode if the file's size and second are unchanged.
+    Python would reuse the bytecode if the file's size and the second of its modification are unchanged.
     """
     path.write_bytes(content)
     if path.suffix == ".py":

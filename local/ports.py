@@ -1,4 +1,4 @@
-"""Loopback ports: tests for a taken port and reservations of free ports."""
+"""Functions for loopback ports: check whether a port is taken, and reserve a free port."""
 
 import os
 import socket

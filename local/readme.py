@@ -186,13 +186,13 @@ def _anchor(heading: str) -> str:
 
 
 def _writers(field: VideoField) -> str:
-    """Return the writers of a field, in words."""
+    """Return the writers of a field for its table, such as `client, probe`."""
     client = {"client": "client", "admin": "server, admin"}[field.create] if field.type else "server"
     return ", ".join([client, *(["probe"] if field.is_probed else [])])
 
 
 def _places(field: VideoField) -> str:
-    """Return the responses that include a field, in words."""
+    """Return the responses that include a field for its table, such as `in lists`; otherwise `yes` or `no`."""
     places = {"to its owner": field.is_private, "in lists": field.projected and not field.is_private}
     shown = [place for place, holds in places.items() if holds]
     return ", ".join(shown) or ("yes" if field.is_shown else "no")

@@ -1,7 +1,7 @@
-"""Runs a function as Lambda does, without a container: AWS's Runtime Interface Emulator and Lambda's own client.
+"""Runs a function as Lambda does, but without a container.
 
-The emulator starts the client, which loads the handler from the deployed folder and passes it one event after another.
-https://docs.aws.amazon.com/lambda/latest/dg/python-image.html
+AWS's Runtime Interface Emulator starts Lambda's own client, which loads the handler from the deployed folder and passes
+it one event after another. https://docs.aws.amazon.com/lambda/latest/dg/python-image.html
 """
 
 import http.client

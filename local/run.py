@@ -44,7 +44,7 @@ class StopRequested(BaseException):
 
 
 def main() -> int:
-    """Run until stopped and return the exit status."""
+    """Run the service until it is stopped, and return the exit status."""
     stop_on_signals("What was written until a second ago is on disk.")
     try:
         return exit_status(_run)
@@ -148,7 +148,7 @@ def _warm_up(url: str) -> None:
 
 
 def _announce(aws: Aws, issuer: Issuer) -> None:
-    """Print and record the URLs of the service. The API and the embedded AWS share one URL."""
+    """Print the URLs of the service, and write them to `service.json`. The API and the embedded AWS share one URL."""
     url = aws.endpoint
     tokens = {user: issuer.mint(user, scopes) for user, scopes in USERS.items()}
     service = {
@@ -236,7 +236,7 @@ class _Terminal:
 
     @contextmanager
     def step(self, title: str) -> Iterator[Callable[[str], None]]:
-        """Show a running step; yields a function that reports one line of progress."""
+        """Show a step while the block runs. Yields a function that reports one line of progress."""
         started = time.monotonic()
         if self._console.is_terminal:
             with self._console.status(title) as status:

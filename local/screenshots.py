@@ -38,7 +38,7 @@ SOUGHT = """
   video.currentTime = 3;
 })
 """
-"""JavaScript that resolves once the video shows its fourth second."""
+"""JavaScript that seeks to the fourth second of a video, and resolves once the video shows it."""
 
 
 @dataclass

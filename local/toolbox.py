@@ -31,9 +31,10 @@ def with_tools(env: Mapping[str, str]) -> dict[str, str]:
 
 
 def installed_once(requirements: Path, folder: Path, commands: Callable[[Path], Iterable[Sequence[str]]]) -> Path:
-    """Return a folder named after its pinned requirements, which the first call fills; raises LocalError if that fails.
+    """Return the folder with installed requirements, which the first call installs. Raises LocalError if that fails.
 
-    `commands` returns uv's arguments that install the requirements into a given folder.
+    The folder is named after a hash of the requirements. `commands` returns uv's arguments that install the
+    requirements into a given folder.
     """
     name = sha256(requirements.read_bytes() + sys.version.encode()).hexdigest()[:16]
     installed = folder.with_name(f"{folder.name}-{name}")
@@ -56,7 +57,7 @@ def run_cdk(arguments: Sequence[str]) -> int:
 
 
 def missing(root: Path = ROOT, python: tuple[int, ...] = sys.version_info[:2]) -> list[str]:
-    """Return a sentence with the remedy for each tool of a deploy that is missing or has another version than the pinned one."""
+    """Return a sentence per tool of a deploy that is missing or does not have its pinned version, with the remedy."""
     sentences = []
     if python < OLDEST_PYTHON:
         sentences.append(

@@ -45,7 +45,7 @@ WAIT_SECONDS = 20
 VISIBILITY_SECONDS = 120
 """Visibility timeout in seconds, which the worker extends regularly.
 
-After a crash, SQS delivers the message again then.
+If the worker crashes, SQS delivers the message again after this time.
 """
 BEAT_SECONDS = 5
 """Minimum seconds between two progress reports. Each report also extends the visibility timeout."""

@@ -1,7 +1,7 @@
 """Sample data for the rehearsal of an upgrade, and all queries that must find it afterwards.
 
-Four owners have videos of all kinds. The videos of two owners are rewritten to the previous schema version, which
-allowed several spellings of one tag.
+Four owners have public and private videos, with credits, releases, ratings and playlists. The videos of two owners are
+rewritten to the previous schema version, which allowed several spellings of one tag.
 """
 
 import time

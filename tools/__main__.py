@@ -316,7 +316,7 @@ def _ids(text: str) -> frozenset[str]:
 
 
 def _pointer(text: str) -> str:
-    """Return a field as a JSON Pointer (RFC 6901). The first slash may be omitted."""
+    """Return a field as a JSON Pointer (RFC 6901). Adds the first slash if the user omitted it."""
     return text if text == "" or text.startswith("/") else f"/{text}"
 
 
@@ -471,7 +471,10 @@ def _import(
 
 @contextmanager
 def _paced_pool(table: Table, changeset_id: str) -> Iterator[tuple[Pool, Table]]:
-    """Yield a pool that starts no batch while the audit trail lags, and the table that the batches must write to."""
+    """Yield a pool and a table for an import.
+
+    Before each batch, the pool waits while the audit trail lags behind the table.
+    """
     paced_table, pace = paced(table, changeset_id)
     yield Pool(before=pace.wait) if pace else Pool(), paced_table
 
@@ -610,7 +613,7 @@ def _copy(source: str, table: Table) -> Path:
 
 
 def _made_at(table: Table) -> str:
-    """Return a table's creation time, which distinguishes tables that had the same name at different times."""
+    """Return a table's creation time, such as `20260131T120000Z`. It distinguishes tables that had the same name."""
     try:
         # The service's client does not convert times: this one is in epoch seconds.
         created: Any = table.client.describe_table(TableName=table.name)["Table"]["CreationDateTime"]

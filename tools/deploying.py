@@ -413,9 +413,10 @@ def _kept_indexes(table: PlannedTable, account: Account) -> list[str]:
 
 
 def restored_stream(assembly: Assembly, account: Account) -> str | None:
-    """Return the ARN of a restored table's stream; `None` if the streams of all tables match their stacks.
+    """Return the ARN of a restored table's stream; `None` if no table was restored since its last deployment.
 
-    A restored table has a new stream. CloudFormation still uses the ARN from its last update of the table.
+    A restored table has a new stream. Without this ARN, CloudFormation would still use the stream from its last update
+    of the table.
     """
     for table in assembly.tables():
         known, present = account.known_stream(table.stack, table.table), account.stream(table.table)
@@ -536,7 +537,7 @@ def given_values(env: str, contexts: Sequence[str], configured: Mapping[str, Any
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Check and deploy. Returns the exit status, 0 if all stacks were deployed."""
+    """Check the prerequisites, and deploy. Returns the exit status, 0 if all stacks were deployed."""
     options, more = _parser().parse_known_args(arguments)
     configured = json.loads((ROOT / "cdk.json").read_text(encoding="utf-8"))["context"]
     try:

@@ -217,7 +217,7 @@ LINES: Mapping[str, type[Content]] = {
 
 @dataclass(frozen=True)
 class ItemLine:
-    """A valid line of an export."""
+    """A valid line of an export, with its number and entity."""
 
     line: int
     entity: str
@@ -226,7 +226,7 @@ class ItemLine:
 
     @property
     def home(self) -> tuple[str, str]:
-        """Name and value of the id of the playlist or video that the line belongs to."""
+        """Id of the playlist or video that the line belongs to, as a pair of name and value: `("videoId", ...)`."""
         name = "playlistId" if self.entity in ("Playlist", "Entry") else "videoId"
         return name, self.attributes[name]
 
@@ -243,7 +243,7 @@ def line_of(entity: str, item: Item) -> Item:
 
 
 def parse_line(number: int, content: bytes | None) -> ItemLine:
-    """Parse a line. `content` is `None` if the line is too long. Raises RowRefused."""
+    """Parse a line. `content` is `None` if the line is too long. Raises RowRefused if the line is invalid."""
     if content is None:
         raise RowRefused("the line is too long")
     try:

@@ -104,7 +104,7 @@ class Row:
 
 
 def parse_row(number: int, content: bytes | None, layout: Layout) -> Row:
-    """Parse a line. `content` is `None` if the line is too long. Raises RowRefused."""
+    """Parse a line. `content` is `None` if the line is too long. Raises RowRefused if the line is invalid."""
     if content is None:
         raise RowRefused("the line is too long")
     try:
@@ -136,7 +136,10 @@ def digest(content: Item) -> str:
 
 
 def episode_of(row: Row) -> tuple[str, Item]:
-    """Return the title id of an episode, and its series, season and number as video fields. Raises RowRefused."""
+    """Return the title id of an episode, and its series, season and number as video fields.
+
+    Raises RowRefused if the row is invalid.
+    """
     title_id, series, season, number = row.values
     place = {
         "seriesId": video_id(_identifier(_TITLE, series, "parentTconst", "tt")),
@@ -285,7 +288,7 @@ def releases_of(rows: Iterable[Row], refuse: Refuse) -> list[Relation]:
 
 
 def rating_of(row: Row) -> Item:
-    """Return average and votes from title.ratings. Raises RowRefused."""
+    """Return average and votes from title.ratings. Raises RowRefused if the row is invalid."""
     _, average, votes = row.values
     if average is None or not re.fullmatch(r"-?\d{1,40}(\.\d{1,40})?", average, re.ASCII):
         raise RowRefused("averageRating is not a number", average or NULL)
@@ -298,7 +301,7 @@ def rating_of(row: Row) -> Item:
 
 
 def person_of(row: Row) -> tuple[str, str]:
-    """Return a person's id and name. Raises RowRefused."""
+    """Return a person's id and name. Raises RowRefused if the row is invalid."""
     return _identifier(_PERSON_ID, row.values[0], "nconst", "nm"), str(_valid(_PERSON, row.values[1], "primaryName"))
 
 

@@ -70,7 +70,7 @@ REMEMBERED = (NAMES, EPISODES)
 TITLES_AT_A_TIME = 100
 NAMES_AT_A_TIME = 5000
 ROWS_AT_A_TIME = 20_000
-"""Rows after which the work file records the position, even if nothing was written."""
+"""Number of rows after which the work file records the position, even if nothing was written."""
 LONGEST_HEADER = 200
 """Maximum number of characters of an invalid header in the error message."""
 MAX_ROWS = 10_000
@@ -98,7 +98,7 @@ Groups = Sequence[Sequence[Row]]
 Share = Callable[[float], object]
 """Callback that receives the completed fraction of a batch, up to 1.0."""
 Merge = Callable[[Item, Item], Item]
-"""Function that merges a new item and the stored one. It raises RowRefused if the result is not valid."""
+"""Function that merges a new item with the stored item. It raises RowRefused if the result is invalid."""
 Step = Callable[[Groups, Share], Counter[str]]
 """Function that imports a batch, and returns counts by outcome."""
 
@@ -134,7 +134,7 @@ class Selection:
 
 @dataclass(frozen=True)
 class Task:
-    """Item to import, the number of its line, and the stored item with the same key; `None` if there is none."""
+    """Item to import, its line number, and the stored item with the same key (`None` if it does not exist)."""
 
     line: int
     new: Item
@@ -331,7 +331,7 @@ class ImdbImport:
         return Counter(read=len(places))
 
     def _valid(self, layout: Layout, read: Callable[[Row], _Read], groups: Groups) -> list[_Read]:
-        """Return the parsed rows. Invalid rows are refused."""
+        """Return the parsed rows. Invalid rows are recorded as refused."""
         parsed = []
         for row in (row for rows in groups for row in rows):
             try:
@@ -569,7 +569,7 @@ class ImdbImport:
         return {ids[item["videoId"]]: item for item in videos}
 
     def _target(self, layout: Layout, line: int, video: Item | None) -> Item | None:
-        """Return the video if it is writable. Otherwise refuse the line and return `None`."""
+        """Return the video if it is writable. Otherwise record the line as refused, and return `None`."""
         if video is None:
             self._refuse(layout, line, RowRefused("its video does not exist"))
         elif video["status"] == "deleted":

@@ -63,7 +63,7 @@ LINES_AT_A_TIME = 2000
 MAX_TOGETHER = MAX_ENTRIES + 1
 """Maximum number of lines of one video or playlist in a group. A playlist with all of its entries fits."""
 RATINGS_AT_A_TIME = 50
-"""Ratings written in one transaction."""
+"""Number of ratings that are written in one transaction."""
 
 CHILDREN = ("Credit", "Release", "Captions", "Chapters", "Job", "Views")
 """Entities whose lines are each stored as one child item of a video."""
@@ -78,7 +78,7 @@ NO_PLAYLIST = RowRefused("there is no such playlist")
 NO_ROOM = RowRefused("no rank is left after the last entry")
 
 Outcome = tuple[int, str | RowRefused]
-"""Line number, and its outcome or the reason for its refusal."""
+"""Line number, and the line's outcome or the reason why the line was refused."""
 
 
 class LineImport:

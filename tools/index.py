@@ -109,7 +109,7 @@ def require_bucket(bucket: str, s3: Any) -> None:
 
 
 def bucket_of(table: str, cloudformation: Any) -> str:
-    """Return the media bucket of a table's deployment, from the outputs of its stack. Raises ToolError."""
+    """Return the media bucket of a table's deployment, from the outputs of its stack. Raises ToolError if they lack it."""
     stack = f"{TABLE_NAME}-{table.removeprefix(TABLE_NAME).removeprefix('-') or DEFAULT_ENV}-Media"
     try:
         (made,) = cloudformation.describe_stacks(StackName=stack)["Stacks"]

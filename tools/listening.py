@@ -39,7 +39,7 @@ POLL = 5
 MISSES = 3
 """Number of consecutive failed checks after which the service counts as unreachable."""
 LARGEST = 1_000_000
-"""Maximum bytes of a webhook request."""
+"""Maximum bytes of the body of a webhook request."""
 
 
 @dataclass(frozen=True)
@@ -81,11 +81,11 @@ class ServiceClient:
 
 
 class Unreachable(ToolError):
-    """The service did not respond."""
+    """Failed request to which the service did not respond."""
 
 
 def local_service() -> ServiceClient:
-    """Return a client of the running `make run`. Raises ToolError if it is not running."""
+    """Return a client of the service that `make run` started. Raises ToolError if it is not running."""
     try:
         base_url = str(running_service()["baseUrl"])
         mint(SUBJECT, READ)
@@ -95,7 +95,10 @@ def local_service() -> ServiceClient:
 
 
 def deployed_service(api: str) -> ServiceClient:
-    """Return a client of a deployed service, with the token in the environment. Raises ToolError without a token."""
+    """Return a client of a deployed service, which sends the token in the variable TOKEN.
+
+    Raises ToolError without a token.
+    """
     token = os.environ.get(TOKEN)
     if not token:
         raise ToolError(f"Put a token for {api} into the variable {TOKEN}: it needs {READ} and {WRITE}.")
@@ -159,7 +162,7 @@ class _WebhookHandler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, *_: object) -> None:
-        """Log nothing, because events are printed."""
+        """Log nothing, to keep the printed events readable."""
 
 
 @contextmanager

@@ -17,7 +17,7 @@ BOOTSTRAPPED = "/cdk-bootstrap/hnb659fds/version"
 OLDEST_BOOTSTRAP = 8
 """Minimum version of the bootstrap stack that the CDK can deploy with."""
 WORKERS_AT_A_TIME = 52
-"""Maximum concurrent executions for the queues of one environment: the sum of their `max_concurrency`."""
+"""Maximum concurrent executions for the queues of one environment. It is the sum of their `max_concurrency`."""
 KEPT_WARM = 2
 """Number of functions with provisioned concurrency. With `coldStart` `provisioned:N`, each has N instances."""
 UNRESERVED = 100
@@ -157,9 +157,9 @@ def _bootstrap(chosen: boto3.Session, where: str) -> list[str]:
 
 
 def _concurrency(chosen: boto3.Session, cold_start: str) -> list[str]:
-    """Return why the account's concurrency prevents a deployment.
+    """Return the reason if the account's concurrency prevents a deployment, otherwise an empty list.
 
-    Prints a warning if it is only too low for production, or cannot be read.
+    Prints a warning if the concurrency is only too low for production, or cannot be read.
     """
     try:
         free = unreserved_concurrency(chosen)

@@ -51,7 +51,7 @@ ENTITIES: Mapping[str, Mapping[Entity, str]] = {
     },
     PLAYLIST.partition_prefix: {PLAYLIST: "playlist"},
 }
-"""Entities in the trail, by partition key prefix, and their names in trail entries."""
+"""Entities that the trail records, by partition key prefix. The values are their names in trail entries."""
 
 _Task = TypeVar("_Task")
 _Result = TypeVar("_Result")
@@ -157,7 +157,10 @@ class TrailLagLimiter:
             self._sleep(WAIT_SECONDS)
 
     def _behind(self) -> float:
-        """Return the age in seconds of the oldest write that the trail lacks. Recent writes are not looked up."""
+        """Return the age in seconds of the oldest sample that the trail lacks.
+
+        Samples younger than MAX_BEHIND are not looked up.
+        """
         while self._samples:
             oldest = self._samples[0]
             age = self._clock() - oldest.at
@@ -176,13 +179,13 @@ class PacedTable(Table):
         self._pace = pace
 
     def write(self, write: Write, *, returning: str = "NONE", elsewhere: bool = False) -> Item:
-        """Write, then record the write for the pacer."""
+        """Write to the table, then report the write to the limiter."""
         answer = super().write(write, returning=returning, elsewhere=elsewhere)
         self._pace.wrote(write)
         return answer
 
     def transact(self, writes: Sequence[Write]) -> None:
-        """Write, then record the write for the pacer."""
+        """Write to the table, then report the write to the limiter."""
         super().transact(writes)
         for write in writes:
             self._pace.wrote(write)

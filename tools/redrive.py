@@ -71,7 +71,7 @@ class Letter:
 
 @dataclass
 class RedriveOutcome:
-    """Counters of a move."""
+    """Number of messages by outcome of a move."""
 
     moved: int = 0
     refused: int = 0

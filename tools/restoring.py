@@ -58,7 +58,7 @@ COUNTED_ON = RowRefused("its views changed concurrently: run the command again")
 
 
 Tell = Callable[[str], None]
-"""Callback that receives a line for each item that is restored, repaired or skipped."""
+"""Callback that receives a line of text for each item that is restored, repaired or skipped."""
 
 
 @dataclass(frozen=True)
@@ -217,7 +217,7 @@ class Repair(Restore):
     def _raised(self, key: Key, stored: Item, lacking: int) -> Write:
         """Return the write that adds missing views to a counter.
 
-        It also removes an expiry, because counters never expire.
+        It also removes an expiry, because counters must never expire.
         """
         names, text = {"#views": "views"}, "ADD #views :lacking"
         if TTL_ATTRIBUTE in stored:
@@ -296,7 +296,7 @@ class Repair(Restore):
             start = decode_item(page.last_key)
 
     def _was_purged(self, playlist: Item, line: ItemLine) -> bool:
-        """Return whether the service removed an entry with its video, which this tool has since restored."""
+        """Return whether the entry was removed when its video was purged, and this tool has since restored the video."""
         if playlist.get("updatedBy") != PURGE.subject:
             return False
         video = self._found(VIDEO.key(videoId=line.attributes["videoId"]))

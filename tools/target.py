@@ -48,7 +48,10 @@ def open_table(name: str | None) -> Table:
 
 
 def open_trail(table: Table) -> AuditStore:
-    """Open a table's audit trail, found by its name. Raises ToolError if it is not readable."""
+    """Open a table's audit trail, whose name is derived from the table's.
+
+    Raises ToolError if the trail is not readable.
+    """
     name = table.name.replace(TABLE_NAME, AUDIT_TABLE_NAME)
     if name == table.name:
         raise ToolError(f"The table {name} has no audit trail: that is beside the one named {TABLE_NAME}.")
@@ -90,9 +93,9 @@ def _choose_region(environment: MutableMapping[str, str]) -> None:
 
 
 def use_local_service(environment: MutableMapping[str, str]) -> None:
-    """Set the AWS variables for the running local service, and delete all others.
+    """Set the AWS variables of the running local service, and delete all other AWS variables.
 
-    Raises ToolError if it is not running.
+    Raises ToolError if the service is not running.
     """
     try:
         aws = Aws.of(running_service())

@@ -32,7 +32,7 @@ UNDOER = Caller("tools:undo", frozenset({READ, WRITE, ADMIN}))
 COUNTED = 1000
 """Number of entries or reports that are read per request."""
 PAGES = THREADS
-"""Pages reverted concurrently. Each has at least one video, so that every thread has work."""
+"""Number of pages that are reverted concurrently. Each page has at least one video, so that every thread has work."""
 SHARED_SECONDS = 1
 """Seconds to wait while another process works on the same run."""
 

@@ -251,7 +251,10 @@ def work_file(path: Path, settings: Mapping[str, object], table: Table | None = 
 
 
 def _identity(table: Table) -> list[Any]:
-    """Return values that identify a table. They differ for a later table of the same name. Raises ToolError."""
+    """Return values that identify a table. They differ for a later table of the same name.
+
+    Raises ToolError if the table cannot be described.
+    """
     try:
         description: Any = table.client.describe_table(TableName=table.name)["Table"]
     except (BotoCoreError, ClientError) as error:
