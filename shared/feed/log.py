@@ -321,11 +321,11 @@ class Feed:
         """Yield the blocks that may contain changes of this time (epoch milliseconds) or later, most likely first.
 
         1. The newest blocks, with one Query, because most repeats follow a failure of a moment ago.
-        2. Blocks from its time on. After a stream consumer restarts, a whole day of changes is repeated in batches.
+        2. Blocks from this time on. After a stream consumer restarts, a whole day of changes is repeated in batches.
            Reading backwards for each batch would be quadratic. Forward reads take a constant number of requests for
            each batch, plus one for each doubling of the log.
         3. The remaining blocks up to the newest. The change of a failed function may be appended much later, or never.
-        4. Blocks up to SKEW_MS before its time, in case it was appended with a slow clock.
+        4. Blocks up to SKEW_MS before this time, in case a change was appended with a slow clock.
         """
         yield from newest
         if is_all or newest[-1].at < at - SKEW_MS:

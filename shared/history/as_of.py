@@ -201,7 +201,7 @@ def find_version(versions: Iterable[PastVersion], number: int) -> PastVersion:
 
 
 def find_version_at(versions: Iterable[PastVersion], time: int) -> PastVersion:
-    """Return the version that existed at the end of a second.
+    """Return the version that existed at the end of the second `time`.
 
     Raises NotFound if the video did not exist yet, Gone, and the errors of `versions`.
     """

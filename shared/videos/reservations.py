@@ -50,8 +50,8 @@ def find(table: Table, owner: str, field: str, value: str) -> str | None:
 def find_video(table: Table, owner: str, field: str, value: str, now: int, taken: Mapping[str, str]) -> str | None:
     """Return the videoId of the owner's existing video with a value; `None` if there is none.
 
-    `taken` has the videoIds of values that preceding writes of a preview would move, by partition key. Costs two
-    consistent GetItems.
+    `taken` has the reservations that preceding operations of a dry run would write: the videoId by partition key. Costs
+    two consistent GetItems.
     """
     reserved = reservation(owner, field, value)
     if reserved.key[PARTITION_KEY] in taken:

@@ -75,7 +75,7 @@ REST_TIMES, MAX_REST = 3, 60
 QUOTA_SECONDS, MAX_QUOTA_SECONDS = 120, 900
 """Minimum and maximum seconds after which the sweeper sends a message for a webhook that waits for a quota.
 
-It replaces the message of a released claim, which may be lost. The delay doubles each time.
+The sweeper's message replaces the message of a released claim, which may be lost. The delay doubles each time.
 """
 SECONDS_TO_STOP = 40
 """Remaining run time of a worker, in seconds, below which it starts no more requests. The last request may take 10 s,
