@@ -1,7 +1,7 @@
 """Access patterns of the tables: the client's query, the DynamoDB operations that serve it, and their cost.
 
-`docs/data-model.md` lists them, and tests compare the stores and the costs with them. Each module has the patterns of
-the package of `shared/` with the same name.
+`docs/data-model.md` lists them. Tests compare the stores' requests and their costs with them. Each module lists the
+patterns of the package of `shared/` that has the same name.
 """
 
 from local.access_patterns.background import TALLIES, TOTALS, UPKEEP
@@ -32,4 +32,4 @@ ACCESS_PATTERNS = (
     *SEARCH,
     *UPKEEP,
 )
-"""All access patterns, in the order of the documents."""
+"""All access patterns, in the order of `docs/data-model.md`."""

@@ -1,4 +1,4 @@
-"""Access patterns of background work (totals, entries, schedules) and of the health check."""
+"""Access patterns of totals, of background work, and of the health check."""
 
 from local.access_patterns.pattern import AccessPattern
 from shared.schema import (

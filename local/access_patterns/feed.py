@@ -45,4 +45,4 @@ FEED = (
         "where another writer would have appended a repeated change.",
     ),
 )
-"""Reads and writes of the logs, by `history` and `audit`."""
+"""Reads of the feed's logs by the function `history`, and writes by the function `audit`."""

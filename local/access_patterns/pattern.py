@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from shared.schema import Index
 
 OWN_GOAL_MS, TRIP_GOAL_MS = 30, 20
-"""Goals at p99 in milliseconds, without cold starts: for gateway and function together, and for a round trip to DynamoDB."""
+"""Latency goals at p99 in milliseconds, without cold starts. The first is for gateway and function together, the second
+for a round trip to DynamoDB.
+"""
 
 
 def round_trips(operations: Sequence[str]) -> int:
@@ -20,22 +22,26 @@ class AccessPattern:
     """Query of a client and the DynamoDB operations that serve it."""
 
     purpose: str
-    """Purpose of the request, as a short phrase."""
+    """Purpose of the request, as a short phrase such as "Create a video"."""
     request: str
     """Method and path of the API, or the event that triggers a background function. Unique."""
     operations: tuple[str, ...]
-    """DynamoDB operations of one request on its normal path, in order; a test asserts exactly these."""
+    """DynamoDB operations of a request that succeeds without retries, in order. A test asserts exactly these."""
     index: Index | None
     key: str
     """Keys that the operations address, in order, and their conditions."""
     cost: str
-    """On-demand units for small items (reads up to 4 KB, writes up to 1 KB)."""
+    """On-demand units if reads return up to 4 KB and written items have up to 1 KB."""
     reason: str = ""
-    """Reason for requests and units beyond the minimum of any design; empty if there are none."""
+    """Reason why the pattern needs more requests or units than the minimum of any design. Empty if it needs the
+    minimum.
+    """
 
     @property
     def p99_goal(self) -> int | None:
-        """Goal at p99 in milliseconds, without cold starts and S3; `None` unless a client waits for the response."""
+        """Latency goal at p99 in milliseconds, without cold starts and S3. `None` for background functions, because no
+        client waits for them.
+        """
         is_http = self.request.partition(" ")[2].startswith("/")
         return OWN_GOAL_MS + TRIP_GOAL_MS * round_trips(self.operations) if is_http else None
 

@@ -73,4 +73,4 @@ SEARCH = (
         reason=f"{_LATEST} The table determines whether the caller may see a video.",
     ),
 )
-"""Reads of `search`, and reads and writes of `indexer` and `python -m tools index`."""
+"""Reads by the function `search`, and reads and writes by the function `indexer` and by `python -m tools index`."""

@@ -1,4 +1,4 @@
-"""Service in one process over fakes of AWS, shared by tests and benchmarks.
+"""The whole service in one process, over fakes of AWS. Tests and benchmarks share it.
 
-No other package of `local` imports `functions`.
+It is the only package of `local` that imports `functions`.
 """

@@ -1,4 +1,4 @@
-"""Service with its audit trail, which processes the stream only when a test calls it."""
+"""The service with its audit trail. Both process the stream only when a test calls `settle`."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -18,7 +18,7 @@ from shared.videos.store import VideoStore
 
 
 class AuditedService(BackgroundWork):
-    """Background work of the API, with the audit trail and its entries."""
+    """Background work of an API, extended by the audit function and its trail."""
 
     def __init__(self, api: Api) -> None:
         super().__init__(api.table, api.clock)
@@ -34,21 +34,21 @@ class AuditedService(BackgroundWork):
         self._kept = len(self.seen_records)
 
     def keep(self, records: Sequence[dict[str, Any]]) -> None:
-        """Store the entries of these records, as the audit function does."""
+        """Store the trail entries of these stream records, as the audit function does."""
         for made in (entry(Record(raw), DAYS) for raw in records):
             if made:
                 self.add(made)
 
     def add(self, made: Item) -> None:
-        """Store an entry."""
+        """Store an entry of the trail."""
         self.trail.add(made)
 
     def forget(self, *entries: Item) -> None:
-        """Delete entries, as DynamoDB does when they expire."""
+        """Delete entries of the trail, as DynamoDB does when they expire."""
         self.trail.table.batch_delete(list(map(key_of, entries)))
 
     def write(self, method: str, path: str, body: Any = None, **options: Any) -> Reply:
-        """Advance the clock by a second, send a request that must succeed, and update the trail."""
+        """Advance the clock by a second, send a request, and update the trail. Fails unless the request succeeds."""
         self.clock.advance(1)
         reply = self.api.request(method, path, json_body=body, **options)
         assert reply.status < 300, reply.body
@@ -63,7 +63,7 @@ class AuditedService(BackgroundWork):
         return video_id
 
     def patch(self, video_id: str, user: str = "alice", **fields: Any) -> None:
-        """Change a video."""
+        """Change fields of a video, and update the trail."""
         self.write("PATCH", f"/v1/videos/{video_id}", fields, user=user)
 
     def revert(self, video_id: str, version: int, *, query: str = "", user: str = "alice", **body: Any) -> Reply:
@@ -94,7 +94,7 @@ class AuditedService(BackgroundWork):
         return list(self.trail.iterate_back(video_id, int(self.clock())))
 
     def of_last_request(self, *video_ids: str) -> Mapping[str, list[Item]]:
-        """Return the entries of the change set that last wrote the first of these videos, by videoId."""
+        """Return the entries of the change set that last changed the first video, by the ids of these videos."""
         id_ = self.entries(video_ids[0])[0][CHANGESET]
         return {
             video_id: [made for made in self.entries(video_id) if made.get(CHANGESET) == id_] for video_id in video_ids

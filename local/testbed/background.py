@@ -1,4 +1,6 @@
-"""Background work in tests: the table's stream, the router, the queues, and workers under the test's control."""
+"""Background work in tests: the table's stream, the router, the queues and the workers. Each runs only when a test
+calls it.
+"""
 
 import atexit
 from collections import defaultdict
@@ -37,13 +39,13 @@ DAYS = 400
 RENDITIONS: Item = {"360p": {"width": 640, "height": 360}, "240p": {"width": 426, "height": 240}}
 
 READER = Sandbox.within(int(VARIABLES["AWS_LAMBDA_FUNCTION_MEMORY_SIZE"]))
-"""Sandbox shared by all tests of a process, because its start takes a moment."""
+"""Sandbox that reads source files. All tests of a process share it, because its start is slow."""
 atexit.register(READER.close)
 
 
 @dataclass
 class FakeQueue:
-    """Fake queue that stores messages until a test takes them."""
+    """Fake queue that stores messages until a test takes them. `delays` has the delay of each message, in seconds."""
 
     sent: list[dict[str, Any]] = field(default_factory=list)
     delays: list[int] = field(default_factory=list)
@@ -71,14 +73,14 @@ def make_audit(
     queue: FakeQueue | None = None,
     objects: Objects | None = None,
 ) -> LambdaHandler:
-    """Return the audit function over a table of entries. A missing queue or archive is replaced by a fake."""
+    """Return the audit function, which writes to the table `entries`. `queue` and `objects` default to fakes."""
     queues = {"deliveries": queue or FakeQueue()}
     resources = FakeResources(entries, clock or Clock(), audit=entries, objects=objects or Mock(Objects), queues=queues)
     return resources.make(audit.lambda_handler, ARCHIVE_BUCKET=MEDIA_BUCKET)
 
 
 class BackgroundWork:
-    """Router over the table's real stream, with all its queues and workers."""
+    """Router, queues and workers over the stream of a table."""
 
     def __init__(self, table: Table, clock: Clock) -> None:
         self.table = table
@@ -104,7 +106,7 @@ class BackgroundWork:
         return [raw | {"dynamodb": raw["dynamodb"] | at} for raw in new]
 
     def settle(self) -> None:
-        """Process all stream records and their effects; views and ratings are counted."""
+        """Deliver all stream records to the router, and all tallies messages to their worker, until both are used up."""
         records = self.records()
         while records or self.queues["tallies"].sent:
             self.seen_records += records
@@ -143,7 +145,7 @@ class BackgroundWork:
         return swept
 
     def attach(self, video_id: str, upload: str = "0001", etag: str = "e1", size: int = 1000) -> None:
-        """Record the upload of a source file. Its jobs are created by `settle`."""
+        """Attach an uploaded source file to a video. `settle` creates its jobs."""
         source = {
             "uploadId": upload,
             "uri": f"s3://sources/{video_id}/{upload}",
@@ -157,16 +159,18 @@ class BackgroundWork:
         )
 
     def arrive(self, video_id: str, upload: str = "0001", etag: str = "e1", size: int = 1000) -> None:
-        """Record the upload of a source file, and do the work that follows."""
+        """Attach an uploaded source file to a video, and process the resulting stream records."""
         self.attach(video_id, upload, etag, size)
         self.settle()
 
     def message(self, queue: str, kind: str) -> JobMessage:
-        """Return the last message of a job."""
+        """Return the last message that a queue received for a job of this kind."""
         return parse(JobMessage, [body for body in self.queues[queue].sent if body["kind"] == kind][-1])
 
     def probe(self, video_id: str, renditions: Item | None = None, **fields: Any) -> None:
-        """Complete the probe of a source file."""
+        """Complete the probe job of a video with the result MEDIA, FIELDS and `fields`. `renditions` default to
+        RENDITIONS.
+        """
         message = self.message("probe", "probe")
         assert message.videoId == video_id
         worker, now = Caller.job("probe"), int(self.clock())
@@ -178,7 +182,7 @@ class BackgroundWork:
         self.settle()
 
     def uploaded_film(self, api: Any, **fields: Any) -> str:
-        """Create a video of alice's with a probed source file, and return its id."""
+        """Create a video with a probed source file, and return its id. The owner is alice."""
         video_id = str(api.create(**fields)["videoId"])
         self.arrive(video_id)
         self.probe(video_id)

@@ -1,4 +1,4 @@
-"""Example requests: one for each operation, from the OpenAPI document, and one for each access pattern with its set-up."""
+"""Example requests: one for each operation, from the OpenAPI document, and one for each access pattern, with its setup."""
 
 import hashlib
 import json
@@ -47,7 +47,7 @@ from shared.videos.store import VideoStore
 from shared.web.requests import JSON, MERGE_PATCH
 
 Arrange = Callable[[Api], str]
-"""Creates the items that a call needs, and returns the id or path that the call is about."""
+"""Function that creates the items that a call needs. It returns the argument of the call, usually an id or a path."""
 Call = Callable[[Api, str], Reply]
 
 _OPENAPI = document()
@@ -62,7 +62,7 @@ def _documented(route: Route) -> dict[str, Any]:
 
 
 def _examples_of_bodies() -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield each operation that requires a JSON body, with the first example of the OpenAPI document."""
+    """Yield each operation that requires a JSON body, and the first example of that body in the OpenAPI document."""
     for route in ROUTES:
         body = _documented(route).get("requestBody", {"required": False})
         if body["required"]:
@@ -88,7 +88,9 @@ BODIES: Mapping[str, dict[str, Any]] = {
     "createWebhook": {"url": "https://hooks.acme.com/"},
     "replayWebhook": {"from": NOW},
 }
-"""Bodies of the operations that require one: the documented examples, except where the state of the tests needs another."""
+"""Bodies of the operations that require a body. They are the documented examples, unless the tests' items need another
+body.
+"""
 
 QUERIES = {
     "batchVideos": "dryRun=true",
@@ -96,7 +98,9 @@ QUERIES = {
     "getVideoByExternalId": "userId=alice",
     "getVideoBySlug": "userId=alice",
 }
-"""Queries of the operations that need one. With `dryRun`, a fault fails the whole batch; otherwise each result reports it."""
+"""Query strings of the operations that need one. With `dryRun`, an error fails the whole batch, so the status reports
+it.
+"""
 
 PLACES: Mapping[str, str] = {
     **{
@@ -117,16 +121,16 @@ PLACES: Mapping[str, str] = {
     "revertId": "never-was",
     "webhookId": MISSING,
 }
-"""Values of the path parameters: the documented examples, except where the state of the tests needs another."""
+"""Values of the path parameters. They are the documented examples, unless the tests' items need another value."""
 
 
 def path_of(route: Route, **places: str) -> str:
-    """Return the path of a route, with the values of PLACES for the other parameters."""
+    """Return the path of a route with the parameters in `places`. PLACES provides all other parameters."""
     return route.path.format_map({**PLACES, **places})
 
 
 def put_examples(api: Api, function: str, user: str = "alice", **places: str) -> None:
-    """Send the example of each PUT of a function, so that its other operations find a resource."""
+    """Send the example of each PUT of a function, so that the resources of its other operations exist."""
     for route in ROUTES:
         if (route.function, route.method) == (function, "PUT") and route.scope in (READ, WRITE):
             reply = api.put(path_of(route, **places), BODIES[route.operation], user=user)
@@ -166,7 +170,9 @@ def _viewed(api: Api) -> str:
 
 
 def _send(request: str, body: Any = None, **options: Any) -> Callable[[Api, str], Reply]:
-    """Send a request, such as `GET /v1/videos/{}?fields=title`, where `{}` stands for the arranged id or path."""
+    """Return a call that sends a request, such as `GET /v1/videos/{}?fields=title`. `{}` is replaced by the call's
+    argument.
+    """
     method, _, address = request.partition(" ")
     path, _, query = address.partition("?")
     return lambda api, made: api.request(method, path.format(made), json_body=body, query=query.format(made), **options)
@@ -281,7 +287,9 @@ def _with_counted_tags(api: Api) -> str:
 
 
 def _hidden_by_a_job(api: Api) -> str:
-    """Create a video with entries that a new source file hides from lists; jobs cannot write entries."""
+    """Create a video that a new source file removes from lists, but whose entries are still listed. Jobs cannot write
+    entries.
+    """
     video_id = _with_relations(api)
     VideoStore(api.table, moves_entries=False).change(
         video_id, Caller.job("arrivals"), int(api.clock()), lambda item: item | {"status": "processing"}
@@ -309,11 +317,13 @@ def _tally(**counted: list[list[Any]]) -> Callable[[Api, str], Reply]:
 
 
 PART = b"x" * 5 * MIB
-"""Minimum size of a part in S3, except for the last part."""
+"""Content of an upload's part, of the minimum size that S3 accepts for all parts except the last."""
 
 
 def _uploading(size: int) -> Callable[[Api], str]:
-    """Start an upload and send its file; the result is the path of the upload below /v1/videos."""
+    """Return a setup that starts an upload of `size` bytes and sends its file. It returns the upload's path below
+    /v1/videos.
+    """
 
     def arrange(api: Api) -> str:
         client = make_s3_client()
@@ -357,7 +367,7 @@ FILMS = [f"{number:08d}-0000-4000-8000-000000000000" for number in range(4)]
 
 
 def _with_playlist(api: Api) -> str:
-    """Create a playlist of all FILMS except the last, and return its path."""
+    """Create a playlist of all FILMS except the last one, and return its path. All FILMS exist afterwards."""
     playlist_id = api.post("/v1/playlists", {"title": "t"}).json["playlistId"]
     for video_id in FILMS:
         if api.get(f"/v1/videos/{video_id}").status == 404:
@@ -368,7 +378,7 @@ def _with_playlist(api: Api) -> str:
 
 
 def _with_relations(api: Api) -> str:
-    """Create a published video of 1993 with a credit and two releases."""
+    """Create a published video of 1993 with a tag, a credit and two releases."""
     video_id = str(api.publish(releaseYear=1993, tags=["t"])["videoId"])
     api.put(f"/v1/videos/{video_id}/credits/p", CREDIT)
     for place in ("NZ", "NZ/mi"):
@@ -404,15 +414,17 @@ def _with_chapters(api: Api) -> str:
 
 
 def _with_episode(api: Api) -> str:
-    """Create a series with one episode."""
+    """Create a series with one episode, and return the id of the series."""
     video_id = _published(api)
     api.publish(seriesId=video_id, season=1, episode=1)
     return video_id
 
 
 def _audited(api: Api) -> AuditedService:
-    """Return the trail after it has recorded all changes so far."""
-    audited: AuditedService = vars(api).setdefault("trailed", AuditedService(api))  # which knows what it has
+    """Return the API's audit trail, after it has recorded all changes so far."""
+    audited: AuditedService = vars(api).setdefault(
+        "trailed", AuditedService(api)
+    )  # stored, because it counts the records that it has read
     while records := audited.records():
         audited.keep(records)
     return audited
@@ -427,7 +439,7 @@ def _changed(api: Api) -> str:
 
 
 def _change_set(api: Api) -> str:
-    """Return the path of a change set written by one request."""
+    """Change a video, and return the path of the change set of that request."""
     return f"/v1/changesets/{request_id_of(_audited(api).item(_changed(api)))}"
 
 
@@ -437,7 +449,7 @@ def _revert_as_large(api: Api, path: str) -> Reply:
 
 
 def _run(api: Api) -> str:
-    """Start a revert of a change set, and return its path."""
+    """Start a revert of a change set in the background, and return the path of the revert."""
     path = _change_set(api)
     return f"{path}/reverts/{_revert_as_large(api, path).json['revertId']}"
 
@@ -450,7 +462,7 @@ def _work_on_run(api: Api, path: str) -> Reply:
 
 
 def _with_unread_change(api: Api) -> str:
-    """Append a change to the feed whose stream record the audit function has not processed."""
+    """Append a change to the feed that no consumer has read, and return the id of its video."""
     append_changes(Feed(Table(schema.AUDIT_TABLE_NAME, api.table.client), api.clock), change(videoId=FILMS[0]))
     return FILMS[0]
 
@@ -464,7 +476,7 @@ def _audit(api: Api, video_id: str) -> Reply:
 
 
 def _with_webhook(api: Api) -> str:
-    """Create a webhook for a log with one change, and return its path."""
+    """Append a change to the feed, create a webhook, and return the webhook's path."""
     append_changes(Feed(Table(schema.AUDIT_TABLE_NAME, api.table.client), api.clock), change())
     return f"/v1/{api.post('/v1/webhooks', WEBHOOK).headers['location']}"
 
@@ -498,9 +510,11 @@ def _serve(api: Api, webhook_id: str) -> Reply:
 
 
 def _example(request: str) -> tuple[Arrange, Call]:
-    """Return the call of a request that equals the key of a route; raises ValueError if no route has this key.
+    """Return the setup and the call of a request such as `GET /v1/videos/{videoId}`. Raises ValueError if no route has
+    this key.
 
-    The call is about a published video. All except a PUT find the resources that PUT creates.
+    The call concerns a published video. Unless the method is PUT, the setup creates the resources that the function's
+    PUT operations create.
     """
     (route,) = (candidate for candidate in ROUTES if candidate.key == request)
 
@@ -667,9 +681,9 @@ OWN_CALLS: Mapping[str, tuple[Arrange, Call]] = {
     "the queue: deliveries": (_with_changes, _serve),
     "GET /health": (lambda _: "", _send("GET /health")),
 }
-"""Calls of the access patterns that need another arrangement or body than the example of their operation."""
+"""Setups and calls of the access patterns for which the example of their operation is not suitable."""
 
 CALLS: dict[str, tuple[Arrange, Call]] = {
     pattern.request: OWN_CALLS.get(pattern.request) or _example(pattern.request) for pattern in ACCESS_PATTERNS
 }
-"""Arrangement and call of each access pattern."""
+"""Setup and call of each access pattern, by request."""

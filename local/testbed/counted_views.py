@@ -1,4 +1,6 @@
-"""Views counted at given times: the resulting counters, and the starts of hours and days that the stream stores."""
+"""View counters for tests, counted at given times, with the hourly and daily items that the stream's consumer would
+store.
+"""
 
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -14,17 +16,17 @@ Shard = tuple[str, int]
 
 @dataclass
 class CountedViews:
-    """Views counted in memory in ascending order of time. `store` writes the items of the counters and of the stream."""
+    """View counters in memory. Call `count` in ascending order of time, then `store` to write all items."""
 
     table: Table
     categories: dict[str, str] = field(default_factory=dict)
-    """Category of each video at the time of the count, by video id."""
+    """Category of each video at the time when its views are counted, by video id."""
     counters: dict[Shard, dict[str, int]] = field(default_factory=lambda: defaultdict(lambda: dict.fromkeys(SUMS, 0)))
     _hours: dict[Shard, str] = field(default_factory=dict)
     _starts: dict[tuple[str, str], Item] = field(default_factory=dict)
 
     def count(self, video_id: str, at: int, *, shard: int = 0, **additions: int) -> None:
-        """Add to the sums of a shard at a time in epoch seconds; one view unless `additions` say otherwise."""
+        """Add `additions` to the sums of a shard, by default one view. `at` is in epoch seconds."""
         key, hour, day = (video_id, shard), hour_of(at), day_of(at)
         before = self._hours.get(key, "")
         if before != hour:
@@ -45,7 +47,7 @@ class CountedViews:
         return {"category": self.categories[video_id]} if video_id in self.categories else {}
 
     def store(self) -> None:
-        """Write all counters and starts to the table."""
+        """Write all counters, and their values at the start of each hour and day, to the table."""
         shards: dict[str, int] = defaultdict(int)
         for video_id, shard in self.counters:
             shards[video_id] = max(shards[video_id], shard + 1)

@@ -1,4 +1,4 @@
-"""Webhook delivery in tests: the feed, the worker, and a receiver under the test's control."""
+"""Webhook delivery in tests: the feed, the delivery worker, and a receiver whose responses the test chooses."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -31,18 +31,18 @@ URL = "https://hooks.example/in"
 
 
 def respond_with(status: int | None = 204, **said: Any) -> ReceiverResponse:
-    """Return the result of a delivery request: a status or an error."""
+    """Return a receiver's response to a delivery. `said` overrides its other fields, such as `error`."""
     fields: dict[str, Any] = {"ms": 7, "body": b"", "error": None, "is_forbidden": False, "retry_after": None}
     return ReceiverResponse(status, **fields | said)
 
 
 def always_in_time(_: int) -> bool:
-    """Accept any version."""
+    """Accept any version of a webhook."""
     return True
 
 
 class FakeDeliveryQueue(FakeQueue):
-    """Queue that stores each message until its delay has passed and a test takes it."""
+    """Queue that stores messages. A test can take a message only after its delay has passed."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self.clock = clock
@@ -66,7 +66,7 @@ class FakeDeliveryQueue(FakeQueue):
 
 
 class FakeReceiver:
-    """Receiver that accepts each delivery unless `answer` is set."""
+    """Receiver that records all requests. It accepts each delivery, unless a test sets `answer`."""
 
     def __init__(self) -> None:
         self.requests: list[tuple[str, Mapping[str, str], bytes]] = []
@@ -78,7 +78,7 @@ class FakeReceiver:
 
     @property
     def ids(self) -> list[str]:
-        """Ids of the received changes, in order of arrival."""
+        """Ids of the received changes, in the order in which they arrived."""
         return [headers["webhook-id"] for _, headers, _ in self.requests]
 
 
@@ -98,7 +98,9 @@ class DeliveryTestbed:
     def make(
         self, events: Any = None, send: Callable[..., ReceiverResponse] | None = None, **variables: str
     ) -> LambdaHandler:
-        """Return a worker; `events` is an EventBridge client if a bus exists."""
+        """Return a delivery worker. `events` is an EventBridge client. With it, the worker also delivers to an event
+        bus.
+        """
         queues = {"deliveries": self.queue}
         resources = FakeResources(self.table, self.clock, audit=self.feed.table, queues=queues, events=events)
         variables |= {"EVENT_BUS": "the-bus"} if events else {}
@@ -106,7 +108,7 @@ class DeliveryTestbed:
         return resources.make(deliveries.lambda_handler, make, **variables)
 
     def create(self, id_: str = "hook", caller: Caller = ALICE, *, everybody: bool = False, **content: Any) -> None:
-        """Create a webhook for the caller's changes or for all changes, and run the worker once."""
+        """Create a webhook, for the caller's changes or with `everybody` for all changes, and run the worker for it."""
         logs = shard_logs() if everybody else (owner_log(caller.subject),)
         content = {"url": URL, "types": [], "paused": False} | content
         content |= {} if everybody else {"follows": caller.subject}
@@ -117,14 +119,14 @@ class DeliveryTestbed:
         self.queue.waiting.clear()
 
     def change(self, id_: str, video: str = "v", user: str = "alice", type_: str = "video.changed") -> Change:
-        """Append a change to the feed without a notification."""
+        """Append a change to the feed. No message notifies the worker."""
         (made,) = self.changes(id_, video=video, user=user, type_=type_)
         return made
 
     def changes(
         self, *ids: str, video: str = "v", user: str = "alice", type_: str = "video.changed"
     ) -> Sequence[Change]:
-        """Append changes to the feed in one batch, without a notification."""
+        """Append changes to the feed in one batch. No message notifies the worker."""
         at = int(self.clock() * 1000)
         made: list[Change] = [
             {"id": id_, "type": type_, "videoId": video, "userId": user, "at": at, "fields": ["/title"]} for id_ in ids
@@ -136,23 +138,25 @@ class DeliveryTestbed:
     def handle(
         self, body: Mapping[str, Any], worker: LambdaHandler | None = None, context: Any = None, age: float = 0
     ) -> bool:
-        """Deliver a message that was queued for `age` seconds to a worker, and return whether it succeeded."""
+        """Deliver a message to a worker, and return whether the worker succeeded. The message has been queued for `age`
+        seconds.
+        """
         sent = str(int((self.clock() - age) * 1000))
         return (worker or self.worker)(sqs_event(body, SentTimestamp=sent), context or Context()) == {
             "batchItemFailures": []
         }
 
     def deliver(self, id_: str = "hook", context: Any = None) -> bool:
-        """Deliver the message of a webhook."""
+        """Deliver the message for a webhook to the worker, and return whether the worker succeeded."""
         return self.handle(deliver_message(id_), context=context)
 
     def notify(self, *owners: str) -> list[str]:
-        """Deliver a message about changes of these owners, and return the webhooks that it enqueues."""
+        """Notify the worker of changes of these owners, and return the ids of the webhooks that it enqueues."""
         assert self.handle(changed_message(owners))
         return [message["webhookId"] for message in self.queue.take()]
 
     def work(self) -> None:
-        """Deliver all due messages, and the messages that they cause."""
+        """Deliver all due messages to the worker, including the messages that it sends in response."""
         while messages := self.queue.take():
             for message in messages:
                 assert self.handle(message)
@@ -162,7 +166,7 @@ class DeliveryTestbed:
         return enqueue_due(Lists(self.table), self.queue, int(self.clock()), lambda: True).sent
 
     def wait(self) -> int:
-        """Advance the clock to the next attempt, make it, and return the seconds."""
+        """Advance the clock to the webhook's next attempt, run that attempt, and return the seconds of the wait."""
         seconds = self.place()["nextAttemptAt"] - int(self.clock())
         self.queue.waiting.clear()
         self.clock.advance(seconds)
@@ -170,15 +174,15 @@ class DeliveryTestbed:
         return int(seconds)
 
     def place(self, id_: str = "hook") -> Item:
-        """Return a webhook's cursor as it is stored."""
+        """Return the delivery state of a webhook as it is stored, or `{}` if there is none."""
         return self.places.read(id_) or {}
 
     def hook(self, id_: str = "hook") -> Item:
-        """Return a webhook as it is stored."""
+        """Return a webhook's item as it is stored, or `{}` if it does not exist."""
         return self.places.webhook(id_) or {}
 
     def is_caught_up(self, id_: str = "hook") -> bool:
-        """Return whether a webhook has reached the end of its logs and has nothing pending."""
+        """Return whether a webhook has reached the end of its logs, without a pending delivery or retry."""
         place = self.place(id_)
         ends = {log: list(self.feed.end(log)) for log in place["places"]}
         waits = {"leaseUntil", "nextAttemptAt", "rel", "delivered", "tried", "failures", "oldestWaiting"} & place.keys()

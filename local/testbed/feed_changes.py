@@ -12,7 +12,9 @@ VIDEO = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
 
 
 def change(number: int = 1, **fields: Any) -> Change:
-    """Return a change with this number, of a video of alice's unless `fields` override it."""
+    """Return a change of a video that alice owns. `number` determines its id, version and time, and `fields` override
+    its fields.
+    """
     made: Change = {
         "id": f"change-{number:04}",
         "type": "video.changed",
@@ -28,6 +30,8 @@ def change(number: int = 1, **fields: Any) -> Change:
 
 
 def append_changes(feed: Feed, *changes: Change, repeated: Collection[str] = ()) -> None:
-    """Append changes to the feed, as the audit function does."""
+    """Append changes to the feed, as the audit function does. `repeated` lists the ids of changes that may be in the
+    feed already.
+    """
     feed.prepare(changes)
     feed.append(changes, repeated)

@@ -1,7 +1,7 @@
 """Test harness: tables created from the schema, an in-process gateway, and a clock that tests advance.
 
-The gateway routes as API Gateway does (a matching route, else `$default`) and creates the same event (payload 2.0). So the
-functions run exactly as deployed, without a network.
+The gateway selects a route as API Gateway does, and uses `$default` if no route matches. It creates the same event
+(payload format 2.0). The functions therefore run as they do on AWS, but without a network.
 """
 
 import base64
@@ -59,7 +59,7 @@ HANDLERS = {
     function: import_module(f"functions.{function}.handler")
     for function in sorted({route.function for route in ROUTES})
 }
-"""Modules of the functions that serve the API, by function."""
+"""Handler modules of the functions that serve the API, by the function's folder."""
 
 NOW = 1_750_000_000
 """Current time of the tests: 2025-06-15T15:06:40Z."""
@@ -67,16 +67,16 @@ NOW = 1_750_000_000
 SOURCES_BUCKET = "sources"
 MEDIA_BUCKET = "media"
 LINKS = Links(MEDIA_BUCKET, "https://pictures.example")
-"""Bucket of the generated media, and the prefix of their URLs."""
+"""Links of generated media: the bucket, and the base URL of thumbnails."""
 
 CURSOR_SECRET = "a secret of the tests"
-"""Secret that seals cursors."""
+"""Secret from which the key that encrypts cursors is derived."""
 
 MASTER = "what the tests' webhooks sign with"
 """Master secret from which the secrets of webhooks are derived."""
 
 DELIVERY_SHARES = {"deliveries": 3, "slow-deliveries": 1, "all-slow-deliveries": 5}
-"""Maximum concurrent deliveries per owner, by queue, as on AWS."""
+"""Concurrency quotas of deliveries, as on AWS with ten workers."""
 
 JOBS_PER_DAY = 500
 JOBS_PER_UPLOAD = jobs_per_upload(1)
@@ -138,7 +138,7 @@ class Context(LambdaContext):
 
 
 class ShortContext(Context):
-    """Context whose time is up after `steps` calls of `get_remaining_time_in_millis`."""
+    """Context that reports one second of remaining time after `steps` calls of `get_remaining_time_in_millis`."""
 
     def __init__(self, steps: int) -> None:
         super().__init__()
@@ -169,12 +169,12 @@ class Reply:
 
     @property
     def slug(self) -> str:
-        """Last segment of the problem type."""
+        """Last segment of the problem type of an error response."""
         return str(self.json["type"]).rpartition(":")[2]
 
 
 class LazyHandlers(Mapping[str, LambdaHandler]):
-    """Functions that are created on first use, because few tests call more than two."""
+    """Handlers by function. Each is created on its first use, because few tests call more than two functions."""
 
     def __init__(self, makers: Mapping[str, Callable[[], LambdaHandler]]) -> None:
         self._makers = makers
@@ -194,7 +194,7 @@ class LazyHandlers(Mapping[str, LambdaHandler]):
 
 @dataclass
 class Api:
-    """Service in process."""
+    """The service's API in this process, with methods that send requests."""
 
     table: Table
     handlers: Mapping[str, LambdaHandler]
@@ -257,7 +257,7 @@ class Api:
         return self.request("DELETE", path, **options)
 
     def create(self, user: str = "alice", **fields: Any) -> dict[str, Any]:
-        """Create a video and return its document; only admins can set status, createdAt, userId and videoId."""
+        """Create a video, and return its document. Only an admin may set status, createdAt, userId and videoId."""
         reply = self.post("/v1/videos", {"title": "A film"} | fields, user=user)
         assert reply.status == 201, reply.body
         created: dict[str, Any] = reply.json
@@ -313,7 +313,7 @@ def make_event(
 
 
 def decoded(path: str) -> str:
-    """Return a path as an HTTP API passes it: all escapes are decoded, except for `%25`."""
+    """Return a path as API Gateway passes it to functions. All percent escapes are decoded, except `%25`."""
     return unquote(path.replace("%25", "%2525"))
 
 
@@ -325,19 +325,21 @@ def _route(method: str, path: str) -> Route | None:
 
 
 def _matched(route: Route, path: str) -> re.Match[str] | None:
-    """Match a path against a route, with its parameters as groups; `{name+}` matches the rest of the path."""
+    """Match a path against a route, or return `None`. The groups are its parameters. `{name+}` matches the rest of the
+    path.
+    """
     greedy = re.sub(r"{(\w+)\+}", r"(?P<\1>(?s:.+))", route.gateway_path)
     return re.fullmatch(re.sub(r"{(\w+)}", r"(?P<\1>[^/]+)", greedy), path)
 
 
 @cache
 def _s3_client() -> "S3Client":
-    """Return a client shared by all tests without uploads, because its creation takes longer than most tests."""
+    """Return the S3 client that all tests without uploads share, because its creation takes longer than most tests."""
     return make_s3_client()
 
 
 def _some_queue() -> Any:
-    """Return a mock with only the methods of a queue."""
+    """Return a mock of a queue, which rejects methods that Queue does not have."""
     return create_autospec(Queue, instance=True)
 
 
@@ -382,7 +384,9 @@ class FakeResources(Resources):
         make: Callable[[_Settings, Resources], LambdaHandler] | None = None,
         **variables: str,
     ) -> LambdaHandler:
-        """Return a function over these resources. `make` replaces its own factory, `variables` override VARIABLES."""
+        """Return a function that uses these resources. `make` replaces the function's own factory, and `variables`
+        override VARIABLES.
+        """
         names = {"TABLE_NAME": self.main.name, "AUDIT_TABLE_NAME": self.audit.name}
         return (make or entry.make)(entry.settings.read(VARIABLES | names | variables), self)
 
@@ -394,7 +398,7 @@ def make_api(
     audit: Table | None = None,
     **variables: str,
 ) -> Api:
-    """Return the service over a table, an audit table and objects; `variables` override VARIABLES."""
+    """Return the service with these tables and objects. `variables` override VARIABLES."""
     clock = clock or Clock()
     resources = FakeResources(table, clock, objects=objects, audit=audit)
     makers = {
@@ -421,7 +425,9 @@ def make_api(
 
 
 def local_index(clock: Clock, generations: Generations, feed: Feed, films: DocumentLoader) -> LocalIndex:
-    """Return the local index of a function instance. Its folder is deleted with it, and waiting advances the clock."""
+    """Return a function instance's local copy of the search index. Its folder is deleted with the object. Waiting
+    advances the clock instead of sleeping.
+    """
 
     def begun() -> Path:
         folder = mkdtemp(prefix="index-")
@@ -433,13 +439,15 @@ def local_index(clock: Clock, generations: Generations, feed: Feed, films: Docum
 
 
 def create_table(client: Any, name: str) -> None:
-    """Create the table of the schema. tests/unit/infra/test_infra.py compares CDK's table with the same schema."""
+    """Create the main table, as shared/schema.py defines it. tests/unit/infra/test_infra.py compares CDK's table with
+    the same definition.
+    """
     stream = {"StreamEnabled": True, "StreamViewType": "NEW_AND_OLD_IMAGES"}
     _create(client, name, schema.INDEXES, StreamSpecification=stream)
 
 
 def create_audit_table(client: Any, name: str) -> None:
-    """Create the audit table of the schema."""
+    """Create the audit table, as shared/schema.py defines it."""
     _create(client, name, schema.AUDIT_INDEXES)
 
 
@@ -479,7 +487,7 @@ def _create(client: Any, name: str, indexes: Iterable[schema.Index], **more: Any
 
 
 def remove_video(table: Table, video_id: str) -> list[Item]:
-    """Delete all items in a video's partition, as TTL and the purge do, and return them."""
+    """Delete up to 100 items in a video's partition, as TTL and the purge do, and return them."""
     condition = Expression(
         "#pk = :pk", {"#pk": schema.PARTITION_KEY}, {":pk": schema.VIDEO.key(videoId=video_id)["pk"]}
     )

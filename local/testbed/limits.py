@@ -42,11 +42,11 @@ from shared.core.errors import NotApplied, ServiceError, Unavailable
 from shared.schema import INDEXES, TABLE_NAME
 
 WRITES, READS = 1_000, 3_000
-"""Maximum units per second of one partition, and so of one item."""
+"""Maximum write units and read units per second of one partition. An item is in one partition, so they limit it too."""
 FASTEST, SLOWEST = 0.002, 0.004
-"""Range of DynamoDB's latency, in seconds."""
+"""Minimum and maximum latency of DynamoDB, in seconds."""
 SECONDS_PER_PART = 0.0003
-"""Additional seconds of a transaction per written item. The items are locked in this time."""
+"""Additional latency of a transaction for each of its items, in seconds. The items are locked during this time."""
 
 _Instance = TypeVar("_Instance")
 
@@ -61,12 +61,12 @@ class SimulatedRun:
     unknown: list[ServiceError] = field(default_factory=list)
     """Errors of calls that may have been applied."""
     seconds: float = 0.0
-    """Virtual duration of all calls, including the time that calls waited for a free writer."""
+    """Virtual time from the start of the run to the end of its last call, including waits for a free writer."""
     requests: Counter[str] = field(default_factory=Counter)
-    """Sent requests by operation. Throttled requests are also counted as `throttled`."""
+    """Number of sent requests, by operation. The key `throttled` has the number of throttled requests."""
     reads: float = 0.0
     writes: float = 0.0
-    """Units of requests that were not throttled."""
+    """Write units of requests that were not throttled. `reads` has their read units."""
 
     @property
     def calls(self) -> int:
@@ -75,7 +75,9 @@ class SimulatedRun:
 
 
 class Simulation(Generic[_Instance]):
-    """Table with limits, and the service instances that share it. Each run continues from the state of the last run."""
+    """Table with DynamoDB's limits, and the service instances that share it. Each run continues from the state of the
+    previous run.
+    """
 
     def __init__(
         self,
@@ -89,14 +91,15 @@ class Simulation(Generic[_Instance]):
     ) -> None:
         """Create `writers` instances with `make`. `burst` is in seconds, `start` in epoch seconds.
 
-        `is_pipelined`: instances may send requests before earlier responses have arrived, as with the service's client.
+        With `is_pipelined`, instances may send requests before earlier responses have arrived, as the service's client
+        does.
         """
         self.time = float(start)
         self._burst = burst
         self._random = random.Random(seed)
         self._run = SimulatedRun()
         self.peaks: Counter[tuple[Place, int]] = Counter()
-        """Consumed write units of an item or a partition of an index, by epoch second."""
+        """Consumed write units, by item or index partition, and by epoch second."""
         self._buckets: dict[tuple[Place, int], tuple[float, float]] = {}
         self._waiting: list[tuple[float, int, Lock]] = []
         self._turns = 0
@@ -111,10 +114,11 @@ class Simulation(Generic[_Instance]):
         return int(self.time)
 
     def run(self, seconds: float, per_second: float, work: Callable[[_Instance, int], object]) -> SimulatedRun:
-        """Start `per_second` calls in each second as soon as a writer is free, and return once all have ended.
+        """Start `per_second` calls in each second, and return when all calls have ended. A call waits until a writer is
+        free.
 
-        `work` executes one call with an instance and the time in epoch seconds. The result collects ServiceErrors; other errors
-        are raised.
+        `work` executes one call. Its arguments are an instance and the time in epoch seconds. The result collects
+        errors of the classes NotApplied and Unavailable. All other errors are raised.
         """
         run, begin = SimulatedRun(), self.time
         self._run = run
@@ -149,7 +153,7 @@ class Simulation(Generic[_Instance]):
         self.time += seconds
 
     def wait(self, seconds: float) -> None:
-        """Run the other writers until these seconds have passed."""
+        """Let the other writers run until these seconds of virtual time have passed."""
         if seconds <= 0:
             return
         until = self.time + seconds
@@ -163,7 +167,7 @@ class Simulation(Generic[_Instance]):
         turn.acquire()
 
     def _together(self, write: Callable[[_Instance], None]) -> None:
-        """Run `write` for all instances, one thread at a time, and raise the first of their errors."""
+        """Run `write` for all instances, of which one thread executes at a time. Raises the first error of any thread."""
         errors: list[BaseException] = []
         over, writing = Lock(), len(self.instances)
         over.acquire()
@@ -210,13 +214,13 @@ class Simulation(Generic[_Instance]):
     # Interface of the clients --------------------------------------------------------------------------------------
 
     def answer_to(self, operation: str, sent: float | None = None) -> None:
-        """Wait until DynamoDB has executed a request that was sent at `sent`, by default now."""
+        """Wait for the latency of a request that was sent at the virtual time `sent`, by default now."""
         self._run.requests[operation] += 1
         latency = self._random.uniform(FASTEST, SLOWEST)
         self.wait(latency if sent is None else sent + latency - self.time)
 
     def take(self, place: Place, units: float, limit: int) -> bool:
-        """Consume units of an item's capacity, and return whether any was left. `limit` is WRITES or READS."""
+        """Consume units of an item's capacity if any is left, and return whether it was. `limit` is WRITES or READS."""
         most = limit * self._burst
         left, at = self._buckets.get((place, limit), (most, self.time))
         left = min(most, left + (self.time - at) * limit)
@@ -234,7 +238,7 @@ class Simulation(Generic[_Instance]):
 
 
 class _Limited(Stub):
-    """Items of a simulation. Each request has a latency, and consumes units of the items and index partitions."""
+    """Items of a simulation. Each request has a latency, and consumes capacity of items and index partitions."""
 
     def __init__(self, simulation: Simulation[Any]) -> None:
         super().__init__()
@@ -242,7 +246,7 @@ class _Limited(Stub):
         self._held: set[Place] = set()
         """Items locked by transactions."""
         self.sent: float | None = None
-        """Send time of the next request to execute; `None` if it is sent when its response is awaited."""
+        """Virtual time at which the next request was sent. `None` if it is sent at the time of its execution."""
 
     def wait_for(self, operation: str) -> None:
         """Wait for DynamoDB's response."""
@@ -250,7 +254,7 @@ class _Limited(Stub):
         self._simulation.answer_to(operation, sent)
 
     def spend_read(self, item: AttributeMap | None, place: Place, *, consistent: bool) -> None:
-        """Consume read units of an item; raises ErrorResponse if it is throttled."""
+        """Consume the read units of an item. Raises ErrorResponse if the item is throttled."""
         units = _units(item, READ_BYTES) * (1 if consistent else 0.5)
         if not self._simulation.take(place, units, READS):
             raise _throttled("TableRead")
@@ -258,12 +262,16 @@ class _Limited(Stub):
     def spend_write(
         self, changes: Iterable[tuple[Place, AttributeMap | None, AttributeMap | None]], *, together: bool
     ) -> None:
-        """Consume write units of items and of their index entries; a transaction consumes an item's units twice."""
+        """Consume write units of items and of their index entries. A transaction, with `together`, consumes an item's
+        units twice.
+
+        Raises ErrorResponse if an item or an index partition is throttled.
+        """
         if together:
             self._spend_transaction(changes)
             return
         for place, old, new in changes:
-            # A write consumes the units of the larger of both items.
+            # A write consumes the units of the larger item, old or new.
             if not self._simulation.take(place, max(_units(old, WRITE_BYTES), _units(new, WRITE_BYTES)), WRITES):
                 raise _throttled("TableWrite")
             # A throttled index throttles the table's writes, after the other indexes have consumed their units.
@@ -276,14 +284,15 @@ class _Limited(Stub):
         for place, old, new in changes:
             asked[place] += 2 * max(_units(old, WRITE_BYTES), _units(new, WRITE_BYTES))
             asked.update(_index_units(old, new))
-        # All items consume units, because a transaction that one item throttles still costs the units of the others.
+        # All items consume units, because a transaction that is throttled by one item still costs the units of all
+        # others.
         taken = [self._simulation.take(place, units, WRITES) for place, units in asked.items()]
         if not all(taken):
             raise cancelled([{"Code": "ThrottlingError"}])
 
     @contextmanager
     def held(self, places: set[Place], parts: Sequence[Place]) -> Iterator[None]:
-        """Lock items while a transaction writes them. The duration grows with their number."""
+        """Lock items while a transaction writes them. The duration grows with the number of items."""
         conflicts = ["TransactionConflict" if place in self._held else "None" for place in parts]
         if any(conflict != "None" for conflict in conflicts):
             raise cancelled({"Code": conflict} for conflict in conflicts)
@@ -296,7 +305,7 @@ class _Limited(Stub):
 
 
 class _Client:
-    """Client that sends no request before the response to the last one has arrived."""
+    """Client that sends a request only after the response to the previous request has arrived."""
 
     def __init__(self, items: _Limited) -> None:
         for operation, name in OPERATIONS.items():
@@ -304,7 +313,7 @@ class _Client:
 
 
 class _PipelinedClient(client.Client):
-    """Client that lets a Table send many requests before it waits for the first response."""
+    """Client with which a Table can send many requests before it waits for the first response."""
 
     def __init__(self, simulation: Simulation[Any]) -> None:
         self._simulation = simulation
@@ -329,9 +338,9 @@ def _throttled(what: str) -> ErrorResponse:
 
 
 def _index_units(old: AttributeMap | None, new: AttributeMap | None) -> Counter[Place]:
-    """Return the write units of a change by index partition.
+    """Return the write units of a change, by index partition.
 
-    An unchanged entry costs nothing. An entry whose keys change costs a delete and a put.
+    An unchanged entry costs nothing. An entry whose keys change costs the units of a delete and of a put.
     """
     asked: Counter[Place] = Counter()
     for index in INDEXES:

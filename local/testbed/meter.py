@@ -1,7 +1,7 @@
-"""Meter of a DynamoDB client: adds up the capacity that its requests would consume on AWS.
+"""Meter of a DynamoDB client, which adds up the capacity that its requests would consume on AWS.
 
-moto's capacity figures differ from DynamoDB's. So the meter reads the items before and after each request, and applies the
-rules of local/testbed/units.py to them.
+The capacity that moto reports differs from DynamoDB's. The meter therefore reads the items before and after each
+request, and applies the rules of local/testbed/units.py to them.
 """
 
 import re
@@ -29,11 +29,11 @@ class MeteredUsage:
     units: CapacityUnits = field(default_factory=CapacityUnits)
     operations: list[str] = field(default_factory=list)
     changed: CapacityUnits = field(default_factory=CapacityUnits)
-    """Units of the changed items, each written once and outside of a transaction."""
+    """Units that the changed items would consume if each was written once, without a transaction."""
     looked_up: float = 0
-    """Read units of the items read by key, as if all of these reads were eventually consistent."""
+    """Read units that the items read by key would consume with eventually consistent reads."""
     queried: Counter[str | None] = field(default_factory=Counter)
-    """Bytes that queries examined, by index; the key `None` is the table."""
+    """Number of bytes that queries examined, by index. The key `None` is the table."""
 
     @property
     def trips(self) -> int:
@@ -42,10 +42,10 @@ class MeteredUsage:
 
     @property
     def least(self) -> CapacityUnits:
-        """Minimum capacity of any design for the same items.
+        """Minimum capacity that any design would need for the same items.
 
-        A write writes each changed item once and reads none. A read reads its items with eventual consistency, and the items
-        that its queries examine as one partition.
+        A request that writes would write each changed item once, and read none. A request that only reads would read
+        all items with eventual consistency, and the items of its queries from one partition.
         """
         if self.changed.writes:
             return self.changed
@@ -55,12 +55,14 @@ class MeteredUsage:
 
     @property
     def fewest(self) -> int:
-        """Minimum number of requests: two for a response that needs both a range and single items, otherwise one."""
+        """Minimum number of requests of any design. It is two for a read that needs both a range and single items,
+        otherwise one.
+        """
         return 1 if self.changed.writes or not self.queried or not self.looked_up else 2
 
 
 class Meter:
-    """Meter of the requests of `client`. It reads the stored items with `reader`, which it does not measure."""
+    """Meter of the requests of `client`. It reads stored items with `reader`, whose requests it does not count."""
 
     def __init__(self, client: Any, reader: Any) -> None:
         self._client = client
@@ -70,7 +72,7 @@ class Meter:
 
     @contextmanager
     def measure(self) -> Iterator[MeteredUsage]:
-        """Measure the requests within the context."""
+        """Measure the requests that are sent within the context. The yielded usage grows with each request."""
         self._used = used = MeteredUsage()
         undo = intercept(self._client, self._between)
         try:
@@ -132,7 +134,7 @@ class Meter:
                 raise ValueError(f"nothing says what a {operation} costs")
 
     def _batch(self, params: Mapping[str, Any]) -> CapacityUnits:
-        """Return the units of a BatchGetItem, which rounds up each item separately."""
+        """Return the units of a BatchGetItem. DynamoDB rounds up the units of each item separately."""
         total = CapacityUnits()
         for table, wanted in params["RequestItems"].items():
             for key in wanted["Keys"]:
@@ -164,7 +166,7 @@ class Meter:
 
 
 def _writes(operation: str, params: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """Return the table and key of each item that a request writes or, in a transaction, checks."""
+    """Return the table and key of each item that a request writes. In a transaction, checked items are included."""
     if operation == "TransactWriteItems":
         parts = [part for write in params["TransactItems"] for part in write.values()]
     else:

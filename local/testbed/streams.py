@@ -1,4 +1,4 @@
-"""Stream records in DynamoDB's format, queue messages, and their delivery as Lambda does it."""
+"""Stream records in DynamoDB's format, events of queue messages, and delivery of batches as by Lambda."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +14,7 @@ Invoke = Callable[[dict[str, Any]], dict[str, Any]]
 def stream_record(
     old: Item | None, new: Item | None, *, sequence: int = 1, at: float = NOW, identity: dict[str, str] | None = None
 ) -> Raw:
-    """Return the record of a change: an INSERT without an old item, a REMOVE without a new one."""
+    """Return the stream record of a change. It is an INSERT if `old` is `None`, and a REMOVE if `new` is `None`."""
     item = new or old or {}
     images = {"OldImage": old, "NewImage": new}
     raw: Raw = {
@@ -37,7 +37,7 @@ def stream_record(
 
 
 EXPIRY = {"type": "Service", "principalId": "dynamodb.amazonaws.com"}
-"""User identity in the record of an item that DynamoDB deleted because its TTL expired."""
+"""User identity in the record of an item that DynamoDB deleted after its TTL."""
 
 
 def event(*raws: Raw) -> dict[str, Any]:
@@ -50,9 +50,9 @@ def _group(body: Mapping[str, Any] | str) -> dict[str, str]:
 
 
 def sqs_event(*bodies: Mapping[str, Any] | str, **attributes: str) -> dict[str, Any]:
-    """Return the event of a batch of messages with the ids m0, m1, ...
+    """Return the event of a batch of messages with the ids `m0`, `m1` and so on.
 
-    The message group, as in a FIFO queue, is the message's video.
+    A message with a `videoId` has that id as its message group, as in a FIFO queue.
     """
     return {
         "Records": [
@@ -72,11 +72,11 @@ def sequence_of(raw: Raw) -> str:
 
 
 def deliver(batch: Sequence[Raw], invoke: Invoke, *, retries: int, bisect: bool = True) -> list[Raw]:
-    """Deliver one batch as Lambda does, until all records are processed or discarded; return the discarded records.
+    """Deliver one batch as Lambda does, until all records are processed or discarded. Returns the discarded records.
 
-    A partial batch response moves the checkpoint to the first record that it names. If an invocation raises, `bisect` splits
-    a batch of several records, and each half has its own retries. Otherwise the remaining records are retried unchanged. All of
-    them are discarded after the last retry.
+    After a partial batch response, delivery continues at the first record that the response names. If an invocation
+    raises, `bisect` splits a batch of several records, and each half has its own retries. Otherwise the remaining
+    records are retried unchanged. After the last retry, all of them are discarded.
     """
     left = list(batch)
     tries = 0

@@ -32,29 +32,34 @@ from shared.core.attributes import AttributeMap, AttributeValue, Item, decode_it
 from shared.schema import AUDIT_INDEXES, INDEXES, PARTITION_KEY, SORT_KEY, Index
 
 Place = tuple[str, str]
-"""Partition and sort key of an item; the sort key is empty in a table without one."""
+"""Partition key and sort key of an item. The sort key is `""` in a table that has none."""
 
 
 class Stub:
-    """Table in memory with its indexes. `carry_out` executes all requests; subclasses override `wait_for`, `held` and the methods that spend capacity."""
+    """Table in memory, with its indexes. `carry_out` executes all requests.
+
+    Subclasses override `wait_for`, `held`, `spend_read` and `spend_write` to simulate latency, locks and capacity.
+    """
 
     def __init__(
         self, indexes: Iterable[Index] = (*INDEXES, *AUDIT_INDEXES), key: Sequence[str] = (PARTITION_KEY, SORT_KEY)
     ) -> None:
         self.partitions: defaultdict[str, dict[str, AttributeMap]] = defaultdict(dict)
-        """Items by partition and sort key."""
+        """Items by partition key and then sort key."""
         self.changes: list[tuple[AttributeMap | None, AttributeMap | None]] = []
-        """Items before and after each put, update and delete that changed them, in order; without transactions."""
+        """Old and new item of each single write that changed an item, in order. Writes of transactions are not
+        included.
+        """
         self._indexes = {index.name: index for index in indexes}
         self._key = tuple(key)
 
     def carry_out(self, operation: str, **asked: Any) -> Any:
-        """Execute one request, such as GetItem. Raises ErrorResponse, as our client does."""
+        """Execute one request, such as GetItem. Raises ErrorResponse, as the service's client does."""
         self.wait_for(operation)
         return getattr(self, f"_{OPERATIONS[operation]}")(**asked)
 
     def load(self, items: Iterable[Item]) -> None:
-        """Put items without conditions or limits."""
+        """Store items without conditions, latency or capacity."""
         for item in map(encode_item, items):
             self.keep(self.place(item), item)
 
@@ -65,11 +70,11 @@ class Stub:
         ]
 
     def item(self, place: Place) -> AttributeMap | None:
-        """Return the item with a key; `None` if it does not exist."""
+        """Return the item with this key, or `None` if it does not exist."""
         return self.partitions.get(place[0], {}).get(place[1])
 
     def keep(self, place: Place, item: AttributeMap | None) -> None:
-        """Store an item under a key; `None` deletes it."""
+        """Store an item under a key, or delete the stored item if `item` is `None`."""
         if item is not None:
             self.partitions[place[0]][place[1]] = item
         else:
@@ -83,18 +88,22 @@ class Stub:
     # Latency and capacity of requests, for subclasses ---------------------------------------------------------------
 
     def wait_for(self, operation: str) -> None:
-        """Wait until a request is executed."""
+        """Wait for the latency of a request. By default, there is none."""
 
     def spend_read(self, item: AttributeMap | None, place: Place, *, consistent: bool) -> None:
-        """Consume the capacity of reading an item; raises ErrorResponse if none is left."""
+        """Consume the capacity of reading an item. Raises ErrorResponse if none is left. By default, capacity is
+        unlimited.
+        """
 
     def spend_write(
         self, changes: Iterable[tuple[Place, AttributeMap | None, AttributeMap | None]], *, together: bool
     ) -> None:
-        """Consume the capacity of changes; `together` is a transaction. Raises ErrorResponse if none is left."""
+        """Consume the capacity of changes, which are one transaction if `together` is true. Raises ErrorResponse if
+        none is left.
+        """
 
     def held(self, places: set[Place], parts: Sequence[Place]) -> AbstractContextManager[Any]:
-        """Lock items while a transaction writes them; raises ErrorResponse if another transaction holds a lock."""
+        """Lock items while a transaction writes them. Raises ErrorResponse if another transaction holds a lock."""
         return nullcontext()
 
     # Operations -----------------------------------------------------------------------------------------------------
@@ -109,7 +118,7 @@ class Stub:
         return {"Item": item} if item else {}
 
     def _batch_get_item(self, *, RequestItems: Mapping[str, Any], **_: Any) -> Any:
-        """Read items; items without remaining capacity are returned as unprocessed."""
+        """Read items. Keys of items without remaining capacity are returned as unprocessed."""
         ((table, asked),) = RequestItems.items()
         items, left = [], []
         for key in asked["Keys"]:
@@ -151,7 +160,7 @@ class Stub:
         return page
 
     def _rows(self, asked: Mapping[str, Any], index: Index | None) -> Iterable[AttributeMap]:
-        """Return the candidates of a Query: the items of its partition, or all entries of its index."""
+        """Return the items that a Query may match: the items of its partition, or all entries of its index."""
         if index:
             entries = (
                 index_entry(item, index) for item in chain.from_iterable(map(dict.values, self.partitions.values()))
@@ -172,7 +181,7 @@ class Stub:
         return self._write("Delete", asked)
 
     def _batch_write_item(self, *, RequestItems: Mapping[str, Any], **_: Any) -> Any:
-        """Delete items; items without remaining capacity are returned as unprocessed."""
+        """Delete items. Deletes of items without remaining capacity are returned as unprocessed."""
         ((table, requests),) = RequestItems.items()
         left = []
         for request in requests:
@@ -186,7 +195,7 @@ class Stub:
         return {"UnprocessedItems": {table: left} if left else {}}
 
     def _transact_write_items(self, *, TransactItems: list[Mapping[str, Mapping[str, Any]]], **_: Any) -> Any:
-        """Execute all writes or none."""
+        """Execute all writes, or none of them. Raises ErrorResponse if a condition fails."""
         parts = [_Part.of(kind, asked, self.place) for part in TransactItems for kind, asked in part.items()]
         places = [part.place for part in parts]
         if len({(part.table, part.place) for part in parts}) < len(parts):
@@ -230,7 +239,7 @@ class Stub:
 
 
 class StubClient(client.Client):
-    """Our client over a stub instead of HTTP."""
+    """The service's client, which sends requests to a stub instead of HTTP."""
 
     def __init__(self, stub: Stub) -> None:
         self.stub = stub
@@ -251,7 +260,7 @@ def _invalid(message: str) -> ErrorResponse:
 
 
 def _returned(asked: Mapping[str, Any], old: AttributeMap | None) -> dict[str, AttributeMap]:
-    """Return the stored item for the error of a failed condition, if the request has that option."""
+    """Return the stored item for the error of a failed condition, if the request asks for it. Otherwise return `{}`."""
     return {"Item": old} if old and asked.get("ReturnValuesOnConditionCheckFailure") == "ALL_OLD" else {}
 
 
@@ -264,14 +273,14 @@ def cancelled(reasons: Iterable[Mapping[str, Any]]) -> ErrorResponse:
 
 @dataclass(frozen=True)
 class _Part:
-    """Single write, or write of a transaction."""
+    """One write of a request: its condition and its change of an item."""
 
     table: str
     place: Place
     change: Callable[[AttributeMap | None], AttributeMap | None]
     is_met: Callable[[AttributeMap | None], bool]
     returned: Callable[[AttributeMap | None], Mapping[str, AttributeMap]]
-    """The item that is returned if the condition fails."""
+    """Function that returns the part of the error that contains the stored item, if the condition fails."""
 
     @classmethod
     def of(cls, kind: str, asked: Mapping[str, Any], place: Callable[[AttributeMap], Place]) -> "_Part":
@@ -313,7 +322,7 @@ def _projected(item: AttributeMap, asked: Mapping[str, Any]) -> AttributeMap:
 
 @dataclass(frozen=True)
 class _Placeholders:
-    """Names and values of a request's placeholders."""
+    """Attribute names and values of the placeholders in a request."""
 
     names: Mapping[str, str]
     values: Mapping[str, AttributeValue]
@@ -323,7 +332,7 @@ class _Placeholders:
         return cls(asked.get("ExpressionAttributeNames", {}), asked.get("ExpressionAttributeValues", {}))
 
     def name(self, word: str) -> str:
-        """Return the attribute that a word names, directly or by placeholder."""
+        """Return the attribute name of a word, which is a name or a `#` placeholder."""
         return self.names[word] if word.startswith("#") else word
 
 
@@ -358,7 +367,9 @@ class _Words:
         return word
 
     def operand(self) -> _Read:
-        """Parse a name, a value, `if_not_exists(name, operand)`, or the sum or difference of two."""
+        """Parse an operand: a name, a value, `if_not_exists(name, operand)`, or a sum or difference of two such
+        operands.
+        """
         first = self._single()
         if self.next not in ("+", "-"):
             return first
@@ -382,7 +393,7 @@ class _Words:
         return lambda item, known: item.get(known.name(word))
 
     def listed(self) -> Iterator[str]:
-        """Yield the first word of each part of a list; the caller consumes the rest of the part."""
+        """Yield the first word of each part of a comma-separated list. The caller must consume the rest of the part."""
         yield self.take()
         while self.next == ",":
             self.take()
@@ -453,12 +464,15 @@ _KEY_CONDITION = re.compile(
     r"(?P<equal>#?\w+) = :\w+|(?P<compared>#?\w+) (<|<=|>|>=) :\w+|(?P<between>#?\w+) BETWEEN :\w+ AND :\w+"
     r"|begins_with ?\((?P<begun>#?\w+), :\w+\)"
 )
-"""Condition on one attribute of a key."""
+"""Pattern of a condition on one key attribute. The name of the matching group is the kind of condition."""
 
 
 @cache
 def _key_conditions(text: str) -> tuple[Sequence[str], Sequence[str]]:
-    """Return the names that a key condition compares with `=`, and all others. Raises ErrorResponse if it is invalid."""
+    """Return the names that a key condition compares with `=`, and the names that it compares otherwise.
+
+    Raises ErrorResponse if the condition is invalid.
+    """
     equal, ranges = list[str](), list[str]()
     for part in re.split(r" AND (?!:)", text):
         match = _KEY_CONDITION.fullmatch(part)
@@ -470,7 +484,11 @@ def _key_conditions(text: str) -> tuple[Sequence[str], Sequence[str]]:
 
 
 def _check_key_condition(text: str, known: _Placeholders, partition: Sequence[str], sort: Sequence[str]) -> None:
-    """Raise ErrorResponse unless `=` compares all partition keys and a prefix of the sort keys. The last may be a range."""
+    """Raise ErrorResponse if DynamoDB would reject a key condition.
+
+    The condition must compare all partition keys with `=`, and may compare the first sort keys in order. Only the last
+    compared sort key may have a range.
+    """
     equal, ranges = ([known.name(word) for word in words] for words in _key_conditions(text))
     sorted_by = [*(name for name in equal if name not in partition), *ranges]
     if len({*equal, *ranges}) < len(equal) + len(ranges) or len(ranges) > 1:

