@@ -28,7 +28,7 @@ class _Open(NamedTuple):
     shown: str
     line: int
     is_first: bool
-    """Whether it is at the start of its cue."""
+    """Whether the tag is at the start of its cue."""
 
 
 def milliseconds(text: str) -> int | None:
@@ -41,11 +41,12 @@ def milliseconds(text: str) -> int | None:
 
 
 def check_payload(text: str, start: int, end: int, line: int) -> str:
-    """Return the normalised payload of a cue from `start` to `end` (milliseconds); `line` is the number of its first
-    line.
+    """Check the payload of a cue, and return it in normalised form; raises InvalidCaptions.
 
-    Raises InvalidCaptions. Deviations that browsers read unambiguously are corrected. An `&` outside of a reference
-    becomes `&amp;`, and `</c.name>`, Netflix's form of a class end tag, becomes `</c>`.
+    `start` and `end` are the cue's times in milliseconds. `line` is the number of the payload's first line.
+
+    Deviations that browsers interpret unambiguously are corrected. An `&` outside of a reference becomes `&amp;`, and
+    `</c.name>`, Netflix's form of a class end tag, becomes `</c>`.
     """
     check_length(text, line)
     checked: list[str] = []

@@ -9,7 +9,9 @@ MAX_BYTES = 1_000_000
 MAX_CUES = 20_000
 """Maximum cues of one text: more than one every two seconds for ten hours."""
 LONGEST_CUE = 2000
-"""Maximum characters of a cue's payload, tags included. Automatic captions time each word, with 21 characters each."""
+"""Maximum characters of a cue's payload, tags included. Automatic captions add a timestamp to each word: 21 characters
+of tags.
+"""
 LATEST = 360_000_000
 """Latest end of a cue in milliseconds: 100 hours."""
 LONGEST_SHOWN = 40

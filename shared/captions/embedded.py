@@ -20,8 +20,7 @@ _TOO_MANY = f"The file has more than {MAX_AT_ONCE} languages."
 def extract_texts(tracks: Sequence[SubtitleTrack]) -> tuple[list[EmbeddedText], list[Item]]:
     """Return the texts of the subtitle tracks, one per language, and a report of each skipped track.
 
-    If several tracks have the same language, the first with usable text is taken; tracks that are not forced come
-    first.
+    If several tracks have the same language, the first one with usable text is returned. Forced tracks come last.
     """
     texts: dict[str, EmbeddedText] = {}
     skipped: list[Item] = []

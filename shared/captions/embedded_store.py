@@ -85,7 +85,10 @@ class EmbeddedCaptionStore(CaptionStore):
         return [self.table.update(key, change_between(existing or key, new), condition=unchanged(existing))]
 
     def video_changed(self, record: Record, now: int) -> Iterable[Outgoing]:
-        """Delete the captions of earlier source files once another replaces them; raises WriteContention."""
+        """Delete captions that were extracted from earlier source files, if the stream record has a new one.
+
+        Raises WriteContention.
+        """
         old, video = record.old, record.new
         if "source" not in old or "source" not in video:
             return ()

@@ -13,9 +13,9 @@ from shared.web.prebuilt_model import MAX_ERRORS
 
 MAX_CHAPTERS = 200
 LONGEST_TITLE = 200
-"""Characters."""
+"""Maximum characters of a chapter's title."""
 LATEST = 360_000_000
-"""Milliseconds: a hundred hours."""
+"""Latest start of a chapter in milliseconds: 100 hours."""
 
 
 class CaptionsContent(Content):
@@ -43,7 +43,7 @@ class ChaptersContent(Content):
     def parse(cls, body: bytes) -> Self:
         """Parse a body; raises the errors of `Content.parse`.
 
-        Raises InvalidContent also for chapters that do not start after the previous one, with a pointer to each.
+        Also raises InvalidContent for chapters that do not start after the previous one, with a JSON pointer to each.
         """
         content = super().parse(body)
         starts = [chapter.start for chapter in content.chapters]

@@ -81,8 +81,8 @@ def chapters_document(item: Item) -> dict[str, Any]:
 
 
 def proposed_chapters(video: Item, storyboard: Item | None) -> list[dict[str, Any]]:
-    """Return the chapters that the job `storyboard` proposes for a video's current source file; empty if it is not
-    done.
+    """Return the chapters that the job `storyboard` proposes for a video's current source file. Empty if the job is not
+    done for this file.
 
     Each has a `start` in milliseconds, some have a `title`.
     """
@@ -140,7 +140,7 @@ class CaptionStore(VideoItemStore):
         self._delete(CAPTION.key(videoId=video_id, language=language), video_id, caller, now, allows, _NONE)
 
     def read(self, video_id: str, language: str, caller: Caller, now: int) -> Item:
-        """Return the captions in a language; raises NotFound for the video or the captions."""
+        """Return the captions in a language. Raises NotFound if the video is not visible or has no such captions."""
         return self._read_visible(CAPTION.key(videoId=video_id, language=language), video_id, caller, now, _NONE)
 
     def captions(self, video_id: str, caller: Caller, now: int, limit: int, after: Position | None) -> Page[Item]:
@@ -170,9 +170,9 @@ class CaptionStore(VideoItemStore):
         self._delete(CHAPTERS.key(videoId=video_id), video_id, caller, now, allows, _NO_CHAPTERS)
 
     def chapters(self, video_id: str, caller: Caller, now: int) -> tuple[Item | None, list[dict[str, Any]]]:
-        """Return a video's chapters, and for its owner the proposed ones: one batch read.
+        """Return a video's chapters, or `None`, and the proposed chapters, which only its owner receives.
 
-        Raises NotFound for the video, or if there are neither.
+        Costs one batch read. Raises NotFound if the video is not visible, or if there are no chapters of either kind.
         """
         keys = VIDEO.key(videoId=video_id), CHAPTERS.key(videoId=video_id), JOB.key(videoId=video_id, kind="storyboard")
         item, present, storyboard = self.table.get_all(keys)

@@ -3,8 +3,8 @@
 A cue is a number, its times, its text, and a blank line. The reader drops the numbers, coordinates after the times
 (X1:...), and colours and fonts (`<font>`).
 
-It also drops SubStation Alpha codes (`{\\...}`). Of these, `{\\an7}` to `{\\an9}`, the upper edge, become WebVTT's
-setting `line:0`. Tags other than `<i>`, `<b>` and `<u>` are text.
+It also drops SubStation Alpha codes (`{\\...}`). Only `{\\an7}` to `{\\an9}`, which place text at the upper edge,
+become WebVTT's setting `line:0`. Tags other than `<i>`, `<b>` and `<u>` are text.
 """
 
 import re
@@ -95,7 +95,10 @@ def _milliseconds(hours: str, minutes: str, seconds: str, rest: str) -> int:
 
 
 def _tag(name: str, stack: list[str], *, is_end: bool) -> str:
-    """Return a normalised tag, with end and start tags around it that restore nesting. The stack has each name at most once."""
+    """Return a tag, with the end and start tags around it that keep all tags properly nested. Updates `stack`.
+
+    Empty for a start tag whose name is already in the stack, and for an end tag whose name is not.
+    """
     if not is_end:
         if name in stack:
             return ""

@@ -10,7 +10,10 @@ class UnreadableVideo(Exception):
 
     @property
     def is_final(self) -> bool:
-        """Whether the file is the cause, so that a retry cannot succeed. Reading time also depends on storage and machine."""
+        """Whether a retry cannot succeed, because the file itself is the cause.
+
+        False for TOO_SLOW, because the reading time also depends on the storage and the machine.
+        """
         return self.reason != TOO_SLOW
 
 

@@ -14,7 +14,9 @@ from av.video.reformatter import ColorPrimaries, ColorRange, Colorspace, ColorTr
 from PIL import Image, ImageFilter
 
 WHITE = 203.0
-"""Nits of reference white in HDR (ITU-R BT.2408). It maps to nearly white; brighter light is compressed into the rest."""
+"""Luminance of reference white in HDR, in nits (ITU-R BT.2408). Tone mapping makes it nearly white, and compresses
+brighter light into the remaining range.
+"""
 
 PEAK = 1000.0
 KNEE = 0.5
@@ -70,7 +72,10 @@ def shape(frame: VideoFrame, pixel: Fraction | None) -> Shape:
 
 
 def fitted(shown: Shape, width: int, height: int) -> tuple[int, int]:
-    """Return the displayed size scaled down to fit into width and height; never enlarged."""
+    """Return the displayed size, scaled down if necessary to fit into width and height.
+
+    A smaller size is not enlarged.
+    """
     scale = min(Fraction(1), Fraction(width, shown.width), Fraction(height, shown.height))
     return max(1, round(shown.width * scale)), max(1, round(shown.height * scale))
 
@@ -81,7 +86,10 @@ def hdr(transfer: int) -> str | None:
 
 
 def image(frame: VideoFrame, shown: Shape, size: tuple[int, int]) -> Image.Image:
-    """Return an RGB image of a frame in a size. Scaling comes first, because it makes all later steps cheap."""
+    """Return a frame as an upright RGB image of this size.
+
+    The frame is scaled first, which makes all later steps cheap.
+    """
     width, height = reversed(size) if shown.rotation % 180 else size
     alpha = any(component.is_alpha for component in frame.format.components)
     scaled = _progressive(frame).reformat(
@@ -133,7 +141,10 @@ def _unstated_range(frame: VideoFrame) -> ColorRange:
 
 
 def _progressive(frame: VideoFrame) -> VideoFrame:
-    """Return one field of an interlaced frame, which avoids combing; at thumbnail sizes no detail is lost."""
+    """Return the top field of an interlaced frame, which avoids combing artefacts. Returns other frames unchanged.
+
+    At thumbnail sizes, no visible detail is lost.
+    """
     if not frame.interlaced_frame or frame.height < 4:
         return frame
     graph = Graph()
@@ -192,7 +203,10 @@ def _hlg(code: float) -> float:
 
 
 def _rolled_off(light: float) -> float:
-    """Compress light above the knee so that the peak becomes 1 (Möbius curve); light below it stays unchanged."""
+    """Return light with values above KNEE compressed, so that PEAK becomes 1 (Möbius curve).
+
+    Lower values are unchanged.
+    """
     peak = PEAK / WHITE
     if light <= KNEE:
         return light

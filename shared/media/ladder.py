@@ -4,14 +4,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 SIZES = {"1080p": 1080, "720p": 720, "480p": 480, "360p": 360, "240p": 240}
-"""Rendition names and the pixels of their short side, so portrait and landscape videos get the same quality."""
+"""Pixels of the short side, by rendition name. Portrait and landscape videos therefore get the same quality."""
 
 LONGEST_SIDE = 16_384
 """Maximum pixels of a side, a limit of x264."""
 
 
 FULL_HD_BITS = 6_000_000
-"""Maximum bits per second, audio included, of a 1920x1080 rendition; smaller renditions have less."""
+"""Maximum bits per second of a 1920x1080 rendition, audio included. `most_bits` derives the maximum of other sizes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,8 @@ class RenditionSize:
 def select_renditions(width: int, height: int, names: Iterable[str]) -> list[RenditionSize]:
     """Return the named renditions that are not larger than the source video, largest first.
 
-    If the source is smaller than all of them, return the smallest one in the source's size, so that one can be played.
+    If the source is smaller than all of them, return only the smallest rendition, in the source's size. The video can
+    then still be played.
     """
     by_size = sorted(set(names), key=lambda name: -SIZES[name])
     short = min(width, height)

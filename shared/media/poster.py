@@ -15,7 +15,9 @@ from shared.media.source_video import SourceVideo, frame_at, keyframe, open_vide
 
 WIDTHS = (320, 640, 1280)
 WEBP_EFFORT = 2
-"""Encoder effort, out of 6. From 3 on it takes twice the time for 5 % fewer bytes (`python -m bench.media`)."""
+"""WebP encoder effort, from 0 to 6. From 3 on, encoding takes twice the time for 5 % fewer bytes
+(`python -m bench.media`).
+"""
 MAX_HEIGHT = 16_383
 """Maximum pixels of a side, a limit of WebP."""
 CANDIDATE_PERCENTS = (10, 20, 30, 40, 50, 70, 90)
@@ -26,19 +28,20 @@ SAMPLE_WIDTH = 160
 MIN_SPREAD = 12.0
 MIN_LIGHT = 16.0
 FORWARD_FILE = 64 * 1024 * 1024
-"""Maximum bytes to read from a large file while decoding from keyframes to candidate frames. Two equivalent limits apply:
-one minute of 1080p, and 20,000 frames."""
+"""Maximum bytes of a large file to decode from keyframes to candidate frames. The decoding is also limited to 20,000
+frames, and to the pixels of a minute of 1080p.
+"""
 
 
 def poster(source: Source, facts: MediaInfo, at_ms: int | None = None) -> Poster:
-    """Return the poster of the frame at a time, or of the first good candidate from 10 % of the duration on.
+    """Return a video's poster: the frame at `at_ms` (milliseconds), or by default the first good candidate frame.
 
-    A good frame is neither nearly black nor nearly uniform. If no candidate is good, the one with the highest contrast
-    is used.
+    Candidates are at CANDIDATE_PERCENTS of the duration. A good frame is neither nearly black nor nearly uniform. If no
+    candidate is good, the one with the highest contrast is used. Raises UnreadableVideo if no frame can be decoded.
 
-    In a large file, the preceding keyframe replaces the exact candidate frame. If that keyframe is in the first half of
-    the video up to the candidate, as the first frame is, frames after it are decoded. The total for all candidates is
-    limited to a minute of 1080p, 20,000 frames or 64 MB. At the limit, the last frame reached is used.
+    In a large file, the keyframe before the candidate is used instead, because it is cheap to decode. If the keyframe
+    is before half of the candidate's time, the frames after it are also decoded. For all candidates together, this is
+    limited to a minute of 1080p, 20,000 frames or 64 MB. At the limit, the last decoded frame is used.
     """
     with open_video(source) as source_video:
         frame = frame_at(source_video, max(0, at_ms)) if at_ms is not None else _first_good_frame(source_video, facts)
@@ -74,7 +77,11 @@ def _first_good_frame(source_video: SourceVideo, facts: MediaInfo) -> VideoFrame
 
 
 def _near(source_video: SourceVideo, time: int, budget: int) -> tuple[VideoFrame | None, int]:
-    """Return the keyframe before a time, or the frame that the budget reaches from it, and the budget spent; in milliseconds."""
+    """Return the keyframe before a time, or a later frame if the keyframe is too early; and the budget spent.
+
+    A keyframe is too early if it is before half of `time`. Frames after it are then decoded, up to `time` or until the
+    budget is spent. All times are in milliseconds.
+    """
     frame = keyframe(source_video, time)
     start = time if frame is None or frame.pts is None else source_video.milliseconds(frame.pts)
     if 2 * start >= time or source_video.file.failure is not None:

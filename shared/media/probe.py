@@ -16,7 +16,9 @@ from shared.media.subtitles import noted
 TAIL_ENTRIES = 1000
 TAIL_MS = 1000
 MISSING_MS = 2000
-"""Maximum milliseconds by which the last packet may end before the stated duration. Muxers round, and tracks differ in length."""
+"""Tolerated milliseconds between the end of the last packet and the stated duration, or 5 % of the duration if that is
+more. Muxers round, and tracks differ in length.
+"""
 
 
 def probe(source: Source) -> MediaInfo:
@@ -53,7 +55,7 @@ def probe(source: Source) -> MediaInfo:
 
 
 def _refuse_cut_file(source_video: SourceVideo) -> None:
-    """Refuse a truncated file: compare the size that the container states with the size of the file."""
+    """Raise UnreadableVideo if the file is truncated: shorter than its container states."""
     name = source_video.container.format.name
     if name.startswith("mov"):
         _refuse_cut_index(source_video)
@@ -68,7 +70,7 @@ def _refuse_cut_file(source_video: SourceVideo) -> None:
 
 
 def _refuse_cut_index(source_video: SourceVideo) -> int:
-    """Compare the end of the last indexed samples with the size of the file; return that end."""
+    """Return the end of the last indexed samples, in bytes. Raises UnreadableVideo if the file ends before it."""
     end = 0
     for stream in source_video.container.streams:
         entries = stream.index_entries
@@ -80,7 +82,10 @@ def _refuse_cut_index(source_video: SourceVideo) -> int:
 
 
 def _segment_end(head: bytes) -> int:
-    """Return the end of Matroska's segment element; 0 if its length is unknown, as in browser recordings."""
+    """Return the end of Matroska's segment element, in bytes.
+
+    0 if there is no such element, or if its length is unknown, as in browser recordings.
+    """
     at = head.find(b"\x18\x53\x80\x67")
     if at < 0 or at + 12 > len(head):
         return 0

@@ -1,7 +1,7 @@
 """Reader process for shared.media.sandbox: `python -m shared.media.reader FD BYTES SECONDS`.
 
-It responds over the connection FD and may hold at most BYTES of data. It ends when a task takes more than SECONDS, even
-if the parent no longer waits.
+It receives tasks and returns results over the connection FD, and may hold at most BYTES of data. It ends when a task
+takes more than SECONDS, even if the parent no longer waits.
 """
 
 import resource
@@ -52,7 +52,7 @@ class RemoteSource:
 
 
 def run_task(task: str, source: RemoteSource, arguments: tuple[Any, ...]) -> tuple[str, object]:
-    """Do one task; return `done` and its result, or `refused` or `failed` and the reason."""
+    """Run one task. Return `done` and its result, `refused` and the fault of the file, or `failed` and a traceback."""
     try:
         return "done", TASKS[task](source, *arguments)
     except UnreadableVideo as error:
@@ -66,7 +66,7 @@ def run_task(task: str, source: RemoteSource, arguments: tuple[Any, ...]) -> tup
 
 
 def main(arguments: list[str]) -> None:
-    """Do tasks one after another until the connection closes."""
+    """Run tasks sequentially until the connection closes. `arguments` are FD, BYTES and SECONDS of the command line."""
     descriptor, memory, seconds = int(arguments[0]), int(arguments[1]), float(arguments[2])
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
     resource.setrlimit(resource.RLIMIT_DATA, (memory, hard))

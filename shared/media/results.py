@@ -7,14 +7,15 @@ from typing import Any
 
 SMALL_PIXELS = 1800 * 1920 * 1080
 SMALL_FRAMES = 20_000
-"""Maximum frames of a small video, because each frame costs time whatever its size."""
+"""Maximum frames of a small video. Each frame costs decoding time, regardless of its size."""
 
 
 @dataclass(frozen=True, slots=True)
 class MediaInfo:
     """Properties of a source video. `duration` is in milliseconds, `file_size` in bytes.
 
-    Sizes are display sizes, upright with square pixels, except the coded ones.
+    `width` and `height` are the display size: upright, with square pixels. `coded_width` and `coded_height` are the
+    size of the decoded frames.
     """
 
     duration: int
@@ -40,11 +41,14 @@ class MediaInfo:
         return f"{self.width}x{self.height}"
 
     def is_small(self, size: int) -> bool:
-        """Return whether the video has at most `size` bytes, and at most as much to decode as a minute of 1080p."""
+        """Return whether the video has at most `size` bytes, SMALL_FRAMES frames, and the pixels of a minute of 1080p."""
         return self._need(size) <= 1
 
     def decode_budget_ms(self, size: int) -> int:
-        """Return the milliseconds of this video that cost as much as the largest small video, at its mean rates."""
+        """Return the milliseconds of this video that cost as much to decode as the largest small video.
+
+        Small is defined as in `is_small`. The calculation assumes a constant bit rate and frame rate.
+        """
         return int(self.duration / max(1, self._need(size)))
 
     def _need(self, size: int) -> float:
@@ -53,7 +57,7 @@ class MediaInfo:
         return max(frames / SMALL_FRAMES, pixels / SMALL_PIXELS, self.file_size / size)
 
     def document(self) -> dict[str, object]:
-        """Return the facts as stored; unknown values are omitted."""
+        """Return the properties as they are stored, without unknown values."""
         ratio = self.sample_aspect_ratio
         facts: dict[str, object | None] = {
             "duration": self.duration,
@@ -77,7 +81,7 @@ class MediaInfo:
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> "MediaInfo":
-        """Return the facts from a stored `document`."""
+        """Parse the properties from a stored `document`."""
         rate = document.get("frameRate")
         return cls(
             duration=int(document["duration"]),
@@ -129,7 +133,10 @@ class MediaChapter:
 
 @dataclass(frozen=True, slots=True)
 class Storyboard:
-    """A sprite sheet with one tile per interval, row by row, the WebVTT cues for it, and the proposed chapters."""
+    """Storyboard of a video: a sprite sheet, the WebVTT cues that map times to its tiles, and the proposed chapters.
+
+    The sheet has one tile per interval (milliseconds), row by row.
+    """
 
     sheet: Picture
     cues: str
@@ -143,7 +150,7 @@ class Storyboard:
 
 @dataclass(frozen=True, slots=True)
 class SubtitleTrack:
-    """Texts of a subtitle track, or the reason why there are none."""
+    """Subtitle track of a source file: its texts, or the reason why they cannot be used."""
 
     number: int
     """Index among the file's tracks, from 0."""
@@ -151,11 +158,11 @@ class SubtitleTrack:
     """Language as named in the file, such as `eng` (ISO 639-2)."""
     codec: str
     is_forced: bool
-    """Whether it has only texts for viewers who understand the spoken language, such as translated signs."""
+    """Whether the track only has texts for viewers who understand the spoken language, such as translated signs."""
     events: Sequence[tuple[int, int, str]]
     """Start and end in milliseconds, and text, sorted by start."""
     fault: str | None = None
-    """Reason for the absence of texts, as a sentence for the owner."""
+    """Reason why `events` is empty, as a sentence for the owner."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,9 @@
 """Sandbox for decoding: reads source files in a subprocess with limits on time and memory.
 
-FFmpeg allocates memory by numbers in the file, loops over them, and crashes on some. Only a process can be limited for
-all formats alike, and its crash does not end the worker.
+FFmpeg takes memory sizes and loop counts from the file, and some files crash it. Limits on a separate process work for
+all formats, and its crash does not end the worker.
 
-The process is started once and reads file after file. After any failure it is replaced, which frees all its memory. It
+The process is started once and reads many files. After any failure it is replaced, which frees all its memory. It
 requests the file's bytes from its parent, and needs neither network nor credentials.
 
 This limits resources; it is not a security boundary. The process runs as the same user, and its results are unpickled
@@ -29,10 +29,14 @@ LONGEST_SECONDS = 100.0
 MAX_MEMORY = 800 << 20
 """Bytes of data that the reader may hold (RLIMIT_DATA; macOS does not enforce it)."""
 WORKER_MB = 224
-"""Memory of the function that hands films to the reader, including the code of both, in megabytes."""
+"""Megabytes of the function's memory that are not available for the reader's data: the worker process, and the code of
+both.
+"""
 
 ENDING_SECONDS = 10.0
-"""Seconds for a process to end. Also the time by which a reader outlives its task's limit if its parent died."""
+"""Maximum seconds to wait until a process has ended. The reader's own time limit is longer than `seconds` by the same
+time; it applies if the parent died.
+"""
 
 _ENDED_FROM_OUTSIDE = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGKILL, signal.SIGHUP})
 
@@ -116,7 +120,9 @@ class Sandbox:
             raise self._reason() from None
 
     def _reason(self) -> Exception:
-        """Return the error for the process that has just closed its end of the connection."""
+        """Return the error that explains why the process closed the connection: time limit, crash, or a signal from
+        outside.
+        """
         if self._process is None:
             raise RuntimeError("The reader was not started")
         status = self._process.wait(ENDING_SECONDS)

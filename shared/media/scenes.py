@@ -1,4 +1,6 @@
-"""Chapter proposals: the container's own chapters, or scene changes among the frames that are decoded anyway."""
+"""Chapter proposals: the container's own chapters, or else scene changes between the frames that the storyboard
+decodes.
+"""
 
 from collections.abc import Iterable
 from itertools import pairwise
@@ -15,16 +17,18 @@ MAX_OWN = 50
 LONGEST_TITLE = 80
 """Maximum characters of a title from the container."""
 MIN_MS = 3000
-"""Minimum milliseconds between chapters. The other minimum is 1/SHARE of the duration."""
+"""Minimum milliseconds between chapters, or 1/SHARE of the duration if that is more."""
 SHARE = 40
 SIZE = (16, 9)
-"""Pixels of the frames to compare: so few that movement within a scene changes few of them."""
+"""Width and height to which frames are scaled before they are compared. With so few pixels, movement within a scene
+changes few of them.
+"""
 SAMPLE_MS = 100
 """Minimum milliseconds between compared frames, and so the maximum delay of a detected scene change."""
 NEAR_MS = 1000
-"""Maximum milliseconds between frames that can show the same movement."""
+"""Maximum milliseconds between frames that can belong to one camera movement (see `_scored`)."""
 CUT = 20.0
-"""Minimum mean difference per pixel (of 255) of a scene change, in excess of the differences around it."""
+"""Minimum score of a scene change, as a mean difference per pixel (of 255). `_scored` defines the score."""
 
 
 class Scenes:
@@ -38,7 +42,7 @@ class Scenes:
         """Mean difference of each frame from the one before."""
 
     def see(self, milliseconds: int, frame: VideoFrame) -> None:
-        """Compare a frame with the one before. Frames less than SAMPLE_MS after that one are skipped."""
+        """Compare a frame with the previously compared one. Skips frames less than SAMPLE_MS after that one."""
         if self._times and milliseconds < self._times[-1] + SAMPLE_MS:
             return
         pixels = self._small(frame)
@@ -51,7 +55,10 @@ class Scenes:
         self._times.append(milliseconds)
 
     def starts(self, duration: int) -> list[int]:
-        """Return start times of chapters in milliseconds, in order: 0 and the clearest scene changes. Empty if there are none."""
+        """Return the start times of chapters, sorted, in milliseconds: 0 and the clearest scene changes.
+
+        Empty if there is no clear scene change.
+        """
         apart = max(MIN_MS, duration // SHARE)
         found = [0]
         for score, time in sorted(self._scored(), key=lambda scored: (-scored[0], scored[1])):
@@ -61,8 +68,10 @@ class Scenes:
         return sorted(found) if len(found) > 1 else []
 
     def _scored(self) -> Iterable[tuple[float, int]]:
-        """Yield score and time of each frame. The neighbours' difference is subtracted, because a camera movement spans
-        several frames.
+        """Yield the score and time of each frame.
+
+        The score is the difference from the previous frame, minus the largest difference of the adjacent frames. The
+        subtraction excludes camera movements, because they span several frames.
         """
         gaps = [later - earlier for earlier, later in pairwise(self._times)]
         for index, (time, difference) in enumerate(zip(self._times, self._differences, strict=True)):
@@ -92,5 +101,5 @@ def own(source_video: SourceVideo, duration: int) -> list[MediaChapter]:
 
 
 def proposed(source_video: SourceVideo, scenes: Scenes, duration: int) -> list[MediaChapter]:
-    """Return the chapters to propose; empty for a video of one scene."""
+    """Return the chapters to propose: the container's own, or else scene changes. Empty for a video of one scene."""
     return own(source_video, duration) or [MediaChapter(start) for start in scenes.starts(duration)]

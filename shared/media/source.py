@@ -11,7 +11,7 @@ Range = tuple[int, int]
 """Offset and length in bytes."""
 
 BLOCK = 256 * 1024
-"""Bytes of one request: small enough to read only about 2 % of a large file, large enough for a keyframe in one or two."""
+"""Bytes of one request. Tasks then read only about 2 % of a large file, and a keyframe takes one or two requests."""
 
 LARGEST_BLOCK = 8 * BLOCK
 SEQUENTIAL = 4
@@ -109,14 +109,14 @@ class SourceFile:
         self._expected: list[Range] = []
 
     def expect(self, ranges: Sequence[Range]) -> None:
-        """Announce ranges that will be read, in order. A miss on one also fetches the ranges after it.
+        """Announce ranges that will be read, in order. A cache miss on one of them also fetches the following ones.
 
         Ranges may come from a damaged index; ranges outside of the file are ignored.
         """
         self._expected = [(start, length) for start, length in ranges if 0 <= start < self.size and length > 0]
 
     def seek(self, offset: int, whence: int = 0) -> int:
-        """Move to an offset, which may lie beyond the end; return the offset."""
+        """Set the current offset, which may exceed the size, and return it. `whence` is as in `io.IOBase.seek`."""
         base = (0, self._position, self.size)[whence]
         self._position = max(0, base + offset)
         return self._position
@@ -181,7 +181,11 @@ class SourceFile:
         return min(block, ahead - position)
 
     def _due(self, position: int) -> list[Range]:
-        """Return announced ranges from a position on, up to the prefetch limit. Each is returned once."""
+        """Return the announced range at a position and the following ones, up to the prefetch limit. Each is returned
+        once.
+
+        Empty if no announced range contains the position.
+        """
         for number, (start, length) in enumerate(self._expected):
             if start <= position < start + length:
                 due, budget = [(position, start + length - position)], SIDE_BY_SIDE_BYTES - length

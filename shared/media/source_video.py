@@ -26,7 +26,7 @@ DEMUXERS = "mov,matroska,avi,flv,mpegts,mpeg,asf,ogg,mxf"
 
 MAX_PIXELS = 8192 * 4320
 MAX_FRAMES = 5_000_000
-"""Maximum frames of a video, 23 hours at 60 per second. Also the maximum of packets to read from one file."""
+"""Maximum frames of a video: 23 hours at 60 per second. Also the maximum number of packets to read from one file."""
 MAX_DECODED = 10 * SMALL_FRAMES
 """Maximum packets to decode of one file: more than any file with a correct header needs."""
 MAX_TRACKS = 100
@@ -38,11 +38,11 @@ BUFFER = 8 * 1024
 INDEXED = ("mov", "matroska", "avi")
 """Containers with a reliable index. For MPEG streams, FFmpeg only guesses one while it seeks."""
 INDEX_GAP_MS = 2000
-"""Maximum distance from the end of an MP4's index to the end of the video. A fragmented file's index is known only up
-to the fragments read so far.
+"""Maximum milliseconds from the last entry of an MP4's index to the end of the video. A larger gap shows that the index
+is incomplete: in a fragmented file, FFmpeg only has the index of the fragments read so far.
 """
 RESYNC_PACKETS = 300
-"""Maximum packets to read after a keyframe until a frame can be decoded."""
+"""Maximum packets to read while searching for a keyframe. Also the maximum consecutive packets that fail to decode."""
 
 _PICTURES = (b"\xff\xd8\xff", b"\x89PNG", b"GIF8", b"BM", b"II*\0", b"MM\0*")
 _PICTURE_BRANDS = (b"heic", b"heix", b"heim", b"mif1", b"avif", b"avis", b"msf1", b"hevc")
@@ -75,13 +75,19 @@ class SourceVideo:
             yield packet
 
     def decoded(self, packet: "Packet[Stream]") -> list[VideoFrame]:
-        """Decode a packet of the video stream; raises UnreadableVideo after MAX_DECODED packets, and FFmpeg's errors."""
+        """Return the frames of a packet of the video stream.
+
+        Raises UnreadableVideo after MAX_DECODED packets of this file, and FFmpeg's errors.
+        """
         if next(self._decodes, None) is None:
             raise UnreadableVideo(errors.TOO_MANY_FRAMES)
         return self.video.decode(packet)
 
     def shape(self, frame: VideoFrame) -> Shape:
-        """Return how to display a frame. Cached by frame size, because frames of one size are displayed the same way."""
+        """Return the display geometry of a frame.
+
+        Cached by frame size, because frames of one size are displayed the same way.
+        """
         size = frame.width, frame.height
         if size not in self._shapes:
             self._shapes[size] = shape(frame, self.video.sample_aspect_ratio)
@@ -124,8 +130,8 @@ class GroupOfPictures:
 def open_video(source: Source) -> Iterator[SourceVideo]:
     """Open a video file for the duration of the `with` block.
 
-    Errors of the source are raised unchanged, whatever FFmpeg made of them. All errors of FFmpeg and PyAV become
-    UnreadableVideo.
+    Errors of the source are raised unchanged, although FFmpeg treats them as the end of the file. All errors of FFmpeg
+    and PyAV become UnreadableVideo.
     """
     file = SourceFile(source)
     if not file.size:
@@ -149,7 +155,7 @@ def open_video(source: Source) -> Iterator[SourceVideo]:
 
 
 def keyframe(source_video: SourceVideo, milliseconds: int) -> VideoFrame | None:
-    """Return the keyframe displayed at a time or before it. If it is damaged, return the next frame that can be decoded."""
+    """Return the last keyframe at or before a time. If it is damaged, return the next frame that can be decoded."""
     _seek(source_video, milliseconds)
     for packet in itertools.islice(source_video.packets(source_video.video), RESYNC_PACKETS):
         if not packet.is_keyframe or not packet.size:
@@ -247,7 +253,7 @@ def _seek(source_video: SourceVideo, milliseconds: int) -> None:
 
 
 def _sniff(file: SourceFile) -> bytes:
-    """Refuse a file whose first bytes show that it is an image or audio file; return these bytes."""
+    """Return the first 4 KB of a file. Raises UnreadableVideo if they identify an image or audio file."""
     head = file.peek(0, 4096)
     if head.startswith(_PICTURES) or (head[:4] == b"RIFF" and head[8:12] == b"WEBP"):
         raise UnreadableVideo(errors.PICTURE)
@@ -284,7 +290,10 @@ def _container(file: SourceFile, head: bytes) -> InputContainer:
 
 
 def _refuse_huge_index(file: SourceFile, head: bytes) -> None:
-    """Refuse a file by the sample count in its index, because FFmpeg allocates memory for all samples at once."""
+    """Raise UnreadableVideo if the index of a video track has more than MAX_FRAMES samples.
+
+    FFmpeg would allocate memory for all of them at once.
+    """
     if head[4:8] not in _ISO_BOXES:
         return
     for track in _tracks(file):
@@ -302,7 +311,7 @@ def _refuse_many_tracks(container: InputContainer) -> None:
 
 
 def _is_raised_by_pyav(error: Exception) -> bool:
-    """Return whether PyAV raised an error.
+    """Return whether an error was raised within PyAV.
 
     For damaged files, PyAV raises more than FFmpeg's errors. An example is IndexError when a stream appears while
     reading.
@@ -313,7 +322,7 @@ def _is_raised_by_pyav(error: Exception) -> bool:
 
 
 def _no_other_file(url: str, flags: int, options: object) -> object:
-    """Refuse references from a container, because they could name any local file or any address."""
+    """Raise an error for a container's reference to another file, which could name any local file or network address."""
     raise _ReferencedFile(url)
 
 
@@ -360,7 +369,7 @@ def _format(file: SourceFile, container: InputContainer) -> str:
 
 
 def boxes(file: SourceFile, start: int = 0, end: int | None = None) -> Iterator[tuple[bytes, int, int]]:
-    """Yield type, start of the content and end of an ISO file's boxes, up to the first fragment."""
+    """Yield type, content offset and end offset of each box of an ISO file, up to and including the first fragment."""
     end = file.size if end is None else end
     for _ in range(MAX_BOXES):
         header = file.peek(start, 16) if start + 8 <= end else b""
@@ -384,7 +393,7 @@ class _Track:
     handler: bytes = b""
     """Handler type: `vide`, `soun` or another."""
     entries: list[bytes] = field(default_factory=list)
-    """Types of its sample entries."""
+    """Types of the track's sample entries."""
     samples: int = 0
 
 

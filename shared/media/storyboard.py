@@ -27,21 +27,25 @@ TILE_HEIGHT = 320
 SHEET = "storyboard.jpg"
 
 SMALL_FILE = 64 * 1024 * 1024
-"""Maximum bytes of a file to decode completely: its keyframes are seconds apart, so a short video has too few."""
+"""Maximum bytes of a file that is decoded completely. Keyframes are seconds apart, so a short video has too few for the
+tiles.
+"""
 MAX_REPEATED = 2
-"""Maximum tiles for one keyframe. Beyond that, the frames after it are decoded."""
+"""Maximum tiles that repeat one keyframe. For more tiles, the frames after it are decoded."""
 FORWARD = 2
-"""Budget for decoding after keyframes, in multiples of the largest small file: two minutes of 1080p, 40,000 frames, 128 MB."""
+"""Budget for decoding frames after keyframes, in multiples of the largest small file. In total, this is two minutes of
+1080p, 40,000 frames or 128 MB.
+"""
 FORWARD_SECONDS = 40.0
-"""Time limit of that decoding, so that a slow codec does not prevent the storyboard."""
+"""Maximum seconds for decoding frames after keyframes, so that a slow codec does not prevent the storyboard."""
 
 
 def storyboard(source: Source, facts: MediaInfo, clock: Callable[[], float] = time.monotonic) -> Storyboard:
     """Return the storyboard: one tile per second, or 100 tiles at equal intervals for a longer video.
 
-    Each tile shows the middle of its interval: exactly in a short video, by the preceding keyframe in a longer one. If
-    one keyframe would serve more than two tiles, frames after it are decoded, within the limits of FORWARD and
-    FORWARD_SECONDS of `clock`.
+    Each tile shows the middle of its interval: the exact frame in a short video, the preceding keyframe in a longer
+    one. If more than MAX_REPEATED tiles would show the same keyframe, frames after it are decoded. FORWARD and
+    FORWARD_SECONDS (by `clock`) limit this decoding.
     """
     duration = max(1, facts.duration)
     interval = max(MIN_INTERVAL_MS, -(-duration // MAX_TILES))
@@ -73,11 +77,12 @@ class _Span:
     group: GroupOfPictures | None
     """Group from the container's index, or `None` without an index."""
     exact: int = 0
-    """Number of tiles, from the first on, to decode forward to. The others repeat the last image before them."""
+    """Number of tiles, from the first on, that show their exact frames. The other tiles repeat the image before them.
+    """
 
 
 def _plan_spans(source_video: SourceVideo, times: Sequence[int], facts: MediaInfo, interval: int) -> list[_Span]:
-    """Plan which tiles show a keyframe and which are decoded forward to."""
+    """Group the tiles into spans, and decide how many tiles of each span show exact frames."""
     groups_of_tiles: Sequence[GroupOfPictures | None] = groups(source_video, times, facts.duration) or [None] * len(
         times
     )
@@ -92,7 +97,10 @@ def _plan_spans(source_video: SourceVideo, times: Sequence[int], facts: MediaInf
 
 
 def _decode_forward(spans: Sequence[_Span], times: Sequence[int], interval: int, budget: int) -> None:
-    """Assign a budget, in milliseconds of video, to tiles of long groups; tiles nearest to their keyframes come first."""
+    """Set `exact` in the spans of long groups, within a budget in milliseconds of video.
+
+    The tiles nearest to their keyframes come first, because they are the cheapest.
+    """
     candidates = sorted(
         (times[span.first + tile] - span.group.start, tile, number)
         for number, span in enumerate(spans)
@@ -110,7 +118,10 @@ def _decode_forward(spans: Sequence[_Span], times: Sequence[int], interval: int,
 def _chosen(
     source_video: SourceVideo, scenes: Scenes, times: Sequence[int], spans: Sequence[_Span], clock: Callable[[], float]
 ) -> Iterator[tuple[int, Image.Image]]:
-    """Yield tile number and image as planned; a tile that cannot be decoded repeats the previous image."""
+    """Yield the number and image of each tile, as planned in `spans`.
+
+    A tile that cannot be decoded repeats the previous image.
+    """
     source_video.file.expect([span.group.keyframe for span in spans if span.group and not span.exact])
     picture: Image.Image | None = None
     end = clock() + FORWARD_SECONDS
@@ -142,7 +153,7 @@ def _decoded(
 ) -> Iterator[tuple[int, Image.Image]]:
     """Decode from the keyframe before tile `number`, and yield number and image of each tile from there on.
 
-    Once `is_over` returns true, the last frame serves all remaining tiles.
+    Once `is_over` returns true, all remaining tiles show the last decoded frame.
     """
     source_video.video.codec_context.skip_frame = "NONREF"
     before = None

@@ -18,7 +18,8 @@ MAX_READ = 4 << 30
 """Maximum bytes of a file that must be read completely: the amount that S3 delivers within a task's time limit."""
 AHEAD = 4 * BLOCK
 GAP = 64 * 1024
-"""Maximum bytes between two samples that are fetched in one request, because another request would cost more."""
+"""Maximum bytes between two samples that are fetched in one request. Reading the gap costs less than another request.
+"""
 MAX_GAPS = 2
 """Maximum MP4 samples per text: an empty sample separates two texts."""
 SHOWN_MS = 5000
@@ -125,7 +126,10 @@ def _expect(source_video: SourceVideo, streams: Iterable[Stream]) -> None:
 
 
 def _joined(samples: Sequence[Range]) -> list[Range]:
-    """Return the byte ranges of samples, with nearby samples merged; FFmpeg reads at least a whole buffer for each."""
+    """Return the byte ranges of samples, with nearby ranges merged.
+
+    Each has at least BUFFER bytes, as FFmpeg's reads do.
+    """
     ranges: list[Range] = []
     for start, size in samples:
         end = start + max(size, BUFFER)

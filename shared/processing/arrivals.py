@@ -1,7 +1,7 @@
 """Handler of S3 notifications: checks each uploaded object against the Upload item that announced it.
 
-A notification only names an object. Its present state, read by HeadObject, decides the outcome. Duplicate, late and
-reordered notifications therefore end in the same state.
+A notification only names an object. The outcome depends on the object's current state, which HeadObject returns.
+Duplicate, late and reordered notifications therefore have the same outcome.
 """
 
 import re
@@ -29,7 +29,10 @@ CALLER = Caller.job("arrivals")
 
 
 class Arrivals:
-    """Consumer of S3 notifications. It adds the uploaded source file to its video, or records the reason of its refusal there."""
+    """Consumer of S3 notifications.
+
+    It attaches the uploaded source file to its video, or records there why the file was refused.
+    """
 
     def __init__(self, uploads: UploadStore, objects: Objects, videos: VideoStore) -> None:
         self.uploads = uploads
@@ -40,7 +43,7 @@ class Arrivals:
     def handle(self, notification: Mapping[str, Any], now: int) -> None:
         """Handle one S3 notification, which may name several objects; raises BadMessage, Unavailable, WriteContention.
 
-        If one object fails, the others are still handled. The first error is raised at the end.
+        If handling one object fails, the other objects are still handled. The first error is raised at the end.
         """
         failure: Exception | None = None
         for bucket, key in _created(notification):
@@ -64,7 +67,7 @@ class Arrivals:
             self._logger.info("object created", extra={"key": key, "outcome": outcome})
 
     def _process_upload(self, upload: "Upload | None", uri: str, now: int) -> str:
-        """Add an uploaded object to its video, or refuse it; return the outcome as a short text for the log."""
+        """Attach an uploaded object to its video, or refuse it. Returns the outcome as a short text for the log."""
         if upload is None or upload["uri"] != uri:
             return "ignored: unknown upload"
         if upload["state"] in ("aborted", "refused"):

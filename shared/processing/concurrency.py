@@ -1,11 +1,12 @@
-"""Concurrency quotas of jobs: the number of one owner's jobs that may be with the workers at a time.
+"""Concurrency quotas of jobs: the number of one owner's jobs that may be sent to the workers at a time.
 
-A queue delivers messages in the order in which they were sent. The router therefore sends at most one quota of jobs per
-owner; the owner's other jobs wait in the table in queueing order. A new owner waits for at most one quota of each other
-owner. Waiting does not count as an attempt, and it is invisible to workers and transcoders.
+A queue delivers messages in the order in which they were sent. If one owner's jobs filled it, jobs of other owners
+would wait. The router therefore sends at most one quota of jobs per owner. The owner's other jobs wait in the table, in
+the order in which they were queued. A new owner then waits for at most one quota of each other owner. Waiting does not
+count as an attempt. Workers and transcoders do not see waiting jobs.
 
-If the release of a claim was lost, the owner's next job frees it. At the latest, that happens when the sweeper has the
-message of a waiting job sent again.
+If the release of a claim was lost, the owner's next claim frees it. At the latest, this happens when the sweeper
+requeues a waiting job.
 """
 
 from collections.abc import Iterator
@@ -28,9 +29,9 @@ class JobQuotas(Quotas["Job"]):
         return self.claim_or_wait(_claim(job), now)
 
     def free(self, before: "Job | None", job: "Job", now: int) -> "Iterator[Job]":
-        """Release the place of a job that has ended, and yield the jobs to send instead. Idempotent.
+        """Release the claim of a job that has ended, and yield the waiting jobs to send instead. Idempotent.
 
-        Requesting the next job marks the previous one as sent. After a failure to send, stop iterating.
+        Each job counts as sent once the next one is requested. If sending a job fails, stop iterating.
         """
         if before is not None and before["state"] == "queued":
             self.stop_waiting(_claim(before))  # the job ended before it was sent

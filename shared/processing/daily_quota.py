@@ -1,6 +1,6 @@
 """Daily job quota per owner, which limits the processing cost of one owner's uploads.
 
-Jobs are reserved before they start, and the reservation remains even if they never run. The limit is therefore never
+Jobs are reserved before they start, and a reservation remains even if its jobs never run. The limit is therefore never
 exceeded. The counter restarts at 0 each day (UTC).
 """
 
@@ -17,7 +17,7 @@ DAY = 24 * 3600
 
 
 class QuotaStore:
-    """Counters by owner and day. `jobs_per_day` is the maximum number of jobs that one owner may start."""
+    """Store of the counters by owner and day. `jobs_per_day` is the maximum number of jobs that one owner may start."""
 
     def __init__(self, table: Table, jobs_per_day: int) -> None:
         self.table = table

@@ -1,4 +1,4 @@
-"""Desired jobs of a video, and the input of each."""
+"""Desired jobs of a video: the jobs that its current state requires, and their inputs."""
 
 import hashlib
 import json
@@ -41,5 +41,5 @@ def input_hash(job_input: Mapping[str, Value]) -> str:
 
 
 def state_version(video: Item) -> str:
-    """Return a string for a video's state that sorts by time, even if the id was reused for a new video."""
+    """Return a string that identifies a state of a video and sorts by time, even if a new video reuses the id."""
     return f"{video['source']['uploadId']}#{video['version']:015d}"

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class JobEvents:
     """Handlers of stream records of videos and jobs.
 
-    `shares` are the concurrency quotas per owner, by queue.
+    `shares` are the concurrency quotas of one owner, by queue.
     """
 
     def __init__(self, table: Table, shares: Mapping[str, int], media_bucket: str) -> None:
@@ -30,7 +30,7 @@ class JobEvents:
         self._logger = service_logger()
 
     def video_changed(self, record: Record, now: int) -> Iterable[Outgoing]:
-        """Request the jobs of the video's new state, and withdraw jobs that only its old state had."""
+        """Request the jobs that the video's new state requires, and withdraw jobs that only its old state required."""
         new = record.new
         if "source" not in new:
             return ()
@@ -48,7 +48,7 @@ class JobEvents:
     def job_changed(self, record: Record, now: int) -> Iterator[Outgoing]:
         """Yield the message of a newly queued job if its owner's quota allows it.
 
-        When a job has ended, yield the messages of the jobs that waited for its place.
+        If the job has ended, yield the messages of jobs that waited for its quota.
         """
         old, new = cast("Job | None", record.before), cast("Job", record.new)
         if new["state"] not in PENDING:
@@ -61,7 +61,7 @@ class JobEvents:
                 self._logger.info("job waits for the quota", extra=log)
 
     def job_removed(self, record: Record, now: int) -> Iterator[Outgoing]:
-        """Yield the messages of the jobs that waited for the place of a deleted job."""
+        """Yield the messages of the jobs that waited for the quota of a deleted job."""
         old = cast("Job", record.old)
         yield from self._ended(old, old, now)
 
@@ -74,5 +74,8 @@ class JobEvents:
 
 
 def _attempt(job: "Job") -> tuple[object, ...]:
-    """Return the values that require a new message when they change. `sentAt` changes when a message is sent again."""
+    """Return the values of which any change requires a new message.
+
+    `sentAt` changes when a message must be sent again.
+    """
     return job["state"], job["inputHash"], job["attempt"], job["sentAt"]

@@ -1,8 +1,9 @@
-"""State machine of jobs. A Job item is desired state: an output that a video's source file must have, and its progress.
+"""State machine of jobs. A Job item describes an output that must be created from a video's source file, and the
+progress.
 
-There is one Job item per video and kind, with a hash of its input. Writing it in state `queued` requests the job. The
-stream record of that write makes the router send the message, so job and message cannot exist without each other. Every
-other transition is a write conditional on hash, attempt and state:
+There is one Job item per video and kind, with a hash of its input. To request a job, a writer puts the item in state
+`queued`. The router sends the message when it receives the stream record of that write. Every job therefore gets a
+message, and every message has a job. Every other transition is a write that is conditional on hash, attempt and state:
 
     (wanted) -> queued -> running -> done
                   ^          |
@@ -12,11 +13,11 @@ other transition is a write conditional on hash, attempt and state:
 Repeated and late messages and stream records therefore have no effect. A result for an outdated input is dropped, and
 the sweeper queues overdue jobs again.
 
-An attempt counts once a worker has taken it; waiting in the queue costs none. Attempt numbers are never reused for the
-same input, so a late report cannot be mistaken for a report on a newer attempt.
+An attempt counts once a worker has claimed it; time in the queue does not count. Attempt numbers are never reused for
+the same input, so a late report cannot be mistaken for a report on a newer attempt.
 
-`updatedFor` is the request that created, retried or ended the job. Writes of workers, the sweeper and transcoders do
-not change it, and they copy it to the video.
+`updatedFor` is the id of the request that created, retried or ended the job. Workers, the sweeper and transcoders do
+not change it. When they write the video, they copy it there.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -68,7 +69,7 @@ class JobAttempt(NamedTuple):
 
 
 class ExtraWrites(NamedTuple):
-    """Extra writes of a job, in the transaction that completes it."""
+    """Extra writes of a job's result, made in the transaction that completes the job."""
 
     output: Item
     """Attributes to add to the job's output."""
@@ -77,7 +78,7 @@ class ExtraWrites(NamedTuple):
 
 
 def ticket_of(job: "Job") -> JobAttempt:
-    """Return the ticket of a job's current attempt."""
+    """Return the identity of a job's current attempt."""
     return JobAttempt(job["videoId"], job["kind"], job["inputHash"], int(job["attempt"]))
 
 
@@ -87,7 +88,7 @@ def attempt_number(job: "Job") -> int:
 
 
 def owned_jobs(video: Item, jobs: Iterable["Job"]) -> "list[Job]":
-    """Return the jobs to show for a video: not withdrawn, and not left over from a deleted video with the same id.
+    """Return the jobs to show for a video, without withdrawn jobs and jobs of a deleted video with the same id.
 
     An import can reuse an id while jobs of the earlier video are still stored.
     """
@@ -137,17 +138,20 @@ def to_queued(job: "Job", actor: Caller, now: int, *, attempt: int) -> "Job":
 
 
 def to_requested(job: "Job", actor: Caller, now: int, *, attempt: int) -> "Job":
-    """Return the job newly requested by `actor`: queued, and attributed to that request."""
+    """Return the job as a new request of `actor`: in state `queued`, and attributed to the actor's HTTP request."""
     return with_request_id(to_queued(job, actor, now, attempt=attempt), actor.correlation_id) | {"createdAt": now}
 
 
 def for_job(worker: Caller, job: "Job") -> Caller:
-    """Return the worker as a caller that acts for the request of the job."""
+    """Return the worker as a caller that acts for the HTTP request that caused the job."""
     return worker.acting_for(request_id_of(job) or worker.correlation_id)
 
 
 def to_finished(job: "Job", actor: Caller, now: int) -> "Job":
-    """Return the job without a lease or deadline, for states in which nothing is pending. Only a `failed` job stays indexed."""
+    """Return the job without a lease and a deadline, for states in which no further work is pending.
+
+    Only a `failed` job stays in RelationIndex.
+    """
     finished = without(job, *LEASE, "rel", "relShard", "relSort", "relId")
     index_position = _relation(job, "failed", now) if job["state"] == "failed" else _NOT_INDEXED
     return {**finished, **index_position, **audit_fields_of(actor, now)}
@@ -158,10 +162,16 @@ def _relation(job: "Job", state: str, at: int) -> "IndexAttributes":
 
 
 def due(state: str, at: int) -> "IndexAttributes":
-    """Return the attributes that project a job into RelationIndex below its state, sorted by deadline `at` (epoch seconds)."""
+    """Return the attributes that list a job in RelationIndex by its state and deadline.
+
+    `at` is the deadline in epoch seconds.
+    """
     return {"rel": job_relation(state), "relSort": at}
 
 
 def audit_fields_of(actor: Caller, now: int) -> "JobAuthorship":
-    """Return the attributes for author and time of a write. `updatedFor` is not among them, so it stays unchanged."""
+    """Return the attributes for the author and time of a write.
+
+    They exclude `updatedFor`, which therefore stays unchanged.
+    """
     return {**audit_fields(actor, now), "updatedAs": actor.kind}

@@ -58,13 +58,13 @@ if TYPE_CHECKING:
 ROUTER, SWEEPER = Caller.job("router"), Caller.job("sweeper")
 _Result = TypeVar("_Result")
 LONGEST_LEASE = 2 * max(kind.lease for kind in KINDS.values())
-"""Maximum seconds until a lease ends. A lease with a later end counts as expired: a clock that runs ahead wrote it."""
+"""Maximum seconds until a lease ends. A lease that ends later was written with a fast clock, and counts as expired."""
 MAX_QUEUE_SECONDS = 6 * HOUR
-"""Maximum seconds between two messages of a waiting job."""
+"""Maximum seconds after which the message of a waiting job is sent again."""
 
 
 class JobStore:
-    """Job items in the table, and the attributes of the video that change with them.
+    """Store of Job items, and of the video attributes that change together with a job.
 
     Methods raise WriteContention if concurrent writes to the same items defeat every attempt.
 
@@ -80,12 +80,12 @@ class JobStore:
         self.table = table
 
     def request(self, video: Item, kind: str, job_input: Item, now: int, actor: Caller | None = None) -> None:
-        """Queue a job for this state of a video; does nothing if a later state has requested it already.
+        """Queue a job for this state of a video. Does nothing if a later state has already requested it.
 
         Without an `actor`, the job is attributed to the request that last wrote the video.
 
-        A job with the same input is queued again only if it was withdrawn. An attempt that had started then counts, so
-        that repeatedly deleting and restoring a video cannot cause unlimited work.
+        If a job with the same input exists, it is queued again only if it was withdrawn. Attempts that it had started
+        still count, so that repeated deletion and restoration of a video cannot cause unlimited work.
         """
         actor = actor or ROUTER.acting_for(request_id_of(video))
         job = {
@@ -126,7 +126,7 @@ class JobStore:
             self._replace(present, changed | {"since": new["since"]})
 
     def request_missing(self, video: Item, now: int) -> int:
-        """Queue the jobs that the video's state requires and that do not exist; return their number."""
+        """Queue the jobs that the video's state requires and that do not exist. Returns the number of queued jobs."""
         desired = desired_jobs(video)
         present = {job["kind"]: job["inputHash"] for job in self.list_for_video(video["videoId"])} if desired else {}
         missing = {kind: job_input for kind, job_input in desired.items() if present.get(kind) != input_hash(job_input)}
@@ -135,7 +135,10 @@ class JobStore:
         return len(missing)
 
     def withdraw(self, video: Item, kind: str, now: int, *, even_done: bool) -> None:
-        """Withdraw a job that this state of a video no longer requires: a pending one, or with `even_done` one in any state."""
+        """Withdraw a job that this state of a video no longer requires.
+
+        Only pending jobs are withdrawn, or with `even_done` jobs in any state.
+        """
         present = self._read(video["videoId"], kind)
         if (
             present is None
@@ -150,7 +153,8 @@ class JobStore:
         self._replace(present, changed)
 
     def claim(self, ticket: JobAttempt, worker: Caller, now: int, instance: str = "") -> "Job | None":
-        """Start an attempt and return the running job; `None` if it was taken before or is no longer required.
+        """Start an attempt and return the running job. `None` if the attempt was already started, or the job is no
+        longer required.
 
         `instance` distinguishes workers with the same name.
         """
@@ -167,7 +171,10 @@ class JobStore:
         return self._update_leased(ticket, change, lease.attributes, _is_at(ticket, "queued"))
 
     def advance(self, ticket: JobAttempt, progress: int, worker: Caller, now: int, instance: str = "") -> "Job | None":
-        """Renew the lease of a running attempt. Return `None` if it is no longer required, or if another worker holds it."""
+        """Renew the lease of a running attempt and record its progress in percent.
+
+        Returns `None` if the attempt is no longer required, or if another worker holds the lease.
+        """
         until = now + kind_of(ticket.kind).lease
         change: Item = {
             "progress": progress,
@@ -195,11 +202,11 @@ class JobStore:
         edit: Callable[[Item], Item],
         extra_writes: Callable[[Item], ExtraWrites] | None = None,
     ) -> "Job | None":
-        """Write a result to job and video in one transaction; return `None` if its input is outdated.
+        """Write a result to the job and its video in one transaction. Returns `None` if the job's input is outdated.
 
-        Only the input must match, not the attempt, because a worker whose lease expired may still finish first. `edit`
-        puts the result into the video's item, which is not written if it stays equal. `extra_writes` returns the extra writes
-        for a video. Both are called again on each retry after a conflict.
+        The input must match, but not the attempt, because a worker whose lease expired may still finish first. `edit`
+        returns the video's item with the result. An unchanged video is not written. `extra_writes` returns the extra
+        writes for the video. Both functions are called again on each retry after a conflict.
         """
 
         def attempt(_: Item | None) -> "Job | None":
@@ -221,10 +228,11 @@ class JobStore:
     def fail(
         self, ticket: JobAttempt, reason: str, worker: Caller, now: int, *, retry: bool, final: bool = False
     ) -> "Job | None":
-        """End an attempt without a result: queue the next attempt, or fail the job; `None` if the attempt is outdated.
+        """End an attempt without a result: with `retry`, queue the next attempt; otherwise, or after the last one, fail
+        the job.
 
-        `final` means that the source file is the cause, so no retry can succeed. If the video cannot become ready
-        without this job, it becomes `failed` in the same transaction.
+        Returns `None` if the attempt is outdated. `final` means that no retry can succeed, because the source file is
+        the cause. If the video cannot become ready without this job, it becomes `failed` in the same transaction.
         """
         error: JobError = {"reason": reason, "at": now, "attempt": ticket.attempt}
         if final:
@@ -248,9 +256,10 @@ class JobStore:
         return self._retry(attempt, "the video")
 
     def requeue(self, job: "Job", now: int, actor: Caller = SWEEPER) -> "Job | None":
-        """Have the message of a waiting job sent again for the same attempt, or fail a job that waited too long.
+        """Cause the router to send the message of a waiting job again, for the same attempt. Fails a job that waited
+        too long.
 
-        Return `None` if the job is no longer waiting.
+        Returns `None` if the job is no longer waiting.
         """
         kind = kind_of(job["kind"])
         if now - job["queuedAt"] >= kind.longest_wait:
@@ -264,11 +273,11 @@ class JobStore:
         return None
 
     def retry(self, video_id: str, kind: str, caller: Caller, now: int, charge: Callable[[str], None]) -> "Job":
-        """Queue a failed job again with all its attempts, and clear the failure that it caused on the video.
+        """Queue a failed job again with a new set of attempts, and remove the failure that it caused from the video.
 
-        Also queues a job that was never queued, and one whose thumbnails were removed. `charge` is called with the
-        owner before the first write. A pending job stays unchanged. If its message may be lost, it is sent again, so
-        repeating a retry is harmless. Raises NotFound, and IllegalTransition if the job is done.
+        Also queues a job that was never queued, and a done job whose thumbnails were removed. `charge` is called with
+        the owner's id before the first write. A pending job stays unchanged, but its message is sent again if it may be
+        lost. Repeating a retry is therefore harmless. Raises NotFound, and IllegalTransition if the job is done.
         """
         charged = False
 
@@ -305,7 +314,10 @@ class JobStore:
         return self._retry(attempt, "the job")
 
     def _freed(self, video: Item, kind: str) -> Item:
-        """Return the video without the failure of a retried job; the failure of another required job replaces it."""
+        """Return the video without the failure that a retried job caused.
+
+        If another required job failed, its failure is recorded instead.
+        """
         if not (kind_of(kind).needed and video["status"] == "failed" and "failure" in video):
             return video
         for job in self.list_for_video(video["videoId"]):
@@ -315,12 +327,12 @@ class JobStore:
         return {name: value for name, value in video.items() if name != "failure"} | {"status": "processing"}
 
     def get(self, ticket: JobAttempt) -> "Job | None":
-        """Return the job of a ticket, whatever its current attempt and input: one GetItem."""
+        """Return the job of a ticket, regardless of its current attempt and input. Costs one GetItem."""
         job = self._read(ticket.video_id, ticket.kind)
         return job if job and job["state"] in STATES else None
 
     def list_for_video(self, video_id: str) -> "list[Job]":
-        """Return all jobs of a video, except withdrawn ones: one Query."""
+        """Return all jobs of a video, except withdrawn ones. Costs one Query."""
         key = JOB.key(videoId=video_id, kind="")
         page = self.table.query(
             index=None,
@@ -354,15 +366,18 @@ class JobStore:
                     yield video
 
     def _at(self, entry: Item) -> Item | None:
-        """Return the item of an index entry. `None` if it was deleted, or if a newer release wrote it, whose sweeper
-        handles it.
+        """Return the item of an index entry, or `None` if it was deleted.
+
+        Also returns `None` for an item that a newer release wrote, because the sweeper of that release handles it.
         """
         with suppress(NewerSchema):
             return self.table.get(key_of(entry), consistent=True)
         return None
 
     def _index_entries(self, relation: str, shard: int, attributes: Sequence[str] = ()) -> Iterator[Item]:
-        """Yield the entries below one key of RelationIndex, in order, with their items' keys and these attributes."""
+        """Yield the entries of one RelationIndex partition, in order, with the keys of their items and these
+        attributes.
+        """
         partition = {"rel": relation, "relShard": shard}
         return iterate_entries(
             self.table,
@@ -386,8 +401,9 @@ class JobStore:
         return video if job_input is not None and input_hash(job_input) == job["inputHash"] else None
 
     def _write_both(self, job: "Job", changed: "Job", video: Item, new: Item, writes: Sequence[Write] = ()) -> None:
-        """Write job, video and the extra writes in one transaction; raises one of CONFLICTS if an item changed since it
-        was read.
+        """Write the job, the video and the extra writes in one transaction.
+
+        Raises one of CONFLICTS if an item changed since it was read.
         """
         key, present = VIDEO.key(videoId=video["videoId"]), as_read(video)
         update = self.table.update(key, change_between(video, new), condition=present)
@@ -419,7 +435,10 @@ def _as_job(item: Item | None) -> "Job | None":
 
 
 def is_overdue(entry: Mapping[str, Any], state: str, now: int) -> bool:
-    """Return whether a pending job is past its deadline `relSort`, which is the end of the lease of a running job."""
+    """Return whether a pending job is past its deadline `relSort`.
+
+    The deadline of a running job is the end of its lease.
+    """
     at = int(entry["relSort"])
     return at < now or (state == "running" and at > now and not is_leased({"leaseUntil": at}, now, LONGEST_LEASE))
 

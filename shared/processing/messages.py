@@ -28,7 +28,7 @@ CHANGED_SCHEMA: Literal["video-metadata/changed/1"] = "video-metadata/changed/1"
 DELIVER_SCHEMA: Literal["video-metadata/deliver/1"] = "video-metadata/deliver/1"
 
 AGGREGATES_QUEUE, PURGE_QUEUE, REVERTS_QUEUE, TALLIES_QUEUE = "aggregates", "purge", "reverts", "tallies"
-"""Queues of the stream router that do not carry jobs."""
+"""Queues to which the stream router sends messages other than jobs."""
 
 
 class Outgoing(NamedTuple):
@@ -95,7 +95,7 @@ class PurgeMessage(_OfRequest):
     schema_: Literal["video-metadata/purge/1"] = Field(alias="schema")
     videoId: str
     owner: str = ""
-    """Owner of the values in `unique`."""
+    """User id of the video's owner, for whom the values in `unique` were reserved."""
     unique: dict[str, str] = {}
     """Values by field that were reserved for the video."""
 
@@ -179,7 +179,7 @@ def job_message(job: "Job", media_bucket: str) -> dict[str, Any]:
 
 
 def purge_message(video_id: str, correlation_id: str | None = None, video: Mapping[str, Any] = {}) -> dict[str, Any]:
-    """Return the message for a deleted video; `video` is its last item, whose reservations are freed."""
+    """Return the message for a deleted video. `video` is its last item, which names the reservations to free."""
     unique = {name: video[name] for name in UNIQUE if name in video}
     reserved = {"owner": video["userId"], "unique": unique} if unique else {}
     return {"schema": PURGE_SCHEMA, "videoId": video_id, **reserved, **_correlation(correlation_id)}
@@ -207,7 +207,10 @@ def deliver_message(webhook_id: str, claimed: tuple[str, str] | None = None) -> 
 
 
 def aggregates_message(video_id: str, correlation_id: str | None = None, *, entries: bool = False) -> dict[str, Any]:
-    """Return the message of a video whose totals must be updated, and with `entries` its index entries also."""
+    """Return the message of a video whose totals must be updated.
+
+    With `entries`, its index entries must be updated too.
+    """
     message = {"schema": AGGREGATES_SCHEMA, "videoId": video_id, **({"entries": True} if entries else {})}
     return message | _correlation(correlation_id)
 

@@ -1,8 +1,8 @@
 """Playback of a video: presigned URLs of its source file and renditions, for callers who may see it.
 
 Only URIs that the service itself recorded are signed: the uploaded source file, and renditions that transcoders
-reported. Client-supplied addresses in `resolutions` are never signed. Otherwise a client could read any object that the
-function's role can read.
+reported. Addresses in `resolutions` are never signed, because clients supply them. A client could otherwise read any
+object that the function's role can read.
 """
 
 from typing import Any
@@ -19,11 +19,11 @@ from shared.videos.documents import with_job_output
 from shared.videos.links import Links
 
 SECONDS = 3600
-"""Maximum lifetime of the URLs. They expire earlier with the credentials that signed them."""
+"""Maximum lifetime of the URLs in seconds. They also expire when the credentials that signed them expire."""
 RENDITION_TYPE = "video/mp4"
 """Media type of every rendition: docs/transcode-queue.md."""
 ATTRIBUTES = (*VISIBILITY_ATTRIBUTES, "videoId", "duration", "source", "thumbnails", "pictures", "failure")
-"""Attributes to read of a video."""
+"""Attributes of a video that playback needs."""
 PICTURES = {"poster": "poster", "storyboard": "storyboard.vtt"}
 """Thumbnails in the response, and their names in `thumbnails`."""
 
@@ -98,7 +98,10 @@ class PlaybackSigner:
 
 
 def _duration(video: Item) -> int | None:
-    """Return the duration of the source file; before it was probed, the duration that the owner stated."""
+    """Return the duration of the source file in milliseconds.
+
+    Before the file was probed, return the duration that the owner stated.
+    """
     duration = video.get("source", {}).get("media", video).get("duration")
     return None if duration is None else int(duration)
 
@@ -124,7 +127,7 @@ def _why_hidden(video: Item, now: int) -> str | None:
 
 
 def _why_no_source(video: Item, now: int) -> str:
-    """Return why the owner has nothing to play: no source file has been uploaded."""
+    """Return why the owner has nothing to play, for a video without a source file."""
     if video["status"] != "ready":
         return why_not_ready(video, [], now)[0]
     return "The video is ready, but has no source video. Begin an upload by POST .../upload."

@@ -12,17 +12,17 @@ if TYPE_CHECKING:
     from shared.entities import Job
 
 SOON = 10
-"""Seconds within which a job is queued while the stream consumer keeps up with the table's changes."""
+"""Seconds within which a new job is queued, as long as the stream consumer does not lag."""
 
 
 def why_not_ready(video: Item, jobs: "Sequence[Job]", now: int) -> "tuple[str, Job | None]":
-    """Return the reason as a sentence, and the job that blocks the video, if any; `now` in epoch seconds."""
+    """Return the reason as a sentence, and the job that blocks the video or `None`. `now` is in epoch seconds."""
     if video["status"] == "ready":
         return "The video is ready.", None
     if video["status"] == "deleted":
         return "The video is deleted. Restore it first.", None
     desired = desired_jobs(video)
-    # Results of another source file say nothing about this one.
+    # Jobs for an earlier source file are ignored.
     by_kind = {job["kind"]: job for job in jobs if job["inputHash"] == input_hash(desired.get(job["kind"], {}))}
     failure = video.get("failure")
     if video["status"] == "failed" and failure and failure["job"] not in by_kind:
@@ -30,7 +30,7 @@ def why_not_ready(video: Item, jobs: "Sequence[Job]", now: int) -> "tuple[str, J
     if "source" not in video:
         return "No source video has arrived. Begin an upload by POST .../upload.", None
     needed = [kind for kind in desired if kind_of(kind).needed]
-    # Failures come first because the owner must act on them; the other states only need time.
+    # Failures are first, because the owner must act on them. The other states only need time.
     order = ("failed", "missing", "running", "queued")
     states = {kind: by_kind[kind]["state"] if kind in by_kind else "missing" for kind in needed}
     blockers = sorted(
@@ -45,7 +45,10 @@ def why_not_ready(video: Item, jobs: "Sequence[Job]", now: int) -> "tuple[str, J
 
 
 def _requested_at(video: Item, kind: str, probe: "Job | None") -> int:
-    """Return when the change that requires this job was written, in epoch seconds. The router may not have processed it yet."""
+    """Return the time in epoch seconds at which the change that requires this job was written.
+
+    The router may not have processed that change yet.
+    """
     arrived = int(video["source"]["arrivedAt"])
     return int(probe["finishedAt"]) if kind_of(kind).after_probe and probe and "finishedAt" in probe else arrived
 

@@ -6,10 +6,12 @@ An Upload item has the announcement and the state:
       |        +-> refused      the object does not match the announcement
       +-> aborted               an object that still arrives is ignored
 
-For a multipart upload, S3 decides between complete and abort. For a single PUT, which S3 cannot cancel, the item
-decides. S3 is called first and the item written afterwards. A crash in between can leave a multipart upload without
-URLs, which the bucket's lifecycle rule aborts. It cannot leave an item that promises an upload unknown to S3. To learn
-the state of an open upload, read S3 also.
+If complete and abort are requested concurrently, S3 decides for a multipart upload. S3 cannot cancel a single PUT, so
+for this the item decides.
+
+S3 is called before the item is written. A crash in between can leave a multipart upload without an item, which the
+bucket's lifecycle rule aborts. It cannot leave an item for an upload that S3 does not have. The state of an open upload
+can only be determined from both the item and S3.
 """
 
 import secrets
@@ -40,15 +42,15 @@ MIB = 1024**2
 SMALLEST_PART = 32 * MIB
 PUT_SECONDS = 3600
 MULTIPART_SECONDS = 6 * 3600
-"""Maximum lifetime of the URLs. They expire earlier with the credentials that signed them."""
+"""Maximum lifetime of the URLs in seconds. They also expire when the credentials that signed them expire."""
 UPLOAD_DAYS = 2
-"""Days that an upload may take. The lifecycle rule removes its parts at the next midnight (infra/media_stack.py)."""
+"""Maximum days for an upload. At the next midnight, the lifecycle rule removes its parts (infra/media_stack.py)."""
 RETENTION_SECONDS = 7 * DAY
 UPLOAD_ID = r"[0-9a-f]{11}-[0-9a-f]{16}"
 
 
 def new_upload_id(milliseconds: int) -> str:
-    """Return an id that sorts by time; its 11 digits last until the year 2527."""
+    """Return an id that sorts by time. The 11 hexadecimal digits of the time suffice until the year 2527."""
     return f"{milliseconds:011x}-{secrets.token_hex(8)}"
 
 
@@ -60,7 +62,7 @@ def part_size(file_size: int) -> int:
 
 @dataclass(frozen=True)
 class UploadPart:
-    """A part of an upload: with the URL to send it to, or with the ETag from S3 if it was sent."""
+    """Part of an upload. It has the URL to send it to or, if it was sent, the ETag from S3."""
 
     size: int
     url: str | None = None
@@ -69,7 +71,7 @@ class UploadPart:
 
 @dataclass(frozen=True)
 class OpenUpload:
-    """An open upload and the URLs to send the file to."""
+    """Open upload and the URLs for sending the file."""
 
     upload_id: str
     expires_at: int
@@ -89,7 +91,10 @@ class UploadStore:
         return cast("Upload | None", self.table.get(UPLOAD.key(videoId=video_id, uploadId=upload_id), consistent=True))
 
     def set_state(self, item: "Upload", state: str, *, since: str = "open") -> str:
-        """Change an upload from the state `since` to another, conditionally; return the state that it then has."""
+        """Change the state of an upload if it is `since`.
+
+        Returns the resulting state, which is another one if the condition failed.
+        """
         write = self.table.update(
             UPLOAD.key(videoId=item["videoId"], uploadId=item["uploadId"]),
             Expression.of("SET #state = :state", state=state),
@@ -112,7 +117,7 @@ class UploadStore:
 
 
 class UploadService:
-    """Operations on uploads in table and bucket. Methods raise the errors of shared.core.errors."""
+    """Operations on uploads, in both the table and the bucket. Methods raise the errors of shared.core.errors."""
 
     def __init__(self, store: UploadStore, objects: Objects, bucket: str, quota: QuotaStore, jobs: int) -> None:
         """`jobs` is the maximum number of jobs that one upload can start."""
@@ -123,7 +128,10 @@ class UploadService:
         self.jobs = jobs
 
     def begin(self, video_id: str, content_type: str, size: int, caller: Caller, milliseconds: int) -> OpenUpload:
-        """Begin an upload for a video that the caller owns; `milliseconds` since the epoch. Charges the owner's job quota."""
+        """Begin an upload for a video that the caller owns, and charge the owner's job quota.
+
+        `milliseconds` is the time since the epoch.
+        """
         now = milliseconds // 1000
         video = self._live_video(video_id, caller, now)
         self.quota.reserve(video["userId"], self.jobs, now)
@@ -153,10 +161,10 @@ class UploadService:
         return self._presign(item, now)
 
     def read(self, video_id: str, upload_id: str, caller: Caller, now: int) -> "tuple[Upload, OpenUpload | None]":
-        """Return the upload's item with its state at `now`, and if it is open, fresh URLs for the missing parts.
+        """Return the upload's item with its state at `now` and, if it is open, new URLs for the missing parts.
 
-        Writes nothing and charges no quota. The state `replaced` is not stored; it means that a later file was
-        uploaded.
+        Writes nothing and charges no quota. The state `replaced` means that a later file was uploaded; it is never
+        stored.
         """
         video = self._live_video(video_id, caller, now)
         item = self._upload(video_id, upload_id)
@@ -164,7 +172,7 @@ class UploadService:
         return item | {"state": state}, self._presign(item, now, sent) if state == "open" else None
 
     def complete(self, video_id: str, upload_id: str, etags: Sequence[str], caller: Caller, now: int) -> None:
-        """Complete a multipart upload from its parts. Idempotent."""
+        """Complete a multipart upload. `etags` are the ETags of all parts, in order. Idempotent."""
         self._live_video(video_id, caller, now)
         item = self._upload(video_id, upload_id)
         if "multipartId" not in item:
@@ -208,9 +216,9 @@ class UploadService:
             raise _complete()
 
     def _progress(self, item: "Upload", arrived: str, now: int) -> tuple[str, Mapping[int, tuple[int, str]]]:
-        """Return the actual state of an upload and the parts in S3, as size and ETag by number.
+        """Return the actual state of an upload, and the parts that S3 has: size and ETag by part number.
 
-        `arrived` is the id of the upload of the video's current source file.
+        `arrived` is the upload id of the video's current source file.
         """
         if item["state"] in ("open", "received") and arrived > item["uploadId"]:
             return "replaced", {}
@@ -230,7 +238,10 @@ class UploadService:
     def _presign(
         self, item: "Upload", now: int, sent: Mapping[int, tuple[int, str]] = MappingProxyType({})
     ) -> OpenUpload:
-        """Return an upload with URLs for the missing parts; `sent` has size and ETag of the other parts by number."""
+        """Return an upload with URLs for the missing parts.
+
+        `sent` has the size and ETag of each sent part, by number.
+        """
         uri, size, in_parts = item["uri"], item["fileSize"], "multipartId" in item
         ends = min(now + (MULTIPART_SECONDS if in_parts else PUT_SECONDS), _expires_at(item))
         if not in_parts:
@@ -266,9 +277,9 @@ class UploadService:
 
 
 def _expires_at(item: "Upload") -> int:
-    """Return the deadline of an upload in epoch seconds; no URL is valid for longer.
+    """Return the deadline of an upload in epoch seconds. No URL is valid for longer.
 
-    At that time the lifecycle rule removes its parts: the first midnight (UTC) after the configured days.
+    It is the first midnight (UTC) after UPLOAD_DAYS, when the lifecycle rule removes the parts.
     https://docs.aws.amazon.com/AmazonS3/latest/userguide/intro-lifecycle-rules.html
     """
     return -(-(int(item["requestedAt"]) + UPLOAD_DAYS * DAY) // DAY) * DAY

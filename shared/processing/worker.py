@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class JobResult:
-    """Result of a job: its output, and the edit that puts it into the video's item."""
+    """Result of a job: its output, and the function that adds the result to the video's item."""
 
     output: Item
     edit: Callable[[Item], Item]
     extra_writes: Callable[[Item], ExtraWrites] | None = None
-    """Extra writes for the given video."""
+    """Function that returns the extra writes for the video."""
 
 
 class JobWorker(ABC):
@@ -56,7 +56,7 @@ class JobWorker(ABC):
 
     @abstractmethod
     def do(self, job: "Job", video: Item) -> JobResult:
-        """Do a job, given its item and the video's; raises UnreadableVideo, ObjectMissing, ObjectChanged."""
+        """Process a job and return its result. Raises UnreadableVideo, ObjectMissing and ObjectChanged."""
 
     def read(self, task: str, job: "Job", *arguments: object) -> Any:
         """Return the result of a task of `shared/media/reader.py` on the job's source file."""
@@ -84,10 +84,10 @@ class JobConsumer:
         return self._logger.inject_lambda_context(handle)
 
     def handle(self, message: Message) -> None:
-        """Do the job of one message, unless another worker has taken it or it is no longer required.
+        """Process the job of one message, unless another worker has claimed it or it is no longer required.
 
-        A job that cannot be done fails with a reason, at once or after its last attempt, and its message is deleted.
-        Raises Unavailable or WriteContention if that cannot be written either; then the lease expires.
+        If an attempt fails, the job is retried or fails with a reason, and the message is deleted. Raises Unavailable
+        or WriteContention if the failure cannot be recorded. The lease then expires.
         """
         ticket = parse(JobMessage, message.json_body).ticket
         log = {"video_id": ticket.video_id, "kind": ticket.kind, "attempt": ticket.attempt}

@@ -35,14 +35,19 @@ from shared.search.loader import DocumentLoader
 from shared.videos.video import STATUSES
 
 PAGE = 100
-"""Page size of the Queries of a rebuild, and changes per commit. A builder commits less often than a search function.
+"""Page size of a rebuild's Queries, and changes per commit. A search function commits more often (`SLICE` in
+shared/search/consumer.py).
 """
 SAVED_EVERY = 10_000
-"""Videos between two drafts of a rebuild."""
+"""Number of videos after which a rebuild saves a draft."""
 SECONDS_BEFORE = 300
-"""Seconds by which a rebuild's feed position precedes its start, because RelationIndex is eventually consistent."""
+"""Seconds before the start of a rebuild from which it consumes the feed, because RelationIndex is eventually
+consistent.
+"""
 PUBLISHED_EVERY = 3600
-"""Seconds after which a generation is published even if no video has changed, so that copies have less to catch up."""
+"""Seconds after which a generation is published although no video changed. Search functions that copy it then have less
+to catch up.
+"""
 SOURCES = tuple(
     (relation, shard)
     for relation in (FEED, *(status_relation(status) for status in STATUSES if status != "deleted"))
@@ -51,7 +56,7 @@ SOURCES = tuple(
 """Relation and shard of each RelationIndex partition that lists searchable videos."""
 
 UNUSABLE_ERRORS = (Gone, IncompatibleIndex, ObjectMissing, DamagedFile)
-"""Errors after which a generation or draft is unusable and a rebuild starts from scratch."""
+"""Errors that show that a generation or draft is unusable. The builder then rebuilds from scratch."""
 
 Outcome = Literal["busy", "unchanged", "published", "unfinished"]
 """`busy`: another builder holds the lease. `unfinished`: the next run resumes the rebuild."""
@@ -63,7 +68,7 @@ class BuildResult:
 
     outcome: Outcome
     behind: float = 0
-    """Seconds by which the published generation lags the feed. 0 if `busy`."""
+    """Seconds by which the published generation lags behind the feed. 0 if `busy`."""
     put: int = 0
     """Videos that were indexed or removed from the index."""
     removed: int = 0
@@ -71,7 +76,7 @@ class BuildResult:
 
 
 class BuildPosition(NamedTuple):
-    """Progress of a rebuild: a position in one of SOURCES."""
+    """Progress of a rebuild: the index of the current partition in SOURCES, and the position in it."""
 
     source: int = 0
     after: Item | None = None
@@ -90,7 +95,7 @@ class BuildPosition(NamedTuple):
 
 
 def read_video_ids(table: Table, at: BuildPosition) -> tuple[list[str], BuildPosition]:
-    """Return the ids of the next page of videos and the progress after it. Costs one Query."""
+    """Return the video ids of the next page, and the progress after this page. Costs one Query."""
     relation, shard = SOURCES[at.source]
     names = [attribute.name for attribute in (*RELATION_INDEX.partition, RELATION_INDEX.sort[0])]
     page = table.query(
@@ -112,7 +117,7 @@ def read_video_ids(table: Table, at: BuildPosition) -> tuple[list[str], BuildPos
 
 
 class IndexBuilder:
-    """Builds the index in a local folder."""
+    """Builder of the index in a local folder."""
 
     def __init__(
         self,
@@ -128,7 +133,7 @@ class IndexBuilder:
     ) -> None:
         """`report_progress` receives the number of videos that a rebuild has indexed in this run.
 
-        `heartbeat` calls a function regularly.
+        `heartbeat` returns a context manager that calls the given function regularly.
         """
         self._generations, self._copy, self._table, self._feed, self._loader = generations, copy, table, feed, loader
         self._clock, self._report_progress, self._heartbeat = clock, report_progress, heartbeat
@@ -136,7 +141,8 @@ class IndexBuilder:
     def run(self, in_time: Callable[[], bool] = lambda: True, *, from_scratch: bool = False) -> BuildResult:
         """Build until `in_time` returns false, and publish a finished generation. `from_scratch` forces a rebuild.
 
-        Raises LeaseLost if another builder has taken over, and Unavailable. The next run resumes.
+        Raises Unavailable, and LeaseLost if another builder has acquired the lease. After an error, the next run
+        resumes.
         """
         held = self._generations.lease()
         if held is None:
@@ -148,7 +154,7 @@ class IndexBuilder:
                 self._generations.renew(held)
             except LeaseLost:
                 is_lost.set()
-            except Unavailable as error:  # the next heartbeat comes before the lease expires
+            except Unavailable as error:  # the next heartbeat is before the lease expires
                 log_failure("lease not renewed", error)
 
         def may_continue() -> bool:
@@ -198,7 +204,10 @@ class IndexBuilder:
         return engine.checkpoint is not None and dict(engine.checkpoint.places) != dict(held.places)
 
     def _rebuild(self, held: GenerationPointer, in_time: Callable[[], bool]) -> BuildResult:
-        """Index every video, then consume the changes since the start. Resumes from the draft if there is one."""
+        """Index every video, then consume the changes since the start of the rebuild.
+
+        Resumes from the draft if there is one.
+        """
         draft = held.draft
         self._generations.copy_of(draft.generation if draft else None, self._copy)
         at = BuildPosition.of(draft.at) if draft else BuildPosition(begun=int(self._clock()))
@@ -233,7 +242,7 @@ class IndexBuilder:
         return self._generations.save_draft(held, self._copy, engine.files(), at.item)
 
     def _committed(self, engine: SearchEngine) -> FeedConsumer:
-        """Commit all indexed videos and return the follower."""
+        """Commit all indexed videos, and return the feed consumer."""
         consumer = self._consumer(engine)
         engine.commit(consumer.checkpoint)
         return consumer
@@ -252,7 +261,7 @@ class IndexBuilder:
         return self._seconds_since(consumer.checkpoint.as_of)
 
     def _unfinished(self, held: GenerationPointer, at: BuildPosition) -> float:
-        """Return the lag in seconds. If nothing is published, it counts from the start of the rebuild."""
+        """Return the lag of the published generation in seconds, or without one the age of the rebuild."""
         return self._seconds_since(held.as_of or at.begun * 1000)
 
     def _seconds_since(self, as_of: int) -> float:

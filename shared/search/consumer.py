@@ -1,7 +1,7 @@
 """Feed consumer of a local index, in the builder and in each search function.
 
-The feed lists which videos changed, not their new state, so the consumer reads them from the table. Consuming a change
-twice, or a video that has changed again, is therefore harmless.
+The feed names the changed videos, but not their new state, so the consumer reads the videos from the table. It is
+therefore harmless to consume a change twice, or after a later change.
 """
 
 import time
@@ -22,7 +22,7 @@ LONGEST_REST = 0.2
 
 
 class FeedConsumer:
-    """An engine and its position in the feed."""
+    """Feed consumer that updates an engine."""
 
     def __init__(
         self,
@@ -42,13 +42,15 @@ class FeedConsumer:
         self._feed, self._loader = feed, loader
         self._clock, self._sleep, self._slice = clock, sleep, slice_
         self.checkpoint = engine.checkpoint or IndexCheckpoint(dict.fromkeys(shard_logs(), OLDEST), 0)
-        """Current checkpoint. May be newer than the engine's own if the changes since then do not affect the index."""
+        """Current checkpoint. It is newer than the engine's own checkpoint if the changes between them do not affect
+        the index.
+        """
         self.put = 0
-        """Videos that were indexed or removed."""
+        """Number of videos that were indexed or removed."""
         self.is_caught_up = False
         """Whether the last `catch_up` reached the end of the feed."""
         self.reached = self.checkpoint.as_of
-        """Epoch milliseconds of the last consumed change, or up to which all changes are consumed."""
+        """Epoch milliseconds of the last consumed change; at the end of the feed, the time of the poll."""
 
     def catch_up(self, in_time: Callable[[], bool] = lambda: True) -> bool:
         """Consume the feed to its end or until `in_time` returns false. Returns whether the end was reached.
@@ -68,7 +70,7 @@ class FeedConsumer:
                 if start and not in_time():
                     return False
                 behind = start + self._slice
-                # Each video once per page, because it is read after all changes of the page.
+                # Each video is read once per page, because it is read after all changes of the page.
                 ids = {change["videoId"]: None for change in changes.items[start:behind]}
                 is_last = behind >= len(changes.items)
                 self._index(
@@ -99,20 +101,22 @@ class FeedConsumer:
         self.put += len(video_ids)
 
     def has(self, cursors: Mapping[str, LogCursor]) -> bool:
-        """Return whether the index has consumed these logs, of all owners' changes, up to these places."""
+        """Return whether the index has consumed the logs in `cursors` up to these cursors.
+
+        They are logs of all owners' changes.
+        """
         return all(_position(self.checkpoint.places[log]) >= _position(cursor) for log, cursor in cursors.items())
 
     def is_behind(self, cursors: Mapping[str, LogCursor]) -> bool:
-        """Return whether these places are ahead of the index in some logs and behind it in no log."""
+        """Return whether these cursors are ahead of the index in at least one log, and behind it in no log."""
         return not self.has(cursors) and all(
             _position(cursor) >= _position(self.checkpoint.places[log]) for log, cursor in cursors.items()
         )
 
     def wait_for(self, cursors: Mapping[str, LogCursor], in_time: Callable[[], bool]) -> bool:
-        """Consume until the index includes all changes before these places or `in_time` returns false. Returns whether
-        it does.
+        """Consume until the index includes all changes before these cursors, or until `in_time` returns false.
 
-        Raises Gone, Unavailable.
+        Returns whether the index includes them. Raises Gone, Unavailable.
         """
         rest = LONGEST_REST / 8
         while not self.has(cursors):
@@ -131,5 +135,5 @@ class FeedConsumer:
 
 
 def _position(cursor: LogCursor) -> int:
-    """Return the position of the next change. It is the same for a place in the tail and in a block."""
+    """Return the position of the next change as a number, which does not depend on how the log stores that change."""
     return cursor.first + cursor.skip

@@ -9,9 +9,10 @@ from shared.schema import TTL_ATTRIBUTE
 from shared.video_fields import FACETS
 
 FORM = 1
-"""Version of the index format. Increase it with each change of the fields, of word splitting or of Tantivy.
+"""Version of the index format. Increase it with each change of the fields, the tokenizer or the Tantivy version.
 
-An index of another version is neither opened nor copied, but rebuilt."""
+An index of another version is rebuilt.
+"""
 LARGEST_CAPTIONS = 4_000_000
 """Maximum size of a video's indexed captions in bytes: two caption files of maximum size, or about forty of a feature
 film."""
@@ -31,9 +32,9 @@ class VideoDocument:
     visible: bool
     """Whether the video is public and ready. All callers may then see it from `publish_at` until `expires_at`."""
     names: Sequence[str] = ()
-    """Titles of its releases, names of the people in its credits, and names of their characters."""
+    """Titles of the video's releases, names of the people in its credits, and names of their characters."""
     tags: Sequence[str] = ()
-    """Original spelling. Facets and filters fold it (shared/videos/tags.py)."""
+    """Tags in their original spelling. Facets and filters use the case-folded form (shared/videos/tags.py)."""
     description: str = ""
     facets: Mapping[str, str | int] = field(default_factory=dict)
     """Values by facet, except tags."""
@@ -53,8 +54,8 @@ def build_document(
 ) -> VideoDocument | None:
     """Return the indexed form of a video, or `None` if it does not exist or is deleted.
 
-    `children` are other items of the video's partition. Releases and credits are used, the rest is ignored. `cues`
-    contains the captions by language.
+    `children` are other items of the video's partition; only releases and credits are used. `cues` contains the cues of
+    the captions by language.
     """
     if video is None or video["status"] == "deleted":
         return None

@@ -33,11 +33,11 @@ MARK = "mark.json"
 META = "meta.json"
 MANAGED = ".managed.json"
 _SLACK = 64
-"""Extra hits to read after the page, in case they tie with its last hit."""
+"""Number of extra hits to read after the page, because they may tie with its last hit."""
 
 
 class IncompatibleIndex(Exception):
-    """Raised if the folder contains an index of another format version or Tantivy version."""
+    """Error for a folder whose index has another format version or Tantivy version."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ class SearchEngine:
         return self._searcher.num_docs
 
     def put(self, documents: Iterable[VideoDocument], deleted_ids: Iterable[str] = ()) -> None:
-        """Add or replace videos, and delete the videos whose ids are in `gone`.
+        """Add or replace videos, and delete the videos in `deleted_ids`.
 
         Searches see the change after `commit`.
         """
@@ -135,8 +135,8 @@ class SearchEngine:
     def commit(self, at: IndexCheckpoint) -> None:
         """Make pending changes visible and store the checkpoint.
 
-        After a crash in between, the checkpoint is older than the index. The next run indexes these changes again,
-        which is harmless.
+        If the process crashes between these two steps, the checkpoint is older than the index. The next run then
+        indexes some changes again, which is harmless.
         """
         if self._is_changed:
             self._writing.commit()
@@ -159,9 +159,9 @@ class SearchEngine:
     ) -> SearchHits:
         """Return a page of the videos that match and that the caller may see at `now`.
 
-        `after` is the last hit of the previous page, and `without` contains ids to exclude. Without clauses, hits are
-        sorted by creation time, newest first. If the score of `after` has changed, the page starts at its new position.
-        If it no longer matches, its old position is used.
+        `after` is the last hit of the previous page, and `without` contains ids to exclude. A query without clauses
+        sorts hits by creation time, newest first. If the score of `after` has changed, the page starts after its new
+        position. If `after` no longer matches, the page starts after its old position.
         """
         searcher = self._searcher
         query = IndexQuery(SCHEMA, search_query, caller, now, filters, without)
@@ -239,7 +239,7 @@ class SearchEngine:
     def _ranked(
         self, searcher: tantivy.Searcher, query: tantivy.Query, index_query: IndexQuery, count: int
     ) -> tuple[list[Hit], int]:
-        """Return at least the first `count` hits in order, or all if there are fewer, and the total."""
+        """Return at least the first `count` hits in order, or all if there are fewer; and the total number of hits."""
         size = count + _SLACK
         while True:
             if index_query.is_by_time:
@@ -279,7 +279,7 @@ class SearchEngine:
     def _matching_terms(
         searcher: tantivy.Searcher, query: tantivy.Query, terms: Collection[Term]
     ) -> tuple[dict[Term, int], int]:
-        """Return how many results of the query contain each term, and the total number of results."""
+        """Return the number of results of the query that contain each term, and the total number of results."""
         # One aggregation counts all terms. It parses the strings, which is safe because words contain only letters and
         # digits.
         filters = {f"{name}:{word}": {"filter": f'{name}:"{word}"'} for name, word in terms}
@@ -304,7 +304,7 @@ class SearchEngine:
 
     @staticmethod
     def _caption_length(searcher: tantivy.Searcher, address: tantivy.DocAddress) -> int:
-        """Return the number of characters of a video's captions, from a column and not from the text."""
+        """Return the number of characters of a video's captions, without reading their text."""
         (length,) = searcher.fast_field_values("saidLength", [address])
         return int(length or 0)
 

@@ -15,7 +15,8 @@ from shared.videos.tags import normalise_tag
 _SPREAD = 0.001
 """Maximum difference in rank of videos with the same score, to break ties.
 
-It is below a thousandth of a score, so it never outweighs a relevant difference. Few of 100,000 videos share a value.
+It changes a rank by less than a thousandth of the score, so it never outweighs a relevant difference. Few of 100,000
+videos share a value.
 """
 ALL = "words"
 """Name of the field that contains every distinct word of all texts."""
@@ -139,9 +140,9 @@ def _cues(cues: Sequence[tuple[int, str]]) -> list[tuple[int, str, str]]:
 
 
 def _indexed(shown: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Return the normalised words by field, without captions.
+    """Return the normalised texts by field, without captions.
 
-    Each text is separate, so phrases do not match across texts.
+    Each text is a separate string, so that phrases do not match across texts.
     """
     texts = {
         "title": [shown["title"]],
@@ -189,7 +190,7 @@ def _shown_of(document: tantivy.Document) -> dict[str, Any]:
 
 
 def words_of(document: tantivy.Document) -> dict[str, list[str]]:
-    """Return the words of a video by field, as indexed."""
+    """Return the normalised texts of a video by field, as indexed, captions included."""
     return _indexed(_shown_of(document)) | {"captions": document.get_all("captions")}
 
 

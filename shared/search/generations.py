@@ -41,23 +41,25 @@ FOLDER = "index/"
 HEARTBEAT_SECONDS = 10
 """Seconds between two renewals of the lease by a builder that works."""
 LEASE_SECONDS = 4 * HEARTBEAT_SECONDS
-"""Seconds until the lease of a builder that has died expires. Its next scheduled run is at most a minute later."""
+"""Seconds until the lease of a crashed builder expires. The next scheduled run starts at most a minute later."""
 KEPT_SECONDS = 3600
-"""Age in seconds before an unreferenced object is deleted. A builder may still reference it, or a reader may be copying
-it."""
+"""Minimum age in seconds of an unreferenced object that is deleted. A builder may be about to reference a newer one, or
+a reader may be copying it.
+"""
 SIDE_BY_SIDE = 8
 """Maximum number of objects that are read or written concurrently."""
 MAX_COPIES = 3
-"""Maximum attempts of one copy, including the first: the generation may be removed while it is read."""
+"""Maximum attempts to copy the newest generation, including the first. A generation may be deleted while it is copied.
+"""
 _OWN = "video-index-"
 _MANIFEST = "manifest.json"
 _KEY = INDEX.key()
 NO_LEASE = Lease("", 0)
-"""The lease of a pointer that no builder has leased."""
+"""Empty lease, used when the pointer item stores none."""
 
 
 class DamagedFile(Exception):
-    """Raised if a file does not match its manifest, or the manifest is malformed."""
+    """Error for a file that does not match its manifest, or a malformed manifest."""
 
 
 class StoredFile(NamedTuple):
@@ -80,16 +82,16 @@ class Draft(NamedTuple):
 
 @dataclass(frozen=True)
 class GenerationPointer:
-    """The pointer item."""
+    """Pointer item: the published generation, the draft and the lease."""
 
     generation: str | None = None
     """`None` if nothing was published yet."""
     form: int | None = None
     """Format version of the generation."""
     previous: str | None = None
-    """The generation published before. Its files are retained for current readers."""
+    """The generation published before this one. Its files are retained for readers that are still copying it."""
     places: Mapping[str, LogCursor] = field(default_factory=dict)
-    """Next position of the generation in each log."""
+    """Next feed position to consume, by log."""
     as_of: int = 0
     """Epoch milliseconds up to which the generation includes all changes."""
     video_count: int = 0
@@ -131,9 +133,9 @@ class GenerationPointer:
 
 
 class LocalCopy:
-    """Local copy of a generation. Its owner may update it.
+    """Local copy of a generation. The builder updates its copy in place.
 
-    The folder names its generation only while it is complete. An interrupted copy starts again.
+    The folder has a file with the generation's name only while the copy is complete. An interrupted copy starts again.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -143,15 +145,18 @@ class LocalCopy:
 
     @property
     def generation(self) -> str | None:
-        """The generation that was copied or last published. `None` if there is none or the copy is incomplete."""
+        """The generation that was copied, or last published from this copy.
+
+        `None` if there is none or the copy is incomplete.
+        """
         with suppress(FileNotFoundError):
             return self._origin.read_text(encoding="utf-8")
         return None
 
     def keep(self, files: Iterable[StoredFile]) -> list[StoredFile]:
-        """Delete all files except intact ones from this list.
+        """Delete all local files, except those that match an entry of `files`.
 
-        Returns the missing files. No engine may have the folder open.
+        Returns the entries without a matching local file. No engine may have the folder open.
         """
         self.is_of(None)
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -164,7 +169,7 @@ class LocalCopy:
         return list(missing.values())
 
     def is_of(self, generation: str | None) -> None:
-        """Record the generation of this copy. `None` marks its files as unverified."""
+        """Record that this is a complete copy of the generation. `None` marks it as incomplete."""
         if generation is None:
             self._origin.unlink(missing_ok=True)
             return
@@ -225,7 +230,10 @@ class Heartbeat:
 
 
 class Generations:
-    """The pointer in the table and the objects in the bucket. Methods raise Unavailable if either service is busy."""
+    """Store of generations: the pointer in the table, and the objects in the bucket.
+
+    Methods raise Unavailable if either service is busy.
+    """
 
     def __init__(self, table: Table, objects: Objects, bucket: str, clock: Callable[[], float] = time.time) -> None:
         self._table, self._objects, self._bucket, self._clock = table, objects, bucket, clock
@@ -310,10 +318,10 @@ class Generations:
         return replace(held, draft=None)
 
     def copy_newest(self, copy: LocalCopy) -> GenerationPointer:
-        """Copy the published generation unless the copy is current. Returns the pointer.
+        """Copy the published generation, unless the copy is already of that generation. Returns the pointer.
 
-        The copy is empty if no generation has this release's format. Raises DamagedFile, and ObjectMissing if generations
-        are deleted faster than they are copied.
+        The copy is emptied if no published generation has this release's format. Raises DamagedFile, and ObjectMissing
+        if each attempt finds that its generation was deleted.
         """
         for attempt in range(MAX_COPIES):
             pointer = self.pointer()
@@ -327,10 +335,10 @@ class Generations:
         return pointer
 
     def copy_of(self, generation: str | None, copy: LocalCopy) -> None:
-        """Copy a generation unless the copy is current. `None` empties the copy. Only missing or damaged files are
-        downloaded.
+        """Copy a generation, unless the copy is already of that generation. `None` empties the copy.
 
-        Raises DamagedFile, and ObjectMissing if the generation was deleted.
+        Only missing or damaged files are downloaded. Raises DamagedFile, and ObjectMissing if the generation was
+        deleted.
         """
         if generation is None:
             copy.keep(())
@@ -348,8 +356,9 @@ class Generations:
         copy.is_of(generation)
 
     def tidy(self, held: GenerationPointer) -> tuple[GenerationPointer, int]:
-        """Delete unreferenced objects, at most once per KEPT_SECONDS. Returns the pointer and the number of deleted
-        objects.
+        """Delete unreferenced objects, at most once per KEPT_SECONDS.
+
+        Returns the pointer and the number of deleted objects.
 
         The published generation, the previous one, the draft and all objects younger than KEPT_SECONDS are retained.
         Raises LeaseLost. Raises ObjectMissing or DamagedFile if the referenced objects cannot be determined, and then

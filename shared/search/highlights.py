@@ -17,25 +17,26 @@ LONGEST_PART = 240
 BEFORE = 60
 """Characters to show before the first match."""
 MAX_VALUES = 3
-"""Maximum names to show, and maximum tags. The ones matching most of the query are chosen."""
+"""Maximum number of names to show, and of tags. The names and tags that match most clauses are chosen."""
 MAX_ANCHORS = 100
-"""Maximum caption positions to examine, of the clause that occurs least often."""
+"""Maximum number of caption positions to examine. They are the positions of the clause that occurs least often."""
 WIDEST = 3
 """Maximum adjacent cues that a quote may span. An exact phrase may span more."""
 MAX_COMPARED = 50_000
 """Maximum words per page of results to compare by edit distance, about half a second of work.
 
-It is ten times the need of a page of videos with long captions. It bounds the cost of captions written to be similar to
-many words of a query."""
+A page of videos with long captions needs a tenth of this. The limit bounds the cost of captions that were written to
+resemble many words of a query.
+"""
 MAX_SPELLINGS = 8
-"""Maximum spellings in the captions that count as one mistyped word."""
+"""Maximum number of words in the captions that are accepted as misspellings of one query word."""
 CUT = "…"
 
 Range = tuple[int, int]
 
 
 class HighlightedPart(NamedTuple):
-    """A text of a video, or an excerpt, with the ranges that match the query."""
+    """Text of a video, whole or an excerpt, and the ranges in it that match the query."""
 
     field: str
     """`title`, `names`, `tags` or `description`."""
@@ -45,7 +46,7 @@ class HighlightedPart(NamedTuple):
 
 
 class CaptionQuote(NamedTuple):
-    """The caption excerpt that matches the query best: one cue or several adjacent cues."""
+    """Caption excerpt that matches the query best: one cue or several adjacent cues."""
 
     language: str
     start: int
@@ -71,7 +72,7 @@ class _Match(NamedTuple):
 
 
 class _WordMatches(dict[str, tuple[tuple[int, int], ...]]):
-    """Cache of the clauses that each word matches, with the quality of the match."""
+    """Cache of matches: by word, the number of each clause that it matches, and the quality of the match."""
 
     def __init__(self, clauses: Sequence[Clause]) -> None:
         self._words = {
@@ -91,7 +92,7 @@ class _WordMatches(dict[str, tuple[tuple[int, int], ...]]):
         return found
 
     def among(self, words: set[str], clause: int) -> set[str]:
-        """Return the words that match a clause."""
+        """Return the words that match the clause with this number."""
         query_word, fitting, compared = self._words[clause], self._fitting[clause], self._compared[clause]
         fitting.update(word for word in words - compared if query_word.may_be(word) and self._fit(query_word, word))
         compared |= words
@@ -103,7 +104,7 @@ class _WordMatches(dict[str, tuple[tuple[int, int], ...]]):
 
 
 class _QueryWord(NamedTuple):
-    """A query word, with values that quickly reject most other words."""
+    """Query word, with precomputed limits that reject most other words without a comparison."""
 
     word: QueryWord
     letters: frozenset[str]
@@ -119,12 +120,12 @@ class _QueryWord(NamedTuple):
         return cls(word, frozenset(word.text), most, length - most, sys.maxsize if word.is_prefix else length + most)
 
     def may_be(self, word: str) -> bool:
-        """Return whether a comparison is worthwhile. Most words differ too much in length or letters."""
+        """Return whether `word` may match, judged by its length and letters. Most words are rejected."""
         return self.shortest <= len(word) <= self.longest and len(self.letters.difference(word)) <= self.most
 
 
 class Highlighter:
-    """Computes highlights of one query for many videos. Caches matching words across videos."""
+    """Highlighter of one query for many videos. Caches matching words across videos."""
 
     def __init__(self, search_query: SearchQuery) -> None:
         self._clauses = search_query.clauses
@@ -168,7 +169,10 @@ class Highlighter:
         return matches
 
     def _quote(self, captions: Sequence[CaptionText], best: Sequence[int]) -> CaptionQuote | None:
-        """Return the best quote, from the first language that has it."""
+        """Return the quote that matches most clauses.
+
+        If several languages have such a quote, the first language is used.
+        """
         quotes = [found for caption in captions if (found := self._quoted(caption, best))]
         if not quotes:
             return None
@@ -216,7 +220,10 @@ class Highlighter:
 
 
 class _Needles:
-    """Strings to find in captions, by clause: words including the spaces around them, so plain substring search works."""
+    """Strings to find in captions, by clause.
+
+    They include the spaces around words, so a substring search finds whole words.
+    """
 
     def __init__(self, flat: str, clauses: Sequence[Clause], fits: _WordMatches, best: Sequence[int]) -> None:
         self._flat, self._fits = flat, fits
@@ -239,7 +246,7 @@ class _Needles:
 
 
 def _anchors(flat: str, words: str, needles: Iterable[str]) -> list[Range]:
-    """Return first and last cue of each occurrence of a needle."""
+    """Return the indexes of the first and last cue of each occurrence of a needle, at most MAX_ANCHORS."""
     occurrences: list[Range] = []
     for needle in needles:
         cue = counted_to = 0
@@ -255,7 +262,7 @@ def _anchors(flat: str, words: str, needles: Iterable[str]) -> list[Range]:
 
 
 def _around(first: int, last: int, cues: int) -> Iterable[Range]:
-    """Yield the windows of a few cues that contain the given ones."""
+    """Yield the windows of at most WIDEST cues that contain the given cues. A wider range of cues is yielded itself."""
     for width in range(last - first + 1, max(WIDEST, last - first + 1) + 1):
         for start in range(max(last - width + 1, 0), first + 1):
             if start + width <= cues:
@@ -272,7 +279,7 @@ def _phrase_starts(words: Sequence[str], texts: tuple[str, ...]) -> Iterable[int
 
 
 def _clear(matches: Iterable[_Match], best: Sequence[int]) -> list[_Match]:
-    """Drop matches with typos if the clause also matches without typos."""
+    """Return the matches, without those with typos if the clause also matches without typos."""
     return [match for match in matches if match.fit >= PREFIX or best[match.clause] < PREFIX]
 
 
@@ -304,7 +311,7 @@ def _last_space(text: str, start: int, end: int) -> int:
 
 
 def _select_parts(parts: Sequence[tuple[int, HighlightedPart]]) -> list[HighlightedPart]:
-    """Return the parts to show. Only the best names and tags are included."""
+    """Return the parts to show: the title, the names and tags that match most clauses, and the description."""
     shown: list[HighlightedPart] = []
     for field in ("title", "names", "tags", "description"):
         several = sorted((each for each in parts if each[1].field == field), key=lambda each: -each[0])

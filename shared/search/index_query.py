@@ -19,22 +19,23 @@ from shared.videos.tags import normalise_tag
 WEIGHTS: Mapping[str, float] = {"title": 8.0, "names": 5.0, "tags": 4.0, "description": 2.0, "captions": 1.0}
 """Weight of a matching word, by field."""
 _EXACT, _PREFIX, _TYPO, _PREFIX_TYPO = 1.0, 9 / 16, 5 / 16, 5 / 32
-"""Factors of the weight, by kind of match."""
+"""Factors by which a field's weight is multiplied, by kind of match."""
 _REPEATED = 1 / 8
-"""Factor of each further match of the same word, added to its best match."""
+"""Factor for matches of the same word in further fields, which are added to its best match."""
 _ANYWHERE = 2.0
-"""Weight of a fuzzy or prefix match outside the title."""
+"""Weight of a match with typos or by prefix in a field other than the title."""
 _AS_LONG, _ALMOST_AS_LONG = 2.0, 0.5
-"""Bonus if the title has exactly as many words as the query, or one more: it may be a full-title match."""
+"""Bonus if the title has exactly as many words as the query, or one word more. The query may then be the full title."""
 _IN_ORDER = 2.0
-"""Factor of the bonus for words that are adjacent and in the order of the query."""
+"""Factor of a field's weight: the bonus if the query's words are adjacent in the field, in the same order."""
 _LIKE: Mapping[str, float] = {"title": 2.0, "tags": 3.0, "description": 1.5, "captions": 1.0}
-"""Weight of a word that two videos share, by field."""
+"""Weight of a word that two similar videos share, by field."""
 _MOST_LOOKED_AT, _MOST_TERMS = 50, 25
-"""Words per field whose document frequency is counted, and the most distinctive ones of them, which find similar
-videos."""
+"""Maximum words per field whose document frequency is counted, and maximum words of these that are used to find similar
+videos.
+"""
 GRAIN = 256
-"""All scores are multiples of 1 / GRAIN, so 32-bit floats add them exactly and in any order."""
+"""Denominator of scores: all are multiples of 1 / GRAIN. Sums of 32-bit floats are therefore exact in any order."""
 
 Term = tuple[str, str]
 """A field name and a word."""
@@ -42,11 +43,11 @@ Term = tuple[str, str]
 
 @dataclass(frozen=True)
 class SearchFilters:
-    """Filters on the results of a query. `None` matches everything."""
+    """Filters on the results of a query. A filter that is `None` matches all videos."""
 
     category: str | None = None
     tag: str | None = None
-    """Compared after case folding, so any spelling matches."""
+    """Tag, compared after case folding."""
     user_id: str | None = None
     language: str | None = None
     """BCP 47 tag. `en` also matches `en-NZ`."""
@@ -57,7 +58,7 @@ class SearchFilters:
 
 
 class IndexQuery:
-    """A parsed query of one caller as Tantivy queries."""
+    """Tantivy queries for a parsed query of one caller."""
 
     def __init__(
         self,
@@ -90,7 +91,10 @@ class IndexQuery:
 
     @classmethod
     def excluding(cls, schema: Schema, video_id: str, caller: Caller, now: int) -> "IndexQuery":
-        """Match all videos that the caller may see, except `video_id`. Call `like` next to set the scores."""
+        """Return a query that matches all videos that the caller may see, except `video_id`.
+
+        Call `like` next to set the scores.
+        """
         query = cls(schema, SearchQuery(), caller, now, SearchFilters())
         query.is_by_time = False
         itself = Query.term_query(schema, "id", video_id)
@@ -126,8 +130,8 @@ class IndexQuery:
     def _hidden(self, caller: Caller, now: int, filters: SearchFilters) -> Iterable[Query]:
         """Yield queries that exclude what the caller may not see at `now`.
 
-        Admins also see another user's hidden videos, but only if they filter by that user. The queries are exclusions
-        because testing the matches costs much less than enumerating all visible videos.
+        Admins also see another user's hidden videos, but only if they filter by that user. The queries are exclusions,
+        because it is much cheaper to test each match than to enumerate all visible videos.
         """
         yield self._until("purgeAt", now)
         if filters.user_id is not None and caller.owns(filters.user_id):
@@ -151,7 +155,10 @@ class IndexQuery:
             yield Query.range_query(self._schema, "createdAt", FieldType.Integer, filters.created_from, before)
 
     def _scored(self, clause: Clause) -> Query:
-        """Match a word or phrase in any field. The best field counts, plus a fraction of the others."""
+        """Return the query for a word or phrase in any field.
+
+        Its score is that of the best field, plus a fraction of the others.
+        """
         fits = self._phrase(clause.texts) if isinstance(clause, QueryPhrase) else self._word(clause)
         return Query.disjunction_max_query(list(fits), tie_breaker=_REPEATED)
 
@@ -190,7 +197,7 @@ class IndexQuery:
         return _any([self._term(ALL, clause.text), *fits])
 
     def _bonus(self, search_query: SearchQuery) -> Iterable[Query]:
-        """Yield optional queries that raise the score of a match. They match no further videos."""
+        """Yield optional queries, which raise the scores of matching videos but add no results."""
         count = len(search_query.words)
         yield Query.const_score_query(self._term("length", count), _AS_LONG)
         yield Query.const_score_query(self._term("length", count + 1), _ALMOST_AS_LONG)
@@ -222,10 +229,10 @@ class IndexQuery:
 
 
 def candidates(texts: Mapping[str, Sequence[str]]) -> dict[Term, int]:
-    """Return the words of a video that may be distinctive, with their counts: per field, the words that cover most
-    text.
+    """Return the words of a video that may be distinctive, with their counts.
 
-    `texts` contains space-separated words by field. Long words are preferred, because short words occur in every video.
+    `texts` contains space-separated words by field. Per field, the words with the highest product of count and length
+    are chosen. Short words are less distinctive, because they occur in every video.
     """
     found: dict[Term, int] = {}
     for name in _LIKE:

@@ -1,4 +1,4 @@
-"""Reads videos for the index: items from the table, caption texts from S3."""
+"""Loader of videos for the index: it reads items from the table, and caption texts from S3."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -20,18 +20,24 @@ SIDE_BY_SIDE = 16
 LARGEST_READ = 1000
 """Page size of a Query for one video. DynamoDB limits a page to 1 MB."""
 _LAST = f"{RELEASE.sort_prefix}~"
-"""Upper bound of the sort keys that the index uses. Later ones, such as tag entries, are not read."""
+"""Upper bound of the sort keys that the index uses. Items after it, such as tag entries, are not read."""
 
 
 class DocumentLoader:
-    """Reads videos with strong consistency. The feed announces a change once, so a stale read would lose it."""
+    """Loader that reads videos with strong consistency.
+
+    The feed announces a change only once, so a stale read would lose it.
+    """
 
     def __init__(self, table: Table, objects: Objects, bucket: str) -> None:
         """`bucket` contains the caption texts."""
         self._table, self._objects, self._bucket = table, objects, bucket
 
     def read(self, video_ids: Sequence[str]) -> Iterator[tuple[str, VideoDocument | None]]:
-        """Yield each id with the video as indexed, or `None` if it does not exist. Raises Unavailable."""
+        """Yield each id with the video's document, or `None` if the video does not exist or is deleted.
+
+        Raises Unavailable.
+        """
         for start in range(0, len(video_ids), SIDE_BY_SIDE):
             batch = video_ids[start : start + SIDE_BY_SIDE]
             firsts = require_all(gather(partial(self._begin, video_id) for video_id in batch))
@@ -45,7 +51,7 @@ class DocumentLoader:
             page = self._begin(video_id, decode_item(following))()
             items += page.items
             following = page.last_key
-        # Sort keys with the prefix # sort first. Without a video item, the remaining children are about to be purged.
+        # Sort keys with the prefix # sort first. Without a video item, the remaining children will be purged.
         if not items or items[0][SORT_KEY] != VIDEO.sk:
             return None
         video, children = items[0], items[1:]
@@ -68,7 +74,7 @@ class DocumentLoader:
         )
 
     def _cues(self, captions: Sequence[Item]) -> Mapping[str, Sequence[Cue]]:
-        """Return the cues by language."""
+        """Return the cues of caption items by language."""
         if not captions:
             return {}
         texts = map_threads(self._text, captions, SIDE_BY_SIDE)

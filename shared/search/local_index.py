@@ -23,25 +23,30 @@ if TYPE_CHECKING:
     from shared.search.engine import SearchEngine
 
 LOOK_EVERY = 0.3
-"""Seconds for which the index counts as current, so that queries in this time do not poll the feed."""
+"""Minimum seconds between two polls of the feed. Queries in between use the index without a poll."""
 LONGEST_CATCH_UP = 1.0
 """Maximum seconds of catching up per query. The query then uses the index as it is, or a newer generation."""
 LONGEST_FIRST_CATCH_UP = 10.0
-"""The same limit for an instance that is new or was idle for IDLE_SECONDS. It has about a minute of changes to consume,
-or more if no indexer runs."""
+"""Maximum seconds of catching up for an instance that is new, or was idle for IDLE_SECONDS. It has about a minute of
+changes to consume, or more if no builder runs.
+"""
 MAX_BEHIND = 10
-"""Maximum lag in seconds with which a new or idle instance answers."""
+"""Maximum lag in seconds at which an instance that is new or was idle answers queries. At a larger lag, it refuses
+them.
+"""
 IDLE_SECONDS = 60
 LONGEST_REFUSAL = 60
-"""Seconds for which such an instance may refuse queries. After that it answers with a stale index and reports so,
-because it may never catch up, for example during an import."""
+"""Maximum seconds for which an instance refuses queries because its lag exceeds MAX_BEHIND. After that, it answers from
+the stale index and reports so, because it may never catch up, for example during an import.
+"""
 PREPARING_SECONDS = 24
-"""Time limit in seconds for copying a generation and catching up. It exceeds the usual limit because a retry would take
-equally long."""
+"""Maximum seconds for copying a generation and catching up. It exceeds the usual time limit, because a retry would take
+just as long.
+"""
 
 
 class CurrentIndex(NamedTuple):
-    """Current state of the local index."""
+    """Engine of the local index, and how current it is."""
 
     engine: "SearchEngine"
     as_of: int
@@ -51,7 +56,7 @@ class CurrentIndex(NamedTuple):
 
 
 class LocalIndex:
-    """Engine that is created at first use. Methods raise Unavailable."""
+    """Local index that is copied at first use. Methods raise Unavailable."""
 
     def __init__(
         self,
@@ -77,7 +82,7 @@ class LocalIndex:
         """Epoch seconds of the first and last refusal since then."""
 
     def current(self, cursors: Mapping[str, LogCursor] | None = None) -> "CurrentIndex":
-        """Return the engine after it has caught up with the feed or the time limit is reached.
+        """Return the engine after it has caught up with the feed, or after the time limit.
 
         The result includes all changes before `cursors`, which are positions in the logs of all owners' changes. The
         method waits up to INDEX_WAIT seconds for them.
@@ -111,7 +116,11 @@ class LocalIndex:
             raise Unavailable("The search index does not have these changes yet.", retry_after=2)
 
     def _may_refuse(self) -> bool:
-        """Return whether the instance, which is far behind, may refuse to answer: for LONGEST_REFUSAL, while requests arrive."""
+        """Return whether the lagging instance may refuse to answer: for LONGEST_REFUSAL, counted from its first
+        refusal.
+
+        The period restarts after an answered query, or after IDLE_SECONDS without a refusal.
+        """
         now = self._clock()
         if self._refused_from is None or self._refused_at is None or now - self._refused_at > IDLE_SECONDS:
             self._refused_from = now
@@ -119,7 +128,7 @@ class LocalIndex:
         return now - self._refused_from < LONGEST_REFUSAL
 
     def _skip_ahead(self, consumer: "FeedConsumer") -> "FeedConsumer":
-        """Return a follower of the published generation if that is newer, else this one."""
+        """Return a consumer for the published generation if that is newer than this index, else the given consumer."""
         pointer = self._generations.pointer()
         if pointer.readable is None or not consumer.is_behind(pointer.places):
             return consumer
@@ -133,7 +142,7 @@ class LocalIndex:
 
     def _get_consumer(self) -> "FeedConsumer":
         if self._consumer is None:
-            # Imported here because only search requests should pay the import time.
+            # Imported here, so that only search requests spend time on these imports.
             from shared.search.consumer import FeedConsumer
             from shared.search.engine import IncompatibleIndex, SearchEngine
 

@@ -1,4 +1,4 @@
-"""Parser of search queries: turns user input into clauses that a video must or must not match.
+"""Parser of search queries: converts user input to clauses that a video must or must not match.
 
 Tantivy's own parser never reads user input, so its operators are plain text here.
 """
@@ -33,13 +33,15 @@ class QueryWord:
     typos: int = 0
     """Maximum number of typos."""
     may_lack_letter: bool = False
-    """Whether it may be a word of ONE_TYPO letters that lacks one. No other typo is allowed in a word this short."""
+    """Whether this may be a word of ONE_TYPO letters with one letter missing. In a word this short, no other typo is
+    allowed.
+    """
     is_prefix: bool = False
     prefix_typos: int = 0
     """Maximum number of typos in the prefix if `is_prefix`."""
 
     def fit(self, word: str, *, forgiving: bool = True) -> int:
-        """Return EXACT, PREFIX, TYPO or PREFIX_TYPO, or 0 if `word` does not match.
+        """Return the quality of the match: EXACT, PREFIX, TYPO or PREFIX_TYPO, or 0 if `word` does not match.
 
         Typos are allowed only if `forgiving`.
         """
@@ -127,7 +129,11 @@ def _together(found: list[Token]) -> Clause:
 
 
 def _typed(found: list[Token], *, is_phrase: bool, is_last: bool) -> list[Clause]:
-    """Return words that may have typos, the last perhaps incomplete, or a phrase that is still incomplete."""
+    """Return the clauses for tokens that the user may still be typing.
+
+    Words outside of phrases may have typos, and the last word of the query may be incomplete. The last word of an
+    unclosed phrase is a separate clause, because it may be incomplete.
+    """
     if is_phrase and is_last and len(found) > 1 and not found[-1].run:
         return [_together(found[:-1]), _word(found[-1], is_last=True)]
     if is_phrase:
@@ -158,9 +164,9 @@ def _word(token: Token, *, is_last: bool) -> QueryWord:
 
 
 def _phrase_words(found: list[Token]) -> tuple[str, ...]:
-    """Return the words of tokens, without the last one if it ends a run.
+    """Return the words of tokens, without the last token if it is the single last character of a run.
 
-    In a longer text, that character is part of a pair.
+    In a longer text, that character may be the start of a pair.
     """
     ends_run = len(found) > 1 and found[-1].run and found[-2].run and found[-1].end == found[-2].end
     return tuple(token.word for token in (found[:-1] if ends_run else found))

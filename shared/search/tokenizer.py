@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 LONGEST_WORD = 40
-"""Significant characters of a word. Longer words are truncated."""
+"""Maximum characters of a word. Longer words are truncated."""
 ONE_TYPO, TWO_TYPOS = 4, 8
 """Minimum letters of a word that may have one typo, and two typos."""
 
@@ -30,9 +30,9 @@ _LETTERS = str.maketrans(
         "\u0131": "i",
     }
 )
-"""Letters that Unicode does not decompose."""
+"""Replacements of letters that Unicode does not decompose."""
 _ACCENTS = re.compile(r"[\u0300-\u036f\u0483-\u0487\u0591-\u05bd\u05bf-\u05c7\u064b-\u065f\u0670\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe00-\ufe0f\ufe20-\ufe2f]")  # fmt: skip
-"""Optional marks on letters. Marks of Indic scripts are vowels and are retained."""
+"""Marks that normalisation removes from letters. Marks of Indic scripts are vowels, and are retained."""
 _APOSTROPHES = "'\u2019\u02bc\uff07"
 _HYPHENS = "-\u2010\u2011"
 _DOTS = ".\u00b7\u30fb"
@@ -62,7 +62,7 @@ class Token(NamedTuple):
 def tokens(text: str) -> list[Token]:
     """Split a text into words, in order.
 
-    A run without spaces yields one token per character, combined with the next character. Any part of the run is
+    A run without spaces yields one token per character: the pair of that character and the next. Any part of the run is
     therefore a sequence of tokens, or the start of one.
     """
     folded, starts, ends = _normalise(text)
@@ -80,9 +80,9 @@ def tokens(text: str) -> list[Token]:
 
 
 def joined(text: str, found: list[Token]) -> list[Token]:
-    """Return compounds of words that a hyphen, an apostrophe or a dot joins. `found` contains the tokens of the text.
+    """Return the compounds of words that a hyphen, an apostrophe or a dot joins. `found` contains the tokens of `text`.
 
-    They make `spiderman` match Spider-Man, `ohara` O'Hara, and `usa` U.S.A.
+    With them, `spiderman` matches Spider-Man, `ohara` matches O'Hara, and `usa` matches U.S.A.
     """
     joins: list[Token] = []
     parts: list[Token] = []
@@ -142,7 +142,7 @@ def prefix_distance(start: str, word: str, most: int) -> int:
 
 
 def _normalise(text: str) -> tuple[str, Sequence[int], Sequence[int]]:
-    """Return the normalised text, and start and end in the original text for each of its characters.
+    """Return the normalised text, and for each of its characters the start and end in the original text.
 
     Characters other than letters and digits become spaces. Joiners of words become `'`, `-` or `.`.
     """
@@ -157,7 +157,10 @@ def _normalise(text: str) -> tuple[str, Sequence[int], Sequence[int]]:
 
 
 def _normalise_clusters(text: str) -> tuple[str, Sequence[int], Sequence[int]]:
-    """Normalise a text that is not in NFC, one cluster of base character and marks at a time."""
+    """Normalise a text that is not in NFC, one cluster (base character and marks) at a time.
+
+    Returns as `_normalise` does.
+    """
     clusters = [at for at, character in enumerate(text) if at == 0 or not _continues(character)]
     folded: list[str] = []
     starts: list[int] = []

@@ -1,7 +1,7 @@
-"""Search results as clients see them.
+"""Search results in API responses.
 
-The index finds the videos. The table then decides which of them, and which attributes, the caller may see. A video
-hidden a moment ago is never shown, even if the index is stale.
+The index finds the videos. The table then determines which of them the caller may see, and supplies their attributes. A
+video that was just hidden is therefore not shown, even if the index is stale.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -26,12 +26,12 @@ from shared.videos.store import VideoStore
 from shared.videos.video import normalised_tags
 
 SPARE = 10
-"""Extra similar videos to read, because some may be hidden."""
+"""Number of extra similar videos to read, because the caller may not see some of them."""
 MAX_QUOTED = 10_000_000
 """Maximum number of caption characters to read per page: about 100 feature films, or 0.5 seconds of work."""
 
 Shown = Callable[[dict[str, Any]], dict[str, Any]]
-"""Replaces stored references to thumbnails by their URLs."""
+"""Function that returns a video's document with the URLs of thumbnails instead of their stored references."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class SearchPage:
 
 
 class VideoSearch:
-    """Combines the engine and the table."""
+    """Search that combines the engine and the table."""
 
     def __init__(self, engine: SearchEngine, videos: VideoStore, shown: Shown) -> None:
         self._engine, self._videos, self._shown = engine, videos, shown
@@ -65,8 +65,8 @@ class VideoSearch:
     ) -> SearchPage:
         """Return a full page, or a shorter one at the end of the results.
 
-        `consistent` reads the videos with strong consistency. Counts come from the index, minus hits of this page that
-        the table rejects. Raises Unavailable if the table rejects more than DEEPEST.
+        `consistent` reads the videos with strong consistency. Counts are from the index, without hits of this page that
+        the table rejects. Raises Unavailable if the table rejects more than DEEPEST hits.
         """
         last = _hit_at(after) if after else None
         videos: dict[str, Item | None] = {}
@@ -76,7 +76,7 @@ class VideoSearch:
             found = self._engine.search(
                 search_query, caller, now, filters=filters, facets=facets, limit=size, after=last, without=dropped
             )
-            # Reads only videos that were not read yet.
+            # Only videos that were not read yet are read.
             missing = [hit.video_id for hit in found.hits if hit.video_id not in videos]
             videos.update(zip(missing, self._visible_hits(missing, filters, caller, now, consistent), strict=True))
             rejected = {video_id for video_id in missing if videos[video_id] is None}
@@ -111,7 +111,7 @@ class VideoSearch:
     ) -> list[Item | None]:
         """Return the videos from the table.
 
-        `None` if the caller may not see a video or it no longer matches the filters.
+        An entry is `None` if the caller may not see the video, or if it no longer matches the filters.
         """
         more = ("tags", "language", "description")
         videos = self._videos.summaries(video_ids, caller, now, also=more, consistent=consistent)
