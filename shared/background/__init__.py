@@ -1,1 +1,1 @@
-"""Background work after changes: stream routing, totals and their reconciliation, purges and sweeps of overdue jobs."""
+"""Background work: stream routing, totals and their reconciliation, purges, and sweeps of overdue jobs."""

@@ -1,11 +1,11 @@
-"""Maintains totals of users and tags as videos change.
+"""Maintenance of the totals of users and tags as videos change.
 
-Each video has a marker with its last counted contribution. One transaction moves the marker to the video's current
-state and adds the difference to the totals. Messages only trigger this comparison, so they may arrive repeatedly, late
+Each video has a marker with its last counted contribution. One transaction updates the marker to the video's current
+state, and adds the difference to the totals. Messages only trigger this comparison, so they may arrive repeatedly, late
 or in any order.
 
-Videos are processed in batches as large as a transaction allows, so an import writes each total a few dozen times a
-second at most. Index writes still grow with the number of videos, and are throttled.
+Each transaction has as many videos as fit, so an import writes each total at most a few dozen times per second. The
+number of index writes still grows with the number of videos, so the worker limits its write rate.
 """
 
 import time
@@ -56,7 +56,7 @@ READ = (
     *("status", "source", "fileSize", "duration", "rel", "schemaVersion"),
     *("counted", "version", "writeId"),
 )
-"""Projection of videos and markers. Whole documents may be large, and a batch contains many."""
+"""Attributes to read of videos and markers. A batch has many videos, and whole documents may be large."""
 
 
 @dataclass(frozen=True)
@@ -66,9 +66,9 @@ class Contribution:
     user_id: str
     status: str
     sizes: tuple[int, int] = (0, 0)
-    """Bytes and milliseconds. 0 if the video is deleted."""
+    """Bytes and milliseconds of the video. Both are 0 if the video is deleted."""
     tags: frozenset[str] = field(default_factory=frozenset)
-    """Case-folded. Empty unless the video is listed."""
+    """Case-folded tags. Empty unless the video is listed."""
 
     def counts(self) -> dict[str, int]:
         """Return the contribution to the user's totals."""
@@ -78,8 +78,8 @@ class Contribution:
 def contribution(video: Item | None) -> Contribution | None:
     """Return the contribution of a video's current state, or `None` if the video does not exist.
 
-    Bytes are the size of the stored source file, if there is one, whatever the document says. Tags count only while the
-    video is listed, because they may be confidential before.
+    If the video has a source file, bytes are the size of that file, and `fileSize` of the document is ignored. Tags
+    count only while the video is listed, because they may be confidential before.
     """
     if video is None:
         return None
@@ -91,7 +91,7 @@ def contribution(video: Item | None) -> Contribution | None:
 
 
 def counted(marker: Item | None) -> Contribution | None:
-    """Return the contribution that a marker records, or `None` without a marker."""
+    """Return the contribution that a marker records. `None` without a marker."""
     if marker is None:
         return None
     sizes = marker["counted"]
@@ -117,7 +117,7 @@ def video_removed(record: Record, now: int) -> Iterator[Outgoing]:
 
 
 def _has_moved(old: Item | None, new: Item, now: int) -> bool:
-    """Return whether the video's index entries or its schedule may have to move."""
+    """Return whether the positions of the video's index entries, or its schedule, may have to change."""
     if old is None:
         # A new video has only the entries that were written with it.
         return bool({"publishAt", "expiresAt"} & new.keys())
@@ -127,9 +127,10 @@ def _has_moved(old: Item | None, new: Item, now: int) -> bool:
 
 
 class UnsettledVideos(WriteContention):
-    """Raised if some videos are not settled.
+    """Error if the totals are not yet up to date for some videos.
 
-    `contended` had conflicting writes at every attempt. `unreached` were not processed in time.
+    Every attempt for the videos in `contended` had conflicting writes. The videos in `unreached` were not processed in
+    time.
     """
 
     def __init__(self, contended: Sequence[str], unreached: Sequence[str]) -> None:
@@ -140,7 +141,7 @@ class UnsettledVideos(WriteContention):
 
 @dataclass(frozen=True)
 class _Move:
-    """One video, its marker, and the request that triggered the comparison."""
+    """Comparison of a video with its marker. It determines the difference to add to the totals."""
 
     video_id: str
     video: Item | None
@@ -164,7 +165,7 @@ class _Move:
 
     @cached_property
     def differences(self) -> dict[tuple[str, str], dict[str, int]]:
-        """Amounts to add, by total: its kind (`user` or `tag`) and its user id or tag."""
+        """Amounts to add, by total. A total is identified by its kind (`user` or `tag`), and its user id or tag."""
         sums: dict[tuple[str, str], dict[str, int]] = {}
         for part, sign in ((self.before, -1), (self.after, 1)):
             if part is None:
@@ -189,7 +190,7 @@ def _add(
 
 
 class Aggregates:
-    """Updates totals to the current state of videos."""
+    """Updater of totals to the current state of videos."""
 
     def __init__(self, table: Table, elapsed: Callable[[], float] = time.monotonic) -> None:
         """`elapsed` returns monotonic seconds."""
@@ -203,12 +204,12 @@ class Aggregates:
         requests: Mapping[str, str | None] | None = None,
         in_time: Callable[[], bool] = lambda: True,
     ) -> int:
-        """Update the totals for these videos. Returns how many videos needed an update.
+        """Update the totals for these videos. Returns the number of videos that needed an update.
 
-        Checks again after each write until no video needs an update. A change during the check may have sent its
-        message to another worker, which found nothing to do. `requests` contains the correlation ids of the triggering
-        requests by video. `in_time` is called before each transaction. Raises UnsettledVideos after all other videos are
-        settled, and Unavailable if the table cannot be read.
+        Compares again after each write, until no video needs an update. Otherwise a concurrent change could be lost:
+        another worker may have received its message and found nothing to do. `requests` contains the correlation ids of
+        the triggering requests, by video. `in_time` is called before each transaction. Raises UnsettledVideos after all
+        other videos are settled, and Unavailable if the table cannot be read.
         """
         different = list(dict.fromkeys(video_ids))
         moved = 0
@@ -227,7 +228,7 @@ class Aggregates:
     def _settle_some(
         self, video_ids: Sequence[str], now: int, requests: Mapping[str, str | None], in_time: Callable[[], bool]
     ) -> tuple[set[str], list[str]]:
-        """Return the videos that needed an update, and the videos that may still need it."""
+        """Return the ids of the videos that needed an update, and of the videos that may still need one."""
         pending, due = list(video_ids), set[str]()
         written: dict[str, Item | None] = {}
         # Not `retry_on_conflict`, because each attempt settles some videos and the last one finds none to update.
@@ -247,10 +248,10 @@ class Aggregates:
     def _moves(
         self, video_ids: Sequence[str], written: Mapping[str, Item | None], requests: Mapping[str, str | None]
     ) -> Iterator[_Move]:
-        """Read the videos and markers. `written` contains markers that this worker wrote last, which are not read
-        again.
+        """Read the videos and markers, and yield a move for each video.
 
-        The last writer of a marker always checks the video afterwards, so these markers need no second read.
+        `written` contains the markers that this worker has written. They are not read again, because a later writer of
+        a marker compares the video itself.
         """
         keys = [VIDEO.key(videoId=video_id) for video_id in video_ids]
         keys += [MARKER.key(videoId=video_id) for video_id in video_ids if video_id not in written]
@@ -261,9 +262,9 @@ class Aggregates:
             yield _Move(video_id, video, written.get(video_id, marker), requests.get(video_id))
 
     def _carry_out(self, moves: Sequence[_Move], now: int, in_time: Callable[[], bool]) -> dict[str, Item | None]:
-        """Execute the moves in transactions of maximum size. Returns the written markers by video.
+        """Write the moves in transactions of maximum size. Returns the written markers by video id.
 
-        Stops when `in_time` returns false. Skips moves with conflicting writes.
+        Stops when `in_time` returns false. Skips transactions with conflicting writes.
         """
         written: dict[str, Item | None] = {}
         # Sorting groups videos with the same owner and tags, which minimises the number of totals written.
@@ -294,15 +295,15 @@ class Aggregates:
 
 
 def most_contended(moves: Sequence[_Move]) -> int:
-    """Return the highest number of write units that these moves use in one index partition.
+    """Return the number of write units that these moves use in the index partition that they write most.
 
-    All tag counts share one partition, and each change deletes one entry and adds one. Markers share a partition by
-    owner and shard.
+    All tag counts share one partition, and each change deletes one entry and adds another. Markers with the same owner
+    and shard share a partition.
     """
     touched: Counter[tuple[str, int]] = Counter()
     for move in moves:
         owners = [part.user_id for part in (move.before, move.after) if part]
-        if len(owners) == 1 or owners[0] != owners[1]:  # else its entry stays
+        if len(owners) == 1 or owners[0] != owners[1]:  # else its entry is unchanged
             touched.update((owner, shard_of(move.video_id)) for owner in owners)
     tags = 2 * sum(kind == "tag" for kind, _ in _summed(moves))
     return max([tags, *touched.values()])
@@ -328,9 +329,10 @@ def _batches(moves: Sequence[_Move]) -> Iterator[list[_Move]]:
 
 
 def _summed(moves: Sequence[_Move]) -> dict[tuple[str, str], dict[str, int]]:
-    """Return the sums of several moves, because a transaction can write an item only once.
+    """Return the summed differences of several moves, by total. Each total then needs only one write in the
+    transaction, which may not write an item twice.
 
-    Totals whose differences cancel out are included, because their version must show the change.
+    Totals whose differences sum to 0 are included, because their version must still increase.
     """
     sums: dict[tuple[str, str], dict[str, int]] = {}
     for move in moves:
@@ -361,7 +363,10 @@ def _marker(move: _Move, now: int) -> Item | None:
 
 
 def _transaction_writes(moves: Sequence[_Move]) -> Caller:
-    """Return the author of a write for several videos. It names the request if the same one triggered all of them."""
+    """Return the author of a write for several videos.
+
+    If one request triggered all moves, the author acts for that request.
+    """
     requests = {move.correlation_id for move in moves}
     return AGGREGATES.acting_for(requests.pop() if len(requests) == 1 else None)
 

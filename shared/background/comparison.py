@@ -1,4 +1,4 @@
-"""Compares redundant data: the expected and the stored values. Reads only by key and index."""
+"""Comparison of redundant data: the expected and the stored values. Reads only by key and index, never with a Scan."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -48,7 +48,7 @@ ENTRY_PREFIXES = tuple(entity.sort_prefix for entity in ENTRIES)
 
 @dataclass(frozen=True)
 class Difference:
-    """A difference found by one comparison, and the version that its repair is conditional on."""
+    """Difference found by one comparison. Its repair is conditional on `version`."""
 
     expected: Mapping[str, Any]
     found: Mapping[str, Any]
@@ -56,12 +56,12 @@ class Difference:
 
 
 class ConcurrentChange(Exception):
-    """Raised if the compared item changed during the comparison."""
+    """Error if the compared item changed during the comparison."""
 
 
 @dataclass(frozen=True)
 class Family:
-    """A video and its child items to compare."""
+    """Video and the other items of its partition that are compared."""
 
     id: str
     video: Item | None
@@ -69,13 +69,14 @@ class Family:
     totals: Item
     """Empty if the video has no ratings."""
     related: Sequence[Item]
-    """Its credits, releases, tags, series and schedule."""
+    """Credits, releases, tags, series and schedule of the video."""
 
 
 class Comparison:
-    """Compares derived data of a table with its sources. `clock` returns epoch seconds.
+    """Comparison of a table's derived data with the data that it is derived from. `clock` returns epoch seconds.
 
-    Methods return `None` if the data agrees. They raise ConcurrentChange if a total changed while its parts were summed.
+    Methods that compare return `None` if the data agrees. They raise ConcurrentChange if a total changed while its
+    parts were summed.
     """
 
     def __init__(self, table: Table, clock: Callable[[], float]) -> None:
@@ -83,7 +84,7 @@ class Comparison:
         self._clock = clock
 
     def family(self, video_id: str) -> Family:
-        """Read a video and the items to compare from its partition."""
+        """Return a video and the items of its partition that are compared."""
         partition = {PARTITION_KEY: VIDEO.key(videoId=video_id)[PARTITION_KEY]}
         items = {
             item[SORT_KEY]: item
@@ -113,7 +114,7 @@ class Comparison:
         return Difference({sk: expected.get(sk) for sk in wrong}, {sk: present.get(sk) for sk in wrong})
 
     def marker(self, family: Family) -> Difference | None:
-        """Compare the counted contribution of the video with the current one. Also works for a deleted video."""
+        """Compare the contribution in the video's marker with the current one. Also works for a deleted video."""
         expected, found = _to_document(contribution(family.video)), _to_document(counted(family.marker))
         return None if expected == found else Difference(expected, found, (family.marker or {}).get("writeId"))
 
@@ -128,7 +129,7 @@ class Comparison:
         return self._against(sums, family.totals, RATING_TOTALS, videoId=family.id)
 
     def all_ratings(self, video_id: str) -> "Iterator[Rating]":
-        """All ratings of a video."""
+        """Yield all ratings of a video, without withdrawn ones."""
         # Concurrently, because most videos have few ratings or none.
         entries = iterate_all_entries(
             self.table,
@@ -140,15 +141,15 @@ class Comparison:
         for group in grouped(entries, LARGEST_BATCH_GET):
             keys = {
                 entry[PARTITION_KEY] + entry[SORT_KEY]: key_of(entry) for entry in group
-            }  # a page may name one twice
+            }  # a page may contain an entry twice
             ratings = cast("list[Rating | None]", self.table.get_all(list(keys.values()), consistent=True))
             yield from (rating for rating in ratings if rating and RatingChoice.of(rating))
 
     def user(self, user_id: str, tags: Counter[str], settle: Callable[[Sequence[str]], None]) -> Difference | None:
         """Compare a user's totals with the markers of the user's videos.
 
-        Fills `tags` with the number of these videos by tag. First calls `settle` with deleted videos that still have a
-        marker.
+        Fills `tags` with the number of these videos by tag. Calls `settle` with the ids of deleted videos that still
+        have a marker, before it reads their markers.
         """
         stored = self.table.get(PROFILE.key(userId=user_id), consistent=True) or {}
         sums = dict.fromkeys((*PROFILE_COUNTS, "playlists"), 0)
@@ -161,9 +162,9 @@ class Comparison:
         return self._against(sums, stored, PROFILE, userId=user_id)
 
     def _counted_of(self, user_id: str, settle: Callable[[Sequence[str]], None]) -> Iterator[Contribution]:
-        """Yield the counted contributions of a user.
+        """Yield the contributions in the markers of a user's videos.
 
-        First calls `settle` with deleted videos that still have a marker.
+        Calls `settle` with the ids of deleted videos that still have a marker, before it reads their markers.
         """
         for batch in self._batches(sharded_partitions(counted_relation(user_id))):
             video_ids = [entry["relId"] for entry in batch]
@@ -190,7 +191,10 @@ class Comparison:
         return self._against({"count": count}, stored, TAG_COUNT, tag=tag)
 
     def _against(self, sums: Mapping[str, int], stored: Item, entity: Entity, **parts: str) -> Difference | None:
-        """Return the difference of a sum and the total read before it. Raises ConcurrentChange if the total changed since."""
+        """Return the difference between the sums and the stored total, which was read before summing.
+
+        Raises ConcurrentChange if the total has changed since.
+        """
         present = {name: int(stored.get(name, 0)) for name in sums}
         if present == sums:
             return None
@@ -207,14 +211,14 @@ class Comparison:
         return self.listed(sharded_partitions(FEED, *map(status_relation, STATUSES)), also=("userId",))
 
     def listed(self, partitions: Sequence[Mapping[str, Value]], also: Sequence[str] = ()) -> Iterator[Item]:
-        """Yield all entries of relations, page by page."""
+        """Yield the entries of all partitions of relations, with the attributes `also`."""
         for partition in partitions:
             yield from iterate_entries(
                 self.table, RELATION_INDEX.name, partition, attributes=("relId", "relSort", *also), limit=PAGE
             )
 
     def _batches(self, partitions: Sequence[Mapping[str, Value]]) -> Iterator[list[Item]]:
-        """Yield all entries of relations, in groups of the size of a BatchGetItem."""
+        """Yield the entries of all partitions of relations, in groups of the size of a BatchGetItem."""
         return grouped(self.listed(partitions), LARGEST_BATCH_GET)
 
 
@@ -229,7 +233,9 @@ def _is_compared(sort_key: str) -> bool:
 
 
 def _index_positions(items: Iterable[Item]) -> dict[str, Any]:
-    """Return the index position by sort key: the relation, `None` outside the index, and the sort value."""
+    """Return the index position of each item, by sort key: its relation (`None` if it is not in the index) and sort
+    value.
+    """
     return {item[SORT_KEY]: [item.get("rel"), int(item["relSort"])] for item in items}
 
 

@@ -2,8 +2,9 @@
 
 DynamoDB and Lambda preserve only the order of changes of one item. Changes of one partition key may be in several
 shards, and Lambda processes a shard in parallel batches. A sequence number therefore cannot serve as a checkpoint.
-Instead the total stores deduplication keys of the changes: the newest in its own item, in the same write, older ones in
-pages. https://docs.aws.amazon.com/lambda/latest/dg/services-dynamodb-eventsourcemapping.html
+Instead, each total stores the deduplication keys of its changes. The newest keys are in the total's own item, which the
+same write updates. Older keys are in separate items, the pages.
+https://docs.aws.amazon.com/lambda/latest/dg/services-dynamodb-eventsourcemapping.html
 https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Streams.html
 """
 
@@ -22,27 +23,32 @@ from shared.core.periods import DAY_SECONDS, HOUR_SECONDS
 from shared.schema import PARTITION_KEY, PROCESSED_PAGE, SCHEMA_VERSION, SORT_KEY, TTL_ATTRIBUTE
 
 TALLY, SEEN, SEEN_UP_TO = "tally", "seen", "seenUpTo"
-"""Attributes of a total: its number of writes, the newest deduplication keys, and the time of the newest key in a page.
+"""Attributes of a total: its number of writes, its newest deduplication keys, and the time of the newest key in its
+pages.
 """
 ATTRIBUTES = (TALLY, SEEN, SEEN_UP_TO)
 
 AT_BYTES, ID_BYTES = 4, 8
 KEY_BYTES = AT_BYTES + ID_BYTES
 ROOM = 40
-"""Deduplication keys in a total: 480 bytes. The item stays below 1 KB, so each write costs one unit."""
+"""Maximum deduplication keys in a total's item: 480 bytes. The item stays below 1 KB, so each write costs one unit."""
 RETAINED = 8
-"""Keys that stay in the total when the others move to a page. They cover changes that are slightly out of order."""
+"""Number of newest keys that stay in the total's item when the others are moved to pages. Changes that are slightly out
+of order are then recognised without a query for pages.
+"""
 AT_ONCE = ROOM - RETAINED
 """Maximum changes per write."""
 
 REPEATED_FOR = 25 * HOUR_SECONDS
-"""Seconds for which keys are retained. The stream redelivers a change for up to 24 hours, and the queue preserves order
-per video. A change older than the newest one by this time cannot recur."""
+"""Seconds for which a total's item retains keys. The stream redelivers a change for up to 24 hours, and the queue
+preserves the order per video. A change that is older than the newest one by this time is not delivered again.
+"""
 PAGES_FOR = 6 * DAY_SECONDS
 """Lifetime of pages in seconds. A message may wait in the queue for 4 days and contain changes of the day before."""
 SPANS = (1, 60, HOUR_SECONDS, DAY_SECONDS)
-"""Possible periods of a page in seconds. A page uses the shortest that covers its keys, so four queries find all keys
-of a second."""
+"""Time spans that a page may cover, in seconds. A page uses the shortest span that covers its keys. Four queries, one
+per span, therefore find all pages that may contain the key of a given second.
+"""
 PAGES = 100
 """Page size of a query."""
 
@@ -52,7 +58,7 @@ Sums = Mapping[str, int]
 def deduplication_key(event_id: str, at: int) -> str:
     """Return the deduplication key of a change in hexadecimal: its time in epoch seconds and a 64-bit hash of its id.
 
-    Two changes of the same second collide with a probability of 5e-20. The second one is then not counted.
+    Two changes of the same second have the same key with a probability of 5e-20. The second change is then not counted.
     """
     return (at.to_bytes(AT_BYTES, "big") + blake2b(event_id.encode(), digest_size=ID_BYTES).digest()).hex()
 
@@ -65,14 +71,14 @@ class Total:
     video_id: str
     key: Key
     change: Callable[[Sums, Item], Expression]
-    """Returns the expression that adds the sums and sets the attributes."""
+    """Function that returns the update expression that adds the sums and sets the attributes."""
     may_create: Callable[[], bool]
-    """Returns whether the total may be created, because its video exists."""
+    """Function that returns whether the total may be created, which requires that its video exists."""
 
 
 @dataclass(frozen=True)
 class _State:
-    """The deduplication state of a total."""
+    """Deduplication state of a total: its newest keys, its number of writes, and the time of the newest key in pages."""
 
     exists: bool
     tally: int
@@ -90,7 +96,7 @@ class _State:
     def condition(self) -> Expression:
         """Condition that the total is unchanged since it was read.
 
-        A total that a purge has removed is not created again.
+        A total that a purge has deleted is therefore not created again.
         """
         if not self.exists:
             return ABSENT
@@ -100,17 +106,18 @@ class _State:
 
 
 class Ledger:
-    """Adds to totals and stores the pages of their deduplication keys."""
+    """Ledger that adds changes to totals, and stores the pages of their deduplication keys."""
 
     def __init__(self, table: Table) -> None:
         self.table = table
 
     def add(self, total: Total, changes: Mapping[str, Sums], now: int) -> int:
-        """Add the changes, by deduplication key, that are not counted yet. Returns their number. `now` is in epoch
-        seconds.
+        """Add the changes that are not counted yet. Returns their number.
 
-        Costs 1 RRU and 1 WRU per 32 changes. Raises Unavailable and WriteContention. Some changes may then have been
-        counted; a retry skips them.
+        `changes` contains the amounts by deduplication key. `now` is in epoch seconds.
+
+        Costs 1 RRU, and 1 WRU per 32 changes. Raises Unavailable and WriteContention. Some changes may then have been
+        counted, and a retry skips them.
         """
         waiting = {bytes.fromhex(key): sums for key, sums in changes.items()}
         attributes = (PARTITION_KEY, *ATTRIBUTES)
@@ -138,7 +145,7 @@ class Ledger:
         return sorted(unknown - self._in_pages(total, late))
 
     def _in_pages(self, total: Total, times: Collection[int]) -> set[bytes]:
-        """Return all keys in the pages that cover these times."""
+        """Return all deduplication keys in the pages that cover these times (epoch seconds)."""
         prefixes = sorted({_page_key(total, span, time, "") for time in times for span in SPANS})
         keys: set[bytes] = set()
         firsts = gather(partial(self.table.begin_query, **_pages_from(prefix, None)) for prefix in prefixes)
@@ -184,11 +191,14 @@ class Ledger:
             try:
                 self.table.write(self.table.put(page, condition=ABSENT))
             except ConditionFailed:
-                continue  # an earlier attempt has kept it
+                continue  # an earlier attempt has stored it
 
 
 def _paged(keys: Sequence[bytes]) -> Iterator[tuple[int, int, list[bytes]]]:
-    """Split sorted keys into pages. Yields the period in seconds, its first time and its keys."""
+    """Split sorted keys into pages.
+
+    Yields the span of each page in seconds, the time of its first key, and its keys.
+    """
     for _, of_day in groupby(keys, lambda key: _at(key) // DAY_SECONDS):
         some = list(of_day)
         first, last = _at(some[0]), _at(some[-1])

@@ -1,4 +1,4 @@
-"""Deletes everything that a removed video or playlist leaves behind, of any size."""
+"""Purge of removed videos and playlists: deletes all their remaining items and objects, however many."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -35,10 +35,10 @@ from shared.videos.reservations import Reservation, held_by
 PURGE = Caller.job("purge")
 
 PAGE = 100
-"""Items per query."""
+"""Page size of queries."""
 
 InTime = Callable[[], bool]
-"""Returns whether there is time for another step."""
+"""Function that returns whether there is time for another step."""
 
 
 class PrefixDeleter(Protocol):
@@ -59,10 +59,10 @@ def playlist_removed(record: Record, now: int) -> Iterable[Outgoing]:
 
 
 class Purge:
-    """Purges removed videos and playlists. Can be interrupted at any point and repeated.
+    """Purge of removed videos and playlists. It can be interrupted at any point and repeated.
 
-    Both methods return whether they finished, and `False` if `in_time` stopped them. Each run makes progress, so
-    repeated runs finish. They raise the errors of shared.core.errors.
+    Both methods return whether they finished: `False` if `in_time` stopped them. Each run makes progress, so repeated
+    runs finish. Methods raise the errors of shared.core.errors.
     """
 
     def __init__(self, table: Table, objects: PrefixDeleter, sources_bucket: str, media_bucket: str) -> None:
@@ -83,9 +83,8 @@ class Purge:
     ) -> bool:
         """Purge one video. Stops if a video of this id exists again. `now` is in epoch seconds.
 
-        `reserved` are the video's reservations, which no item in its partition names.
-        The marker of the totals is retained. The aggregates worker removes it after subtracting the video from the
-        totals.
+        `reserved` are the video's reservations of unique values, which cannot be found from its partition. The marker
+        for totals is retained. The aggregates worker deletes it after it has subtracted the video from the totals.
         """
         key = VIDEO.key(videoId=video_id)
         if self._exists(key):
@@ -110,7 +109,7 @@ class Purge:
         return self._children(PLAYLIST.key(playlistId=playlist_id)[PARTITION_KEY], in_time)
 
     def _free(self, key: Key, video_id: str, reserved: Iterable[Reservation]) -> None:
-        """Delete the video's reservations, unless a later video has them."""
+        """Delete the video's reservations, unless another video holds them or a video with this id exists again."""
         for reservation in reserved:
             writes = [
                 self.table.check(key, condition=ABSENT),
@@ -123,7 +122,7 @@ class Purge:
         return self.table.get(key, attributes=(PARTITION_KEY,), consistent=True) is not None
 
     def _ratings(self, video_id: str, in_time: InTime) -> bool:
-        """Delete the ratings. Tombstones of withdrawn ratings are in no index, and expire."""
+        """Delete the video's ratings. Tombstones of withdrawn ratings are not in the index; DynamoDB expires them."""
         for entries in self._related(sharded_partitions(rated_relation(video_id))):
             if not in_time():
                 return False
@@ -143,7 +142,7 @@ class Purge:
         return True
 
     def _related(self, relation: Sequence[Mapping[str, Value]]) -> Iterator[Sequence[Item]]:
-        """Yield the entries of a relation in pages until none are left.
+        """Yield the entries of a relation in pages, until the index has no more. The caller deletes each page.
 
         The index is eventually consistent, so it is read again from the start until it is empty.
         """
@@ -163,11 +162,12 @@ class Purge:
     def _views(self, video_id: str, in_time: InTime) -> bool:
         """Delete the view counter, and the hours and days with views.
 
-        Viewer markers are in partitions that no item references. Each has a purgeAt hours or days ahead, and DynamoDB
-        expires it.
+        Viewer markers are not deleted. They are in partitions that no item references, and each has a `purgeAt` within
+        hours or days, at which DynamoDB expires it.
         """
         shards = [VIEW_COUNTER.key(videoId=video_id, shard=shard) for shard in range(MAX_VIEW_SHARDS)]
-        # Shard 0 is deleted last, because it contains the number of shards and shows that items are left.
+        # Shard 0 is deleted last, because it contains the number of shards, and an interrupted purge resumes only if it
+        # exists.
         first = self.table.get(shards[0], attributes=(PARTITION_KEY, "spread"), consistent=True)
         if first is None:
             return True
@@ -179,7 +179,7 @@ class Purge:
     def _one_by_one(self, keys: Iterable[Key]) -> None:
         """Delete items one at a time.
 
-        IAM cannot distinguish puts from deletes in BatchWriteItem, and this role may not put them.
+        This role must not put such items, and IAM cannot distinguish puts from deletes in BatchWriteItem.
         """
         for key in keys:
             self.table.delete(key)
@@ -194,7 +194,11 @@ class Purge:
         return True
 
     def _children(self, partition: str, in_time: InTime, delete: Callable[[Sequence[Key]], None] | None = None) -> bool:
-        """Delete all items of a partition without a head item. Stops if the head exists again."""
+        """Delete all items of a partition, except a marker. Stops if the partition's video or playlist exists again.
+
+        Returns whether it finished before `in_time` stopped it. `delete` deletes the items of a page, by default in
+        batches.
+        """
         delete = delete or self.table.batch_delete
         while in_time():
             # Always queries from the start, because deleted items are not returned again.

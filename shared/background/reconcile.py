@@ -1,12 +1,14 @@
-"""Reconciles redundant data under live traffic: verifies entries, ratings and all totals, and repairs differences.
+"""Reconciliation of redundant data under live traffic: verifies entries, ratings and all totals, and repairs
+differences.
 
-Each total has a version that every change of its parts increases in the same transaction. A sum of the parts is valid
-if the version did not change in between. Repairs are conditional on that version, so they cannot undo concurrent
-changes. Items that change during every comparison are reported as busy.
+Each total has a version. Every change of its parts increases that version in the same transaction. A sum of the parts
+is valid if the version did not change while they were read. Repairs are conditional on that version, so they cannot
+undo concurrent changes. Items that change during every comparison are reported as busy.
 
-Indexes are eventually consistent, so a difference counts only if two comparisons some seconds apart agree. Markers,
-entries and rating totals lag the stream by some seconds and get more time, all of a batch together. A run may miss a
-video whose status changes concurrently, or miscount one that is being deleted. A second run corrects that.
+Indexes are eventually consistent, so a difference counts only if two comparisons some seconds apart agree. The stream
+updates markers, entries and rating totals some seconds late. Their differences are therefore compared again after a
+longer wait, all differences of a batch together. A run may miss a video whose status changes concurrently, or miscount
+one that is being deleted. A second run corrects that.
 """
 
 import time
@@ -45,15 +47,19 @@ RECONCILE = Caller.job("reconcile")
 MAX_COMPARISONS = 5
 """Maximum comparisons of one item before it is reported as busy."""
 SECONDS_BETWEEN = 3
-"""Seconds for an index to become consistent with its table. It usually takes a fraction of a second."""
+"""Seconds between two comparisons, in which an index should become consistent. It usually takes a fraction of a second.
+"""
 SECONDS_FOR_STREAM, MAX_WAITS = 10, 60
-"""Seconds to wait for the stream per batch, and maximum number of waits per run.
+"""Seconds to wait for the stream before differences of a batch are compared again, and maximum number of such waits per
+run.
 
-After that, only repairs wait, because otherwise the stream would add the repaired amount again."""
+After that number, only runs that repair still wait. Without the wait, the stream could add an amount that was already
+repaired.
+"""
 RECENTLY = 60
-"""Seconds after a change within which the stream may not have processed it."""
+"""Seconds within which the stream should process a change."""
 THREADS, VIDEOS_AHEAD = 16, 1000
-"""Videos compared concurrently, and videos read ahead."""
+"""Number of videos that are compared concurrently, and of index entries that are read ahead."""
 
 Kind = Literal["entries", "ratings", "marker", "views", "user", "tag-count", "video"]
 Outcome = Literal["found", "repaired", "busy", "unreadable"]
@@ -61,17 +67,19 @@ Outcome = Literal["found", "repaired", "busy", "unreadable"]
 
 @dataclass(frozen=True)
 class Discrepancy:
-    """A difference between expected and stored data."""
+    """Finding of a run: a difference between expected and stored data, or an item that could not be compared."""
 
     kind: Kind
     id: str
-    """Video id. For `user` the user id, for `tag-count` the case-folded tag."""
+    """Video id; for the kind `user` the user id, and for `tag-count` the case-folded tag."""
     expected: Mapping[str, Any]
     """Expected values that differ. Empty if the item was busy or unreadable."""
     found: Mapping[str, Any]
-    """Stored values. For an unreadable item: `error`."""
+    """Stored values that differ. For an unreadable item, only `error` with the reason."""
     outcome: Outcome
-    """`found`: not repaired. `repaired`. `busy`: changed during every comparison. `unreadable`: cannot be compared."""
+    """`found`: differs and was not repaired. `repaired`: differed and was repaired. `busy`: changed during every
+    comparison. `unreadable`: could not be compared.
+    """
 
 
 @dataclass
@@ -83,8 +91,9 @@ class ReconcileSummary:
     tags: int = 0
     outcomes: Counter[Outcome] = field(default_factory=Counter)
     recent: int = 0
-    """Number of `found` differences that the stream may still resolve: the video changed less than RECENTLY seconds
-    ago."""
+    """Number of `found` differences of videos that changed less than RECENTLY seconds ago. The stream may still resolve
+    these.
+    """
 
     @property
     def agrees(self) -> bool:
@@ -94,7 +103,7 @@ class ReconcileSummary:
 
 @dataclass(frozen=True)
 class _Recheck:
-    """Difference in a video's data that may disappear once the stream is processed, so it is compared again."""
+    """Difference in a video's data that must be compared again, because the stream may still resolve it."""
 
     kind: Kind
     id: str
@@ -110,9 +119,9 @@ _Repair = Callable[[str, Difference], None]
 
 
 class Reconcile:
-    """Compares all redundant data of one table. Reads only by key and index, never with a Scan.
+    """Reconciler of all redundant data in one table. Reads only by key and index, never with a Scan.
 
-    Needs memory for the names of users and tags, not for videos.
+    Its memory use grows with the number of users and tags, but not with the number of videos.
     """
 
     def __init__(
@@ -138,11 +147,12 @@ class Reconcile:
         report: Callable[[Discrepancy], None],
         progress: Callable[[ReconcileSummary], None] = lambda _: None,
     ) -> ReconcileSummary:
-        """Compare everything once, and with `repair` make it agree; report each finding immediately.
+        """Compare everything once, and with `repair` correct the differences. `report` receives each finding
+        immediately.
 
         `progress` is called after each video, user and tag with the summary so far. Videos are compared concurrently,
-        but the callbacks are called one at a time. What cannot be read or compared is reported, and the rest goes on.
-        Can be interrupted and repeated. Raises Unavailable.
+        but the callbacks are called one at a time. An item that cannot be read or compared is reported, and the run
+        continues. A run can be interrupted and repeated. Raises Unavailable.
         """
         self._repairs, self._report, self._summary, self._waits = repair, report, ReconcileSummary(), 0
         owners: set[str] = set()
@@ -176,7 +186,10 @@ class Reconcile:
         return self._summary
 
     def _try_compare(self, kind: Kind, compare: Callable[[str], _Found], id_: str) -> _Found | None:
-        """Return the result of a comparison. `None` if it failed, which is reported."""
+        """Return the result of a comparison.
+
+        If it fails, report the item as unreadable and return `None`. Raises Unavailable.
+        """
         try:
             return compare(id_)
         except Unavailable:
@@ -187,9 +200,11 @@ class Reconcile:
             return None
 
     def _examine(self, kind: Kind, id_: str, look: _Look, repair: _Repair | None, *, at_once: bool = False) -> None:
-        """Compare until nothing differs or the same difference occurs twice in a row.
+        """Compare until nothing differs or two successive comparisons find the same difference, and then repair or
+        report it.
 
-        `at_once` accepts the first difference. Without `repair`, differences are only reported.
+        `at_once` accepts the first difference. Without `repair`, differences are only reported. After MAX_COMPARISONS,
+        the item is reported as busy.
         """
         repairs = self._repairs and repair
         previous: Difference | None = None
@@ -216,14 +231,14 @@ class Reconcile:
             self._summary.recent += recent
             self._report(Discrepancy(kind, id_, difference.expected, difference.found, outcome))
 
-    # Videos and what stands beside them -------------------------------------------------------------------------
+    # Videos and their items -------------------------------------------------------------------------
 
     def _compare_video(self, video_id: str) -> list[_Recheck]:
-        """Compare all data of a video. Returns the differences that the stream may still resolve."""
+        """Compare all data of a video, except views. Returns the differences that the stream may still resolve."""
         family = self.comparison.family(video_id)
         late = []
-        # Entries and markers follow some seconds behind, which is not a finding; but to move them now is right in any
-        # case, and quicker than to wait.
+        # Entries and markers are updated some seconds late, which is not a finding. A run that repairs updates them
+        # now, which is always correct and faster than a wait.
         if self._repairs:
             self._examine_entries(family)
             self._examine(
@@ -245,7 +260,7 @@ class Reconcile:
         return late + self._late_ratings(family)
 
     def _late_ratings(self, family: Family) -> list[_Recheck]:
-        """Return the differences of the video's ratings."""
+        """Return the difference of the video's rating totals, if any, for another comparison."""
         compare = self.comparison.ratings
         try:
             difference = compare(family)
@@ -259,7 +274,7 @@ class Reconcile:
             self._examine("entries", family.id, look, self._repair_entries, at_once=True)
 
     def _await_stream(self, late: Sequence[_Recheck]) -> None:
-        """Compare again after a pause, until nothing differs or the same difference occurs twice in a row."""
+        """Compare again after a wait, until nothing differs or two successive comparisons find the same difference."""
         for _ in range(1, MAX_COMPARISONS):
             if not late:
                 return
@@ -274,7 +289,7 @@ class Reconcile:
         return self._try_compare(late.kind, lambda _: self._recheck(late), late.id)
 
     def _recheck(self, late: _Recheck) -> _Recheck | None:
-        """Return a difference that has changed since. An unchanged one is repaired or reported."""
+        """Compare again. Repair or report a difference that is unchanged; return one that has changed."""
         family = self.comparison.family(late.id)
         try:
             difference = late.compare(family)
@@ -300,7 +315,7 @@ class Reconcile:
     def _repair_marker(self, video_id: str, _: Difference) -> None:
         try:
             self.aggregates.settle([video_id], self._now())
-        except Unavailable as error:  # the table is busy, perhaps with other repairs: look again
+        except Unavailable as error:  # the table is busy, perhaps with other repairs: compare again
             raise ConcurrentChange from error
 
     def _repair_ratings(self, video_id: str, difference: Difference) -> None:
@@ -310,7 +325,7 @@ class Reconcile:
     def _compare_views(self, video_id: str) -> None:
         """Compare the view data of a video.
 
-        Counts that may be late are not repaired, because the stream may still add them.
+        Counts that are only too low are not repaired, because the stream may still add the missing views.
         """
         marked, stored = self.views.read_marked(video_id), self.views.read_stored(video_id)
         if self.views.find_errors(stored):
@@ -350,7 +365,7 @@ class Reconcile:
         self._write(TAG_COUNT, change, difference, tag=tag)
 
     def _write(self, entity: Entity, change: Expression, difference: Difference, **parts: str) -> None:
-        """Change a total, on condition that it is unchanged since the comparison."""
+        """Update a total, on condition that it is unchanged since the comparison. Raises ConditionFailed."""
         if difference.version is None:
             unmoved = Expression.of("attribute_not_exists(#version)")
         else:

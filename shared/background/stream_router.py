@@ -1,4 +1,6 @@
-"""Stream consumer: passes each change of the table to the handlers of its entity, and sends the messages that they return."""
+"""Stream consumer: calls the handlers of an entity for each change of its items, and sends the messages that they
+return.
+"""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
@@ -21,7 +23,9 @@ QUEUES = (*JOB_QUEUES, AGGREGATES_QUEUE, PURGE_QUEUE, REVERTS_QUEUE, TALLIES_QUE
 
 Event = Literal["INSERT", "MODIFY", "REMOVE"]
 Handler = Callable[[Record, int], Iterable[Outgoing]]
-"""Takes a record and the time (epoch seconds); returns the messages to send, each before the next is requested."""
+"""Function that receives a record and the time (epoch seconds), and returns the messages to send. Each message is sent
+before the next one is requested.
+"""
 
 _LOGGED = {
     "videoId": "video_id",
@@ -30,13 +34,13 @@ _LOGGED = {
     "kind": "kind",
     "attempt": "attempt",
 }
-"""Fields of a message that are logged, and their names in the log."""
+"""Names in the log of the message fields that are logged."""
 
 
 class StreamRouter:
-    """Handles stream records. Idempotent, and independent of their order.
+    """Router of stream records. Routing is idempotent, and independent of the order of records.
 
-    `shares` are the concurrency quotas of each owner, by queue; `queues` has one Sender for each of QUEUES.
+    `shares` are the concurrency quotas of one owner, by queue. `queues` contains a Sender for each of QUEUES.
     """
 
     def __init__(
@@ -51,7 +55,8 @@ class StreamRouter:
         captions, jobs = EmbeddedCaptionStore(table), JobEvents(table, shares, media_bucket)
         self._handlers = _by_partition(
             {
-                # Totals last: a record that fails leaves no message behind, because it is delivered again.
+                # Totals are last. If an earlier handler fails, no message is collected, and the record is delivered
+                # again.
                 (VIDEO, "INSERT"): (jobs.video_changed, aggregates.video_changed),
                 (VIDEO, "MODIFY"): (captions.video_changed, jobs.video_changed, aggregates.video_changed),
                 (VIDEO, "REMOVE"): (purge.video_removed, aggregates.video_removed),
@@ -71,7 +76,10 @@ class StreamRouter:
         )
 
     def route(self, record: Record, now: int) -> None:
-        """Handle one record, up to a `flush`. After Unavailable or WriteContention it must be delivered again."""
+        """Handle one record. Messages for totals and tallies are collected until `flush`.
+
+        If it raises Unavailable or WriteContention, the record must be delivered again.
+        """
         partition, hash_, _ = record.pk.partition("#")
         for entity, event, handlers in self._handlers.get(partition + hash_, ()):
             if event == record.name and entity.has_sort_key(record.sk):
@@ -84,10 +92,11 @@ class StreamRouter:
                             self._log(message.queue, message.body)
 
     def flush(self) -> None:
-        """Send what the routed records have collected. After Unavailable they must be delivered again.
+        """Send the messages that the routed records have collected. If it raises Unavailable, these records must be
+        delivered again.
 
-        No caller waits for totals, and an import has thousands. Batches take a tenth of the requests, which leaves
-        capacity for the records that a caller waits for.
+        No caller waits for totals, and an import causes thousands of messages. Batches need a tenth of the requests,
+        which leaves capacity for records for which a caller waits.
         """
         messages, self._totals = self._totals, []
         tallies = self._tallied.drain()
@@ -105,7 +114,7 @@ class StreamRouter:
 def _by_partition(
     handlers: Mapping[tuple[Entity, Event], Sequence[Handler]],
 ) -> Mapping[str, Sequence[tuple[Entity, Event, Sequence[Handler]]]]:
-    """Index a table of handlers by the first part of the partition key, which is all that most records need."""
+    """Return the handlers by the first part of the partition key. Most records are dispatched by that part alone."""
     index: dict[str, list[tuple[Entity, Event, Sequence[Handler]]]] = {}
     for (entity, event), row in handlers.items():
         index.setdefault(entity.partition_prefix, []).append((entity, event, row))

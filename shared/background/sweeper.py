@@ -21,12 +21,15 @@ if TYPE_CHECKING:
 
 SILENT = "The worker did not finish in time, or stopped."
 RECONCILE_EVERY = 60
-"""Minutes between two searches for missing jobs. A job is missing only if a stream record failed permanently."""
+"""Minutes between two searches for missing jobs. A required job is missing only if a stream record failed permanently.
+"""
 MAX_MEASURED = 1000
-"""Maximum number of open jobs to count per state, earliest due first. A longer backlog is not measured."""
+"""Maximum number of open jobs to measure per state, earliest deadline first. Overdue jobs beyond this number are still
+handled.
+"""
 
 AHEAD = 90
-"""Seconds ahead within which scheduled videos are queued. Longer than the interval between sweeps."""
+"""Seconds before its scheduled time from which a video is queued. Longer than the interval between sweeps."""
 
 
 @dataclass
@@ -51,19 +54,22 @@ class SweepResult:
 
 
 def sweep(store: JobStore, now: int, in_time: Callable[[], bool]) -> SweepResult:
-    """Requeue overdue jobs, or fail them after their last attempt, and measure all open jobs.
+    """Requeue overdue jobs, or fail them after their last attempt, and measure the age of open jobs.
 
-    A job that cannot be handled is skipped until the next sweep and does not block the others.
+    If handling a job fails, the sweep skips it and continues. The next sweep handles it again.
     """
     swept = SweepResult()
 
     def carefully(handle: Callable[[AnyItem], str | None], item: AnyItem) -> str | None:
-        """Handle an item and return the outcome. Logs with the correlation id of the item's request."""
+        """Handle an item and return the outcome, or `None` if handling failed.
+
+        Logs with the correlation id of the item's request.
+        """
         log = {"video_id": item["videoId"], "kind": item.get("kind")}
         with use_correlation_id(request_id_of(item)):
             try:
                 outcome = handle(item)
-            except Exception as error:  # also a bug: one job must not keep the others waiting
+            except Exception as error:  # also a bug: one job must not block the others
                 swept.counts["skipped"] += 1
                 log_failure("not swept", error, **log)
                 return None
@@ -89,7 +95,7 @@ def sweep(store: JobStore, now: int, in_time: Callable[[], bool]) -> SweepResult
                     return
                 job = store.find_overdue(entry, state, now)
                 if job is None or carefully(handle, job) == "failed":
-                    continue  # it is not open any more
+                    continue  # the job is no longer open
             elif number >= MAX_MEASURED:
                 return
             swept.ages[entry["relId"]] = now - int(entry["createdAt"])
@@ -119,7 +125,7 @@ def enqueue_scheduled(lists: Lists, queue: Sender, now: int, in_time: Callable[[
 
 
 class DueResult(NamedTuple):
-    """Webhooks queued by a sweep, and seconds since the first one was due."""
+    """Number of webhooks that a sweep queued, and seconds since the earliest due webhook was due."""
 
     sent: int
     late: int
@@ -140,7 +146,7 @@ def enqueue_due(lists: Lists, queue: Sender, now: int, in_time: Callable[[], boo
 def _soon(
     lists: Lists, relations: Sequence[Mapping[str, Value]], end: int, in_time: Callable[[], bool]
 ) -> Iterator[Item]:
-    """Yield the entries of relations up to a time, earliest first."""
+    """Yield the entries of relations with a sort value below `end` (epoch seconds), earliest first."""
     window = Window(0, end, ascending=True, limit=100)
     while in_time():
         page = lists.related(relations, window)
@@ -151,16 +157,19 @@ def _soon(
 
 
 def _is_sent(seconds_late: int) -> bool:
-    """Return whether to send in this minute: after 0, 1, 2, 4, 8 ... minutes.
+    """Return whether this sweep sends a message that is late by so many seconds: at 0, 1, 2, 4, 8 ... minutes.
 
-    The backoff keeps a late queue from growing.
+    With this backoff, a slow queue does not fill with repeated messages.
     """
     minutes = max(0, seconds_late) // 60
     return not minutes & (minutes - 1)  # 0, 1, 2, 4, 8 ...
 
 
 def _outcome(after: "Job | None", done: str) -> str | None:
-    """Return the outcome of an overdue job, or `None` if it has progressed concurrently."""
+    """Return the outcome of an overdue job: `failed` or `done`.
+
+    `None` if another writer changed the job concurrently.
+    """
     if after is None:
         return None
     return "failed" if after["state"] == "failed" else done

@@ -1,8 +1,8 @@
-"""Counts views and ratings from the stream, and records view counters at the start of each hour and day.
+"""Counting of views and ratings from the stream, and the view counters' values at the start of each hour and day.
 
-The router collects them from stream records, one message per video, and the function `tallies` applies the messages.
-Messages may arrive repeatedly, late or out of order. Deduplication keys prevent double counting
-(shared/background/ledger.py). A start value is the minimum of all received values.
+The router collects views, ratings and starts from stream records, and sends one message per video. The function
+`tallies` applies the messages. They may arrive repeatedly, late or out of order. Deduplication keys prevent double
+counting (shared/background/ledger.py). A start value is the minimum of all received values.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -42,11 +42,11 @@ if TYPE_CHECKING:
 TALLIES = Caller.job("tallies")
 
 Merged = dict[str, dict[str, int]]
-"""Sums by shard."""
+"""Sums by shard of the view counter."""
 
 
 class Collector:
-    """Collects counts until they are taken as messages."""
+    """Collector of counts from stream records, until `drain` returns them as messages."""
 
     def __init__(self) -> None:
         self._counted: dict[str, dict[str, list[object]]] = {}
@@ -57,7 +57,10 @@ class Collector:
         return [tally_message(video_id, lists) for video_id, lists in counted.items()]
 
     def counter_changed(self, record: Record, now: int = 0) -> Iterable[Outgoing]:
-        """Record the hour and day that a change starts. Most changes stay in the same hour and are ignored."""
+        """Collect the start of an hour, and of a day, if a change of a view counter begins one.
+
+        Most changes are in the same hour as the change before, and are ignored.
+        """
         hour, before = record.text("NewImage", "hour"), record.text("OldImage", "hour")
         # A slow clock may set an earlier hour. The later hour has then already started.
         if hour is None or (before is not None and hour <= before):
@@ -67,11 +70,11 @@ class Collector:
         return self._note(video_id, "starts", [int(shard), hour, day_began, sums_of(record.before)])
 
     def viewed(self, record: Record, now: int = 0) -> Iterable[Outgoing]:
-        """Record the view of a viewer marker."""
+        """Collect the view that a new or changed viewer marker records."""
         return self._note(record.new["videoId"], "views", [_key(record), int(record.new.get("watched", 0))])
 
     def rated(self, record: Record, now: int = 0) -> Iterable[Outgoing]:
-        """Record the difference that a rating makes to the totals."""
+        """Collect the difference that a new or changed rating makes to the rating totals."""
         added = difference(cast("Rating | None", record.before), cast("Rating", record.new))
         return self._note(record.new["videoId"], "ratings", [_key(record), added]) if any(added.values()) else ()
 
@@ -116,7 +119,7 @@ def least(one: Mapping[str, Sums], other: Mapping[str, Sums]) -> Merged:
 
 
 class Tallies:
-    """Applies collected counts to the table."""
+    """Writer of collected counts to the table."""
 
     def __init__(self, table: Table) -> None:
         self.table = table
@@ -145,7 +148,10 @@ class Tallies:
             self._keep(video, day, VIEW_DAY.key(videoId=video.id, day=day), starts, {})
 
     def _keep(self, video: "_Video", period: str, key: Key, starts: Merged, until: Item) -> None:
-        """Store the counter's values at the start of a period, or the minimum of them and the stored ones."""
+        """Store the counter's values at the start of a period.
+
+        If values are already stored, store the minimum of both.
+        """
         if not video.exists():
             return
 
@@ -161,7 +167,7 @@ class Tallies:
 
 
 class _Video:
-    """The counted video, read at most once and only if needed."""
+    """Video whose counts are applied. Its item is read at most once, and only if needed."""
 
     def __init__(self, table: Table, id_: str, now: int) -> None:
         self.id = id_
@@ -169,7 +175,10 @@ class _Video:
         self._now = now
 
     def exists(self) -> bool:
-        """Return whether the video exists. Otherwise nothing is created, because its purge would not find it."""
+        """Return whether the video exists.
+
+        No item may be created for other videos, because no purge would delete it.
+        """
         return self._item is not None and not is_purged(self._item, self._now)
 
     def described(self) -> Item:

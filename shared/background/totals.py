@@ -1,4 +1,4 @@
-"""Reads precomputed totals: a user's videos and playlists, and the use of tags."""
+"""Store of precomputed totals: a user's videos and playlists, and the use of tags."""
 
 from typing import Any
 
@@ -11,13 +11,16 @@ from shared.videos.video import STATUSES
 
 SIZES = ("bytes", "milliseconds")
 PROFILE_COUNTS = (*STATUSES, *SIZES)
-"""Attributes of a user's totals: videos by status, and the sizes of all videos that are not deleted.
+"""Attributes of a user's totals: number of videos by status, and the total sizes of all videos that are not deleted.
 
-RelationIndex must not project any of these names, because each change would then also write to the index."""
+RelationIndex must not project any of these names, because each change would then also write to the index.
+"""
 
 
 class TotalsStore:
-    """Reads the totals that the stream's worker (shared/background/aggregates.py) and the playlist store maintain."""
+    """Reader of the totals that the aggregates worker (shared/background/aggregates.py) and the playlist store
+    maintain.
+    """
 
     def __init__(self, table: Table) -> None:
         self.table = table
@@ -29,7 +32,7 @@ class TotalsStore:
     def tags(self, limit: int, after: Position | None) -> tuple[list[dict[str, Any]], Position | None]:
         """Return up to `limit` tags after a position, most used first, and the next position.
 
-        Ties are in reverse order.
+        Tags with the same count are in descending order of the tag.
         """
         partition = {"rel": TAGS, "relShard": 0}
         start = None
@@ -52,7 +55,7 @@ class TotalsStore:
 
 
 def user_document(user_id: str, counts: Item) -> dict[str, Any]:
-    """Return a user's totals as clients see them. Bytes and milliseconds exclude deleted videos."""
+    """Return a user's totals as in API responses. `bytes` and `duration` (milliseconds) exclude deleted videos."""
     videos = {status: int(counts.get(status, 0)) for status in STATUSES}
     alive = sum(videos.values()) - videos["deleted"]
     return {

@@ -1,14 +1,15 @@
 """Consistency check of a video's view data: its counter, the starts of its hours and days, and its markers.
 
-No other record of an anonymous view exists, so the check cannot prove that all of them were counted. Markers expire some days
-after the view, so `keyed` may exceed the number of markers.
+The counter is the only record of an anonymous view, so the check cannot prove that all of these were counted. `keyed`
+counts the views that have a marker. Markers expire some days after the view, so `keyed` may exceed the number of
+markers.
 
-Sums only grow, and a start is the minimum of all reported values. So a value read first cannot exceed one read later, and a
-start cannot exceed a later start. A larger start is an error, and `repair` lowers it. `folded` must equal the sums of the other
-shards; `repair` raises it if it is less.
+Sums only grow, and a start is the minimum of all reported values. A value that is read earlier therefore cannot exceed
+the same value read later. A start cannot exceed the start of a later period. If it does, this is an error, and `repair`
+lowers it. `folded`, in shard 0, must equal the sums of the other shards. If it is less, `repair` raises it.
 
-Differences that may be lost views or pending stream records are only reported. No repair lowers a count, or counts a view that
-the stream may still deliver.
+Differences that may be due to lost views or pending stream records are only reported. No repair lowers a count, or
+counts a view that the stream may still deliver.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,7 +27,7 @@ from shared.schema import LANES, PARTITION_KEY, SORT_KEY, TTL_ATTRIBUTE, VIEW_CO
 from shared.videos.counters import COUNTED, SUMS, sums_of
 
 DAYS_WITH_HOURS = 30
-"""Days whose hours are all stored. Hours expire some days later."""
+"""Number of past days for which the table has all hours. Hours expire some days later."""
 
 Sums = Mapping[str, int]
 Starts = dict[str, dict[str, int]]
@@ -35,18 +36,21 @@ Starts = dict[str, dict[str, int]]
 
 @dataclass(frozen=True)
 class StoredViews:
-    """View data of a video, read in an order in which no value can have decreased."""
+    """View data of a video.
+
+    The starts are read before the counter, so a correct start cannot exceed the counter's sums.
+    """
 
     hours: Sequence[Item]
     """Hours in ascending order of time."""
     days: Sequence[Item]
     first: Item
-    """Shard 0 of its counter; empty if the video has no counter."""
+    """Shard 0 of the counter. Empty if the video has no counter."""
     other_shards: Mapping[int, Item]
 
     @property
     def shards(self) -> dict[str, Item]:
-        """All shards of the counter, by the names that starts use."""
+        """All shards of the counter, by shard number as text, as in starts."""
         return {"0": self.first, **{str(shard): item for shard, item in self.other_shards.items()}}
 
     @property
@@ -69,13 +73,13 @@ class ViewComparison:
         self._clock = clock
 
     def viewed(self, video_ids: Sequence[str]) -> set[str]:
-        """Return the videos that have a counter. It costs one BatchGetItem per 100 videos."""
+        """Return the ids of the videos that have a counter. Costs one BatchGetItem per 100 videos."""
         keys = [VIEW_COUNTER.key(videoId=video_id, shard=0) for video_id in video_ids]
         found = self.table.get_all(keys, attributes=(PARTITION_KEY,))
         return {video_id for video_id, item in zip(video_ids, found, strict=True) if item}
 
     def read_stored(self, video_id: str) -> StoredViews:
-        """Read a video's starts, then its counter, consistently."""
+        """Return a video's view data by consistent reads: first its starts, then its counter."""
         partition = {PARTITION_KEY: VIEW_DAY.key(videoId=video_id, day="")[PARTITION_KEY]}
         items = list(iterate_entries(self.table, None, partition, limit=PAGE, consistent=True))
         first = self.table.get(VIEW_COUNTER.key(videoId=video_id, shard=0), consistent=True) or {}
@@ -90,7 +94,10 @@ class ViewComparison:
         )
 
     def read_marked(self, video_id: str) -> int:
-        """Count the unexpired markers of viewers and keys: 32 Queries, and 0.5 RRU per 4 KB of markers."""
+        """Return the number of unexpired deduplication markers of a video: viewers and idempotency keys.
+
+        Costs 32 Queries, and 0.5 RRU per 4 KB of markers.
+        """
         now, count = int(self._clock()), 0
         for lane in range(LANES):
             partition = {PARTITION_KEY: VIEWER.key(videoId=video_id, lane=lane, id="")[PARTITION_KEY]}
@@ -151,9 +158,9 @@ class ViewComparison:
 
 
 def _right(stored: StoredViews) -> Iterator[tuple[Item, Starts]]:
-    """Yield hours and days, latest first, each with its corrected starts.
+    """Yield each hour and day, latest first, with its corrected starts.
 
-    A start is at most the same shard's start of the next period, or its current sums.
+    A shard's start is at most its start of the next period or, for the latest period, its current sums.
     """
     most: Starts = {shard: sums_of(item) for shard, item in stored.shards.items() if item}
     # A day begins with its first hour.
@@ -166,9 +173,9 @@ def _right(stored: StoredViews) -> Iterator[tuple[Item, Starts]]:
 
 
 def _days_without_hours(stored: StoredViews, since: str) -> dict[str, tuple[Any, Any]]:
-    """Return the days on which a shard's start differs from the start of its first hour.
+    """Return the days since `since` on which a shard's start differs from the start of its first hour.
 
-    One of the two is lost, or is not stored yet.
+    One of the two starts is lost, or is not stored yet.
     """
     days: dict[str, Starts] = {}
     firsts: dict[str, Starts] = {}

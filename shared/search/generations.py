@@ -154,7 +154,7 @@ class LocalCopy:
         return None
 
     def keep(self, files: Iterable[StoredFile]) -> list[StoredFile]:
-        """Delete all local files, except those that match an entry of `files`.
+        """Delete all local files, except files that match an entry of `files`.
 
         Returns the entries without a matching local file. No engine may have the folder open.
         """

@@ -157,7 +157,7 @@ class IndexQuery:
     def _scored(self, clause: Clause) -> Query:
         """Return the query for a word or phrase in any field.
 
-        Its score is that of the best field, plus a fraction of the others.
+        The score is the score of the best field, plus a fraction of the other scores.
         """
         fits = self._phrase(clause.texts) if isinstance(clause, QueryPhrase) else self._word(clause)
         return Query.disjunction_max_query(list(fits), tie_breaker=_REPEATED)
