@@ -231,7 +231,7 @@ class Reconcile:
             self._summary.recent += recent
             self._report(Discrepancy(kind, id_, difference.expected, difference.found, outcome))
 
-    # Videos and their items -------------------------------------------------------------------------
+    # Videos and their items -------------------------------------------------------------------------------------
 
     def _compare_video(self, video_id: str) -> list[_Recheck]:
         """Compare all data of a video, except views. Returns the differences that the stream may still resolve."""
@@ -325,7 +325,7 @@ class Reconcile:
     def _compare_views(self, video_id: str) -> None:
         """Compare the view data of a video.
 
-        Counts that are only too low are not repaired, because the stream may still add the missing views.
+        Differences that the stream may still resolve are reported, but not repaired.
         """
         marked, stored = self.views.read_marked(video_id), self.views.read_stored(video_id)
         if self.views.find_errors(stored):

@@ -166,7 +166,7 @@ def _is_sent(seconds_late: int) -> bool:
 
 
 def _outcome(after: "Job | None", done: str) -> str | None:
-    """Return the outcome of an overdue job: `failed` or `done`.
+    """Return the outcome of an overdue job: `failed`, or else the value of `done`.
 
     `None` if another writer changed the job concurrently.
     """

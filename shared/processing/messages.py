@@ -95,7 +95,7 @@ class PurgeMessage(_OfRequest):
     schema_: Literal["video-metadata/purge/1"] = Field(alias="schema")
     videoId: str
     owner: str = ""
-    """User id of the video's owner, for whom the values in `unique` were reserved."""
+    """User id of the owner of the values in `unique`."""
     unique: dict[str, str] = {}
     """Values by field that were reserved for the video."""
 
