@@ -224,7 +224,7 @@ class _Running:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,  # so that one signal reaches all of its child processes
-                preexec_fn=_unblock_signals,  # there are no threads
+                preexec_fn=_unblock_signals,  # safe, because this process has no threads
             )
 
     @property
@@ -345,7 +345,7 @@ def _check(names: Sequence[str], settings: Mapping[str, str], logs: Path) -> Non
     print()
     Console(highlight=False).print(table(outcomes, time.monotonic() - began))
     if not _is_good(outcomes):
-        # At the very end, where readers of a CI log look first.
+        # The failures are printed last, because readers of a CI log look there first.
         failed = [outcome for outcome in outcomes if not outcome.is_good]
         raise LocalError("\n".join(["", *map(_ending, failed), f"Some checks failed. The logs are in {logs}."]))
 

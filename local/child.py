@@ -49,7 +49,7 @@ def end_with_parent() -> None:
     """Send SIGTERM to this child process as soon as its parent ends, even by `kill -9`. Returns immediately."""
 
     def wait() -> None:
-        while os.read(0, 1):  # not sys.stdin: the interpreter crashes at its end when a thread waits in there
+        while os.read(0, 1):  # not sys.stdin: Python would crash at exit while a thread reads it
             pass
         os.kill(os.getpid(), signal.SIGTERM)
 

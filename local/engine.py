@@ -223,7 +223,7 @@ class StateSaver:
             self._journal.write(snapshot.items, snapshot.records, snapshot.emptied)
         for name, (_, state) in snapshot.states.items():
             persistence.save_state(name, state)
-        # Last: after a crash before this line, records are read twice and none is lost.
+        # Positions are written last. After a crash before this line, records are read twice, and no record is lost.
         if snapshot.readers != self._journal.readers():
             self._journal.advance(snapshot.readers)
 
@@ -267,7 +267,7 @@ class SharedCache:
         if scope["type"] != "http" or scope["method"] != "GET" or any(name in headers for name in NOT_CACHED):
             await self._inner(scope, receive, send)
             return
-        # All request headers by which such responses vary.
+        # The key includes all request headers by which cacheable responses vary.
         key = (scope["raw_path"], scope["query_string"], *(headers.get(name, b"") for name in VARY))
         if key not in self._kept:
             await self._inner(scope, receive, self._caching(key, send))

@@ -602,7 +602,7 @@ def _queues() -> Iterator[EventExample]:
         ("purge", "PurgeQueue", "playlist"): [purge_playlist_message(example_data.LOST)],
         ("reverts", "RevertsQueue", "change-set"): [revert_message(example_data.REQUEST)],
         ("deliveries", "DeliveriesQueue", "changed"): [changed_message(["alice", "bob"])],
-        # This webhook is paused.
+        # HOOK is paused, so this message has no effect.
         ("deliveries", "DeliveriesQueue", "webhook"): [deliver_message(example_data.HOOK)],
         ("aggregates", "AggregatesQueue", "videos"): [
             aggregates_message(example_data.HARBOUR, entries=True),

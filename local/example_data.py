@@ -355,7 +355,7 @@ def items(now: int) -> list[Item]:
         job(probed, "probe", "done", now=now, by=PROBE, output=FIELDS, finishedAt=now),
         waiting(probed, "poster"),
         waiting(probed, "storyboard"),
-        # Started by the transcoder of the event: a queued job could be taken by a concurrent transcoder.
+        # The event's transcoder has started this job. If the job were queued, another transcoder could receive it.
         job(
             probed,
             rendition_kind(RENDITION),

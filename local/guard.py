@@ -148,7 +148,7 @@ class Guard:
             await self._inner(scope, receive, send)
             return
         if scope["type"] == "websocket":
-            await send({"type": "websocket.close", "code": 1008})  # the service has none
+            await send({"type": "websocket.close", "code": 1008})  # the service has no WebSockets
             return
         receive = _without_stalls(receive)
         request = _Request(scope)

@@ -603,7 +603,7 @@ def _copy(source: str, table: Table) -> Path:
             origin = open_table(source)
         except ToolError as error:
             raise ToolError(f"There is no file {source}. {error}") from error
-        # A different table may have had the same name before, or may have it later. It needs its own copy.
+        # Another table may have had this name before, or may have it later. Each table needs a separate copy.
         file = Path(f"{source}.{_made_at(origin)}.jsonl.gz")
         if not file.exists():
             Export(origin, file, bars=Bars()).run()

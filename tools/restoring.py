@@ -270,7 +270,7 @@ class Repair(Restore):
             return RowRefused(error.detail)
         self._tell(f"{_name(line)}: undeleted")
         stored = self._found(PLAYLIST.key(playlistId=playlist_id)) or {}
-        # In a rehearsal it is still deleted.
+        # In a dry run, the playlist is still deleted.
         if DELETED_AT not in stored and _differences(line.attributes, stored, COUNTED):
             return self._put_playlist_again(line, stored)
         return CHANGED

@@ -93,7 +93,7 @@ class WorkFile:
             elif not self._is_still_in(table):
                 self.restart_reason = f"The table {table.name} has lost items of the interrupted import"
         if self.restart_reason:
-            table.delete(self._mark_key())  # otherwise it would remain: the new import has its own
+            table.delete(self._mark_key())  # the new import has another key, so this item would remain
         if self.restart_reason or not self._has_begun():
             for name in _PROGRESS_TABLES:
                 self._db.execute(f"DELETE FROM {name}")
