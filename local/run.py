@@ -84,8 +84,8 @@ def _serve(terminal: "_Terminal") -> NoReturn:
         stack.callback(SERVICE_FILE.unlink, missing_ok=True)
         with terminal.step("Deploying the CDK app") as tell:
             deployed = _deploy(ministack, issuer.url, tell)
-            # MiniStack does not save the definitions of new tables until it stops. Without this save, they
-            # would be missing after a crash.
+            # Until this save, only items are written to disk. Without it, a table that the deploy has created could be
+            # missing after a restart.
             ministack.save()
         with terminal.step("Waiting for the first answer"):
             _warm_up(ministack.endpoint)
