@@ -1,15 +1,15 @@
-"""Types of the items that several modules share, so that mypy reports a misspelt attribute.
+"""Types of items that several modules use, so that mypy reports misspelt attributes.
 
-Import them under TYPE_CHECKING, so that a cold start creates none of these classes. A store casts each item once, where it
-reads it. Generic code, such as the codec, expressions and Table, accepts any Mapping. tests/unit/test_data_model.py compares
-the attributes with docs/data-model.md and with stored items.
+Import these types only under TYPE_CHECKING, because creating the classes would lengthen a cold start. A store casts each item
+to its type where it reads the item. Generic code, such as the codec, expressions and Table, accepts any Mapping instead.
+tests/unit/test_data_model.py compares the attributes with docs/data-model.md and with stored items.
 """
 
 from typing import Any, Literal, NotRequired, TypedDict
 
 
 class IndexAttributes(TypedDict, total=False):
-    """Attributes that project an item into RelationIndex."""
+    """Key attributes of RelationIndex. An item with these attributes has an entry in the index."""
 
     rel: str
     relShard: int
@@ -18,7 +18,7 @@ class IndexAttributes(TypedDict, total=False):
 
 
 class Authorship(TypedDict, total=False):
-    """Attributes that each write sets: its author, time (epoch seconds) and id."""
+    """Audit fields: time (epoch seconds), author, request id and write id of the last write of an item."""
 
     updatedAt: int
     updatedBy: str
@@ -27,13 +27,13 @@ class Authorship(TypedDict, total=False):
 
 
 class JobAuthorship(Authorship, total=False):
-    """Attributes that each write of a job sets: as Authorship, and the kind of the author."""
+    """Audit fields of a job, which include the kind of the author."""
 
     updatedAs: Literal["person", "job"]
 
 
 class Stored(IndexAttributes, Authorship):
-    """Attributes that an item of any entity may have."""
+    """Attributes that items of all entities may have."""
 
     pk: str
     sk: str
@@ -42,7 +42,7 @@ class Stored(IndexAttributes, Authorship):
 
 
 class Upload(Stored):
-    """Upload of a source file: the URI, type and size that the client announced, and the state of the upload."""
+    """Upload of a source file: its target URI, the type and size that the client declared, and its state."""
 
     videoId: str
     uploadId: str
@@ -57,7 +57,7 @@ class Upload(Stored):
 
 
 class JobError(TypedDict):
-    """Reason why an attempt at a job failed."""
+    """Failure of a job's attempt: the reason, the time (epoch seconds), and whether no retry can succeed (`final`)."""
 
     reason: str
     at: int
@@ -66,7 +66,7 @@ class JobError(TypedDict):
 
 
 class Job(Stored):
-    """Job, with the state of its current attempt."""
+    """Job of a video, with the state of its current attempt."""
 
     videoId: str
     kind: str
@@ -93,7 +93,7 @@ class Job(Stored):
 
 
 class Rating(Stored):
-    """Rating of a video by one user; without `value`, the user withdrew it."""
+    """Rating of a video by one user. `value` is absent if the user deleted the rating."""
 
     userId: str
     videoId: str
@@ -103,14 +103,14 @@ class Rating(Stored):
 
 
 class ImportedRatings(TypedDict):
-    """Average and number of ratings that were imported from another service."""
+    """Average and number (`votes`) of a video's ratings that were imported from another service."""
 
     average: float
     votes: int
 
 
 class RatingTotals(Stored, total=False):
-    """Totals of a video's ratings. Whichever write is first creates the item, so each attribute may be missing."""
+    """Totals of a video's ratings. Several kinds of writes can create the item, so each attribute may be absent."""
 
     videoId: str
     votes: int

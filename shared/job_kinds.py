@@ -1,7 +1,7 @@
-"""Job kinds: one row for each kind, and one worker class in the function that reads the row's queue.
+"""Job kinds, as a table with one row per kind. The function that consumes a kind's queue has a worker class for the kind.
 
-Messages, quotas, roles, documents, alarms, the dashboard, why-not-ready and the console's labels are derived from the rows.
-`python -m local.readme` writes the generated files.
+Messages, quotas, roles, documents, alarms, the dashboard, the operation `whyNotReady` and the console's labels are derived from
+the rows. `python -m local.readme` updates the generated files.
 """
 
 import re
@@ -14,13 +14,13 @@ from shared.video_fields import PROBED
 MINUTE, HOUR, DAY = 60, 3600, 24 * 3600
 
 RENDITION = r"[A-Za-z0-9._-]{1,64}"
-"""Pattern of a rendition's name, such as `720p`."""
+"""Regular expression of a rendition's name, such as `720p`."""
 
 JOB_QUEUES: Mapping[str, int] = {"probe": 4, "thumbnails": 4, "transcode": 10}
-"""Concurrency quota per owner, by job queue.
+"""Maximum number of concurrent jobs per owner, by job queue.
 
-A quota is at most half of the workers (infra/jobs_stack.py), so that one owner's jobs cannot occupy all of them. Transcoders are
-external, so the number of workers of `transcode` is unknown.
+It is at most half of the queue's workers (infra/jobs_stack.py), so that the jobs of one owner cannot occupy all workers.
+Transcoders are external, so the number of workers of `transcode` is unknown.
 """
 
 
@@ -29,33 +29,33 @@ class JobKind(NamedTuple):
 
     name: str
     work: str
-    """Subject of sentences to the owner. The name of the rendition is appended, if there is one."""
+    """Description of the work, used as the subject of messages to the owner. A rendition's name is appended to it."""
     label: str
-    """Label in the console. The name of the rendition is appended, if there is one."""
+    """Label of the job in the console. A rendition's name is appended to it."""
     queue: str
-    """Queue of its messages, a key of JOB_QUEUES."""
+    """Queue of the job's messages, a key of JOB_QUEUES."""
     lease: int
-    """Lease duration: the job is requeued after a worker has been silent this long. Slightly longer than the function's timeout."""
+    """Duration of the worker's lease. The job is requeued after it expires. Slightly longer than the function's time-out."""
     needed: bool
     """Whether the video becomes ready only after this job is done."""
     after_probe: bool = True
     """Whether the job is created only after `probe` has succeeded."""
     needs: str | None = None
-    """Fact about the source file that the job requires, such as `subtitles`; `None` if it requires none."""
+    """Content that the source file must have for this job, such as `subtitles`; `None` if the job has no such condition."""
     per_rendition: bool = False
-    """Whether there is one job for each rendition, with a kind such as `transcode.720p`."""
+    """Whether a video has one job of this kind per rendition, such as `transcode.720p`."""
     parameters: Mapping[str, str] = MappingProxyType({})
-    """Inputs other than the source file: names in the job's input, and the optional attributes of the video they are read from."""
+    """Inputs in addition to the source file. Maps the name in the job's input to the attribute of the video that has the value."""
     writes: tuple[str, ...] = ()
-    """Attributes of the video that its result sets, in addition to the attributes that every write of a video sets."""
+    """Attributes of the video that the job's result sets. The attributes that every write of a video sets are omitted."""
     stores: tuple[str, ...] = ()
-    """Folders of the media bucket it writes to, each with one subfolder per video."""
+    """Folders of the media bucket to which the job writes. Each has one subfolder per video."""
     extra_entities: tuple[str, ...] = ()
-    """Entities that it writes in the transaction that completes the job: names in infra/attributes.py."""
+    """Entities that the worker also writes in the transaction that completes the job, by their names in infra/attributes.py."""
     patience: int = 15 * MINUTE
-    """Wait for a worker before the message of a queued job is sent again; doubles with each send."""
+    """Wait for a worker after which the message of a queued job is sent again. It doubles with each send."""
     longest_wait: int = DAY
-    """Maximum total wait for a worker; then the job fails."""
+    """Maximum total wait for a worker, after which the job fails."""
 
 
 _ROWS = (
@@ -101,7 +101,7 @@ _ROWS = (
         stores=("captions",),
         extra_entities=("captions",),
     ),
-    # An external transcoder: its queue may be long, but it sends heartbeats while it works.
+    # Transcoders are external. Jobs may wait long in their queue, but a transcoder sends heartbeats while it works.
     JobKind(
         "transcode",
         "Making the rendition",
@@ -118,30 +118,30 @@ _ROWS = (
 )
 KINDS = {row.name: row for row in _ROWS}
 MEDIA_FOLDERS = tuple(dict.fromkeys(folder for row in _ROWS for folder in row.stores))
-"""Folders of the media bucket that contain one subfolder per video."""
+"""All folders of the media bucket that have one subfolder per video."""
 
 KIND_PATTERN = "|".join(
     rf"{re.escape(row.name)}\.{RENDITION}" if row.per_rendition else re.escape(row.name) for row in _ROWS
 )
-"""Pattern of a job's kind, unanchored."""
+"""Regular expression of a job's kind, such as `transcode.720p`, without anchors."""
 
 _NAMES = [f"`{row.name}.` and the name of a rendition" if row.per_rendition else f"`{row.name}`" for row in _ROWS]
 KINDS_IN_WORDS = f"{', '.join(_NAMES[:-1])}, or {_NAMES[-1]}"
 
 
 def base_of(kind: str) -> str:
-    """Return a job's kind without the name of its rendition: `transcode` for `transcode.720p`."""
+    """Return a job's kind without the name of the rendition, such as `transcode` for `transcode.720p`."""
     return kind.partition(".")[0]
 
 
 def kind_of(kind: str) -> JobKind:
-    """Return the row of a job's kind, such as `probe` or `transcode.720p`.
+    """Return the row of the table for a job's kind, such as `probe` or `transcode.720p`.
 
-    Raises KeyError for an unknown kind, which a later release may have written.
+    Raises KeyError for an unknown kind. A newer release may have written it.
     """
     return KINDS[base_of(kind)]
 
 
 def rendition_kind(name: str) -> str:
-    """Return the kind of the job that creates this rendition."""
+    """Return the kind of the job that creates the rendition of this name, such as `transcode.720p`."""
     return f"transcode.{name}"

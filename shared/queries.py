@@ -1,7 +1,8 @@
-"""Query parameters of operations: handlers parse them with these classes, and the OpenAPI document lists them.
+"""Query parameters of operations. Handlers parse requests with these classes, and the OpenAPI document is generated from them.
 
-Each class has the name of its operation: ListVideos declares the parameters of `listVideos`. An operation without a class has none.
-GetViews is in shared/views/queries.py, because a cold start of the function `views` must not import this module.
+A class has the name of its operation. For example, ListVideos declares the parameters of `listVideos`. An operation without a
+class has only the parameter `explain`. GetViews is in shared/views/queries.py, because a cold start of the function `views`
+must not import this module.
 """
 
 from shared.core.caller import EVERYBODY
@@ -32,30 +33,30 @@ from shared.web.parameters import (
 )
 
 FROM_NOW = "now"
-"""Cursor for the end of the feed: only later changes follow it."""
+"""Value of `after` that selects the current end of the feed, so that only later changes are returned."""
 SECTIONS = ("credits", "releases", "ratings", "tags", "jobs")
-"""Values of `include` for a video."""
+"""Values of the parameter `include` of `getVideo`."""
 STATS = "stats"
-"""Value of `include` for lists of videos: adds the view count of each."""
+"""Value of the parameter `include` of `listVideos`. It adds the view count of each video."""
 LOCAL_TITLE = "localTitle"
 """Field of a video document that is computed from the releases."""
 
 MAX_QUERY_LENGTH = 256
-"""Maximum length of a search query, in characters."""
+"""Maximum number of characters of a search query."""
 LONGEST_LANGUAGE = 35
-"""Maximum length of a BCP 47 tag, in characters."""
+"""Maximum number of characters of a BCP 47 tag."""
 MAX_SIMILAR = 50
-"""Maximum number of similar videos."""
+"""Maximum number of videos that `similarVideos` returns."""
 INDEX_WAIT = 2
-"""Maximum seconds that a search waits for the index to contain the changes of `consistentWith`."""
+"""Maximum seconds that a search with `consistentWith` waits until the index contains the required changes."""
 
 SELECTORS = ("tag", "region", "userId", "category", "status")
-"""Parameters that select an index partition: the first that is sent selects, the others filter."""
+"""Parameters that can select an index partition. The first one that the client sends selects, and the others filter."""
 FILTERS = ("userId", "category", "status", "format", "minDuration", "maxDuration")
 
 
 class Tag(Text):
-    """Tag, case-folded while it is parsed. Case folding can lengthen text, so the limit applies to the result."""
+    """Tag, which is case-folded when it is parsed. The limit applies to the case-folded text, which can be longer."""
 
     def parse(self, text: str) -> str:
         tag = normalise_tag(super().parse(text))
@@ -106,7 +107,7 @@ class ListVideos(Paged):
 
 
 class Language(Text):
-    """Language, a BCP 47 tag in any case."""
+    """Language as a BCP 47 tag in any case. The value is in conventional case, such as `en-NZ`."""
 
     def parse(self, text: str) -> str:
         return language_of(self.name, text)
@@ -309,7 +310,11 @@ class ListPersonVideos(Paged):
     ascending = Order("By releaseYear")
 
     def years(self) -> tuple[int, int]:
-        """Return the half-open range of years: [first, second). Without bounds it includes 0, the year of videos without one."""
+        """Return the first year, and the year after the last one.
+
+        Without `fromYear` and `toYear`, the range includes 0, the sort value of videos without a release year. Raises
+        InvalidParameter if `fromYear` is after `toYear`.
+        """
         if self.first_year is None and self.last_year is None:
             return 0, LAST_YEAR + 1
         start, end = self.first_year or 1, (self.last_year or LAST_YEAR) + 1
@@ -326,7 +331,7 @@ class ListPlaylists(Paged):
 
 
 class Follows(UserId):
-    """Owner whose changes webhooks subscribe to: a userId, or `*` for all owners."""
+    """Owner to whose changes webhooks subscribe: a userId, or `*` for all owners."""
 
     def __init__(self, description: str) -> None:
         super().__init__(description)

@@ -1,7 +1,7 @@
-"""Route table: the function that serves each operation, and the scope that the caller's token needs.
+"""Route table: the operations of the API, each with its path, its function, and the scope that the caller's token needs.
 
-CDK creates the gateway's routes from it, functions register their handlers by it, and the OpenAPI document lists it. The
-`$default` route uses it to choose between 404 and 405.
+CDK creates the gateway's routes from the table, and the OpenAPI document is generated from it. Functions use it to find the
+handler of a request. For requests without a route, the function `public` uses it to choose between 404 and 405.
 """
 
 from typing import Literal, NamedTuple
@@ -14,7 +14,7 @@ TRANSCODE = "videos/transcode"
 CHANGES = "videos/changes"
 ADMIN = "videos/admin"
 _AUDITED = frozenset({"videos", "relations", "captions", "playlists", "undo"})
-"""Functions whose writes form a change set under the id of the request."""
+"""Functions that record all writes of a request as one change set. Its id is the id of the request."""
 SCOPES = {
     READ: "See videos, count views and rate",
     WRITE: "Create, change, delete and restore one's own videos and playlists",
@@ -25,33 +25,36 @@ SCOPES = {
 
 
 class Route(NamedTuple):
-    """One operation of the API."""
+    """Route of one operation of the API."""
 
     operation: str
-    """OpenAPI's operationId. Handlers are registered under it, and idempotency keys are scoped to it."""
+    """Name of the operation (OpenAPI's operationId). Handlers are registered under it, and idempotency keys are scoped to it."""
     method: Method
     path: str
     """Path template with parameters in braces, as in API Gateway and OpenAPI."""
     function: str
-    """Folder below `functions/` of the function that serves it."""
+    """Name of the Lambda function that serves the operation. It is also the name of the function's folder in `functions/`."""
     scope: str | None
-    """Scope that the token needs; `videos/admin` implies all others. `None` if the route is public."""
+    """Scope that the token needs. `videos/admin` implies all other scopes. `None` if the route needs no token."""
     takes_rest: bool = False
-    """Whether the last parameter matches the rest of the path, because the gateway decodes `%2F` before it matches routes."""
+    """Whether the last parameter matches the rest of the path, including slashes.
+
+    Values that may contain `%2F` need this, because the gateway decodes it before it matches routes.
+    """
 
     @property
     def gateway_path(self) -> str:
-        """Path in API Gateway's syntax, in which a greedy parameter is `{name+}`."""
+        """Path in API Gateway's syntax. A parameter that matches the rest of the path is `{name+}`."""
         return f"{self.path.removesuffix('}')}+}}" if self.takes_rest else self.path
 
     @property
     def makes_change_set(self) -> bool:
-        """Whether the writes of a request form a change set (docs/history.md)."""
+        """Whether the writes of a request are recorded as a change set (docs/history.md)."""
         return self.operation == "chooseThumbnail" or (self.scope == WRITE and self.function in _AUDITED)
 
     @property
     def key(self) -> str:
-        """Route key of API Gateway, such as `GET /v1/videos/{videoId}`."""
+        """API Gateway's route key, such as `GET /v1/videos/{videoId}`."""
         return f"{self.method} {self.gateway_path}"
 
 
@@ -140,6 +143,6 @@ ROUTES = (
     Route("getDocs", "GET", "/docs", "public", None),
     Route("getDocsAsset", "GET", "/docs/{asset}", "public", None),
 )
-"""All routes except `$default`, which invokes the function `public` without an authorizer."""
+"""All routes of the gateway except `$default`, which invokes the function `public` without an authorizer."""
 
 DEFAULT_FUNCTION = "public"

@@ -1,10 +1,10 @@
-"""Schema of the tables: entities, keys and indexes. No other module defines a key.
+"""Schema of the DynamoDB tables: entities, keys and indexes. No other module defines keys.
 
-CDK builds the tables from this module, and the stores compute their keys with it. `python -m local.readme` generates the tables
-of docs/data-model.md from it.
+CDK creates the tables from this module, and the stores compute keys with it. `python -m local.readme` generates the tables in
+docs/data-model.md from it.
 
-The keys and the projection of an index cannot change after its creation. Therefore all three indexes exist from the first release.
-They have multi-attribute keys, so that ties are ordered and no sort key is concatenated from parts:
+The keys and the projection of an index cannot be changed after its creation. Therefore all three indexes exist since the first
+release. Their keys have several attributes, so that the second sort attribute breaks ties, and no sort key is concatenated:
 https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/GSI.DesignPattern.MultiAttributeKeys.html
 """
 
@@ -15,67 +15,72 @@ from shared.video_fields import PROJECTION
 
 TABLE_NAME = "VideoMetadata"
 AUDIT_TABLE_NAME = "VideoAudit"
-"""Separate table: append-only, with its own retention. Roles that write videos have no access to it."""
+"""Name of the audit table. It is separate because it is append-only, and its items expire independently. Roles that write
+videos have no access to it."""
 AUDIT_SCHEMA_VERSION = 1
-"""Version of the audit table's schema, not of its entries."""
+"""Version of the schema of the audit table. Its entries do not store it."""
 SCHEMA_VERSION = 3
-"""Version of the items. `UPGRADES` in shared/videos/video.py has the step to each version."""
+"""Version of the item format. `UPGRADES` in shared/videos/video.py converts older items to it, version by version."""
 
 PARTITION_KEY: Final = "pk"
 SORT_KEY: Final = "sk"
 TTL_ATTRIBUTE: Final = "purgeAt"
-"""TTL attribute: epoch seconds after which DynamoDB may delete an item. Internal; users set `expiresAt`."""
+"""TTL attribute: epoch seconds after which DynamoDB deletes the item. It is internal; users set `expiresAt`."""
 
 SHARDS = 4
-"""Number of partitions over which one category, status or feed is spread. Frozen, because stored keys contain the shard."""
+"""Number of partitions over which the entries of one list are spread. It cannot change, because stored keys contain the shard."""
 
 MAX_VIEW_SHARDS = 64
 """Maximum number of partitions of one video's view counter. A counter has one partition until DynamoDB throttles it."""
 
 LANES = 32
-"""Number of partitions over which a video's viewers and ratings are spread. Frozen, because stored keys contain the lane."""
+"""Number of partitions over which a video's viewers and ratings are spread. It cannot change, because stored keys contain the
+lane."""
 
 
 class Attribute(NamedTuple):
-    """Key attribute: name and DynamoDB type."""
+    """Attribute of an index key: name, and DynamoDB type (string or number)."""
 
     name: str
     type: Literal["S", "N"] = "S"
 
 
 class Index(NamedTuple):
-    """Global secondary index with multi-attribute keys."""
+    """Global secondary index, whose keys may have several attributes."""
 
     name: str
     partition: tuple[Attribute, ...]
     sort: tuple[Attribute, Attribute]
-    """Sort value, and the id that orders ties."""
+    """Attribute with the sort value, and attribute with the id, which breaks ties."""
     purpose: str
     projection: tuple[str, ...]
-    """Non-key attributes that are projected."""
+    """Attributes that the index projects, in addition to the keys."""
 
 
 class Entity(NamedTuple):
-    """Kind of item, with the templates of its keys, such as `VIDEO#{videoId}`."""
+    """Kind of item, with the templates of its partition key and sort key, such as `VIDEO#{videoId}`."""
 
     name: str
     pk: str
     sk: str
 
     def key(self, **parts: str | int) -> dict[str, str]:
-        """Return the primary key of an item, `{"pk": ..., "sk": ...}`; raises KeyError if a part is missing."""
+        """Return the primary key of an item, `{"pk": ..., "sk": ...}`. `parts` are the values in the templates.
+
+        Raises KeyError if a part is missing.
+        """
         safe = {name: _escape(str(value)) for name, value in parts.items()}
         sk = self.sk.format_map(safe) if "{" in self.sk else self.sk
         return {PARTITION_KEY: self.pk.format_map(safe), SORT_KEY: sk}
 
     @property
     def partition_prefix(self) -> str:
-        """Constant prefix of the partition key, for the `dynamodb:LeadingKeys` condition of a role."""
+        """Constant prefix of all partition keys of the entity, for the `dynamodb:LeadingKeys` condition of a role."""
         return self.pk.partition("{")[0]
 
     @property
     def sort_prefix(self) -> str:
-        """Constant prefix of the sort key; the whole sort key if it has no variable part."""
+        """Constant prefix of all sort keys of the entity. It is the whole sort key if this has no variable part."""
         return self.sk.partition("{")[0]
 
     def has_sort_key(self, sort_key: str) -> bool:
@@ -84,7 +89,7 @@ class Entity(NamedTuple):
 
 
 def _escape(part: str) -> str:
-    """Percent-encode `#` and `%` in a part of a key, so that different parts never result in the same key."""
+    """Return a part of a key with `#` and `%` percent-encoded, so that different parts never produce the same key."""
     return part.replace("%", "%25").replace("#", "%23") if "%" in part or "#" in part else part
 
 
@@ -174,7 +179,7 @@ TRAIL_ENTITIES = (AUDIT, PLAYLIST_AUDIT)
 FEED_ENTITIES = (CHANGES, OWNER_CHANGES)
 AUDIT_ENTITIES = (*TRAIL_ENTITIES, *FEED_ENTITIES)
 TAIL = "TAIL"
-"""Sort key of a log's tail, the item that new changes are appended to. It sorts after all positions."""
+"""Sort key of a log's tail: the item to which new changes are appended. It sorts after all positions in the log."""
 
 USER_INDEX = Index(
     "UserIdIndex",
@@ -202,11 +207,11 @@ RELATION_INDEX = Index(
 INDEXES = (USER_INDEX, CATEGORY_INDEX, RELATION_INDEX)
 
 CHANGESET = "changeset"
-"""Attribute of an audit entry: its change set, if the change set can be reverted."""
+"""Attribute of an audit entry with the id of its change set. Absent if the entry's writes cannot be reverted as a change set."""
 CHANGESET_INDEX = Index(
     "ChangesetIndex",
     partition=(Attribute(CHANGESET),),
-    # An import writes many entries with one change set. DynamoDB can split them by random ids, but not by ascending times.
+    # An import writes many entries with one change set. DynamoDB can split them by random ids, but not by increasing times.
     sort=(Attribute(PARTITION_KEY), Attribute(SORT_KEY)),
     purpose="what one request or one import wrote, video by video; sparse: what jobs did about it later is not in it",
     projection=("owner", TTL_ATTRIBUTE),
@@ -215,71 +220,82 @@ CHANGESET_INDEX = Index(
 AUDIT_INDEXES = (CHANGESET_INDEX,)
 
 FEED = "FEED"
-"""`rel` of a video while it is listed: ready and public, after its publishAt and before its expiresAt."""
+"""`rel` of listed videos, sharded. A listed video is ready and public, and the time is between its publishAt and expiresAt."""
 
 SCHEDULED = "SCHEDULED"
-"""`rel` of a schedule, sharded; `relSort` is the next publishAt or expiresAt at which the video enters or leaves the lists."""
+"""`rel` of schedules, sharded. `relSort` is the next publishAt or expiresAt, when the video must enter or leave the lists."""
 
 
 def status_relation(status: str) -> str:
-    """Return the `rel` of a video that is not listed."""
+    """Return the `rel` of videos with this status that are not listed."""
     return f"STATUS#{status}"
 
 
 def job_relation(state: str) -> str:
-    """Return the `rel` of an unfinished job; `relSort` is the time at which the sweeper checks it."""
+    """Return the `rel` of unfinished jobs in this state. `relSort` is the time at which the sweeper checks the job."""
     return f"JOB#{state}"
 
 
 def person_relation(person_id: str) -> str:
-    """Return the `rel` of a credit while its video is listed; `relSort` is the release year or 0, `relId` the videoId."""
+    """Return the `rel` of a person's credits in listed videos.
+
+    `relSort` is the release year, or 0 without one, and `relId` is the videoId.
+    """
     return f"PERSON#{person_id}"
 
 
 def region_relation(region: str) -> str:
-    """Return the `rel` of a release while its video is listed, sharded.
+    """Return the `rel` of the releases of listed videos in a region, sharded.
 
-    `relSort` is the video's createdAt, `relId` the videoId, `#` and the language.
+    `relSort` is the video's createdAt. `relId` consists of the videoId, `#` and the language.
     """
     return f"REGION#{region}"
 
 
 def tag_relation(tag: str) -> str:
-    """Return the `rel` of a case-folded tag (shared/videos/tags.py), sharded; `relSort` is the video's createdAt."""
+    """Return the `rel` of the listed videos with a tag, sharded. The tag must be case-folded (shared/videos/tags.py).
+
+    `relSort` is the video's createdAt.
+    """
     return f"TAG#{tag}"
 
 
 def series_relation(video_id: str, user_id: str) -> str:
     """Return the `rel` of a user's episodes of a series.
 
-    `relSort` is computed from season and episode (shared/videos/entries.py), `relId` is the videoId. Each user's episodes have
-    their own partition, so that other users cannot bury the episodes of the series' owner.
+    `relSort` is computed from season and episode (shared/videos/entries.py), and `relId` is the videoId. Any user can add
+    episodes to a series. The episodes of each user have their own partition, so that the list of the owner's episodes need not
+    skip others.
     """
     return f"SERIES#{video_id}#{user_id}"
 
 
 def rated_relation(video_id: str) -> str:
-    """Return the `rel` of a video's ratings, sharded by user; `relId` is the userId.
+    """Return the `rel` of a video's ratings, sharded by user. `relId` is the userId.
 
-    `relSort` is 0, so that a changed rating keeps its index position.
+    `relSort` is always 0, so that changing a rating does not move its index entry.
     """
     return f"RATED#{video_id}"
 
 
 def playlists_relation(user_id: str) -> str:
-    """Return the `rel` of a user's playlists; `relSort` is the createdAt, `relId` the playlistId."""
+    """Return the `rel` of a user's playlists. `relSort` is the createdAt, and `relId` the playlistId."""
     return f"PLAYLISTS#{user_id}"
 
 
 def in_playlist_relation(video_id: str) -> str:
-    """Return the `rel` of a video's memberships in playlists; `relSort` is the time of the addition, `relId` the playlistId."""
+    """Return the `rel` of a video's memberships in playlists.
+
+    `relSort` is the time at which the video was added to the playlist, and `relId` is the playlistId.
+    """
     return f"INPLAYLIST#{video_id}"
 
 
 def counted_relation(user_id: str) -> str:
-    """Return the `rel` of the markers of a user's counted videos, including deleted ones, sharded; `relSort` is 0.
+    """Return the `rel` of the markers of a user's videos, sharded. A marker stores which state of a video the totals include.
 
-    No other attribute of a marker is projected. Therefore only the creation or removal of a video writes to the index.
+    Deleted videos have a marker until they are removed. `relSort` is 0, and the index projects no other attribute of a marker.
+    Therefore only the creation or the removal of a video writes to the index.
     """
     return f"COUNTED#{user_id}"
 
@@ -287,36 +303,36 @@ def counted_relation(user_id: str) -> str:
 def viewed_relation(period: str) -> str:
     """Return the `rel` of the videos viewed in an hour (`2026-11-22T13`) or on a day (`2026-11-22`), sharded.
 
-    `relSort` is the view count at the start of the period, `relId` the videoId. The entry is written once per period, so later
-    views in the period do not write to the index.
+    `relSort` is the view count at the start of the period, and `relId` the videoId. The entry is written once per period, so
+    later views in the period do not write to the index.
     """
     return f"VIEWED#{period}"
 
 
 def follower_relation(user_id: str | None) -> str:
-    """Return the `rel` of active webhooks that subscribe to one owner's changes, or with `None` to all owners' changes.
+    """Return the `rel` of webhooks that subscribe to the changes of an owner. With `None`, these subscribe to all owners.
 
-    `relSort` is the createdAt, `relId` the webhookId. A paused webhook has no entry.
+    `relSort` is the createdAt, and `relId` the webhookId. A paused webhook has no entry.
     """
     return "FOLLOWERS" if user_id is None else f"FOLLOWERS#{user_id}"
 
 
 DUE = "DUE"
-"""`rel` of a webhook's checkpoint while its receiver fails; `relSort` is the time of the next attempt, `relId` the webhookId."""
+"""`rel` of the checkpoints of webhooks that the sweeper must check. `relSort` is the time of the check, `relId` the webhookId."""
 
 TAGS = "TAGS"
-"""`rel` of the tag counts; `relSort` is the count, `relId` the folded tag."""
+"""`rel` of the tag counts. `relSort` is the count, and `relId` the case-folded tag."""
 
 USERS = "USERS"
-"""`rel` of the totals of users; `relSort` is 0, `relId` the userId. No mutable attribute is projected, so only the first write
-for a user writes to the index."""
+"""`rel` of the totals of users. `relSort` is 0, and `relId` the userId. The index projects no attribute that changes. Therefore
+only the first write for a user writes to the index."""
 
 
 def lane_of(id_: str) -> int:
-    """Return the lane, 0 to 31, that contains the view or rating of a viewer or user, by id."""
+    """Return the lane (0 to 31) of a viewer or user: the partition that stores their view marker or rating."""
     return crc32(id_.encode()) % LANES
 
 
 def shard_of(video_id: str) -> int:
-    """Return the shard of a video, 0 to 3."""
+    """Return the shard (0 to 3) of a video's index entries."""
     return crc32(video_id.encode()) % SHARDS

@@ -1,4 +1,4 @@
-"""Bounded thread pool for blocking calls. Requests of the lean DynamoDB client use shared.aws.dynamodb.gather instead."""
+"""Thread pool for blocking calls. Requests to DynamoDB need no threads: they run concurrently with shared.aws.dynamodb.gather."""
 
 from collections.abc import Callable, Iterable
 from contextvars import copy_context
@@ -14,11 +14,13 @@ def map_threads(
     threads: int,
     advance: Callable[[float], object] = lambda fraction: None,
 ) -> list[_Result]:
-    """Return the result of `work` for each part, in their order; at most `threads` calls run concurrently.
+    """Call `work` with each part, at most `threads` calls at a time; return the results in the order of the parts.
 
-    Each call runs in a copy of the caller's context, so log lines name the request, and receipts and deadlines apply.
-    After an error no further call begins; it is raised when the running ones have ended. `advance` is called in the
-    caller's thread after each call, with the completed share: up to 1.0.
+    Each call runs in a copy of the caller's context. Therefore its log lines have the request's id, its DynamoDB requests are
+    recorded, and the deadline applies.
+
+    After an error no further call begins. The error is raised when the running calls have ended. After each call, `advance` is
+    called in the caller's thread with the completed fraction, from 0 to 1.
     """
     from concurrent.futures import ThreadPoolExecutor, as_completed  # loading them takes as long as a small response
 

@@ -1,59 +1,60 @@
-"""Fields of a video, one row for each. Code that handles all fields alike is derived from the rows.
+"""Fields of a video, as a table with one row per field.
 
-Derived are the request models, the document and its summary in lists, the projection of the indexes and the roles' attributes.
-So are the facets of the search, the tables of docs/data-model.md and the labels of the console. The rows are plain data, so
-that reading a video does not import pydantic, and the CDK app can import them.
+The rows determine the request models, the document and its summary in lists, and the projection of the indexes. They also
+determine the attributes in the policies of roles, the search facets, the tables in docs/data-model.md and the console's labels.
+
+The rows are plain data. Therefore reading a video does not import pydantic, and the CDK app can import this module.
 """
 
 from typing import Any, Literal, NamedTuple
 
 REQUIRED: Any = ...
-"""Default of a field that is required in a new video."""
+"""Value of `default` for a field that every new video must have."""
 
 
 class VideoField(NamedTuple):
-    """Field of a video, or attribute that is stored with it.
+    """Field of a video's document, or attribute that is only stored.
 
     Example: `VideoField("studio", "Studio that made the film", "Studio", "Category")`.
     """
 
     name: str
     description: str
-    """One sentence without a full stop, for the OpenAPI document and the docs."""
+    """One sentence without a full stop, for the OpenAPI document and docs/data-model.md."""
     label: str = ""
-    """Name in the console."""
+    """Label of the field in the console."""
     type: str = ""
-    """Type annotation in a request, in terms of shared/core/fields.py and shared/videos/models.py. Empty if only the server
-    writes the field; shared/openapi/videos.py then has its schema."""
+    """Type of the field in requests, with names from shared/core/fields.py and shared/videos/models.py. Empty if only the server
+    writes the field. Its schema is then in shared/openapi/videos.py."""
     default: Any = None
-    """Value in a new video if the request omits the field. `None` means no value, or an empty map."""
+    """Value in a new video if the request omits the field. `None` means that the field is absent, or an empty map."""
     most: int | None = None
     """Maximum number of entries of a map; `None` if the field is not a map."""
     patch_type: str = ""
-    """Type annotation in a patch, if it differs from `type`: in a map, null removes an entry."""
+    """Type of the field in patches, if it differs from `type`. Maps need it, because null removes an entry."""
     create: Literal["client", "admin"] = "client"
-    """Caller that may set it in a new video. An admin's field is ignored if another caller sends it."""
+    """Callers that may set the field in a new video: all, or only admins. Other callers' values of an admin's field are ignored."""
     patch: Literal["remove", "replace", ""] = "remove"
-    """Whether a patch may remove it, only replace it, or neither."""
+    """Whether a patch may replace or remove the field (`remove`), only replace it (`replace`), or not change it (empty)."""
     is_shown: bool = True
-    """Whether the document contains it. Other attributes are only stored."""
+    """Whether the video's document contains the field. Other attributes are only stored."""
     is_private: bool = False
-    """Whether the document contains it only for the owner and admins."""
+    """Whether the document contains the field only for the owner and admins."""
     is_probed: bool = False
-    """Whether the probe sets it, unless a user has set it. `origins` records the author."""
+    """Whether the job `probe` sets the field if no user has set it. `origins` records the author of the value."""
     is_unique: bool = False
-    """Whether at most one video of an owner may have a value (shared/videos/reservations.py)."""
+    """Whether all videos of an owner must have different values (shared/videos/reservations.py)."""
     decides_access: bool = False
-    """Whether access to the video depends on it."""
+    """Whether access to the video depends on the field."""
     projected: int = 0
-    """Position in the projection of the indexes, and so in lists; 0 if it is not projected. Never change a position, because
-    CloudFormation replaces an index whose projection is reordered."""
+    """Position of the field in the projection of the indexes, from 1; 0 if the indexes, and thus lists, do not have it. Never
+    change a position, because CloudFormation replaces an index whose projection is reordered."""
     facet: str = ""
-    """Name of the search facet that counts its values; empty if there is none."""
+    """Name of the search facet that counts the field's values; empty if it has no facet."""
 
     @property
     def is_map(self) -> bool:
-        """Whether the value is an object whose keys the caller chooses. A map is stored even if it is empty."""
+        """Whether the value is a map: an object whose keys the client chooses. A map is stored even if it is empty."""
         return self.most is not None
 
 
@@ -217,31 +218,31 @@ VIDEO_FIELDS = (
     VideoField("statusBeforeDelete", "Status to restore", is_shown=False),
     VideoField("deletedAt", "Time of the deletion, in epoch seconds", is_shown=False),
 )
-"""All fields, in the order of the document."""
+"""All fields of a video, in their order in the document."""
 
 _INTEGER_TYPES = ("Bytes", "Episode", "Milliseconds", "Season", "Seconds", "Year")
 
 SENT = tuple(field for field in VIDEO_FIELDS if field.type)
-"""Fields that clients may send."""
+"""Fields that clients may write."""
 
 PROJECTION = tuple(field.name for field in sorted(VIDEO_FIELDS, key=lambda field: field.projected) if field.projected)
-"""Attributes that the indexes project. `version`, `updatedAt` and `description` are omitted: with them, every PATCH would write to
-all indexes."""
+"""Attributes that the indexes project. `version`, `updatedAt` and `description` are omitted. Otherwise every PATCH would write
+to all indexes."""
 
 PROBED = tuple(field.name for field in VIDEO_FIELDS if field.is_probed)
-"""Fields that the probe sets. `origins` records the author of each: a person, a job or an import."""
+"""Fields that the job `probe` sets. `origins` records the author of each value: a person, a job or an import."""
 
 UNIQUE = tuple(field.name for field in VIDEO_FIELDS if field.is_unique)
-"""Fields whose values are reserved for one video of an owner."""
+"""Fields in which all videos of an owner must have different values."""
 
 VISIBILITY_ATTRIBUTES = (*(field.name for field in VIDEO_FIELDS if field.decides_access), "schemaVersion")
-"""Attributes that access checks read, and the schema version, which decides whether this release can read the item."""
+"""Attributes that access checks read. They include the schema version, which decides whether this release can read the item."""
 
 INTEGERS = tuple(field.name for field in SENT if field.type in _INTEGER_TYPES)
 """Fields whose values are integers."""
 
 FACETS = dict(sorted((field.facet, field.name) for field in VIDEO_FIELDS if field.facet))
-"""Names of fields by facet. Increment `FORM` in shared/search/document.py with each change."""
+"""Names of the fields with a search facet, by facet. After a change, increment `FORM` in shared/search/document.py."""
 
 NUMERIC_FACETS = tuple(facet for facet, name in FACETS.items() if name in INTEGERS)
-"""Facets whose values are integers."""
+"""Search facets whose values are integers."""

@@ -1,4 +1,4 @@
-"""Updates totals of users and tags, and index entries, to the current state of changed videos."""
+"""Consumer of messages about changed videos: updates the totals of users and tags, and the videos' index entries."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
 
 SECONDS_TO_STOP = 30
-"""Seconds before the timeout at which the remaining videos are queued again. Exceeds the time of one step and the
-sends."""
+"""Seconds before the time-out at which the function stops, and queues the remaining videos again. One step and the sending of
+messages take less time."""
 
 
 class AggregatesSettings(Settings):
@@ -32,11 +32,11 @@ def make(settings: AggregatesSettings, resources: Resources) -> LambdaHandler:
 
     def handle(event: dict[str, Any], context: "LambdaContext") -> dict[str, Any]:
         retried: set[str] = set()
-        """Ids of messages that failed and will be redelivered."""
+        """Ids of failed messages, which SQS will redeliver."""
         requeued: dict[str, dict[str, Any]] = {}
-        """Replacements of unfinished messages, by the ids of the latter. Repeated redelivery would end in the DLQ."""
+        """New message for each unfinished one, by its id. SQS would move a message that is redelivered too often to the DLQ."""
         moved: set[str] = set()
-        """Videos whose index entries were updated."""
+        """Ids of videos whose index entries are already updated."""
 
         def in_time() -> bool:
             return context.get_remaining_time_in_millis() > SECONDS_TO_STOP * 1000
@@ -74,7 +74,7 @@ def make(settings: AggregatesSettings, resources: Resources) -> LambdaHandler:
 
         unsettled = process(event, settle, BatchedProcessor())
         retried.update(failure["itemIdentifier"] for failure in unsettled["batchItemFailures"])
-        # Entries last and one by one: a video may have thousands of credits, and the totals of others should not wait.
+        # Index entries are updated last, video by video. A video may have thousands of them, and no total should wait for them.
         settled = [record for record in event["Records"] if record["messageId"] not in retried | requeued.keys()]
         unmoved = process({"Records": settled}, move_entries, MessageProcessor())
         retried.update(failure["itemIdentifier"] for failure in unmoved["batchItemFailures"])

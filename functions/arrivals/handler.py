@@ -1,4 +1,4 @@
-"""Attaches uploaded source files to their videos, on notifications from the bucket of source files."""
+"""Consumer of S3 notifications about uploaded source files: attaches each file to its video."""
 
 from typing import TYPE_CHECKING, Any
 

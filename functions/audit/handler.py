@@ -1,4 +1,4 @@
-"""Writes the audit trail and the feed from the table's stream. Its role may add to both and to the archive."""
+"""Consumer of the table's stream that writes the audit trail, the feed and the archive. Its role can only add to them."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 LOGGED = {"video_id": "videoId", "playlist_id": "playlistId", "entity": "entity", "kind": "kind", "action": "action"}
-"""Fields of an audit entry that are logged. Users and values are not logged."""
+"""Fields of an audit entry that are logged, by their names in the log. Users and values are not logged."""
 
 VIDEO_METRICS = {
     "created": "VideosCreated",
@@ -30,19 +30,19 @@ VIDEO_METRICS = {
     "removed": "VideosRemoved",
 }
 JOB_METRICS = {"done": "JobsDone", "failed": "JobsFailed"}
-"""Metrics by action of a change."""
+"""Metrics that count the changes of videos and jobs, by action of the change."""
 
 
 class AuditSettings(Settings):
     audit_table_name: str
     audit_days: int
-    """Days that an audit entry is stored."""
+    """Days after which an audit entry expires."""
     archive_bucket: str
     deliveries_queue_url: str
 
 
 class AuditedRecord(NamedTuple):
-    """The audit entry and the feed change of a stream record."""
+    """Stream record as an audit entry and as a change in the feed."""
 
     entry: Item
     change: Change
@@ -82,17 +82,17 @@ def make(settings: AuditSettings, resources: Resources) -> LambdaHandler:
                             if field in record_audit.entry
                         },
                     )
-            # At once: what is new is so once, and whatever follows may fail.
+            # Counted at once, because later steps may fail, and after a redelivery these entries are no longer new.
             _measure(new)
             return [outcome if isinstance(outcome, Exception) else None for outcome in outcomes]
 
         def finish(done: Sequence[AuditedRecord]) -> None:
             if done:
                 feed.append([audited.change for audited in done], repeated)
-                # Also when all of it is there: who wrote it may have been stopped before this.
+                # Sent even if all entries were already stored: an earlier invocation may have stopped before it sent the message.
                 owners = {audited.change["userId"] for audited in done if "userId" in audited.change}
                 queue.send(changed_message(sorted(owners)))
-            # Last: when this fails, Lambda delivers all of it again.
+            # The archive is last: if it fails, Lambda redelivers all records.
             archive.write([audited.entry for audited in done])
 
         return process(event, read, StoringProcessor(store_entries, finish))
@@ -101,10 +101,10 @@ def make(settings: AuditSettings, resources: Resources) -> LambdaHandler:
 
 
 def _measure(entries: Sequence[Item]) -> None:
-    """Count each change once, however often it is delivered."""
+    """Emit the metrics of new audit entries. Entries that were already stored are excluded, so each change is counted once."""
     videos = Counter(VIDEO_METRICS.get(change["action"]) for change in entries if change["entity"] == "video")
     emit({metric: count for metric, count in videos.items() if metric})
-    # Without the name of a rendition: each value of a dimension is a metric that is paid for.
+    # The name of a rendition is removed, because each value of a dimension is a separate metric, which AWS charges.
     jobs = Counter(
         (base_of(change["kind"]), JOB_METRICS.get(change["action"])) for change in entries if change["entity"] == "job"
     )

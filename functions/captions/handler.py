@@ -1,4 +1,4 @@
-"""Serves captions of videos, in WebVTT and SubRip, and their chapters."""
+"""HTTP API of captions and chapters. Accepts captions in WebVTT and SubRip, and returns them in WebVTT."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -40,7 +40,7 @@ class CaptionsSettings(Settings):
 
 
 class CaptionHandlers:
-    """The handlers, one for each operation."""
+    """Handlers of the operations on captions and chapters."""
 
     def __init__(self, settings: CaptionsSettings, resources: Resources) -> None:
         self.store = CaptionStore(resources.table(settings.table_name))
@@ -115,7 +115,8 @@ class CaptionHandlers:
         version = item["version"] if item else None
         if not proposed:
             return respond(200, document, request=request, version=version)
-        # The ETag is that of the chapters alone, by which they are written; so it cannot say that nothing has changed.
+        # Clients send the ETag in If-Match, which is compared with the stored chapters only. Therefore the ETag excludes the proposed
+        # ones. It does not change with them, so the response cannot be a 304.
         headers = {} if version is None else {"ETag": etag(version, document)}
         return respond(200, {**document, "proposed": proposed}, headers=headers)
 
@@ -137,7 +138,7 @@ class CaptionHandlers:
         return no_content()
 
     def _has(self, video_id: str, name: str) -> bool:
-        """Whether the object of a text is there: one byte says so, which costs a tenth of another write."""
+        """Return whether the object with a text exists. Reads one byte, which costs a tenth of writing the object again."""
         try:
             return bool(self.objects.read(object_uri(self.bucket, text_key(video_id, name)), 0, 1))
         except ObjectMissing:
@@ -145,19 +146,22 @@ class CaptionHandlers:
 
 
 def _captions(request: Request) -> "tuple[bytes, Kind, dict[str, str]]":
-    """The captions of a request, their format, and where in the body they are: a pointer in JSON, else nothing."""
+    """Return the captions in a request, their format, and the error fields that locate them in the body.
+
+    These are the pointer `/text` if the body is JSON, and empty if the body is a caption file.
+    """
     body = request.content(JSON, *FORMATS)
     kind = FORMATS.get(request.headers["content-type"].partition(";")[0].strip().lower())
     if kind:
         return body, kind, {}
-    from shared.captions.models import CaptionsContent  # pydantic, which files need not
+    from shared.captions.models import CaptionsContent  # imports pydantic, which caption files do not need
 
     content = CaptionsContent.parse(body)
     return content.text.encode(), content.format, {"pointer": "/text"}
 
 
 def _condition(request: Request, document: Callable[[Item], dict[str, Any]]) -> Allows:
-    """Whether the request's If-Match and If-None-Match allow a write of the item that is shown as this document."""
+    """Return a function that checks If-Match and If-None-Match against an item. `document` returns the item as clients see it."""
     return lambda item: request.allows(etag(item["version"], document(item)) if item else None)
 
 

@@ -1,7 +1,7 @@
-"""Serves the console: its page and the files that the page loads.
+"""Web server of the console: its page, and the files that the page loads.
 
-The function reads no data and imports no packages, so its cold starts are fast. The page gets all data from the API, like
-any other client. infra/site.py assembles the files.
+The function reads no data and imports no packages, so its cold starts are fast. The page reads all data from the API, like
+any other client. infra/site.py builds the files.
 """
 
 import base64
@@ -17,7 +17,7 @@ from urllib.parse import unquote
 Payload: TypeAlias = dict[str, Any]
 
 SITE = Path(__file__).parent / "site"
-"""Folder of the files, compressed with gzip, at the paths that the page requests."""
+"""Folder with the files of the site, compressed with gzip. Their paths are the same as in the URLs that the page requests."""
 PAGE = "index.html"
 TYPES = {
     ".html": "text/html; charset=utf-8",
@@ -27,16 +27,18 @@ TYPES = {
     ".txt": "text/plain; charset=utf-8",
 }
 IMMUTABLE = "public, max-age=31536000, immutable"
-"""Response headers of files in a folder named by a content hash."""
+"""Cache-Control value for all files except the page. They are in a folder that has the hash of their contents as its name."""
 REVALIDATE = "no-cache"
-"""Cache-Control value of the page, which names that folder, and of the deployment's settings."""
+"""Cache-Control value for the page, which refers to this folder, and for the settings of the deployment."""
 
 
 def policy(media_origins: Sequence[str], connect: str) -> str:
-    """Return the page's Content Security Policy. Both arguments are additional origins; `connect` is separated by spaces.
+    """Return the page's Content Security Policy.
 
-    Scripts load only from this origin; inline scripts are blocked. Inline styles are allowed because the player adds
-    style elements to its shadow roots. Captions need `blob:` because the page reads them and passes them to the player.
+    `media_origins` may serve images, video and captions. `connect` has further origins to which the page may send requests,
+    separated by spaces, such as the sign-in's origin. Scripts load only from the page's own origin, and inline scripts are
+    blocked. Inline styles are allowed, because the player adds style elements to its shadow roots. `blob:` is allowed, because
+    the page reads captions and passes them to the player.
     """
     media = " ".join(media_origins)
     return (
@@ -47,7 +49,7 @@ def policy(media_origins: Sequence[str], connect: str) -> str:
 
 
 def lambda_handler(event: Mapping[str, Any], _context: object) -> Payload:
-    """GET /console, /console/ and /console/{file}: return the response to an event of API Gateway (payload 2.0)."""
+    """Return the response to an API Gateway event (payload 2.0): GET /console, /console/ or /console/{file}."""
     headers = {name.lower(): value for name, value in (event.get("headers") or {}).items()}
     file = (event.get("pathParameters") or {}).get("file")
     if file is None and not event["rawPath"].endswith("/"):
@@ -64,7 +66,7 @@ def lambda_handler(event: Mapping[str, Any], _context: object) -> Payload:
             "status": 404,
             "detail": "The console has no file of this name.",
         }
-        # A page of an older release asks for files that are gone; no cache may keep that after a release is taken back.
+        # The page of an older release may request deleted files. After a rollback they exist again, so no cache may store the 404.
         response_headers = {"Content-Type": "application/problem+json", "Cache-Control": "no-store"}
         return _respond(404, response_headers, json.dumps(problem))
     response_headers = {"Content-Type": TYPES[Path(name).suffix], "Vary": "Accept-Encoding"}
@@ -74,7 +76,7 @@ def lambda_handler(event: Mapping[str, Any], _context: object) -> Payload:
         response_headers |= {
             "Cache-Control": REVALIDATE,
             "Content-Security-Policy": policy(json.loads(os.environ["CONFIG"])["media"], os.environ["CONNECT_ORIGINS"]),
-            "Referrer-Policy": "no-referrer",  # addresses of films carry signatures
+            "Referrer-Policy": "no-referrer",  # URLs of videos contain signatures
             "Permissions-Policy": "camera=(), microphone=(), geolocation=()",
         }
     if "gzip" in headers.get("accept-encoding", ""):
@@ -88,13 +90,16 @@ def lambda_handler(event: Mapping[str, Any], _context: object) -> Payload:
 
 
 def _content(name: str) -> bytes | None:
-    """Return a compressed file of the site, or `None` if there is none of this name."""
+    """Return a file of the site, compressed with gzip. `None` if the file does not exist."""
     return (SITE / f"{name}.gz").read_bytes() if name in _list_names(SITE) else None
 
 
 @cache
 def _list_names(site: Path) -> frozenset[str]:
-    """All that there is. Names in requests are only compared with these, so that none can lead anywhere else."""
+    """Return the names of all files of the site.
+
+    A name in a request must be equal to one of them. Therefore requests cannot read files outside the site.
+    """
     return frozenset(file.relative_to(site).as_posix().removesuffix(".gz") for file in site.rglob("*.gz"))
 
 

@@ -1,4 +1,4 @@
-"""Delivers changes to webhooks and the event bus, in order per video, with retries."""
+"""Worker that delivers changes to webhooks and the event bus, with retries. The changes of a video are delivered in order."""
 
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 BEHIND_SECONDS = 5
-"""Age of a message above which the queue is behind because all workers are busy."""
+"""Age of a message in seconds from which the queue counts as behind, because all workers are busy."""
 
 METRICS = {
     "DeliveriesDone": "done",
@@ -30,7 +30,7 @@ METRICS = {
     "DeliveryLag": "lag",
     "DeliveryWait": "wait",
 }
-"""Metrics and the attributes of Delivered that they report."""
+"""Attributes of DeliveryResult, by the metric that reports each."""
 
 
 class DeliveriesSettings(Settings):
@@ -38,9 +38,9 @@ class DeliveriesSettings(Settings):
     webhook_secret_arn: str
     deliveries_queue_url: str
     shares: Mapping[str, int]
-    """Concurrency quota per owner, by queue."""
+    """Maximum number of concurrent deliveries per owner, by queue."""
     webhook_local: bool = False
-    """Whether webhooks may lead to this machine, and by plain HTTP: on a laptop only."""
+    """Whether the URLs of webhooks may refer to this machine and use plain HTTP. True only in a service on a laptop."""
     event_bus: str | None = None
     """Name or ARN of the EventBridge bus that receives all changes."""
 
@@ -48,7 +48,7 @@ class DeliveriesSettings(Settings):
 def make(
     settings: DeliveriesSettings, resources: Resources, *, send: Callable[..., ReceiverResponse] = http_client.send
 ) -> LambdaHandler:
-    """Return the function's handler; `send` is HTTP."""
+    """Return the function's handler. `send` sends an HTTP request to a receiver; tests replace it."""
     clock, queue = resources.clock, resources.queue(settings.deliveries_queue_url)
     states = DeliveryStateStore(resources.table(settings.table_name))
     feed = Feed(resources.table(settings.audit_table_name), clock)
@@ -57,7 +57,7 @@ def make(
     quotas = DeliveryQuotas(states, settings.shares, clock)
     bus: Transport | None = None
     if settings.event_bus:
-        from shared.webhooks.event_bus import EventBus  # few have one
+        from shared.webhooks.event_bus import EventBus  # few deployments have one
 
         bus = EventBus(settings.event_bus, resources.events(), clock)
 

@@ -1,4 +1,4 @@
-"""Serves the audit trail: histories, change sets, the progress of reverts, and the feed of changes."""
+"""HTTP API of the audit trail: histories, diffs, change sets, the status of reverts, and the feed of changes."""
 
 import math
 from collections.abc import Callable
@@ -36,7 +36,7 @@ from shared.web.requests import Request
 from shared.web.responses import HttpResponse, respond
 
 PLAYLIST_ATTRIBUTES = ("userId", "visibility", "deletedAt", TTL_ATTRIBUTE)
-"""Attributes that determine the owner and the visibility of a playlist."""
+"""Attributes of a playlist that determine its owner and visibility."""
 
 
 class HistorySettings(Settings):
@@ -45,7 +45,7 @@ class HistorySettings(Settings):
 
 
 class HistoryHandlers:
-    """The handlers, one for each operation."""
+    """Handlers of the operations on the audit trail and the feed."""
 
     def __init__(self, settings: HistorySettings, resources: Resources) -> None:
         self.table = resources.table(settings.table_name)
@@ -91,11 +91,11 @@ class HistoryHandlers:
     def _page(
         self, request: Request, listing: str, id_: str, check: Callable[[], None], read: Callable[..., Page[Item]]
     ) -> HttpResponse:
-        """Return a page of entries. `check` raises unless the caller may see them."""
+        """Return the response with a page of audit entries. `check` raises an error if the caller may not see them."""
         query, caller = request.parameters(ListAudit), request.caller
         start, end = period(query.start, query.end)
         page_request = self.pages.request_page(request, query, listing, id_, start, end, query.ascending)
-        # An admin needs nothing to be there: what became of one that is gone is what a history is asked for.
+        # Admins may also read the history of a video or playlist that no longer exists.
         if not caller.is_admin:
             check()
         page = read(
@@ -144,7 +144,7 @@ class HistoryHandlers:
         else:
             cursors = oldest_cursors(logs)
             if query.after is not None:
-                # It never expires by itself: whether all that comes next is kept, its places prove.
+                # These cursors do not expire by time. Reading fails if the log no longer has all changes after their positions.
                 cursors = decode_position(logs, self.cursors.open(bound, query.after, request.now, math.inf))
             page = changes_after(self.feed, cursors, query.types, query.limit)
         cursor = self.cursors.seal(bound, encode_position(page.cursors), request.now)
@@ -153,7 +153,7 @@ class HistoryHandlers:
 
 
 def _require_owner(playlist: Item | None, caller: Caller, now: int) -> None:
-    """Raise unless the caller owns the playlist. A deleted playlist keeps its owner until it is purged."""
+    """Raise Forbidden or NotFound unless the caller owns the playlist. A deleted playlist has an owner until it is purged."""
     if playlist is None or is_purged(playlist, now):
         raise NotFound.of("playlist")
     if not caller.owns(playlist["userId"]):

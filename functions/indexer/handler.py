@@ -1,4 +1,4 @@
-"""Runs every minute: updates the search index from the feed and publishes it for the search functions."""
+"""Scheduled function that updates the search index from the feed every minute. The function `search` downloads the new index."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
 
 SECONDS_TO_STOP = 120
-"""Seconds before the timeout at which reading stops, because merging and uploading a large index may take that long."""
+"""Seconds before the time-out at which reading the feed stops. Merging and uploading a large index may take that long."""
 
 
 class IndexerSettings(Settings):

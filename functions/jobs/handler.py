@@ -1,4 +1,4 @@
-"""Serves the jobs of videos to their owners, and accepts the reports of transcoders."""
+"""HTTP API of jobs: shows and retries the jobs of a video, sets the poster frame, and accepts reports of transcoders."""
 
 import re
 from collections.abc import Sequence
@@ -43,7 +43,7 @@ class JobsSettings(Settings):
 
 
 class JobHandlers:
-    """The handlers, one for each operation."""
+    """Handlers of the operations on jobs."""
 
     def __init__(self, settings: JobsSettings, resources: Resources) -> None:
         table = resources.table(settings.table_name)
@@ -130,7 +130,7 @@ class JobHandlers:
         try:
             after = self._apply_report(job, ticket, name, report, request)
         except WriteContention as contention:
-            # To a transcoder, 409 means that nobody wants the work (docs/transcode-queue.md).
+            # A 409 would tell the transcoder to stop, because the result is no longer required (docs/transcode-queue.md).
             raise Unavailable("Other requests are changing the job.") from contention
         if after is None:
             raise OutdatedReport(
@@ -141,7 +141,7 @@ class JobHandlers:
     def _apply_report(
         self, job: "Job", ticket: JobAttempt, name: str, report: "RenditionReport", request: Request
     ) -> "Job | None":
-        """The job with a report taken into account; None when the report comes too late."""
+        """Apply a transcoder's report to the job, and return the job. `None` if the report is outdated."""
         caller, now = request.caller, request.now
         instance = f"{caller.subject}/{report.worker or ''}"
         match report.state:
@@ -155,7 +155,7 @@ class JobHandlers:
             case "done":
                 uri = str(report.uri)
                 folder = rendition_folder(self.media_bucket, ticket.video_id, ticket.input_hash)
-                # A plain path below it: nothing that another reader could take for another place.
+                # Only a plain path below the folder. Other software could resolve a path with special characters differently.
                 if not (uri.startswith(folder) and re.fullmatch(OBJECT, uri.removeprefix(folder))):
                     raise invalid_field("/uri", "must be an object below the `output` of the job's message")
                 size = report.fileSize
@@ -177,7 +177,7 @@ class JobHandlers:
 
 
 def _repeated(job: "Job", ticket: JobAttempt, state: str) -> "Job | None":
-    """The job, if this very report has been taken into account before."""
+    """Return the job if the same report was already applied to it, otherwise `None`."""
     same = job["inputHash"] == ticket.input_hash and (state == "done" or job["attempt"] == ticket.attempt)
     return job if same and job["state"] == state else None
 

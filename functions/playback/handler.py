@@ -1,4 +1,4 @@
-"""Serves the data for a player: presigned URLs of source file, renditions and captions, and thumbnails and chapters."""
+"""HTTP API of playback: presigned URLs of a video's source file, renditions and captions, with its thumbnails and chapters."""
 
 from functools import partial
 
@@ -20,7 +20,7 @@ class PlaybackSettings(Settings):
 
 
 class PlaybackHandlers:
-    """The handlers, one for each operation."""
+    """Handler of the operation `getPlayback`."""
 
     def __init__(self, settings: PlaybackSettings, resources: Resources) -> None:
         self.videos = resources.table(settings.table_name)
@@ -35,7 +35,7 @@ class PlaybackHandlers:
         document = self.signer.playback(video, request.caller, request.now)
         sign = partial(self.signer.text, seconds=document["expiresAt"] - request.now)
         document |= list_playable_tracks(self.videos, video["videoId"], sign)
-        # Who has these URLs may read the films: they are not for any cache.
+        # Anyone with these URLs can read the files, so no cache may store the response.
         return respond(200, document, headers={"Cache-Control": "no-store"})
 
 

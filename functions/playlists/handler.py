@@ -1,4 +1,4 @@
-"""Serves playlists, their entries in order, and the playlists that contain a video."""
+"""HTTP API of playlists, their entries in order, and the playlists that contain a video."""
 
 import uuid
 
@@ -23,7 +23,7 @@ class PlaylistsSettings(Settings):
 
 
 class PlaylistHandlers:
-    """The handlers, one for each operation."""
+    """Handlers of the operations on playlists."""
 
     def __init__(self, settings: PlaylistsSettings, resources: Resources) -> None:
         self.store = PlaylistStore(resources.table(settings.table_name))
@@ -39,7 +39,7 @@ class PlaylistHandlers:
         content = NewPlaylist.parse(request.content(JSON)).model_dump(exclude_none=True)
         once = request.once(content)
         document = self.store.create(str(uuid.uuid4()), content, request.caller, request.now, once)
-        # Relative to /v1/playlists, so that it holds behind a proxy that serves it below another path.
+        # Relative to /v1/playlists, so that the URL is also valid behind a proxy with another path prefix.
         location = {"Location": f"playlists/{document['playlistId']}"}
         return respond(201, document, version=document["version"], headers=location)
 

@@ -1,4 +1,4 @@
-"""Probes uploaded source videos: reads their properties and chooses the renditions to create."""
+"""Worker of the jobs `probe`: reads the properties of uploaded source files, and selects the renditions to create."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 class ProbeSettings(Settings):
     renditions: tuple[str, ...]
     aws_lambda_function_memory_size: int
-    """Megabytes; set by Lambda."""
+    """Memory of the function in megabytes. Lambda sets the environment variable."""
 
 
 class ProbeWorker(JobWorker):
-    """Reads what a film is, and decides which renditions it gets."""
+    """Worker that reads the properties of a source file, and selects its renditions."""
 
     kind = "probe"
 
@@ -35,7 +35,7 @@ class ProbeWorker(JobWorker):
         self._renditions = renditions
 
     def do(self, job: "Job", _: Item) -> JobResult:
-        """Probe a film."""
+        """Return the fields of the video that the source file determines, and the sizes of the renditions to create."""
         facts: MediaInfo = self.read("probe", job)
         media = facts.document()
         fields = {name: media[name] for name in PROBED if name in media}

@@ -1,4 +1,4 @@
-"""Serves the routes without authentication: health, OpenAPI document, documentation pages, and 404 or 405 for all other paths."""
+"""HTTP API without authentication: health, OpenAPI document, documentation pages, and 404 or 405 for all other paths."""
 
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -24,7 +24,7 @@ prints one. On AWS, the outputs of the stack <code>...-Identity</code> say where
 <code>SignInUrl</code>, programs ask <code>TokenUrl</code>. A deployment with an issuer of its own takes the tokens of that
 issuer.</p>
 """
-"""docs/environments.md, "Sign-in"; infra/identity.py defines the outputs."""
+"""Paragraph about tokens in both pages. See docs/environments.md, "Sign-in". infra/identity.py defines the outputs."""
 HOME_PAGE = f"""{HEAD}<h1>Video metadata API</h1>
 <ul>
 <li><a href="console/">The console</a></li>
@@ -45,23 +45,23 @@ START_SCRIPT = """SwaggerUIBundle({
   url: "openapi.json", dom_id: "#docs", deepLinking: true, persistAuthorization: true, tryItOutEnabled: true
 });
 """
-# Nothing is loaded from elsewhere, so the docs work offline; Swagger UI sets styles and draws icons inline.
+# All files are loaded from this origin, so the documentation works offline. Swagger UI needs inline styles and icons.
 POLICY = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; frame-ancestors 'none'"
 ICON = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><path fill="#c22" d="M3 1l12 7-12 7z"/></svg>'
-# Caches must not serve the compressed answer to all, nor keep docs of an older release for long.
+# Vary prevents caches from sending compressed responses to all clients. The short max-age limits how long an old release is shown.
 BY_ENCODING = {"Vary": "Accept-Encoding"}
 CACHED = {"Cache-Control": "public, max-age=3600", **BY_ENCODING}
 
 
 class PublicHandlers:
-    """The handlers, one for each operation."""
+    """Handlers of the operations that need no token."""
 
     def __init__(self, settings: Settings, resources: Resources) -> None:
         self.table = resources.table(settings.table_name)
 
     @operation("getHealth")
     def health(self, _: Request) -> HttpResponse:
-        """GET /health: 200 when the table answers, else 503."""
+        """GET /health: 200 if the table can be read, else 503."""
         self.table.get(HEALTH.key())
         return respond(200, {"status": "ok"}, headers={"Cache-Control": "no-store"})
 
@@ -79,7 +79,7 @@ class PublicHandlers:
 
     @operation("getDocsAsset")
     def docs_asset(self, request: Request) -> HttpResponse:
-        """GET /docs/{asset}: Swagger UI as Powertools ships it, and the script that starts it."""
+        """GET /docs/{asset}: a file of Swagger UI, which Powertools contains, or the script that starts Swagger UI."""
         match request.path["asset"]:
             case "start.js":
                 return text_response(START_SCRIPT, "text/javascript", CACHED)
@@ -97,13 +97,13 @@ def _page(content: str) -> HttpResponse:
 
 PAGES: Mapping[str, Callable[[], HttpResponse]] = {
     "/": lambda: _page(HOME_PAGE),
-    # Relative, so that it holds behind a proxy that serves it below another path.
+    # Relative, so that the URL is also valid behind a proxy with another path prefix.
     "/docs/": lambda: redirect("../docs", CACHED),
-    # A greedy path parameter takes this path on some gateways only (infra/console.py).
+    # Only on some gateways does the console's greedy path parameter match this path (infra/console.py).
     "/console/": lambda: redirect("index.html", CACHED),
     "/favicon.ico": lambda: text_response(ICON, "image/svg+xml", CACHED),
 }
-"""Paths that browsers request in addition to the operations. `$default` routes them here."""
+"""Responses for paths that browsers request, and that are not in the route table. The route `$default` invokes this function."""
 
 
 @cache

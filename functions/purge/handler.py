@@ -1,4 +1,4 @@
-"""Deletes the remains of a removed video or playlist: child items, counters and objects."""
+"""Worker that deletes the leftovers of a removed video or playlist: child items, counters and S3 objects."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
 
 SECONDS_TO_STOP = 20
-"""Seconds before the timeout at which the worker stops, and sends a message to continue. One step takes less time."""
+"""Seconds before the time-out at which the worker stops, and sends a message to continue later. One step takes less time."""
 
 
 class PurgeSettings(Settings):
@@ -48,7 +48,7 @@ def make(settings: PurgeSettings, resources: Resources) -> LambdaHandler:
 
         def process_message(message: Message) -> None:
             if not carry_out(message.json_body, in_time):
-                # A message of its own, because receiving this one again and again would end in the DLQ.
+                # A new message, because SQS would move a message that is received too often to the DLQ.
                 queue.send(message.json_body)
 
         return process(event, process_message, MessageProcessor())

@@ -1,4 +1,4 @@
-"""Runs every five minutes: computes the lists of most viewed videos."""
+"""Scheduled function that computes the lists of the most viewed videos every five minutes."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
 
 SECONDS_FOR_DAYS = 50
-"""Seconds that must be left to start the daily lists. Otherwise the next run computes them."""
+"""Remaining seconds that computing the daily lists requires. If fewer are left, the next run computes them."""
 
 
 def make(settings: Settings, resources: Resources) -> LambdaHandler:

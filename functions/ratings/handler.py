@@ -1,4 +1,4 @@
-"""Serves ratings of videos, one for each user, and their totals."""
+"""HTTP API of the caller's ratings of videos. Responses include the totals of the video's ratings."""
 
 from shared.aws.runtime import EntryPoint, Resources
 from shared.core.settings import Settings
@@ -9,7 +9,7 @@ from shared.web.responses import HttpResponse, no_content, respond
 
 
 class RatingHandlers:
-    """The handlers, one for each operation."""
+    """Handlers of the operations on ratings."""
 
     def __init__(self, settings: Settings, resources: Resources) -> None:
         self.store = RatingStore(resources.table(settings.table_name))

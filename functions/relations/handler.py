@@ -1,4 +1,4 @@
-"""Serves credits and releases of videos, and the videos of a person."""
+"""HTTP API of the credits and releases of videos, and of the videos of a person."""
 
 import re
 from collections.abc import Callable
@@ -36,7 +36,7 @@ class RelationsSettings(Settings):
 
 
 class RelationHandlers:
-    """The handlers, one for each operation."""
+    """Handlers of the operations on credits and releases."""
 
     def __init__(self, settings: RelationsSettings, resources: Resources) -> None:
         self.store = RelationStore(resources.table(settings.table_name))
@@ -109,7 +109,7 @@ class RelationHandlers:
 
     @operation("putRegionRelease", "putRelease")
     def put_release(self, request: Request) -> HttpResponse:
-        """PUT /v1/videos/{videoId}/releases/{region}, and the same with /{language}"""
+        """PUT /v1/videos/{videoId}/releases/{region} and PUT /v1/videos/{videoId}/releases/{region}/{language}"""
         from shared.relations.models import ReleaseContent
 
         video_id, region, language = request.video_id(), _region(request), _language_if_any(request)
@@ -120,7 +120,7 @@ class RelationHandlers:
 
     @operation("deleteRegionRelease", "deleteRelease")
     def delete_release(self, request: Request) -> HttpResponse:
-        """DELETE /v1/videos/{videoId}/releases/{region}, and the same with /{language}"""
+        """DELETE /v1/videos/{videoId}/releases/{region} and DELETE /v1/videos/{videoId}/releases/{region}/{language}"""
         video_id, region, language = request.video_id(), _region(request), _language_if_any(request)
         allows = _condition(request, release_document)
         self.store.delete_release(video_id, region, language, request.caller, request.now, allows)
@@ -128,7 +128,7 @@ class RelationHandlers:
 
 
 def _condition(request: Request, document: Callable[[Item], dict[str, Any]]) -> Allows:
-    """Whether the request's If-Match and If-None-Match allow a write of the item that is shown as this document."""
+    """Return a function that checks If-Match and If-None-Match against an item. `document` returns the item as clients see it."""
     return lambda item: request.allows(etag(item["version"], document(item)) if item else None)
 
 

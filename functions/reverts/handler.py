@@ -1,4 +1,4 @@
-"""Reverts change sets that are too large for one request, a page at a time."""
+"""Worker that reverts change sets that are too large for one request, page by page."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
 
 SECONDS_TO_STOP = 20
-"""Seconds before the timeout at which another message takes over. Exceeds the time of one part."""
+"""Seconds before the time-out at which the worker stops, and sends a message to continue later. One part takes less time."""
 
 
 class RevertsSettings(Settings):
@@ -41,7 +41,7 @@ def make(settings: RevertsSettings, resources: Resources) -> LambdaHandler:
             if pause is None:
                 logger.info("nothing left to revert", extra={"revert_id": revert_id})
             else:
-                # A message of its own, because receiving this one again and again would end in the DLQ.
+                # A new message, because SQS would move a message that is received too often to the DLQ.
                 queue.send(message.json_body, delay_seconds=pause)
                 logger.info("change set reverted in part", extra={"revert_id": revert_id})
 

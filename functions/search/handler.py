@@ -1,4 +1,4 @@
-"""Serves search: videos that match a query, and similar videos."""
+"""HTTP API of search: videos that match a query, and videos that are similar to a video."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -37,7 +37,7 @@ class SearchSettings(Settings):
 
 
 class SearchHandlers:
-    """The handlers, one for each operation."""
+    """Handlers of the search operations."""
 
     def __init__(
         self, settings: SearchSettings, resources: Resources, new_local: Callable[..., LocalIndex] = LocalIndex
@@ -88,8 +88,11 @@ class SearchHandlers:
         return respond(200, {"items": finding.similar(video_id, request.caller, request.now, query.limit), **freshness})
 
     def _open_search(self, cursors: Mapping[str, LogCursor] | None = None) -> "tuple[VideoSearch, dict[str, int]]":
-        """Return a search over the newest index, and the members of the response that say how fresh that is."""
-        # Imported here with Tantivy, which no start of the function has to wait for.
+        """Return a search over the newest index, and the response fields `complete` and `asOf`, which describe its freshness.
+
+        `cursors` are positions in the feed that the index must include.
+        """
+        # Imported here, because it imports Tantivy, which would lengthen cold starts.
         from shared.search.video_search import VideoSearch
 
         newest = self.local.current(cursors)
@@ -97,11 +100,14 @@ class SearchHandlers:
         return VideoSearch(newest.engine, self.videos, self.links.to_urls), freshness
 
     def _require_cursors(self, cursor: str, caller: Caller, now: int) -> Mapping[str, LogCursor]:
-        """Return the feed positions of a cursor in the logs of all owners' changes."""
+        """Return the positions in the logs of all owners' changes that the index must include, by log.
+
+        `cursor` is from the feed of all changes, or from the feed of the caller's own changes.
+        """
         try:
             return decode_position(shard_logs(), self._open_cursor(None, cursor, caller, now))
         except InvalidCursor:
-            pass  # perhaps it is one of the caller's own changes
+            pass  # it may be a cursor of the caller's own changes
         try:
             self._open_cursor(caller.subject, cursor, caller, now)
         except InvalidCursor as error:
@@ -109,7 +115,7 @@ class SearchHandlers:
                 "consistentWith",
                 "must be `nextCursor` of GET /v1/changes without `types`, of everybody's changes or of your own",
             ) from error
-        # Everybody's logs have a change before its owner's has it.
+        # A change is appended to the logs of all changes before it is appended to its owner's log.
         return end_cursors(self.feed, shard_logs())
 
     def _open_cursor(self, user_id: str | None, cursor: str, caller: Caller, now: int) -> Position:

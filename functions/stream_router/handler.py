@@ -1,4 +1,7 @@
-"""Routes the table's stream: creates and queues jobs, and triggers totals, purges and reverts (shared/background/stream_router.py)."""
+"""Consumer of the table's stream that creates and queues jobs, and triggers totals, purges and reverts.
+
+shared/background/stream_router.py has the rules.
+"""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -16,7 +19,7 @@ if TYPE_CHECKING:
 class StreamRouterSettings(Settings):
     media_bucket: str
     shares: Mapping[str, int]
-    """Concurrency quota per owner, by queue."""
+    """Maximum number of concurrent jobs per owner, by queue."""
     queue_urls: Mapping[str, str] = variable_group({name: f"{name.upper()}_QUEUE_URL" for name in QUEUES})
 
 

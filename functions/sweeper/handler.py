@@ -1,4 +1,5 @@
-"""Runs every minute: requeues jobs with lost workers or messages, and queues scheduled videos and due webhooks."""
+"""Scheduled function that runs every minute. It requeues jobs whose worker or message was lost, and queues scheduled videos and
+due webhooks."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -14,16 +15,16 @@ if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
 
 SECONDS_TO_STOP = 10
-"""Seconds before the timeout at which the sweep stops. Exceeds the time of one DynamoDB request."""
+"""Seconds before the time-out at which the sweep stops. A DynamoDB request takes less time."""
 
 SECONDS_FOR_JOBS = 30
-"""Seconds reserved for jobs, however many videos and webhooks are due."""
+"""Seconds before the time-out that are reserved for jobs, even if many videos and webhooks are due."""
 
 SECONDS_FOR_WEBHOOKS = 5
-"""Additional seconds reserved for webhooks, however many videos are due."""
+"""Seconds before those for jobs that are reserved for webhooks, even if many videos are due."""
 
 METRICS = {"JobsRequeued": "requeued", "JobsResent": "resent", "JobsGivenUp": "failed", "JobsSkipped": "skipped"}
-"""Metrics of a sweep and the outcomes that they count."""
+"""Outcomes of a sweep, by the metric that counts each."""
 
 
 class SweeperSettings(Settings):
@@ -59,7 +60,7 @@ def make(settings: SweeperSettings, resources: Resources) -> LambdaHandler:
 
 
 def _measure(swept: SweepResult) -> None:
-    """Record metrics of the sweep and of the open jobs in each queue."""
+    """Emit the metrics of a sweep, and of the open jobs of each queue."""
     emit({metric: swept.counts[outcome] for metric, outcome in METRICS.items() if swept.counts[outcome]})
     for queue, ages in swept.open_jobs().items():
         emit({"OpenJobs": len(ages), "OldestJobSeconds": max(ages)}, queue=queue)

@@ -1,4 +1,4 @@
-"""Adds views and ratings from the stream to counters, and stores the value of each counter at the start of an hour."""
+"""Worker that adds views and ratings to counters. It also stores the value of each view counter at the start of an hour."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any

@@ -1,4 +1,4 @@
-"""Generates thumbnails of source files (posters in several widths and a storyboard) and extracts subtitles."""
+"""Worker of the jobs `poster`, `storyboard` and `captions`: generates thumbnails from source files, and extracts subtitles."""
 
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
@@ -26,30 +26,30 @@ if TYPE_CHECKING:
 NAME = "thumbnails"
 """Name recorded as the author of generated files."""
 IMMUTABLE = "public, max-age=31536000, immutable"
-"""The URL contains a content hash, so another source file or another frame has another URL."""
+"""Cache-Control value of thumbnails. Their URL contains a hash of the job's input: a new source file or frame has a new URL."""
 
 
 class ThumbnailsSettings(Settings):
     media_bucket: str
     aws_lambda_function_memory_size: int
-    """Megabytes; set by Lambda."""
+    """Memory of the function in megabytes. Lambda sets the environment variable."""
 
 
 class ThumbnailWorker(JobWorker):
-    """Stores generated files as immutable objects."""
+    """Base class of the workers, which stores generated files as immutable objects."""
 
     def __init__(self, objects: Objects, reader: Sandbox, bucket: str) -> None:
         super().__init__(objects, reader)
         self.bucket = bucket
 
     def store(self, job: "Job", name: str, data: bytes, content_type: str) -> str:
-        """Store an object and return its S3 URI."""
+        """Store a generated file in the folder of the job's video and input, and return its S3 URI."""
         key = f"{THUMBNAILS}{job['videoId']}/{job['inputHash']}/{name}"
         self.objects.put(self.bucket, key, data, content_type, cache_control=IMMUTABLE)
         return object_uri(self.bucket, key)
 
     def store_pictures(self, job: "Job", pictures: Iterable[Picture]) -> dict[str, Item]:
-        """Store thumbnails and return their entries by name."""
+        """Store thumbnails, and return the entry of each for the video's attribute `pictures`, by name."""
         return {
             picture.name: {
                 "url": self.store(job, picture.name, picture.data, picture.content_type),
@@ -62,17 +62,17 @@ class ThumbnailWorker(JobWorker):
 
 
 def _apply_pictures(pictures: Item, output: Item) -> JobResult:
-    """Return the result of a job that adds these entries to the video's thumbnails."""
+    """Return the result of a job that adds entries to the video's thumbnails. `output` has further fields of the job's output."""
     return JobResult({"pictures": sorted(pictures), **output}, lambda item: video.apply_pictures(item, pictures))
 
 
 class PosterWorker(ThumbnailWorker):
-    """Generates the poster in several widths."""
+    """Worker that generates the poster in several widths."""
 
     kind = "poster"
 
     def do(self, job: "Job", item: Item) -> JobResult:
-        """Generate the poster from the chosen frame, or from an automatically selected one."""
+        """Generate the poster from the frame that the owner chose, or from an automatically selected frame."""
         result: Poster = self.read("poster", job, MediaInfo.of(item["source"]["media"]), job["input"].get("time"))
         stored = self.store_pictures(job, result.pictures)
         stored = {name: picture | {"time": result.time} for name, picture in stored.items()}
@@ -82,12 +82,12 @@ class PosterWorker(ThumbnailWorker):
 
 
 class StoryboardWorker(ThumbnailWorker):
-    """Generates the storyboard and proposes chapters."""
+    """Worker that generates the storyboard and proposes chapters."""
 
     kind = "storyboard"
 
     def do(self, job: "Job", item: Item) -> JobResult:
-        """Generate the sheet and the cues that reference it."""
+        """Generate the storyboard: an image with many frames, and WebVTT cues that refer to its parts."""
         result: Storyboard = self.read("storyboard", job, MediaInfo.of(item["source"]["media"]))
         stored = self.store_pictures(job, [result.sheet])
         cues = result.cues.encode()
@@ -100,7 +100,7 @@ class StoryboardWorker(ThumbnailWorker):
 
 
 class CaptionsWorker(ThumbnailWorker):
-    """Extracts the subtitles of a source file."""
+    """Worker that extracts the subtitles of a source file as captions."""
 
     kind = "captions"
 
@@ -112,7 +112,7 @@ class CaptionsWorker(ThumbnailWorker):
         self._clock = clock
 
     def do(self, job: "Job", _: Item) -> JobResult:
-        """Store the texts as objects. No item references them until one transaction writes captions and job."""
+        """Store the subtitles as objects. One transaction then writes the captions, which refer to the objects, and completes the job."""
         found: Subtitles = self.read("subtitles", job, MAX_BYTES, MAX_CUES)
         texts, skipped = extract_texts(found.tracks)
         for text in texts:

@@ -1,4 +1,4 @@
-"""Serves precomputed totals: videos and storage of users, use of tags, and the most viewed videos."""
+"""HTTP API of precomputed totals: videos and storage of a user, use of tags, and the most viewed videos."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -28,7 +28,7 @@ class TotalsSettings(Settings):
 
 
 class TotalsHandlers:
-    """The handlers, one for each operation."""
+    """Handlers of the operations on totals."""
 
     def __init__(self, settings: TotalsSettings, resources: Resources) -> None:
         table = resources.table(settings.table_name)
@@ -51,7 +51,7 @@ class TotalsHandlers:
         if not request.caller.owns(user_id):
             raise Forbidden("You do not own these totals. Send your own userId.")
         counted = self.store.user(user_id)
-        # The gateway takes `/v1/users/a/b` for the user `a/b`: only what the service knows of tells the two apart.
+        # The gateway reads `/v1/users/a/b` as the user `a/b`. The path is valid only if this user exists or is the caller.
         if counted is None and "/" in user_id and user_id != request.caller.subject:
             raise NotFound("The path does not exist. GET /openapi.json lists all operations.")
         return respond(200, user_document(user_id, counted or {}))
@@ -63,7 +63,7 @@ class TotalsHandlers:
         top = self.top_lists.read(query.window, query.category or ALL, request.now)
         items: list[dict[str, Any]] = []
         remaining = top.by(query.sort) if top else []
-        # Those that are not published any more are left out, and the next ones take their places.
+        # Videos that are no longer published are skipped, and the next ones in the list are added.
         while remaining and len(items) < query.limit:
             missing = query.limit - len(items)
             items += self._to_documents(remaining[:missing], query.category, request.now)
@@ -72,7 +72,7 @@ class TotalsHandlers:
         return respond(200, {"window": query.window, "category": query.category, **stamp, "items": items})
 
     def _to_documents(self, ranked: Sequence[RankedVideo], category: str | None, now: int) -> Iterator[dict[str, Any]]:
-        """Return the summaries of these videos that are public and belong to the category."""
+        """Yield the summaries of the ranked videos that are public and, with `category`, belong to it."""
         videos = self.videos.summaries([video.video_id for video in ranked], STRANGER, now)
         for entry, video in zip(ranked, videos, strict=True):
             if video is not None and category in (None, video.get("category")):
@@ -85,7 +85,7 @@ class TotalsHandlers:
 
 
 def _user_id(request: Request) -> str:
-    """The userId of the path. The gateway decodes every escape but `%25`, which stands for a percent sign."""
+    """Return the userId in the path. The gateway decodes all percent-encoded characters except `%25`, which is decoded here."""
     sent = request.path["userId"]
     return sent if sent == request.caller.subject else sent.replace("%25", "%")
 

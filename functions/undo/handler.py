@@ -1,4 +1,4 @@
-"""Reverts videos and change sets to earlier states that the audit trail records."""
+"""HTTP API of reverts: restores earlier states of videos, and reverts change sets, from the audit trail."""
 
 from urllib.parse import quote
 
@@ -18,11 +18,11 @@ from shared.web.requests import JSON, Request
 from shared.web.responses import HttpResponse, respond
 
 LARGEST_CHANGES = 2_000_000
-"""Bytes of the changes in an answer, which has the video beside them: Lambda carries 6 MB."""
+"""Maximum bytes of the changes in a response. The response also contains the video, and Lambda limits it to 6 MB."""
 
 
 LAST_PART_SECONDS = 9
-"""No part of a change set is begun later than this after the request came: the function has 28."""
+"""Seconds after the start of a request in which it begins to revert parts of a change set. The function times out after 28 s."""
 
 
 class UndoSettings(Settings):
@@ -33,7 +33,7 @@ class UndoSettings(Settings):
 
 
 class UndoHandlers:
-    """The handlers, one for each operation."""
+    """Handlers of the operations that revert videos and change sets."""
 
     def __init__(self, settings: UndoSettings, resources: Resources) -> None:
         table, trail = resources.table(settings.table_name), AuditStore(resources.table(settings.audit_table_name))

@@ -1,4 +1,4 @@
-"""Serves uploads: presigned URLs with which clients send a source file directly to S3."""
+"""HTTP API of uploads: presigned URLs with which clients send a source file directly to S3."""
 
 import re
 from typing import Any
@@ -15,7 +15,7 @@ from shared.web.requests import JSON, Request
 from shared.web.responses import HttpResponse, no_content, respond
 
 NOT_CACHED = {"Cache-Control": "no-store"}
-"""Presigned URLs authorise uploads, so responses must not be cached."""
+"""Header of responses with presigned URLs. Caches must not store them, because the URLs authorise uploads."""
 
 
 class UploadsSettings(Settings):
@@ -25,7 +25,7 @@ class UploadsSettings(Settings):
 
 
 class UploadHandlers:
-    """The handlers, one for each operation."""
+    """Handlers of the operations on uploads."""
 
     def __init__(self, settings: UploadsSettings, resources: Resources) -> None:
         table = resources.table(settings.table_name)
@@ -42,7 +42,7 @@ class UploadHandlers:
     def create(self, request: Request) -> HttpResponse:
         """POST /v1/videos/{videoId}/upload"""
         body = NewUpload.parse(request.content(JSON))
-        # The id has the time in milliseconds: whole seconds would not tell which of two uploads is the later one.
+        # The id contains the time in milliseconds, because two uploads may begin in the same second.
         upload = self.service.begin(
             request.video_id(), body.contentType, body.fileSize, request.caller, int(self.clock() * 1000)
         )
@@ -71,8 +71,8 @@ class UploadHandlers:
 
 
 def _upload_methods(upload: OpenUpload) -> dict[str, Any]:
-    """Return the URLs to resume, complete and abort an upload."""
-    # Relative to the URL that began it, so that they hold behind a proxy that serves it below another path.
+    """Return the URLs with which the client sends, completes and aborts an upload."""
+    # Relative to the URL of createUpload, so that they are also valid behind a proxy with another path prefix.
     path = f"upload/{upload.upload_id}"
     if upload.put:
         url, headers = upload.put

@@ -1,4 +1,4 @@
-"""Serves the catalogue: creates, reads, lists, changes, deletes and restores videos."""
+"""HTTP API of videos: creates, reads, lists, changes, deletes and restores them."""
 
 from collections.abc import Sequence
 
@@ -45,7 +45,7 @@ class VideosSettings(Settings):
 
 
 class VideoHandlers:
-    """The handlers, one for each operation."""
+    """Handlers of the operations on videos."""
 
     def __init__(self, settings: VideosSettings, resources: Resources) -> None:
         self.store = VideoStore(resources.table(settings.table_name))
@@ -66,7 +66,7 @@ class VideoHandlers:
         item = video.with_defaults(sent, request.caller, request.now)
         brought = item["videoId"] == sent.get("videoId")
         document = self.store.create(item, request.caller, request.now, request.once(sent), has_client_id=brought)
-        # Relative to /v1/videos, so that it holds behind a proxy that serves it below another path.
+        # Relative to /v1/videos, so that the URL is also valid behind a proxy with another path prefix.
         return respond(
             201,
             self.links.to_urls(document, is_own=True),
@@ -96,7 +96,7 @@ class VideoHandlers:
         owner = request.parameters(GetVideoByExternalId).user_id or request.caller.subject
         if not request.caller.owns(owner):
             raise Forbidden("You are not this user. Omit userId to find your own video.")
-        # The gateway decodes every escape but `%25`, which stands for a percent sign.
+        # The gateway decodes all percent-encoded characters except `%25`.
         return self._read_unique(request, owner, "externalId", request.path["externalId"].replace("%25", "%"))
 
     @operation("getVideoBySlug")
@@ -106,13 +106,13 @@ class VideoHandlers:
         return self._read_unique(request, owner, "slug", request.path["slug"])
 
     def _read_unique(self, request: Request, owner: str, field: str, value: str) -> HttpResponse:
-        """Respond with the owner's video that has this value of a unique field."""
+        """Return the response with the owner's video that has `value` in the unique field `field`."""
         fetched = self.store.read_unique(owner, field, value, request.caller, request.now)
         shown = self.links.to_urls(fetched.document, is_own=fetched.is_own)
         return respond(200, shown, request=request, version=fetched.version)
 
     def _read_past_version(self, request: Request, query: GetVideo) -> HttpResponse:
-        """The video as it was."""
+        """Return the response with the video at an earlier version, or at an earlier time (`asOf`)."""
         from shared.history.as_of import PastVersions
         from shared.history.trail import AuditStore
 
@@ -210,12 +210,12 @@ class VideoHandlers:
 
         dry_run = request.parameters(BatchVideos).dry_run
         operations = Batch.parse(request.content(JSON)).operations
-        request.idempotency_key()  # one that is not valid fails the batch, and not each of its creations
+        request.idempotency_key()  # an invalid key fails the whole batch, instead of each creation
         batches = Batches(self.store, self.links, self.elapsed)
         results = (batches.rehearse if dry_run else batches.carry_out)(request, operations)
         failed = sum("problem" in result for result in results)
         if len(request.replays) < len(results) - failed:
-            request.replays.clear()  # some of it was carried out only now
+            request.replays.clear()  # some operations were executed only now
         return respond(200, {"dryRun": dry_run, "items": results, "succeeded": len(results) - failed, "failed": failed})
 
     @operation("listVideos")
@@ -261,7 +261,7 @@ class VideoHandlers:
     def _page(
         self, request: Request, tag: str | None, region: str | None, filters: ListFilters, window: Window
     ) -> Page[Item]:
-        """The list that the first selector names: a tag's, a region's, an owner's, a category's, a status's, or the feed."""
+        """Return a page of the selected list: by owner, tag, region, category or status, or the list of all published videos."""
         if tag is not None and region is not None:
             raise unserved("region", "No index serves tag and region together. Select by one of them.")
         if filters.status == "deleted" and (tag is not None or region is not None):

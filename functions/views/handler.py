@@ -1,4 +1,4 @@
-"""Counts views and serves view counts. Only this function's role may count a view synchronously."""
+"""HTTP API of views: counts views, and returns view counts. No other function's role may count views within a request."""
 
 from shared.aws.runtime import EntryPoint, Resources
 from shared.core.deadline import limit_time
@@ -13,13 +13,13 @@ from shared.web.responses import HttpResponse, respond
 
 class ViewsSettings(Settings):
     view_window_seconds: int
-    """Interval in which the views of one viewer count once."""
+    """Interval in seconds in which repeated views of one viewer count once."""
     count_own_views: bool
-    """Whether a view of the owner counts."""
+    """Whether views of a video's owner count."""
 
 
 class ViewHandlers:
-    """The handlers, one for each operation."""
+    """Handlers of the operations on views."""
 
     def __init__(self, settings: ViewsSettings, resources: Resources) -> None:
         table = resources.table(settings.table_name)
@@ -32,7 +32,7 @@ class ViewHandlers:
         video_id, key = request.video_id(), request.idempotency_key()
         view = View(video_id, request.now, id=key)
         if request.body:
-            from shared.views.prebuilt import NewView  # pydantic_core, which a view without content does not need
+            from shared.views.prebuilt import NewView  # imports pydantic_core, which views without a body do not need
 
             sent = NewView.parse(request.content(JSON))
             at = request.now if sent.at is None else sent.at

@@ -1,4 +1,4 @@
-"""Serves webhooks: subscriptions, their secrets, and the log of their deliveries."""
+"""HTTP API of webhooks: subscriptions, their secrets, and the log of their deliveries."""
 
 import uuid
 from collections.abc import Callable, Sequence
@@ -28,13 +28,14 @@ from shared.webhooks.signing import encode_secret, secret_of
 from shared.webhooks.store import DELIVERED_BY, WebhookStore, require_following, secrets_of
 
 INDEX_SECONDS = 5
-"""Delay in seconds before the first delivery check of a new webhook.
+"""Seconds after which the worker first checks a new webhook for changes.
 
-Earlier changes may have notified only the webhooks that the index already listed.
+A change notifies the webhooks in the index, and the index may not list a new webhook for some seconds. The check finds such
+changes.
 """
 
 Send = Callable[..., http_client.ReceiverResponse]
-"""Signature of `sending.send`."""
+"""Function that sends an HTTP request to a receiver, such as `http_client.send`."""
 
 
 class WebhooksSettings(Settings):
@@ -43,11 +44,11 @@ class WebhooksSettings(Settings):
     webhook_secret_arn: str
     deliveries_queue_url: str
     webhook_local: bool = False
-    """Whether webhooks may lead to this machine, and by plain HTTP: on a laptop only."""
+    """Whether the URLs of webhooks may refer to this machine and use plain HTTP. True only in a service on a laptop."""
 
 
 class WebhookHandlers:
-    """The handlers, one for each operation."""
+    """Handlers of the operations on webhooks."""
 
     def __init__(self, settings: WebhooksSettings, resources: Resources, send: Send = http_client.send) -> None:
         self.store = WebhookStore(resources.table(settings.table_name))
@@ -56,7 +57,8 @@ class WebhookHandlers:
         self.pages = Paginator(Cursors(resources.secret(settings.cursor_secret_arn)))
         self.master = cache(resources.secret(settings.webhook_secret_arn))
         self.queue = cache(lambda: resources.queue(settings.deliveries_queue_url))
-        """Created for the first message, because it loads botocore and few requests send one."""
+        """Function that returns the queue. The queue is created for the first message, because it loads botocore, and few
+        requests send messages."""
         self.local = settings.webhook_local
         self.send = send
 
@@ -75,7 +77,7 @@ class WebhookHandlers:
         cursors = {log: self.feed.end(log) for log in _logs_of(content)}
         document = self.store.create(str(uuid.uuid4()), content, cursors, request.caller, request.now, once)
         self._notify(document, INDEX_SECONDS)
-        # Relative to /v1/webhooks, so that it holds behind a proxy that serves it below another path.
+        # Relative to /v1/webhooks, so that the URL is also valid behind a proxy with another path prefix.
         return self._with_secret(201, document, {"Location": f"webhooks/{document['webhookId']}"})
 
     @operation("listWebhooks")
@@ -173,13 +175,16 @@ class WebhookHandlers:
     def _with_secret(
         self, status: int, document: dict[str, Any], headers: dict[str, str] | None = None
     ) -> HttpResponse:
-        """Return the response that shows a secret. The secret is derived, even for a document read earlier."""
+        """Return the response with the webhook and its secret. The secret is derived from the webhook's id and `generation`.
+
+        Therefore a stored response of an earlier request need not contain the secret.
+        """
         generation = document.pop("generation")
         secret = encode_secret(secret_of(self.master(), document["webhookId"], generation))
         return respond(status, {"secret": secret, **document}, version=document["version"], headers=headers)
 
     def _notify(self, document: dict[str, Any], delay_seconds: int = 0) -> None:
-        """Enqueue a delivery unless the webhook is paused."""
+        """Send a message that the worker must check the webhook for changes, unless the webhook is paused."""
         if document["paused"]:
             return
         from shared.processing.messages import deliver_message
@@ -187,12 +192,12 @@ class WebhookHandlers:
         try:
             self.queue().send(deliver_message(document["webhookId"]), delay_seconds)
         except Unavailable as error:
-            # It is due in the table, so the sweeper wakes the worker within a minute.
+            # The index lists the webhook as due, so the sweeper sends a message within a minute.
             service_logger().warning("message not sent", detail=error.detail, cause=repr(error.__cause__))
 
 
 def _logs_of(hook: Item) -> Sequence[str]:
-    """Return the logs that a webhook consumes."""
+    """Return the names of the logs whose changes a webhook receives: its owner's log, or all shards of the log of all changes."""
     return (owner_log(hook["follows"]),) if "follows" in hook else shard_logs()
 
 

@@ -1,1 +1,1 @@
-"""The OpenAPI document, one module for each function that serves HTTP."""
+"""OpenAPI document of the API. Each module documents the operations of one function, or some of them."""

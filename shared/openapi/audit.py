@@ -1,4 +1,4 @@
-"""OpenAPI of the function `history`: audit trails and diffs."""
+"""OpenAPI document of the function `history`: audit trails and diffs."""
 
 from shared.core import errors
 from shared.core.change_types import ACTIONS as ENTITIES
@@ -43,7 +43,7 @@ JOB_ENTRY: Schema = {
 }
 
 ALWAYS = ("sequence", "entity", "action", "by", "at", "changes")
-"""Required properties of an entry."""
+"""Properties that every audit entry has."""
 
 PLAYLIST_ENTRY: Schema = {
     "sequence": "000000000001234567892",
@@ -102,7 +102,7 @@ OPERATIONS: dict[str, Operation] = {
 
 
 def schemas() -> Schema:
-    """Return the schemas of these operations by name."""
+    """Return the schemas of requests and responses, by name."""
     size: Schema = {"type": "integer", "minimum": 1}
     cut = "Size of the whole value in bytes, if only its beginning is stored"
     change = object_of(

@@ -1,4 +1,4 @@
-"""OpenAPI of the function `captions`: captions and chapters."""
+"""OpenAPI document of the function `captions`: captions and chapters."""
 
 from typing import Any
 
@@ -115,7 +115,7 @@ OPERATIONS: dict[str, Operation] = {
 
 
 def schemas() -> Schema:
-    """Return the schemas of requests and responses by name."""
+    """Return the schemas of requests and responses, by name."""
     video_id: Schema = {"type": "string", "format": "uuid"}
     stamps: Schema = {
         "version": {"type": "integer", "minimum": 1, "description": "Increases by one with every change"},

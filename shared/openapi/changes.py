@@ -1,4 +1,4 @@
-"""OpenAPI of the change feed."""
+"""OpenAPI document of the feed of changes (operation `listChanges`)."""
 
 from shared.core import errors
 from shared.core.change_types import TYPES
@@ -48,7 +48,7 @@ OPERATIONS: dict[str, Operation] = {
 
 
 def schemas() -> Schema:
-    """Return the schemas of this operation by name."""
+    """Return the schemas of the response, by name."""
     of_entry = audit.schemas()["AuditEntry"]["properties"]
     change: Schema = {
         "id": {"type": "string", "description": "Identifies the change in the feed, in webhooks and in retries"},

@@ -1,4 +1,4 @@
-"""OpenAPI of change sets and their reverts."""
+"""OpenAPI document of the operations that show and revert change sets."""
 
 from shared.core import errors
 from shared.core.change_types import ACTIONS as ENTITIES
@@ -125,7 +125,7 @@ OPERATIONS: dict[str, Operation] = {
 
 
 def schemas() -> Schema:
-    """Return the schemas of these operations by name."""
+    """Return the schemas of requests and responses, by name."""
     text: Schema = {"type": "string"}
     uuid: Schema = {"type": "string", "format": "uuid"}
     pointers: Schema = {"type": "array", "items": {"type": "string", "format": "json-pointer"}, "maxItems": MAX_NAMED}

@@ -1,11 +1,11 @@
 """OpenAPI 3.1 document, derived from the route table, the queries, the models and the error classes.
 
-Each other module of this package documents the operations of a function, or some of them:
+The other modules of this package document the operations of one function, or some of them. Such a module may define:
 
-- `OPERATIONS`: operations by operationId
-- `TAG_DESCRIPTIONS`: descriptions of tags by function; one module of each function has it
-- `PATH_PARAMETERS`: path parameters by name, unless another module has them
-- `schemas()`: named schemas of requests and responses
+- `OPERATIONS`: documentation of operations, by operationId
+- `TAG_DESCRIPTIONS`: description of the function's tag, by function. Only one module of a function defines it
+- `PATH_PARAMETERS`: path parameters by name. Only one module defines each parameter
+- `schemas()`: schemas of requests and responses, by name
 """
 
 import re
@@ -38,11 +38,11 @@ _ORDER = (
     *("videos", "search", "uploads", "jobs", "playback", "views", "ratings", "relations", "captions", "playlists"),
     *("totals", "audit", "changes", "changesets", "history", "webhooks", "public"),
 )
-"""Modules of this package in the order of their tags. Other modules follow in alphabetical order."""
+"""Modules of this package, in the order in which their tags appear. Modules that are not listed follow in alphabetical order."""
 
 
 def _modules() -> list[ModuleType]:
-    """Return the modules of this package that document operations."""
+    """Return the modules of this package that document operations, in the order of `_ORDER`."""
     names = sorted(
         (module.name for module in iter_modules(openapi.__path__)),
         key=lambda name: _ORDER.index(name) if name in _ORDER else len(_ORDER),
@@ -52,7 +52,7 @@ def _modules() -> list[ModuleType]:
 
 
 def _declared(name: str) -> dict[str, Any]:
-    """Return the merged mappings of this name in all modules; a module may omit it."""
+    """Return one mapping with the entries of the mapping `name`, such as `OPERATIONS`, of all modules that define it."""
     return {key: value for module in _PARTS for key, value in vars(module).get(name, {}).items()}
 
 
@@ -63,11 +63,11 @@ _PATH_PARAMETERS: dict[str, Schema] = {
     for name, schema in _declared("PATH_PARAMETERS").items()
 }
 _SERVICE = "service"
-"""Tag of the public operations. The tag of another operation is its function."""
+"""Tag of the operations of the function `public`. All other operations have the name of their function as tag."""
 
 
 _ALWAYS = [{"$ref": f"#/components/parameters/{parameter.name}"} for parameter in Query.parameters]
-"""Parameters of all operations that need a token."""
+"""References to the query parameters of all operations that need a token."""
 
 
 _CHANGE_SET: Schema = {
@@ -92,11 +92,14 @@ _NAMED: dict[str, Schema] = {
     "Window": {"enum": list(WINDOWS)},
     "UnknownField": {"enum": ["viewCount"]},
 }
-"""Enumerations that several schemas share, by the name of their common schema."""
+"""Schemas of enumerations that occur in several places, by name. The document has references instead of repeating them."""
 
 
 def _naming(schema: Any, names: Mapping[tuple[str, ...], str]) -> Any:
-    """Return a part of the document in which named enumerations are replaced by references."""
+    """Return a part of the document in which each enumeration that has a name is replaced by a reference to its schema.
+
+    `names` has the name of each enumeration, by its values.
+    """
     if isinstance(schema, list):
         return [_naming(element, names) for element in schema]
     if not isinstance(schema, dict):
@@ -109,7 +112,7 @@ def _naming(schema: Any, names: Mapping[tuple[str, ...], str]) -> Any:
 
 @cache
 def document() -> Schema:
-    """Return the document."""
+    """Return the OpenAPI document. It is computed once; do not change it."""
     names = {tuple(schema["enum"]): name for name, schema in _NAMED.items()}
     whole: Schema = _naming(_document(), names)
     whole["components"]["schemas"] |= {name: {"type": "string"} | schema for name, schema in _NAMED.items()}

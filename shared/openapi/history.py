@@ -1,4 +1,4 @@
-"""OpenAPI of reverting a video."""
+"""OpenAPI document of the operation `revertVideo`."""
 
 from shared.core import errors
 from shared.history.models import Revert
@@ -64,7 +64,7 @@ OPERATIONS: dict[str, Operation] = {
 
 
 def schemas() -> Schema:
-    """Return the schemas of requests and responses by name."""
+    """Return the schemas of requests and responses, by name."""
     size: Schema = {"type": "integer", "minimum": 1}
     pointer: Schema = {
         "type": "string",

@@ -1,4 +1,4 @@
-"""OpenAPI of the function `jobs`."""
+"""OpenAPI document of the function `jobs`: jobs of videos, and reports of transcoders."""
 
 from shared.core import errors
 from shared.job_kinds import KIND_PATTERN, KINDS_IN_WORDS, RENDITION
@@ -112,7 +112,7 @@ OPERATIONS: dict[str, Operation] = {
 
 
 def schemas() -> Schema:
-    """Return the schemas of requests and responses by name."""
+    """Return the schemas of requests and responses, by name."""
     video_id: Schema = {"type": "string", "format": "uuid"}
     job = {
         "videoId": video_id,

@@ -1,4 +1,4 @@
-"""OpenAPI of the function `playback`."""
+"""OpenAPI document of the function `playback`."""
 
 from shared.captions.models import LATEST, LONGEST_TITLE, MAX_CHAPTERS
 from shared.captions.store import TYPE
@@ -55,7 +55,7 @@ OPERATIONS: dict[str, Operation] = {
 
 
 def schemas() -> Schema:
-    """Return the schemas of the response by name."""
+    """Return the schemas of the response, by name."""
     url: Schema = {"type": "string", "format": "uri"}
     side: Schema = {"type": "integer", "minimum": 1, "description": "Pixels"}
     file_properties = {

@@ -1,4 +1,4 @@
-"""OpenAPI of the function `playlists`."""
+"""OpenAPI document of the function `playlists`."""
 
 from shared.aws.pages import EXAMINED_BUDGET
 from shared.core import errors
@@ -227,7 +227,7 @@ OPERATIONS: dict[str, Operation] = {
 
 
 def schemas() -> Schema:
-    """Return the schemas of requests and responses by name."""
+    """Return the schemas of requests and responses, by name."""
     schemas = model_schemas(NewPlaylist, PlaylistPatch, NewEntry, EntryMove)
     content: Schema = shown_schemas(NewPlaylist)["ShownNewPlaylist"]["properties"]
     video_id: Schema = {"type": "string", "format": "uuid"}

@@ -43,7 +43,7 @@ _EXAMPLES: Sequence[ServiceError] = (
     errors.Unavailable(),
     errors.TrailBehind(),
 )
-"""An error of each problem type, in the order of the classes."""
+"""Example of each problem type, in the order of the classes in shared/core/errors.py."""
 
 _GATEWAY: dict[int, tuple[str, str]] = {
     401: ("The token is missing or not valid", "Unauthorized"),
@@ -53,9 +53,9 @@ _GATEWAY: dict[int, tuple[str, str]] = {
     500: ("The function crashed or ran out of time", "Internal Server Error"),
     503: ("The function did not respond in time", "Service Unavailable"),
 }
-"""Errors that API Gateway returns itself, as `{"message": ...}`."""
+"""Errors that API Gateway itself returns, as `{"message": ...}`: cause and message, by status."""
 _WAIT = {errors.RequestInFlight, errors.WriteContention, errors.QuotaExceeded, errors.TooSoon}
-"""Errors with the header `Retry-After`, in addition to 503."""
+"""Errors whose responses have the header `Retry-After`, in addition to all responses with status 503."""
 
 
 SCHEMAS: Schema = {
@@ -94,7 +94,7 @@ SCHEMAS: Schema = {
         "required": ["message"],
     },
 }
-"""Schemas of errors."""
+"""Schemas of error responses, by name."""
 
 
 def examples() -> dict[type[ServiceError], Schema]:
@@ -103,17 +103,20 @@ def examples() -> dict[type[ServiceError], Schema]:
 
 
 def summary(kind: type[ServiceError]) -> str:
-    """Return when a problem of this type occurs, in one sentence without a full stop."""
+    """Return the condition under which a problem of this type occurs, as one sentence without a full stop."""
     return (kind.__doc__ or kind.title).strip().rstrip(".")
 
 
 def gateway_statuses() -> Iterator[int]:
-    """Yield the statuses that API Gateway returns itself."""
+    """Yield the statuses of errors that API Gateway itself returns."""
     yield from _GATEWAY
 
 
 def error_response(status: int, kinds: Sequence[type[ServiceError]], *, from_gateway: bool) -> Schema:
-    """Return the response object of a status for these problem types."""
+    """Return the response object for a status. `kinds` are the problem types that the operation can return with it.
+
+    `from_gateway` adds the error that API Gateway itself returns with this status.
+    """
     content: Schema = {}
     meanings = [summary(kind) for kind in kinds]
     if kinds:

@@ -1,4 +1,4 @@
-"""OpenAPI of the function `ratings`."""
+"""OpenAPI document of the function `ratings`."""
 
 from shared.core import errors
 from shared.core.limits import BEST_RATING
@@ -68,7 +68,7 @@ OPERATIONS: dict[str, Operation] = {
 
 
 def schemas() -> Schema:
-    """Return the schemas of requests and responses by name."""
+    """Return the schemas of requests and responses, by name."""
     count: Schema = {"type": "integer", "minimum": 0}
     value: Schema = {"type": "integer", "minimum": 1, "maximum": BEST_RATING}
     average: Schema = {"minimum": 1, "maximum": BEST_RATING}

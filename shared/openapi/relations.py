@@ -1,4 +1,4 @@
-"""OpenAPI of the function `relations`."""
+"""OpenAPI document of the function `relations`: credits and releases."""
 
 from typing import Any
 
@@ -77,7 +77,7 @@ PAGE_ERRORS = (errors.InvalidParameter, errors.InvalidCursor, errors.Forbidden, 
 
 
 def page(name: str, example: Schema) -> dict[int, Schema]:
-    """Return the response for a page of a list, by the name of its schema, with one item."""
+    """Return the 200 response of a list. `name` is the schema of its pages, and `example` the only item of the example page."""
     body = json_content(ref(name), {"items": [example], "nextCursor": None})
     return {200: {"description": "A page", "headers": LINK, **body}}
 
@@ -172,7 +172,7 @@ OPERATIONS: dict[str, Operation] = {
 
 
 def schemas() -> Schema:
-    """Return the schemas of requests and responses by name."""
+    """Return the schemas of requests and responses, by name."""
     schemas = model_schemas(CreditContent, ReleaseContent) | shown_schemas(CreditContent, ReleaseContent)
     credit = schemas.pop("ShownCreditContent")["properties"]
     release = schemas.pop("ShownReleaseContent")["properties"]

@@ -1,4 +1,4 @@
-"""OpenAPI of the search operations."""
+"""OpenAPI document of the function `search`."""
 
 from shared.core import errors
 from shared.openapi.spec import EXAMPLE_ID, LINK, NEXT_CURSOR, Operation, json_content, object_of, ref
@@ -8,9 +8,9 @@ from shared.web.paging import LONGEST_PAGE
 from shared.web.parameters import Schema
 
 DEEPEST = 1_000
-"""Maximum number of hits of a query on all pages."""
+"""Maximum number of hits that a query returns on all its pages together."""
 MAX_VALUES = 100
-"""Maximum number of values of a facet."""
+"""Maximum number of values that a response lists for a facet."""
 
 _VIDEO: Schema = {
     "videoId": EXAMPLE_ID,
@@ -71,7 +71,7 @@ OPERATIONS: dict[str, Operation] = {
 
 
 def schemas() -> Schema:
-    """Return the schemas of responses by name."""
+    """Return the schemas of responses, by name."""
     count: Schema = {"type": "integer", "minimum": 0}
     as_of: Schema = {**count, "description": "Epoch milliseconds: the index has all changes up to this time"}
     complete: Schema = {

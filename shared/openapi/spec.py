@@ -1,4 +1,4 @@
-"""Building blocks of the OpenAPI document."""
+"""Parts of the OpenAPI document that several of its modules use."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,12 +21,12 @@ SECONDS: Schema = {"type": "integer", "minimum": 0, "description": "Epoch second
 
 
 def ref(name: str) -> Schema:
-    """Return a reference to a schema of the components."""
+    """Return a reference to the schema `name` in the components of the document."""
     return {"$ref": f"#/components/schemas/{name}"}
 
 
 def header(name: str, description: str, schema: Schema) -> Schema:
-    """Return a request header."""
+    """Return the parameter object of a request header."""
     return {"name": name, "in": "header", "description": description, "schema": schema}
 
 
@@ -49,7 +49,7 @@ IF_NONE_MATCH = header(
 
 @dataclass(frozen=True)
 class Operation:
-    """Documentation of one operation, except its route."""
+    """Documentation of one operation, in addition to its route."""
 
     summary: str
     description: str
@@ -61,7 +61,7 @@ class Operation:
 
 
 def json_content(schema: Schema, example: Any) -> Schema:
-    """Return the content of a JSON body or response with its example."""
+    """Return the `content` member of a JSON body or response, with its schema and an example."""
     return {"content": {JSON: {"schema": schema, "example": example}}}
 
 
@@ -87,7 +87,7 @@ PAST_ERRORS = (
     errors.Gone,
     errors.TrailBehind,
 )
-"""Errors of reading an earlier version of a video."""
+"""Errors of the operations that read an earlier version of a video."""
 BODY_ERRORS = (errors.MalformedJson, errors.ContentTooLarge, errors.UnsupportedMediaType, errors.InvalidContent)
 
 
@@ -96,7 +96,10 @@ LINK: Schema = {"Link": {"description": "The next page, if any: `rel=next`", "sc
 
 
 def model_schemas(*models: type[BaseModel], prefix: str = "") -> Schema:
-    """Return the schemas of request models and their parts by model name. References begin with the prefix."""
+    """Return the schemas of request models, and of the models of their fields, by name.
+
+    `prefix` is added to the names in references between the schemas.
+    """
     _, definitions = models_json_schema(
         [(model, "validation") for model in models], ref_template=f"#/components/schemas/{prefix}{{model}}"
     )
@@ -105,9 +108,10 @@ def model_schemas(*models: type[BaseModel], prefix: str = "") -> Schema:
 
 
 def shown_schemas(*models: type[BaseModel]) -> Schema:
-    """Return the schemas of these models and their parts as responses show them, named `Shown` and the model name.
+    """Return the schemas of request models for use in responses. Their names are `Shown` and the name of the model.
 
-    Responses contain no null. A field that does not accept null is required, because its default is stored.
+    Fields of a response are never null. A field that does not accept null in a request is required in the response, because its
+    default is stored.
     """
     schemas: Schema = {}
     for name, schema in model_schemas(*models, prefix="Shown").items():
@@ -120,7 +124,7 @@ def shown_schemas(*models: type[BaseModel]) -> Schema:
 
 
 def object_of(properties: Schema, *, optional: Sequence[str] = ()) -> Schema:
-    """Return the schema of an object that has these properties and no others."""
+    """Return the schema of an object with these properties and no others. All are required except those in `optional`."""
     return {
         "type": "object",
         "properties": properties,
@@ -130,14 +134,14 @@ def object_of(properties: Schema, *, optional: Sequence[str] = ()) -> Schema:
 
 
 def page_of(*names: str) -> Schema:
-    """Return the schema of a page. Its items have the first of these schemas, or one of the others."""
+    """Return the schema of a page of a list. `names` are the schemas of its items; each item matches one of them."""
     first, *further = map(ref, names)
     items = {"anyOf": [first, *further]} if further else first
     return object_of({"items": {"type": "array", "items": items, "maxItems": LONGEST_PAGE}, "nextCursor": NEXT_CURSOR})
 
 
 def tidied(schema: Any) -> Any:
-    """Return a schema of pydantic without noise, in the form that OpenAPI clients expect."""
+    """Return a schema that pydantic generated, without superfluous keywords, in the form that client generators expect."""
     if isinstance(schema, list):
         return [tidied(element) for element in schema]
     if not isinstance(schema, dict):
@@ -148,7 +152,7 @@ def tidied(schema: Any) -> Any:
         if name not in _NOISE
     }
     if "patternProperties" in tidy:
-        # pydantic leaves keys that match no pattern open, but refuses them.
+        # pydantic's schema allows keys that do not match the pattern, although pydantic rejects them.
         ((pattern, value),) = tidy.pop("patternProperties").items()
         tidy["propertyNames"] = tidy.get("propertyNames", {}) | {"pattern": pattern}
         tidy["additionalProperties"] = value
@@ -156,8 +160,8 @@ def tidied(schema: Any) -> Any:
 
 
 _NOISE = ("title", "default")
-"""Keywords to remove. Titles repeat the names. A default of null would read as "removes" in a merge patch. Client generators
-treat fields with a default as required."""
+"""JSON Schema keywords that pydantic adds and `tidied` removes. Titles only repeat the names. In a merge patch, a default of
+null would mean that the field is removed. Client generators treat fields with a default as required."""
 
 
 _NULL: Schema = {"type": "null"}

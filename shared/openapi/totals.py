@@ -1,4 +1,4 @@
-"""OpenAPI of the function `totals`."""
+"""OpenAPI document of the function `totals`: totals of users, tags, and the most viewed videos."""
 
 from shared.core import errors
 from shared.core.periods import WINDOWS
@@ -85,7 +85,7 @@ OPERATIONS: dict[str, Operation] = {
 
 
 def schemas() -> Schema:
-    """Return the schemas of responses by name."""
+    """Return the schemas of responses, by name."""
     count: Schema = {"type": "integer", "minimum": 0}
     total = {**count, "description": "Number of videos that are not deleted"}
     sizes: Schema = {

@@ -1,4 +1,4 @@
-"""OpenAPI of the function `uploads`."""
+"""OpenAPI document of the function `uploads`."""
 
 from shared.core import errors
 from shared.core.limits import MAX_PARTS, MAX_SOURCE_BYTES
@@ -155,7 +155,7 @@ OPERATIONS: dict[str, Operation] = {
 
 
 def schemas() -> Schema:
-    """Return the schemas of requests and responses by name."""
+    """Return the schemas of requests and responses, by name."""
     upload_id: Schema = {"type": "string", "pattern": f"^{UPLOAD_ID}$", "description": "Ids sort by time"}
     url: Schema = {"type": "string", "format": "uri"}
     relative: Schema = {

@@ -1,4 +1,4 @@
-"""OpenAPI of the function `videos`."""
+"""OpenAPI document of the function `videos`."""
 
 from shared.aws.pages import EXAMINED_BUDGET
 from shared.core import errors
@@ -80,7 +80,7 @@ TITLE_PAGE: Schema = {
     },
 }
 NOT_OF_THE_PAST = ("viewCount", "schemaVersion")
-"""Fields that the schema of an earlier version omits, so that clients can distinguish it from the current video."""
+"""Fields that an earlier version of a video does not have. Clients can thus distinguish it from the current video."""
 PAST_VIDEO: Schema = {name: value for name, value in VIDEO.items() if name not in NOT_OF_THE_PAST} | {
     "without": ["viewCount"]
 }
@@ -344,7 +344,7 @@ OPERATIONS: dict[str, Operation] = {
 
 
 def schemas() -> Schema:
-    """Return the schemas of requests and responses by name."""
+    """Return the schemas of requests and responses, by name."""
     operations = (CreateOperation, UpsertOperation, PatchOperation, DeleteOperation)
     schemas = model_schemas(NewVideo, VideoPatch, NoContent, VideoIds, *operations)
     schemas |= shown_schemas(VideoContent)
@@ -446,10 +446,11 @@ def schemas() -> Schema:
 
 
 def _partial(properties: Schema, marker: str) -> Schema:
-    """Return the schema of a response to `fields`, in which no field is required.
+    """Return the schema of a response to a request with `fields`. No field is required in it.
 
-    It omits the mark, a field that every complete response has, so that generated clients can distinguish the two.
-    TypeScript narrows their union by `mark in answer`. The schema is open, so `fields` may still select the mark.
+    The schema omits `marker`, a field that every complete response has. Therefore generated clients can distinguish the two
+    kinds of responses: TypeScript narrows their union by `marker in response`. The schema allows other fields, so a client may
+    still select the marker by `fields`.
     """
     return {
         "type": "object",

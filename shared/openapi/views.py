@@ -1,4 +1,4 @@
-"""OpenAPI of the function `views`."""
+"""OpenAPI document of the function `views`."""
 
 from shared.core import errors
 from shared.core.limits import LARGEST_BATCH
@@ -127,7 +127,7 @@ OPERATIONS: dict[str, Operation] = {
 
 
 def schemas() -> Schema:
-    """Return the schemas of requests and responses by name."""
+    """Return the schemas of requests and responses, by name."""
     video_id: Schema = {"type": "string", "format": "uuid"}
     verdict: Schema = {
         "counted": {"type": "boolean"},

@@ -1,4 +1,4 @@
-"""OpenAPI of the function `webhooks`."""
+"""OpenAPI document of the function `webhooks`."""
 
 from shared.core import errors
 from shared.core.change_types import TYPES
@@ -207,7 +207,7 @@ OPERATIONS: dict[str, Operation] = {
 
 
 def schemas() -> Schema:
-    """Return the schemas of requests and responses by name."""
+    """Return the schemas of requests and responses, by name."""
     content: Schema = shown_schemas(NewWebhook)["ShownNewWebhook"]["properties"]
     uuid: Schema = {"type": "string", "format": "uuid"}
     webhook: Schema = {
