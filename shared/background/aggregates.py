@@ -40,7 +40,7 @@ from shared.videos.entries import index_position
 from shared.videos.video import is_listed, normalised_tags
 
 VIDEOS_AT_A_TIME = 500
-"""Videos that are read concurrently, in ten requests."""
+"""Number of videos that are read concurrently, in ten requests."""
 
 UNITS_PER_SECOND = 400
 """Maximum write units per second that one worker uses of an index partition. There are two workers

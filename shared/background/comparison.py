@@ -67,7 +67,7 @@ class Family:
     video: Item | None
     marker: Item | None
     totals: Item
-    """Empty if the video has no ratings."""
+    """Rating totals of the video. Empty if it has no ratings."""
     related: Sequence[Item]
     """Credits, releases, tags, series and schedule of the video."""
 

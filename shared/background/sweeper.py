@@ -113,7 +113,7 @@ def sweep(store: JobStore, now: int, in_time: Callable[[], bool]) -> SweepResult
 def enqueue_scheduled(lists: Lists, queue: Sender, now: int, in_time: Callable[[], bool]) -> int:
     """Queue each video whose scheduled time is near, with a delay until then.
 
-    Returns their number. Raises Unavailable.
+    Returns the number of queued videos. Raises Unavailable.
     """
     sent = 0
     for entry in _soon(lists, sharded_partitions(SCHEDULED), now + AHEAD, in_time):

@@ -30,13 +30,13 @@ class Cue(NamedTuple):
     text: str
     """WebVTT cue payload: non-empty lines separated by LF, with tags and character references."""
     id: str | None = None
-    """One line without `-->`, unique within the text."""
+    """Cue identifier: one line without `-->`, unique within the captions."""
     settings: str | None = None
     """WebVTT cue settings (position and alignment) in a fixed order, separated by single spaces."""
 
 
 class InvalidCaptions(ValueError):
-    """The text is not valid as captions; the message is for the client."""
+    """Error if a text is not valid as captions. The message is for the client."""
 
     def __init__(self, line: int | None, reason: str) -> None:
         """`line` counts from 1, or is `None` for a fault of the whole text. `reason` is a sentence without the line number."""

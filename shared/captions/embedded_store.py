@@ -23,7 +23,9 @@ from shared.relations.item_store import OWNER
 from shared.schema import CAPTION
 
 MAX_AT_ONCE = 90
-"""Maximum languages to extract from one source file. They share the job's transaction, which has room for 100 items."""
+"""Maximum languages to extract from one source file. Their writes share the job's transaction, which is limited to 100
+items.
+"""
 _OWNERS = "The owner uploaded captions in this language."
 _NO_ROOM = f"The video already has captions in {MAX_LANGUAGES} languages, the maximum."
 

@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 MAX_LANGUAGES = 100
 """Maximum languages of a video's captions. Concurrent additions may exceed it by a few."""
 MAX_STORED = 2_000_000
-"""Maximum bytes of stored captions, which fit one response. Escaping makes them longer: `&` takes five bytes as `&amp;`."""
+"""Maximum bytes of stored captions, so that they fit into one response. Escaping makes captions longer: `&` takes five
+bytes as `&amp;`.
+"""
 TYPE = "text/vtt"
 """Media type of stored and served captions (https://www.w3.org/TR/webvtt1/)."""
 SUBRIP = "application/x-subrip"
@@ -99,7 +101,7 @@ def chapters_of(item: Item) -> list[dict[str, Any]]:
 
 
 def captions_list(video_id: str) -> tuple[object, ...]:
-    """Return the identity of the list of a video's captions, to which shared.web.paging binds cursors."""
+    """Return the identity of a video's captions list. shared.web.paging binds cursors to it."""
     return "captions", video_id
 
 

@@ -2,7 +2,7 @@
 
 
 class UnreadableVideo(Exception):
-    """The file is not a readable video; `reason` is one sentence for the uploader."""
+    """Error for a file that is not a readable video. `reason` is one sentence for the uploader."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)

@@ -34,15 +34,15 @@ both.
 """
 
 ENDING_SECONDS = 10.0
-"""Maximum seconds to wait until a process has ended. The reader's own time limit is longer than `seconds` by the same
-time; it applies if the parent died.
+"""Maximum seconds to wait until a process has ended. The reader's own time limit exceeds the sandbox's by as much,
+because it only matters if the parent died.
 """
 
 _ENDED_FROM_OUTSIDE = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGKILL, signal.SIGHUP})
 
 
 class ReaderFailed(Exception):
-    """The reader process ended or failed for a reason other than the file. A retry may succeed."""
+    """Error if the reader process ended or failed for a reason other than the file. A retry may succeed."""
 
 
 class Sandbox:

@@ -15,7 +15,7 @@ MOST = 30
 """Maximum chapters to propose from scene changes."""
 MAX_OWN = 50
 LONGEST_TITLE = 80
-"""Maximum characters of a title from the container."""
+"""Maximum characters of a chapter title from the container."""
 MIN_MS = 3000
 """Minimum milliseconds between chapters, or 1/SHARE of the duration if that is more."""
 SHARE = 40
@@ -32,7 +32,7 @@ CUT = 20.0
 
 
 class Scenes:
-    """Detector of scene changes; takes the frames of a video in order."""
+    """Detector of scene changes. It receives the frames of a video in order."""
 
     def __init__(self) -> None:
         self._scaler = VideoReformatter()

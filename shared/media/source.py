@@ -51,7 +51,7 @@ def read_all(source: Source, ranges: Sequence[Range]) -> list[bytes]:
 
 
 class BytesSource:
-    """Bytes in memory."""
+    """Source whose bytes are in memory."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -67,7 +67,7 @@ class BytesSource:
 
 
 class FileSource:
-    """A local file."""
+    """Source that reads a local file."""
 
     def __init__(self, path: Path | str) -> None:
         self._path = Path(path)
@@ -86,7 +86,7 @@ class FileSource:
 
 
 class SourceFile:
-    """A source as a read-only file that caches the most recently read ranges.
+    """Read-only file object for a source. It caches the most recently read ranges.
 
     A range starts at the requested offset, not at a block boundary, so a keyframe rarely takes two requests. Sequential
     reads fetch increasingly large ranges. Ranges announced with `expect` are fetched exactly and concurrently.

@@ -52,7 +52,7 @@ _ENCRYPTED = (b"encv", b"enca", b"drmi", b"drms")
 
 
 class _ReferencedFile(Exception):
-    """The container refers to another file."""
+    """Error if the container refers to another file."""
 
 
 @dataclass(frozen=True, slots=True)

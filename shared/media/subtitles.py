@@ -21,14 +21,14 @@ GAP = 64 * 1024
 """Maximum bytes between two samples that are fetched in one request. Reading the gap costs less than another request.
 """
 MAX_GAPS = 2
-"""Maximum MP4 samples per text: an empty sample separates two texts."""
+"""Maximum MP4 samples per text: the text, and an empty sample that separates it from the next text."""
 SHOWN_MS = 5000
 """Maximum display time of a text without a stated duration. It ends earlier when another text starts."""
 _NEVER = 1 << 62
 
 _FORMATS = ("subrip", "text", "webvtt", "mov_text", "ass")
 _FIELDS_OF_ASS = 8
-"""Number of SubStation Alpha fields before the text, in containers."""
+"""Number of fields before the text in a SubStation Alpha packet of a container."""
 _COMMENT = re.compile(r"\{[^\\{}][^{}]*\}|\{\}")
 _DRAWING = re.compile(r"\{[^{}]*\\p[1-9]")
 _BREAK = re.compile(r"\\[Nn]")

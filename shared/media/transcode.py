@@ -27,7 +27,9 @@ KEYFRAME_SECONDS = 2
 SOUND_RATE = 48_000
 SOUND_BITS = 128_000
 MIN_BITS = 200_000
-"""Bits per second that every rendition may use; below that, savings are not worth the loss of quality."""
+"""Bits per second that every rendition may use, even if the source uses less. Lower limits would save few bytes for the
+quality that they cost.
+"""
 
 
 def transcode(

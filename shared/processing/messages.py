@@ -122,7 +122,7 @@ class ChangedMessage(_Message):
 
 
 class DeliverMessage(_Message):
-    """A webhook that may have deliveries due. Its cursor says which."""
+    """A webhook that may have due deliveries. Its cursor determines which."""
 
     schema_: Literal["video-metadata/deliver/1"] = Field(alias="schema")
     webhookId: str
@@ -143,8 +143,9 @@ class AggregatesMessage(_OfRequest):
 
 
 class TallyMessage(_Message):
-    """Increments of one video's counters. Redelivery is harmless: views and ratings have deduplication keys, starts
-    their hour.
+    """Increments of one video's counters.
+
+    Redelivery is harmless, because views and ratings have deduplication keys, and starts are identified by their hour.
     """
 
     schema_: Literal["video-metadata/tally/1"] = Field(alias="schema")

@@ -8,7 +8,7 @@ A rebuild is necessary in these cases:
 - the caller requests it.
 
 A rebuild never scans the table. It lists videos through RelationIndex, by feed and status, as an export does. Then it
-consumes the feed from a position shortly before its start, to include concurrent changes. Drafts checkpoint the
+consumes the feed from shortly before the start of the rebuild, to include concurrent changes. Drafts checkpoint the
 progress, so a later run on any machine can resume.
 """
 
@@ -70,9 +70,9 @@ class BuildResult:
     behind: float = 0
     """Seconds by which the published generation lags behind the feed. 0 if `busy`."""
     put: int = 0
-    """Videos that were indexed or removed from the index."""
+    """Number of videos that were indexed or removed from the index."""
     removed: int = 0
-    """Unreferenced objects that were deleted."""
+    """Number of unreferenced objects that were deleted."""
 
 
 class BuildPosition(NamedTuple):

@@ -44,7 +44,7 @@ class VideoDocument:
     expires_at: int | None = None
     """Epoch seconds."""
     purge_at: int | None = None
-    """Epoch seconds from which the video is hidden from all callers and awaits its removal."""
+    """Epoch seconds from which the video is hidden from all callers, until it is removed."""
     captions: Mapping[str, Sequence[tuple[int, str]]] = field(default_factory=dict)
     """Cues by language, in playing order: start in milliseconds and text without tags."""
 

@@ -55,7 +55,9 @@ class Hit(NamedTuple):
 
     video_id: str
     rank: float
-    """Score plus a tiny offset derived from the id, so that ties are rare. Without search words: the creation time."""
+    """Score plus a tiny offset that is derived from the id, so that ties are rare. For a query without words, the
+    creation time.
+    """
     score: float = 0.0
     """Relevance. Depends only on the query and the video."""
 
@@ -314,7 +316,7 @@ def _rank(hit: Hit) -> tuple[float, str]:
 
 
 def _score(rank: float, spread: float) -> float:
-    """Recover the score from Tantivy's `weight_by_field`, which transforms it and rounds to 24 bits."""
+    """Return the score for a rank of Tantivy's `weight_by_field`, which transforms the score and rounds it to 24 bits."""
     return round(rank / log2(2 + spread) * GRAIN) / GRAIN
 
 

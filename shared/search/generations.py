@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 FOLDER = "index/"
 """Key prefix of all index objects in the bucket."""
 HEARTBEAT_SECONDS = 10
-"""Seconds between two renewals of the lease by a builder that works."""
+"""Seconds between two renewals of the lease during a build."""
 LEASE_SECONDS = 4 * HEARTBEAT_SECONDS
 """Seconds until the lease of a crashed builder expires. The next scheduled run starts at most a minute later."""
 KEPT_SECONDS = 3600
@@ -85,7 +85,7 @@ class GenerationPointer:
     """Pointer item: the published generation, the draft and the lease."""
 
     generation: str | None = None
-    """`None` if nothing was published yet."""
+    """Name of the published generation. `None` if nothing was published yet."""
     form: int | None = None
     """Format version of the generation."""
     previous: str | None = None
@@ -99,14 +99,14 @@ class GenerationPointer:
     published_at: int = 0
     """Epoch seconds."""
     draft: Draft | None = None
-    """`None` also if the draft has another format version, because no builder can resume it."""
+    """Unfinished rebuild. `None` if there is none, or if it has another format version, which no builder can resume."""
     tidied_at: int = 0
     """Epoch seconds."""
     lease: Lease = NO_LEASE
 
     @classmethod
     def of(cls, item: Item | None) -> "GenerationPointer":
-        """Parse the item. `None` is the pointer before the first publication."""
+        """Parse the item. `None` means that the item does not exist yet."""
         if item is None:
             return cls()
         draft = item.get("draft")

@@ -1,4 +1,4 @@
-"""Translates parsed queries into Tantivy queries: matching, scoring, filters and visibility.
+"""Translation of parsed queries into Tantivy queries: matching, scoring, filters and visibility.
 
 A score is a sum of constants that depend only on the query and the matching video. BM25 is not used, because its term
 frequencies would reveal words of hidden videos.

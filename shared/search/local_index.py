@@ -79,7 +79,7 @@ class LocalIndex:
         """Epoch seconds of the last answered query."""
         self._refused_from: float | None = None
         self._refused_at: float | None = None
-        """Epoch seconds of the first and last refusal since then."""
+        """Epoch seconds of the last refusal since the last answer. `_refused_from` is the time of the first one."""
 
     def current(self, cursors: Mapping[str, LogCursor] | None = None) -> "CurrentIndex":
         """Return the engine after it has caught up with the feed, or after the time limit.

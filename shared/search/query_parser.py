@@ -75,7 +75,7 @@ class SearchQuery:
     """Clauses that must all match, and clauses that must not match. A query without clauses matches all videos."""
 
     clauses: tuple[Clause, ...] = ()
-    """Without duplicates."""
+    """Clauses that must match, without duplicates."""
     excluded: tuple[Clause, ...] = ()
     words: tuple[str, ...] = ()
     """All required words, in the order of the query."""

@@ -42,7 +42,7 @@ _SPACELESS = (
     "\u0e01-\u0eff\u1000-\u11ff\u1780-\u17ff\u2e80-\u2fdf\u3005-\u3007\u3031-\u3035\u3041-\u30ff\u3105-\u318e"
     "\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\U00020000-\U0003ffff"
 )
-"""Han, Kana, Hangul, Thai, Lao, Khmer and Burmese."""
+"""Characters of scripts without spaces between words: Han, Kana, Hangul, Thai, Lao, Khmer and Burmese."""
 # English endings after an apostrophe belong to the word: don't, it's, we'll. Otherwise the apostrophe splits: l'été.
 _WORD = re.compile(rf"(?P<run>[{_SPACELESS}]+)|(?P<word>[^ '\-.{_SPACELESS}]+(?:'(?:s|t|re|ll|ve|d|m)(?![^ '\-.]))?)")
 
@@ -54,7 +54,7 @@ class Token(NamedTuple):
     """Normalised word."""
     start: int
     end: int
-    """Offsets in characters of the original text, end exclusive."""
+    """End offset, exclusive. Both offsets count characters of the original text."""
     run: bool = False
     """Whether the token is a pair of characters from a run without spaces, or the last character of such a run."""
 
