@@ -112,7 +112,7 @@ def test_the_titles_of_a_release_have_a_size_together(api: Api) -> None:
     reply = api.put(f"{PATH}/NZ", content)
 
     assert (reply.status, [error["pointer"] for error in reply.json["errors"]]) == (422, ["/titles"])
-    assert "4000 bytes" in reply.json["errors"][0]["detail"]
+    assert "4,000 bytes" in reply.json["errors"][0]["detail"]
 
 
 def test_an_etag_of_a_release_that_was_made_again_names_another(api: Api) -> None:
