@@ -349,12 +349,12 @@ class Table:
         transaction is retried with backoff. Raises TransactionConflict after the last attempt.
         """
         items = [{write.kind: write.parameters} for write in writes]
-        # All attempts have one token, so DynamoDB applies the transaction once, even if a response was lost.
+        # All attempts have the same token, so DynamoDB applies the transaction once, even if a response was lost.
         token = os.urandom(16).hex()
         self._send("TransactWriteItems", TransactItems=items, ClientRequestToken=token)
 
     def write_all(self, writes: Sequence[Write]) -> None:
-        """Execute the writes: one write by `write`, several by `transact`. Raises the same errors."""
+        """Execute the writes: one write by `write`, several by `transact`. Raises the errors of these methods."""
         if len(writes) == 1:
             self.write(writes[0])
         else:

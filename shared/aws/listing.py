@@ -49,7 +49,7 @@ class Lists:
         def fetch_from(partition: Mapping[str, Value]) -> Fetch:
             condition = Expression.of(
                 f"{_equal(partition)} AND #{sort.name} BETWEEN :start AND :last",
-                # BETWEEN includes both ends, and sort values are whole numbers.
+                # BETWEEN includes both bounds, and sort values are integers.
                 start=window.start,
                 last=window.end - 1,
                 **partition,
@@ -192,8 +192,8 @@ def hydrate_page(
     `read(position, count)` returns at most `count` entries after a position. `look_up` returns the item of each entry, or
     `None` if it is hidden. `locate` returns the position of an entry.
 
-    At most about `budget` entries are read. If the budget or the time of the request is exhausted, the page has fewer items,
-    and a position from which to resume.
+    Reading stops after `budget` entries, or when the time of the request is exhausted. The page then has fewer items, and a
+    position from which to resume.
     """
     visible: list[tuple[_Shown, Position]] = []
     examined = 0

@@ -94,7 +94,7 @@ class BatchedProcessor(BatchProcessor):
             return []
         try:
             self.handler(messages)
-        except Exception as error:  # also a bug: the messages are delivered again
+        except Exception as error:  # any error, including a bug: SQS redelivers the messages
             if len(messages) == 1 or (isinstance(error, TRANSIENT_ERRORS) and not isinstance(error, NewerSchema)):
                 return [self._fail(message, error) for message in messages]
         else:
@@ -143,7 +143,7 @@ class GroupProcessor(SqsFifoPartialProcessor):
             _log(messages[0], error)
             reason = (type(error), error, error.__traceback__)
             return [self.failure_handler(Message(record), reason) for record in records]
-        except Exception:  # also a bug: the message that causes it is found below
+        except Exception:  # any error, including a bug: the code below finds the message that causes it
             messages = []
         done = [self.success_handler(message.raw_event, None) for message in messages]
         unprocessed = (self._process_record(record) for record in records[len(messages) :])  # type: ignore[no-untyped-call]

@@ -73,9 +73,9 @@ class Quotas(ABC, Generic[Work]):
         """
         if self._is_claimed(claim, now):
             return True
-        with suppress(ConditionFailed):  # it waits already
+        with suppress(ConditionFailed):  # the unit is already in the waiting list
             self.table.write(self.table.put(_entry(claim, now), condition=ABSENT))
-        # Other work may have ended before the entry was written, and found no entry.
+        # Another unit may have ended before the entry was written. Its worker then found no entry, so try again.
         if not self._is_claimed(claim, now):
             return False
         self.stop_waiting(claim)

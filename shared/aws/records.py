@@ -56,7 +56,7 @@ def with_audit_fields(item: AnyItem, caller: Caller, now: int) -> AnyItem:
 
 def signing(content: Mapping[str, Value], caller: Caller, now: int) -> Expression:
     """Return an update that sets the attributes in `content` and the audit fields. The caller need not read the item first."""
-    # Removes the id of an earlier request if this write has none.
+    # Also removes the id of an earlier request if this write has no request.
     return change_between({UPDATED_FOR: None}, with_audit_fields(content, caller, now))
 
 

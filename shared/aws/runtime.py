@@ -135,6 +135,6 @@ class EntryPoint(Generic[_Settings]):
                     import_module(module)
 
     def __call__(self, event: dict[str, Any], context: "LambdaContext") -> dict[str, Any]:
-        # Seeded in each instance. Otherwise all instances of one snapshot would have the same retry jitter.
+        # Each instance seeds the random numbers. Otherwise all instances of one snapshot would wait equally long before retries.
         self._seed()
         return self._handler()(event, context)

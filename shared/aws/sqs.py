@@ -43,7 +43,7 @@ class Sender(Protocol):
 def make_client(create: "Callable[[str, Config], Any] | None" = None) -> "SQSClient":
     """Return an SQS client. It makes one attempt, because `Queue` retries. Time-outs: 1 s to connect, 3 s to read."""
     from botocore.config import (
-        Config,  # takes most of a second to load, and functions that only read messages send none
+        Config,  # slow to import, and functions that only receive messages do not need it
     )
 
     from shared.aws.boto3_client import botocore_client

@@ -149,7 +149,7 @@ class StreamProcessor(BatchProcessor):
         results = self._handle_in_order()
         try:
             self._finish()
-        except Exception as error:  # also a bug: the batch is delivered again
+        except Exception as error:  # any error, including a bug: Lambda redelivers the batch
             log_failure("batch failed", error, batch=len(self.records))
             self._fail_at(0, error)
         return results
@@ -215,7 +215,7 @@ class StoringProcessor(StreamProcessor, Generic[_Work]):
         done = len(work)
         try:
             outcomes = self._store([(Record(self.records[index]), result) for index, result in work]) if work else ()
-        except Exception as error:  # also a bug: assume that nothing was stored
+        except Exception as error:  # any error, including a bug: assume that nothing was stored
             outcomes = (error,)
         for number, failure in enumerate(outcomes):
             if failure:

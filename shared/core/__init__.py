@@ -1,1 +1,1 @@
-"""Base package that all others import, without AWS clients: errors, caller, settings, telemetry, limits, field types, regions."""
+"""Base package, which does not use AWS clients: errors, caller, settings, telemetry, limits, field types and regions."""

@@ -41,7 +41,7 @@ def read_item(attributes: Mapping[str, AttributeValue]) -> Item:
     """
     item = decode_item(attributes)
     if item.get("schemaVersion", 0) > SCHEMA_VERSION:
-        if "ENVIRONMENT" in os.environ:  # a function, and not a command on a laptop
+        if "ENVIRONMENT" in os.environ:  # only functions have this variable, and local commands do not
             from shared.core.telemetry import emit
 
             emit({"NewerItems": 1})

@@ -82,7 +82,7 @@ def scalar(value: Any) -> Any:
             raise ValueError(FORMS[TEXT])
         return value
     if isinstance(value, int | float):
-        # This form also rejects NaN, and does not convert huge integers to float.
+        # This comparison also rejects NaN, and does not convert huge integers to float.
         if not -LARGEST_INTEGER <= value <= LARGEST_INTEGER:
             raise ValueError(f"must be a number from -{LARGEST_INTEGER} to {LARGEST_INTEGER}")
         if 0 < abs(value) < 1e-100:

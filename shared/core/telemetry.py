@@ -38,7 +38,7 @@ METRICS = {
     "DeliveryWait": ("Seconds", ""),
     "IndexLag": ("Seconds", ""),
 }
-"""Unit and second dimension of each metric; the dimension is empty for metrics that have only `environment`."""
+"""Unit of each metric, and its dimension in addition to `environment`. Empty if the metric has no other dimension."""
 
 
 LAMBDA_LEVELS = {"WARNING": "WARN", "CRITICAL": "FATAL"}
@@ -137,7 +137,7 @@ def emit(values: Mapping[str, float], **dimensions: str) -> None:
     try:
         from aws_lambda_powertools.metrics import EphemeralMetrics
 
-        metrics = EphemeralMetrics(namespace=NAMESPACE, service="")  # else `service` would be a dimension
+        metrics = EphemeralMetrics(namespace=NAMESPACE, service="")  # otherwise `service` would be a dimension
         for name, value in {"environment": os.environ["ENVIRONMENT"], **dimensions}.items():
             metrics.add_dimension(name, value)
         for name, number in values.items():

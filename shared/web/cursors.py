@@ -57,7 +57,7 @@ class Cursors:
             if len(cursor) > LONGEST:
                 raise ValueError("too long")
             sealed = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars="-_", validate=True)
-            if _encode(sealed) != cursor:  # base64 that is not canonical
+            if _encode(sealed) != cursor:  # not canonical base64
                 raise ValueError("not canonical")
             issued, digest, at, id_ = json.loads(self._box.decrypt(sealed))
         except (CryptoError, ValueError) as error:  # ValueError also for a cursor that is too short

@@ -139,7 +139,7 @@ def _serve(
                     # A request that changes nothing writes nothing, so its change set does not exist.
                     if request.replays or any(line.is_write for line in lines):
                         change_set = request.change_set
-            except Exception as error:  # also a bug: it is logged, and the client receives a problem document
+            except Exception as error:  # any error, including a bug: the client receives a problem document
                 response = _refusal(error)
                 explained = explained and request.caller.is_admin
             gzipped = compress and "gzip" in headers.get("accept-encoding", "")

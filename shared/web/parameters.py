@@ -187,7 +187,7 @@ class Query:
     @classmethod
     def nearest(cls, name: str) -> str | None:
         """Return the declared parameter whose name is most similar to `name`. `None` if no parameter is similar enough."""
-        from difflib import get_close_matches  # only requests that fail need it
+        from difflib import get_close_matches  # imported here, because only invalid requests need it
 
         names = {parameter.name.lower(): parameter.name for parameter in cls.parameters}
         close = get_close_matches(name.lower(), names, n=1, cutoff=_CLOSE)
@@ -406,7 +406,7 @@ def language_of(name: str, text: str) -> str:
 
 
 def _is_zone(name: str) -> bool:
-    # Imported here, because other requests need no time zones.
+    # Imported here, because most requests need no time zones.
     from zoneinfo import ZoneInfo
 
     try:

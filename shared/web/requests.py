@@ -97,7 +97,7 @@ class Request:
     def require_no_content(self) -> None:
         """Raise MalformedJson, InvalidContent or UnsupportedMediaType unless the body is empty or `{}`."""
         if self.body:
-            from shared.web.bodies import NoContent  # imports pydantic, which an empty body does not need
+            from shared.web.bodies import NoContent  # imports pydantic, which requests without a body do not need
 
             NoContent.parse(self.content(JSON))
 

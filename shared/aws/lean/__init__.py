@@ -8,15 +8,16 @@ It implements:
   have a session token. https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html
 - AWS's JSON protocols 1.0 and 1.1: the operation in `X-Amz-Target`, parameters and results as AWS documents them. Binary
   values are sent as base64, and returned as base64. https://smithy.io/2.0/aws/protocols/aws-json-1_0-protocol.html
-- HTTP/1.1 with persistent connections, bodies by length or in chunks, and the CRC-32 checksum that DynamoDB sends.
+- HTTP/1.1 with persistent connections, bodies with Content-Length or in chunks, and the CRC-32 checksum that DynamoDB sends.
 - TLS. The trusted root certificates are those in `AWS_CA_BUNDLE`, else Amazon's for `amazonaws.com`, else the system's.
 - Endpoint, region and credentials from the environment. Other credentials come from botocore's chain, loaded at the first
   request.
 
 The caller is responsible for retries, validation of parameters, pagination, waiters, and the interpretation of errors.
 
-Creating a client raises Unsupported for proxies, FIPS and dual-stack endpoints, and ignored endpoint settings. It does so also
-for regions outside the partitions `aws` and `aws-us-gov` without an explicit endpoint. boto3 supports all of these.
+Creating a client raises Unsupported if the environment requires a proxy, a FIPS or dual-stack endpoint, or that configured
+endpoint URLs are ignored. It also raises Unsupported for regions outside the partitions `aws` and `aws-us-gov`, unless an
+endpoint is configured. boto3 supports all of these.
 
 `tests/unit/test_client.py` sends the same requests with this client and with botocore to a local server. It compares signatures,
 bodies, results and errors. It also truncates responses at each byte.

@@ -128,12 +128,12 @@ class Client:
     def _take_idle(self) -> HTTPConnection | None:
         try:
             return self._idle.pop()
-        except IndexError:  # asked without a lock, so another thread may have had the last
+        except IndexError:  # no check before, because another thread could take the last connection after it
             return None
 
     def _connection(self) -> HTTPConnection:
         for connection in iter(self._take_idle, None):
-            # A connection that is readable before a request was closed by the server.
+            # If an idle connection is readable, the server has closed it.
             closed = select.poll()
             closed.register(connection.sock, select.POLLIN)
             if not closed.poll(0):
@@ -156,7 +156,7 @@ class Client:
                 if response.length is None and not response.chunked:
                     raise HTTPException("an answer whose length is not known may be cut off anywhere")
                 body = response.read()
-        except (OSError, HTTPException, ValueError) as error:  # a length that is not a number
+        except (OSError, HTTPException, ValueError) as error:  # ValueError: the length of a chunk is not a number
             connection.close()
             raise ResponseLost from error
         if response.will_close:
@@ -205,7 +205,7 @@ def make_client(service: AwsService = DYNAMODB, **options: Any) -> Client:
     url = urlsplit(endpoint := endpoint or f"https://{service.name}.{region}.amazonaws.com")
     is_proxied = f"{url.scheme}_proxy" in {name.lower() for name, value in os.environ.items() if value}
     if is_proxied and url.hostname not in ("127.0.0.1", "localhost", "::1"):
-        from urllib.request import proxy_bypass  # much to load, and functions have no proxy
+        from urllib.request import proxy_bypass  # slow to import, and functions have no proxy
 
         if not proxy_bypass(str(url.hostname)):
             raise Unsupported("A proxy needs boto3, or the endpoint in NO_PROXY.")
@@ -215,14 +215,15 @@ def make_client(service: AwsService = DYNAMODB, **options: Any) -> Client:
 def _credentials() -> Callable[[], Credentials]:
     """Return a function that returns the credentials of a request.
 
-    They are read from the environment once, as in Lambda. If the environment has none, botocore's chain provides and renews them.
+    If the environment contains credentials, as in Lambda, they are read once. Otherwise botocore's chain provides and renews
+    them.
     """
     access_key, secret_key = os.environ.get("AWS_ACCESS_KEY_ID"), os.environ.get("AWS_SECRET_ACCESS_KEY")
     if access_key and secret_key:
         fixed = Credentials(access_key, secret_key, os.environ.get("AWS_SESSION_TOKEN"))
         return lambda: fixed
 
-    @cache  # at the first request: a snapshot must not hold any
+    @cache  # called at the first request, because a SnapStart snapshot must not contain credentials
     def chain() -> Any:
         from botocore.session import get_session
 

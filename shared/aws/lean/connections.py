@@ -36,7 +36,7 @@ def format_post(headers: Mapping[str, str], body: bytes, target: str = "/") -> b
 class Response(HTTPResponse):
     """Response whose status and headers are parsed without the standard library's e-mail parser.
 
-    That parser takes a third of a request's time. The body is read by HTTPResponse.
+    That parser would take a third of a request's time. HTTPResponse reads the body.
     """
 
     fields: Mapping[str, str]

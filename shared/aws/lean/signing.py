@@ -27,7 +27,7 @@ def signed_headers(
     headers = {"content-type": content_type, "host": host, "x-amz-date": now}
     if token:
         headers["x-amz-security-token"] = token
-    headers["x-amz-target"] = target  # all in the order of their names, as they are signed
+    headers["x-amz-target"] = target  # headers must be signed in alphabetical order
     lines, names = "".join([f"{name}:{value}\n" for name, value in headers.items()]), ";".join(headers)
     canonical = f"POST\n/\n\n{lines}\n{names}\n{hashlib.sha256(body).hexdigest()}"
     scope = f"{now[:8]}/{region}/{service}/aws4_request"
