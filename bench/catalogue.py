@@ -1,7 +1,7 @@
-"""Time and memory per title of catalogue imports of two sizes: `python -m bench.catalogue`.
+"""Time and memory of catalogue imports of two sizes: `python -m bench.catalogue`.
 
-Each generated catalogue is imported in a separate process. A stand-in for DynamoDB accepts every write immediately, so
-only the import itself is measured: reading, validating, building items and recording progress.
+Each generated catalogue is imported in a separate process. A fake DynamoDB accepts every write immediately. The
+benchmark therefore measures only the import itself: reading, validating, building items and recording progress.
 """
 
 import json
@@ -27,11 +27,11 @@ from tools.rate_limit import Pool, RateLimiter
 from tools.work_file import work_file
 
 SMALL, LARGE = 1_000, 10_000
-"""Titles of the two catalogues. A title has about six credits, four releases and two tags."""
+"""Number of titles in each catalogue. A title has about six credits, four releases and two tags."""
 
 
 def main(arguments: list[str]) -> None:
-    """Print the ratios. With a number as argument, import that many titles and print the measurement as JSON."""
+    """Measure both catalogues and print the ratios. With a number as argument, import that many titles and print JSON."""
     if arguments:
         print(json.dumps(imported(int(arguments[0]))))
         return
@@ -53,7 +53,9 @@ def _measured(titles: int) -> dict[str, float]:
 
 
 def imported(titles: int) -> dict[str, float]:
-    """Import a generated catalogue. Returns the seconds, this process's peak memory in bytes, and the items written."""
+    """Import a generated catalogue. Returns the seconds, this process's peak memory in bytes, and the number of written
+    items.
+    """
     os.environ |= {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_DEFAULT_REGION": "us-east-1"}
     client, counts = _accept_everything(make_client())
     with tempfile.TemporaryDirectory() as name:
@@ -71,9 +73,9 @@ def imported(titles: int) -> dict[str, float]:
 
 
 def _accept_everything(client: Client) -> tuple[Client, dict[str, int]]:
-    """Replace DynamoDB behind the client, and return it with a counter of written items.
+    """Replace DynamoDB behind the client. Returns the client and a counter of written items.
 
-    Titles do not exist for the digest lookup but exist for later reads. Relations never exist.
+    For the import's digest lookup, no title exists. For later reads, every title exists. Queries return no items.
     """
     counts = {"items": 0}
 

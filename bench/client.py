@@ -1,7 +1,7 @@
 """Processor time of three DynamoDB clients over a loopback socket: `python -m bench.client`.
 
-The time includes signing, sending, waiting and parsing. The clients are default boto3, boto3 as tuned by
-shared/aws/boto3_client.py, and shared/aws/lean/client.py.
+The time includes signing, sending, waiting and parsing. The clients are boto3 with default settings, boto3 as
+shared/aws/boto3_client.py configures it, and shared/aws/lean/client.py.
 """
 
 import os
@@ -23,7 +23,7 @@ os.environ |= {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AW
 
 
 def main() -> None:
-    """Print the ratios."""
+    """Measure all clients, and print the ratios of their times."""
     item: Any = encode_item(stored(0))
     key: Any = encode_item(VIDEO.key(videoId=stored(0)["videoId"]))
     query: Any = {

@@ -1,8 +1,8 @@
-"""Cost of calls by catalogue size and by depth in a list. `python -m bench.growth` draws docs/growth.svg.
+"""Cost of requests by catalogue size, and of lists by depth. `python -m bench.growth` draws docs/growth.svg.
 
-Runs every request of the access patterns with catalogues of 1,000, 10,000 and 100,000 videos. The rules of `make cost`
-count its DynamoDB units. The videos are computed from their numbers instead of stored; a stand-in serves queries and
-lookups of them by bisection. moto serves everything else.
+The benchmark runs every request of the access patterns with catalogues of 1,000, 10,000 and 100,000 videos. It counts
+DynamoDB units by the rules of `make cost`. The catalogue's videos are not stored. A fake table generates their items on
+demand from the videos' numbers, and finds them by bisection. moto serves all other items.
 """
 
 import sys
@@ -54,7 +54,7 @@ PICTURE = ROOT / "docs" / "growth.svg"
 SIZES = (1_000, 10_000, 100_000)
 """Number of videos in each catalogue."""
 PAGE, DEEP = 25, 1_000
-"""Items of a page, and number of the page that is compared with the first page."""
+"""Number of items on a page, and number of the page that is compared with the first page."""
 FIRST_YEAR, YEARS = 1990, 10
 OWNER = Caller("alice", frozenset())
 
@@ -64,7 +64,7 @@ TAG_SK = TAG.key(videoId="", tag="t")[SORT_KEY]
 
 
 class GrowthRow(NamedTuple):
-    """An index entry: sort position, id, sort key of its item, and number of its video."""
+    """An index entry: sort value, id, sort key of its item, and number of its video."""
 
     at: int
     id: str
@@ -73,7 +73,7 @@ class GrowthRow(NamedTuple):
 
 
 class RequestCost(NamedTuple):
-    """DynamoDB requests, read units and write units of a call."""
+    """Number of DynamoDB requests, and read and write units, of one API request."""
 
     requests: int
     reads: float
@@ -81,18 +81,20 @@ class RequestCost(NamedTuple):
 
 
 def video_id(number: int) -> str:
-    """Return the id of a video."""
+    """Return the id of the video with this number."""
     return str(uuid.uuid5(uuid.NAMESPACE_OID, str(number)))
 
 
 def created_at(number: int) -> int:
-    """Return the creation time of a video in epoch seconds; number 0 is the newest."""
+    """Return the creation time of the video with this number, in epoch seconds. Video 0 is the newest."""
     return NOW - 60 * (number + 1)
 
 
 @lru_cache(maxsize=2_000)
 def items_of(number: int) -> Mapping[str, AttributeMap]:
-    """Return the items of a listed video of alice by sort key: video, tag entry, credit and release."""
+    """Return the items of a video by sort key: video, tag entry, credit and release. Its owner is alice, and it is in
+    lists.
+    """
     content: Item = {**VIDEO_BODY, "tags": ["t"], "visibility": "public", "releaseYear": FIRST_YEAR + number % YEARS}
     draft = new_item(content, video_id=video_id(number), owner="alice", created_at=created_at(number), status="ready")
     video = stamp(draft, caller=OWNER, now=NOW, version=1)
@@ -106,7 +108,9 @@ def items_of(number: int) -> Mapping[str, AttributeMap]:
 
 
 class GrownTable:
-    """A catalogue of computed videos in front of another DynamoDB, which serves all other items."""
+    """Fake DynamoDB table that generates the items of a large catalogue on demand. It forwards requests for all other
+    items to moto.
+    """
 
     def __init__(self, videos: int) -> None:
         self._numbers: dict[str, int] = {}
@@ -127,7 +131,7 @@ class GrownTable:
             rows.sort()
 
     def credited(self, index: int) -> Position:
-        """Return the position of a video in the person's list, by its index from 0, latest year first."""
+        """Return a video's position in the list of person `p`. `index` counts from 0, from the latest year."""
         row = self._rows[RELATION_INDEX.name, person_relation("p"), "0"][-1 - index]
         return Position(row.at, row.id)
 
@@ -210,12 +214,14 @@ LISTS: Mapping[str, Lister] = {
     "a category": lambda videos, _, window: videos.list_by_category("c", NOW, ListFilters(), window),
     "an owner": lambda videos, _, window: videos.list_by_owner("alice", OWNER, NOW, ListFilters(), window),
 }
-"""Lists that grow with the catalogue. The most expensive is first, because chart labels are stacked in this order."""
+"""Lists that grow with the catalogue, by name. The most expensive list is first, because the chart stacks its labels in
+this order.
+"""
 
 
 @contextmanager
 def grown(catalogue: GrownTable) -> Iterator[MeasuredService]:
-    """Create empty tables behind a catalogue."""
+    """Create empty tables, and serve the items of a catalogue in addition to theirs."""
     with measured_service() as service:
         undo = [intercept(client, catalogue.between) for client in clients()]
         try:
@@ -226,7 +232,7 @@ def grown(catalogue: GrownTable) -> Iterator[MeasuredService]:
 
 
 def page_of(catalogue: GrownTable, name: str, number: int, items: int = PAGE) -> RequestCost:
-    """Return the cost of a page of a list; the first page has number 1. Raises RuntimeError if the page is not full."""
+    """Return the cost of a page of a list. The first page has number 1. Raises RuntimeError if the page is not full."""
     last = (number - 1) * items - 1
     position = Position(created_at(last), video_id(last))
     if name == "a person":
@@ -242,7 +248,7 @@ def page_of(catalogue: GrownTable, name: str, number: int, items: int = PAGE) ->
 
 
 def growth() -> dict[str, list[RequestCost]]:
-    """Return the costs of each list: its first page in each catalogue, then a deep page in the largest."""
+    """Return the costs of each list: of its first page in each catalogue, then of page DEEP in the largest catalogue."""
     costs: dict[str, list[RequestCost]] = {name: [] for name in LISTS}
     for size in SIZES:
         catalogue = GrownTable(size)

@@ -1,4 +1,4 @@
-"""Timing comparisons. Variants are interleaved in one run, so that the ratios do not depend on the machine."""
+"""Comparison of execution times. A run interleaves all variants, so that the machine's load affects them equally."""
 
 import statistics
 import time
@@ -17,7 +17,7 @@ def compare(
 ) -> None:
     """Print the median seconds per call of each variant, and its ratio to the first variant.
 
-    Each variant runs `calls` times in each round. `clock` returns seconds.
+    Each variant is called `calls` times in each of `rounds` rounds. `clock` returns seconds.
     """
     times: dict[str, list[float]] = {name: [] for name in variants}
     for variant in variants.values():

@@ -1,6 +1,6 @@
 """Time and memory of reading source videos by byte ranges: `python -m bench.media`.
 
-The source has about the latency of S3 in the same region: 20 ms a request and 80 MB a second.
+The source has about the latency and throughput of S3 in the same region: 20 ms per request, and 80 MB per second.
 """
 
 import io
@@ -38,7 +38,7 @@ OPERATIONS: dict[str, Callable[[Source, MediaInfo], object]] = {
 
 
 class Remote(FileSource):
-    """A file with the latency and throughput of S3. Counts requests and bytes."""
+    """A file with the latency and throughput of S3. It counts requests and bytes."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
@@ -65,7 +65,7 @@ class OneByOne(Remote):
 
 
 def main() -> None:
-    """Print the ratios and the peaks."""
+    """Measure all operations, and print the ratios of times and the peaks of memory."""
     with tempfile.TemporaryDirectory() as folder:
         results = {
             "1080p, 5 minutes, 8-bit H.264": _sample_video(
@@ -130,9 +130,9 @@ def main() -> None:
 
 
 def _count_keyframes(path: Path, facts: MediaInfo) -> tuple[int, float]:
-    """Return the number of keyframes that the storyboard needs, and their fraction of the file's size.
+    """Return the number of keyframes that a storyboard must read, and their fraction of the file's size.
 
-    A tile needs the last keyframe before its middle. No storyboard with these tiles can read less.
+    Each tile shows the last keyframe before the middle of its interval. No storyboard with these tiles can read less.
     """
     board = storyboard(FileSource(path), facts)
     with av.open(path) as container:
@@ -158,7 +158,7 @@ def _sample_video(
     frames: int = 125,
     keyframe_every: int = 1,
 ) -> Path:
-    """Create a video that repeats the first frames of a real clip, scaled to `size`.
+    """Create a video that repeats the first frames of a real clip, scaled to `size`. Returns its path.
 
     Only every `keyframe_every`th repetition begins with a keyframe.
     """
@@ -202,8 +202,8 @@ def _sample_video(
 
 
 def _peak(path: Path, name: str) -> int:
-    """Return the peak memory of the operation in a separate process, in MB."""
-    # Not getrusage, because it includes the memory of this process at the fork.
+    """Return the peak memory of an operation in MB, measured in a separate process."""
+    # The script does not use getrusage, because that would include this process's memory at the fork.
     script = """
 import sys
 from bench.media import OPERATIONS

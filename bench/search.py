@@ -1,8 +1,9 @@
 """Search latency, index size and typo tolerance: `python -m bench.search` (some minutes).
 
-Generates the same catalogues in each run: videos without captions, and videos with many. It also searches for the demo's
-titles with a typo. The engine runs in this process, so HTTP overhead is not measured. Queries are measured in processor
-time, which is independent of the machine's load. Commits wait for the disk and are measured in elapsed seconds.
+Each run generates the same two catalogues: videos without captions, and videos with many. The benchmark also searches
+for the demo's titles with a typo. The engine runs in this process, so HTTP overhead is not measured. Queries are
+measured in processor time, which does not depend on the machine's load. Commits are measured in elapsed time, because
+they wait for the disk.
 """
 
 import json
@@ -30,7 +31,7 @@ SILENT, TALKING = 100_000, 1_000
 """Number of videos in the two catalogues: without captions, and with captions."""
 CUES, WORDS_OF_A_CUE = 1_000, 7
 LOOKED_FOR = 3_200
-"""Maximum titles that are searched with a typo."""
+"""Maximum number of titles that are searched with a typo."""
 QUERIES = 200
 """Number of queries of each kind."""
 COMMITS = 40
@@ -90,7 +91,7 @@ class RandomLanguage:
         self._random = random
         found: dict[str, None] = {}
         while len(found) < size:
-            # Frequent words are short.
+            # The first words, which are the most frequent, are short.
             syllables = 1 + (len(found) > 150) + (random.random() < 0.4)
             found["".join(self._syllable() for _ in range(syllables))] = None
         self.words = list(found)
@@ -131,7 +132,7 @@ def random_videos(count: int, language: RandomLanguage, random: Random, cues: in
 
 
 def with_typo(text: str, random: Random) -> str | None:
-    """Return the text with one typo in a word long enough to tolerate it; `None` if it has no such word."""
+    """Return the text with one typo, or `None` if no word is long enough for search to tolerate a typo."""
     words_ = [token for token in tokens(text) if len(token.word) >= ONE_TYPO and token.word.isalpha() and not token.run]
     if not words_:
         return None
@@ -154,7 +155,9 @@ def with_typo(text: str, random: Random) -> str | None:
 
 
 def found_with_typos(engine: SearchEngine, titles: Sequence[str], random: Random) -> tuple[int, int]:
-    """Search for each title with a typo. Returns the number found in the first three hits, and the number searched."""
+    """Search for each title with a typo. Returns the number of titles among the first three hits, and the number of
+    searches.
+    """
     found = looked_for = 0
     for title_ in titles:
         q = with_typo(title_, random)
@@ -169,7 +172,7 @@ def found_with_typos(engine: SearchEngine, titles: Sequence[str], random: Random
 def random_queries(
     catalogue: Sequence[VideoDocument], language: RandomLanguage, random: Random
 ) -> dict[str, list[str]]:
-    """Return random queries by kind."""
+    """Return random queries for a catalogue, by kind of query."""
 
     def some(build: Callable[[VideoDocument], str]) -> list[str]:
         return [build(random.choice(catalogue)) for _ in range(QUERIES)]
@@ -195,7 +198,7 @@ def random_queries(
 
 
 def timed(times: Sequence[float]) -> str:
-    """Format the median and the 95th percentile of some seconds."""
+    """Format the median and the 95th percentile of times in seconds."""
     cuts = statistics.quantiles(times, n=20)
     return f"p50 {cuts[9] * 1e3:6.1f} ms   p95 {cuts[18] * 1e3:6.1f} ms"
 
@@ -203,7 +206,7 @@ def timed(times: Sequence[float]) -> str:
 def measure(
     name: str, catalogue: Sequence[VideoDocument], language: RandomLanguage, random: Random, folder: Path
 ) -> None:
-    """Build an index, query it, and print its size and the times."""
+    """Build an index of a catalogue, query it, and print its size and the times."""
     engine = SearchEngine(folder)
     started = time.process_time()
     engine.put(catalogue)
@@ -254,7 +257,7 @@ def _print_typos(engine: SearchEngine, titles: Sequence[str], random: Random) ->
 
 
 def demo_videos() -> list[VideoDocument]:
-    """Return the videos of the demo, with only their titles."""
+    """Return the videos of the demo as documents that have only a title."""
     records = json.loads(FILMS.read_text(encoding="utf-8"))
     titles = (title(record.get("Title")) for record in records)
     return [
@@ -264,7 +267,9 @@ def demo_videos() -> list[VideoDocument]:
 
 
 def main(arguments: list[str]) -> None:
-    """Measure a catalogue without captions and one with, of the given or the default sizes."""
+    """Measure a catalogue without captions and another with captions. The arguments are their sizes, by default SILENT
+    and TALKING.
+    """
     silent, talking = map(int, arguments) if arguments else (SILENT, TALKING)
     with tempfile.TemporaryDirectory() as name:
         random = Random(1)

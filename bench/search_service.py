@@ -1,13 +1,14 @@
 """Correctness and latency of search in a running service: `python -m bench.search_service [asks]` (some minutes).
 
-Start the service with `make run` and load videos with `make demo`. The run sends HTTP requests, to this machine only.
-It creates some videos and deletes them at its end. No other client may change videos during the run, or counts differ.
+Start the service with `make run`, and load videos with `make demo`. The benchmark sends HTTP requests to this machine
+only. It creates some videos, and deletes them at its end. If another client changes videos in the meantime, a check may
+fail.
 
 It exits with status 1 if one of these checks fails:
 
 - Search finds each new video within LONGEST_WAIT.
-- A quote leads to its video and its second.
-- Facets equal a recount.
+- A search for a spoken sentence finds its video, and the time of the sentence.
+- Facets equal the counts over all videos that a query finds.
 - The caller may read each hit.
 
 Times include the overhead of the local AWS emulation. The time of a plain GET is printed for comparison.
@@ -40,31 +41,31 @@ from shared.videos.tags import normalise_tag
 REQUESTS = 1_000
 """Default number of random queries."""
 HITS = 5
-"""Hits of each query that are read separately."""
+"""Number of hits of each query that are read by separate GET requests."""
 WRITES = 40
-"""Videos whose time from write to hit is measured."""
+"""Number of videos for which the time from the write to the first hit is measured."""
 QUOTES = 100
 TALKS, SENTENCES = 10, 40
 """Number of videos with captions, and of sentences in each."""
 COUNTED = 24
-"""Queries whose facets are recounted."""
+"""Number of queries whose facets are checked."""
 WARM = 200
-"""Queries whose latency is measured."""
+"""Number of queries whose latency is measured."""
 BACKSTAGE = 6
-"""Videos of each owner for each of WAYS."""
+"""Number of videos that are created for each owner and each of VARIANTS."""
 TITLES = 2_000
-"""Titles to read from the feed, in pages of PAGE, as words for the queries."""
+"""Maximum number of videos to read from the list of all videos. The queries consist of words of their titles."""
 PAGE = 100
 SIDE_BY_SIDE = 4
-"""Concurrent requests. Each occupies one worker of the function."""
+"""Number of concurrent requests. Each occupies one worker process of the function."""
 LONGEST_WAIT = 30.0
-"""Seconds after which a write counts as not found."""
+"""Seconds after which a written video counts as not found."""
 LONGEST_ASKING = 1_500.0
-"""Seconds after which no more random queries are sent."""
+"""Seconds after which the benchmark sends no more random queries."""
 REST = 0.05
-"""Seconds between two searches for a write."""
+"""Seconds between two searches for a written video."""
 NEAR = 1_000
-"""Tolerance for the start of a quote, in milliseconds."""
+"""Maximum difference between the start of a quote and the start of its sentence, in milliseconds."""
 OWNERS = ("alice", "bob")
 CALLERS = (*OWNERS, "carol", "admin")
 """Two owners, a user without videos, and an admin."""
@@ -77,7 +78,7 @@ VARIANTS: tuple[Mapping[str, Any], ...] = (
     {"publishAt": FAR},
     {"expiresAt": 1},
 )
-"""Fields of a public video, then of videos that only the owner and admins see."""
+"""Fields that determine visibility. The first video is public, and only the owner and admins may see the others."""
 HOSTS = ("127.0.0.1", "::1", "localhost")
 
 Document = dict[str, Any]
@@ -88,14 +89,14 @@ class HttpSender(Protocol):
     """HTTP client of one user."""
 
     def send(self, method: str, path: str, **options: Any) -> httpx.Response:
-        """Send a request. Raises LocalError if there is no response."""
+        """Send a request. Raises LocalError if the service does not respond."""
 
 
 Callers = Mapping[str, HttpSender]
 
 
 class MeasuredRow(NamedTuple):
-    """A line of the report. `is_valid` is false if its check failed."""
+    """A line of the report. `is_valid` is `False` if its check failed."""
 
     name: str
     result: str
@@ -111,7 +112,7 @@ class SearchRequest(NamedTuple):
 
 @dataclass(frozen=True)
 class SearchCatalogue:
-    """Values of published videos, from which random queries are built."""
+    """Values of published videos, from which the benchmark builds random queries."""
 
     titles: Sequence[str]
     owners: Sequence[str]
@@ -123,7 +124,7 @@ class SearchCatalogue:
 
 @dataclass
 class Talk:
-    """Speech of a video: caption cues and whole sentences, each with its start in milliseconds."""
+    """Speech of a video: its caption cues and its sentences, each with a start in milliseconds."""
 
     cues: list[tuple[int, str]] = field(default_factory=list)
     sentences: list[tuple[int, str]] = field(default_factory=list)
@@ -133,7 +134,9 @@ class Talk:
 
 
 def talk(language: RandomLanguage, number: int) -> Talk:
-    """Return a talk with that many sentences. Every third sentence is split into two cues, as long sentences are."""
+    """Return a talk of `number` sentences. Every third sentence is split into two cues, as real captions split long
+    sentences.
+    """
     generated = Talk()
     for index in range(number):
         start, spoken = 4_000 * index + 500, language.text(8)
@@ -158,7 +161,7 @@ def _clock(milliseconds: int) -> str:
 
 
 def recount(videos: Sequence[Document]) -> Counts:
-    """Return the facets of these videos, sorted by descending count, then by value."""
+    """Return the facets that a search for these videos should return, sorted by descending count, then by value."""
     counts = {
         facet: Counter(video[name] for video in videos if name in video)
         for facet, name in FACETS.items()
@@ -175,7 +178,7 @@ def _rank(counted: tuple[Any, int]) -> tuple[int, Any]:
 def random_requests(catalogue: SearchCatalogue, random: Random, count: int) -> list[SearchRequest]:
     """Return random queries of all callers.
 
-    Most contain words of a title, some of them truncated. Filters are random; some queries have only filters.
+    Most queries contain words of a title, and some are truncated. Filters are random. Some queries have only filters.
     """
     return [SearchRequest(random.choice(CALLERS), _random_query(catalogue, random)) for _ in range(count)]
 
@@ -199,7 +202,7 @@ def _random_query(catalogue: SearchCatalogue, random: Random) -> dict[str, str]:
 
 
 def times(seconds: Sequence[float]) -> str:
-    """Format the median and the 95th percentile of some seconds."""
+    """Format the median and the 95th percentile of times in seconds."""
     if len(seconds) < 2:
         return "too few to say"
     cuts = statistics.quantiles(seconds, n=20, method="inclusive")
@@ -241,14 +244,14 @@ def send_request(sender: HttpSender, method: str, path: str, *statuses: int, **o
 
 
 class CreatedVideos:
-    """Videos that a run created, to be deleted at its end."""
+    """Videos that the benchmark creates. `delete_all` deletes them at its end."""
 
     def __init__(self, admin: HttpSender) -> None:
         self._admin = admin
         self.ids: list[str] = []
 
     def add(self, owner: str, title: str, **fields: Any) -> str:
-        """Create a video, public by default; `fields` override its fields. Returns its id."""
+        """Create a video, and return its id. It is public unless `fields` override its fields."""
         video_id = str(uuid.uuid4())
         document = {"videoId": video_id, "userId": owner, "title": title, "status": "ready", "visibility": "public"}
         self.ids.append(video_id)
@@ -281,12 +284,12 @@ def search(sender: HttpSender, **query: str) -> Document:
 
 
 def word() -> str:
-    """Return a random word of 14 letters, which no other video contains."""
+    """Return a random word of 14 letters, which practically no other video contains."""
     return "".join(chance.SystemRandom().choices(string.ascii_lowercase, k=14))
 
 
 def seconds_until_found(sender: HttpSender, text: str, count: int = 1) -> float | None:
-    """Return the seconds until the caller finds `count` videos with a word; `None` after LONGEST_WAIT."""
+    """Return the seconds until the caller finds `count` videos with a word, or `None` after LONGEST_WAIT."""
     began = time.monotonic()
     while search(sender, q=f'"{text}"', limit="1")["total"] < count:
         if time.monotonic() - began > LONGEST_WAIT:
@@ -296,7 +299,7 @@ def seconds_until_found(sender: HttpSender, text: str, count: int = 1) -> float 
 
 
 def catalogue_of(sender: HttpSender) -> SearchCatalogue:
-    """Return the values of published videos from which queries are built. Raises LocalError if there are none."""
+    """Read the values of published videos from the service. Raises LocalError if the service has no videos."""
     videos: list[Document] = []
     page: dict[str, str] = {"limit": str(PAGE)}
     while len(videos) < TITLES:
@@ -318,7 +321,7 @@ def catalogue_of(sender: HttpSender) -> SearchCatalogue:
 
 
 def fresh(callers: Callers, created: CreatedVideos) -> MeasuredRow:
-    """Measure the seconds from a write to the hit."""
+    """Measure the seconds from the write of a video to the first search that finds it."""
     found: list[float] = []
     for _ in range(WRITES):
         text = word()
@@ -332,7 +335,7 @@ def fresh(callers: Callers, created: CreatedVideos) -> MeasuredRow:
 
 
 def quoted(callers: Callers, created: CreatedVideos, random: Random) -> MeasuredRow:
-    """Check that a spoken sentence as the query leads to its video and second."""
+    """Check that a search for a spoken sentence finds its video, and the time of the sentence."""
     language, marker = RandomLanguage(random, 2_000), word()
     talks: dict[str, Talk] = {}
     for number in range(TALKS):
@@ -362,9 +365,10 @@ def leads(hit: Document, video_id: str, start: int) -> bool:
 
 
 def create_hidden_videos(created: CreatedVideos, catalogue: SearchCatalogue, random: Random, marker: str) -> list[str]:
-    """Create videos from words of other titles, each with the word `marker`. Returns the ids of the public videos.
+    """Create videos whose titles have words of other titles and the word `marker`. Returns the ids of the public
+    videos.
 
-    Most of the videos are visible only to their owner and admins. One video of each owner is deleted again.
+    Most of the videos are visible only to their owner and to admins. One video of each owner is deleted again.
     """
     vocabulary = [found for title in catalogue.titles for found in words(title)]
     shown: list[str] = []
@@ -382,7 +386,7 @@ def create_hidden_videos(created: CreatedVideos, catalogue: SearchCatalogue, ran
 
 
 def counted(callers: Callers, catalogue: SearchCatalogue, random: Random) -> MeasuredRow:
-    """Check that facets equal a recount over all videos that the query finds."""
+    """Check that facets equal the counts over all videos that a query finds."""
     right = checked = videos = 0
     for request in random_requests(catalogue, random, 20 * COUNTED):
         sender, query = callers[request.caller], request.query
@@ -419,11 +423,13 @@ def read(sender: HttpSender, ids: Sequence[str]) -> list[Document]:
 
 
 def count_readable_hits(callers: Callers, requests: Sequence[SearchRequest]) -> MeasuredRow:
-    """Check that the caller may read each hit with a separate GET."""
+    """Check by separate GET requests that the caller may read each hit."""
     until = time.monotonic() + LONGEST_ASKING
 
     def look(request: SearchRequest) -> tuple[int, list[str]] | None:
-        """Return the number of hits and a line for each refused hit; `None` after LONGEST_ASKING seconds."""
+        """Return the number of hits, and a line for each hit that GET refused. Returns `None` after LONGEST_ASKING
+        seconds.
+        """
         if time.monotonic() > until:
             return None
         sender, wrong = callers[request.caller], []
@@ -446,7 +452,7 @@ def count_readable_hits(callers: Callers, requests: Sequence[SearchRequest]) -> 
 
 
 def warm(callers: Callers, catalogue: SearchCatalogue, random: Random) -> list[MeasuredRow]:
-    """Measure the latency of a query and of a GET."""
+    """Measure the latency of searches, and of GET requests for comparison."""
     sender = callers["bob"]
     queries = [" ".join(words(random.choice(catalogue.titles))[:8])[:256] for _ in range(WARM)]
     video_id = search(sender, limit="1")["items"][0]["video"]["videoId"]
@@ -465,7 +471,7 @@ def _timed(sender: HttpSender, path: str, params: Mapping[str, str] | None = Non
 
 
 def measure(callers: Callers, count: int) -> list[MeasuredRow]:
-    """Run all checks, and return the rows. Deletes the created videos even after an error."""
+    """Run all checks, and return the lines of the report. Deletes the created videos even after an error."""
     created, random = CreatedVideos(callers["admin"]), Random(1)
     try:
         catalogue = catalogue_of(callers["carol"])
@@ -505,7 +511,7 @@ def report(count: int) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Run with the given number of random queries or with ASKS, and return the exit status."""
+    """Run the benchmark, and return its exit status. The argument is the number of random queries, by default REQUESTS."""
     return exit_status(lambda: report(int(arguments[0]) if arguments else REQUESTS))
 
 

@@ -1,7 +1,8 @@
-"""DynamoDB stub of the testbed, served on loopback with a generated catalogue.
+"""Server that offers the testbed's DynamoDB stub on loopback, with a generated catalogue.
 
-Benchmarks use it to measure the caller's processor time: signing, sending, waiting and parsing. It discards writes, so
-the same request always gets the same response. One table uses our keys; the peers' table has `videoId` as its key.
+Benchmarks use it to measure the client's processor time for signing, sending, waiting and parsing. It discards writes,
+so that the same request always gets the same response. It has the service's table, and a table of the peers, whose key
+is `videoId`.
 """
 
 import json
@@ -31,26 +32,26 @@ from shared.videos.video import new_item, stamp
 
 OWNER = "alice"
 NEWEST = 1_750_000_000
-"""Creation time of video 0 in epoch seconds. Each following video is a minute older."""
+"""Creation time of video 0 in epoch seconds. Each video is a minute older than the video before it."""
 VIDEOS = 2_000
 VIEWS = 4_711
 TAGS = ("demo", "launch", "product")
 PEERS_TABLE = "Videos"
 OURS_ALONE = ("origins", "schemaVersion", "counted", "reason", "windowEnds")
-"""Fields of documents and view responses that only this service has. The peers' items omit them."""
+"""Fields of videos and of view responses that only this service has. The peers' items do not have them."""
 _FIRST_ID = 0x3F2504E04F8941D39A0C << 48
 
 Json = dict[str, Any]
 
 
 def video_id(number: int) -> str:
-    """Return the id of a video; number 0 is the newest."""
+    """Return the id of the video with this number. Video 0 is the newest."""
     return str(uuid.UUID(int=_FIRST_ID + number))
 
 
 @cache
 def stored(number: int) -> Json:
-    """Return a video's item as our table stores it."""
+    """Return a video's item as the service stores it."""
     content = {
         "title": f"Product launch, take {number}",
         "description": "How the new product came about, what it does, and who made it. With a demonstration on the stage.",
@@ -102,7 +103,7 @@ def ours() -> Stub:
 
 @cache
 def peers() -> Stub:
-    """Return the stub of the peers' table: the same videos, keyed by id."""
+    """Return the stub of the peers' table, which contains the same videos with `videoId` as key."""
     owner, newest = (Attribute("userId"),), (Attribute("createdAt", "N"), Attribute("videoId"))
     stub = Frozen([Index("by-owner", owner, newest, "the videos of an owner", SUMMARY_FIELDS)], ["videoId"])
     documents = (document(stored(number), VIEWS) for number in range(VIDEOS))
@@ -112,7 +113,9 @@ def peers() -> Stub:
 
 
 def respond(operation: str, parameters: Mapping[str, Any]) -> Json:
-    """Return the response of DynamoDB, or of Secrets Manager for `GetSecretValue`."""
+    """Return the response to a request: of Secrets Manager for `GetSecretValue`, and of DynamoDB for all other
+    operations.
+    """
     if operation == "GetSecretValue":
         return {"Name": "cursors", "SecretString": "a secret of the bench"}
     table = peers() if parameters.get("TableName") == PEERS_TABLE else ours()
@@ -148,7 +151,7 @@ class _Connection(socketserver.StreamRequestHandler):
 
 @lru_cache(maxsize=256)
 def _response(operation: str, request_body: bytes) -> bytes:
-    """Return status line, headers and body as DynamoDB sends them."""
+    """Return a whole HTTP response: status line, headers and body, as DynamoDB sends them."""
     body = json.dumps(respond(operation, json.loads(request_body)), separators=(",", ":")).encode()
     head = (
         "HTTP/1.1 200 OK\r\nServer: Server\r\n"

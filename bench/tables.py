@@ -9,7 +9,7 @@ from rich.table import Table
 
 @dataclass(frozen=True)
 class Grid:
-    """A table: title, columns and rows of text. The first `words` columns are text; the others are numbers."""
+    """A table: title, columns and rows of text. The first `words` columns contain text, and the others contain numbers."""
 
     title: str
     columns: Sequence[str]
@@ -36,20 +36,20 @@ class Grid:
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 790, 400, 60, 260, 50, 50
 """Dimensions of a chart in pixels. The right margin holds the labels of the lines."""
 LONGEST_LABEL = 8
-"""Maximum characters of a centred label of the last column. Longer labels are aligned right."""
+"""Maximum length of a centred label of the last column, in characters. Longer labels are aligned right."""
 COLOURS = ("#b3261e", "#00658f", "#8a4b00", "#6b3fa0", "#1b6e3c", "#54606b", "#a0005a", "#3a3f9e")
 
 
 @dataclass(frozen=True)
 class Chart:
-    """A line chart. Its scale begins at 0, and each line has one value for each column."""
+    """A line chart. Its vertical scale starts at 0, and each line has one value for each column."""
 
     title: str
     columns: Sequence[str]
     unit: str
     """Label of the horizontal axis."""
     step: int
-    """Distance between two marks of the scale."""
+    """Distance between two marks of the vertical scale."""
     lines: Sequence[tuple[str, Sequence[float]]]
     """Label and values of each line."""
 
@@ -77,7 +77,7 @@ class Chart:
             parts.append(f'<path d="M{LEFT} {y(value):.0f}H{x(last):.0f}" stroke="#ddd"/>')
             parts.append(text(LEFT - 8, y(value) + 4, str(value), text_anchor="end"))
         for column, label in enumerate(self.columns):
-            # To the right are the labels of the lines.
+            # A long label must not extend into the labels of the lines, which are on the right.
             anchor = "end" if column == last and len(label) > LONGEST_LABEL else "middle"
             parts.append(text(x(column), HEIGHT - BOTTOM + 20, label, text_anchor=anchor))
         parts.append(text(x(last) / 2, HEIGHT - 10, self.unit, text_anchor="middle", fill="#555"))
@@ -85,7 +85,7 @@ class Chart:
         for colour, (label, values) in zip(COLOURS, self.lines, strict=False):
             points = " ".join(f"{x(column):.0f},{y(value):.0f}" for column, value in enumerate(values))
             parts.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2"/>')
-            # Below the label before it, where lines lie upon each other.
+            # Placed below the previous label if the lines are too close to each other.
             down = max(down + 16, y(values[-1]) + 4)
             parts.append(text(x(last) + 10, down, label, fill=colour))
         return "\n".join([*parts, "</svg>"]) + "\n"

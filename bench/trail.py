@@ -1,8 +1,8 @@
-"""Throughput of the audit function, in changes a second of one stream shard: `python -m bench.trail`.
+"""Throughput of the audit function, in changes per second and stream shard: `python -m bench.trail`.
 
-The function runs on local/testbed/limits.py, a table in virtual time with DynamoDB's limits per item. All shards have a
-backlog, so every batch is full. The function's processor time is measured over a loopback socket and scaled to its share
-of a core.
+The function uses the table of local/testbed/limits.py, which simulates DynamoDB's limits in virtual time. All shards
+have a backlog, so every batch is full. The function's processor time is measured over a loopback socket, and scaled to
+the fraction of a core that its memory provides.
 """
 
 import logging
@@ -27,18 +27,18 @@ from shared.schema import AUDIT_TABLE_NAME
 from shared.videos.video import new_item, stamp
 
 BATCH, MEMORY_MB = 400, 512
-"""Records per batch and memory of the deployed function, set in infra/jobs_stack.py and infra/function.py.
+"""Records per batch, and memory of the deployed function in MB. infra/jobs_stack.py and infra/function.py set them.
 
-tests/unit/infra/test_bench_trail.py compares them.
+tests/unit/infra/test_bench_trail.py compares these values.
 """
 CORE_MB = 1769
 """Memory at which a Lambda function has one full core, in MB."""
 SHARDS = 4
-"""Shards of a new table's stream. A new table accepts 4,000 write units a second."""
+"""Number of shards of a new table's stream. A new table accepts 4,000 write units per second."""
 BATCHES = 5
-"""Batches that each shard's function processes."""
+"""Number of batches that the function processes for each shard."""
 SQS_SECONDS, S3_SECONDS = 0.01, 0.03
-"""Latency of sending a message and of storing an object."""
+"""Latency of sending a message to SQS and of storing an object in S3, in seconds."""
 DAYS = 400
 IMPORT = Caller.job("import").acting_for("import-0d9a5f0e-6f8e-4f07-9f0c-8f3a1f9f3c55")
 
@@ -52,28 +52,28 @@ class StreamReader:
 
 
 SEQUENTIAL = StreamReader(100, is_pipelined=False)
-"""Reader that sends one request after another, as up to release 0.5."""
+"""Reader that sends one request after another, as releases up to 0.5 did."""
 PIPELINED = StreamReader(100, is_pipelined=True)
-"""Reader that sends many requests at a time."""
+"""Reader that sends many requests concurrently."""
 DEPLOYED = StreamReader(BATCH, is_pipelined=True)
 
 
 class SimulatedServices(Objects):
-    """Archive bucket and delivery queue that wait as long as AWS would and store nothing."""
+    """Archive bucket and delivery queue that wait for the latency of AWS, and store nothing."""
 
     def __init__(self, wait: Callable[[float], None]) -> None:
         self._wait = wait
 
     def put(self, *_: object, **__: object) -> None:
-        """Store an object."""
+        """Wait as long as S3 needs to store an object."""
         self._wait(S3_SECONDS)
 
     def send(self, body: Mapping[str, object], delay_seconds: int = 0) -> None:
-        """Send a message."""
+        """Wait as long as SQS needs to accept a message."""
         self._wait(SQS_SECONDS)
 
     def send_all(self, bodies: Sequence[Mapping[str, object]]) -> None:
-        """Send messages."""
+        """Wait as long as SQS needs to accept a batch of messages."""
         self._wait(SQS_SECONDS)
 
 
@@ -81,7 +81,7 @@ class Shards:
     """A stream with a backlog, and the functions that read it."""
 
     def __init__(self, reader: StreamReader, *, owners: int, processor: float = 0.0) -> None:
-        """Generate videos of `owners` owners. `processor` is the seconds of a core that a record takes."""
+        """Generate videos of `owners` owners. `processor` is the time that a full core needs for a record, in seconds."""
         self._reader, self._processor = reader, processor * CORE_MB / MEMORY_MB
         self._batches = iter(batches(SHARDS * BATCHES, reader.batch, owners))
         self.simulation: Simulation[LambdaHandler] = Simulation(
@@ -93,7 +93,9 @@ class Shards:
         return _audit(table, lambda: self.simulation.time, outside)
 
     def read(self) -> float:
-        """Read the whole backlog. Returns changes a second of one shard."""
+        """Process the whole backlog, and return the changes per second of one shard. Raises RuntimeError if a call
+        fails.
+        """
         done = self.simulation.run(0.01, SHARDS * 100, self._work)  # all begin at once
         if done.done != SHARDS:
             raise RuntimeError(f"{done.failed[:1]} {done.unknown[:1]}")
@@ -109,9 +111,9 @@ class Shards:
                 batch = batch[[raw["dynamodb"]["SequenceNumber"] for raw in batch].index(failed[0]) :] if failed else []
 
     def count_logged_changes(self) -> int:
-        """Return the number of changes in all logs.
+        """Return the number of changes in the shard logs of the feed.
 
-        Raises RuntimeError if a change is logged twice or if a log's positions have gaps.
+        Raises RuntimeError if a change occurs twice, or if the positions of a log have gaps.
         """
         feed, ids = Feed(self.simulation.table, lambda: self.simulation.time), list[str]()
         for log in shard_logs():
@@ -131,13 +133,13 @@ class Shards:
 
 
 def _audit(table: Table, clock: Callable[[], float], outside: SimulatedServices) -> LambdaHandler:
-    """Return the audit function over a table."""
+    """Return the audit function, which stores trail and feed in `table`."""
     resources = FakeResources(table, clock, audit=table, objects=outside, queues={"deliveries": outside})
     return resources.make(audit.lambda_handler)
 
 
 def batches(count: int, size: int, owners: int) -> list[list[Raw]]:
-    """Return `count` batches of `size` new videos each, as an import writes them."""
+    """Return `count` batches of stream records, each for `size` new videos as an import writes them."""
     return [
         [_record(number, owners) for number in range(start, start + size)] for start in range(0, count * size, size)
     ]
@@ -157,7 +159,7 @@ def _record(number: int, owners: int) -> Raw:
 
 
 def processor_seconds() -> float:
-    """Measure how many seconds of one of this machine's cores a record takes."""
+    """Measure the time that a core of this machine needs for a record, in seconds."""
     os.environ |= {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_DEFAULT_REGION": "us-east-1"}
     (batch,) = batches(1, BATCH, 1)
     outside, times = SimulatedServices(lambda _: None), []
@@ -173,7 +175,7 @@ def processor_seconds() -> float:
 
 
 def main() -> None:
-    """Print the rates and their ratios."""
+    """Measure all readers, and print their rates and the ratios."""
     os.environ |= {"ENVIRONMENT": "bench", "POWERTOOLS_SERVICE_NAME": "audit"}
     logging.disable(logging.INFO)
     processor = processor_seconds()

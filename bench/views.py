@@ -1,8 +1,8 @@
 """Write cost of a view, by the load on one video. `python -m bench.views` draws docs/views.svg.
 
-The service's own code counts views in a simulation of DynamoDB's limits (local/testbed/limits.py), with as many
-instances as the load needs. The writes that the stream triggers are applied to moto tables in batches of the router's
-size. The rules of `make cost` count their units.
+The service's own code counts the views of one video in a simulation of DynamoDB's limits (local/testbed/limits.py). The
+benchmark then processes the stream records of these views in batches, with moto tables, and counts the write units by
+the rules of `make cost`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -37,15 +37,18 @@ LOADS = {
     "5,000/s": 5_000.0,
     "20,000/s": 20_000.0,
 }
-"""Views of one video per second, by label."""
+"""Number of views of one video per second, by label."""
 SETTLED, MEASURED = 0.25, 0.1
-"""Seconds for the counter to reach its size, then seconds measured. Each period has at least one view."""
+"""Seconds until the counter has reached its final number of shards, and seconds of the measurement. Each has at least
+one view.
+"""
 BATCH = 100
-"""Maximum records in a router batch. The router waits one second to fill it."""
+"""Maximum number of records that are counted together, if they arrive within one second."""
 FILLING, BATCHES = 2, 4
-"""Stream batches before the measurement, and batches measured."""
+"""Number of stream batches before the measurement, and number of measured batches."""
 BURST = 0.05
-"""Seconds of unused capacity that an item accumulates. With less, a counter reaches its final size sooner."""
+"""Seconds of unused capacity that an item accumulates. The value is low, so that a counter soon reaches its final size.
+"""
 
 VIDEO_ID = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
 CALLER = Caller("bob", frozenset())
@@ -57,7 +60,7 @@ class ViewCost(NamedTuple):
     request: float
     """Write units of the request itself."""
     stream: float
-    """Share of the writes that the stream triggers, hourly and daily writes included."""
+    """Write units of the stream's consumers per view, including a share of the hourly and daily writes."""
 
     @property
     def whole(self) -> float:
@@ -70,12 +73,12 @@ Work = Callable[[ViewStore, int], object]
 
 
 def anonymous_view() -> Work:
-    """Return the work of an anonymous view: no viewer id and no idempotency key."""
+    """Return the function that counts an anonymous view, which has no viewer id and no idempotency key."""
     return lambda store, now: store.counters.add(VIDEO_ID, {"views": 1}, now)
 
 
 def keyed() -> Work:
-    """Return the work of a view with an idempotency key or a viewer id."""
+    """Return the function that records a view with an idempotency key. A view with a viewer id costs the same."""
     numbers = count()
     return lambda store, now: store.store_marker(View(VIDEO_ID, now, id=f"view {next(numbers)}"), CALLER, now)
 
@@ -84,7 +87,7 @@ KINDS: Mapping[str, Callable[[], Work]] = {"with a viewer or a key": keyed, "pla
 
 
 def spent(kind: str, load: float) -> ViewCost:
-    """Return the cost of a view of one kind, at a load in views a second. Raises RuntimeError if a view fails."""
+    """Return the cost of a view of a kind of KINDS. `load` is in views per second. Raises RuntimeError if a view fails."""
     work, simulation = KINDS[kind](), Simulation(ViewStore, burst=BURST)
     simulation.run(max(SETTLED, 1 / load), load, work)
     run = simulation.run(max(MEASURED, 1 / load), load, work)
@@ -95,7 +98,7 @@ def spent(kind: str, load: float) -> ViewCost:
 
 
 def streamed(simulation: Simulation[ViewStore], load: float) -> float:
-    """Return the write units that the stream adds to each of the last views that have a viewer item.
+    """Return the mean write units that the stream's consumers need for a view that has a marker.
 
     Returns 0 for anonymous views, because the request itself counts them.
     """
@@ -105,7 +108,7 @@ def streamed(simulation: Simulation[ViewStore], load: float) -> float:
         if new and VIEWER.partition_prefix in new[PARTITION_KEY]["S"]
     ]
     together = round(min(max(load, 1), BATCH))
-    # The first batches are not measured: they fill the counter's space for deduplication keys.
+    # The first batches are not measured, because the counter's space for deduplication keys is not full yet.
     last = marked[-(FILLING + BATCHES) * together :]
     with measured_service() as service:
         units = [_apply(service, last[at : at + together], load) for at in range(0, len(last), together)]
@@ -114,7 +117,9 @@ def streamed(simulation: Simulation[ViewStore], load: float) -> float:
 
 @cache
 def starts() -> dict[int, int]:
-    """Return the write units to save a counter's value when an hour and when a day begins, by period in seconds."""
+    """Return the write units to store a counter's value when a period begins. The keys are the periods, an hour and a
+    day, in seconds.
+    """
     counter: Item = VIEW_COUNTER.key(videoId=VIDEO_ID, shard=0) | {"views": 1}
     hours = ("2026-11-22T13", "2026-11-22T14", "2026-11-23T00")
     first, same_day, next_day = (encode_item(counter | {"hour": hour}) for hour in hours)
@@ -125,7 +130,7 @@ def starts() -> dict[int, int]:
 
 
 def _apply(service: MeasuredService, changes: Sequence[Change], load: float) -> int:
-    """Apply these changes to the table as the stream's consumer does. Returns the write units."""
+    """Process the stream records of these changes as the service does, and return the write units."""
     if service.table.get(VIDEO.key(videoId=VIDEO_ID)) is None:
         service.api().publish(videoId=VIDEO_ID)
     collector = Collector()
@@ -144,7 +149,7 @@ _SEQUENCE = count()
 
 
 def costs() -> dict[str, list[ViewCost]]:
-    """Return the costs of a view of each kind, one for each load."""
+    """Return the costs of a view by kind, with one cost for each load."""
     return {kind: [spent(kind, load) for load in LOADS.values()] for kind in KINDS}
 
 

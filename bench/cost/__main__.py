@@ -48,7 +48,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _setting(text: str) -> tuple[str, float]:
-    # From the right, because names of requests contain equals signs.
+    # Split at the last equals sign, because names of requests contain others.
     name, separator, value = text.rpartition("=")
     try:
         number = float(value.replace("_", ""))

@@ -1,4 +1,4 @@
-"""Background work after the response to a change: stream, router, audit trail, queues and workers."""
+"""Cost of the background work that a change causes, by the stream, the router, the audit trail, queues and workers."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -57,18 +57,18 @@ from shared.schema import (
 )
 
 FIFO_QUEUES = frozenset({"tallies"})
-"""Queues whose requests cost more."""
+"""Names of the FIFO queues, whose requests cost more than those to standard queues."""
 RENDITIONS = ("1080p", "720p", "480p", "240p")
 """Default renditions of an environment."""
 SOURCE_SIZE = (1920, 1080)
 """Width and height of the source video in pixels, large enough for all renditions."""
 FOLLOWED = (CREATE, DESCRIBE, PUBLISH, STATUS, ADD_CREDIT, ARRIVAL, VIEW, VIEW_LATER, VIEW_OF, RATE)
-"""Requests whose background work is measured. Rendition reports are part of the upload's background work."""
+"""Requests whose background work is measured. A transcoder's reports belong to the background work of the upload."""
 
 
 @dataclass
 class BackgroundCost:
-    """Total background work that one request causes."""
+    """Sum of the background work that one request causes."""
 
     work: CapacityUnits = field(default_factory=CapacityUnits)
     """Units of jobs, documents and totals."""
@@ -77,38 +77,40 @@ class BackgroundCost:
     feed: CapacityUnits = field(default_factory=CapacityUnits)
     """Units of the change feed, in addition to the audit trail."""
     delivery_messages: int = 0
-    """Messages that start a delivery check: one for each stream batch, so one for each change that arrives alone."""
+    """Number of messages that start a delivery check. The audit function sends one for each stream batch, so a change
+    that arrives alone causes one.
+    """
     delivery_checks: CapacityUnits = field(default_factory=CapacityUnits)
-    """Units of the delivery checks, which look up subscriptions."""
+    """Units of the delivery checks, in which the delivery worker looks up subscriptions."""
     delivery_trips: int = 0
     trips: int = 0
     routed: int = 0
-    """Stream records that invoke the router."""
+    """Number of stream records that invoke the router."""
     audited: int = 0
-    """Stream records that invoke the audit function."""
+    """Number of stream records that invoke the audit function."""
     messages: int = 0
-    """Messages to all worker queues."""
+    """Number of messages to all worker queues, except the queue of deliveries."""
     fifo_messages: int = 0
-    """Messages to FIFO queues, included in `messages`."""
+    """Number of messages to FIFO queues. They are included in `messages`."""
     worked: int = 0
-    """Messages that our functions process. Messages for transcoders are excluded."""
+    """Number of messages that the service's functions process. Messages for transcoders are excluded."""
     log_lines: int = 0
     metric_lines: int = 0
     trail_stored: StoredSize = field(default_factory=StoredSize)
-    """Storage of the audit trail, billed overhead included."""
+    """Storage that the request adds to the audit trail, including billed overhead."""
     feed_stored: StoredSize = field(default_factory=StoredSize)
-    """Storage of the change feed, billed overhead included."""
+    """Storage that the request adds to the change feed, including billed overhead."""
     stored: StoredSize = field(default_factory=StoredSize)
-    """Storage of jobs and counting markers after all work is done."""
+    """Storage of jobs and deduplication markers after all work is done."""
 
 
 def measure_background() -> dict[str, BackgroundCost]:
-    """Return the background work of each request that changes a video."""
+    """Return the background work of each request in FOLLOWED."""
     return {request: follow(request) for request in FOLLOWED}
 
 
 def follow(request: str) -> BackgroundCost:
-    """Return the background work of one request, measured in separate tables. Raises RuntimeError if it fails."""
+    """Return the background work of one request, measured in empty tables. Raises RuntimeError if the request fails."""
     with measured_service() as service:
         client, api = make_s3_client(), service.api()
         for bucket in (MEDIA_BUCKET, SOURCES_BUCKET):
@@ -132,7 +134,7 @@ def follow(request: str) -> BackgroundCost:
 
 
 def _upload_source(api: Api) -> str:
-    """Upload a source video that workers can probe. Returns `<videoId>/upload/<uploadId>`."""
+    """Upload a source file that the workers can decode. Returns `<videoId>/upload/<uploadId>`."""
     data = film(1, SOURCE_SIZE)
     video_id = api.create()["videoId"]
     begun = api.post(f"/v1/videos/{video_id}/upload", {"contentType": "video/mp4", "fileSize": len(data)}).json
@@ -142,7 +144,7 @@ def _upload_source(api: Api) -> str:
 
 
 class _BackgroundMeter:
-    """Background functions, with a sum of the resources that they use."""
+    """Background functions of the service. `followed` adds up the resources that they use."""
 
     def __init__(self, service: MeasuredService, api: Api, objects: Objects) -> None:
         self.followed = BackgroundCost()
@@ -188,7 +190,7 @@ class _BackgroundMeter:
         return bool(records)
 
     def _run_deliveries(self) -> None:
-        """Run the delivery worker for each of its messages."""
+        """Run the delivery worker for each waiting message, and count its units separately."""
         for body in self._delivery_queue.take():
             self.followed.delivery_messages += 1
             with self._meter.measure() as used:
@@ -210,7 +212,7 @@ class _BackgroundMeter:
         return bool(waiting)
 
     def _transcode(self, message: Mapping[str, Any]) -> None:
-        """Send the reports of a transcoder. They are separate requests and are not counted here."""
+        """Send the reports of a transcoder. They are separate requests, so their units are not counted here."""
         attempt = {"inputHash": message["inputHash"], "attempt": message["attempt"]}
         for report in ({"state": "running"}, {"state": "done", "uri": message["output"]}):
             path, body = message["report"], attempt | report
@@ -245,7 +247,9 @@ def _invokes_router(record: Mapping[str, Any]) -> bool:
 
 
 def _invokes_audit(record: Mapping[str, Any]) -> bool:
-    """Whether the record matches AUDIT_FILTERS in infra/jobs_stack.py, for the entities measured here."""
+    """Whether the record matches AUDIT_FILTERS in infra/jobs_stack.py. Considers only the entities that are measured
+    here.
+    """
     is_credit = record["dynamodb"]["Keys"][SORT_KEY]["S"].startswith(CREDIT.sort_prefix)
     return is_credit or _is_video(record) or _job_state(record) in JOB_STATES
 
@@ -271,6 +275,6 @@ def _in_audit_table() -> tuple[StoredSize, StoredSize]:
 
 
 def _stored_size() -> StoredSize:
-    """Return the storage of jobs and of counting markers."""
+    """Return the storage of jobs and of deduplication markers."""
     items = [item for item in items_of(TABLE_NAME) if item[SORT_KEY]["S"].startswith((JOB.sort_prefix, MARKER.sk))]
     return StoredSize.of(items)

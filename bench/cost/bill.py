@@ -29,7 +29,7 @@ Dollars = dict[str, float]
 
 
 class InvalidWorkload(Exception):
-    """Error in an option, a price or a workload. The message is a sentence."""
+    """Error in a workload or in one of its figures. The message is a sentence for the user."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Prices:
     region: str
     usd: Mapping[str, float]
     unchecked: tuple[str, ...]
-    """Names of prices that no page confirmed on that date."""
+    """Names of the prices that were not confirmed by AWS's price pages on that date."""
 
     @classmethod
     def load(cls, path: Path = PRICES) -> "Prices":
@@ -62,7 +62,7 @@ class Workload:
     figures: Mapping[str, float]
     calls: Mapping[str, int]
     idle: Mapping[str, Mapping[str, float]]
-    """Figures of other environments that differ from production, by environment."""
+    """Figures of the other environments, by environment. Each lists only the figures that differ from production."""
 
     @classmethod
     def load(cls, path: Path = WORKLOAD, changed: Mapping[str, float] | None = None) -> "Workload":
@@ -180,38 +180,40 @@ def month(
 
 
 def sign_in(prices: Prices, workload: Workload) -> Dollars:
-    """Return the cost of users who sign in, and of tokens for machines. Idle app clients are in `idle`."""
+    """Return the monthly cost of users who sign in, and of tokens for machines. `idle` has the cost of app clients."""
     usd, figures = prices.usd, workload.figures
     charged = max(0, figures["users"] - figures["free_users"])
     return {"Cognito": charged * usd["cognito_user"] + figures["tokens"] / 1000 * usd["cognito_token"]}
 
 
 def _emitted_metrics() -> int:
-    """Return the number of custom metrics of an environment. Each value of a second dimension is a separate metric."""
+    """Return the number of custom metrics of an environment. Each value of a metric's second dimension is a separate
+    metric.
+    """
     values = {"": 1, "kind": len(KINDS), "queue": len(JOB_QUEUES)}
     return sum(values[dimension] for _, dimension in EMITTED.values())
 
 
 def metrics_of_work(workload: Workload) -> float:
-    """Return the number of custom metrics that calls add to an idle month."""
+    """Return the number of custom metrics that a month with calls has in addition to an idle month."""
     figures = workload.figures
     return figures["metrics"] - figures["idle_metrics"] if any(workload.calls.values()) else 0
 
 
 def background_name(request: str) -> str:
-    """Return the name of a request's background work in a month's bill."""
+    """Return the name of the item of a month's bill that has the cost of a request's background work."""
     return f"behind {request}"
 
 
 def of_video(catalogue: CatalogueSize, followed: Mapping[str, BackgroundCost]) -> StoredSize:
-    """Return the storage of one video with a source file and all related items."""
+    """Return the storage of one video that has a source file, including all related items."""
     return catalogue.stored + followed[ARRIVAL].stored
 
 
 def storage(stored: StoredSize, prices: Prices) -> Dollars:
     """Return the monthly cost of storage.
 
-    Point-in-time recovery is charged for the table only, because global indexes can be rebuilt.
+    Point-in-time recovery is charged only for the table, because global indexes can be rebuilt from it.
     """
     usd = prices.usd
     return {
@@ -221,13 +223,13 @@ def storage(stored: StoredSize, prices: Prices) -> Dollars:
 
 
 def _trail(followed: Mapping[str, BackgroundCost], workload: Workload) -> StoredSize:
-    """Return the storage of the audit trail once its first entries expire."""
+    """Return the storage of the audit trail in the long run, when as many entries expire as are added."""
     monthly = (change.trail_stored.times(workload.calls.get(request, 0)) for request, change in followed.items())
     return sum(monthly, StoredSize()).times(workload.figures["audit_days"] / DAYS_A_MONTH)
 
 
 def _feed(followed: Mapping[str, BackgroundCost], workload: Workload) -> StoredSize:
-    """Return the storage of the change feed, which holds one month."""
+    """Return the storage of the change feed, which retains the changes of one month."""
     return sum(
         (change.feed_stored.times(workload.calls.get(request, 0)) for request, change in followed.items()), StoredSize()
     )

@@ -1,9 +1,9 @@
-"""A naive design, computed by the same rules from the same items.
+"""Costs of a naive design, computed by the same rules from the same items.
 
-- Each view increments a number in the video's document, which every index contains whole.
-- Each query has a separate index of whole documents, and every write pays for all indexes.
+- Each view increments a number in the video's document, and every index contains the whole document.
+- Each query has a separate index of whole documents, so every write also writes to all indexes.
 - Lists without an index scan the table and filter the results.
-- The fifth page is found by an offset, so pages one to four are read again.
+- A list finds its fifth page by an offset, so it reads pages one to four again.
 """
 
 import math
@@ -22,26 +22,26 @@ LISTS = "GET /v1/videos?"
 
 @dataclass(frozen=True)
 class DesignComparison:
-    """Units of a request with one design decision, and without it."""
+    """Units of a request in the service's design, and in a design that differs by one decision."""
 
     decision: str
     request: str
     ours: CapacityUnits
     naive: CapacityUnits
     times: float
-    """Number of such requests in the month."""
+    """Number of these requests in a month."""
 
     def factor(self, prices: Prices) -> float:
-        """Return the ratio of the naive design's cost to ours."""
+        """Return the cost of the naive design divided by the cost of the service's design."""
         return units_cost(self.naive, prices) / units_cost(self.ours, prices)
 
 
 def comparisons(
     measured: Mapping[str, MeasuredRequest], catalogue: CatalogueSize, workload: Workload
 ) -> tuple[DesignComparison, ...]:
-    """Compare each decision separately.
+    """Return a comparison for each design decision.
 
-    `ours` is the same as in the month's bill; `naive` differs from it by that decision only.
+    `ours` has the units of the month's bill. `naive` differs from it by that one decision.
     """
     figures, calls = workload.figures, workload.calls
     bytes_ = size(catalogue.video)
@@ -51,7 +51,7 @@ def comparisons(
     pages = figures["naive_page"]
     lists, page = _mean_list(measured, calls)
     create = measured[CREATE].units
-    # Tag entries remain, because they are not copies of the document.
+    # The naive design has the same tag entries, because they are not copies of the document.
     of_tags = len(VIDEO_BODY["tags"])
     return (
         DesignComparison(
@@ -95,7 +95,7 @@ def comparisons(
 def _mean_list(measured: Mapping[str, MeasuredRequest], calls: Mapping[str, float]) -> tuple[float, CapacityUnits]:
     """Return the number of list pages in the month, and the mean units of one page.
 
-    If the month has none, each list counts once.
+    If the month has no list pages, the mean is over one page of each list.
     """
     times = {request: number for request, number in calls.items() if request.startswith(LISTS)}
     number = sum(times.values())

@@ -1,4 +1,4 @@
-"""Tables of docs/costs.md, which `python -m bench.cost --docs` writes and a test compares."""
+"""Tables of docs/costs.md. `python -m bench.cost --docs` writes them, and a test checks that they are current."""
 
 from bench.cost.report import CostReport
 from local import ROOT

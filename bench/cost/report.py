@@ -40,7 +40,7 @@ MONTHLY = (
 
 
 class CostReport:
-    """All figures computed from one set of measurements."""
+    """All figures that are computed from one set of measurements, a price list and a workload."""
 
     def __init__(
         self,

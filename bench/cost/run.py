@@ -1,4 +1,4 @@
-"""Measurement of every request of the access-pattern table, with realistic or minimal items."""
+"""Measurement of every request of the access patterns, with realistic or with minimal items."""
 
 import copy
 import io
@@ -36,9 +36,9 @@ from shared.videos.entries import tag_entries
 from shared.videos.video import new_item, stamp
 
 VIDEOS = 60
-"""Videos of the catalogue for list requests. Each list has a full page and more after it."""
+"""Number of videos in the catalogue for list requests. Each list has more than one page."""
 CREDITS = 10
-"""Credits of every tenth video. The other videos have one."""
+"""Number of credits of every tenth video. The other videos have one credit."""
 AUDIT_DAYS = 400
 
 VIEW, RATE = "POST /v1/videos/{videoId}/views", "PUT /v1/videos/{videoId}/rating"
@@ -46,9 +46,9 @@ VIEW_LATER, VIEW_OF = (f"{VIEW} ({what})" for what in ("later in the hour", "vie
 ADD_CREDIT = "PUT /v1/videos/{videoId}/credits/{personId}"
 CREATE, PATCH, ARRIVAL = "POST /v1/videos", "PATCH /v1/videos/{videoId}", "S3 notifies: arrivals"
 DESCRIBE, PUBLISH, STATUS = (f"{PATCH} ({what})" for what in ("description", "visibility", "status"))
-"""Further changes of a video: a field in no list, a field in all lists, and a field that totals count."""
+"""Additional changes of a video: of a field in no list, of a field in all lists, and of a field that totals count."""
 POLL = "GET /v1/changes (nothing new)"
-"""Request that a consumer of the whole change feed polls with."""
+"""Request by which a consumer of all changes polls the feed when there is no new change."""
 REVERTS, MANY = "the queue: reverts", 20
 UNDO = f"{REVERTS} ({MANY} videos)"
 
@@ -86,36 +86,36 @@ BODIES: Mapping[str, Mapping[str, Any]] = {
     "/releases/": {"titles": [{"title": "Ngā kaitiaki o te rama raki"}]},
     "/v1/playlists": {"title": "For a long evening", "description": DESCRIPTION[:120]},
 }
-"""Fields to add to the bodies of creating requests, by suffix or part of the path."""
+"""Fields to add to the bodies of requests that create resources, by the end or a part of the path."""
 
 
 @dataclass(frozen=True)
 class MeasuredRequest:
-    """Resources that one request uses."""
+    """Capacity, data transfer and log lines that one request uses."""
 
     request: str
     units: CapacityUnits
     operations: tuple[str, ...]
     least: CapacityUnits
-    """Minimum units of any design for the same items."""
+    """Minimum units that any design would need for the same items."""
     fewest: int
-    """Minimum DynamoDB requests of any design."""
+    """Minimum number of DynamoDB requests that any design would need."""
     trips: int
     bytes_out: int
-    """Bytes of the response body; 0 for functions without an HTTP route."""
+    """Size of the response body in bytes. 0 for functions without an HTTP route."""
     log_lines: int
-    """Log lines that the function itself writes."""
+    """Number of log lines that the function itself writes."""
     metric_lines: int
 
 
 @dataclass(frozen=True)
 class CatalogueSize:
-    """Items of a video, and their storage."""
+    """Typical items of a video, and the storage that a video needs."""
 
     video: AttributeMap
-    """Item of a video, as it is written."""
+    """Item of a video, as the service stores it."""
     stored: StoredSize
-    """Storage of one video and its related items, except jobs, overhead included."""
+    """Storage of one video and its related items, including billed overhead. Jobs are excluded."""
     trail: AttributeMap
     """Audit entry of one change."""
 
@@ -124,7 +124,7 @@ class LifelikeApi(Api):
     """API whose clients send complete documents instead of minimal ones."""
 
     def request(self, method: str, path: str, **options: Any) -> Reply:
-        """Send one request. The body of a creating request is completed from BODIES."""
+        """Send one request. BODIES adds fields to the body of a request that creates a resource."""
         body = options.get("json_body")
         if body is not None and method in ("POST", "PUT"):
             for part, more in BODIES.items():
@@ -146,14 +146,14 @@ def _view(api: Api, video_id: str, body: Mapping[str, Any] | None = None) -> Rep
 
 
 def _viewed(api: Api) -> str:
-    """Publish a video that already has a view in this hour, and return its id."""
+    """Publish a video, count a view of it in the current hour, and return its id."""
     video_id = str(api.publish(**VIDEO_BODY)["videoId"])
     _view(api, video_id)
     return video_id
 
 
 def _many_changed(api: Api) -> str:
-    """Start the revert of a change set with MANY videos, and return the revert's path."""
+    """Create a change set of MANY videos, start its revert, and return the revert's path."""
     trail, caller = (
         AuditStore(Table(AUDIT_TABLE_NAME, api.table.client)),
         Caller("alice", frozenset(), correlation_id="set"),
@@ -172,7 +172,7 @@ def _many_changed(api: Api) -> str:
 
 
 def _one_by_one(api: Api, path: str) -> Reply:
-    """Revert a change set without threads, because their requests have a different order in each run."""
+    """Run a revert without threads, so that its requests have the same order in each run."""
     with mock.patch("shared.history.parts.CONCURRENT_PARTS", 1):
         return CALLS[REVERTS][1](api, path)
 
@@ -192,7 +192,7 @@ REQUESTS: Mapping[str, tuple[Callable[[Api], str], Callable[[Api, str], Reply]]]
         lambda api, video_id: _view(api, video_id, {"viewerId": "the living room", "watchedMs": 30_000}),
     ),
 }
-"""Setup and call of each request: the access-pattern table and the further changes."""
+"""Setup and call of each request: the access patterns, and the additional requests of this module."""
 
 
 def _ready(api: Api, video_id: str) -> str:
@@ -218,7 +218,7 @@ class LogCounter(io.StringIO):
 
 @dataclass(frozen=True)
 class MeasuredService:
-    """Empty tables, and a counter of the lines logged during work on them."""
+    """Empty tables, and a counter of the lines that functions log."""
 
     table: Table
     log: LogCounter
@@ -230,7 +230,9 @@ class MeasuredService:
 
 
 def measure_small() -> Iterator[MeasuredRequest]:
-    """Measure each pattern with the items of local/testbed/calls.py, which cost one unit, each in a separate table."""
+    """Measure each access pattern in separate tables, with the items of local/testbed/calls.py. A read or write of such
+    an item costs one unit.
+    """
     for pattern in ACCESS_PATTERNS:
         with measured_service() as service:
             yield measure_alone(pattern.request, service, make_api(service.table))
@@ -239,7 +241,7 @@ def measure_small() -> Iterator[MeasuredRequest]:
 def measure_lifelike() -> tuple[dict[str, MeasuredRequest], CatalogueSize]:
     """Measure each request with complete documents. Returns the results by request, and the catalogue's sizes.
 
-    List requests run in a catalogue of FILMS videos.
+    List requests run in a catalogue of VIDEOS videos.
     """
     lists = [pattern.request for pattern in ACCESS_PATTERNS if pattern.index]
     measured: dict[str, MeasuredRequest] = {}
@@ -248,7 +250,7 @@ def measure_lifelike() -> tuple[dict[str, MeasuredRequest], CatalogueSize]:
         _fill(api)
         catalogue = _catalogue()
         measured |= {request: _measure(request, service, api) for request in lists}
-    # In small tables, because moto copies the whole table for each transaction.
+    # The other requests run in small tables, because moto copies the whole table for each transaction.
     for request in REQUESTS.keys() - measured.keys():
         with measured_service() as service:
             measured[request] = measure_alone(request, service, service.api())
@@ -259,8 +261,8 @@ def measure_lifelike() -> tuple[dict[str, MeasuredRequest], CatalogueSize]:
 
 
 def measure_alone(request: str, service: MeasuredService, api: Api) -> MeasuredRequest:
-    """Measure one request in separate tables."""
-    # The totals of a user who has never had any would cost a place in the index, once.
+    """Measure one request in empty tables."""
+    # Creates the user's totals. Otherwise the measured request would also write their new index entry.
     api.post("/v1/playlists", {"title": "t"})
     return _measure(request, service, api)
 
@@ -276,20 +278,21 @@ ENVIRONMENT = {
     "POWERTOOLS_SERVICE_NAME": "cost",
     "ENVIRONMENT": "cost",
 }
-"""Environment variables with which no request can reach a real account."""
+"""Environment variables that prevent requests to a real AWS account."""
 
 
 @contextmanager
 def measured_service() -> Iterator[MeasuredService]:
-    """Create empty tables, and make ids the same in each run.
+    """Create empty tables, and generate the same ids in each run.
 
-    A video's id determines its shard, and so the items that are read. Request ids and write ids change the size of the
-    compressed feed. moto's upload ids are part of URLs and differ in length.
+    A video's id determines its shard, and therefore the items that a request reads. Request ids and write ids change
+    the size of the compressed feed. moto's upload ids are part of URLs and differ in length.
     """
-    # Where the service takes them, and nowhere else: botocore numbers its requests by the same module.
+    # Patched only in the service's modules, because botocore uses `uuid` for the ids of its requests.
     ids, request_ids, bytes_ = _ids(1), _ids(2), SimpleNamespace(urandom=random.Random(3).randbytes)
     upload_ids = SimpleNamespace(urandom=random.Random(4).randbytes)
-    # moto copies all tables before a transaction, to go back to if it fails; none does here, and it takes most of the time.
+    # moto copies all tables before a transaction, to restore them if it fails. No transaction fails here, and the
+    # copies would take most of the time.
     no_copy = mock.patch(
         "moto.dynamodb.models.copy",
         mock.Mock(deepcopy=lambda value: value if isinstance(value, MotoTable) else copy.deepcopy(value)),
@@ -316,20 +319,24 @@ def measured_service() -> Iterator[MeasuredService]:
 
 
 def _ids(seed: int) -> SimpleNamespace:
-    """Return a replacement of the module `uuid` with seeded ids."""
+    """Return a replacement of the module `uuid` that generates the same ids in each run."""
     numbers = random.Random(seed)
     return SimpleNamespace(uuid4=lambda: uuid.UUID(int=numbers.getrandbits(128), version=4))
 
 
 @cache
 def feed_client() -> MotoClient:
-    """Return a separate client for the feed, so that its units are measured separately from the trail's."""
+    """Return the client for the feed. It is separate from the trail's client, so that their units can be measured
+    separately.
+    """
     return MotoClient("http://moto.invalid", boto3_client.make_client())
 
 
 @cache
 def clients() -> tuple[MotoClient, MotoClient]:
-    """Return the measured client, and a client to inspect tables. Cached, because creating them is slower than most requests."""
+    """Return the measured client, and a client to inspect tables. They are cached, because their creation is slower
+    than most requests.
+    """
     other_client = boto3_client.make_client()
     return MotoClient("http://moto.invalid", other_client), MotoClient("http://moto.invalid", other_client)
 
@@ -343,7 +350,8 @@ def items_of(table: str) -> list[AttributeMap]:
 def _measure(request: str, service: MeasuredService, api: Api) -> MeasuredRequest:
     arrange, call = REQUESTS[request]
     ready = arrange(api)
-    api.clock.advance(60)  # what follows the time, such as the place of a rating, moves as it does in life
+    # Time passes, so that attributes which contain it, such as a rating's index position, change as in production.
+    api.clock.advance(60)
     log = service.log
     lines, metric_lines = log.lines, log.metric_lines
     with Meter(*clients()).measure() as used:

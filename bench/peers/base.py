@@ -1,4 +1,6 @@
-"""Minimum that a function on these libraries loads: boto3's client, six models, Powertools' Logger and Metrics."""
+"""Function that only loads the libraries that the peers use: boto3's client, six models, Powertools' Logger and
+Metrics.
+"""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""FastAPI behind Mangum, and boto3's Table."""
+"""Peer that uses FastAPI behind Mangum, and boto3's Table."""
 
 import base64
 import json
@@ -49,7 +49,7 @@ def create_video(new: NewVideoModel, user: User) -> VideoModel:
         status="uploaded",
         version=1,
     )
-    # The resource takes no floats.
+    # boto3's Table accepts no floats.
     item = json.loads(video.model_dump_json(exclude_none=True), parse_float=Decimal)
     table.put_item(Item=item, ConditionExpression=Attr("videoId").not_exists())
     return video

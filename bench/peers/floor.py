@@ -1,4 +1,6 @@
-"""The floor: requests signed by hand over http.client, no framework, no models. It checks next to nothing."""
+"""Peer with the least overhead: it signs requests itself, sends them by http.client, and uses no framework and no
+models. It validates almost nothing.
+"""
 
 import base64
 import hashlib
@@ -92,7 +94,7 @@ def _respond(status: int, content: Any) -> dict[str, Any]:
 
 
 def lambda_handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
-    """The entry point."""
+    """Handle a request. Entry point of the Lambda function."""
     user = event["requestContext"]["authorizer"]["jwt"]["claims"]["sub"]
     route = event["routeKey"]
     if route == "POST /v1/videos":

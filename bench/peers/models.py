@@ -1,4 +1,4 @@
-"""The models of a video service, as one writes them in pydantic."""
+"""Typical pydantic models of a video service."""
 
 from typing import Literal
 
@@ -14,7 +14,7 @@ class ThumbnailModel(BaseModel):
 
 
 class NewVideoModel(BaseModel):
-    """The body of a POST."""
+    """Request body to create a video."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -38,7 +38,7 @@ class NewVideoModel(BaseModel):
 
 
 class VideoModel(NewVideoModel):
-    """A video as clients see it."""
+    """Response with a video."""
 
     videoId: str
     userId: str
@@ -50,7 +50,7 @@ class VideoModel(NewVideoModel):
 
 
 class SummaryModel(BaseModel):
-    """A video in a list."""
+    """Summary of a video in a list."""
 
     videoId: str
     userId: str
@@ -64,14 +64,14 @@ class SummaryModel(BaseModel):
 
 
 class PageModel(BaseModel):
-    """A page of a list, and where it goes on."""
+    """Page of a list, and the cursor of the next page."""
 
     items: list[SummaryModel]
     nextCursor: str | None = None
 
 
 class ViewsModel(BaseModel):
-    """The answer to a counted view."""
+    """Response to a counted view."""
 
     videoId: str
     viewCount: int

@@ -1,4 +1,4 @@
-"""A handler by hand on boto3's client, with pydantic for what clients send and see."""
+"""Peer without a framework. It uses boto3's client, and pydantic models for requests and responses."""
 
 import base64
 import json
@@ -112,7 +112,7 @@ def list_videos(query: Mapping[str, str]) -> dict[str, Any]:
 
 
 def lambda_handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
-    """The entry point."""
+    """Handle a request. Entry point of the Lambda function."""
     user = event["requestContext"]["authorizer"]["jwt"]["claims"]["sub"]
     path = event.get("pathParameters") or {}
     match event["routeKey"]:

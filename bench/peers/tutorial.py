@@ -1,4 +1,4 @@
-"""Powertools' resolver, pydantic, and boto3's Table: what the tutorials lead to."""
+"""Peer as in tutorials, with Powertools' resolver, pydantic and boto3's Table."""
 
 import base64
 import json
@@ -50,7 +50,7 @@ def create_video(new: NewVideoModel) -> tuple[VideoModel, int]:
         status="uploaded",
         version=1,
     )
-    # The resource takes no floats.
+    # boto3's Table accepts no floats.
     item = json.loads(video.model_dump_json(exclude_none=True), parse_float=Decimal)
     table.put_item(Item=item, ConditionExpression=Attr("videoId").not_exists())
     return video, 201
@@ -96,5 +96,5 @@ def list_videos(
 
 @logger.inject_lambda_context(correlation_id_path=correlation_paths.API_GATEWAY_HTTP)
 def lambda_handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
-    """The entry point."""
+    """Handle a request. Entry point of the Lambda function."""
     return app.resolve(event, context)

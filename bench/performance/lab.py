@@ -1,4 +1,4 @@
-"""Environment of the measured apps: Python 3.13 with the packages to deploy, in processes measured from outside."""
+"""Environment of the measured apps: Python 3.13 with the deployed packages. Each app runs in a separate process."""
 
 import json
 import marshal
@@ -22,11 +22,13 @@ FOLDER = ROOT / ".local" / "bench"
 DEPLOYED = "3.13"
 """Python version of the deployed functions."""
 LONGEST_START, LONGEST_WAIT = 300, 60
-"""Timeouts in seconds for a start and for a valgrind command."""
+"""Timeouts in seconds, of the start of an app and of a command to valgrind."""
 AMAZON = re.compile('^# Label: "(Amazon Root CA|Starfield Services Root)', re.MULTILINE)
-"""Labels of the root CAs that our client trusts on AWS (shared/aws). The peers trust the bundle of botocore or the system."""
+"""Pattern of the labels of the root CAs that the service's client trusts on AWS (shared/aws). The peers trust the
+bundle of botocore or of the system.
+"""
 SETTINGS = {
-    "ANSWER_SECONDS": "600",  # under valgrind everything takes fifty times as long
+    "ANSWER_SECONDS": "600",  # code takes fifty times as long under valgrind
     "AWS_ACCESS_KEY_ID": "ASIAIOSFODNN7EXAMPLE",
     "AWS_SECRET_ACCESS_KEY": "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
     "AWS_SESSION_TOKEN": "IQoJb3JpZ2luX2Vj" * 40,
@@ -59,9 +61,9 @@ class Lab:
     python: Path
     code: Path
     folder: Path
-    """Folder for the files of measurements."""
+    """Folder for the files that measurements write."""
     certificate: Path | None = None
-    """Folder with the stub's certificate and the CA bundles of the apps."""
+    """Folder with the stub's certificate and the apps' CA bundles. `None` if TLS is not measured."""
 
     @cached_property
     def version(self) -> str:
@@ -70,7 +72,7 @@ class Lab:
         return _run(str(self.python), "-c", script).strip()
 
     def write_events(self) -> None:
-        """Write a file of events for each app."""
+        """Write a file for each app, with the event of each of its operations."""
         for app in (OURS, BASE, *PEERS):
             events = {operation.name: (operation.module(app), operation.event()) for operation in operations(app)}
             self._events(app).write_bytes(marshal.dumps(events, 2))
@@ -88,7 +90,7 @@ class Lab:
         return [str(self.python), "-P", str(worker), *filter(None, arguments)]
 
     def environment(self, endpoint: str, app: str | None) -> dict[str, str]:
-        """Return the environment variables of an app that uses `endpoint` as AWS."""
+        """Return the environment variables of an app that sends its AWS requests to `endpoint`."""
         services = ("DYNAMODB", "SECRETS_MANAGER")
         found = SETTINGS | {f"AWS_ENDPOINT_URL_{service}": endpoint for service in services}
         found |= {"PYTHONPATH": str(self.code)} | ({} if app == OURS else {"TABLE_NAME": PEERS_TABLE})
@@ -98,7 +100,7 @@ class Lab:
 
 
 def prepare() -> Lab:
-    """Install and compile everything below `.local/bench`."""
+    """Install Python, the packages and the code below `.local/bench`, and compile them."""
     shutil.rmtree(FOLDER, ignore_errors=True)
     code, python = FOLDER / "code", FOLDER / "venv" / "bin" / "python"
     uv = (sys.executable, "-m", "uv")
@@ -122,7 +124,7 @@ def prepare() -> Lab:
 def _certificate(python: Path) -> Path:
     """Create the stub's certificate and the CA bundles of the apps.
 
-    The bundles contain as many CAs as on AWS, because loading them takes time, and also the stub's CA.
+    Each bundle contains the stub's CA, and as many other CAs as on AWS, because loading them takes time.
     """
     folder = FOLDER / "certificate"
     folder.mkdir()
@@ -141,7 +143,7 @@ def _run(*command: str) -> str:
 
 
 class App:
-    """A running app, which accepts commands through pipes."""
+    """A running app. Its process reads commands from a pipe, and writes results to another."""
 
     def __init__(self, process: "subprocess.Popen[str]") -> None:
         self.process = process
@@ -167,7 +169,7 @@ class App:
 
 @contextmanager
 def running(lab: Lab, app: str, endpoint: str, prefix: Sequence[str] = ()) -> Iterator[App]:
-    """Start an app, and kill it at the end. `prefix` is a command that runs it, such as valgrind."""
+    """Start an app, yield it, and kill it at the end. `prefix` is a command that runs the app, such as valgrind."""
     command, pipe = [*prefix, *lab.command(app)], subprocess.PIPE
     with subprocess.Popen(command, env=lab.environment(endpoint, app), stdin=pipe, stdout=pipe, text=True) as process:
         try:
@@ -205,9 +207,9 @@ class Counter:
         self._dumps = 0
 
     def count(self, app: App, operation: BenchOperation) -> float:
-        """Return the instructions of one call.
+        """Return the number of instructions of one call.
 
-        Counts N calls and 2N calls and divides the difference by N, so that constant overhead cancels out.
+        The result is the difference between 2N calls and N calls, divided by N, so that constant overhead cancels out.
         """
         calls = max(operation.calls // 2, 2)
         app.call(operation, operation.calls)
@@ -225,20 +227,20 @@ class Counter:
         return _summary(Path(f"{self.file}.{self._dumps}"))
 
     def _tell(self, app: App, *command: str) -> None:
-        # The timeout is needed because vgdb waits indefinitely where processes may not inspect each other.
+        # With a timeout, because vgdb waits indefinitely if the system does not allow processes to inspect each other.
         told = ["vgdb", f"--pid={app.process.pid}", *command]
         subprocess.run(told, capture_output=True, check=True, timeout=LONGEST_WAIT)
 
 
 def instructions_of_start(lab: Lab, app: str, operation: BenchOperation, endpoint: str) -> int:
-    """Return the instructions from the start of Python to an app's first response."""
+    """Return the number of instructions from the start of Python to an app's first response."""
     file = lab.folder / f"{app}-{operation.name}.cachegrind".replace(" ", "-")
     start(lab, app, operation, endpoint, _counting(file))
     return _summary(file)
 
 
 def instructions_of_python(lab: Lab) -> int:
-    """Return the instructions of the start of Python alone."""
+    """Return the number of instructions of a start of Python without an app."""
     file = lab.folder / "python.cachegrind"
     command = [*_counting(file), *lab.command(None)]
     subprocess.run(command, env=lab.environment("", None), check=True, timeout=LONGEST_START)
@@ -246,7 +248,7 @@ def instructions_of_python(lab: Lab) -> int:
 
 
 def _counting(file: Path) -> Sequence[str]:
-    # Not callgrind: the whole run is counted, and cachegrind is twice as fast.
+    # cachegrind is twice as fast as callgrind, and sufficient, because the whole run is counted.
     return (*_valgrind(file), "--tool=cachegrind", "--cache-sim=no", f"--cachegrind-out-file={file}")
 
 

@@ -1,4 +1,4 @@
-"""Measurement of all apps in one run, interleaved in rounds, so that the ratios do not depend on the machine."""
+"""Measurement of all apps in one run. Rounds interleave the apps, so that the machine's load affects them equally."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -35,14 +35,14 @@ class Measurement:
 
 @dataclass
 class Measurements:
-    """Results of a run, and the Python that they were measured on."""
+    """Results of a run, and the Python version of the apps."""
 
     python: str
     taken: dict[tuple[State, str, str], Measurement] = field(default_factory=dict)
     """Measurements by state, app and operation."""
 
     def of(self, state: State, app: str, operation: str) -> Measurement:
-        """Return the measurement of an operation of an app. Creates an empty one at first."""
+        """Return the measurement of an operation of an app. Creates an empty measurement if there is none."""
         return self.taken.setdefault((state, app, operation), Measurement())
 
 
@@ -90,7 +90,7 @@ def measure(lab: Lab, rounds: int, starts: int, say: Say) -> Measurements:
 
 
 def _called(has_tls: bool) -> Mapping[str, Sequence[BenchOperation]]:
-    """Return the operations to call of each app, with or without TLS."""
+    """Return the operations to call, by app. They all use TLS, or none does."""
     if has_tls:
         return dict.fromkeys(APPS, (OVER_TLS,))
     return {OURS: (*COMMON, *OWN), **dict.fromkeys(PEERS, COMMON)}

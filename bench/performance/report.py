@@ -1,4 +1,4 @@
-"""Report of a run as ratios with quartiles: tables for the terminal and docs/performance.md, and a chart."""
+"""Report of a run: tables for the terminal and docs/performance.md, and a chart. Ratios are shown with their quartiles."""
 
 from collections.abc import Iterable, Sequence
 from html import escape
@@ -9,7 +9,7 @@ from bench.performance.workload import BASE, COMMON, OURS, OVER_TLS, OWN, PEERS
 from bench.tables import Grid
 
 BASE_START = COMMON[0].name
-"""Operation name under which the start of the base is stored."""
+"""Name of the operation whose measurement contains the start of the base."""
 
 
 class PerformanceReport:
@@ -60,7 +60,9 @@ class PerformanceReport:
         return [*rows, [name, "CPU time", f"{milliseconds:.2f} ms", *(_timed(ours, other) for other in theirs)]]
 
     def picture(self) -> str:
-        """Return an SVG bar chart of calls and starts, by instructions if they were counted, else by processor time."""
+        """Return an SVG bar chart of calls and starts. It shows instructions if they were counted, otherwise processor
+        time.
+        """
         panels = [
             (f"Calls, by {self._unit()}: the tutorial's are 1", self._bars("warm", "tutorial")),
             (f"Starts, by {self._unit()}: that of the base is 1", self._bars("cold", BASE)),
@@ -96,12 +98,12 @@ def _timed(one: Measurement, other: Measurement) -> str:
 
 
 def quotients(ones: Sequence[float], peers_: Sequence[float]) -> tuple[float, float, float]:
-    """Return the quartiles of the ratios of two apps' times, round by round."""
+    """Return the quartiles of the ratios of two apps' times. Each round has one ratio."""
     return quartiles(one / other for one, other in zip(ones, peers_, strict=True))
 
 
 def quartiles(values: Iterable[float]) -> tuple[float, float, float]:
-    """Return the first quartile, the median and the third quartile. All three equal a single value."""
+    """Return the first quartile, the median and the third quartile. If there is a single value, all three equal it."""
     several = list(values)
     low, middle, high = quantiles(several if len(several) > 1 else several * 2, method="inclusive")
     return low, middle, high
@@ -113,7 +115,9 @@ WIDTH, LABELS, BAR, GAP, HEAD = 860, 110, 14, 12, 40
 
 
 def _drawn(panels: Sequence[tuple[str, Sequence[tuple[str, Sequence[float]]]]]) -> str:
-    """Draw stacked panels with groups of horizontal bars, one bar for each app."""
+    """Return an SVG chart of panels, one below the other. Each has groups of horizontal bars, with one bar for each
+    app.
+    """
     parts: list[str] = []
     top = 30
     for index, app in enumerate(APPS):

@@ -9,7 +9,8 @@ EVENTS is a file that maps each operation to its module and its event.
 - Without arguments it exits immediately, to measure the start of Python alone.
 """
 
-# Only modules that are built in or loaded at Python's start, because the app's own imports must be measured.
+# Imports only modules that are built in or that Python's start loads. The import of other modules by the app must be
+# measured.
 import gc
 import itertools
 import marshal
@@ -35,11 +36,11 @@ class WorkerContext:
 
 def main(path: str, first: str = "") -> None:
     """Measure the start of operation `first`, or serve commands from standard input."""
-    # Discard the apps' standard output, which Lambda would log.
+    # Discards the app's standard output, which Lambda would write to the log.
     responses = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     with open(path, "rb") as file:
-        events = marshal.load(file)  # noqa: S302 -- trusted: this run wrote it; importing json would add to the measured start
+        events = marshal.load(file)  # noqa: S302 -- trusted, because this run wrote it. Importing json would add to the measured start
     context = WorkerContext()
     if first:
         module, event = events[first]
@@ -48,7 +49,7 @@ def main(path: str, first: str = "") -> None:
         instructions = time.process_time() - started
         responses.write(f"{instructions} {response['statusCode']}\n")
         return
-    # Freeze the clock, so that entries of the app's caches do not expire between calls.
+    # Stops the clock, so that the app's cache entries do not expire between calls.
     time.time = itertools.repeat(time.time()).__next__
     for line in sys.stdin:
         operation, _, times = line.strip().rpartition(" ")
@@ -60,7 +61,7 @@ def main(path: str, first: str = "") -> None:
             responses.write(json.dumps(handle(event, context)) + "\n")
             continue
         calls = range(int(times))
-        gc.collect()  # so that no operation pays for the garbage of another
+        gc.collect()  # so that no operation collects the garbage of another operation
         started = time.process_time()
         for _ in calls:
             handle(event, context)

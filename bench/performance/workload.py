@@ -1,4 +1,4 @@
-"""Workload: the apps, their operations, and the comparison of their responses."""
+"""Workload of the benchmark: the apps, their operations, and the comparison of their responses."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,16 +20,16 @@ PEERS: Mapping[str, str] = {
     "plain": "bench.peers.plain",
     "floor": "bench.peers.floor",
 }
-"""Modules of the peers by name."""
+"""Modules of the other implementations, the peers, by name."""
 CHANGING = ("videoId", "createdAt", "updatedAt")
-"""Fields that differ between created videos."""
+"""Fields that differ between created videos. Comparisons of responses ignore them."""
 
 Answer = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class BenchOperation:
-    """One request."""
+    """A request that apps are measured with."""
 
     name: str
     id: str
@@ -38,13 +38,13 @@ class BenchOperation:
     query: str = ""
     body: Any = None
     calls: int = 20
-    """Calls in one round."""
+    """Number of calls in a round."""
     tls: bool = False
     user: str = OWNER
 
     @property
     def route(self) -> Route:
-        """Row of the route table."""
+        """Route of the operation in shared/routes.py."""
         return next(route for route in ROUTES if route.operation == self.id)
 
     def module(self, app: str) -> str:
@@ -70,7 +70,7 @@ class BenchOperation:
             headers["content-type"] = MERGE_PATCH if self.route.method == "PATCH" else JSON
             body = json.dumps(self.body)
         event = make_event(self.route.method, self.path, body, self.query, headers, self.user, USER_SCOPES, self.route)
-        # Our functions read the raw query; the peers read the gateway's parsed parameters.
+        # The service's functions read the raw query string. The peers read the parameters that the gateway has parsed.
         return event | ({"queryStringParameters": dict(parse_qsl(self.query))} if self.query else {})
 
 
@@ -102,7 +102,7 @@ OWN = (
     ),
     BenchOperation("PATCH", "patchVideo", VIDEO, body={"title": "Another title"}),
 )
-"""Operations that only our app implements."""
+"""Operations that only the service implements."""
 
 
 def operations(app: str) -> Sequence[BenchOperation]:
@@ -113,7 +113,9 @@ def operations(app: str) -> Sequence[BenchOperation]:
 
 
 def differences(operation: BenchOperation, ours: Answer, theirs: Answer) -> Iterator[str]:
-    """Yield the fields that another app omits or returns differently. It may return additional fields."""
+    """Yield the fields of a response that another app omits or returns with another value. Additional fields are
+    allowed.
+    """
     if ours["statusCode"] != theirs["statusCode"]:
         yield f"status {theirs['statusCode']} in place of {ours['statusCode']}: {theirs.get('body')}"
         return

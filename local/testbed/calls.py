@@ -287,8 +287,8 @@ def _with_counted_tags(api: Api) -> str:
 
 
 def _hidden_by_a_job(api: Api) -> str:
-    """Create a video that a new source file removes from lists, but whose entries are still listed. Jobs cannot write
-    entries.
+    """Create a video that a new source file hides from lists. Its entries are not updated yet, because jobs cannot
+    write them.
     """
     video_id = _with_relations(api)
     VideoStore(api.table, moves_entries=False).change(
@@ -422,9 +422,7 @@ def _with_episode(api: Api) -> str:
 
 def _audited(api: Api) -> AuditedService:
     """Return the API's audit trail, after it has recorded all changes so far."""
-    audited: AuditedService = vars(api).setdefault(
-        "trailed", AuditedService(api)
-    )  # stored, because it counts the records that it has read
+    audited: AuditedService = vars(api).setdefault("trailed", AuditedService(api))  # counts read records
     while records := audited.records():
         audited.keep(records)
     return audited

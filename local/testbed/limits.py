@@ -6,18 +6,19 @@
 >>> run.done, run.failed
 (2000, [])
 
-Each writer is a service instance with its own caches, created once from its own Table (here `ViewCounters(table)`). It executes
-one call at a time, as in Lambda. Nothing sleeps: a writer that waits for a response or between two attempts yields to the
-writer that is due next. So runs are deterministic, and last only as long as their computation.
+Each writer simulates a service instance. It is created once from its own Table (here by `ViewCounters(table)`), has its
+own caches, and executes one call at a time, as in Lambda. No thread sleeps. Instead, a writer that waits for a response
+or for its next attempt yields to the writer that is due next. Runs are therefore deterministic, and take only the time
+that their computation needs.
 
 The simulated limits (https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/bp-partition-key-design.html):
 
 - An item accepts 1,000 write units and 3,000 read units per second, and accumulates unused capacity for `burst` seconds.
-- Requests above the limits are throttled as by an on-demand table.
-- Limits apply to each item, as if it had a separate partition.
-- Writes to indexes have the same limits per partition key of the index.
+- A request above the limits fails with the error of an on-demand table.
+- Each item has its own limits, as if it was alone in a partition.
+- Each partition key of an index has the same limits for writes.
 
-The items are stored in a `local/testbed/stub.py`.
+The class Stub of local/testbed/stub.py stores the items.
 """
 
 import math
@@ -220,7 +221,9 @@ class Simulation(Generic[_Instance]):
         self.wait(latency if sent is None else sent + latency - self.time)
 
     def take(self, place: Place, units: float, limit: int) -> bool:
-        """Consume units of an item's capacity if any is left, and return whether it was. `limit` is WRITES or READS."""
+        """Consume units of an item's capacity, and return `True`, if at least one unit is left. `limit` is WRITES or
+        READS.
+        """
         most = limit * self._burst
         left, at = self._buckets.get((place, limit), (most, self.time))
         left = min(most, left + (self.time - at) * limit)

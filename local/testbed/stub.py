@@ -1,15 +1,15 @@
-"""DynamoDB in memory: executes the requests of the stores on items in a dictionary.
+"""DynamoDB in memory, which executes the requests of the stores on items in a dictionary.
 
 >>> from shared.aws.dynamodb import Table
 >>> table = Table("VideoMetadata", StubClient(Stub()))
 >>> table.get({"pk": "NOTE#1", "sk": "NOTE"}) is None
 True
 
-The stub accepts and returns DynamoDB's JSON. All tables with the same key share its items. It supports the expressions that the
-stores use, and raises NotImplementedError for all others.
+The stub accepts and returns DynamoDB's JSON. It ignores table names, so all tables share its items. It supports the
+expressions that the stores use, and raises NotImplementedError for all others.
 
-It rejects the same invalid requests as DynamoDB: key conditions, consistent reads of an index, an item twice in a transaction.
-`local/testbed/limits.py` adds DynamoDB's limits and virtual time, and `bench/stub.py` serves the stub on loopback.
+Like DynamoDB, it rejects invalid key conditions, consistent reads of an index, and transactions that contain an item
+twice. `local/testbed/limits.py` adds DynamoDB's limits and virtual time, and `bench/stub.py` serves the stub on loopback.
 """
 
 import operator
