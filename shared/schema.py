@@ -18,7 +18,7 @@ AUDIT_TABLE_NAME = "VideoAudit"
 """Name of the audit table. It is separate because it is append-only, and its items expire independently. Roles that write
 videos have no access to it."""
 AUDIT_SCHEMA_VERSION = 1
-"""Version of the schema of the audit table. Its entries do not store it."""
+"""Version of the definition of the audit table in schemas/audit. Audit entries store SCHEMA_VERSION instead."""
 SCHEMA_VERSION = 3
 """Version of the item format. `UPGRADES` in shared/videos/video.py converts older items to it, version by version."""
 
@@ -310,7 +310,7 @@ def viewed_relation(period: str) -> str:
 
 
 def follower_relation(user_id: str | None) -> str:
-    """Return the `rel` of webhooks that subscribe to the changes of an owner. With `None`, these subscribe to all owners.
+    """Return the `rel` of webhooks that subscribe to the changes of an owner. `None` means webhooks for the changes of all owners.
 
     `relSort` is the createdAt, and `relId` the webhookId. A paused webhook has no entry.
     """

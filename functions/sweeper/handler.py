@@ -21,7 +21,7 @@ SECONDS_FOR_JOBS = 30
 """Seconds before the time-out that are reserved for jobs, even if many videos and webhooks are due."""
 
 SECONDS_FOR_WEBHOOKS = 5
-"""Seconds before those for jobs that are reserved for webhooks, even if many videos are due."""
+"""Additional seconds that are reserved for webhooks, before the seconds for jobs, even if many videos are due."""
 
 METRICS = {"JobsRequeued": "requeued", "JobsResent": "resent", "JobsGivenUp": "failed", "JobsSkipped": "skipped"}
 """Outcomes of a sweep, by the metric that counts each."""

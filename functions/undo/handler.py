@@ -22,7 +22,7 @@ LARGEST_CHANGES = 2_000_000
 
 
 LAST_PART_SECONDS = 9
-"""Seconds after the start of a request in which it begins to revert parts of a change set. The function times out after 28 s."""
+"""Seconds after the start of a request from which it begins no further part of a change set. The function times out after 28 s."""
 
 
 class UndoSettings(Settings):

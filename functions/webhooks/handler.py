@@ -30,8 +30,8 @@ from shared.webhooks.store import DELIVERED_BY, WebhookStore, require_following,
 INDEX_SECONDS = 5
 """Seconds after which the worker first checks a new webhook for changes.
 
-A change notifies the webhooks in the index, and the index may not list a new webhook for some seconds. The check finds such
-changes.
+A change only notifies webhooks that are in the index, and a new webhook may be missing from the index for some seconds. This
+check finds the changes that did not notify the webhook.
 """
 
 Send = Callable[..., http_client.ReceiverResponse]
