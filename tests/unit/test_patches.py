@@ -11,6 +11,7 @@ from shared.aws.dynamodb import Table
 from shared.core.attributes import Item
 from shared.relations.models import NewPlaylist, PlaylistPatch
 from shared.schema import PARTITION_KEY, PLAYLIST, SORT_KEY, VIDEO, Entity, shard_of
+from shared.video_fields import UNIQUE
 from shared.videos.models import NewVideo, VideoPatch
 from shared.videos.video import SERVER_FIELDS
 from tests.integration.contents import items_of
@@ -102,13 +103,15 @@ class TestVideos:
         self, api: Api, table: Table, content: dict[str, Any]
     ) -> None:
         created = _ready(api, **content)
+        expected = _items(table, VIDEO, videoId=created)
+        assert api.patch(f"/v1/videos/{created}", dict.fromkeys(UNIQUE)).status == 200  # frees its unique values
         filled = _ready(api)
 
         for name, value in content.items():
             reply = api.patch(f"/v1/videos/{filled}", {name: value})
             assert reply.status == 200, (name, reply.body)
 
-        assert _items(table, VIDEO, videoId=filled) == _items(table, VIDEO, videoId=created)
+        assert _items(table, VIDEO, videoId=filled) == expected
 
     def test_a_video_that_was_emptied_by_patches_is_stored_like_one_that_was_created_without(
         self, api: Api, table: Table, content: dict[str, Any]
