@@ -1,9 +1,10 @@
-// Compiles every Python file below a folder to bytecode of Python 3.13, whatever Python this machine has: by Pyodide,
-// which is CPython as WebAssembly. Call: node compile.mjs <folder>. What cannot be compiled is told, with exit status 1.
+// Compiles every Python file below a folder to bytecode of Python 3.13: node compile.mjs <folder>.
+// Pyodide, which is CPython compiled to WebAssembly, compiles the files, so the result does not depend on this machine's
+// Python. If a file cannot be compiled, the script prints the error and exits with status 1.
 
 import { loadPyodide } from "pyodide";
 
-// Where Lambda has the code, so that tracebacks name the files as they are called there.
+// Folder of the code on Lambda. Bytecode contains this path, so that tracebacks show the paths on Lambda.
 const HERE = "/var/task";
 
 const PROGRAM = `
@@ -14,14 +15,14 @@ if sys.version_info[:2] != (3, 13):
 compileall.compile_dir(
     "${HERE}",
     maxlevels=100,
-    quiet=1,  # tells errors only
+    quiet=1,  # prints only errors
     force=True,
-    # The dates of the files do not matter: they differ each time.
+    # Not by the files' modification times, because these differ in each run.
     invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH,
 )
 `;
 
-// Sets are written in the order of their hashes: with a seed of its own, each run would make other files.
+// With a fixed seed, each run produces the same files: bytecode contains sets in the order of their hashes.
 const python = await loadPyodide({ env: { PYTHONHASHSEED: "0" }, stdout: console.error, stderr: console.error });
 python.mountNodeFS(HERE, process.argv[2]);
 process.exitCode = python.runPython(PROGRAM) ? 0 : 1;
