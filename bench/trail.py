@@ -45,7 +45,7 @@ IMPORT = Caller.job("import").acting_for("import-0d9a5f0e-6f8e-4f07-9f0c-8f3a1f9
 
 @dataclass(frozen=True)
 class StreamReader:
-    """A way to read the stream: records per batch, and whether requests are pipelined."""
+    """Way in which the audit function processes the stream: records per batch, and whether its requests are pipelined."""
 
     batch: int
     is_pipelined: bool

@@ -187,7 +187,7 @@ class Alarms(Construct):
         )
 
     def watch_index(self) -> None:
-        """Watch the lag of the search index."""
+        """Watch the lag of the search index. The alarm also fires if the indexer does not run or never finishes."""
         self._alarm(
             "IndexBehind",
             metrics.of_service(self._settings, "IndexLag", statistic="Maximum"),

@@ -10,7 +10,7 @@ from constructs import Construct
 from infra.encryption import Encryption
 
 RECEIVES = 5
-"""Maximum deliveries of a message before it moves to the dead-letter queue."""
+"""Maximum deliveries of a message in a standard queue. After the last one, SQS moves it to the dead-letter queue."""
 
 FIFO_RECEIVES = 1000
 """Maximum deliveries of a message in a FIFO queue, the highest value that SQS allows.

@@ -184,7 +184,7 @@ class DeploymentSettings:
     env: str
     """Name of the environment. Stack and table names contain it, so that deployments of one account differ."""
     issuer: TokenIssuer | None
-    """`None` creates a Cognito user pool."""
+    """Issuer whose tokens are accepted. `None` creates a Cognito user pool."""
     allow_origins: tuple[str, ...]
     """Web origins that may call the API, load thumbnails and upload. `*` allows all origins. An empty tuple allows only
     the console.

@@ -48,7 +48,7 @@ def require_libraries() -> None:
 
 
 def bundle_site(output: Path) -> None:
-    """Fill a folder with the function and its files."""
+    """Write the code of the function `console` and its compressed files to a folder."""
     folder = output / "functions" / "console"
     folder.mkdir(parents=True)
     (output / "functions" / "__init__.py").touch()

@@ -323,7 +323,9 @@ class _PipelinedClient(client.Client):
         self._idle = []
 
     def begin(self, operation: str, **parameters: Any) -> Callable[[], Any]:
-        """Send a request. The returned function executes it and returns the response."""
+        """Record the time at which a request is sent. The returned function executes the request and returns the
+        response.
+        """
         sent = self._simulation.time
 
         def answer() -> Any:
