@@ -34,7 +34,7 @@ function Lists({ owner, user }) {
   return html`
     <div class="playlists-head">
       <h1>${isOwn ? "Playlists" : html`Playlists of <${UserText}>${owner}<//>`}</h1>
-      ${isOwn && create}
+      ${isOwn && pages.items.length > 0 && create}
       <${OwnerForm} owner=${isOwn ? "" : owner} />
     </div>
     ${!isOwn && html`<p><a href=${hrefTo(["playlists"])}>Your playlists</a></p>`}

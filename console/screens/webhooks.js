@@ -33,7 +33,7 @@ function List({ owner, user }) {
   const create = html`<button type="button" class="primary" onClick=${() => setCreating(true)}><${Icon} name="plus" />New webhook</button>`;
   return html`<div class="webhooks-head">
       <h1 tabindex="-1">${isOwn ? "Webhooks" : html`Webhooks of <${UserText}>${owner}<//>`}</h1>
-      ${isOwn && create}
+      ${isOwn && !!loaded.value?.length && create}
       ${user.isAdmin && html`<${OwnerForm} owner=${isOwn ? "" : owner} />`}
     </div>
     ${!isOwn && html`<p><a href=${hrefTo(["webhooks"])}>Your webhooks</a></p>`}
