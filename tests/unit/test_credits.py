@@ -236,7 +236,7 @@ def test_the_roles_of_a_credit_have_a_size_together(api: Api, film: Film) -> Non
     reply = put(api, video_id, credit={"ordering": 1, "roles": roles})
 
     assert (reply.status, [error["pointer"] for error in reply.json["errors"]]) == (422, ["/roles"])
-    assert "8000 bytes" in reply.json["errors"][0]["detail"]
+    assert "8,000 bytes" in reply.json["errors"][0]["detail"]
 
 
 def test_a_hundred_of_the_largest_credits_fit_what_lambda_answers_with(api: Api, film: Film) -> None:

@@ -129,7 +129,7 @@ def test_a_missing_output_is_named(tmp_path: Path, text: str | None) -> None:
     outputs = tmp_path / "outputs.json"
     if text is not None:
         outputs.write_text(text)
-    with pytest.raises(LocalError, match="TranscodeQueueUrl of the stack A-Jobs"):
+    with pytest.raises(LocalError, match="The stack A-Jobs has no output TranscodeQueueUrl"):
         _output(outputs, "A-Jobs", "TranscodeQueueUrl", tmp_path / "log")
 
 

@@ -60,7 +60,7 @@ def test_the_key_is_kept_and_only_its_owner_can_read_it(key_file: Path) -> None:
 def test_an_unreadable_key_says_what_to_do(tmp_path: Path) -> None:
     file = tmp_path / "key.pem"
     file.write_text("-----BEGIN NOTHING-----")
-    with pytest.raises(LocalError, match="delete it"):
+    with pytest.raises(LocalError, match="Delete it"):
         TokenSigner(file)
 
 
