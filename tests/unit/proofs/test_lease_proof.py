@@ -138,7 +138,7 @@ class LeasedIndex(Leased):
 
     def write(self, worker: str, held: GenerationPointer, value: int, now: int) -> GenerationPointer:
         self.now = now
-        self.index._write(held.lease, Expression.of("SET #films = :films", video_count=value))
+        self.index._write(held.lease, Expression.of("SET #films = :films", films=value))
         return self.index.renew(held)
 
     def release(self, held: GenerationPointer, now: int) -> None:
