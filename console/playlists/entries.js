@@ -100,7 +100,7 @@ export default function Entries({ playlistId, isOwner, count, changed }) {
     ${isOwner && entries.length > 1 && html`<p class="hint" id="sorting-hint">
       Drag a video by its handle. With the keyboard, press Enter on the handle, move with the arrow keys, and press Enter to drop or Escape to cancel.
     </p>`}
-    <ol class="entry-list" data-sorting=${sorting.isDragging ? "" : undefined}>
+    <ol class="entry-list" aria-label="Videos" data-sorting=${sorting.isDragging ? "" : undefined}>
       ${sorting.order.map((entry, index) => html`<${Row}
         key=${entry.videoId} entry=${entry} number=${index + 1}
         sorting=${isOwner && entries.length > 1 ? sorting : null} remove=${isOwner ? remove : null} />`)}

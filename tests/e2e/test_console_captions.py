@@ -93,7 +93,7 @@ def test_owners_write_captions_and_chapters_that_everybody_gets_in_the_player(co
     expect(chapters).to_contain_text("Enter a time such as 5:30")
     start.fill("1:00")  # behind the end of the film, which the service knows
     button(chapters, "Save chapters").click()
-    expect(start).to_have_accessible_description(re.compile("end"))
+    expect(start).to_have_accessible_description(re.compile("source video"))
     start.fill("0:06.5")
     button(chapters, "Save chapters").click()
     expect(chapters).to_have_count(0)
@@ -128,7 +128,7 @@ def test_a_faulty_file_says_in_which_line_and_whoever_was_slower_with_chapters_d
     path = f"/v1/videos/{video['videoId']}/chapters"
     page = console.open(f"videos/{video['videoId']}?tab=captions")
     adding = send(page, "ride.vtt", FAULTY, "en")
-    expect(adding).to_contain_text("Line 6: the end 00:00:04.000 is not after the start 00:00:09.000.")
+    expect(adding).to_contain_text("Line 6: The end 00:00:04.000 is not after the start 00:00:09.000.")
     expect(field(adding, "File")).to_be_focused()
     field(adding, "File").set_input_files(FilePayload(name="ride.vtt", mimeType="", buffer=FAULTY[:36]))
     button(adding, "Save").click()

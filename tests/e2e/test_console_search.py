@@ -53,7 +53,7 @@ def test_a_film_is_found_by_what_is_said_in_it_and_plays_from_there(
     page = console.open()
     page.keyboard.press("/")
     typed(page, f'"{unique} sails" dawn')
-    expect(page.get_by_role("option")).to_contain_text("sails at dawn")
+    expect(page.get_by_role("listbox", name="Suggestions", exact=True)).to_contain_text("sails at dawn")
     query(page).press("Enter")
     result = page.get_by_role("listitem").filter(has_text="sails at dawn")
     expect(result.locator("q mark").first).to_contain_text(unique)

@@ -218,7 +218,7 @@ def test_a_view_counts_once_for_each_visit_and_owners_see_it_and_choose_the_post
     eventually(lambda: console.service.request("GET", path).json()["total"])
     page = console.open(f"videos/{film['videoId']}", "alice")
     expect(page.get_by_role("img", name=re.compile("^1 view in the last 30 days.*$"))).to_be_visible()
-    expect(page.get_by_role("main")).to_contain_text("A view of the same viewer was counted")
+    expect(page.get_by_role("main")).to_contain_text("Another view of the same viewer was counted")
     field(page, "24 hours").check()
     expect(page.get_by_role("img", name=re.compile("^1 view in the last 24 hours.*$"))).to_be_visible()
     text(page, "Show as table").click()

@@ -5,6 +5,7 @@ The runtime is AWS's Runtime Interface Emulator with Lambda's client for Python 
 
 import base64
 import json
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from itertools import groupby
@@ -201,6 +202,8 @@ def _seen(where: str, answer: Answer | None) -> Any:
 
 def _lasting(value: Any, varying: Set[str]) -> Any:
     """An answer without the values that differ from one time to the next."""
+    if isinstance(value, str):
+        return re.sub(r"the current time \d+", "the current time", value)
     if isinstance(value, Mapping):
         return {name: "" if name in varying else _lasting(member, varying) for name, member in value.items()}
     return [_lasting(element, varying) for element in value] if isinstance(value, list) else value
