@@ -232,6 +232,9 @@ to all indexes."""
 PROBED = tuple(field.name for field in VIDEO_FIELDS if field.is_probed)
 """Fields that the job `probe` sets. `origins` records the author of each value: a person, a job or an import."""
 
+LONGEST_UNIQUE = 200
+"""Maximum characters of a value that is reserved for one video of an owner."""
+
 UNIQUE = tuple(field.name for field in VIDEO_FIELDS if field.is_unique)
 """Fields in which all videos of an owner must have different values."""
 

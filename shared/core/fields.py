@@ -28,6 +28,7 @@ from shared.core.checks import (
 )
 from shared.core.limits import LARGEST_INTEGER, LAST_SECOND, LAST_YEAR, LONGEST_POINTER
 from shared.core.text import LARGEST_USER_ID, LINE, LONGEST_USER_ID
+from shared.video_fields import LONGEST_UNIQUE
 
 
 def line(longest: int) -> StringConstraints:
@@ -58,7 +59,7 @@ UserId = Annotated[
     AfterValidator(partial(fitting, largest=LARGEST_USER_ID)),
     Field(description=f"Subject of the user's tokens, at most {LARGEST_USER_ID:,} bytes in UTF-8"),
 ]
-ExternalId = Annotated[str, line(200)]
+ExternalId = Annotated[str, line(LONGEST_UNIQUE)]
 Slug = Annotated[
     str,
     StringConstraints(max_length=100, pattern=SLUG),

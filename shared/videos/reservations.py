@@ -151,4 +151,4 @@ class ReservationMove:
 def taken_error(field: str, holder: str) -> AlreadyExists:
     """Return the error for a value that another video of the owner has. The message names that video."""
     detail = f"Another video of the owner, {holder}, has this {field}. Send another value."
-    return AlreadyExists(detail, errors=[{"pointer": f"/{field}", "detail": f"must not be that of {holder}"}])
+    return AlreadyExists(detail, errors=[{"pointer": f"/{field}", "detail": f"is the value of the video {holder}"}])

@@ -22,7 +22,7 @@ from shared.schema import (
     VIDEO,
     VIEW_COUNTER,
 )
-from shared.video_fields import UNIQUE, VISIBILITY_ATTRIBUTES
+from shared.video_fields import LONGEST_UNIQUE, UNIQUE, VISIBILITY_ATTRIBUTES
 from shared.videos.access import (
     STRANGER,
     is_published,
@@ -167,7 +167,8 @@ class VideoStore:
         """
         from shared.videos.reservations import find
 
-        video_id = find(self.table, owner, field, value)
+        # A longer value than any that is stored may exceed DynamoDB's limit for keys.
+        video_id = find(self.table, owner, field, value) if len(value) <= LONGEST_UNIQUE else None
         fetched = self.read(video_id, caller, now) if video_id else None
         # The reservation may be stale: a later video may have the id.
         if fetched is None or fetched.document.get(field) != value:

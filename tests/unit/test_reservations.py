@@ -208,6 +208,11 @@ def test_batch_and_its_dry_run_report_a_taken_value(api: Api) -> None:
         assert [error["pointer"] for error in result["problem"]["errors"]] == ["/operations/0/patch/slug"]
 
 
+@pytest.mark.parametrize("path", ["/v1/slugs/", "/v1/external-ids/"])
+def test_value_longer_than_any_stored_one_is_not_found(api: Api, path: str) -> None:
+    assert [api.get(path + "x" * length).status for length in (200, 201, 5_000)] == [404, 404, 404]
+
+
 def upsert(api: Api, *videos: dict[str, Any], **options: Any) -> list[dict[str, Any]]:
     """Return the results of a batch of upserts."""
     body = {"operations": [{"op": "upsert", "video": video} for video in videos]}
