@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
 
 SECONDS_TO_STOP = 30
-"""Seconds before the time-out at which the function stops, and queues the remaining videos again. One step and the sending of
+"""Seconds before the time-out at which the function stops, and queues the remaining videos again. One update and sending the
 messages take less time."""
 
 
@@ -25,7 +25,7 @@ class AggregatesSettings(Settings):
 
 
 def make(settings: AggregatesSettings, resources: Resources) -> LambdaHandler:
-    """Return the function's handler."""
+    """Return the Lambda handler. The entry point calls this function once, before the first event."""
     table, queue = resources.table(settings.table_name), resources.queue(settings.aggregates_queue_url)
     aggregates, mover = Aggregates(table, resources.elapsed), EntryUpdater(table)
     logger = service_logger()
@@ -34,7 +34,10 @@ def make(settings: AggregatesSettings, resources: Resources) -> LambdaHandler:
         retried: set[str] = set()
         """Ids of failed messages, which SQS will redeliver."""
         requeued: dict[str, dict[str, Any]] = {}
-        """New message for each unfinished one, by its id. SQS would move a message that is redelivered too often to the DLQ."""
+        """New messages for videos that this invocation could not finish, by the id of the message that each replaces.
+
+        A redelivery instead of a new message would count as a failure, and SQS would move the message to the DLQ.
+        """
         moved: set[str] = set()
         """Ids of videos whose index entries are already updated."""
 

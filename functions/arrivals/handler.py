@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def make(settings: Settings, resources: Resources) -> LambdaHandler:
-    """Return the function's handler."""
+    """Return the Lambda handler. The entry point calls this function once, before the first event."""
     table = resources.table(settings.table_name)
     arrivals = Arrivals(UploadStore(table), resources.objects, VideoStore(table, moves_entries=False))
 

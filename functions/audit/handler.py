@@ -1,4 +1,7 @@
-"""Consumer of the table's stream that writes the audit trail, the feed and the archive. Its role can only add to them."""
+"""Consumer of the table's stream that writes the audit trail, the feed and the archive.
+
+The function's role permits adding entries, but neither changing nor deleting them.
+"""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -29,8 +32,9 @@ VIDEO_METRICS = {
     "expired": "VideosRemoved",
     "removed": "VideosRemoved",
 }
+"""Name of the metric that counts changes of videos, by action of the change."""
 JOB_METRICS = {"done": "JobsDone", "failed": "JobsFailed"}
-"""Metrics that count the changes of videos and jobs, by action of the change."""
+"""Name of the metric that counts changes of jobs, by action of the change."""
 
 
 class AuditSettings(Settings):
@@ -42,14 +46,14 @@ class AuditSettings(Settings):
 
 
 class AuditedRecord(NamedTuple):
-    """Stream record as an audit entry and as a change in the feed."""
+    """A stream record in two forms: the entry for the audit trail, and the change for the feed."""
 
     entry: Item
     change: Change
 
 
 def make(settings: AuditSettings, resources: Resources) -> LambdaHandler:
-    """Return the function's handler."""
+    """Return the Lambda handler. The entry point calls this function once, before the first event."""
     table, queue = resources.table(settings.audit_table_name), resources.queue(settings.deliveries_queue_url)
     store, feed = AuditStore(table), Feed(table, resources.clock)
     archive = Archive(resources.objects, settings.archive_bucket)
@@ -82,7 +86,7 @@ def make(settings: AuditSettings, resources: Resources) -> LambdaHandler:
                             if field in record_audit.entry
                         },
                     )
-            # Counted at once, because later steps may fail, and after a redelivery these entries are no longer new.
+            # Emitted now, because a later step may fail. After a redelivery, these entries would not be new.
             _measure(new)
             return [outcome if isinstance(outcome, Exception) else None for outcome in outcomes]
 
@@ -104,7 +108,7 @@ def _measure(entries: Sequence[Item]) -> None:
     """Emit the metrics of new audit entries. Entries that were already stored are excluded, so each change is counted once."""
     videos = Counter(VIDEO_METRICS.get(change["action"]) for change in entries if change["entity"] == "video")
     emit({metric: count for metric, count in videos.items() if metric})
-    # The name of a rendition is removed, because each value of a dimension is a separate metric, which AWS charges.
+    # Without the name of the rendition, because CloudWatch charges for each value of a dimension as a separate metric.
     jobs = Counter(
         (base_of(change["kind"]), JOB_METRICS.get(change["action"])) for change in entries if change["entity"] == "job"
     )

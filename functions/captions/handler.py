@@ -148,7 +148,7 @@ class CaptionHandlers:
 def _captions(request: Request) -> "tuple[bytes, Kind, dict[str, str]]":
     """Return the captions in a request, their format, and the error fields that locate them in the body.
 
-    These are the pointer `/text` if the body is JSON, and empty if the body is a caption file.
+    The error fields are the pointer `/text` if the body is JSON. They are empty if the body is a caption file.
     """
     body = request.content(JSON, *FORMATS)
     kind = FORMATS.get(request.headers["content-type"].partition(";")[0].strip().lower())

@@ -17,7 +17,7 @@ from urllib.parse import unquote
 Payload: TypeAlias = dict[str, Any]
 
 SITE = Path(__file__).parent / "site"
-"""Folder with the files of the site, compressed with gzip. Their paths are the same as in the URLs that the page requests."""
+"""Folder with the gzip-compressed files of the site. A file's path in the folder is the same as in the file's URL."""
 PAGE = "index.html"
 TYPES = {
     ".html": "text/html; charset=utf-8",
@@ -27,9 +27,9 @@ TYPES = {
     ".txt": "text/plain; charset=utf-8",
 }
 IMMUTABLE = "public, max-age=31536000, immutable"
-"""Cache-Control value for all files except the page. They are in a folder that has the hash of their contents as its name."""
+"""Cache-Control value for all files except the page. The folder of these files is named by the hash of their contents."""
 REVALIDATE = "no-cache"
-"""Cache-Control value for the page, which refers to this folder, and for the settings of the deployment."""
+"""Cache-Control value for the page and for the settings of the deployment, because both change without a change of their URL."""
 
 
 def policy(media_origins: Sequence[str], connect: str) -> str:
@@ -98,7 +98,7 @@ def _content(name: str) -> bytes | None:
 def _list_names(site: Path) -> frozenset[str]:
     """Return the names of all files of the site.
 
-    A name in a request must be equal to one of them. Therefore requests cannot read files outside the site.
+    A request is served only if it has one of these names. Therefore requests cannot read files outside the site.
     """
     return frozenset(file.relative_to(site).as_posix().removesuffix(".gz") for file in site.rglob("*.gz"))
 

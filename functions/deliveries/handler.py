@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 BEHIND_SECONDS = 5
-"""Age of a message in seconds from which the queue counts as behind, because all workers are busy."""
+"""Minimum age in seconds of a message that shows a backlog: all workers were busy when the message was sent."""
 
 METRICS = {
     "DeliveriesDone": "done",
@@ -30,7 +30,7 @@ METRICS = {
     "DeliveryLag": "lag",
     "DeliveryWait": "wait",
 }
-"""Attributes of DeliveryResult, by the metric that reports each."""
+"""Names of the attributes of DeliveryResult, by the metric that reports the attribute."""
 
 
 class DeliveriesSettings(Settings):

@@ -1,4 +1,7 @@
-"""Scheduled function that updates the search index from the feed every minute. The function `search` downloads the new index."""
+"""Scheduled function that updates the search index from the feed of changes, every minute.
+
+The function `search` downloads the new index.
+"""
 
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +18,8 @@ if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
 
 SECONDS_TO_STOP = 120
-"""Seconds before the time-out at which reading the feed stops. Merging and uploading a large index may take that long."""
+"""Seconds before the time-out at which the function stops reading the feed. Merging and uploading a large index may take that
+long."""
 
 
 class IndexerSettings(Settings):
@@ -24,7 +28,7 @@ class IndexerSettings(Settings):
 
 
 def make(settings: IndexerSettings, resources: Resources) -> LambdaHandler:
-    """Return the function's handler."""
+    """Return the Lambda handler. The entry point calls this function once, before the first event."""
     table, objects, bucket = resources.table(settings.table_name), resources.objects, settings.media_bucket
     generations = Generations(table, objects, bucket, resources.clock)
     feed = Feed(resources.table(settings.audit_table_name), resources.clock)

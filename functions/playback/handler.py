@@ -1,4 +1,4 @@
-"""HTTP API of playback: presigned URLs of a video's source file, renditions and captions, with its thumbnails and chapters."""
+"""HTTP API of playback: presigned URLs of a video's source file, renditions and captions; thumbnails and chapters."""
 
 from functools import partial
 

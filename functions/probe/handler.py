@@ -35,7 +35,7 @@ class ProbeWorker(JobWorker):
         self._renditions = renditions
 
     def do(self, job: "Job", _: Item) -> JobResult:
-        """Return the fields of the video that the source file determines, and the sizes of the renditions to create."""
+        """Read the source file's properties. The result sets the video's probed fields and the sizes of its renditions in pixels."""
         facts: MediaInfo = self.read("probe", job)
         media = facts.document()
         fields = {name: media[name] for name in PROBED if name in media}
@@ -47,7 +47,7 @@ class ProbeWorker(JobWorker):
 
 
 def make(settings: ProbeSettings, resources: Resources) -> LambdaHandler:
-    """Return the function's handler."""
+    """Return the Lambda handler. The entry point calls this function once, before the first event."""
     jobs = JobStore(resources.table(settings.table_name))
     reader = Sandbox.within(settings.aws_lambda_function_memory_size)
     workers = [ProbeWorker(resources.objects, reader, settings.renditions)]

@@ -1,4 +1,4 @@
-"""Worker that deletes the leftovers of a removed video or playlist: child items, counters and S3 objects."""
+"""Worker that deletes all data of a removed video or playlist: child items, counters and S3 objects."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
 
 SECONDS_TO_STOP = 20
-"""Seconds before the time-out at which the worker stops, and sends a message to continue later. One step takes less time."""
+"""Seconds before the time-out at which the worker stops, and sends a message to continue later. One batch of deletions takes less
+time."""
 
 
 class PurgeSettings(Settings):
@@ -24,7 +25,7 @@ class PurgeSettings(Settings):
 
 
 def make(settings: PurgeSettings, resources: Resources) -> LambdaHandler:
-    """Return the function's handler."""
+    """Return the Lambda handler. The entry point calls this function once, before the first event."""
     table, queue = resources.table(settings.table_name), resources.queue(settings.purge_queue_url)
     purge = Purge(table, resources.objects, settings.sources_bucket, settings.media_bucket)
     logger = service_logger()

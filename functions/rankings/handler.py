@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
 
 SECONDS_FOR_DAYS = 50
-"""Remaining seconds that computing the daily lists requires. If fewer are left, the next run computes them."""
+"""Seconds before the time-out that are required for the daily lists. If less time is left, the next run computes these lists."""
 
 
 def make(settings: Settings, resources: Resources) -> LambdaHandler:
-    """Return the function's handler."""
+    """Return the Lambda handler. The entry point calls this function once, before the first event."""
     rankings = Rankings(resources.table(settings.table_name))
 
     def handle(_: dict[str, Any], context: "LambdaContext") -> dict[str, Any]:

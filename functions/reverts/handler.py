@@ -1,4 +1,4 @@
-"""Worker that reverts change sets that are too large for one request, page by page."""
+"""Worker that reverts large change sets, page by page. A change set that fits into one request does not reach this worker."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
 
 SECONDS_TO_STOP = 20
-"""Seconds before the time-out at which the worker stops, and sends a message to continue later. One part takes less time."""
+"""Seconds before the time-out at which the worker stops, and sends a message to continue later. Reverting one item takes less
+time."""
 
 
 class RevertsSettings(Settings):
@@ -25,7 +26,7 @@ class RevertsSettings(Settings):
 
 
 def make(settings: RevertsSettings, resources: Resources) -> LambdaHandler:
-    """Return the function's handler."""
+    """Return the Lambda handler. The entry point calls this function once, before the first event."""
     table, trail = resources.table(settings.table_name), AuditStore(resources.table(settings.audit_table_name))
     sets = ChangeSetReverts(table, trail, QuotaStore(table, settings.jobs_per_day))
     queue = resources.queue(settings.reverts_queue_url)

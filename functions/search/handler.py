@@ -88,9 +88,9 @@ class SearchHandlers:
         return respond(200, {"items": finding.similar(video_id, request.caller, request.now, query.limit), **freshness})
 
     def _open_search(self, cursors: Mapping[str, LogCursor] | None = None) -> "tuple[VideoSearch, dict[str, int]]":
-        """Return a search over the newest index, and the response fields `complete` and `asOf`, which describe its freshness.
+        """Return a search over the newest index, and the response fields `complete` and `asOf`.
 
-        `cursors` are positions in the feed that the index must include.
+        These two fields describe how recent the index is. `cursors` are positions in the feed that the index must include.
         """
         # Imported here, because it imports Tantivy, which would lengthen cold starts.
         from shared.search.video_search import VideoSearch

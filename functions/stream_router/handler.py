@@ -24,7 +24,7 @@ class StreamRouterSettings(Settings):
 
 
 def make(settings: StreamRouterSettings, resources: Resources) -> LambdaHandler:
-    """Return the function's handler."""
+    """Return the Lambda handler. The entry point calls this function once, before the first event."""
     queues = {name: resources.queue(url) for name, url in settings.queue_urls.items()}
     router = StreamRouter(resources.table(settings.table_name), settings.shares, queues, settings.media_bucket)
 

@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
 
 SECONDS_TO_STOP = 10
-"""Seconds before the time-out at which the sweep stops. A DynamoDB request takes less time."""
+"""Seconds before the time-out at which the function stops. One DynamoDB request takes less time."""
 
 SECONDS_FOR_JOBS = 30
 """Seconds before the time-out that are reserved for jobs, even if many videos and webhooks are due."""
 
 SECONDS_FOR_WEBHOOKS = 5
-"""Additional seconds that are reserved for webhooks, before the seconds for jobs, even if many videos are due."""
+"""Seconds that are reserved for webhooks, in addition to SECONDS_FOR_JOBS, even if many videos are due."""
 
 METRICS = {"JobsRequeued": "requeued", "JobsResent": "resent", "JobsGivenUp": "failed", "JobsSkipped": "skipped"}
-"""Outcomes of a sweep, by the metric that counts each."""
+"""Keys of `SweepResult.counts`, by the metric that reports the count."""
 
 
 class SweeperSettings(Settings):
@@ -33,7 +33,7 @@ class SweeperSettings(Settings):
 
 
 def make(settings: SweeperSettings, resources: Resources) -> LambdaHandler:
-    """Return the function's handler."""
+    """Return the Lambda handler. The entry point calls this function once, before the first event."""
     table = resources.table(settings.table_name)
     store, lists = JobStore(table), Lists(table)
     aggregates = resources.queue(settings.aggregates_queue_url)

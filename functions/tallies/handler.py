@@ -1,4 +1,7 @@
-"""Worker that adds views and ratings to counters. It also stores the value of each view counter at the start of an hour."""
+"""Worker that adds views and ratings to the counters of videos.
+
+The worker also stores the value of each view counter at the start of every hour, from which counts by hour are computed.
+"""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -15,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def make(settings: Settings, resources: Resources) -> LambdaHandler:
-    """Return the function's handler."""
+    """Return the Lambda handler. The entry point calls this function once, before the first event."""
     tallies = Tallies(resources.table(settings.table_name))
 
     def count(messages: Sequence[Message]) -> None:

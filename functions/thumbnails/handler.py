@@ -128,7 +128,7 @@ class CaptionsWorker(ThumbnailWorker):
 
 
 def make(settings: ThumbnailsSettings, resources: Resources) -> LambdaHandler:
-    """Return the function's handler."""
+    """Return the Lambda handler. The entry point calls this function once, before the first event."""
     table, objects, bucket = resources.table(settings.table_name), resources.objects, settings.media_bucket
     reader = Sandbox.within(settings.aws_lambda_function_memory_size)
     workers = (

@@ -85,7 +85,7 @@ class TotalsHandlers:
 
 
 def _user_id(request: Request) -> str:
-    """Return the userId in the path. The gateway decodes all percent-encoded characters except `%25`, which is decoded here."""
+    """Return the userId in the path, fully decoded. API Gateway leaves `%25` encoded and decodes all other characters."""
     sent = request.path["userId"]
     return sent if sent == request.caller.subject else sent.replace("%25", "%")
 

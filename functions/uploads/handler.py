@@ -71,7 +71,7 @@ class UploadHandlers:
 
 
 def _upload_methods(upload: OpenUpload) -> dict[str, Any]:
-    """Return the URLs with which the client sends, completes and aborts an upload."""
+    """Return the URLs for sending, completing and aborting an upload, as fields of a response."""
     # Relative to the URL of createUpload, so that they are also valid behind a proxy with another path prefix.
     path = f"upload/{upload.upload_id}"
     if upload.put:

@@ -261,7 +261,7 @@ class VideoHandlers:
     def _page(
         self, request: Request, tag: str | None, region: str | None, filters: ListFilters, window: Window
     ) -> Page[Item]:
-        """Return a page of the selected list: by owner, tag, region, category or status, or the list of all published videos."""
+        """Return a page of the list that the parameters select: by owner, tag, region, category or status, or all published videos."""
         if tag is not None and region is not None:
             raise unserved("region", "No index serves tag and region together. Select by one of them.")
         if filters.status == "deleted" and (tag is not None or region is not None):

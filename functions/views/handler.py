@@ -1,4 +1,4 @@
-"""HTTP API of views: counts views, and returns view counts. No other function's role may count views within a request."""
+"""HTTP API of views: counts views, and returns view counts. No other API function has a role that permits counting views."""
 
 from shared.aws.runtime import EntryPoint, Resources
 from shared.core.deadline import limit_time

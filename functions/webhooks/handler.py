@@ -175,16 +175,16 @@ class WebhookHandlers:
     def _with_secret(
         self, status: int, document: dict[str, Any], headers: dict[str, str] | None = None
     ) -> HttpResponse:
-        """Return the response with the webhook and its secret. The secret is derived from the webhook's id and `generation`.
+        """Return the response with the webhook and its secret.
 
-        Therefore a stored response of an earlier request need not contain the secret.
+        The secret is derived from the webhook's id and `generation`. Therefore idempotency records do not contain the secret.
         """
         generation = document.pop("generation")
         secret = encode_secret(secret_of(self.master(), document["webhookId"], generation))
         return respond(status, {"secret": secret, **document}, version=document["version"], headers=headers)
 
     def _notify(self, document: dict[str, Any], delay_seconds: int = 0) -> None:
-        """Send a message that the worker must check the webhook for changes, unless the webhook is paused."""
+        """Queue a message for the delivery worker to check the webhook for changes. A paused webhook needs no message."""
         if document["paused"]:
             return
         from shared.processing.messages import deliver_message
@@ -197,7 +197,7 @@ class WebhookHandlers:
 
 
 def _logs_of(hook: Item) -> Sequence[str]:
-    """Return the names of the logs whose changes a webhook receives: its owner's log, or all shards of the log of all changes."""
+    """Return the names of the logs that a webhook reads: the log of one owner's changes, or all shards of the log of all changes."""
     return (owner_log(hook["follows"]),) if "follows" in hook else shard_logs()
 
 
