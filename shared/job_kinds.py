@@ -19,7 +19,7 @@ RENDITION = r"[A-Za-z0-9._-]{1,64}"
 JOB_QUEUES: Mapping[str, int] = {"probe": 4, "thumbnails": 4, "transcode": 10}
 """Maximum number of concurrent jobs per owner, by job queue.
 
-It is at most half of the queue's workers (infra/jobs_stack.py), so that the jobs of one owner cannot occupy all workers.
+Each maximum is at most half of the queue's workers (infra/jobs_stack.py), so that the jobs of one owner cannot occupy all workers.
 Transcoders are external, so the number of workers of `transcode` is unknown.
 """
 
@@ -29,13 +29,14 @@ class JobKind(NamedTuple):
 
     name: str
     work: str
-    """Description of the work, used as the subject of messages to the owner. A rendition's name is appended to it."""
+    """Subject of sentences for the owner, such as `Probing` in "Probing failed". For renditions, the name is appended."""
     label: str
-    """Label of the job in the console. A rendition's name is appended to it."""
+    """Label of the job in the console. For renditions, the name is appended."""
     queue: str
-    """Queue of the job's messages, a key of JOB_QUEUES."""
+    """Name of the queue of the job's messages, a key of JOB_QUEUES."""
     lease: int
-    """Duration of the worker's lease. The job is requeued after it expires. Slightly longer than the function's time-out."""
+    """Seconds until a worker's lease expires, slightly more than the function's time-out. The sweeper requeues a job with an
+    expired lease."""
     needed: bool
     """Whether the video becomes ready only after this job is done."""
     after_probe: bool = True
@@ -45,23 +46,24 @@ class JobKind(NamedTuple):
     per_rendition: bool = False
     """Whether a video has one job of this kind per rendition, such as `transcode.720p`."""
     parameters: Mapping[str, str] = MappingProxyType({})
-    """Inputs in addition to the source file. Maps the name in the job's input to the attribute of the video that has the value."""
+    """Inputs in addition to the source file. Maps the name of each input to the name of the video's attribute with its value."""
     writes: tuple[str, ...] = ()
-    """Attributes of the video that the job's result sets. The attributes that every write of a video sets are omitted."""
+    """Attributes of the video that the job's result sets, except attributes that every write of a video sets."""
     stores: tuple[str, ...] = ()
     """Folders of the media bucket to which the job writes. Each has one subfolder per video."""
     extra_entities: tuple[str, ...] = ()
-    """Entities that the worker also writes in the transaction that completes the job, by their names in infra/attributes.py."""
+    """Names, as in infra/attributes.py, of other entities that the worker writes in the transaction that completes the job."""
     patience: int = 15 * MINUTE
-    """Wait for a worker after which the message of a queued job is sent again. It doubles with each send."""
+    """Seconds after which the sweeper sends the message of a queued job again, because no worker has claimed the job. Doubles with
+    each send."""
     longest_wait: int = DAY
-    """Maximum total wait for a worker, after which the job fails."""
+    """Maximum seconds that a job waits for a worker. After this time, the sweeper fails the job."""
 
 
 _ROWS = (
     JobKind(
         "probe",
-        "Looking at the film",
+        "Probing",
         "Probe",
         "probe",
         lease=3 * MINUTE,
@@ -71,7 +73,7 @@ _ROWS = (
     ),
     JobKind(
         "poster",
-        "Making the poster",
+        "Creating the poster",
         "Poster",
         "thumbnails",
         lease=6 * MINUTE,
@@ -82,7 +84,7 @@ _ROWS = (
     ),
     JobKind(
         "storyboard",
-        "Making the storyboard",
+        "Creating the storyboard",
         "Storyboard",
         "thumbnails",
         lease=6 * MINUTE,
@@ -92,7 +94,7 @@ _ROWS = (
     ),
     JobKind(
         "captions",
-        "Taking out the subtitles",
+        "Extracting the subtitles",
         "Captions",
         "thumbnails",
         lease=6 * MINUTE,
@@ -104,7 +106,7 @@ _ROWS = (
     # Transcoders are external. Jobs may wait long in their queue, but a transcoder sends heartbeats while it works.
     JobKind(
         "transcode",
-        "Making the rendition",
+        "Creating the rendition",
         "Rendition",
         "transcode",
         lease=15 * MINUTE,

@@ -51,12 +51,13 @@ INDEX_WAIT = 2
 """Maximum seconds that a search with `consistentWith` waits until the index contains the required changes."""
 
 SELECTORS = ("tag", "region", "userId", "category", "status")
-"""Parameters that can select an index partition. The first one that the client sends selects, and the others filter."""
+"""Parameters of `listVideos` that can select an index partition, in order of precedence. The first one that the request has
+selects the partition, and the others filter its entries."""
 FILTERS = ("userId", "category", "status", "format", "minDuration", "maxDuration")
 
 
 class Tag(Text):
-    """Tag, which is case-folded when it is parsed. The limit applies to the case-folded text, which can be longer."""
+    """Tag parameter. `parse` returns the case-folded tag. Case-folding can lengthen a tag, and the limit applies to the result."""
 
     def parse(self, text: str) -> str:
         tag = normalise_tag(super().parse(text))
@@ -107,7 +108,7 @@ class ListVideos(Paged):
 
 
 class Language(Text):
-    """Language as a BCP 47 tag in any case. The value is in conventional case, such as `en-NZ`."""
+    """Language parameter: a BCP 47 tag in any case. `parse` returns the tag in conventional case, such as `en-NZ`."""
 
     def parse(self, text: str) -> str:
         return language_of(self.name, text)
@@ -310,7 +311,7 @@ class ListPersonVideos(Paged):
     ascending = Order("By releaseYear")
 
     def years(self) -> tuple[int, int]:
-        """Return the first year, and the year after the last one.
+        """Return the requested range of release years: the first year, and the year after the last one.
 
         Without `fromYear` and `toYear`, the range includes 0, the sort value of videos without a release year. Raises
         InvalidParameter if `fromYear` is after `toYear`.
@@ -331,7 +332,7 @@ class ListPlaylists(Paged):
 
 
 class Follows(UserId):
-    """Owner to whose changes webhooks subscribe: a userId, or `*` for all owners."""
+    """Parameter `follows`: the owner of the changes to which a webhook subscribes. A userId, or `*` for all owners."""
 
     def __init__(self, description: str) -> None:
         super().__init__(description)

@@ -220,24 +220,29 @@ CHANGESET_INDEX = Index(
 AUDIT_INDEXES = (CHANGESET_INDEX,)
 
 FEED = "FEED"
-"""`rel` of listed videos, sharded. A listed video is ready and public, and the time is between its publishAt and expiresAt."""
+"""RelationIndex partition (`rel`) of listed videos, sharded. A listed video is ready and public, and the current time is
+between its publishAt and expiresAt."""
 
 SCHEDULED = "SCHEDULED"
-"""`rel` of schedules, sharded. `relSort` is the next publishAt or expiresAt, when the video must enter or leave the lists."""
+"""RelationIndex partition (`rel`) of schedules, sharded. `relSort` is the video's next publishAt or expiresAt. At this time, the
+video must be added to the lists or removed from them."""
 
 
 def status_relation(status: str) -> str:
-    """Return the `rel` of videos with this status that are not listed."""
+    """Return the RelationIndex partition (`rel`) of videos with this status that are not listed, sharded."""
     return f"STATUS#{status}"
 
 
 def job_relation(state: str) -> str:
-    """Return the `rel` of unfinished jobs in this state. `relSort` is the time at which the sweeper checks the job."""
+    """Return the RelationIndex partition (`rel`) of jobs in this state.
+
+    `relSort` is the time at which the sweeper checks the job.
+    """
     return f"JOB#{state}"
 
 
 def person_relation(person_id: str) -> str:
-    """Return the `rel` of a person's credits in listed videos.
+    """Return the RelationIndex partition (`rel`) of a person's credits in listed videos.
 
     `relSort` is the release year, or 0 without one, and `relId` is the videoId.
     """
@@ -245,7 +250,7 @@ def person_relation(person_id: str) -> str:
 
 
 def region_relation(region: str) -> str:
-    """Return the `rel` of the releases of listed videos in a region, sharded.
+    """Return the RelationIndex partition (`rel`) of the releases of listed videos in a region, sharded.
 
     `relSort` is the video's createdAt. `relId` consists of the videoId, `#` and the language.
     """
@@ -253,15 +258,15 @@ def region_relation(region: str) -> str:
 
 
 def tag_relation(tag: str) -> str:
-    """Return the `rel` of the listed videos with a tag, sharded. The tag must be case-folded (shared/videos/tags.py).
+    """Return the RelationIndex partition (`rel`) of the listed videos with a tag, sharded.
 
-    `relSort` is the video's createdAt.
+    The tag must be case-folded (shared/videos/tags.py). `relSort` is the video's createdAt.
     """
     return f"TAG#{tag}"
 
 
 def series_relation(video_id: str, user_id: str) -> str:
-    """Return the `rel` of a user's episodes of a series.
+    """Return the RelationIndex partition (`rel`) of a user's episodes of a series.
 
     `relSort` is computed from season and episode (shared/videos/entries.py), and `relId` is the videoId. Any user can add
     episodes to a series. The episodes of each user have their own partition, so that the list of the owner's episodes need not
@@ -271,7 +276,7 @@ def series_relation(video_id: str, user_id: str) -> str:
 
 
 def rated_relation(video_id: str) -> str:
-    """Return the `rel` of a video's ratings, sharded by user. `relId` is the userId.
+    """Return the RelationIndex partition (`rel`) of a video's ratings, sharded by user. `relId` is the userId.
 
     `relSort` is always 0, so that changing a rating does not move its index entry.
     """
@@ -279,57 +284,64 @@ def rated_relation(video_id: str) -> str:
 
 
 def playlists_relation(user_id: str) -> str:
-    """Return the `rel` of a user's playlists. `relSort` is the createdAt, and `relId` the playlistId."""
+    """Return the RelationIndex partition (`rel`) of a user's playlists.
+
+    `relSort` is the playlist's createdAt, and `relId` is its playlistId.
+    """
     return f"PLAYLISTS#{user_id}"
 
 
 def in_playlist_relation(video_id: str) -> str:
-    """Return the `rel` of a video's memberships in playlists.
+    """Return the RelationIndex partition (`rel`) of the playlists that contain a video.
 
-    `relSort` is the time at which the video was added to the playlist, and `relId` is the playlistId.
+    `relSort` is the time at which a user added the video to the playlist, and `relId` is the playlistId.
     """
     return f"INPLAYLIST#{video_id}"
 
 
 def counted_relation(user_id: str) -> str:
-    """Return the `rel` of the markers of a user's videos, sharded. A marker stores which state of a video the totals include.
+    """Return the RelationIndex partition (`rel`) of the videos that a user's totals include, sharded.
 
-    Deleted videos have a marker until they are removed. `relSort` is 0, and the index projects no other attribute of a marker.
-    Therefore only the creation or the removal of a video writes to the index.
+    The indexed item is the video's MARKER, which stores the state of the video that the totals include. It exists until the
+    video is permanently deleted. `relSort` is 0, and the index projects no attribute of the item that changes. Therefore only
+    the creation and the permanent deletion of a video write to the index.
     """
     return f"COUNTED#{user_id}"
 
 
 def viewed_relation(period: str) -> str:
-    """Return the `rel` of the videos viewed in an hour (`2026-11-22T13`) or on a day (`2026-11-22`), sharded.
+    """Return the RelationIndex partition (`rel`) of the videos viewed in a period, sharded.
 
-    `relSort` is the view count at the start of the period, and `relId` the videoId. The entry is written once per period, so
-    later views in the period do not write to the index.
+    `period` is an hour (`2026-11-22T13`) or a day (`2026-11-22`). `relSort` is the video's view count at the start of the
+    period, and `relId` is the videoId. Only the video's first view in the period writes to the index.
     """
     return f"VIEWED#{period}"
 
 
 def follower_relation(user_id: str | None) -> str:
-    """Return the `rel` of webhooks that subscribe to the changes of an owner. `None` means webhooks for the changes of all owners.
+    """Return the RelationIndex partition (`rel`) of webhooks that subscribe to the changes of an owner.
 
-    `relSort` is the createdAt, and `relId` the webhookId. A paused webhook has no entry.
+    `None` means webhooks that subscribe to the changes of all owners. `relSort` is the webhook's createdAt, and `relId` is its
+    webhookId. A paused webhook has no entry.
     """
     return "FOLLOWERS" if user_id is None else f"FOLLOWERS#{user_id}"
 
 
 DUE = "DUE"
-"""`rel` of the checkpoints of webhooks that the sweeper must check. `relSort` is the time of the check, `relId` the webhookId."""
+"""RelationIndex partition (`rel`) of webhooks that the sweeper must check. `relSort` is the time of the check, and `relId` is
+the webhookId."""
 
 TAGS = "TAGS"
-"""`rel` of the tag counts. `relSort` is the count, and `relId` the case-folded tag."""
+"""RelationIndex partition (`rel`) of the tag counts. `relSort` is the number of listed videos with the tag, and `relId` is the
+case-folded tag."""
 
 USERS = "USERS"
-"""`rel` of the totals of users. `relSort` is 0, and `relId` the userId. The index projects no attribute that changes. Therefore
-only the first write for a user writes to the index."""
+"""RelationIndex partition (`rel`) of the totals of users. `relSort` is 0, and `relId` is the userId. The index projects no
+attribute that changes. Therefore only the first write of a user's totals writes to the index."""
 
 
 def lane_of(id_: str) -> int:
-    """Return the lane (0 to 31) of a viewer or user: the partition that stores their view marker or rating."""
+    """Return the lane (0 to 31) of a viewer or user. The partition keys of VIEWER and RATING contain the lane."""
     return crc32(id_.encode()) % LANES
 
 

@@ -100,7 +100,7 @@ OPERATIONS: dict[str, Operation] = {
                         "videoId": EXAMPLE_ID,
                         "status": "processing",
                         "ready": False,
-                        "reason": f"Making the rendition 720p is under way (40 %, attempt 1 of {LAST_ATTEMPT}).",
+                        "reason": f"Creating the rendition 720p is running (40 %, attempt 1 of {LAST_ATTEMPT}).",
                         "blocker": JOB,
                     },
                 ),

@@ -1,4 +1,4 @@
-"""Handler of S3 notifications: checks each uploaded object against the Upload item that announced it.
+"""Handler of S3 notifications: compares each uploaded object with the type and size in its Upload item.
 
 A notification only names an object. The outcome depends on the object's current state, which HeadObject returns.
 Duplicate, late and reordered notifications therefore have the same outcome.
@@ -31,7 +31,7 @@ CALLER = Caller.job("arrivals")
 class Arrivals:
     """Consumer of S3 notifications.
 
-    It attaches the uploaded source file to its video, or records there why the file was refused.
+    It attaches the uploaded source file to the video, or records in the video why the file was refused.
     """
 
     def __init__(self, uploads: UploadStore, objects: Objects, videos: VideoStore) -> None:
@@ -55,7 +55,7 @@ class Arrivals:
             raise failure
 
     def _object(self, bucket: str, key: str, now: int) -> None:
-        """Handle one object on behalf of the request that began its upload."""
+        """Handle one object. Log lines and writes have the id of the HTTP request that began the upload."""
         parts = KEY.fullmatch(key)
         upload = self.uploads.find(*parts.groups()) if parts else None
         with use_correlation_id(request_id_of(upload)):
@@ -82,7 +82,7 @@ class Arrivals:
             source = _source(upload, facts, now)
             return self._change(upload, now, lambda item: attach_source(item, source)) or "attached"
         outcome = self._change(upload, now, lambda item: reject_upload(item, upload["uploadId"], reason, now))
-        # Written last, so that a redelivery after a crash repeats all of this.
+        # Written last, so that a redelivery after a crash repeats all steps.
         self.uploads.set_state(upload, "refused", since="received")
         return outcome or f"refused: {reason}"
 
@@ -111,7 +111,10 @@ def _created(notification: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _mismatch(upload: "Upload", facts: ObjectMetadata) -> str | None:
-    """Return how an object differs from its announcement, as a sentence for the owner; `None` if it matches."""
+    """Return a sentence for the owner that names the difference between an object and its Upload item.
+
+    `None` if type and size are equal.
+    """
     if facts.size == 0:
         return "The uploaded file is empty."
     if facts.size != upload["fileSize"]:

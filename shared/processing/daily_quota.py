@@ -1,7 +1,7 @@
 """Daily job quota per owner, which limits the processing cost of one owner's uploads.
 
-Jobs are reserved before they start, and a reservation remains even if its jobs never run. The limit is therefore never
-exceeded. The counter restarts at 0 each day (UTC).
+Jobs are reserved before they start. A reservation is never released, even if its jobs do not run. The limit is
+therefore never exceeded. The counter restarts at 0 each day (UTC).
 """
 
 import time
@@ -17,7 +17,10 @@ DAY = 24 * 3600
 
 
 class QuotaStore:
-    """Store of the counters by owner and day. `jobs_per_day` is the maximum number of jobs that one owner may start."""
+    """Store of job counters, one per owner and day.
+
+    `jobs_per_day` is the maximum number of jobs that one owner may start on one day.
+    """
 
     def __init__(self, table: Table, jobs_per_day: int) -> None:
         self.table = table

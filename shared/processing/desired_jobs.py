@@ -41,5 +41,8 @@ def input_hash(job_input: Mapping[str, Value]) -> str:
 
 
 def state_version(video: Item) -> str:
-    """Return a string that identifies a state of a video and sorts by time, even if a new video reuses the id."""
+    """Return a string that identifies the current state of a video.
+
+    The strings of later states are greater, even if a new video reuses the id of a deleted video.
+    """
     return f"{video['source']['uploadId']}#{video['version']:015d}"

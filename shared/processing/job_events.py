@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class JobEvents:
     """Handlers of stream records of videos and jobs.
 
-    `shares` are the concurrency quotas of one owner, by queue.
+    `shares` maps each queue to the maximum number of concurrent jobs of one owner.
     """
 
     def __init__(self, table: Table, shares: Mapping[str, int], media_bucket: str) -> None:
@@ -30,7 +30,10 @@ class JobEvents:
         self._logger = service_logger()
 
     def video_changed(self, record: Record, now: int) -> Iterable[Outgoing]:
-        """Request the jobs that the video's new state requires, and withdraw jobs that only its old state required."""
+        """Request the jobs that the video's new state requires, and withdraw jobs that only its old state required.
+
+        Returns no messages. The stream records of the written jobs cause them.
+        """
         new = record.new
         if "source" not in new:
             return ()
@@ -74,8 +77,8 @@ class JobEvents:
 
 
 def _attempt(job: "Job") -> tuple[object, ...]:
-    """Return the values of which any change requires a new message.
+    """Return the attributes of a job that identify its message. A change of any attribute requires a new message.
 
-    `sentAt` changes when a message must be sent again.
+    The sweeper changes `sentAt` so that the router sends the message again.
     """
     return job["state"], job["inputHash"], job["attempt"], job["sentAt"]

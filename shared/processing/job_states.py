@@ -1,5 +1,4 @@
-"""State machine of jobs. A Job item describes an output that must be created from a video's source file, and the
-progress.
+"""State machine of jobs. A Job item describes an output to create from a video's source file, and the progress.
 
 There is one Job item per video and kind, with a hash of its input. To request a job, a writer puts the item in state
 `queued`. The router sends the message when it receives the stream record of that write. Every job therefore gets a
@@ -17,7 +16,7 @@ An attempt counts once a worker has claimed it; time in the queue does not count
 the same input, so a late report cannot be mistaken for a report on a newer attempt.
 
 `updatedFor` is the id of the request that created, retried or ended the job. Workers, the sweeper and transcoders do
-not change it. When they write the video, they copy it there.
+not change it. When they write the video, they copy the id to the video.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -69,7 +68,7 @@ class JobAttempt(NamedTuple):
 
 
 class ExtraWrites(NamedTuple):
-    """Extra writes of a job's result, made in the transaction that completes the job."""
+    """Extra writes that a worker adds to the transaction that completes its job."""
 
     output: Item
     """Attributes to add to the job's output."""
@@ -122,7 +121,7 @@ def delay_before(attempt: int) -> int:
 
 
 def to_queued(job: "Job", actor: Caller, now: int, *, attempt: int) -> "Job":
-    """Return the job in state `queued`. Its stream record makes the router send the message."""
+    """Return the job in state `queued`. After the caller writes it, the stream record causes the router to send the message."""
     at = now + delay_before(attempt_number(job | {"attempt": attempt})) + kind_of(job["kind"]).patience
     return {
         **without(job, *_ATTEMPT_FIELDS),
@@ -138,7 +137,7 @@ def to_queued(job: "Job", actor: Caller, now: int, *, attempt: int) -> "Job":
 
 
 def to_requested(job: "Job", actor: Caller, now: int, *, attempt: int) -> "Job":
-    """Return the job as a new request of `actor`: in state `queued`, and attributed to the actor's HTTP request."""
+    """Return the job in state `queued`, created at `now` and attributed to the actor's HTTP request."""
     return with_request_id(to_queued(job, actor, now, attempt=attempt), actor.correlation_id) | {"createdAt": now}
 
 
@@ -148,7 +147,7 @@ def for_job(worker: Caller, job: "Job") -> Caller:
 
 
 def to_finished(job: "Job", actor: Caller, now: int) -> "Job":
-    """Return the job without a lease and a deadline, for states in which no further work is pending.
+    """Return a job in state `done`, `failed` or `withdrawn` without lease and deadline. The caller sets the state.
 
     Only a `failed` job stays in RelationIndex.
     """

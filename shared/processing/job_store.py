@@ -84,8 +84,8 @@ class JobStore:
 
         Without an `actor`, the job is attributed to the request that last wrote the video.
 
-        If a job with the same input exists, it is queued again only if it was withdrawn. Attempts that it had started
-        still count, so that repeated deletion and restoration of a video cannot cause unlimited work.
+        If a job with the same input exists, it is queued again only if it was withdrawn. Its earlier attempts still
+        count, so that repeated deletion and restoration of a video cannot cause unlimited work.
         """
         actor = actor or ROUTER.acting_for(request_id_of(video))
         job = {
@@ -327,7 +327,10 @@ class JobStore:
         return {name: value for name, value in video.items() if name != "failure"} | {"status": "processing"}
 
     def get(self, ticket: JobAttempt) -> "Job | None":
-        """Return the job of a ticket, regardless of its current attempt and input. Costs one GetItem."""
+        """Return the job of a ticket, even if its current attempt or input differs from the ticket.
+
+        `None` if the job does not exist or was withdrawn. Costs one GetItem.
+        """
         job = self._read(ticket.video_id, ticket.kind)
         return job if job and job["state"] in STATES else None
 
@@ -357,7 +360,7 @@ class JobStore:
         return job if still else None
 
     def processing(self) -> Iterator[Item]:
-        """Yield all videos in state `processing`."""
+        """Yield the items of all videos in state `processing`. Costs one consistent GetItem per video."""
         relation = status_relation("processing")
         for shard in range(SHARDS):
             for entry in self._index_entries(relation, shard):
@@ -420,7 +423,7 @@ class JobStore:
         return changed
 
     def _replace(self, job: "Job", changed: "Job") -> None:
-        # The caller is the stream router: if the job changes concurrently, its stream record is delivered again.
+        # The caller is the stream router. After WriteContention, Lambda delivers the router's stream record again.
         try:
             self._replaced(job, changed)
         except CONFLICTS as conflict:

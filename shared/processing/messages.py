@@ -32,10 +32,10 @@ AGGREGATES_QUEUE, PURGE_QUEUE, REVERTS_QUEUE, TALLIES_QUEUE = "aggregates", "pur
 
 
 class Outgoing(NamedTuple):
-    """A message to send."""
+    """Message to send, and the queue to send it to."""
 
     queue: str
-    """Name of its queue."""
+    """Name of the queue."""
     body: Mapping[str, Any]
     delay: int = 0
     """Delivery delay in seconds."""
@@ -90,25 +90,25 @@ class JobMessage(_OfRequest):
 
 
 class PurgeMessage(_OfRequest):
-    """A deleted video whose dependent items and objects must be deleted."""
+    """Message of a deleted video. The worker deletes the video's dependent items and objects."""
 
     schema_: Literal["video-metadata/purge/1"] = Field(alias="schema")
     videoId: str
     owner: str = ""
-    """User id of the owner of the values in `unique`."""
+    """User id of the video's owner. Empty if the video has no reserved values."""
     unique: dict[str, str] = {}
-    """Values by field that were reserved for the video."""
+    """Reserved values of the video's unique fields, by field. The worker releases the reservations."""
 
 
 class PurgePlaylistMessage(_OfRequest):
-    """A deleted playlist whose entries must be deleted."""
+    """Message of a deleted playlist. The worker deletes the playlist's entries."""
 
     schema_: Literal["video-metadata/purge-playlist/1"] = Field(alias="schema")
     playlistId: str
 
 
 class RevertMessage(_OfRequest):
-    """A run that reverts a change set. The run's item has the progress."""
+    """Message of a run that reverts a change set. The run's item in the table stores the progress."""
 
     schema_: Literal["video-metadata/revert/1"] = Field(alias="schema")
     revertId: str
@@ -122,7 +122,7 @@ class ChangedMessage(_Message):
 
 
 class DeliverMessage(_Message):
-    """A webhook that may have due deliveries. Its cursor determines which."""
+    """Message of a webhook that may have due deliveries. The worker reads the webhook's cursor to find them."""
 
     schema_: Literal["video-metadata/deliver/1"] = Field(alias="schema")
     webhookId: str
@@ -132,7 +132,7 @@ class DeliverMessage(_Message):
 
 
 class AggregatesMessage(_OfRequest):
-    """A video whose contribution to totals changed. It has no values, because the worker reads the current state."""
+    """Message of a video that now adds other amounts to totals. The worker computes them from the video's current state."""
 
     schema_: Literal["video-metadata/aggregates/1"] = Field(alias="schema")
     videoId: str
@@ -145,7 +145,7 @@ class AggregatesMessage(_OfRequest):
 class TallyMessage(_Message):
     """Increments of one video's counters.
 
-    Redelivery is harmless, because views and ratings have deduplication keys, and starts are identified by their hour.
+    Redelivery is harmless, because views and ratings have deduplication keys, and each start of an hour has the hour.
     """
 
     schema_: Literal["video-metadata/tally/1"] = Field(alias="schema")
@@ -180,7 +180,7 @@ def job_message(job: "Job", media_bucket: str) -> dict[str, Any]:
 
 
 def purge_message(video_id: str, correlation_id: str | None = None, video: Mapping[str, Any] = {}) -> dict[str, Any]:
-    """Return the message for a deleted video. `video` is its last item, which names the reservations to free."""
+    """Return the message for a deleted video. `video` is its last item, which has the reserved values to release."""
     unique = {name: video[name] for name in UNIQUE if name in video}
     reserved = {"owner": video["userId"], "unique": unique} if unique else {}
     return {"schema": PURGE_SCHEMA, "videoId": video_id, **reserved, **_correlation(correlation_id)}
@@ -208,16 +208,16 @@ def deliver_message(webhook_id: str, claimed: tuple[str, str] | None = None) -> 
 
 
 def aggregates_message(video_id: str, correlation_id: str | None = None, *, entries: bool = False) -> dict[str, Any]:
-    """Return the message of a video whose totals must be updated.
+    """Return the message of a video that now adds other amounts to totals.
 
-    With `entries`, its index entries must be updated too.
+    With `entries`, the worker also updates the video's index entries.
     """
     message = {"schema": AGGREGATES_SCHEMA, "videoId": video_id, **({"entries": True} if entries else {})}
     return message | _correlation(correlation_id)
 
 
 def tally_message(video_id: str, counted: Mapping[str, Sequence[object]]) -> dict[str, Any]:
-    """Return the message with the increments of a video's counters, by list name."""
+    """Return the message with the increments of a video's counters. `counted` has the lists of TallyMessage, by name."""
     return {"schema": TALLY_SCHEMA, "videoId": video_id, **counted}
 
 

@@ -1,8 +1,8 @@
 """Playback of a video: presigned URLs of its source file and renditions, for callers who may see it.
 
-Only URIs that the service itself recorded are signed: the uploaded source file, and renditions that transcoders
-reported. Addresses in `resolutions` are never signed, because clients supply them. A client could otherwise read any
-object that the function's role can read.
+The signer signs only URIs that the service itself recorded: the uploaded source file, and renditions that transcoders
+reported. It never signs URIs in `resolutions`, because clients supply them. A client could otherwise read any object
+that the function's role can read.
 """
 
 from typing import Any
@@ -25,7 +25,7 @@ RENDITION_TYPE = "video/mp4"
 ATTRIBUTES = (*VISIBILITY_ATTRIBUTES, "videoId", "duration", "source", "thumbnails", "pictures", "failure")
 """Attributes of a video that playback needs."""
 PICTURES = {"poster": "poster", "storyboard": "storyboard.vtt"}
-"""Thumbnails in the response, and their names in `thumbnails`."""
+"""Names of the response fields with thumbnails. Maps each to the name of the thumbnail in the video's `thumbnails`."""
 
 
 class PlaybackSigner:
@@ -127,7 +127,7 @@ def _why_hidden(video: Item, now: int) -> str | None:
 
 
 def _why_no_source(video: Item, now: int) -> str:
-    """Return why the owner has nothing to play, for a video without a source file."""
+    """Return a sentence for the owner why a video without a source file cannot be played."""
     if video["status"] != "ready":
         return why_not_ready(video, [], now)[0]
     return "The video is ready, but has no source video. Begin an upload by POST .../upload."

@@ -1,13 +1,13 @@
-"""Uploads: a client sends a source file straight to S3, by presigned URLs that allow only the announced file.
+"""Uploads: a client sends a source file directly to S3, with presigned URLs that accept only the declared type and size.
 
-An Upload item has the announcement and the state:
+An Upload item stores the type and size that the client declared, and the state:
 
     open -> received            the object is in S3
-      |        +-> refused      the object does not match the announcement
+      |        +-> refused      the object's type or size differs
       +-> aborted               an object that still arrives is ignored
 
-If complete and abort are requested concurrently, S3 decides for a multipart upload. S3 cannot cancel a single PUT, so
-for this the item decides.
+A client can complete and abort an upload concurrently. For a multipart upload, the request that S3 processes first
+wins. S3 cannot cancel a single PUT. For a single PUT, the first write of the item's state wins.
 
 S3 is called before the item is written. A crash in between can leave a multipart upload without an item, which the
 bucket's lifecycle rule aborts. It cannot leave an item for an upload that S3 does not have. The state of an open upload
@@ -41,10 +41,12 @@ LARGEST_PUT = 100 * 1000**2
 MIB = 1024**2
 SMALLEST_PART = 32 * MIB
 PUT_SECONDS = 3600
+"""Maximum lifetime of the URL of a single PUT, in seconds. It also expires with the credentials that signed it."""
 MULTIPART_SECONDS = 6 * 3600
-"""Maximum lifetime of the URLs in seconds. They also expire when the credentials that signed them expire."""
+"""Maximum lifetime of the URLs of parts, in seconds. They also expire with the credentials that signed them."""
 UPLOAD_DAYS = 2
-"""Maximum days for an upload. At the next midnight, the lifecycle rule removes its parts (infra/media_stack.py)."""
+"""Number of days that a client has to finish an upload. At the next midnight, the bucket's lifecycle rule removes the sent
+parts (infra/media_stack.py)."""
 RETENTION_SECONDS = 7 * DAY
 UPLOAD_ID = r"[0-9a-f]{11}-[0-9a-f]{16}"
 
@@ -62,7 +64,10 @@ def part_size(file_size: int) -> int:
 
 @dataclass(frozen=True)
 class UploadPart:
-    """Part of an upload. It has the URL to send it to or, if it was sent, the ETag from S3."""
+    """Part of a multipart upload, with its size in bytes.
+
+    A part that S3 already has has an ETag. Another part has the presigned URL to send it to.
+    """
 
     size: int
     url: str | None = None
@@ -91,9 +96,9 @@ class UploadStore:
         return cast("Upload | None", self.table.get(UPLOAD.key(videoId=video_id, uploadId=upload_id), consistent=True))
 
     def set_state(self, item: "Upload", state: str, *, since: str = "open") -> str:
-        """Change the state of an upload if it is `since`.
+        """Change the state of an upload from `since` to `state`, and return the resulting state.
 
-        Returns the resulting state, which is another one if the condition failed.
+        If the stored state is not `since`, it stays unchanged and is returned.
         """
         write = self.table.update(
             UPLOAD.key(videoId=item["videoId"], uploadId=item["uploadId"]),
@@ -163,8 +168,8 @@ class UploadService:
     def read(self, video_id: str, upload_id: str, caller: Caller, now: int) -> "tuple[Upload, OpenUpload | None]":
         """Return the upload's item with its state at `now` and, if it is open, new URLs for the missing parts.
 
-        Writes nothing and charges no quota. The state `replaced` means that a later file was uploaded; it is never
-        stored.
+        Writes nothing and charges no quota. The returned state is `replaced` if a later file was uploaded. This state
+        is never stored.
         """
         video = self._live_video(video_id, caller, now)
         item = self._upload(video_id, upload_id)
@@ -277,9 +282,9 @@ class UploadService:
 
 
 def _expires_at(item: "Upload") -> int:
-    """Return the deadline of an upload in epoch seconds. No URL is valid for longer.
+    """Return the deadline of an upload in epoch seconds. All URLs expire before it.
 
-    It is the first midnight (UTC) after UPLOAD_DAYS, when the lifecycle rule removes the parts.
+    The deadline is the first midnight (UTC) after UPLOAD_DAYS, when the lifecycle rule removes the parts.
     https://docs.aws.amazon.com/AmazonS3/latest/userguide/intro-lifecycle-rules.html
     """
     return -(-(int(item["requestedAt"]) + UPLOAD_DAYS * DAY) // DAY) * DAY

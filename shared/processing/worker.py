@@ -36,7 +36,7 @@ class JobResult:
 
 
 class JobWorker(ABC):
-    """Worker for one kind of job. Its row in `shared/job_kinds.py` declares the attributes and objects that it may write.
+    """Worker for one kind of job. `shared/job_kinds.py` declares the attributes and objects that the worker may write.
 
     A job may run twice, so writes outside of its result must be idempotent.
 
@@ -66,7 +66,7 @@ class JobWorker(ABC):
 
 
 class JobConsumer:
-    """Consumer of a queue of jobs, with one worker per kind; `name` is recorded as the author of its writes."""
+    """Consumer of a queue of jobs, with one worker per kind. Its writes record `name` as their author."""
 
     def __init__(self, name: str, jobs: JobStore, clock: Callable[[], float], workers: Iterable[JobWorker]) -> None:
         self._caller = Caller.job(name)
@@ -86,8 +86,9 @@ class JobConsumer:
     def handle(self, message: Message) -> None:
         """Process the job of one message, unless another worker has claimed it or it is no longer required.
 
-        If an attempt fails, the job is retried or fails with a reason, and the message is deleted. Raises Unavailable
-        or WriteContention if the failure cannot be recorded. The lease then expires.
+        If an attempt fails, the job is queued again or fails with a reason, and the message is deleted. Raises
+        Unavailable or WriteContention if the failure cannot be recorded. The sweeper then requeues the job after its
+        lease expires.
         """
         ticket = parse(JobMessage, message.json_body).ticket
         log = {"video_id": ticket.video_id, "kind": ticket.kind, "attempt": ticket.attempt}

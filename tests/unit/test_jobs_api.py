@@ -78,19 +78,19 @@ class TestWhyNotReady:
         clock.advance(7)
         answer = _why(api, video_id)
         assert answer["blocker"]["kind"] == "probe"
-        expected = f"Looking at the film has been waiting for a worker for 7 seconds (attempt 1 of {LAST_ATTEMPT})."
+        expected = f"Probing has been waiting for a worker for 7 seconds (attempt 1 of {LAST_ATTEMPT})."
         assert answer["reason"] == expected
 
     def test_why_not_ready_names_a_failed_job_before_a_running_one(self, api: Api, background: BackgroundWork) -> None:
         video_id = background.uploaded_film(api)
         _report(api, background, "360p", state="running", progress=40)
         answer = _why(api, video_id)
-        assert answer["reason"] == f"Making the rendition 360p is running (40 %, attempt 1 of {LAST_ATTEMPT})."
+        assert answer["reason"] == f"Creating the rendition 360p is running (40 %, attempt 1 of {LAST_ATTEMPT})."
         _report(api, background, "240p", state="failed", reason="No codec.")
         answer = _why(api, video_id)
         assert (answer["status"], answer["blocker"]["kind"]) == ("failed", "transcode.240p")
         assert answer["reason"] == (
-            "Making the rendition 240p failed: No codec. Upload a different file, or POST .../jobs/transcode.240p/retry."
+            "Creating the rendition 240p failed: No codec. Upload a different file, or POST .../jobs/transcode.240p/retry."
         )
 
     def test_a_job_that_was_tried_before_says_what_happened_then(self, api: Api, background: BackgroundWork) -> None:
@@ -105,7 +105,7 @@ class TestWhyNotReady:
         video_id = background.uploaded_film(api)
         for job in background.jobs.list_for_video(video_id):
             table.delete({"pk": job["pk"], "sk": job["sk"]})
-        assert _why(api, video_id)["reason"].startswith("Looking at the film starts within 10 seconds.")
+        assert _why(api, video_id)["reason"].startswith("Probing starts within 10 seconds.")
 
     def test_a_change_that_waits_in_the_stream_is_as_old_as_it_says(
         self, api: Api, background: BackgroundWork, table: Table
@@ -115,7 +115,7 @@ class TestWhyNotReady:
         table.delete(JOB.key(videoId=video_id, kind="probe"))
         api.clock.advance(540)
         assert _why(api, video_id)["reason"] == (
-            "Looking at the film has been waiting for 540 seconds behind older changes, such as an import. After an hour, "
+            "Probing has been waiting for 540 seconds behind older changes, such as an import. After an hour, "
             "POST .../jobs/probe/retry."
         )
 
@@ -128,10 +128,10 @@ class TestWhyNotReady:
         background.probe(video_id)
         for name in RENDITIONS:
             table.delete(JOB.key(videoId=video_id, kind=f"transcode.{name}"))
-        assert _why(api, video_id)["reason"] == "Making the rendition 240p starts within 10 seconds."
+        assert _why(api, video_id)["reason"] == "Creating the rendition 240p starts within 10 seconds."
         api.clock.advance(60)
         assert (
-            "Making the rendition 240p has been waiting for 60 seconds behind older changes"
+            "Creating the rendition 240p has been waiting for 60 seconds behind older changes"
             in _why(api, video_id)["reason"]
         )
 
@@ -147,7 +147,7 @@ class TestWhyNotReady:
             1,
             lambda item: video.attach_source(item, newer | {"uploadId": "0002", "etag": "e2"}),
         )
-        assert _why(api, video_id)["reason"].startswith("Looking at the film starts within 10 seconds.")
+        assert _why(api, video_id)["reason"].startswith("Probing starts within 10 seconds.")
 
     def test_when_it_is_ready_deleted_or_set_by_hand(self, api: Api, background: BackgroundWork) -> None:
         video_id = background.uploaded_film(api)

@@ -70,9 +70,7 @@ class TestALookAtAFilm:
         video_id = workers.upload(b"no film")
         workers.work()
         answer = workers.api.get(f"/v1/videos/{video_id}/why-not-ready").json
-        assert answer["reason"] == (
-            f"Looking at the film failed: {errors.NOT_A_VIDEO} Upload a different file by POST .../upload."
-        )
+        assert answer["reason"] == f"Probing failed: {errors.NOT_A_VIDEO} Upload a different file by POST .../upload."
         assert answer["blocker"]["error"]["final"] is True
 
     def test_a_film_that_claims_too_much_fails_after_one_attempt_and_the_next_is_read(
