@@ -1,4 +1,7 @@
-"""The CDK app. It makes no AWS call: the deploying credentials determine account and region."""
+"""The CDK app, which adds all stacks of one environment.
+
+Synthesis sends no request to AWS. The credentials at deployment determine account and region.
+"""
 
 import json
 import os

@@ -1,5 +1,6 @@
-"""CloudWatch alarms. Each alarm reports a condition that affects users, or soon will. Its description names the
-runbook.
+"""CloudWatch alarms. Each alarm reports a condition that affects users now or soon.
+
+The description of an alarm names its runbook.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,29 +20,31 @@ from infra.settings import DeploymentSettings
 from shared.job_kinds import JOB_QUEUES
 
 ERRORS_PERCENT = 1
+"""Maximum percentage of requests that may fail with 5xx in a minute."""
 REQUESTS_A_MINUTE = 5
 """Minimum requests per minute for the error-rate alarm.
 
-With fewer, a single failed request would exceed the threshold.
+With fewer requests, a single failed request would exceed the threshold.
 """
 
 SLOW = Duration.seconds(3)
-"""Threshold of the API latency alarm, which compares p99.
+"""Maximum p99 latency of the API. Above this latency, an alarm fires.
 
-A cold start takes one to two seconds, and can determine p99 when traffic is low. The gateway times out after 30
-seconds.
+With little traffic, p99 is often the latency of a cold start, which takes one to two seconds. The gateway times out
+after 30 seconds.
 """
 
 THROTTLED = 20
-"""Number of throttled requests or calls in five minutes at which an alarm fires.
+"""Minimum number of throttled requests or calls in five minutes at which an alarm fires.
 
-Users rarely notice fewer, because DynamoDB requests are retried up to three times, and streams and queues redeliver.
+Users rarely notice fewer. The DynamoDB client retries requests up to three times, and streams and queues redeliver.
 """
 
 SYSTEM_ERRORS = 5
+"""Minimum number of DynamoDB's system errors in five minutes at which an alarm fires."""
 
 BEHIND = Duration.minutes(5)
-"""Lag of a stream consumer or of the search index above which an alarm fires.
+"""Maximum lag of a stream consumer or of the search index. Above this lag, an alarm fires.
 
 A healthy consumer lags by seconds, and imports pause when the lag exceeds one minute. The stream drops records after 24
 hours. The index lags by at most a minute, except during a rebuild.
@@ -52,7 +55,7 @@ OLDEST_JOB: Mapping[str, Duration] = {
     "thumbnails": Duration.minutes(30),
     "transcode": Duration.hours(6),
 }
-"""Age of the oldest open job at which an alarm fires, by queue.
+"""Maximum age of the oldest open job, by queue. Above this age, an alarm fires.
 
 Probes and thumbnails take minutes, including all attempts. A long video can take a transcoder hours.
 """
@@ -65,16 +68,16 @@ OLDEST_MESSAGE: Mapping[str, Duration] = {
     "deliveries": Duration.hours(1),
     "purge": Duration.hours(1),
 }
-"""Age of the oldest message at which an alarm fires, by queue.
+"""Maximum age of the oldest message, by queue. Above this age, an alarm fires.
 
-Each limit is longer than three delivery attempts. After those, SQS excludes a message from this metric. The alarm
-therefore reports a stalled queue. A single bad message does not raise it, because SQS moves that message to the
+Each limit is longer than three deliveries of a message. After three deliveries, SQS excludes the message from this
+metric. The alarm therefore reports a stalled queue, but no single message that fails. SQS moves such a message to the
 dead-letter queue.
 """
 
 
 LATE_DELIVERY = Duration.minutes(15)
-"""Delivery latency of a healthy receiver above which an alarm fires.
+"""Maximum delay of a delivery to a receiver that does not fail. Above this delay, an alarm fires.
 
 A webhook with a backlog of ten thousand changes catches up in minutes.
 """
@@ -90,8 +93,9 @@ class Alarms(Construct):
         self.all: list[cloudwatch.Alarm] = []
 
     def watch_api(self, api: apigateway.IHttpApi) -> None:
-        """Watch 5xx errors and latency. 4xx responses are ignored: the gateway's metric does not distinguish throttled
-        requests from other 4xx responses.
+        """Watch 5xx errors and latency.
+
+        No alarm counts 4xx responses, because the gateway's metric does not separate throttled requests from others.
         """
         requests = api.metric_count(period=MINUTE)
         self._alarm(
@@ -126,7 +130,7 @@ class Alarms(Construct):
         )
 
     def watch_functions(self, name: str, functions: Sequence[ServiceFunction], meaning: str) -> None:
-        """Watch throttles, summed over several functions."""
+        """Watch throttled calls, summed over several functions. `meaning` describes the effect on users."""
         self._alarm(
             f"{name.title().replace(' ', '')}Throttled",
             metrics.total([metrics.of_function("Throttles", function) for function in functions], "Throttled calls"),
@@ -137,9 +141,9 @@ class Alarms(Construct):
         )
 
     def watch_crashes(self, name: str, functions: Sequence[ServiceFunction], meaning: str) -> None:
-        """Watch crashes and timeouts of asynchronous functions.
+        """Watch crashes and timeouts of asynchronous functions. `meaning` describes the effect on users.
 
-        Failures that a function handles are reported per message and are not errors.
+        A function that handles a failure returns the id of the failed message. Lambda does not count that as an error.
         """
         self._alarm(
             f"{name.title().replace(' ', '')}Crash",
@@ -152,7 +156,7 @@ class Alarms(Construct):
         )
 
     def watch_schedule(self, function: ServiceFunction, id_: str, *, name: str, meaning: str, periods: int) -> None:
-        """Alarm if a scheduled function has no successful run during `periods` consecutive intervals of five minutes."""
+        """Watch a scheduled function. The alarm fires if no run succeeds for `periods` intervals of five minutes."""
         self._alarm(
             id_,
             cloudwatch.MathExpression(
@@ -175,7 +179,7 @@ class Alarms(Construct):
         )
 
     def watch_deliveries(self) -> None:
-        """Watch the latency of deliveries to healthy receivers. Owners are responsible for receivers that fail."""
+        """Watch the delay of deliveries to receivers that do not fail. Failing receivers are their owners' responsibility."""
         self._alarm(
             "DeliveriesLate",
             metrics.of_service(self._settings, "DeliveryWait", statistic="Maximum"),
@@ -202,7 +206,7 @@ class Alarms(Construct):
         )
 
     def watch_schema(self) -> None:
-        """Alarm when functions read items that a newer release wrote. This happens after a rollback."""
+        """Watch reads of items that a newer release wrote. Such reads occur after a rollback."""
         self._alarm(
             "NewerItems",
             metrics.of_service(self._settings, "NewerItems"),
@@ -213,7 +217,7 @@ class Alarms(Construct):
         )
 
     def watch_tables(self) -> None:
-        """Watch both tables and their indexes."""
+        """Watch throttles of both tables and their indexes, and DynamoDB's system errors."""
         settings = self._settings
         for direction, meaning in (
             ("Write", "Changes are slow or are refused with 503"),
@@ -257,7 +261,7 @@ class Alarms(Construct):
     def watch_stream_reader(self, reader: ServiceFunction, late: str, lost: str) -> None:
         """Watch a stream consumer.
 
-        `late` describes the effect on users when the consumer lags, `lost` the effect when Lambda discards its records.
+        `late` describes the effect on users while the consumer lags, `lost` the effect after Lambda discards records.
         """
         name = reader.node.id
         self._alarm(
@@ -281,8 +285,8 @@ class Alarms(Construct):
     def watch_queue(self, name: str, queue: WorkQueue, late: str, lost: str) -> None:
         """Watch a queue.
 
-        `late` describes the effect on users when messages wait too long, `lost` the effect when they reach the
-        dead-letter queue.
+        `late` describes the effect on users while messages wait too long, `lost` the effect after a message has reached
+        the dead-letter queue.
         """
         self._alarm(
             f"{name.capitalize()}DeadLetters",
@@ -322,9 +326,9 @@ class Alarms(Construct):
         missing: cloudwatch.TreatMissingData = cloudwatch.TreatMissingData.NOT_BREACHING,
         **kwargs: Any,
     ) -> None:
-        """Alarm when `of_which` of the last `periods` datapoints breach, by default all of them.
+        """Add an alarm that fires when `of_which` of the last `periods` datapoints breach the threshold.
 
-        By default, a missing datapoint does not breach.
+        By default, all of them must breach, and a missing datapoint does not breach.
         """
         alarm = cloudwatch.Alarm(
             self,

@@ -28,7 +28,7 @@ BUSIEST_FUNCTIONS = ("videos", "views")
 
 
 class ApiStack(cdk.Stack):
-    """Stateless resources: the stack can be destroyed and recreated without data loss."""
+    """The HTTP API and its functions. An operator can destroy and recreate the stack without data loss."""
 
     def __init__(
         self,
@@ -101,9 +101,7 @@ class ApiStack(cdk.Stack):
         )
 
     def _lister(self, folder: str, **environment: str) -> ServiceFunction:
-        """Return a function that lists videos. The function can read the cursor secret, and has the variables for
-        thumbnail URLs.
-        """
+        """Return a function that lists videos. The function can read the cursor secret, and build thumbnail URLs."""
         secret = self._data.cursor_secret
         lister = self._function(
             folder,
@@ -120,8 +118,8 @@ class ApiStack(cdk.Stack):
     def _videos(self) -> ServiceFunction:
         """Return the catalogue function.
 
-        It can read view counters, but not write them. It deletes only tag entries and reservations. It puts whole video
-        items, so restricting its updates to named attributes would have no effect.
+        The function can read view counters, but not write them. It deletes only tag entries and reservations. The role
+        permits puts of whole video items, so a restriction of updates to named attributes would have no effect.
         """
         videos = self._lister("videos", AUDIT_TABLE_NAME=self._data.audit_table.table_name)
         videos.allow_items("GetItem", of=[schema.VIDEO, schema.VIEW_COUNTER, schema.RESERVATION, schema.IDEMPOTENCY])
@@ -172,7 +170,7 @@ class ApiStack(cdk.Stack):
     def _playlists(self) -> ServiceFunction:
         """Return the function for playlists.
 
-        It can read videos, but not write them. It can update the playlist count in a user's totals.
+        The function can read videos, but not write them. It can update the number of playlists in a user's totals.
         """
         playlists = self._lister("playlists")
         playlists.allow_items("GetItem", of=[schema.PLAYLIST, schema.IDEMPOTENCY])
@@ -187,9 +185,7 @@ class ApiStack(cdk.Stack):
         return playlists
 
     def _totals(self) -> ServiceFunction:
-        """Return the function for totals and top lists. It reads them and the summaries of listed videos, and writes
-        nothing.
-        """
+        """Return the function for totals and top lists. The function also reads summaries of videos. It writes nothing."""
         totals = self._lister("totals")
         totals.allow_items(
             "GetItem", of=[schema.PROFILE], attributes=(*attributes.USER_VIDEOS, *attributes.USER_PLAYLISTS)
@@ -231,8 +227,8 @@ class ApiStack(cdk.Stack):
     def _views(self) -> ServiceFunction:
         """Return the function for views.
 
-        It counts anonymous views immediately, stores an item for each identified viewer, and reads videos to check
-        their visibility.
+        The function counts anonymous views immediately. For a view with a viewer id or an idempotency key, the function
+        stores an item, which a worker counts later. The function reads videos to check their visibility.
         """
         views = self._function(
             "views",
@@ -253,7 +249,7 @@ class ApiStack(cdk.Stack):
         return views
 
     def _uploads(self) -> ServiceFunction:
-        """Return the function that signs upload URLs. A signed URL has at most the permissions of the function's role."""
+        """Return the function that signs upload URLs. A signed URL permits no more than the function's role."""
         sources = self._media.sources
         uploads = self._function(
             "uploads",
@@ -273,7 +269,7 @@ class ApiStack(cdk.Stack):
     def _jobs(self) -> ServiceFunction:
         """Return the function for processing jobs.
 
-        It only writes the desired state; the stream router sends all messages.
+        The function only writes items. The stream router then sends the messages to the workers.
         """
         jobs = self._function(
             "jobs",
@@ -295,8 +291,8 @@ class ApiStack(cdk.Stack):
     def _playback(self) -> ServiceFunction:
         """Return the function that signs playback URLs.
 
-        In S3, its role can only read renditions, captions and source files. The same limit therefore applies to each
-        signed URL.
+        In S3, the function's role can only read renditions, captions and source files. Therefore a signed URL permits
+        no other access.
         """
         media, sources = self._media.media, self._media.sources
         playback = self._function("playback", {"MEDIA_BUCKET": media.bucket_name, "MEDIA_URL": self._media.media_url})
@@ -309,7 +305,7 @@ class ApiStack(cdk.Stack):
     def _history(self) -> ServiceFunction:
         """Return the function that reads the audit trail and the feed.
 
-        It reconstructs an earlier version of an item from the current item, by reverting later changes.
+        The function computes an earlier version of an item: it reads the current item, and reverts the later changes.
         """
         secret, audit_table = self._data.cursor_secret, self._data.audit_table
         history = self._function(
@@ -327,7 +323,8 @@ class ApiStack(cdk.Stack):
     def _undo(self) -> ServiceFunction:
         """Return the function that reverts changes.
 
-        If a revert is too large for one request, the function stores a run, and the stream router queues that run.
+        If a change set is too large for one request, the function stores an item. The stream router then notifies the
+        worker that reverts large change sets.
         """
         undo = self._function(
             "undo",
@@ -342,7 +339,7 @@ class ApiStack(cdk.Stack):
         return undo
 
     def _webhooks(self, deliveries: sqs.IQueue) -> ServiceFunction:
-        """Return the function that manages webhooks. It sends only test events. The delivery worker sends all others."""
+        """Return the function that manages webhooks. The function sends test events; the delivery worker sends all others."""
         secret = self._data.cursor_secret
         webhooks = self._function(
             "webhooks",
@@ -353,7 +350,7 @@ class ApiStack(cdk.Stack):
         return webhooks
 
     def _public(self) -> ServiceFunction:
-        """Return the function for public routes. It can read only the health-check item."""
+        """Return the function for routes without authentication. The function can read only the item of the health check."""
         public = self._function("public")
         public.allow_items("GetItem", of=[schema.HEALTH])
         return public

@@ -1,4 +1,4 @@
-"""Lists of attributes for IAM conditions, which separate entities that share a partition.
+"""Lists of attributes for IAM conditions. They separate the permissions for entities that share a partition.
 
 IAM checks every attribute that a request names in keys, updates, conditions and projections. Each list contains only
 the attributes that the code names. tests/unit/infra/test_permissions.py checks real requests against the roles.
@@ -32,12 +32,12 @@ RATED = (*VISIBILITY_ATTRIBUTES, "votes", "sum", "likes", "dislikes", "imported"
 """Attributes for rating a video: its visibility, its rating totals, and the caller's own rating."""
 
 CALMED = ("shards", "folded", "calmedAt", "checked", "checkedAt")
-"""Attributes that change when shards of a counter are merged. They exclude the counts."""
+"""Attributes that a merge of a view counter's shards changes. The counts are not among them."""
 
 RATING_TOTALS = ("votes", "sum", "likes", "dislikes", "version", "videoId", *_STAMP)
 
 _LEDGER = ("tally", "seen", "seenUpTo")
-"""Attributes that record which changes a total already includes."""
+"""Attributes with the deduplication keys of the changes that a total already includes."""
 
 TALLIED = (*VISIBILITY_ATTRIBUTES, "category", *_LEDGER)
 """Attributes that the tallies worker reads from a total and from its video."""
@@ -55,7 +55,7 @@ ENTRY = (*_RELATION, "writeId")
 """Attributes that position a credit or release in RelationIndex, and `writeId`, which detects concurrent changes."""
 
 LEAVING = ("removing", "updatedBy", "updatedFor", "writeId")
-"""Attributes that record the author of a deletion, before the item in a video's partition is deleted."""
+"""Attributes that record the author of a deletion. They are written immediately before the item is deleted."""
 
 EMBEDDED_CAPTIONS = (
     *("videoId", "language", "owner", "version", "text", "cues", "size", "origin", "upload", *_STAMP),
@@ -119,8 +119,9 @@ _VIDEO_VERSION = (
 """Attributes written with every change of a video: version, audit fields and index keys."""
 
 SETTLED_VIDEO = (*_VIDEO_VERSION, "tags")
-"""Attributes that change when a scheduled video enters or leaves lists, or when an item of an earlier schema is
-upgraded.
+"""Attributes that the aggregates worker changes when a scheduled video enters or leaves lists.
+
+The worker changes the same attributes when it upgrades an item of an earlier schema.
 """
 
 ARRIVED_SOURCE = (*_VIDEO_VERSION, "source", "status", "statusBeforeDelete", "failure", "pictures", "posterTime")
@@ -132,12 +133,11 @@ REPORTED_SOURCE = (*FAILED_SOURCE, *KINDS["transcode"].writes, "posterTime", "th
 """Attributes that a transcoder's report, a retry or the choice of a poster changes."""
 
 EXTRA_ENTITIES = {"captions": EMBEDDED_CAPTIONS}
-"""Attributes of the other entities that jobs write in a video's partition. The keys are names of `shared/job_kinds.py`.
-"""
+"""Attributes that jobs write in other items of a video's partition, by the entity's name in `shared/job_kinds.py`."""
 
 
 def written_by_workers_of(queue: str) -> tuple[str, ...]:
-    """Return the attributes that a queue's workers change, in videos and in other entities of a video's partition."""
+    """Return the attributes that the workers of a queue change, in videos and in other items of a video's partition."""
     kinds = [kind for kind in KINDS.values() if kind.queue == queue]
     extra = [name for kind in kinds for entity in kind.extra_entities for name in EXTRA_ENTITIES[entity]]
     return (*_VIDEO_VERSION, *(name for kind in kinds for name in kind.writes), *extra)

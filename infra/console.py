@@ -27,14 +27,14 @@ API Gateway allows no trailing slash in a route. If neither route matches `/cons
 to the page.
 """
 MEMORY_MB = 256
-"""Memory of the function, which only returns files. The interpreter uses about 40 MB of it."""
+"""Memory of the function in megabytes. The function only returns files, and the interpreter uses about 40 MB."""
 SESSION = cdk.Duration.hours(12)
 """Lifetime of a refresh token. A sign-in ends earlier if the user closes the browser tab."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SignIn:
-    """OAuth configuration of the console."""
+    """OAuth configuration that the console's page uses to sign users in."""
 
     issuer: str
     client: str | None
@@ -47,10 +47,9 @@ class SignIn:
 
 
 def site_code() -> lambda_.Code:
-    """Return the code of the function `console` and its files, hashed by content.
+    """Return the code of the function `console` with the files of the site, hashed by content.
 
-    Raises Misconfigured if a library is missing. The check precedes bundling, because CDK replaces errors that a
-    bundler raises.
+    Raises Misconfigured if a library is missing. CDK would hide an error during bundling, so the check comes first.
     """
     try:
         require_libraries()
@@ -76,10 +75,9 @@ class _SiteBundler:
 
 
 class ConsoleSite(Construct):
-    """The function that serves `/console`. Its role can only write its log.
+    """The function that serves `/console`. The function's role can only write the function's log.
 
-    It is excluded from gradual deployments, because during a shift each version would lack the files of the other
-    version.
+    Gradual deployments exclude this function, because each version lacks the files of the other version.
     """
 
     def __init__(
@@ -98,7 +96,7 @@ class ConsoleSite(Construct):
         super().__init__(scope, id_)
         self.url = f"{api_url}{PATH}"
         self.client_ids: list[str] = []
-        """Client ids that the API must also accept as audience."""
+        """OAuth client ids of the console. The API must also accept them as audience of a token."""
         sign_in = self._from_issuer(settings, issuer) if identity is None else self._pool(settings, identity)
         config = {
             "issuer": sign_in.issuer,
@@ -133,9 +131,9 @@ class ConsoleSite(Construct):
         )
 
     def _pool(self, settings: DeploymentSettings, identity: IdentityStack) -> SignIn:
-        """Return the configuration for the user pool, and create the console's client.
+        """Create the console's client in the user pool, and return the configuration.
 
-        The client belongs to this stack, because the stack of the user pool does not have the redirect URL.
+        The client is in this stack, because only this stack has the redirect URL.
         """
         scopes = (routes.READ, routes.WRITE)
         client = cognito.UserPoolClient(

@@ -15,10 +15,10 @@ COSTS_TAG = "deployment"
 
 
 class CostsStack(cdk.Stack):
-    """Notifications of unusual costs, which arrive some hours later. The tag must be active in Billing.
+    """Notifications of unusual costs. They arrive some hours after the costs. COSTS_TAG must be active in Billing.
 
-    This is a separate stack, because AWS rejects cost monitors in member accounts of an organisation. The alarms must
-    not fail for that reason.
+    AWS rejects cost monitors in member accounts of an organisation. In a separate stack, the failure does not affect the
+    alarms.
     """
 
     def __init__(self, scope: Construct, id_: str, *, settings: DeploymentSettings, **kwargs: Any) -> None:

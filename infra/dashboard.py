@@ -15,9 +15,10 @@ from infra.settings import DeploymentSettings
 from shared.job_kinds import JOB_QUEUES, KINDS
 
 WIDTH = 24
-"""Width of the dashboard in CloudWatch's grid units."""
+"""Width of the dashboard in units of CloudWatch's grid."""
 
 HEIGHT = 6
+"""Height of a graph in units of CloudWatch's grid."""
 
 NEWEST_ERRORS = (
     "fields @timestamp, service, level, coalesce(message, errorMessage, type) as what, "
@@ -30,11 +31,11 @@ NEWEST_ERRORS = (
 """Logs Insights query over the logs of all functions."""
 
 Graphs = Mapping[str, Sequence[cloudwatch.IMetric]]
-"""Metrics of one row of graphs, by title."""
+"""Metrics of the graphs in one row, by title of the graph."""
 
 
 class OperationsDashboard(Construct):
-    """The dashboard `VideoMetadata-<env>`."""
+    """The CloudWatch dashboard `VideoMetadata-<env>`."""
 
     def __init__(
         self,

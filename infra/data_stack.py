@@ -1,4 +1,4 @@
-"""The data stack: the tables, and the secrets for cursors and webhooks. A deployment must never lose them."""
+"""The data stack: the tables, and the secrets for cursors and webhooks. No deployment may delete or replace these resources."""
 
 from collections.abc import Iterable
 from typing import Any, cast
@@ -16,7 +16,7 @@ from shared import schema
 
 
 class DataStack(cdk.Stack):
-    """Stateful resources, protected against deletion and replacement except on the local target."""
+    """Tables and secrets, protected against deletion and replacement except on the local target."""
 
     def __init__(self, scope: Construct, id_: str, *, settings: DeploymentSettings, **kwargs: Any) -> None:
         super().__init__(
@@ -36,7 +36,7 @@ class DataStack(cdk.Stack):
         self.export_value(self.table.table_stream_arn)
 
     def _table(self, settings: DeploymentSettings) -> dynamodb.TableV2:
-        """Return the main table, defined by shared/schema.py."""
+        """Return the main table. shared/schema.py defines its keys and indexes."""
         table = dynamodb.TableV2(
             self,
             "Table",
@@ -61,7 +61,7 @@ class DataStack(cdk.Stack):
         return self._apply_retention(table, settings)
 
     def _cursor_secret(self) -> secretsmanager.Secret:
-        """Return the secret from which functions derive the key that encrypts cursors."""
+        """Return the cursor secret. Functions derive the encryption key of list cursors from it."""
         secret = self._secret("CursorSecret", "Key material for the list cursors of the video metadata API")
         accept(
             secret,
@@ -72,9 +72,9 @@ class DataStack(cdk.Stack):
         return secret
 
     def _webhook_secret(self, settings: DeploymentSettings) -> secretsmanager.ISecret:
-        """Return the secret from which each webhook's own secret is derived.
+        """Return the master secret of webhooks. Functions derive each webhook's own secret from it.
 
-        A secret that is retained without its stack has a fixed name. If the stack is recreated, CloudFormation cannot
+        If the settings retain data, the secret has a fixed name and outlives the stack. A recreated stack could not
         create a second secret of that name. `make deploy` therefore passes the ARN of the existing secret
         (tools/deploying.py).
         """
@@ -103,7 +103,7 @@ class DataStack(cdk.Stack):
         )
 
     def _common(self, settings: DeploymentSettings, indexes: Iterable[schema.Index]) -> dict[str, Any]:
-        """Return the properties that both tables share."""
+        """Return the properties that are the same for both tables."""
         kinds = dynamodb.TableEncryptionV2
         return {
             "partition_key": _attribute(schema.Attribute(schema.PARTITION_KEY)),

@@ -1,4 +1,4 @@
-"""Encryption at rest, by keys that AWS services own, or by one KMS key for all data."""
+"""Encryption of stored data, by keys that AWS services own, or by one KMS key for all data."""
 
 from dataclasses import dataclass
 
@@ -17,13 +17,11 @@ class Encryption:
     data: kms.IKey | None
     """Key for tables, buckets, queues and secrets. `None` selects keys that the AWS services own, which are free."""
     logs: kms.IKey | None
-    """Key for log groups. `None` unless the deployment creates its key, because CloudWatch needs permission in the
-    key's own policy.
-    """
+    """Key for log groups. `None` unless the deployment creates the key, because the key's policy must name CloudWatch."""
 
     @classmethod
     def chosen(cls, stack: cdk.Stack, settings: DeploymentSettings) -> "Encryption":
-        """Return the configured keys. If the setting is `create`, add a new key to the stack."""
+        """Return the keys that the setting `kmsKey` selects. With `create`, add a new key to the stack."""
         if settings.kms_key is None:
             return cls(data=None, logs=None)
         if settings.kms_key != "create":
@@ -37,9 +35,9 @@ class Encryption:
 def _own_key(stack: cdk.Stack, settings: DeploymentSettings) -> kms.Key:
     """Return a new key that is retained as long as the data.
 
-    The key policy delegates to IAM, so the functions' roles grant access. Apart from that, it names only AWS services
-    that use the key on their own behalf. The resources of those services are in later stacks, so the policy refers to
-    them by predictable names.
+    The key policy delegates to IAM, so the functions' roles grant access. The policy also names the AWS services that
+    use the key without a role. The resources of these services are in later stacks, so the policy refers to the
+    resources by predictable names.
     """
     key = kms.Key(
         stack,

@@ -20,26 +20,26 @@ from infra.settings import Architecture, DeploymentSettings, LogLevel
 from shared import schema
 
 MEMORY_MB = 512
-"""Default memory.
+"""Default memory in megabytes.
 
 Memory also determines CPU: 1769 MB correspond to one core, so 512 MB correspond to 0.29 of a core. Imports use about 65
-MB. A request needs about 1 ms of a full core, which is 3 to 4 ms at this size and less than DynamoDB's latency. More
-memory would cost more while a function waits for DynamoDB. Less memory would slow cold starts, which are CPU-bound.
+MB. A request needs about 1 ms of a full core. At this size it takes 3 to 4 ms, which is less than DynamoDB's latency.
+More memory would cost more while a function waits for DynamoDB. Less memory would slow cold starts, which are
+CPU-bound.
 """
 
 
 TIMEOUT = Duration.seconds(28)
-"""Default timeout: long enough for two DynamoDB requests that succeed only on their last attempt
-(shared/aws/dynamodb.py).
+"""Default timeout. It covers two DynamoDB requests that succeed only on their last attempt (shared/aws/dynamodb.py).
 
-It is below the gateway's 30 seconds, so that the caller receives the function's own 503 with Retry-After.
+The gateway's timeout is 30 seconds. A shorter one lets the caller receive the function's own 503 with Retry-After.
 """
 
 LOCAL_ANSWER_SECONDS = "25"
-"""Time limit of a GET on the local target, in seconds. Queries there may take longer than the default limit allows."""
+"""Time limit of a GET request on the local target, in seconds. Queries of MiniStack may exceed the default limit."""
 
 STREAM_RETRIES = 100
-"""Number of retries of a failing batch of stream records. It covers an outage of minutes.
+"""Maximum number of retries of a failing batch of stream records. The retries cover an outage of minutes.
 
 A record that always fails blocks its shard, because Lambda preserves the order of records. After the last retry, Lambda
 writes the record to the archive bucket and continues.
@@ -53,9 +53,7 @@ retries of bad records, and the stream retains records for 24 hours.
 """
 
 FAILED_RECORDS = "aws/lambda/*"
-"""Pattern of the objects in the archive bucket that contain stream records whose retries are exhausted. Lambda chooses
-their keys.
-"""
+"""Pattern of the keys under which Lambda stores stream records in the archive bucket, after all retries have failed."""
 
 LIVE = "live"
 """Name of the alias that all callers invoke. A deployment moves the alias to the new version."""
@@ -78,25 +76,25 @@ OBJECT_KEYS: Mapping[str, tuple[str, ...]] = {
     "ListMultipartUploadParts": ("Decrypt",),  # required by S3's reference of ListParts
     "DeleteObject": (),
 }
-"""KMS actions that the caller needs for an encrypted bucket, by S3 action. Add an entry for each new S3 action."""
+"""KMS actions that a role needs for an S3 action on an encrypted bucket, by S3 action. Add an entry for each new action."""
 
 
 UPDATING, READING = frozenset({"UpdateItem"}), frozenset({"GetItem", "BatchGetItem"})
-"""DynamoDB actions that an IAM condition can restrict to named attributes: updates, and reads by key."""
+"""DynamoDB actions that an IAM condition can restrict to named attributes: updates (first), and reads by key."""
 
 WRITING = UPDATING | {"PutItem", "DeleteItem"}
 """DynamoDB actions that can return the item that they wrote, replaced or deleted."""
 
 
 class ServiceFunction(Construct):
-    """A folder below `functions/` as a Lambda function, with its own role and log group.
+    """A Lambda function with its own role and log group. The code is a folder below `functions/`.
 
     Callers invoke the alias `live`. A deployment that changes code or configuration publishes a version, moves the
     alias to it, and then deletes the previous version.
 
     At first the role can only write the function's log. The `allow_...` methods add permissions. The role has no
-    managed policies, because those cover every log group of the account. CDK's `grant_...` methods are not used,
-    because they allow more than the functions need.
+    managed policies, because those cover every log group of the account. CDK's `grant_...` methods would allow more than
+    the functions need.
     """
 
     def __init__(
@@ -121,7 +119,7 @@ class ServiceFunction(Construct):
 
         `feeds_itself` allows the function to send messages to its own queue. Otherwise Lambda's loop detection would
         stop the function after 16 rounds. `storage` is the size of `/tmp`, 512 MB by default. `snap_start` enables
-        SnapStart, and `warm` is the provisioned concurrency. Lambda does not support both at once.
+        SnapStart. `warm` is the provisioned concurrency, which Lambda does not support together with SnapStart.
         """
         super().__init__(scope, id_)
         self._table = table
@@ -184,16 +182,15 @@ class ServiceFunction(Construct):
         attributes: Iterable[str] = (),
         returning: Iterable[str] = (),
     ) -> None:
-        """Allow DynamoDB actions on the entities in `of`, and on no others. The role checks the prefix of the partition
-        key.
+        """Allow DynamoDB actions on the items of some entities. IAM compares the prefix of the partition key.
 
         A Query must name one of those partitions. A transaction needs the permission for each of its actions. With
         `attributes`, a request may name only these attributes and the keys, and a read must have a projection. Only
         updates and reads accept `attributes`, because a put or delete affects the whole item. Raises ValueError for
         other actions.
 
-        `returning` lists the allowed ReturnValues in addition to `NONE`. `ALL_NEW` returns the whole item even if
-        `attributes` restricts the update, so it is only for roles that may read the whole item.
+        `returning` lists the allowed ReturnValues in addition to `NONE`. Allow `ALL_NEW` only for roles that may read
+        the whole item. It returns the whole item even if `attributes` restricts the update.
         """
         conditions: dict[str, Any] = {
             # Deduplicated, because entities that share a partition have the same prefix.
@@ -226,18 +223,18 @@ class ServiceFunction(Construct):
         )
 
     def allow_queries(self, *indexes: schema.Index, table: dynamodb.ITableV2 | None = None) -> None:
-        """Allow Query on these indexes. The permission does not include queries of the table."""
+        """Allow queries of indexes. Queries of the table itself need `allow_items`."""
         arn = (table or self._table).table_arn
         self._allow(["dynamodb:Query"], *(f"{arn}/index/{index.name}" for index in indexes))
         self._allow_key("dynamodb", "Decrypt")
 
     def allow_secret(self, secret: secretsmanager.ISecret) -> None:
-        """Allow reading one secret."""
+        """Allow reading the value of a secret."""
         self._allow(["secretsmanager:GetSecretValue"], secret.secret_arn)
         self._allow_key("secretsmanager", "Decrypt")
 
     def allow_objects(self, *actions: str, bucket: s3.IBucket, below: Collection[str] = ("*",)) -> None:
-        """Allow S3 actions on objects of a bucket in another stack, if their keys match one of the patterns."""
+        """Allow S3 actions on those objects of a bucket that match a key pattern. The bucket must be in another stack."""
         self._allow([f"s3:{action}" for action in actions], *(bucket.arn_for_objects(pattern) for pattern in below))
         self._allow_key("s3", *(needed for action in actions for needed in OBJECT_KEYS[action]))
         # cdk-nag checks each pattern separately, and names the bucket as CloudFormation does.
@@ -251,7 +248,7 @@ class ServiceFunction(Construct):
             )
 
     def allow_listing(self, bucket: s3.IBucket, *, below: Collection[str] = ()) -> None:
-        """Allow listing a bucket, or only these prefixes.
+        """Allow listing the objects of a bucket, or only objects below some prefixes.
 
         Without this permission, S3 returns 403 instead of 404 for a missing object. A function that needs the 404 must
         be allowed to list the whole bucket, because a request for one object has no prefix.
@@ -266,7 +263,7 @@ class ServiceFunction(Construct):
         self._allow_key("sqs", "GenerateDataKey", "Decrypt")
 
     def allow_events(self, bus: str) -> None:
-        """Allow putting events on a bus, by name or ARN."""
+        """Allow putting events on an EventBridge bus. `bus` is the name or ARN of the bus."""
         arn = (
             bus
             if bus.startswith("arn:")
@@ -282,9 +279,10 @@ class ServiceFunction(Construct):
         max_concurrency: int | None = None,
         window: Duration | None = None,
     ) -> None:
-        """Subscribe the function to a queue. The handler returns the ids of the messages that must be redelivered.
+        """Subscribe the function to a queue. The handler must return the ids of the messages that failed.
 
-        `window` is the maximum time that Lambda waits to fill a batch.
+        `batch_size` is the maximum number of messages per call. `window` is the maximum time that Lambda waits to fill a
+        batch.
         """
         self._allow(
             ["sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"],
@@ -314,8 +312,8 @@ class ServiceFunction(Construct):
         """Subscribe the function to the records of the table's stream that match a filter.
 
         Lambda processes up to `lanes` batches of a shard in parallel. Records of one item stay in order. Records of
-        different items have no order if `lanes` exceeds 1. The handler returns the first record that it could not
-        process, and Lambda resumes at that record. If the whole batch fails, Lambda splits it in two.
+        different items have no order if `lanes` exceeds 1. The handler returns the first record that failed, and Lambda
+        resumes at that record. If the handler raises an error, Lambda splits the batch in two.
 
         Lambda writes records that fail permanently to the bucket `given_up`. `window` is the maximum time that Lambda
         waits to fill a batch. Raises ValueError if the table has no stream.
@@ -361,7 +359,7 @@ class ServiceFunction(Construct):
         mapping.node.add_dependency(self._role)
 
     def _allow_key(self, service: str, *actions: str) -> None:
-        """Allow the use of the KMS key, if there is one, through one service."""
+        """Allow actions on the KMS key through one AWS service. Without a KMS key, nothing is added."""
         if self._key and actions:
             via = f"{service}.{Stack.of(self).region}.amazonaws.com"
             self._allow(
@@ -379,10 +377,10 @@ VIDEO_ID = "?" * 36
 
 
 def _leading_key(entity: schema.Entity) -> str:
-    """Return an IAM pattern for the entity's partition keys. It is the key itself if the key has no variable part.
+    """Return an IAM pattern that matches the partition keys of an entity, and of no other entity.
 
-    If another entity's key starts with this entity's key, the pattern has no trailing wildcard. Otherwise the pattern
-    would also match the other entity.
+    A key without variable part is its own pattern. The pattern has no trailing wildcard if the key of another entity
+    starts with this entity's key.
     """
     if any(other.pk.startswith(f"{entity.pk}#") for other in schema.ENTITIES):
         return entity.pk.format(videoId=VIDEO_ID)

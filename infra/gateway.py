@@ -33,8 +33,9 @@ RESPONSE_HEADERS = ("Change-Set", "ETag", "Location", "Link", "Retry-After", "Se
 """Response headers that CORS exposes."""
 
 TESTS_RATE, TESTS_BURST = 5, 10
-"""Maximum requests per second and burst of `testWebhook`, for all callers together. Each test can occupy a function
-instance for 10 seconds.
+"""Maximum requests per second, and maximum burst, of `testWebhook`. The limits apply to all callers together.
+
+Each test can occupy a function instance for 10 seconds.
 """
 
 AT_ONCE = 5
@@ -55,14 +56,12 @@ ACCESS_LOG = {
     "functionError": "$context.integration.error",
     "authorizerError": "$context.authorizer.error",
 }
-"""String fields of an access log line.
+"""Variables of API Gateway in an access log line, by name of the field. All values are strings.
 
 IP address, user agent, token and raw path are excluded, so that no line identifies a person.
 """
 ACCESS_LOG_FORMAT = f'{json.dumps(ACCESS_LOG)[:-1]}, "error": $context.error.messageString}}'
-"""Format of an access log line. `messageString` has no quotes here, because the gateway adds them and escapes the
-message.
-"""
+"""Format of an access log line. `messageString` needs no quotes here, because the gateway quotes and escapes the message."""
 
 
 class Gateway:
@@ -137,8 +136,8 @@ class Gateway:
     def _allow_before_calling(self) -> None:
         """Make each integration depend on the permission that allows the gateway to invoke its function.
 
-        When a route gets another function, both resources change. The gateway would return 500 for requests that arrive
-        before it has the permission.
+        A deployment that moves a route to another function changes both resources. Without this order, the gateway
+        might have the new integration before the permission, and would respond with 500.
         """
         resources_of_stack = self._stack.node.find_all()
         permissions = [
@@ -155,8 +154,8 @@ class Gateway:
     def _limit_concurrent_creation(self) -> None:
         """Limit the number of integrations and routes that CloudFormation creates concurrently.
 
-        CloudFormation creates independent resources in parallel. API Gateway treats each as a change of one API, and
-        rejects some of the concurrent changes with a ConflictException. The deployment would then fail.
+        CloudFormation creates independent resources in parallel. API Gateway rejects some concurrent changes of one API
+        with a ConflictException. The deployment would then fail.
         """
         all_resources = self._stack.node.find_all()
         for type_ in (apigateway.CfnIntegration, apigateway.CfnRoute):
@@ -167,7 +166,7 @@ class Gateway:
     def add_stage(self, encryption: Encryption) -> None:
         """Add the stage, its throttling and its access log. Call this method after `add_routes`.
 
-        Throttling limits apply to all callers together. The limits of webhook tests are lower.
+        The throttling limits apply to all callers together. Webhook tests have lower limits.
         """
         settings = self._settings
         stage = apigateway.HttpStage(

@@ -16,8 +16,8 @@ from shared import routes
 class IdentityStack(cdk.Stack):
     """A user pool, the API's scopes, and four clients: for people, machines, a transcoder and a consumer of changes.
 
-    This is a separate stack, so that a deployment can switch to another issuer. The pool and its users remain until an
-    operator deletes the stack.
+    The stack is separate so that a deployment can switch to another issuer. The pool and its users then remain until
+    an operator deletes the stack.
 
     Cognito grants a client's allowed scopes to every user who signs in with that client. The client for people
     therefore does not allow `videos/admin`. Administrators use the machine client, which has a secret.
@@ -143,8 +143,9 @@ class IdentityStack(cdk.Stack):
 
 
 def _resource_server_scopes(pool: cognito.UserPool) -> dict[str, cognito.OAuthScope]:
-    """Add a resource server for each prefix of the scopes in shared/routes.py, and return the scopes by full name. In
-    `videos/read`, the resource server is `videos`.
+    """Add the resource servers of the scopes in shared/routes.py, and return the scopes by full name.
+
+    The first part of a scope names its resource server: `videos` for `videos/read`.
     """
     scopes: dict[str, cognito.OAuthScope] = {}
     for identifier, names in groupby(routes.SCOPES, key=lambda name: name.split("/")[0]):

@@ -22,73 +22,71 @@ from shared import schema
 from shared.job_kinds import JOB_QUEUES, KINDS, MEDIA_FOLDERS
 
 STREAM_TIMEOUT = cdk.Duration.seconds(60)
-"""Timeout of the stream consumers. It covers a batch with three slow requests for each record."""
+"""Timeout of the stream consumers. It covers a batch in which each record needs three slow requests."""
 
 AUDIT_BATCH, AUDIT_WINDOW = 400, cdk.Duration.seconds(1)
-"""Batch size and window of the audit consumer.
+"""Maximum number of records per batch of the audit consumer, and maximum time to fill a batch.
 
-Lambda processes batches of a shard in sequence, because the feed preserves the order of a video's changes. A video has
-several items, and Lambda's parallelization factor would preserve only the order of each item. Large batches make up for
-the missing parallelism. `python -m bench.trail` measures the throughput.
+Lambda processes the batches of a shard in sequence, because the feed preserves the order of a video's changes. A video
+has several items, and parallel batches would preserve only the order of each item. Large batches compensate for the
+missing parallelism. `python -m bench.trail` measures the throughput.
 """
 
 PROBE_TIMEOUT = cdk.Duration.seconds(120)
 PROBE_MB = 1024
-"""Memory of the probe worker, which reads a file's header and a few bytes of its end."""
+"""Memory of the probe worker in megabytes. The worker reads a file's header and a few bytes at the end of the file."""
 
 THUMBNAILS_TIMEOUT = cdk.Duration.seconds(300)
 THUMBNAILS_MB = 1769
-"""Memory of the thumbnail worker, which corresponds to one core. Decoding is CPU-bound, so less memory would make it
-slower but not cheaper.
+"""Memory of the thumbnail worker in megabytes. This size corresponds to one core.
+
+Decoding is CPU-bound, so the worker would be slower with less memory, but not cheaper.
 """
 
 PURGE_TIMEOUT = cdk.Duration.seconds(120)
-"""Timeout of the purge worker. It covers a video with ten thousand children. If there are more, another message
-continues the purge.
+"""Timeout of the purge worker. It covers a video with ten thousand child items. With more, a new message continues the
+purge.
 """
 
 PURGES_AT_A_TIME = 5
-"""Maximum concurrency of the purge worker. It is low, because purges are not urgent and must leave the table's
-throughput to readers.
-"""
+"""Maximum concurrency of the purge worker. Purges are not urgent, and must leave the table's throughput to readers."""
 
 AGGREGATES_TIMEOUT = cdk.Duration.seconds(60)
 AGGREGATES_BATCH, AGGREGATES_WINDOW = 1000, cdk.Duration.seconds(1)
-"""Maximum number of videos per batch, and the maximum time to fill a batch, which delays totals.
+"""Maximum number of videos per batch of the aggregates worker, and maximum time to fill a batch.
 
 A thousand videos need about ten transactions and one to two seconds. Their messages take 1 MB of the 6 MB payload
 limit.
 """
 
 AGGREGATES_AT_A_TIME = 2
-"""Maximum concurrency of the aggregates worker, the lowest value that Lambda allows.
+"""Maximum concurrency of the aggregates worker. Lambda allows no lower value.
 
-More workers would contend for the same items, because an owner's videos share totals. Each worker uses its part of an
-index partition's throughput (shared/background/aggregates.py).
+More workers would contend for the same items, because an owner's videos share totals. Each worker also limits its use of
+an index partition's throughput (shared/background/aggregates.py).
 """
 
 TALLIES_TIMEOUT = cdk.Duration.seconds(30)
 """Timeout of the tallies worker.
 
-It is short, because a failed message blocks its video for the visibility timeout, which is six times the timeout.
+The visibility timeout is six times as long. A failed message blocks the counts of its video for that time, so the
+timeout is short.
 """
 TALLIES_AT_A_TIME = 10
-"""Maximum number of videos that are counted in parallel. Messages of one video are processed in sequence."""
+"""Maximum concurrency of the tallies worker. Lambda processes the messages of one video in sequence."""
 
 REVERTS_TIMEOUT = cdk.Duration.seconds(120)
-"""Timeout of the revert worker. It covers about ten pages of a change set. For a larger set, another message continues
-the revert.
+"""Timeout of the revert worker. It covers about ten pages of a change set. With more, a new message continues the
+revert.
 """
 REVERTS_AT_A_TIME = 5
-"""Maximum concurrency of reverts.
+"""Maximum concurrency of the revert worker, which is the number of change sets that are reverted at a time.
 
-A change set is reverted by one worker at a time, which processes eight videos in parallel. The maximum is low, because
-reverts are not urgent and must leave the table's throughput to readers.
+Each worker processes eight videos in parallel. Reverts are not urgent, and must leave the table's throughput to readers.
 """
 
 TRANSCODER_VISIBILITY = cdk.Duration.minutes(15)
-"""Visibility timeout of the transcode queue, which external transcoders consume. It equals a job's lease between two
-reports.
+"""Visibility timeout of the transcode queue, which external transcoders consume. It equals the lease of a transcode job.
 
 A slower transcoder extends the timeout by ChangeMessageVisibility, or deletes the message after it has claimed the job.
 """
@@ -99,11 +97,11 @@ DECODERS: Mapping[Target, int] = {
 }
 """Maximum concurrency of each worker that decodes source files, by target.
 
-With this limit, uploads wait in the queue. Without it, they could use the account's whole Lambda concurrency.
+Without this limit, many uploads could use the account's whole Lambda concurrency. With it, they wait in the queue.
 """
 
 AUDIT_OBJECTS = "audit/*"
-"""Pattern of the audit archive's objects in the archive bucket."""
+"""Pattern of the keys of the audit archive in the archive bucket."""
 
 
 def _meta_of(*entities: schema.Entity) -> Mapping[str, Any]:
@@ -135,9 +133,9 @@ ROUTER_FILTERS: tuple[Mapping[str, Any], ...] = (
     {"eventName": _WRITTEN, "dynamodb": _meta_of(schema.VIEW_COUNTER)},
     {"eventName": _WRITTEN, "dynamodb": _partitions_of(schema.VIEWER, schema.RATING)},
 )
-"""Filters of the stream router.
+"""Event filters of the stream router. The router receives a record if one filter matches it.
 
-Five is the limit without a higher quota: https://docs.aws.amazon.com/lambda/latest/dg/invocation-eventfiltering.html
+Five filters are Lambda's default quota: https://docs.aws.amazon.com/lambda/latest/dg/invocation-eventfiltering.html
 """
 AUDIT_FILTERS: tuple[Mapping[str, Any], ...] = (
     {"dynamodb": _meta_of(schema.VIDEO, schema.PLAYLIST)},
@@ -156,7 +154,7 @@ AUDIT_FILTERS: tuple[Mapping[str, Any], ...] = (
         },
     },
 )
-"""Filters of the audit consumer.
+"""Event filters of the audit consumer. The consumer receives a record if one filter matches it.
 
 Changes of other items, such as playlist entries, list entries and idempotency keys, invoke no function and cost
 nothing.
@@ -164,9 +162,9 @@ nothing.
 
 
 class JobsStack(cdk.Stack):
-    """Stateless resources. The stack can be destroyed and recreated.
+    """Stream consumers, queues, workers and scheduled functions. An operator can destroy and recreate the stack.
 
-    The sweeper then requeues the work whose messages were lost with the queues.
+    The messages of the deleted queues are then lost. The sweeper queues the unfinished work again.
     """
 
     def __init__(
@@ -203,8 +201,8 @@ class JobsStack(cdk.Stack):
         changed = self.queues["deliveries"].queue
         self._audit(changed)
         self._arrivals()
-        # One message per batch, so that a slow source file does not delay others, and a failure does not redeliver
-        # others.
+        # One message per batch. With more, a slow source file would delay other files, and a timeout would redeliver
+        # other messages.
         renditions, bucket = ",".join(settings.renditions), media.media.bucket_name
         self._worker(
             "Probe", memory_mb=PROBE_MB, timeout=PROBE_TIMEOUT, environment={"RENDITIONS": renditions}
@@ -231,7 +229,7 @@ class JobsStack(cdk.Stack):
         cdk.CfnOutput(self, "TranscodeQueueArn", description="For a transcoder's policy", value=transcode.queue_arn)
 
     def _function(self, id_: str, *, folder: str = "", to: str = "", **kwargs: Any) -> ServiceFunction:
-        """Return the function of a folder below `functions/`, by default the lower-cased id.
+        """Return a new function. `folder` is its folder below `functions/`, by default the lower-cased id.
 
         `to` selects the package: "films" has the media libraries, "search" the search library.
         """
@@ -253,7 +251,7 @@ class JobsStack(cdk.Stack):
         return WorkQueue(self, id_, encryption=self._data.encryption, **kwargs)
 
     def _router(self, queues: Mapping[str, sqs.IQueue]) -> None:
-        """Add the stream router. It creates jobs for videos, and it alone sends job messages."""
+        """Add the stream router, which creates jobs for videos. No other function sends messages to the job queues."""
         router = self._function(
             "Router",  # a new id would replace the log group, and would add a third stream consumer for a while
             folder="stream_router",
@@ -285,7 +283,7 @@ class JobsStack(cdk.Stack):
     def _audit(self, deliveries: sqs.IQueue) -> None:
         """Add the audit consumer, which appends to the audit trail and to the feed.
 
-        Its role cannot query, update or delete trail entries, and cannot access the main table.
+        The consumer's role cannot query, update or delete trail entries, and cannot access the main table.
         """
         audit = self._function(
             "Audit",
@@ -323,9 +321,9 @@ class JobsStack(cdk.Stack):
         arrivals.consume(self._media.arrivals, batch_size=10)
 
     def _worker(self, id_: str, **kwargs: Any) -> ServiceFunction:
-        """Return the worker of the queue whose name is the lower-cased id.
+        """Return a worker that reads source files. The lower-cased id is the name of its folder and of its queue.
 
-        Source files are untrusted, so the worker may write only the attributes that its job kinds declare.
+        Source files are untrusted, so the role may write only the attributes that the worker's job kinds declare.
         """
         queue, media = id_.lower(), self._media.media
         kinds = [kind for kind in KINDS.values() if kind.queue == queue]
@@ -348,7 +346,7 @@ class JobsStack(cdk.Stack):
     def _purge(self, queue: sqs.IQueue) -> ServiceFunction:
         """Return the worker that deletes the remaining items and objects of a deleted video or playlist.
 
-        If work remains, it sends itself a message.
+        If time runs out, the worker sends itself a message to continue later.
         """
         sources, media = self._media.sources, self._media.media
         folders = [f"{folder}/*" for folder in MEDIA_FOLDERS]
@@ -376,9 +374,9 @@ class JobsStack(cdk.Stack):
         return purge
 
     def _aggregates(self, queue: sqs.IQueue) -> ServiceFunction:
-        """Return the worker that maintains totals and index positions.
+        """Return the worker that updates the totals of users and tags, and the index entries of videos.
 
-        If work remains or is due soon, it sends itself a message.
+        If work remains or is due soon, the worker sends itself a message.
         """
         aggregates = self._function(
             "Aggregates",
@@ -402,7 +400,7 @@ class JobsStack(cdk.Stack):
         return aggregates
 
     def _tallies(self) -> ServiceFunction:
-        """Return the worker that counts the views and ratings of stream records, and stores hourly view counts."""
+        """Return the worker that adds views and ratings to counters, and stores each view counter's value every hour."""
         tallies = self._function("Tallies", timeout=TALLIES_TIMEOUT)
         tallies.allow_items("GetItem", of=[schema.VIDEO, schema.VIEW_COUNTER], attributes=attributes.TALLIED)
         tallies.allow_items("UpdateItem", of=[schema.VIEW_COUNTER], attributes=attributes.TALLIED_VIEWS)
@@ -412,7 +410,10 @@ class JobsStack(cdk.Stack):
         return tallies
 
     def _reverts(self, queue: sqs.IQueue) -> ServiceFunction:
-        """Return the worker that reverts large change sets page by page. If work remains, it sends itself a message."""
+        """Return the worker that reverts large change sets, page by page.
+
+        If time runs out, the worker sends itself a message to continue later.
+        """
         reverts = self._function(
             "Reverts",
             timeout=REVERTS_TIMEOUT,

@@ -17,22 +17,21 @@ from infra.retention import retain
 from infra.settings import ANY_ORIGIN, DeploymentSettings
 
 PICTURES = "thumbnails/*"
-"""Pattern of the publicly readable objects in the media bucket. A thumbnail's URL contains its video's id and a hash.
-"""
+"""Pattern of the publicly readable objects in the media bucket. A thumbnail's URL contains the video's id and a hash."""
 
 RENDITIONS = "renditions/*"
+"""Pattern of the renditions in the media bucket. Clients can read renditions only by signed URLs."""
 CAPTIONS = "captions/*"
-"""Patterns of renditions and captions in the media bucket. Clients can read them only by signed URLs."""
+"""Pattern of the caption files in the media bucket. Clients can read caption files only by signed URLs."""
 INDEX = "index/*"
 """Pattern of the search index's files in the media bucket, which are never public."""
 
 ARRIVALS_TIMEOUT = cdk.Duration.seconds(30)
-"""Timeout of the function that consumes the arrivals queue. Each message needs one request to S3 and two to DynamoDB.
-"""
+"""Timeout of the arrivals function. Each message needs one request to S3 and two to DynamoDB."""
 
 
 class MediaStack(cdk.Stack):
-    """Stateful resources, protected against deletion and replacement except on the local target."""
+    """Buckets, the arrivals queue and the CDN. The buckets are protected against deletion, except on the local target."""
 
     def __init__(
         self, scope: Construct, id_: str, *, settings: DeploymentSettings, encryption: Encryption, **kwargs: Any
@@ -63,7 +62,7 @@ class MediaStack(cdk.Stack):
         )
         self.media_url = self._pictures_url(settings)
         self.origins = self._origins(settings)
-        """Origins that pages connect to for thumbnails and signed URLs."""
+        """Origins of the URLs of thumbnails, and of signed URLs. Pages need permission to connect to these origins."""
         outputs = {
             "SourcesBucket": ("Films as they were uploaded", self.sources.bucket_name),
             "MediaBucket": ("Pictures and renditions", self.media.bucket_name),
@@ -119,8 +118,8 @@ class MediaStack(cdk.Stack):
     def _sources(self, settings: DeploymentSettings) -> s3.Bucket:
         """Return the bucket for uploads. S3 sends a message to the arrivals queue for each new object.
 
-        S3 sends a test message when the bucket is created. The queue's policy must therefore exist before the bucket,
-        and must name it. For this reason, the bucket has a predictable name.
+        S3 sends a test message when the bucket is created. Therefore the queue's policy must exist before the bucket,
+        although the policy names the bucket. For this reason, the bucket has a predictable name.
         """
         name = settings.sources_bucket_name
         self.arrivals.add_to_resource_policy(
@@ -167,7 +166,7 @@ class MediaStack(cdk.Stack):
         return f"https://{self._distribution(settings).distribution_domain_name}"
 
     def _distribution(self, settings: DeploymentSettings) -> cloudfront.Distribution:
-        """Return the CloudFront distribution for thumbnails. It is the only public access to the media bucket."""
+        """Return the CloudFront distribution for thumbnails, the only public access to the media bucket."""
         access = cloudfront.S3OriginAccessControl(
             self,
             "Access",
@@ -220,10 +219,10 @@ class MediaStack(cdk.Stack):
         return distribution
 
     def _headers(self, settings: DeploymentSettings) -> cloudfront.ResponseHeadersPolicy:
-        """Return the policy for response headers. Its CORS headers allow web players of permitted sites to read
+        """Return the policy for response headers. The CORS headers allow web players of permitted sites to read
         storyboards.
 
-        `Cache-Control` is set on each object instead. In this policy, it would also apply to errors.
+        The policy does not set `Cache-Control`, because the header would also apply to errors. Each object sets it.
         """
         return cloudfront.ResponseHeadersPolicy(
             self,
@@ -247,8 +246,8 @@ class MediaStack(cdk.Stack):
 def _sites(settings: DeploymentSettings) -> list[str]:
     """Return the origins that CORS allows: the configured origins, and the console's.
 
-    The console has the API's origin, which is unknown when the buckets are created. Every API of the region is
-    therefore allowed. This adds no access, because thumbnails are public and all other URLs are signed. With a custom
+    The console has the API's origin, which is unknown when the buckets are created. The rules therefore allow all APIs
+    of the region. This adds no access, because thumbnails are public and all other URLs are signed. With a custom
     domain, add the console's origin to the configured origins.
     """
     if settings.endpoint is not None or ANY_ORIGIN in settings.allow_origins:
@@ -274,5 +273,5 @@ def _cors(settings: DeploymentSettings, *more: s3.HttpMethods, exposed: Sequence
 
 
 def _global_name(settings: DeploymentSettings) -> str:
-    """Return a name that contains the region. CloudFront is a global service, so names must differ between regions."""
+    """Return a name with the region. CloudFront is a global service, so deployments in two regions need different names."""
     return f"{settings.stack_name('Media')}-{cdk.Aws.REGION}"

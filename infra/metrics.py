@@ -64,7 +64,7 @@ def of_table(name: str, table_name: str, index: str | None = None) -> cloudwatch
 
 
 def of_tables(settings: DeploymentSettings, name: str) -> list[cloudwatch.Metric]:
-    """Return a metric of both tables and of each index. These are six metrics; an alarm accepts ten."""
+    """Return a metric of both tables and of each index: six metrics in all. An alarm accepts at most ten."""
     tables = {settings.table_name: schema.INDEXES, settings.audit_table_name: schema.AUDIT_INDEXES}
     return [
         of_table(name, table, index)
@@ -86,13 +86,14 @@ def of_operation(name: str, table_name: str, operation: str, *, statistic: str =
 
 
 def of_function(name: str, function: ServiceFunction, *, statistic: str = "Sum") -> cloudwatch.Metric:
-    """Return a metric of a function, for all its versions together."""
+    """Return a metric of a Lambda function, summed over all versions of the function."""
     return function.function.metric(name, statistic=statistic, period=FIVE_MINUTES, label=function.node.id)
 
 
 def of_stream_reader(name: str, function: ServiceFunction) -> cloudwatch.Metric:
-    """Return a metric of the event source mapping by which a function reads the stream. Raises ValueError if it has
-    none.
+    """Return a metric of the event source mapping by which a function reads the stream.
+
+    Raises ValueError if the function does not read the stream.
     """
     if function.stream_mapping_id is None:
         raise ValueError(f"{function.node.id} does not read the stream.")
@@ -107,7 +108,7 @@ def of_stream_reader(name: str, function: ServiceFunction) -> cloudwatch.Metric:
 
 
 def of_queue(name: str, queue: sqs.IQueue, label: str) -> cloudwatch.Metric:
-    """Return the maximum of a queue's metric."""
+    """Return a metric of a queue: the maximum in each period of five minutes."""
     return queue.metric(name, statistic="Maximum", period=FIVE_MINUTES, label=label)
 
 

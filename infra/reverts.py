@@ -1,6 +1,4 @@
-"""Environment and permissions of the functions that revert changes: the API function, and the worker for large change
-sets.
-"""
+"""Environment and permissions of the two functions that revert changes: the API function and the worker."""
 
 from infra import attributes
 from infra.data_stack import DataStack
@@ -10,12 +8,12 @@ from shared import schema
 
 
 def undo_environment(data: DataStack, settings: DeploymentSettings) -> dict[str, str]:
-    """Return the variables for the audit table and for the job quota of restored videos."""
+    """Return the environment variables with the audit table and the job quota. A restored video may start jobs."""
     return {"AUDIT_TABLE_NAME": data.audit_table.table_name, "JOBS_PER_DAY": str(settings.jobs_per_day)}
 
 
 def allow_undo(function: ServiceFunction, data: DataStack) -> None:
-    """Allow reading the trail, and writing items that users can edit: videos, items in their partitions, and playlists.
+    """Allow reading the audit trail and writing items that users can edit: videos, their child items, and playlists.
 
     The function cannot write the trail, views, ratings, source files or thumbnails.
     """

@@ -12,18 +12,17 @@ from shared import schema
 
 SWEEP_EVERY = cdk.Duration.minutes(1)
 SWEEPER_TIMEOUT = cdk.Duration.seconds(50)
-"""Timeout shorter than the interval, so that sweeps do not overlap. The next sweep continues with the remaining work.
-"""
+"""Timeout of the sweeper. It is shorter than the interval, so sweeps do not overlap. The next sweep continues the work."""
 
 RANK_EVERY = cdk.Duration.minutes(5)
 RANKINGS_TIMEOUT = cdk.Duration.minutes(4)
-"""Timeout shorter than the interval, so that runs do not overlap."""
+"""Timeout of the rankings function. It is shorter than the interval, so runs do not overlap."""
 RANKINGS_MB = 1024
-"""Memory for MAX_ENTRIES hourly or daily view counts, and the counters of their videos."""
+"""Memory of the rankings function in megabytes. MAX_ENTRIES view counts and the counters of their videos must fit."""
 
 
 def add_scheduled(stack: cdk.Stack, new: NewFunction, aggregates: sqs.IQueue, deliveries: sqs.IQueue) -> None:
-    """Add the sweeper and the rankings to a stack.
+    """Add the sweeper and the rankings function to a stack.
 
     The sweeper sends videos whose totals must change to the queue `aggregates`, and webhooks with pending deliveries to
     the queue `deliveries`.
@@ -33,7 +32,7 @@ def add_scheduled(stack: cdk.Stack, new: NewFunction, aggregates: sqs.IQueue, de
 
 
 def _sweeper(aggregates: sqs.IQueue, deliveries: sqs.IQueue, new: NewFunction) -> ServiceFunction:
-    """Return the sweeper, which requeues stuck jobs, and enqueues videos and webhooks that are due."""
+    """Return the sweeper, which requeues stuck jobs, and queues scheduled videos and due webhooks."""
     queues = {"AGGREGATES_QUEUE_URL": aggregates.queue_url, "DELIVERIES_QUEUE_URL": deliveries.queue_url}
     sweeper = new("Sweeper", timeout=SWEEPER_TIMEOUT, environment=queues)
     sweeper.allow_items("GetItem", "PutItem", "Query", of=[schema.VIDEO, schema.JOB])
@@ -46,7 +45,10 @@ def _sweeper(aggregates: sqs.IQueue, deliveries: sqs.IQueue, new: NewFunction) -
 
 
 def _rankings(new: NewFunction) -> ServiceFunction:
-    """Return the function that computes top lists and merges idle shards of view counters. It cannot change the counts."""
+    """Return the function that computes top lists and merges idle shards of view counters.
+
+    The function's role cannot change the counts.
+    """
     rankings = new("Rankings", memory_mb=RANKINGS_MB, timeout=RANKINGS_TIMEOUT)
     rankings.allow_items("BatchGetItem", "GetItem", "Query", of=[schema.VIEW_COUNTER])
     rankings.allow_items("UpdateItem", of=[schema.VIEW_COUNTER], attributes=attributes.CALMED)
@@ -56,12 +58,14 @@ def _rankings(new: NewFunction) -> ServiceFunction:
 
 
 LONGEST_WAIT = cdk.Duration.seconds(60)
-"""Time after which Lambda discards an invocation that it could not start. The next scheduled invocation does its work.
+"""Maximum time that an invocation may wait to start. After that, Lambda discards the invocation.
+
+The next scheduled invocation does the work.
 """
 
 
 def run_every(stack: cdk.Stack, interval: cdk.Duration, id_: str, function: ServiceFunction, purpose: str) -> None:
-    """Invoke a function on a schedule. An invocation that fails or cannot start is not retried."""
+    """Invoke a function at a fixed interval. Lambda does not retry an invocation that fails or cannot start."""
     # By default, Lambda's queue of asynchronous invocations retries twice and retains an invocation for 6 hours.
     function.alias.configure_async_invoke(retry_attempts=0, max_event_age=LONGEST_WAIT)
     events.Rule(

@@ -19,15 +19,15 @@ The next run continues with the remaining videos. A run may take longer than IND
 may write the index (shared/search/generations.py).
 """
 INDEXER_MB = 1769
-"""Memory of the indexer, which corresponds to one core, because indexing is CPU-bound."""
+"""Memory of the indexer in megabytes. This size corresponds to one core, because indexing is CPU-bound."""
 SEARCH_MB = 1769
-"""Memory of the search function, which corresponds to one core, because queries are CPU-bound."""
+"""Memory of the search function in megabytes. This size corresponds to one core, because queries are CPU-bound."""
 INDEX_STORAGE = cdk.Size.gibibytes(4)
-"""Size of `/tmp`. It holds an index of 100,000 videos with captions, including the additional space for a merge."""
+"""Size of `/tmp`. There is space for an index of 100,000 videos with captions, and for a merge of the index."""
 
 
 def add_indexer(stack: cdk.Stack, new: NewFunction, data: DataStack, media: MediaStack) -> None:
-    """Add the function that builds the index to a stack."""
+    """Add the indexer to a stack: a scheduled function that builds the search index."""
     indexer = new(
         "Indexer",
         to="search",

@@ -15,9 +15,7 @@ Target = Literal["aws", "local"]
 Architecture = Literal["arm64", "x86_64"]
 Shift = Literal["none", "canary", "linear"]
 LogLevel = Literal["INFO", "WARNING", "ERROR"]
-"""Supported log levels. DEBUG is excluded, because botocore would then log whole requests, with personal data and the
-role's credentials.
-"""
+"""Supported log levels. With DEBUG, botocore would log whole requests, with personal data and the role's credentials."""
 
 DEFAULT_ENV = "dev"
 ANY_ORIGIN, LOCAL_CALLBACK = "*", "http://localhost:3000/callback"
@@ -58,7 +56,7 @@ LOG_PERIODS: Mapping[int, logs.RetentionDays] = {
     731: logs.RetentionDays.TWO_YEARS,
     3653: logs.RetentionDays.TEN_YEARS,
 }
-"""Supported log retention periods, by number of days. They are a subset of CloudWatch's."""
+"""Supported log retention periods, by number of days. CloudWatch supports more."""
 
 LOCAL: Mapping[str, Any] = {
     "keepData": False,
@@ -70,7 +68,7 @@ LOCAL: Mapping[str, Any] = {
     "kmsKey": "none",
     "eventBus": "none",
 }
-"""Settings of the local target. They override cdk.json, because a local deployment is temporary."""
+"""Settings that the local target uses instead of the values of cdk.json. A local deployment is temporary."""
 
 
 class ContextValue(NamedTuple):
@@ -162,7 +160,7 @@ VALUES: Mapping[str, ContextValue] = {
     "eventBus": ContextValue("name or ARN of an [EventBridge bus](#an-event-bus) for all changes, or `none`", "none"),
     "architecture": ContextValue("processors of the functions: `arm64` or `x86_64`", "arm64"),
 }
-"""Descriptions of all context values, by name. DeploymentSettings contains the validated values."""
+"""Descriptions of all context values, by name of the value. DeploymentSettings contains the validated values."""
 
 _Choice = TypeVar("_Choice", bound=str)
 
@@ -182,7 +180,7 @@ class DeploymentSettings:
     target: Target
     """`aws`, or `local` for an embedded AWS whose functions run on this machine's Python interpreter."""
     env: str
-    """Name of the environment. Stack and table names contain it, so that deployments of one account differ."""
+    """Name of the environment. Stack names contain it, so that one account can have several deployments."""
     issuer: TokenIssuer | None
     """Issuer whose tokens are accepted. `None` creates a Cognito user pool."""
     allow_origins: tuple[str, ...]
@@ -200,9 +198,7 @@ class DeploymentSettings:
     jobs_per_day: int
     delivery_workers: int
     view_window: int
-    """Minutes in which repeated views of a viewer count once. The maximum is a day, which is the lifetime of a viewer
-    item.
-    """
+    """Minutes in which repeated views of a viewer count once. The maximum is a day, because viewer items expire then."""
     count_own_views: bool
     renditions: tuple[str, ...]
     audit_days: int
@@ -229,14 +225,14 @@ class DeploymentSettings:
     During an upgrade, an operator may list fewer, because CloudFormation adds only one index to a table per update.
     """
     stream_arn: str | None
-    """ARN of a restored table's stream, which CloudFormation does not know. `None` uses the stream of the stack's
+    """ARN of the stream of a restored table, which is not a resource of the stack. `None` uses the stream of the stack's
     table.
     """
     webhook_secret: str | None
-    """ARN of the secret from which webhook secrets are derived.
+    """ARN of the secret from which functions derive webhook secrets.
 
-    `generated` creates a secret with a generated name. `None` creates a secret, with a fixed name if data is retained
-    (infra/data_stack.py).
+    `generated` creates a secret with a generated name. `None` creates a secret. If the settings retain data, that secret
+    has a fixed name (infra/data_stack.py).
     """
     architecture: Architecture
     event_bus: str | None
@@ -317,38 +313,39 @@ class DeploymentSettings:
 
     @property
     def is_watched(self) -> bool:
-        """Whether the deployment has an operations stack. Without alarms and dashboard, the stack would be empty, which
-        CloudFormation rejects.
+        """Whether the deployment has an operations stack.
+
+        Without alarms and dashboard, the stack would be empty. CloudFormation rejects empty stacks.
         """
         return self.target == "aws" and (self.alarms or self.dashboard)
 
     @property
     def log_retention(self) -> logs.RetentionDays:
-        """Log retention as the CDK enum."""
+        """Log retention period, as CDK's type."""
         return LOG_PERIODS[self.log_days]
 
     @property
     def removal_policy(self) -> RemovalPolicy:
         """Removal policy of stateful resources.
 
-        Both policies delete the resources of a failed first deployment. These are empty, and would block the next
-        deployment.
+        Both policies delete the resources of a failed first deployment. These resources are empty, and would block the
+        next deployment.
         """
         return RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE if self.keep_data else RemovalPolicy.DESTROY
 
     @property
     def table_name(self) -> str:
-        """Name of the main table. In environments other than the default, it has the environment as suffix."""
+        """Name of the main table. The name ends with the environment, except in the default environment."""
         return schema.TABLE_NAME if self.env == DEFAULT_ENV else f"{schema.TABLE_NAME}-{self.env}"
 
     @property
     def audit_table_name(self) -> str:
-        """Name of the audit table, with the main table's suffix."""
+        """Name of the audit table. The name ends with the environment, except in the default environment."""
         return self.table_name.replace(schema.TABLE_NAME, schema.AUDIT_TABLE_NAME)
 
     @property
     def sources_bucket_name(self) -> str:
-        """Name of the bucket for source files. It is predictable, because policies name the bucket before it exists."""
+        """Name of the bucket for source files. Policies must name the bucket before the bucket exists."""
         return f"videos-{self.env}-sources-{Aws.ACCOUNT_ID}-{Aws.REGION}"
 
     def stack_name(self, part: str) -> str:
@@ -357,7 +354,7 @@ class DeploymentSettings:
 
     @property
     def deployment(self) -> str:
-        """Name of the deployment, such as `VideoMetadata-dev`, in the dashboard, the bill and stack names."""
+        """Name of the deployment, such as `VideoMetadata-dev`. The dashboard, stacks and the bill show this name."""
         return f"{schema.TABLE_NAME}-{self.env}"
 
     @property
@@ -376,8 +373,9 @@ class _Context:
         self._env = environments.get(env, environments.get(DEFAULT_ENV, {})) | (LOCAL if target == "local" else {})
 
     def get(self, name: str) -> Any:
-        """Return a value of the context. Returns the default if the value is absent, or if it is empty and the default
-        is a string.
+        """Return a value of the context, or the default of VALUES if the value is absent.
+
+        Returns the default also for an empty value, if the default is a string.
         """
         self._requested.add(name)
         given = self._node.try_get_context(name)
@@ -385,8 +383,9 @@ class _Context:
         return default if value is None or (value == "" and isinstance(default, str)) else value
 
     def check_names(self) -> None:
-        """Raise Misconfigured if the environment has a setting that was never read. Call this method after reading all
-        values.
+        """Raise Misconfigured if the environment has an unknown setting: one that no call of `get` has read.
+
+        Call this method after all values have been read.
         """
         unknown = sorted(set(self._env) - self._requested)
         if unknown:
@@ -394,9 +393,7 @@ class _Context:
             raise Misconfigured(f"The environment has no setting {unknown[0]!r}; there are {known}.")
 
     def count(self, name: str, *, among: Container[int] | None = None) -> int:
-        """Return a value as a positive integer, or as one of the integers in `among`. Raises Misconfigured for other
-        values.
-        """
+        """Return a value as an integer. Raises Misconfigured if the value is not positive, or not in `among` if given."""
         given = self.get(name)
         text = str(given)
         if not re.fullmatch(r"[0-9]{1,9}", text):
@@ -437,8 +434,9 @@ def _issuer(url: str | None, audience: Any) -> TokenIssuer | None:
 
 
 def _cold_start(text: str) -> tuple[bool, int]:
-    """Parse `none`, `snapstart` or `provisioned:<instances>`. Returns whether to use SnapStart, and the provisioned
-    concurrency.
+    """Parse `none`, `snapstart` or `provisioned:<instances>`.
+
+    Returns whether to use SnapStart, and the provisioned concurrency, which is 0 if it is not configured.
     """
     matched = re.fullmatch(r"none|snapstart|provisioned:([1-9][0-9]{0,2})", text)
     if matched is None:
@@ -501,12 +499,12 @@ def _renditions(value: Any) -> tuple[str, ...]:
 
 
 def _sites(value: Any) -> tuple[str, ...]:
-    """Return the origins of a value. The value `none` means no origins."""
+    """Parse a comma-separated list of origins. The value `none` returns an empty tuple."""
     sites = _several(value)
     return () if sites == (NO_SITES,) else sites
 
 
 def _several(value: Any) -> tuple[str, ...]:
-    """Return a list from cdk.json, or split a comma-separated value."""
+    """Return the parts of a comma-separated value, or of a JSON list, without surrounding spaces."""
     parts = value.split(",") if isinstance(value, str) else value
     return tuple(part.strip() for part in parts)

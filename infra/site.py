@@ -32,13 +32,13 @@ VENDOR = "vendor"
 SHIPPED = (".html", ".js", ".css", ".svg")
 
 _IMPORTED = re.compile(r"""(\bfrom\s*|\bimport\s*\(?\s*)(["'])([^"'\n]+)\2""")
-"""Pattern of an import or export. Its third group is the module specifier."""
+"""Pattern of an import or export in JavaScript. The third group of a match is the module specifier."""
 _STYLESHEET = re.compile(r' *<link rel="stylesheet" href="\./([^"]+)">\n')
 _STATIC = re.compile(r"""(?:\bfrom\s*|\bimport\s*)["'](\.[^"'\n]+)["']""")
 
 
 class LibraryMissing(Exception):
-    """Error that names a missing library and the command that installs it."""
+    """Error if a library is not installed. The message names the library and the command that installs it."""
 
 
 def require_libraries() -> None:
@@ -62,10 +62,10 @@ def bundle_site(output: Path) -> None:
 
 
 def site() -> dict[str, bytes]:
-    """Return the contents of the console's files, by path. The page is at the top level. All other files are in a
-    folder whose name is a hash of their contents.
+    """Return the contents of the console's files, by path.
 
-    Raises LibraryMissing if a library is missing.
+    The page is at the top level. All other files are in one folder, which is named by a hash of their contents. Raises
+    LibraryMissing if a library is missing.
     """
     files = {**_with_one_stylesheet(_ours()), **_libraries()}
     digest = hashlib.sha256()
@@ -92,8 +92,9 @@ def _ours() -> dict[str, bytes]:
 
 
 def _with_one_stylesheet(files: Mapping[str, bytes]) -> dict[str, bytes]:
-    """Return the files with all stylesheets merged into the first one. This saves requests, each of which may start a
-    function instance.
+    """Return the files with all stylesheets merged into the first one.
+
+    The page then sends fewer requests. Each request may cause a cold start.
     """
     page = files["index.html"].decode()
     names = [match[1] for match in _STYLESHEET.finditer(page)]
@@ -115,7 +116,7 @@ def _libraries() -> dict[str, bytes]:
 
 
 def _library(source: str) -> Path:
-    """Return the path of an installed library file. Raises LibraryMissing if it does not exist."""
+    """Return the path of a library file below `node_modules`. Raises LibraryMissing if the file does not exist."""
     file = PACKAGES / source
     if not file.is_file():
         raise LibraryMissing(f"{source.partition('/')[0]} is missing, which the console needs: npm install")
@@ -129,7 +130,7 @@ def _vendored(source: str) -> str:
 
 
 def _linked(code: str, name: str) -> str:
-    """Return a module with package imports rewritten to relative paths."""
+    """Return the code of the module `name` with imports of packages rewritten to relative paths."""
 
     def relative(match: re.Match[str]) -> str:
         before, quote, specifier = match.groups()
@@ -143,7 +144,7 @@ def _linked(code: str, name: str) -> str:
 
 
 def _needed(files: Mapping[str, bytes], *names: str) -> Iterator[str]:
-    """Yield modules and their static imports, recursively. Dynamic imports are excluded."""
+    """Yield the names of modules and, recursively, of the modules that they import statically."""
     waiting, seen = [*reversed(names)], set[str]()
     while waiting:
         module = waiting.pop()

@@ -12,16 +12,15 @@ from infra.settings import DeploymentSettings
 from shared import schema
 
 DELIVERIES_TIMEOUT = cdk.Duration.seconds(120)
-"""Timeout of the delivery worker. It covers some pages of changes for a healthy receiver. For a larger backlog, another
-message continues the delivery.
-"""
+"""Timeout of the delivery worker. It covers some pages of changes. With more, a new message continues the delivery."""
 
 
 def delivery_quotas(workers: int) -> Mapping[str, int]:
     """Return the concurrency quotas of deliveries, by name.
 
-    The first limits one owner's webhooks, the second one owner's slow receivers, and the third all slow receivers. The
-    quotas keep workers free for other webhooks (shared/webhooks/quotas.py).
+    `deliveries` limits the webhooks of one owner, `slow-deliveries` the slow receivers of one owner, and
+    `all-slow-deliveries` all slow receivers. The quotas keep workers free for other webhooks
+    (shared/webhooks/quotas.py).
     """
     return {"deliveries": max(1, workers * 3 // 10), "slow-deliveries": 1, "all-slow-deliveries": workers // 2}
 
@@ -36,20 +35,18 @@ def shares_of(most: Mapping[str, int]) -> str:
 
 
 def allow_appending(audit: ServiceFunction, data: DataStack, deliveries: sqs.IQueue) -> None:
-    """Allow appending entries to the feed, reading its tail, and sending messages to the delivery worker."""
+    """Allow appending changes to the feed, and sending messages to the delivery worker."""
     audit.allow_items("GetItem", "PutItem", "Query", of=schema.FEED_ENTITIES, table=data.audit_table)
     audit.allow_send(deliveries)
 
 
 def allow_following(function: ServiceFunction, data: DataStack) -> None:
-    """Allow reading feed entries and the tail, the item that stores the feed's current end."""
+    """Allow reading the changes in the feed, and the items that store the current end of each log."""
     function.allow_items("GetItem", "Query", of=schema.FEED_ENTITIES, table=data.audit_table)
 
 
 def webhook_environment(settings: DeploymentSettings, data: DataStack, deliveries: sqs.IQueue) -> dict[str, str]:
-    """Return the environment variables for reading the feed, signing deliveries and sending messages to the delivery
-    worker.
-    """
+    """Return the environment variables of functions that read the feed, sign deliveries and notify the delivery worker."""
     return {
         "AUDIT_TABLE_NAME": data.audit_table.table_name,
         "WEBHOOK_SECRET_ARN": data.webhook_secret.secret_arn,
@@ -60,9 +57,7 @@ def webhook_environment(settings: DeploymentSettings, data: DataStack, deliverie
 
 
 def allow_webhooks(webhooks: ServiceFunction, data: DataStack, deliveries: sqs.IQueue) -> None:
-    """Allow writing webhooks and their index entries, listing webhooks by user or subscription, and sending messages to
-    the delivery worker.
-    """
+    """Allow all operations of the webhooks API: reading, listing and writing webhooks, and notifying the delivery worker."""
     webhooks.allow_items("BatchGetItem", "DeleteItem", "PutItem", "Query", "UpdateItem", of=[schema.WEBHOOK])
     webhooks.allow_items("GetItem", "UpdateItem", of=[schema.WEBHOOKS], attributes=attributes.USER_WEBHOOKS)
     webhooks.allow_items("GetItem", "PutItem", of=[schema.IDEMPOTENCY])
@@ -75,7 +70,7 @@ def allow_webhooks(webhooks: ServiceFunction, data: DataStack, deliveries: sqs.I
 def deliveries(new: NewFunction, settings: DeploymentSettings, data: DataStack, queue: sqs.IQueue) -> ServiceFunction:
     """Return the worker that delivers changes to webhooks, and to the event bus if one is configured.
 
-    If work remains, it sends itself a message.
+    If time runs out, the worker sends itself a message to continue later.
     """
     bus = settings.event_bus
     function = new(

@@ -11,9 +11,7 @@ from infra.settings import DeploymentSettings
 
 
 def topic_for(publisher: str, scope: Construct, settings: DeploymentSettings) -> sns.Topic:
-    """Return an encrypted topic. Only the AWS service `publisher` may publish to it, and only on behalf of this
-    account.
-    """
+    """Return an encrypted topic. Only the AWS service `publisher` may publish to the topic, and only for this account."""
     # A separate customer-managed key, because only the policy of such a key can grant access to an AWS service.
     key = kms.Key(
         scope,
