@@ -1,7 +1,8 @@
 """Clients of boto3 and botocore.
 
-`boto3_client` creates the clients of background functions and tools. `botocore_client` creates the same clients without loading
-boto3, which shortens the cold start of HTTP functions. It is for functions that sign URLs, read objects or send messages.
+`boto3_client` creates the clients of background functions and tools. `botocore_client` creates the same clients without
+loading boto3. HTTP functions that sign URLs, read objects or send messages use it, because it shortens their cold
+start.
 
 With the environment variable DYNAMODB_CLIENT=boto3, boto3's DynamoDB client replaces the lean client. Three settings make it
 faster (measured by bench/client.py):

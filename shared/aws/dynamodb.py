@@ -32,7 +32,7 @@ LARGEST_BURST = 32
 REQUEST_ATTEMPTS = 4
 """Maximum number of attempts of one request, including the first."""
 SHORTEST_WAIT, LONGEST_WAIT = 0.1, 0.4
-"""Upper bounds of the random wait, in seconds: before the second attempt, and before any later one. It doubles per attempt."""
+"""Maximum seconds of the random wait: before the second attempt, and before any attempt. It doubles with each attempt."""
 
 OPERATIONS = {
     "GetItem": "get_item",
@@ -89,32 +89,34 @@ class QueryRequest(TypedDict):
     limit: int
     """Maximum number of items that are read, before the filter."""
     keep: NotRequired[Expression | None]
+    """Filter expression."""
     attributes: NotRequired[Iterable[str]]
     """Attributes to return; all projected attributes if it is absent or empty."""
     ascending: NotRequired[bool]
     start: NotRequired[Item | None]
+    """ExclusiveStartKey: the key after which the page begins."""
     consistent: NotRequired[bool]
 
 
 class QueryPage(NamedTuple):
-    """Result of a Query.
-
-    It has the items that match the filter, the number of items read before the filter, and LastEvaluatedKey (`None` at the end).
-    """
+    """Result of a Query."""
 
     items: list[Item]
+    """Items that match the filter."""
     examined: int
+    """Number of items that DynamoDB read, before the filter."""
     last_key: AttributeMap | None
+    """LastEvaluatedKey, in DynamoDB's JSON; `None` on the last page."""
 
 
 class Table:
     """DynamoDB table.
 
-    Failed requests are retried with backoff. A request that was certainly not applied is always retried: it was throttled, in
-    conflict with a transaction, or never sent. A request whose response was lost is retried only if it is idempotent. An
-    attempt is skipped if it could exceed the deadline of the HTTP request (shared/core/deadline.py).
+    Methods retry failed requests with backoff. They always retry a request that was certainly not applied, because it
+    was throttled, in conflict with a transaction, or never sent. If a response was lost, they retry only an idempotent
+    request. They skip an attempt that could exceed the deadline of the HTTP request (shared/core/deadline.py).
 
-    If DynamoDB still throttles the request or is unreachable after the last attempt, shared.core.errors.Unavailable is raised.
+    Methods raise shared.core.errors.Unavailable if DynamoDB throttles the last attempt or cannot be reached.
 
     The methods `begin_...` send a request and return a function that waits for its result. Thus requests can run concurrently.
 
@@ -151,7 +153,7 @@ class Table:
     def begin_get(
         self, key: Key, *, attributes: Iterable[str] = (), consistent: bool = False
     ) -> Callable[[], Item | None]:
-        """Send a GetItem; the returned function waits for the item."""
+        """Send a GetItem, and return a function that waits for the item. Same parameters as `get`."""
         finish = self._begin(
             "GetItem",
             TableName=self.name,
@@ -173,10 +175,10 @@ class Table:
     def begin_batch_get(
         self, keys: Sequence[Key], *, attributes: Iterable[str] = (), consistent: bool = False
     ) -> Callable[[], list[Item]]:
-        """Send one BatchGetItem per 100 keys, concurrently; the returned function waits for the items.
+        """Send one BatchGetItem per 100 keys, concurrently, and return a function that waits for the items.
 
-        The items are in no order; items that do not exist are omitted. Duplicate keys are read once: an index page is not a
-        snapshot, so it may list an item twice. Unprocessed keys are requested again with backoff.
+        The items are in no order; items that do not exist are omitted. Duplicate keys are requested once. They can
+        occur because an index page is not a snapshot. Unprocessed keys are requested again with backoff.
         """
         different = list({tuple(key.values()): key for key in keys}.values())
         shared = ({"ConsistentRead": True} if consistent else {}) | _projection(attributes)
@@ -224,7 +226,7 @@ class Table:
         return self.begin_query(**request)()
 
     def begin_query(self, **request: Unpack[QueryRequest]) -> Callable[[], QueryPage]:
-        """Send a Query; the returned function waits for its page. `keep` is the filter, and `start` the ExclusiveStartKey."""
+        """Send a Query, and return a function that waits for its page. Same parameters as `query`."""
         condition, keep, start = request["condition"], request.get("keep"), request.get("start")
         names, values = dict(condition.names), dict(condition.values)
         parameters: dict[str, Any] = {"KeyConditionExpression": condition.text}
@@ -317,10 +319,10 @@ class Table:
         """Execute a put, update or delete; return the attributes that `returning` (ReturnValues) selects.
 
         Raises ConditionFailed if the condition is false, and TransactionConflict if a transaction was writing the item at every
-        attempt. Raises NotApplied if the write was certainly not applied, and Unavailable if it may have been. `elsewhere`
-        means that the caller can write to another item instead, so Throttled is raised without a retry.
+        attempt. Raises NotApplied if the write was certainly not applied, and Unavailable if it may have been applied.
+        `elsewhere` means that the caller can write to another item instead; Throttled is then raised without a retry.
         """
-        # A repeated conditional write fails on its own condition; the store recognises its own write by the writeId.
+        # If the first attempt was applied, the condition of a retry is false. The store then compares the writeId.
         repeatable = "ConditionExpression" in write.parameters
         response = self._send(
             f"{write.kind}Item", repeatable=repeatable, elsewhere=elsewhere, **write.parameters, ReturnValues=returning
@@ -328,10 +330,10 @@ class Table:
         return read_item(response.get("Attributes") or {})
 
     def begin_write(self, write: Write) -> Callable[[], None]:
-        """Send a conditional put, update or delete. The returned function waits for the response; it raises the errors of
-        `write`.
+        """Send a conditional put, update or delete, and return a function that waits for the response.
 
-        Raises ValueError for a write without a condition, because such a write is not safe to retry.
+        The returned function raises the errors of `write`. `begin_write` raises ValueError for a write without a
+        condition, because such a write is not safe to retry.
         """
         if "ConditionExpression" not in write.parameters:
             raise ValueError("Only a conditional write can be repeated.")
@@ -361,7 +363,7 @@ class Table:
             self.transact(writes)
 
     def _begin(self, operation: str, **parameters: Any) -> Callable[[], Any]:
-        """Send an idempotent request; the returned function waits for its response, and retries the request if it fails."""
+        """Send an idempotent request. Return a function that waits for the response, and retries after failures."""
         line = request_usage.begin_request(operation, parameters)
         first: Callable[[], Any] | None = None
         if isinstance(self.client, client.Client) and has_time():
@@ -386,9 +388,10 @@ class Table:
         elsewhere: bool = False,
         first: Callable[[], Any] | None = None,
     ) -> Any:
-        """Return the response of a request, after retries if need be, and record it in `line`.
+        """Send a request, with retries, and return its response. Record attempts and consumed units in `line`.
 
         If the first attempt is already in flight, `first` waits for its response; otherwise `first` is `None`.
+        `repeatable` is whether the request is idempotent. `elsewhere` has the same meaning as in `write`.
         """
         failure: Exception = Unavailable()
         uncertain = False
@@ -439,8 +442,8 @@ def gather(
     Each function in `begins` sends a request, and returns a function that waits for its result. At most `at_once` requests are in
     flight. `in_order` has a key for each request: requests with the same key run one after the other.
 
-    After ConditionFailed, the other requests continue. After any other error no further request is sent, and requests in flight
-    are not retried. The returned list ends with the last request that was sent.
+    After ConditionFailed, the other requests continue. After any other error, `gather` sends no further request, and
+    does not retry requests in flight. The returned list ends with the last request that was sent.
 
     >>> keys = [{"pk": f"MISSING#{number}", "sk": "NOTE"} for number in range(3)]
     >>> require_all(gather(partial(table.begin_get, key) for key in keys))
@@ -477,7 +480,7 @@ def gather(
 
 
 def require_all(results: Iterable[_Response | Exception]) -> list[_Response]:
-    """Return the results of `gather`, or raise the first error among them."""
+    """Return the results of `gather`. Raise the first error among them, if there is one."""
     returned: list[_Response] = []
     for result in results:
         if isinstance(result, Exception):
@@ -487,7 +490,7 @@ def require_all(results: Iterable[_Response | Exception]) -> list[_Response]:
 
 
 def _begun(finish: Callable[[], _Response]) -> Callable[[], Callable[[], _Response]]:
-    """Return a function for `gather`'s `begins` whose request is already in flight; `finish` waits for its result."""
+    """Return a function for the `begins` of `gather`, for a request in flight. `finish` waits for the request's result."""
     return lambda: finish
 
 

@@ -26,11 +26,11 @@ class ConditionFailed(Exception):
 
 
 class TransactionConflict(WriteContention):
-    """Another writer was changing one of the items at every attempt. Nothing was written."""
+    """Other writers were changing one of the items at every attempt. Nothing was written."""
 
 
 def translate_errors(operation: Callable[[], Any]) -> Any:
-    """Call `operation` and return its response. Errors of either client are raised as the service's errors."""
+    """Call `operation` and return its response. Raise errors of either DynamoDB client as errors of this service."""
     try:
         return operation()
     except (ErrorResponse, *of_botocore("ClientError")) as error:
@@ -44,7 +44,7 @@ def translate_errors(operation: Callable[[], Any]) -> Any:
 def of_botocore(*names: str) -> tuple[Any, ...]:
     """Return exception classes of botocore by name, for an `except` clause.
 
-    Returns no classes if botocore is not loaded, because no code can raise them in that case.
+    Returns an empty tuple if botocore is not imported, because its exceptions cannot occur in that case.
     """
     exceptions = sys.modules.get("botocore.exceptions")
     return tuple(getattr(exceptions, name) for name in names) if exceptions else ()

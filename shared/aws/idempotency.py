@@ -1,6 +1,6 @@
 """Idempotency keys: a retried POST is applied once and returns the response of the first request.
 
-A record stores this response. It is written in the same transaction as the change, so that neither exists without the other.
+A record in the table contains this response. The transaction that writes the change also writes the record.
 https://datatracker.ietf.org/doc/draft-ietf-httpapi-idempotency-key-header/
 """
 
@@ -18,6 +18,7 @@ from shared.core.errors import KeyReused, RequestInFlight
 from shared.schema import IDEMPOTENCY, SCHEMA_VERSION, TTL_ATTRIBUTE
 
 LIFETIME_SECONDS = 24 * 3600
+"""Seconds until an idempotency record expires."""
 
 
 def record(table: Table, once: IdempotentRequest, response: dict[str, Any]) -> Write:
@@ -33,15 +34,17 @@ def record(table: Table, once: IdempotentRequest, response: dict[str, Any]) -> W
 
 
 def find_stored_response(table: Table, once: IdempotentRequest | None) -> dict[str, Any] | None:
-    """Return the stored response of an earlier request with this idempotency key; `None` without one, or if `once` is `None`.
+    """Return the stored response of an earlier request with this idempotency key.
 
-    Raises KeyReused if the earlier request had different content. Costs one consistent GetItem.
+    Returns `None` if no response is stored, or if `once` is `None`. Raises KeyReused if the earlier request had
+    different content. Costs one consistent GetItem.
     """
     return _recorded(once, table.get(_key(once), consistent=True)) if once else None
 
 
 def replay_response(once: IdempotentRequest, item: Item | None) -> dict[str, Any]:
-    """Return the stored response from `item`, the record that made the condition of `record` fail.
+    """Return the response that is stored in `item`, an idempotency record. Use it when the condition of `record` is
+    false.
 
     Raises RequestInFlight if `item` is `None` or has expired, and KeyReused if the earlier request had different content.
     """
@@ -70,7 +73,7 @@ def _recorded(once: IdempotentRequest, item: Item | None) -> dict[str, Any] | No
 def in_flight(
     reason: str = "A request with the same Idempotency-Key is in progress.",
 ) -> RequestInFlight:
-    """Return the error for a request that conflicts with another request in flight. Its Retry-After is one second."""
+    """Return the error for a request that conflicts with another request in flight, with `Retry-After: 1`."""
     return RequestInFlight(f"{reason} Retry the request.", headers={"Retry-After": "1"})
 
 
@@ -85,14 +88,15 @@ def carry_out(
 ) -> dict[str, Any]:
     """Execute the writes of a change in one transaction, and return `response`.
 
-    `once` is the request's idempotency key, or `None`. With a key, the transaction also stores `response`. If an earlier request
-    with the key was applied, its stored response is returned instead.
+    `once` is the request's idempotency key, or `None`. With a key, the transaction also stores `response`. If an
+    earlier request with the same key was applied, this function returns the response of that request instead.
 
-    `new` is the item of the first write. If that item exists already with the same writeId, an earlier attempt was applied, and
-    the call succeeds.
+    `new` is the item of the first write. If a condition is false, but the stored item has the `writeId` of `new`, an
+    earlier attempt was applied, and the call succeeds.
 
-    Raises ConditionFailed with the position among `writes`. If another request is changing the items, raises RequestInFlight with
-    a key, and TransactionConflict without one. `resource` names the items in the message, such as `the playlist`.
+    Raises ConditionFailed with the position of the write in `writes`. If another request is changing the items, raises
+    RequestInFlight with a key, and TransactionConflict without a key. `resource` names the items in the error's
+    message, such as `the playlist`.
     """
     records = [record(table, once, response)] if once else []
     try:

@@ -2,14 +2,15 @@
 
 The protocol has two parts, because clocks alone cannot exclude concurrent writes:
 
-- The lease stores an expiry, until which other workers skip the item. It avoids duplicate work, and expires if its holder dies.
-- The fence is a condition on each of the holder's writes. It requires that attributes still have the values that the holder read
-  or wrote, and every claim changes these attributes. Therefore a worker that was suspended beyond its lease, or whose clock is
-  wrong, cannot write.
+- The lease is an expiry in the item. Other workers skip the item until then. Leases avoid duplicate work, and expire if
+  the holder dies.
+- The fence is a condition on each write of the holder. It requires that some attributes have the values that the holder
+  read or wrote. Every claim changes these attributes. Therefore a worker cannot write after another worker has claimed
+  the item.
 
-The attributes of the fence differ by item. For a job they are the attempt and the worker, and for the search index the lease
-itself. For a webhook's checkpoint and for a revert the fence is the `turn`, a counter of writes. Each turn is valid for one
-write. Therefore a revert needs no lease: of concurrent writers with the same turn, the first succeeds.
+The attributes of the fence differ by item. For a job they are the attempt and the worker, and for the search index the
+lease itself. For a webhook's checkpoint and for a revert, the fence is the `turn`, a counter that each write
+increments. A revert needs no lease: if several writers have read the same turn, only the first write succeeds.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,9 +24,9 @@ from shared.core.attributes import Item, Value
 from shared.core.errors import Conflict
 
 LEASE = ("lease", "leaseUntil")
-"""Attributes of a leased item: the id of the lease, and its expiry in epoch seconds."""
+"""Names of the attributes of a leased item: the id of the lease, and its expiry in epoch seconds."""
 TURN = "turn"
-"""Attribute that counts the writes of an item and serves as its fence."""
+"""Name of the attribute that counts the writes of an item. It is the fence of webhook checkpoints and reverts."""
 _OWN = ("lease", TURN, "writeId")
 
 
@@ -58,7 +59,7 @@ class Lease(NamedTuple):
 
     @classmethod
     def of(cls, item: Mapping[str, Value] | None) -> Self | None:
-        """Return the lease of an item, even if it has expired; `None` if there is none."""
+        """Return the lease of an item, even if the lease has expired; `None` if the item is `None` or has no lease."""
         return cls(*(item[name] for name in LEASE)) if item and "lease" in item else None
 
     @property
@@ -70,8 +71,8 @@ class Lease(NamedTuple):
 def is_leased(item: Mapping[str, Value], now: float, longest: int) -> bool:
     """Return whether a worker holds a lease of the item at `now` (epoch seconds).
 
-    A lease that ends more than `longest` seconds after `now` is ignored. A worker with a wrong clock set it, and it would block
-    all other workers for too long.
+    Ignores a lease that ends more than `longest` seconds after `now`. Only a worker with a wrong clock sets such a
+    lease, and it would block all other workers for too long.
     """
     until: float = item.get("leaseUntil", 0)
     return now < until <= now + longest
@@ -87,12 +88,12 @@ def is_free(now: int, longest: int) -> Expression:
 
 
 def fence(**read: Value) -> Expression:
-    """Return the condition that the named attributes still have these values, which the holder read or wrote."""
+    """Return the condition that the named attributes have these values, which the lease's holder read or wrote."""
     return Expression.of(" AND ".join(f"#{name} = :{name}" for name in read), **read)
 
 
 def next_turn(read: Mapping[str, Value]) -> Item:
-    """Return the attributes `turn` and `writeId` for the next write of an item whose fence is its turn.
+    """Return the attributes for the next write of an item with a `turn`: the incremented `turn`, and a new `writeId`.
 
     `read` is the item as the caller read it.
     """
@@ -102,15 +103,16 @@ def next_turn(read: Mapping[str, Value]) -> Item:
 def write_with_lease(
     table: Table, writes: Sequence[Write], new: Mapping[str, Value], *, returning: str = "NONE"
 ) -> Item:
-    """Execute writes that claim a lease, or that its holder makes. Several writes are executed as a transaction.
+    """Execute the writes that claim a lease, or later writes of its holder. Several writes are executed as a
+    transaction.
 
-    The first write must have the fence as its condition, and must set the lease, turn or writeId in `new`. If the item already
-    has these values, an earlier attempt was applied and its response was lost, so the call succeeds.
+    The first write must have the fence as its condition, and must set the `lease`, `turn` or `writeId` in `new`. If the
+    condition is false, but the stored item has these values, an earlier attempt was applied, and the call succeeds.
 
-    Returns the attributes that `returning` (ReturnValues) selects for a single write, and an empty item for a transaction. If an
-    earlier attempt was applied, returns the current item.
+    Returns the attributes that `returning` (ReturnValues) selects for a single write, and an empty item for a
+    transaction. If an earlier attempt was applied, returns the stored item.
 
-    Raises LeaseLost if the fence failed, and ConditionFailed if the condition of another write failed.
+    Raises LeaseLost if the condition of the first write is false, and ConditionFailed if another condition is false.
     """
     try:
         if len(writes) == 1:

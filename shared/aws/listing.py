@@ -13,13 +13,18 @@ from shared.core.position import Page, Position
 from shared.schema import RELATION_INDEX, SHARDS, VIDEO, Index
 
 LARGEST_READ = 100
-"""Maximum number of entries that are looked up at once, the limit of BatchGetItem. The first lookup may have one entry more."""
+"""Maximum number of entries in one lookup (DynamoDB's limit for BatchGetItem). The first lookup may have one more."""
 
 _Shown = TypeVar("_Shown")
 
 
 class Window(NamedTuple):
-    """Part of a list that a request reads: sort values from `start` (included) to `end` (excluded), often in epoch seconds."""
+    """Part of a list that a request reads: sort values from `start` (included) to `end` (excluded), often in epoch
+    seconds.
+
+    `limit` is the maximum number of items. `after` is the position of the last item of the page before; `None` for the
+    first page.
+    """
 
     start: int
     end: int
@@ -31,7 +36,7 @@ class Window(NamedTuple):
 
 
 class Lists:
-    """Reader of lists in a table's indexes. A list may be spread over several partitions, its shards; pages merge them."""
+    """Reader of lists in a table's indexes. If a list has several partitions (shards), each page merges all of them."""
 
     def __init__(self, table: Table) -> None:
         self.table = table
@@ -43,7 +48,11 @@ class Lists:
         window: Window,
         keep: Expression | None = None,
     ) -> Page[Item]:
-        """Return one page of index entries from all partitions, in the order of the index. `keep` is a filter expression."""
+        """Return one page of index entries from all partitions, in the order of the index.
+
+        `partitions` are partition keys of the index. `keep` is a filter expression; entries that do not match it are
+        omitted.
+        """
         sort, tie = index.sort
 
         def fetch_from(partition: Mapping[str, Value]) -> Fetch:
@@ -65,7 +74,7 @@ class Lists:
         )
 
     def related(self, relations: Sequence[Mapping[str, Value]], window: Window) -> Page[Item]:
-        """Return one page of RelationIndex entries from these partitions, in order."""
+        """Return one page of RelationIndex entries from these partitions, in the order of the index."""
         return self.page(RELATION_INDEX, relations, window)
 
     def _fetch(
@@ -82,7 +91,7 @@ class Lists:
         sort, tie = index.sort
         start = None
         if after:
-            # The video at this position may have been deleted or be in another partition; its key is still a valid start.
+            # DynamoDB accepts this start key even if the video was deleted or is in another partition.
             start = {**VIDEO.key(videoId=after.id), **partition, sort.name: after.at, tie.name: after.id}
         attributes = dict.fromkeys([*window.attributes, sort.name, tie.name]) if window.attributes else ()
         finish = self.table.begin_query(
@@ -97,7 +106,7 @@ class Lists:
 
         def page() -> QueryPage:
             read = finish()
-            # A position lacks the table key of its entry, so the entry itself may be returned again.
+            # The start key may differ from the entry's real table key, so the Query may return that entry again.
             if read.items and Position(int(read.items[0][sort.name]), read.items[0][tie.name]) == after:
                 return read._replace(items=read.items[1:])
             return read
@@ -140,7 +149,7 @@ def iterate_all_entries(
 ) -> Iterator[Item]:
     """Yield all items of several partitions of an index, one partition after the other.
 
-    The first pages of all partitions are read concurrently, then each partition's other pages in turn.
+    Reads the first pages of all partitions concurrently. Reads the later pages one at a time.
     """
     begins = [
         partial(
@@ -189,11 +198,11 @@ def hydrate_page(
 ) -> Page[_Shown]:
     """Return a page of the items to which index entries refer. The page is full, even if some items are hidden from the caller.
 
-    `read(position, count)` returns at most `count` entries after a position. `look_up` returns the item of each entry, or
-    `None` if it is hidden. `locate` returns the position of an entry.
+    `read(position, count)` returns at most `count` entries after a position. `look_up` returns the item of each entry,
+    in order, and `None` for a hidden item. `locate` returns the position of an entry.
 
-    Reading stops after `budget` entries, or when the time of the request is exhausted. The page then has fewer items, and a
-    position from which to resume.
+    Stops after `budget` entries, or when the time of the request is exhausted. The page then has fewer items, and a
+    position from which the next request resumes.
     """
     visible: list[tuple[_Shown, Position]] = []
     examined = 0

@@ -20,7 +20,7 @@ from shared.core.telemetry import service_logger, use_correlation_id
 
 
 class Message(SQSRecord):
-    """SQS message, as Powertools' class, whose body must be a JSON object."""
+    """SQS message with a JSON object as its body. Extends Powertools' class."""
 
     @cached_property
     def json_body(self) -> dict[str, Any]:
@@ -51,8 +51,8 @@ class Message(SQSRecord):
 class MessageProcessor(BatchProcessor):
     """Processor of a batch of messages. Logs each failed message with the correlation id of its request.
 
-    Extends Powertools' processor. Unlike that, it does not raise if all messages fail. SQS redelivers them in either case, but an
-    exception would count as an error of the function.
+    Extends Powertools' processor, but does not raise an exception if all messages fail. SQS redelivers the messages in
+    either case, but an exception would count as an error of the function.
 
         process(event, lambda message: print(message.json_body), MessageProcessor())
     """
@@ -71,9 +71,9 @@ class MessageProcessor(BatchProcessor):
 class BatchedProcessor(BatchProcessor):
     """Processor whose handler receives all messages of a batch in one call, so that it can combine their DynamoDB requests.
 
-    If the handler raises Unavailable or WriteContention, all messages fail. After NewerSchema or any other error, the processor
-    calls the handler again with each half of the batch. Thus a message that always fails is isolated in a few calls, and does not
-    block the others.
+    If the handler raises Unavailable or WriteContention, all messages fail. After any other error, or after
+    NewerSchema, the processor calls the handler again with each half of the batch. Thus a few calls isolate a message
+    that always fails, and the other messages succeed.
     """
 
     def __init__(self) -> None:
@@ -111,8 +111,9 @@ class BatchedProcessor(BatchProcessor):
 class GroupProcessor(SqsFifoPartialProcessor):
     """Processor of a FIFO queue, whose handler receives all messages of a group in one call. Extends Powertools' processor.
 
-    If the handler raises Unavailable or WriteContention, the whole group fails. After any other error, the handler is called
-    again with one message at a time. SQS redelivers the first message that fails and all later messages of its group.
+    If the handler raises Unavailable or WriteContention, the whole group fails. After any other error, the processor
+    calls the handler again with one message at a time. SQS redelivers the first message that fails and all later
+    messages of its group.
     """
 
     def __init__(self) -> None:
@@ -143,7 +144,7 @@ class GroupProcessor(SqsFifoPartialProcessor):
             _log(messages[0], error)
             reason = (type(error), error, error.__traceback__)
             return [self.failure_handler(Message(record), reason) for record in records]
-        except Exception:  # any error, including a bug: the code below finds the message that causes it
+        except Exception:  # any error, including a bug: handle one message at a time, to find the message that fails
             messages = []
         done = [self.success_handler(message.raw_event, None) for message in messages]
         unprocessed = (self._process_record(record) for record in records[len(messages) :])  # type: ignore[no-untyped-call]

@@ -1,10 +1,10 @@
-"""Ordered merge of several index partitions into full pages, with a limit of the items examined per page.
+"""Ordered merge of several index partitions into full pages, with a limit on the items examined per page.
 
 The entries of a busy category, status or feed are spread over several partitions (schema.SHARDS). All partitions are ordered by
 sort value and id. Therefore a page can resume in all partitions from one position.
 
 Pages are full even if a filter drops items. A page has fewer items only at the end of the list, or if its budget or the time of
-the request is exhausted. In the latter case it has a position from which to resume.
+the request is exhausted. In the latter cases, the page has a position from which the next request resumes.
 """
 
 import math
@@ -22,6 +22,7 @@ from shared.schema import SHARDS
 EXAMINED_BUDGET = 1000
 """Maximum number of items examined for a page: 80 KB of index entries of 80 bytes, or 400 KB of entries of 400 bytes."""
 LARGEST_CHUNK = 250
+"""Maximum number of items that one Query examines."""
 
 Fetch = Callable[[Position | None, int], Callable[[], QueryPage]]
 """Function that sends a Query to one partition. Parameters: the position to start after, and the maximum number of items to
@@ -30,11 +31,14 @@ examine. Returns a function that waits for the page."""
 
 @dataclass
 class _PartitionReader:
+    """Reader of one partition, with the items that were read but are not in a page yet (`ahead`)."""
+
     fetch: Fetch
     locate: Callable[[Item], Position]
     frontier: Position | None
     """Position of the last item examined."""
     chunk: int
+    """Number of items that the next Query examines."""
     ahead: deque[tuple[Position, Item]] = field(default_factory=deque)
     finished: bool = False
 
@@ -50,7 +54,7 @@ class _PartitionReader:
         else:
             # `locate` reads only key attributes, which are strings and numbers.
             self.frontier = self.locate({name: next(iter(value.values())) for name, value in page.last_key.items()})
-        # Chunks grow, so that a selective filter needs fewer requests.
+        # Chunks grow, because a filter that drops most items would otherwise need many requests.
         self.chunk = min(2 * self.chunk, LARGEST_CHUNK)
         return page.examined
 
@@ -69,14 +73,14 @@ def merge(
     The page begins after the position `after`. `locate` returns the position of an item. `budget` is the maximum number of items
     examined for the page.
     """
-    # More partitions than shards belong to several relations, and one relation may have almost all items.
+    # More partitions than shards mean that the list has several relations. One of them may have almost all items.
     chunk = _first_chunk(limit + 1, min(len(fetches), SHARDS))
     partitions = [_PartitionReader(fetch, locate, after, chunk) for fetch in fetches]
     items: list[Item] = []
     examined = 0
     while True:
         heads = [partition for partition in partitions if partition.ahead]
-        # Any further item shows that there is a next page. The first item of that page need not be known.
+        # One more item proves that there is a next page, even if that page begins with another item.
         if len(items) == limit and heads:
             return Page(items, locate(items[-1]))
         starved = [partition for partition in partitions if not partition.ahead and not partition.finished]
@@ -104,7 +108,7 @@ def _first_chunk(count: int, partitions: int) -> int:
 
 
 def _move_heads(heads: Sequence[_PartitionReader], items: list[Item], *, ascending: bool, limit: int) -> None:
-    """Move items from `heads` to the page in order, until the page is full or a partition needs its next chunk."""
+    """Append items of `heads` to `items` in order, until the page is full or a partition needs its next chunk."""
     head = heads[0]
     while head.ahead and len(items) < limit:
         if len(heads) > 1:
@@ -127,7 +131,7 @@ def _cut_short(
 ) -> Page[Item]:
     """Return the page when the budget or the time is exhausted.
 
-    It contains the items up to the frontier of the least advanced partition, because that partition may have any later item.
+    The page ends at the position up to which all partitions were examined, because later items may be missing.
     """
     first = min if ascending else max
     watermark = first(partition.frontier for partition in partitions if partition.frontier and not partition.finished)

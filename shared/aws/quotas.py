@@ -1,10 +1,10 @@
 """Concurrency quotas: maximum units of work, such as jobs, that the workers of a queue process for one owner at a time.
 
-A unit of work claims a slot in its owner's quota before it starts. If the quota is exhausted, the unit waits in the table, and
-starts when another unit of the same owner ends. Therefore one owner cannot occupy all workers.
+A worker claims a slot in the owner's quota before it starts a unit of work. If the quota is exhausted, the unit is added to
+a waiting list in the table. It starts when another unit of the same owner ends. Thus one owner cannot occupy all workers.
 
-A worker may end without releasing its slot. Therefore, when a claim fails, the owner's claims are compared with the work, at most
-once a minute. Slots of work that has ended are released.
+A worker may crash without releasing its slot. Therefore a failed claim checks all slots of the owner, at most once a
+minute, and releases the slots of work that has ended.
 """
 
 from abc import ABC, abstractmethod
@@ -20,9 +20,9 @@ from shared.core.attributes import Item
 from shared.schema import PARTITION_KEY, SCHEMA_VERSION, SHARE, SORT_KEY, TTL_ATTRIBUTE, WAITING
 
 CHECK_SECONDS = 60
-"""Minimum seconds between two comparisons of an owner's claims with the work."""
+"""Minimum number of seconds between two checks of the same owner's slots."""
 RETENTION_SECONDS = 30 * 86_400
-"""Seconds after which an unused item of an owner's quota or waiting list expires. No work takes this long."""
+"""Seconds after the last write until an item of a quota or a waiting list expires. Every unit of work ends earlier."""
 PAGE = 10
 """Maximum number of waiting units of work that one Query reads."""
 
@@ -43,7 +43,7 @@ class Claim(NamedTuple):
 class Quotas(ABC, Generic[Work]):
     """Concurrency quotas of all owners. `most` is the maximum number of slots of one owner, by queue.
 
-    Subclasses implement `_is_open` and `_waiting`, which read the work.
+    Subclasses implement `_is_open` and `_waiting`, which read the state of a unit of work, such as a job.
 
     >>> class ReportQuotas(Quotas[str]):
     ...     def _is_open(self, name): return True
@@ -60,22 +60,22 @@ class Quotas(ABC, Generic[Work]):
 
     @abstractmethod
     def _is_open(self, name: str) -> bool:
-        """Return whether the unit of work still needs its slot, because it has not ended."""
+        """Return whether the unit of work with this name has not ended, and therefore needs its slot."""
 
     @abstractmethod
     def _waiting(self, claim: Claim) -> Work | None:
-        """Return the unit of work that a waiting-list entry refers to; `None` if the unit no longer waits."""
+        """Return the unit of work of a waiting-list entry; `None` if the unit has started or ended."""
 
     def claim_or_wait(self, claim: Claim, now: int) -> bool:
         """Claim a slot for a unit of work, or add the unit to the owner's waiting list.
 
-        Returns whether the unit has a slot, so that it may start now. Idempotent.
+        Returns `True` if the unit has a slot and may start now. Idempotent.
         """
         if self._is_claimed(claim, now):
             return True
         with suppress(ConditionFailed):  # the unit is already in the waiting list
             self.table.write(self.table.put(_entry(claim, now), condition=ABSENT))
-        # Another unit may have ended before the entry was written. Its worker then found no entry, so try again.
+        # A unit that ended before this write found no entry to start, so try to claim its slot now.
         if not self._is_claimed(claim, now):
             return False
         self.stop_waiting(claim)
@@ -86,10 +86,11 @@ class Quotas(ABC, Generic[Work]):
         self.table.delete(_waiting_key(claim))
 
     def release(self, claim: Claim, now: int) -> Iterator[Work]:
-        """Release the slot of a unit that has ended, and yield the waiting units of the owner that may start. Idempotent.
+        """Release the slot of a unit that has ended, and yield the owner's waiting units that may start now.
+        Idempotent.
 
-        A unit leaves the waiting list when the caller requests the next one. If the caller cannot start a unit, it must stop the
-        iteration; the unit then remains in the list.
+        A unit is removed from the waiting list when the caller requests the next unit. If the caller cannot start a
+        unit, it must stop the iteration, and the unit remains in the list.
         """
         self._give_up(claim, {claim.name})
         while entries := self._first(claim):
@@ -132,7 +133,7 @@ class Quotas(ABC, Generic[Work]):
         return True
 
     def _check(self, claim: Claim, names: set[str], now: int) -> None:
-        """Compare the claims `names` of an owner with the work, and release the slots of work that has ended."""
+        """Release the owner's slots of work that has ended. `names` are the units of work that have slots."""
         over = {name for name in names if not self._is_open(name)}
         if over:
             self._give_up(claim, over)
@@ -146,7 +147,7 @@ class Quotas(ABC, Generic[Work]):
                 Expression.of("DELETE #jobs :jobs", jobs={name}),
                 condition=Expression.of("contains(#jobs, :job)", job=name),
             )
-            with suppress(ConditionFailed):  # released before, or never claimed
+            with suppress(ConditionFailed):  # the slot was released before, or never claimed
                 self.table.write(write)
 
     def _first(self, claim: Claim) -> list[Item]:

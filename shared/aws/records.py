@@ -3,8 +3,8 @@
 Each write of a mutable item sets a new random `writeId`. The next write has the condition that the item still has this `writeId`.
 If the client sends a version (If-Match), the condition is on the version instead.
 
-The `writeId` also identifies a write. If a retry fails on its condition, but the item already has the retry's `writeId`, then an
-earlier attempt was applied.
+All attempts of one write set the same `writeId`. If the condition of a retry is false, but the stored item has this
+`writeId`, then an earlier attempt was applied.
 """
 
 import os
@@ -40,10 +40,7 @@ def new_write_id() -> str:
 
 
 def audit_fields(caller: Caller, now: int) -> "Authorship":
-    """Return the fields `updatedAt` (`now`, in epoch seconds), `updatedBy` and a new `writeId`.
-
-    The id of the request is not included.
-    """
+    """Return `updatedAt` (`now`, in epoch seconds), `updatedBy` and a new `writeId`, without the id of the request."""
     return {"updatedAt": now, "updatedBy": caller.subject, "writeId": new_write_id()}
 
 
@@ -56,12 +53,12 @@ def with_audit_fields(item: AnyItem, caller: Caller, now: int) -> AnyItem:
 
 def signing(content: Mapping[str, Value], caller: Caller, now: int) -> Expression:
     """Return an update that sets the attributes in `content` and the audit fields. The caller need not read the item first."""
-    # Also removes the id of an earlier request if this write has no request.
+    # If `caller` has no request id, the update removes the id that an earlier request stored.
     return change_between({UPDATED_FOR: None}, with_audit_fields(content, caller, now))
 
 
 def with_version(item: AnyItem, caller: Caller, now: int, *, version: int, write_id: str | None = None) -> AnyItem:
-    """Return the item with its audit fields, this version and a `writeId`, which is new if the caller supplies none."""
+    """Return the item with its audit fields, `version` and `writeId`. Without `write_id`, a new `writeId` is created."""
     written: Any = with_audit_fields(item, caller, now)
     stamped: AnyItem = written | {"version": version, "writeId": write_id or new_write_id()}
     return stamped
@@ -73,9 +70,10 @@ def key_of(item: Mapping[str, Value]) -> Key:
 
 
 def unchanged(read: Mapping[str, Value] | None) -> Expression:
-    """Return the condition that an item was not written since it was read. If `read` is `None`, the item must not exist.
+    """Return the condition that the stored item has the `writeId` of `read`. If `read` is `None`, the item must not
+    exist.
 
-    The condition is on the `writeId`, because a recreated item can have the same version.
+    The condition compares the `writeId`, because an item that was deleted and created again can have the same version.
     """
     return ABSENT if read is None else Expression.of("#writeId = :read", read=read["writeId"])
 
@@ -94,9 +92,10 @@ def absent_or_purged(now: int) -> Expression:
 
 
 def is_own_write(present: Mapping[str, Value] | None, written: Mapping[str, Value]) -> bool:
-    """Return whether an earlier attempt, whose response was lost, wrote the current item.
+    """Return whether an earlier attempt of the same write was applied, although its response was lost.
 
-    `present` is the current item, and `written` the item of this write. They have the same `writeId` in this case.
+    `present` is the stored item, and `written` is the item that the write stores. The function compares their
+    `writeId`s.
     """
     return present is not None and present.get("writeId") == written["writeId"]
 
@@ -104,8 +103,8 @@ def is_own_write(present: Mapping[str, Value] | None, written: Mapping[str, Valu
 def write_once(table: Table, writes: Sequence[Write], *items: Mapping[str, Value] | None) -> None:
     """Execute conditional writes, several as a transaction. Raises ConditionFailed and TransactionConflict.
 
-    `items` has the item of each write, or `None` for a check; trailing `None`s may be omitted. The items show whether an earlier
-    attempt was applied and its response was lost. In this case the call succeeds.
+    `items` has the item of each write, or `None` for a check; trailing `None`s may be omitted. If a condition is false
+    because an earlier attempt stored this item, the call succeeds.
     """
     try:
         table.write_all(writes)
@@ -123,11 +122,12 @@ def retry_on_conflict(
     pause: Callable[[int], object] = lambda attempt: None,
     on: tuple[type[Exception], ...] = (ConditionFailed,),
 ) -> _Result:
-    """Call `attempt` and return its result. Retry it if it raises one of `on`, the errors for a conflict with another writer.
+    """Call `attempt` and return its result. Call it again if it raises one of `on`, the errors of a conflict with
+    another writer.
 
-    The first call of `attempt` receives `present`. After a ConditionFailed, it receives the current item, so it need not read
-    that item again. `pause` is called before each retry with the number of the retry, from 1. Pass Table.pause, unless each
-    retry already has the newest item.
+    The first call receives `present`. After ConditionFailed, the next call receives the stored item from that error.
+    `pause` is called before each retry with the number of the retry, from 1. Pass `Table.pause` if `attempt` must read
+    items again.
 
     Raises WriteContention after MAX_ATTEMPTS attempts. Its message names `resource`, such as `the video`.
     """

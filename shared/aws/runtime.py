@@ -22,9 +22,10 @@ _Settings = TypeVar("_Settings", bound=Settings)
 
 
 class Resources:
-    """AWS clients and clocks of a function. It has one client per service.
+    """AWS clients and clocks of a function, with one client per service.
 
-    The clients of S3 and SQS are imported on first use, because they load botocore. Tests replace clients in subclasses.
+    The clients of S3 and SQS are imported at first use, because they load botocore. Tests replace clients in
+    subclasses.
     """
 
     clock: Callable[[], float] = staticmethod(time.time)
@@ -65,7 +66,7 @@ class Resources:
         return Queue(url, self._sqs)
 
     def secret(self, arn: str) -> Callable[[], str]:
-        """Return a function that reads a secret of Secrets Manager; it raises Unavailable."""
+        """Return a function that reads a secret of Secrets Manager, and raises Unavailable if it cannot."""
         from shared.aws.secrets import secret_reader
 
         return secret_reader(arn)
@@ -86,7 +87,7 @@ class BackgroundResources(Resources):
         return boto3_client(service, config)
 
     def secret(self, arn: str) -> Callable[[], str]:
-        """Return a function that reads a secret of Secrets Manager; it raises Unavailable."""
+        """Return a function that reads a secret of Secrets Manager, and raises Unavailable if it cannot."""
         from shared.aws.boto3_client import make_secrets_client
         from shared.aws.secrets import secret_reader
 
@@ -106,8 +107,8 @@ def process(event: Mapping[str, Any], handler: Callable[[Any], object], processo
 class EntryPoint(Generic[_Settings]):
     """Lambda handler that `make` builds once: in Lambda during initialisation, elsewhere at the first event.
 
-    Lambda provides more CPU time during initialisation than later, so clients are created then. Elsewhere, the handler is built
-    later so that tests can import its module without its environment variables.
+    Lambda provides more CPU time during initialisation than later, so the handler creates its clients early. Elsewhere,
+    the handler is built at the first event, because tests import handler modules without environment variables.
 
     `preload` names modules that only some requests need. By default, such a request imports them. With provisioned concurrency or
     SnapStart, they are imported during initialisation, together with the modules for logs and credentials.
@@ -135,6 +136,7 @@ class EntryPoint(Generic[_Settings]):
                     import_module(module)
 
     def __call__(self, event: dict[str, Any], context: "LambdaContext") -> dict[str, Any]:
-        # Each instance seeds the random numbers. Otherwise all instances of one snapshot would wait equally long before retries.
+        # Otherwise all instances of one snapshot would have the same random numbers, and wait equally long before
+        # retries.
         self._seed()
         return self._handler()(event, context)

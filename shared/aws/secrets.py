@@ -11,6 +11,7 @@ from shared.core.deadline import has_time
 from shared.core.errors import Unavailable
 
 REQUEST_ATTEMPTS = 3
+"""Maximum number of attempts, including the first."""
 PAUSE = 0.1
 """Seconds between two attempts."""
 
@@ -18,10 +19,11 @@ PAUSE = 0.1
 def secret_reader(
     arn: str, sleep: Callable[[float], None] = time.sleep, *, make_client: Callable[[], Any] | None = None
 ) -> Callable[[], str]:
-    """Return a function that reads the secret `arn`. The function raises Unavailable if the secret cannot be read.
+    """Return a function that reads the secret `arn`. That function raises Unavailable if it cannot read the secret.
 
-    It makes up to three attempts, and skips an attempt that could exceed the deadline of the HTTP request. `make_client` returns
-    the client; by default, the lean client is used.
+    It makes up to three attempts, and skips an attempt that could exceed the deadline of the HTTP request.
+    `make_client` returns the client of Secrets Manager. The default is the lean client, or boto3's if the environment
+    selects it.
     """
 
     def read() -> str:

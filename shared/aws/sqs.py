@@ -21,7 +21,7 @@ LONGEST_WAIT = 0.4
 LARGEST_BATCH = 10
 """Maximum number of messages in one SendMessageBatch (SQS's limit)."""
 FIFO = ".fifo"
-"""Suffix of the names of FIFO queues. They deliver the messages of one video in order."""
+"""Suffix of the names of FIFO queues. A FIFO queue delivers the messages of one video in order."""
 
 _THROTTLED = frozenset({"RequestThrottled", "ThrottlingException", "AWS.SimpleQueueService.RequestThrottled"})
 
@@ -92,7 +92,8 @@ class Queue:
     def send_all(self, bodies: Sequence[Mapping[str, Any]]) -> None:
         """Send messages (SendMessageBatch, 10 per request). Raises Unavailable, after which some may have been sent.
 
-        In a FIFO queue, the group of a message is its videoId. SQS delivers equal messages within five minutes once.
+        In a FIFO queue, the group of a message is its `videoId`. SQS drops a message if an equal one was sent in the
+        last five minutes.
         """
         for start in range(0, len(bodies), LARGEST_BATCH):
             self._send_batch(bodies[start : start + LARGEST_BATCH])

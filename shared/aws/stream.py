@@ -22,15 +22,15 @@ _TTL_PRINCIPAL = "dynamodb.amazonaws.com"
 class Record(DynamoDBRecord):
     """Stream record: one change of one item.
 
-    It extends Powertools' class, but decodes items to the same Python values as the stores.
+    Extends Powertools' class, but decodes items to the same Python values as the stores.
 
-    The images, the item before and after the change, are decoded on first access. Therefore a record that cannot be decoded fails
-    alone, and skipped records cost no CPU time.
+    The images are the item before and after the change. They are decoded at first access. Therefore a record that
+    cannot be decoded does not block other records, and a record that no handler needs costs no CPU time.
     """
 
     @property
     def event_id(self) -> str:
-        """Id of the change. It is the same at each delivery."""
+        """Id of the change, which is the same at each delivery of the record."""
         return str(self["eventID"])
 
     @property
@@ -40,7 +40,7 @@ class Record(DynamoDBRecord):
 
     @property
     def sequence(self) -> str:
-        """Sequence number of up to 40 digits. It increases with each change of an item, because it increases within a shard."""
+        """Sequence number of up to 40 digits. A later change of the same item has a greater number."""
         return str(self._change["SequenceNumber"])
 
     @property
@@ -91,9 +91,9 @@ class Record(DynamoDBRecord):
 
     @property
     def correlation_id(self) -> str | None:
-        """Correlation id of the request that wrote the item; `None` if no request did.
+        """Correlation id of the request that wrote the item; `None` if the item was not written by a request.
 
-        For a deletion, it is the request of the last write before it.
+        For a deletion, this is the id of the last write before the deletion.
         """
         change = self.get("dynamodb") or {}
         image = change.get("NewImage") or change.get("OldImage") or {}
@@ -109,16 +109,16 @@ class Record(DynamoDBRecord):
 class StreamProcessor(BatchProcessor):
     """Processor of ordered records, which stops at the first record that fails. Extends Powertools' processor.
 
-    Powertools' processor would continue after a failure. Then a later change of an item could be processed before an earlier one,
-    because Lambda redelivers all records from the first failed one.
+    Powertools' processor would continue after a failure. Lambda redelivers all records from the first failed record.
+    Therefore a later change of an item could be processed before an earlier change.
 
-    If the first of several records fails, BatchProcessingError is raised, because Lambda bisects a batch only if the invocation
-    raises. Thus a record that always fails is isolated in its own batch, and only that record goes to the on-failure destination.
-    If the batch reported the failure instead, all later records of the batch would also go there after the last attempt.
+    If the first of several records fails, the processor raises BatchProcessingError, because Lambda halves a batch only
+    if the invocation raises an error. Thus a record that always fails is at last alone in a batch, and only this record
+    is sent to the on-failure destination. Otherwise all later records of its batch would also be sent there.
     https://docs.aws.amazon.com/lambda/latest/dg/services-ddb-batchfailurereporting.html
 
-    `finish` is called once per batch, after the last record that was handled, even if that record failed. If `finish` raises, all
-    records of the batch fail.
+    `finish` is called once per batch, after the last record that was handled, even if that record failed. If `finish`
+    raises an error, all records of the batch fail.
 
         process(event, lambda record: print(record.new), StreamProcessor())
     """
@@ -130,7 +130,10 @@ class StreamProcessor(BatchProcessor):
     def __call__(
         self, records: list[dict[str, Any]], handler: Callable[[Record], object], lambda_context: Any = None
     ) -> "StreamProcessor":
-        """Set the batch and the handler of one record. The handler's log lines have the correlation id of the record's request."""
+        """Set the batch, and the handler that is called with one record at a time.
+
+        Log lines of the handler have the correlation id of the record.
+        """
 
         def handle(record: DynamoDBRecord) -> object:
             change = Record(record.raw_event)
@@ -145,7 +148,7 @@ class StreamProcessor(BatchProcessor):
         return self
 
     def process(self) -> list[tuple[Any, ...]]:
-        """Handle the records up to the first that fails, and return one result per handled record."""
+        """Handle the records up to the first failed record. Return one result per handled record, in Powertools' form."""
         results = self._handle_in_order()
         try:
             self._finish()
@@ -163,7 +166,7 @@ class StreamProcessor(BatchProcessor):
         return results
 
     def _fail_at(self, position: int, error: Exception) -> None:
-        """Report the record at `position` as the first failed record, so that Lambda redelivers it and all later ones."""
+        """Report the record at `position` as the first failed record. Lambda redelivers this record and all later ones."""
         del self.success_messages[position:]
         self.fail_messages.clear()
         self.exceptions.clear()
@@ -190,10 +193,10 @@ class StoringProcessor(StreamProcessor, Generic[_Work]):
     """Processor that handles all records up to the first failure, and then stores their results together.
 
     - The handler returns the result of a record, or `None` if there is nothing to store.
-    - `store` receives all results with their records. It returns `None` for each result that it stored and an error for each
-      that it could not store, in order. If the list is shorter, the remaining results were not stored.
-    - `finish` receives the results before the first that was not stored. Later results are excluded, even if they were stored,
-      because Lambda redelivers their records.
+    - `store` receives all results with their records. For each result, in order, it returns `None` if it stored the
+      result, or an error. If the list is shorter, the remaining results were not stored.
+    - `finish` receives all results before the first result that was not stored. Later results are excluded, even if
+      they were stored, because Lambda redelivers their records.
     """
 
     def __init__(

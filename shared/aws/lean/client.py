@@ -22,7 +22,7 @@ from shared.aws.lean.signing import Credentials, signed_headers
 UNSUPPORTED = ("AWS_USE_FIPS_ENDPOINT", "AWS_USE_DUALSTACK_ENDPOINT", "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS")
 """Environment variables that only boto3 supports. `make_client` raises Unsupported if one of them is set."""
 SHORTEST_WAIT = 0.01
-"""Minimum seconds to wait for a response, even after its deadline: it may have arrived while the caller waited for others."""
+"""Minimum seconds to wait for a response. It may have arrived while the caller waited for another one."""
 
 
 class AwsService(NamedTuple):
@@ -33,6 +33,7 @@ class AwsService(NamedTuple):
     variable: str
     """Suffix of the environment variable `AWS_ENDPOINT_URL_...` that sets its endpoint."""
     target: str
+    """Prefix of the operation's name in the header `X-Amz-Target`."""
     content_type: str
 
 
@@ -69,7 +70,7 @@ class Client:
     >>> client = make_client(DYNAMODB, connect_seconds=1, read_seconds=2)
     >>> client.put_item(TableName="VideoMetadata", Item={"pk": {"S": "1"}, "sk": {"S": "1"}})
     {}
-    >>> finish = client.begin("GetItem", TableName="VideoMetadata", Key={"pk": {"S": "1"}, "sk": {"S": "1"}})  # is sent
+    >>> finish = client.begin("GetItem", TableName="VideoMetadata", Key={"pk": {"S": "1"}, "sk": {"S": "1"}})  # sends it
     >>> finish()  # waits for the response
     {'Item': {'pk': {'S': '1'}, 'sk': {'S': '1'}}}
     """
@@ -92,7 +93,7 @@ class Client:
         self._credentials, self._read_seconds, self._user_agent = credentials, read_seconds, user_agent
 
     def call(self, operation: str, **parameters: Any) -> Any:
-        """Send a request and return its result. `operation` is a name in AWS's documentation, such as GetItem."""
+        """Send a request, wait for the response, and return the result. `operation` is AWS's name, such as GetItem."""
         return self.begin(operation, **parameters)()
 
     get_item = partialmethod(call, "GetItem")
@@ -113,7 +114,11 @@ class Client:
     __del__ = close
 
     def begin(self, operation: str, **parameters: Any) -> Callable[[], Any]:
-        """Send a request; the returned function waits for the result. Several requests can be in flight without threads."""
+        """Send a request, and return a function that waits for the result.
+
+        Several requests can be in flight without threads. Raises NotSent and ResponseLost. The returned function raises
+        ErrorResponse and ResponseLost.
+        """
         body = orjson.dumps(parameters, default=_base64)
         request = format_post(self._sign(operation, body), body)
         connection = self._connection()
@@ -128,7 +133,7 @@ class Client:
     def _take_idle(self) -> HTTPConnection | None:
         try:
             return self._idle.pop()
-        except IndexError:  # no check before, because another thread could take the last connection after it
+        except IndexError:  # not checked before `pop`, because another thread could take the last connection in between
             return None
 
     def _connection(self) -> HTTPConnection:
