@@ -7,6 +7,7 @@ stages with half of the files each, because xdist workers would each import all 
 
 import os
 import re
+import resource
 import shlex
 import signal
 import subprocess
@@ -79,6 +80,8 @@ class StageOutcome:
     seconds: float
     output: str
     log: Path = Path()
+    cpu: float = 0.0
+    """CPU seconds of the stage and of its descendants that were waited for."""
 
     @property
     def is_empty(self) -> bool:
@@ -210,6 +213,7 @@ class _Running:
     began: float
     log: Path
     process: "subprocess.Popen[bytes]" = field(init=False)
+    cpu: float = 0.0
 
     def __post_init__(self) -> None:
         path = (
@@ -223,9 +227,22 @@ class _Running:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                start_new_session=True,  # so that one signal reaches all of its child processes
+                # One signal must reach all child processes. A new session would do that too, but Linux ignores niceness
+                # between sessions.
+                process_group=0,
                 preexec_fn=_unblock_signals,  # safe, because this process has no threads
             )
+
+    def has_ended(self, seconds: float = 0) -> bool:
+        """Return whether the process has ended, after waiting for it for at most `seconds`. Updates `cpu` at the end."""
+        if self.process.returncode is None:
+            before = _cpu_of_children()
+            try:
+                self.process.wait(seconds)
+            except subprocess.TimeoutExpired:
+                return False
+            self.cpu = _cpu_of_children() - before
+        return True
 
     @property
     def output(self) -> str:
@@ -258,20 +275,22 @@ class Checks:
                         _signals_blocked()
                     ):  # so that each started stage is in `running`, whose stages are always ended
                         running.append(_Running(stage, time.monotonic(), self._logs / f"{stage.name}.txt"))
-                for run in [run for run in running if run.process.poll() is not None]:
+                for run in [run for run in running if run.has_ended()]:
                     running.remove(run)
                     ended[run.stage.name] = self._ended(run)
                 if time.monotonic() - reported_at >= PROGRESS_SECONDS:
                     reported_at = time.monotonic()
                     self._say(_line(running, waiting))
                 if running:
-                    _wait(running[0].process)
+                    running[0].has_ended(POLL_SECONDS)
         finally:
             end_group(*(run.process for run in running), seconds=GRACE_SECONDS)
         return [ended[stage.name] for stage in wanted]
 
     def _ended(self, run: _Running) -> StageOutcome:
-        outcome = StageOutcome(run.stage, run.process.returncode, time.monotonic() - run.began, run.output, run.log)
+        outcome = StageOutcome(
+            run.stage, run.process.returncode, time.monotonic() - run.began, run.output, run.log, run.cpu
+        )
         end_group(run.process, seconds=0)  # remaining child processes
         good = f"{run.stage.name}: done after {_time(outcome.seconds)}"
         self._say(good if outcome.is_good else report(outcome))
@@ -291,11 +310,10 @@ def _unblock_signals() -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOPPING)
 
 
-def _wait(process: "subprocess.Popen[bytes]") -> None:
-    try:
-        process.wait(POLL_SECONDS)
-    except subprocess.TimeoutExpired:
-        return
+def _cpu_of_children() -> float:
+    """Return the CPU seconds of all child processes that were waited for."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 def _line(running: Sequence[_Running], waiting: Sequence[Stage]) -> str:
@@ -309,16 +327,19 @@ def _line(running: Sequence[_Running], waiting: Sequence[Stage]) -> str:
 def table(outcomes: Sequence[StageOutcome], seconds: float) -> Table:
     """Return a table of the stages with their tests and times, the rehearsal's steps, and the slowest test files."""
     made = Table(box=None, header_style="")
-    for heading in ("What", "How many", "How long", ""):
-        made.add_column(heading, justify="right" if heading == "How long" else "left")
+    for heading in ("What", "How many", "How long", "CPU", ""):
+        made.add_column(heading, justify="right" if heading in ("How long", "CPU") else "left")
     for outcome in outcomes:
         result = "" if outcome.is_good else "FAILED"
-        made.add_row(outcome.stage.name, outcome.stage.count(outcome.output), _time(outcome.seconds), result)
+        made.add_row(
+            outcome.stage.name, outcome.stage.count(outcome.output), _time(outcome.seconds), _time(outcome.cpu), result
+        )
         for title, took in steps(outcome.output) if outcome.stage.name == "rehearsal" else ():
-            made.add_row(f"  {title}", "", _time(took), "")
-    made.add_row("all", "", _time(seconds), "" if _is_good(outcomes) else "FAILED")
+            made.add_row(f"  {title}", "", _time(took))
+    cpu = sum(outcome.cpu for outcome in outcomes)
+    made.add_row("all", "", _time(seconds), _time(cpu), "" if _is_good(outcomes) else "FAILED")
     for number, (file, took) in enumerate(slowest(outcome.output for outcome in outcomes)):
-        made.add_row("" if number else "slowest files", file, _time(took), "")
+        made.add_row("" if number else "slowest files", file, _time(took))
     return made
 
 

@@ -126,3 +126,11 @@ def test_ci_exits_with_the_status_of_the_tests(machine: Machine) -> None:
 def test_the_tests_know_that_nobody_watches(machine: Machine) -> None:
     machine.has("make", 'test "$CI" = true')
     assert machine.run() == 0
+
+
+def test_python_named_in_the_environment_is_used(machine: Machine) -> None:
+    machine.has("chromium")
+    machine.has("make", f'echo "with $PYTHON3" >>{machine.folder}/called')
+    machine.settings["PYTHON3"] = "/opt/python3"
+    machine.run()
+    assert machine.called == [TEST, "with /opt/python3"]

@@ -73,13 +73,20 @@ class TestStages:
     def test_all_run_and_are_in_the_table_in_their_order(self, tmp_path: Path) -> None:
         outcomes, _ = _run(tmp_path, _stage("one", "print('3 things')"), _stage("two", "print('no things')"))
         heading, *rows, total = _printed(outcomes)
-        assert all(re.fullmatch(r"\d+:\d\d", row.pop()) for row in rows)
+        assert all(re.fullmatch(r"\d+:\d\d", row.pop()) for row in [*rows, *rows, total])
         assert [heading, *rows, total] == [
-            ["What", "How", "many", "How", "long"],
+            ["What", "How", "many", "How", "long", "CPU"],
             ["one", "3", "things"],
             ["two", "no", "things"],
             ["all", "1:40"],
         ]
+
+    def test_stage_has_the_cpu_seconds_of_its_child_processes(self, tmp_path: Path) -> None:
+        busy = "import time\nwhile time.process_time() < 0.5: pass"
+        parent = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {busy!r}])"
+        (outcome, idle), _ = _run(tmp_path, _stage("busy", parent), _stage("idle", "pass"))
+        assert outcome.cpu >= 0.5
+        assert idle.cpu < outcome.cpu
 
     def test_the_others_run_when_one_fails(self, tmp_path: Path) -> None:
         broken = _stage("broken", "print('last'); raise SystemExit(3)", count=lambda _: "1 thing")
@@ -87,7 +94,7 @@ class TestStages:
         assert [outcome.status for outcome in outcomes] == [3, 0]
         assert "well" not in said
         heading, failed, how_long, whole = (row[-1] for row in _printed(outcomes))
-        assert (heading, failed, whole) == ("long", "FAILED", "FAILED")
+        assert (heading, failed, whole) == ("CPU", "FAILED", "FAILED")
         assert re.fullmatch(r"\d+:\d\d", how_long)
 
     def test_the_failed_tests_of_one_are_named_before_the_last_lines_of_its_log(self, tmp_path: Path) -> None:
@@ -221,7 +228,7 @@ def test_the_slowest_files_of_all_stages_are_in_the_table() -> None:
         ),
     ]
     rows = _printed(outcomes)
-    assert rows[rows.index(["all", "1:40"]) + 1] == ["slowest", "files", "tests/e2e/test_slow.py", "1:39"]
+    assert rows[rows.index(["all", "1:40", "0:00"]) + 1] == ["slowest", "files", "tests/e2e/test_slow.py", "1:39"]
     files = [row[-2] for row in rows if row and row[-2].startswith("tests/")]
     assert files == ["tests/e2e/test_slow.py", *(f"tests/unit/test_{seconds}.py" for seconds in range(38, 21, -2))]
 
