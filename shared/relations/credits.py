@@ -1,8 +1,8 @@
 """Credits and releases of videos, and the videos of a person.
 
-Credits and releases are related items of a video, and are in RelationIndex while the video is listed. They copy only
-two attributes that can change: the release year, by which credits are sorted, and the owner, who may read their audit
-trail. shared/relations/entry_updates.py updates credits and releases when the video's index position changes.
+Credits and releases are related items of a video, and are in RelationIndex while the video is listed. They copy two
+attributes of the video that can change: the release year and the owner. The year sorts credits, and the owner may read
+the audit trail. shared/relations/entry_updates.py updates credits and releases when the video's index position changes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -43,7 +43,7 @@ Documents use this order, because DynamoDB maps are unordered and the ETag of un
 """
 _NO_CREDIT, _NO_RELEASE = "The credit does not exist.", "The release does not exist."
 PLACING_ATTRIBUTES = ("videoId", "userId", "createdAt", "releaseYear", "rel", "version")
-"""Attributes of a video that `with_index_position` and `as_read` in shared.videos.entries need, and its owner."""
+"""Attributes of a video that `with_index_position` and `as_read` in shared.videos.entries read, and the owner."""
 
 
 def credit_item(
@@ -165,7 +165,7 @@ class RelationStore(VideoItemStore):
         now: int,
         allows: Allows,
     ) -> tuple[Item, bool]:
-        """Create or replace the titles in a region and language. The result and the errors are as for `put_credit`."""
+        """Create or replace the titles in a region and language. Returns and raises the same as `put_credit`."""
         key = RELEASE.key(videoId=video_id, region=region, language=language or NO_LANGUAGE)
         video, present = self._read_owned(key, video_id, caller, now)
         new = release_item(video, region, language, content, caller=caller, now=now)
@@ -174,7 +174,7 @@ class RelationStore(VideoItemStore):
     def delete_release(
         self, video_id: str, region: str, language: str | None, caller: Caller, now: int, allows: Allows
     ) -> None:
-        """Delete the titles in a region and language. The errors are as for `delete_credit`."""
+        """Delete the titles in a region and language. Raises the errors of `delete_credit`."""
         key = RELEASE.key(videoId=video_id, region=region, language=language or NO_LANGUAGE)
         self._delete(key, video_id, caller, now, allows, _NO_RELEASE)
 
@@ -196,7 +196,7 @@ class RelationStore(VideoItemStore):
         key = VIDEO.key(videoId=item["videoId"])
 
         def attempt(_: Item | None) -> tuple[Item, bool]:
-            # The video and its entries may have moved between the read and the write.
+            # The index position of the video may have changed since `item` was computed.
             video = self.table.get(key, attributes=PLACING_ATTRIBUTES, consistent=True)
             change = change_between(item, with_index_position(item, video)) if video else Expression("")
             if not video or not change.text:
@@ -205,7 +205,7 @@ class RelationStore(VideoItemStore):
             try:
                 self.table.transact([check, self.table.update(key_of(item), change, condition=unmoved(item))])
             except ConditionFailed as failure:
-                if failure.position != 1:  # already moved, or replaced by a writer that also read the video again
+                if failure.position != 1:  # 1: another writer updated or replaced the item, with the current video
                     raise
             return item, created
 

@@ -33,8 +33,8 @@ SINGLE = tuple(entity.sort_prefix for entity in (SCHEDULE, *OWN_ENTRIES) if enti
 """Sort key prefixes of the schedule and of the series entry. A video has at most one of each."""
 
 SOON = 60
-"""Maximum delay that `update_entries` returns, in seconds. The sweeper finds videos that are due later, but may find
-videos that are due sooner too late."""
+"""Maximum delay that `update_entries` returns, in seconds. The sweeper calls `update_entries` after longer delays. It
+runs too rarely for shorter ones."""
 
 
 class EntryUpdater:
@@ -48,7 +48,7 @@ class EntryUpdater:
         """Update a video's entries to match the video: credits, releases, tags, series and schedule.
 
         Returns the delay in seconds until the next call, or `None` if no other call is needed. Calls `in_time` before
-        each step, and returns 0 if it returned false.
+        each step. If `in_time` returns false, stops and returns 0.
 
         Each further change of the video's index position triggers another call. Calls are idempotent: a call that
         repeats an interrupted one only reads the entries that are already updated. Raises WriteContention.

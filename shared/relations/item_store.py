@@ -1,4 +1,4 @@
-"""Base store for related items of a video that its owner writes, such as credits.
+"""Base store for related items of a video, such as credits, that the owner of the video writes.
 
 Each related item is one DynamoDB item. Writes are conditional on the version that was read.
 """
@@ -16,11 +16,11 @@ from shared.video_fields import VISIBILITY_ATTRIBUTES
 from shared.videos.access import require_owned, require_visible
 
 OWNER = "owner"
-"""Attribute with the owner of the video."""
+"""Name of the attribute with the user id of the video's owner."""
 REMOVING = "removing"
-"""Attribute of an item that is deleted next.
+"""Name of the attribute that the last update before a deletion sets.
 
-A DeleteItem records neither the author nor the request, so an update with this attribute precedes it.
+A DeleteItem records neither the author nor the request. Therefore an update that records both precedes it.
 """
 _STAMPS = ("version", "schemaVersion", "updatedAt", "updatedBy", UPDATED_FOR, "writeId", OWNER)
 
@@ -45,7 +45,7 @@ class VideoItemStore:
     def _read_visible(self, key: Key, video_id: str, caller: Caller, now: int, absent: str) -> Item:
         """Return the related item with this key.
 
-        Raises NotFound if it does not exist or the caller may not see the video.
+        Raises NotFound if the item does not exist or the caller may not see the video.
         """
         video, present = self.table.get_all([VIDEO.key(videoId=video_id), key])
         require_visible(video, caller, now)
@@ -81,7 +81,7 @@ class VideoItemStore:
 
         def attempt(present: Item | None) -> None:
             if present is None:
-                return  # removed concurrently, or by an attempt of ours whose response was lost
+                return  # another writer removed the item, or an earlier attempt whose response was lost
             require_allowed(allows, present)
             # First store the author of the deletion, so that the stream record of the deletion includes it. All other
             # attributes stay, including `version` and `updatedAt`: if the deletion fails, readers see an unchanged

@@ -1,7 +1,8 @@
 """Entries of a playlist, in order.
 
-An entry consists of two items: a list item, whose sort key contains the rank, and a membership, by which the video's
-playlists are found. Lists show an entry only if the caller may see its video, but `entryCount` includes all entries.
+An entry consists of two items. The list item has the rank in its sort key. The membership item has the video id in its
+sort key, and is indexed by the video. Lists show an entry only if the caller may see its video, but `entryCount`
+includes all entries.
 """
 
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
@@ -115,8 +116,8 @@ class EntryStore:
 
         Costs one transaction, whatever the length of the list.
 
-        `neighbour_id` is the other entry's video. If it is `None`, the entry moves to the beginning of the list with
-        `behind`, otherwise to the end.
+        `neighbour_id` is the other entry's video. If `neighbour_id` is `None`, the entry moves to the beginning of the
+        list with `behind`, otherwise to the end.
 
         Raises NotFound if the list does not contain the entry. Raises InvalidContent if the list does not contain the
         other entry, or if both are the same. For `matches`, see `append`.
@@ -212,8 +213,8 @@ class EntryStore:
         """Return a revision that restores entries to earlier positions.
 
         `positions` has the `rank` and `addedAt` of at most MAX_PLACED entries by videoId; `None` removes an entry. If
-        another entry has the rank now, the restored entry is placed next to it. Raises LimitReached if the list is
-        full.
+        another entry has the rank now, the restored entry is placed after that entry. Raises LimitReached if the list
+        is full.
         """
         playlist_id, write_id = playlist["playlistId"], new_write_id()
         present = self.positions(playlist_id, list(positions))
@@ -308,7 +309,10 @@ class EntryStore:
 
 
 def moved_entry(video_id: str, before: Item | None = None, to: Item | None = None) -> Item:
-    """Return the element of MOVES for an entry that is added, moved or removed."""
+    """Return the element of the attribute MOVES that describes the change of one entry.
+
+    `before` is `None` if the entry is added, and `to` is `None` if the entry is removed.
+    """
     sides = {"from": before, "to": to}
     positions = {side: _position_of(entry) for side, entry in sides.items() if entry}
     return {"videoId": video_id, **positions}
@@ -321,7 +325,7 @@ def _entry(entry: Item, caller: Caller, now: int) -> Item:
 
 
 def _membership(entry: Item, caller: Caller, now: int, write_id: str) -> Item:
-    """Return the membership item of an entry, by which its video's playlists are found."""
+    """Return the membership item of an entry, with the index attributes that list the playlist under the video."""
     return {
         **_entry(entry, caller, now),
         **MEMBERSHIP.key(playlistId=entry["playlistId"], videoId=entry["videoId"]),

@@ -1,7 +1,7 @@
 """Playlists, and the playlists of a video.
 
 Each change of a playlist or its entries is one write or transaction, conditional on the playlist's version. Entries
-that were read to plan a change are therefore still current when it is written. Entries are in
+that were read to plan a change are therefore still current when the change is written. Entries are in
 shared/relations/playlist_entries.py.
 
 A deleted playlist is invisible, and keeps its entries for RESTORABLE_DAYS. DynamoDB then deletes the playlist, and the
@@ -43,12 +43,13 @@ RESTORABLE_DAYS = 30
 """Days during which a deleted playlist can be restored."""
 
 DELETED_AT = "deletedAt"
-"""Attribute with the time when a playlist was deleted, in epoch seconds."""
+"""Name of the attribute with the time when a playlist was deleted, in epoch seconds."""
 MOVES = "moves"
-"""Attribute with the entries that the last write of the playlist added, moved or removed, for the audit trail.
+"""Name of the attribute with the entries that the last write of the playlist added, moved or removed, for the audit
+trail.
 
-Each has `videoId`, and the old and new `rank` and `addedAt` in `from` and `to`. An added entry has no `from`, a removed
-entry no `to`.
+Each element has `videoId`, and the old and new `rank` and `addedAt` in `from` and `to`. An added entry has no `from`,
+and a removed entry has no `to`.
 """
 
 FIELDS = (
@@ -74,12 +75,12 @@ def any_version(_: int) -> bool:
 
 @dataclass(frozen=True)
 class PlaylistRevision:
-    """A planned change of a playlist, and the writes that accompany it."""
+    """Planned change of a playlist and its entries, which `PlaylistStore.revise` writes in one transaction."""
 
     playlist: Item
-    """Playlist with its changed attributes; version and audit fields are set when it is written."""
+    """Playlist with its changed attributes. `revise` sets the version and the audit fields."""
     writes: Sequence[Write] = ()
-    """Writes that accompany the write of the playlist in its transaction."""
+    """Writes of other items, such as entries, in the same transaction."""
     moves: Sequence[Item] = ()
     """Value of the MOVES attribute."""
     response: dict[str, Any] | None = None
@@ -130,15 +131,18 @@ class PlaylistStore:
     def list_for_owner(
         self, owner: str, caller: Caller, *, ascending: bool, limit: int, after: Position | None
     ) -> Page[dict[str, Any]]:
-        """Return an owner's playlists by time: all for the owner and admins, public ones for other callers."""
+        """Return a page of an owner's playlists by time of creation.
+
+        The owner and admins see all playlists, and other callers see public ones.
+        """
         return self._related(playlists_relation(owner), caller, ascending=ascending, limit=limit, after=after)
 
     def list_for_video(
         self, video_id: str, caller: Caller, now: int, *, ascending: bool, limit: int, after: Position | None
     ) -> Page[dict[str, Any]]:
-        """Return the playlists that contain a video, by the time when it was added.
+        """Return a page of the playlists that contain a video, by the time when the video was added.
 
-        Includes public playlists and the caller's own.
+        Includes public playlists and the caller's own playlists.
         """
         require_visible(self.table.get(VIDEO.key(videoId=video_id), attributes=VISIBILITY_ATTRIBUTES), caller, now)
         return self._related(in_playlist_relation(video_id), caller, ascending=ascending, limit=limit, after=after)
@@ -325,8 +329,8 @@ def _is_visible(item: Item, caller: Caller) -> bool:
 def _require_visible(item: Item | None, caller: Caller, *, even_deleted: bool = False) -> Item:
     """Return the playlist if the caller may see it.
 
-    Raises NotFound with the same message for absent, hidden and deleted playlists. With `even_deleted`, the owner also
-    sees it if it is deleted.
+    Raises NotFound with the same message for absent, hidden and deleted playlists. With `even_deleted`, a deleted
+    playlist is also returned to its owner.
     """
     if item is not None and (_is_visible(item, caller) or (even_deleted and caller.owns(item["userId"]))):
         return item

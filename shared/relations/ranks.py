@@ -13,14 +13,14 @@ DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 """Digits in byte order. DIGITS and WIDTH must not change, because stored keys contain ranks."""
 _VALUES = {digit: value for value, digit in enumerate(DIGITS)}
 WIDTH = 6
-"""Digits of the integer part: room for 28 billion appends, and as many moves to the front."""
+"""Number of digits of the integer part. Six digits allow 28 billion appends, and as many moves to the front."""
 
 LONG = 100
-"""Rank length, in characters, above which neighbours are spread to make room."""
+"""Length of a rank, in characters, above which `placed` assigns new ranks to neighbouring entries to make room."""
 LONGEST = 400
 """Maximum length of a rank, in characters. The length is limited because cursors and sort keys contain ranks."""
 MAX_SPREAD = 20
-"""Maximum number of neighbours that are spread. Each takes three writes of the transaction."""
+"""Maximum number of neighbouring entries that get new ranks. Each takes three writes of the transaction."""
 
 
 class NoRoomError(Exception):
@@ -38,7 +38,7 @@ def after(rank: str) -> str:
 
 
 def before(rank: str) -> str:
-    """Return the rank without a fraction before the integer part of `rank`; raise NoRoomError if there is none."""
+    """Return the greatest rank without a fraction below the integer part of `rank`; raise NoRoomError if none exists."""
     return _whole(_number(rank[:WIDTH]) - 1)
 
 

@@ -32,17 +32,18 @@ if TYPE_CHECKING:
     from shared.entities import Rating, RatingTotals
 
 DAYS_WITHDRAWN = 30
-"""Days that the table stores a withdrawn rating, as an item without a value.
+"""Number of days that the table stores a withdrawn rating, as an item without a value.
 
-If the user's withdrawal deleted the item, it would look like the purge of a video, which must not change totals.
+If a withdrawal deleted the item, the stream consumer could not distinguish it from the purge of a video. A purge must
+not change totals.
 """
 
 TOTALS = ("votes", "sum", "likes", "dislikes")
-"""Totals of a video's ratings; `sum` is the sum of their values."""
+"""Names of the totals of a video's ratings. `sum` is the sum of the values of all ratings."""
 
 
 class RatingChoice(NamedTuple):
-    """A user's rating of a video: a value from 1 to 10, and whether it was given as a like or dislike."""
+    """A user's rating of a video: a value from 1 to 10. `like` is set if the user sent a like or dislike instead."""
 
     value: int
     like: bool | None = None
@@ -59,7 +60,7 @@ class RatingChoice(NamedTuple):
 
 
 def rating_contribution(choice: RatingChoice | None) -> dict[str, int]:
-    """Return the contribution of one rating to the totals; zeros for `None`."""
+    """Return the amounts that one rating adds to the totals, by the names in TOTALS; zeros for `None`."""
     if choice is None:
         return dict.fromkeys(TOTALS, 0)
     return {"votes": 1, "sum": choice.value, "likes": int(choice.like is True), "dislikes": int(choice.like is False)}
@@ -102,8 +103,7 @@ class RatingStore:
     def read(self, video_id: str, caller: Caller, now: int) -> dict[str, Any]:
         """Return the totals of a video that the caller may see, and the caller's own rating.
 
-        Costs one BatchGetItem. Totals may be about a second old, the rating some milliseconds. The result of `rate`
-        includes the new rating.
+        Costs one BatchGetItem. Totals may be about a second old, and the caller's rating some milliseconds.
         """
         video, own, totals = self._read(video_id, caller, consistent=False)
         require_visible(video, caller, now)
@@ -112,8 +112,8 @@ class RatingStore:
     def rate(self, video_id: str, caller: Caller, choice: RatingChoice, now: int) -> dict[str, Any]:
         """Store a user's rating of a visible video, replacing the previous one.
 
-        Returns the result of `read` with this rating included. Raises NotFound, IllegalTransition if the video is
-        deleted, and WriteContention if the same user sends too many concurrent requests.
+        Returns the result of `read`, with totals that include the new rating. Raises NotFound, IllegalTransition if the
+        video is deleted, and WriteContention if the same user sends too many concurrent requests.
         """
         video, before, totals = self._read(video_id, caller)
         if require_visible(video, caller, now)["status"] == "deleted":
@@ -142,9 +142,9 @@ class RatingStore:
     def set_imported(
         self, video_id: str, average: float, votes: int, caller: Caller, now: int, *, owner: str | None = None
     ) -> bool:
-        """Store the totals of another service with a video's totals; return whether this changed anything.
+        """Store ratings that another service counted with a video's totals; return whether this changed anything.
 
-        `owner` is the owner of the video, who may read the audit trail of the totals; `None` keeps the stored one.
+        `owner` is the owner of the video, who may read the audit trail of the totals. `None` keeps the stored owner.
         """
         imported = {"average": average, "votes": votes}
         content = {"videoId": video_id, "imported": imported, "writeId": new_write_id()}
@@ -162,7 +162,7 @@ class RatingStore:
     def replace_imported(
         self, video_id: str, read: Item | None, imported: Item | None, caller: Caller, now: int
     ) -> bool:
-        """Replace the imported totals if they equal `read`, and return whether they did."""
+        """Replace the imported ratings of a video if the stored ones equal `read`. Return whether they were equal."""
         content = {"videoId": video_id, "writeId": new_write_id()} | ({"imported": imported} if imported else {})
         as_read = "attribute_not_exists(#imported)" if read is None else "#imported = :read"
         write = self.table.update(
@@ -179,7 +179,7 @@ class RatingStore:
     def _read(
         self, video_id: str, caller: Caller, *, consistent: bool = True
     ) -> "tuple[Item | None, Rating | None, RatingTotals | None]":
-        """Return the video, with the attributes that `require_visible` needs, the caller's own rating, and the totals.
+        """Return the video, the caller's own rating and the totals. The video has only the VISIBILITY_ATTRIBUTES.
 
         Reads before a write are consistent, because any of the items may be new.
         """
@@ -222,7 +222,7 @@ def rating_index_position(video_id: str, user_id: str) -> Item:
 
 
 def addition(video_id: str, difference: Mapping[str, int], caller: Caller, now: int) -> Expression:
-    """Return the update that adds to a video's totals, creating them if absent.
+    """Return the update that adds to a video's totals, and creates the item if it does not exist.
 
     Increments `version`, so an unchanged version means unchanged totals.
     """
@@ -232,9 +232,10 @@ def addition(video_id: str, difference: Mapping[str, int], caller: Caller, now: 
 
 
 def _counting(totals: "RatingTotals | None", before: "Rating | None", own: "Rating") -> "RatingTotals":
-    """Return totals that include a user's own rating in place of the one `before`.
+    """Return the totals with a user's earlier rating `before` replaced by `own`.
 
-    The stored totals may lack `before`, so the result of its subtraction is limited to possible values.
+    The stored totals may not include `before` yet. Therefore the result of the subtraction is limited to possible
+    values.
     """
     earlier, mine = rating_contribution(RatingChoice.of(before)), rating_contribution(RatingChoice.of(own))
     other_ratings = {name: max(0, count - earlier[name]) for name, count in _counts(totals).items()}

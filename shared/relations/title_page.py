@@ -106,7 +106,10 @@ def local_title(document: Item, releases: Iterable[Item], locale: Locale) -> dic
 
 
 class TitlePage:
-    """Reader of videos with requested sections. Methods raise the errors of shared.core.errors."""
+    """Reader of a video's document with its localised title and requested sections, such as credits.
+
+    Methods raise the errors of shared.core.errors.
+    """
 
     def __init__(self, videos: VideoStore, pages: Paginator) -> None:
         self.videos = videos
@@ -114,7 +117,7 @@ class TitlePage:
         self.pages = pages
 
     def read(self, video_id: str, caller: Caller, now: int, fields: Sequence[str], locale: Locale) -> FetchedVideo:
-        """Return the document with its title in a locale; only the given fields, if there are any."""
+        """Return a video's document with its title in a locale. If `fields` is not empty, only these fields."""
         localised = LOCAL_TITLE in fields if fields else bool(locale)
         if not localised:
             return self.videos.read(video_id, caller, now, fields)
@@ -164,7 +167,10 @@ class TitlePage:
         return FetchedVideo(document | {"included": included}, video["version"], caller.owns(video["userId"]))
 
     def _releases(self, video_id: str, locale: Locale) -> list[Item]:
-        """Return the releases among which to find the title: the region's releases, otherwise the first releases."""
+        """Return the releases that may have the localised title.
+
+        These are the releases of the locale's region or, if there are none, the video's first releases.
+        """
         releases: list[Item] = []
         if locale.region:
             releases = children_of(self.table, video_id, region_prefix(locale.region), limit=MAX_RELEASES).items
@@ -180,7 +186,7 @@ class TitlePage:
         now: int,
         listing: tuple[object, ...],
     ) -> dict[str, Any]:
-        """Return as many documents as fit, in key order, and the cursor of the next page."""
+        """Return as many documents as fit into LARGEST_LIST bytes, in key order, and the cursor of the next page."""
         documents = [document(item) for item in children.items]
         count = len(fit_documents(documents, LARGEST_LIST))
         resume = children.resume if count == len(documents) else Position(0, children.items[count - 1][SORT_KEY])
@@ -188,14 +194,14 @@ class TitlePage:
 
 
 class _VideoPartition:
-    """Video and its related items, which are read in key order as far as the requested sections need."""
+    """Reader of a video and its related items in key order, up to the last requested section."""
 
     def __init__(self, videos: VideoStore, video_id: str) -> None:
         self._table = videos.table
         self._video_id = video_id
         self._items: list[Item] = []
         self._stopped: str | None = None
-        """Sort key at which the Query stopped."""
+        """Sort key at which the Query stopped; `None` if the Query read all requested sections."""
 
     def begin(self, sections: Iterable[str]) -> Item | None:
         """Read the items of these sections with one Query, which may end before the last section. Return the video."""
@@ -217,7 +223,7 @@ class _VideoPartition:
     def section(self, name: str) -> Page[Item]:
         """Return the first page of a section by key.
 
-        Returns the items that `begin` read. If its Query stopped before the section, a separate Query reads the page.
+        Uses the items that `begin` read. If the Query of `begin` stopped before the section, sends another Query.
         """
         prefix = _LISTED[name].sort_prefix
         cut = self._stopped is not None and self._stopped.startswith(prefix)
@@ -251,7 +257,7 @@ def _without_language(releases: Sequence[_Release]) -> _Release | None:
 
 
 def _region_in(tag: str) -> str | None:
-    """Return the region that a language tag names."""
+    """Return the region in a language tag, such as `NZ` in `en-NZ`; `None` if the tag has no region."""
     for part in tag.split("-")[1:]:
         if len(part) == 1:
             return None
