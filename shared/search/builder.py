@@ -7,9 +7,9 @@ A rebuild is necessary in these cases:
 - the index format has changed,
 - the caller requests it.
 
-A rebuild never scans the table. It lists videos through RelationIndex, by feed and status, as an export does. Then it
-consumes the feed from shortly before the start of the rebuild, to include concurrent changes. Drafts checkpoint the
-progress, so a later run on any machine can resume.
+A rebuild never scans the table. It lists videos through RelationIndex, by feed and status. Then it consumes the feed
+from shortly before the start of the rebuild, to include concurrent changes. It stores its progress as a draft, so that
+a later run on any machine can resume.
 """
 
 import threading
@@ -35,18 +35,18 @@ from shared.search.loader import DocumentLoader
 from shared.videos.video import STATUSES
 
 PAGE = 100
-"""Page size of a rebuild's Queries, and changes per commit. A search function commits more often (`SLICE` in
-shared/search/consumer.py).
+"""Maximum number of videos per Query of a rebuild, and number of changes per commit. A search function commits more
+often (`SLICE` in shared/search/consumer.py).
 """
 SAVED_EVERY = 10_000
 """Number of videos after which a rebuild saves a draft."""
 SECONDS_BEFORE = 300
-"""Seconds before the start of a rebuild from which it consumes the feed, because RelationIndex is eventually
-consistent.
+"""Number of seconds before the start of a rebuild at which its reading of the feed starts. RelationIndex, which is
+eventually consistent, may lack these changes.
 """
 PUBLISHED_EVERY = 3600
-"""Seconds after which a generation is published although no video changed. Search functions that copy it then have less
-to catch up.
+"""Seconds after which the builder publishes a generation although no video changed. A search function that copies the
+generation then has fewer changes to consume.
 """
 SOURCES = tuple(
     (relation, shard)
@@ -64,7 +64,7 @@ Outcome = Literal["busy", "unchanged", "published", "unfinished"]
 
 @dataclass(frozen=True)
 class BuildResult:
-    """Result of a run."""
+    """Result of one run of the builder."""
 
     outcome: Outcome
     behind: float = 0
@@ -110,14 +110,14 @@ def read_video_ids(table: Table, at: BuildPosition) -> tuple[list[str], BuildPos
         start=at.after,
     )
     after = decode_item(page.last_key) if page.last_key else None
-    # The last page of a partition leads to the first page of the next one.
+    # After the last page of a partition, continue with the first page of the next partition.
     return [entry["relId"] for entry in page.items], BuildPosition(
         at.source if after else at.source + 1, after, at.begun
     )
 
 
 class IndexBuilder:
-    """Builder of the index in a local folder."""
+    """Builder of the search index. It builds in a local folder, and publishes the files."""
 
     def __init__(
         self,
@@ -261,7 +261,7 @@ class IndexBuilder:
         return self._seconds_since(consumer.checkpoint.as_of)
 
     def _unfinished(self, held: GenerationPointer, at: BuildPosition) -> float:
-        """Return the lag of the published generation in seconds, or without one the age of the rebuild."""
+        """Return the lag of the published generation in seconds. If there is none, return the age of the rebuild."""
         return self._seconds_since(held.as_of or at.begun * 1000)
 
     def _seconds_since(self, as_of: int) -> float:

@@ -16,13 +16,13 @@ from shared.search.loader import DocumentLoader
 TYPES = ("video.*", "credit.*", "release.*", "captions.*")
 """Change types that can affect search results."""
 SLICE = 16
-"""Changes per commit. Small, so that a search request can stop between commits."""
+"""Number of changes per commit. It is small, so that a search request can stop between commits."""
 LONGEST_REST = 0.2
 """Maximum delay in seconds between two polls of a waiting request."""
 
 
 class FeedConsumer:
-    """Feed consumer that updates an engine."""
+    """Consumer of the feed that applies the changes to a search engine."""
 
     def __init__(
         self,
@@ -101,14 +101,14 @@ class FeedConsumer:
         self.put += len(video_ids)
 
     def has(self, cursors: Mapping[str, LogCursor]) -> bool:
-        """Return whether the index has consumed the logs in `cursors` up to these cursors.
+        """Return whether the index has consumed each log up to its cursor. `cursors` has a cursor by log key.
 
-        They are logs of all owners' changes.
+        The keys must be from `shard_logs`, the logs of all owners' changes.
         """
         return all(_position(self.checkpoint.places[log]) >= _position(cursor) for log, cursor in cursors.items())
 
     def is_behind(self, cursors: Mapping[str, LogCursor]) -> bool:
-        """Return whether these cursors are ahead of the index in at least one log, and behind it in no log."""
+        """Return whether the index is behind at least one of these cursors, and ahead of none. See `has`."""
         return not self.has(cursors) and all(
             _position(cursor) >= _position(self.checkpoint.places[log]) for log, cursor in cursors.items()
         )

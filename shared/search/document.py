@@ -1,4 +1,4 @@
-"""Video attributes that the index stores."""
+"""Content of a video in the search index, and the version of the index format."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from shared.video_fields import FACETS
 FORM = 1
 """Version of the index format. Increase it with each change of the fields, the tokenizer or the Tantivy version.
 
-An index of another version is rebuilt.
+The builder rebuilds an index of another version.
 """
 LARGEST_CAPTIONS = 4_000_000
 """Maximum size of a video's indexed captions in bytes: two caption files of maximum size, or about forty of a feature
@@ -28,7 +28,7 @@ class VideoDocument:
     user_id: str
     title: str
     created_at: int
-    """Epoch seconds."""
+    """Time of creation, in epoch seconds."""
     visible: bool
     """Whether the video is public and ready. All callers may then see it from `publish_at` until `expires_at`."""
     names: Sequence[str] = ()
@@ -40,11 +40,11 @@ class VideoDocument:
     """Values by facet, except tags."""
     language: str | None = None
     publish_at: int | None = None
-    """Epoch seconds."""
+    """Time of publication, in epoch seconds; `None` if the video has none."""
     expires_at: int | None = None
-    """Epoch seconds."""
+    """Time of expiry, in epoch seconds; `None` if the video does not expire."""
     purge_at: int | None = None
-    """Epoch seconds from which the video is hidden from all callers, until it is removed."""
+    """Time in epoch seconds after which the video is hidden from all callers, until it is removed from the index."""
     captions: Mapping[str, Sequence[tuple[int, str]]] = field(default_factory=dict)
     """Cues by language, in playing order: start in milliseconds and text without tags."""
 

@@ -1,8 +1,8 @@
 """Local search index: adds, removes and finds videos, using Tantivy.
 
 Each video is one document, so totals, facets and pages are exact. A commit makes all changes visible atomically.
-Tantivy receives texts as space-separated normalised words, and queries as trees (shared/search/index_query.py), so it never
-parses user input.
+Tantivy receives texts as space-separated normalised words, and queries as trees (shared/search/index_query.py), so it
+never parses user input.
 """
 
 import json
@@ -24,11 +24,11 @@ from shared.search.query_parser import SearchQuery
 from shared.video_fields import NUMERIC_FACETS
 
 DEEPEST = 1_000
-"""Maximum number of hits of a query over all pages."""
+"""Maximum number of hits of a query on all pages together."""
 MAX_VALUES = 100
 """Maximum number of values per facet."""
 WRITER_BYTES = 20_000_000
-"""Memory limit of the index writer. Tantivy requires at least 15 MB."""
+"""Maximum memory of the index writer, in bytes. Tantivy requires at least 15 MB."""
 MARK = "mark.json"
 META = "meta.json"
 MANAGED = ".managed.json"
@@ -37,12 +37,12 @@ _SLACK = 64
 
 
 class IncompatibleIndex(Exception):
-    """Error for a folder whose index has another format version or Tantivy version."""
+    """Error for an index of another format version or Tantivy version."""
 
 
 @dataclass(frozen=True)
 class IndexCheckpoint:
-    """Checkpoint: the feed positions that the index has consumed."""
+    """Checkpoint of the index: the positions up to which it has consumed the feed."""
 
     places: Mapping[str, LogCursor]
     """Next position to read, by log key."""
@@ -64,7 +64,7 @@ class Hit(NamedTuple):
 
 @dataclass(frozen=True)
 class SearchHits:
-    """A page of search results."""
+    """Page of hits, with the number of all matches and their facets."""
 
     hits: Sequence[Hit]
     total: int
@@ -76,11 +76,11 @@ class SearchHits:
 
 
 class IndexFile(NamedTuple):
-    """A file of the index."""
+    """File of a committed index."""
 
     name: str
     size: int
-    """Bytes."""
+    """Size in bytes."""
     is_immutable: bool
     """Whether the content of a file with this name never changes."""
 
@@ -162,8 +162,8 @@ class SearchEngine:
         """Return a page of the videos that match and that the caller may see at `now`.
 
         `after` is the last hit of the previous page, and `without` contains ids to exclude. A query without clauses
-        sorts hits by creation time, newest first. If the score of `after` has changed, the page starts after its new
-        position. If `after` no longer matches, the page starts after its old position.
+        sorts hits by creation time, newest first. If the score of the hit `after` has changed, the page starts after
+        the new position of that hit. If `after` no longer matches, the page starts after the old position.
         """
         searcher = self._searcher
         query = IndexQuery(SCHEMA, search_query, caller, now, filters, without)
@@ -205,7 +205,7 @@ class SearchEngine:
         return stored_of(searcher.doc(address))
 
     def files(self) -> list[IndexFile]:
-        """Wait for running merges and list the files of the last commit. A copy of them is the same index."""
+        """Wait for running merges and list the files of the last commit. A copy of these files is a complete index."""
         self.settle()
         meta = json.loads((self._folder / META).read_bytes())
         segments = {segment["segment_id"].replace("-", ""): segment["deletes"] for segment in meta["segments"]}
@@ -316,7 +316,10 @@ def _rank(hit: Hit) -> tuple[float, str]:
 
 
 def _score(rank: float, spread: float) -> float:
-    """Return the score for a rank of Tantivy's `weight_by_field`, which transforms the score and rounds it to 24 bits."""
+    """Return the score for a rank of Tantivy's `weight_by_field`.
+
+    Tantivy multiplies the score by a logarithm, and rounds the product to 24 bits.
+    """
     return round(rank / log2(2 + spread) * GRAIN) / GRAIN
 
 

@@ -23,7 +23,7 @@ ALL = "words"
 
 
 class CaptionText(NamedTuple):
-    """Captions in one language. Cues without words are omitted."""
+    """Captions of a video in one language, as the index stores them. Cues without words are omitted."""
 
     language: str
     starts: str
@@ -35,7 +35,7 @@ class CaptionText(NamedTuple):
 
 
 class StoredFields(NamedTuple):
-    """Stored texts of a video, for highlights."""
+    """Texts of a video in their original spelling, which the index stores for highlights."""
 
     title: str
     names: Sequence[str]
@@ -81,6 +81,7 @@ SCHEMA = _schema()
 
 
 def document_of(video: VideoDocument) -> tantivy.Document:
+    """Return the Tantivy document of a video, with all fields of SCHEMA that the video has."""
     document = tantivy.Document()
     document.add_text("id", video.video_id)
     document.add_text("owner", video.user_id)
@@ -134,7 +135,7 @@ def _add_texts(document: tantivy.Document, video: VideoDocument) -> None:
 
 
 def _cues(cues: Sequence[tuple[int, str]]) -> list[tuple[int, str, str]]:
-    """Return start, text on one line, and normalised words of each cue. Cues without words are skipped."""
+    """Return the start in milliseconds, the text on one line, and the normalised words of each cue that has words."""
     found = ((start, " ".join(text.split()), _words(text)) for start, text in cues)
     return [(start, text, words) for start, text, words in found if words]
 
@@ -205,5 +206,6 @@ def _number(video_id: str) -> int | None:
 
 
 def uuid_of(high: int, low: int) -> str:
+    """Return the UUID with these upper and lower 64 bits, in canonical form."""
     digits = f"{high:016x}{low:016x}"
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"

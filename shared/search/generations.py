@@ -1,8 +1,8 @@
 """Generations of the index: immutable files, one manifest per generation, and a pointer item for the published one.
 
-A builder writes its new files to `index/<generation>/`, then the manifest, then the pointer. That single conditional
-write publishes the generation. If the builder crashes earlier, its files are unreferenced and never read. Manifests
-reference most files in place, in the folders of earlier generations.
+A builder writes its new files to `index/<generation>/`, then the manifest, then the pointer. The conditional write of
+the pointer publishes the generation. If the builder crashes earlier, no reader uses its files. A manifest references
+unchanged files in the folders of earlier generations.
 
 One builder works at a time. It holds a lease that a heartbeat renews, and each write of the pointer requires the lease.
 A stalled builder therefore cannot overwrite a newer generation.
@@ -43,8 +43,8 @@ HEARTBEAT_SECONDS = 10
 LEASE_SECONDS = 4 * HEARTBEAT_SECONDS
 """Seconds until the lease of a crashed builder expires. The next scheduled run starts at most a minute later."""
 KEPT_SECONDS = 3600
-"""Minimum age in seconds of an unreferenced object that is deleted. A builder may be about to reference a newer one, or
-a reader may be copying it.
+"""Minimum age, in seconds, at which an unreferenced object is deleted. A builder may be about to reference a younger
+object, or a reader may be copying it.
 """
 SIDE_BY_SIDE = 8
 """Maximum number of objects that are read or written concurrently."""
@@ -63,17 +63,17 @@ class DamagedFile(Exception):
 
 
 class StoredFile(NamedTuple):
-    """A file of a generation and its object key."""
+    """File of a generation: local name, object key, size and hash."""
 
     name: str
     key: str
     size: int
-    """Bytes."""
+    """Size in bytes."""
     sha256: str
 
 
 class Draft(NamedTuple):
-    """Unfinished rebuild."""
+    """Stored progress of an unfinished rebuild, from which the next builder resumes."""
 
     generation: str
     at: Item
@@ -89,7 +89,7 @@ class GenerationPointer:
     form: int | None = None
     """Format version of the generation."""
     previous: str | None = None
-    """The generation published before this one. Its files are retained for readers that are still copying it."""
+    """Name of the generation that was published before. Its files are retained, because readers may be copying them."""
     places: Mapping[str, LogCursor] = field(default_factory=dict)
     """Next feed position to consume, by log."""
     as_of: int = 0
@@ -97,16 +97,16 @@ class GenerationPointer:
     video_count: int = 0
     bytes: int = 0
     published_at: int = 0
-    """Epoch seconds."""
+    """Time of the publication, in epoch seconds."""
     draft: Draft | None = None
     """Unfinished rebuild. `None` if there is none, or if it has another format version, which no builder can resume."""
     tidied_at: int = 0
-    """Epoch seconds."""
+    """Time of the last deletion of unreferenced objects, in epoch seconds."""
     lease: Lease = NO_LEASE
 
     @classmethod
     def of(cls, item: Item | None) -> "GenerationPointer":
-        """Parse the item. `None` means that the item does not exist yet."""
+        """Parse the pointer item. `None` means that the item does not exist yet."""
         if item is None:
             return cls()
         draft = item.get("draft")
@@ -128,26 +128,26 @@ class GenerationPointer:
 
     @property
     def readable(self) -> str | None:
-        """The published generation, or `None` if its format version is not this release's."""
+        """Name of the published generation; `None` if this release cannot read its format version."""
         return self.generation if self.form == FORM else None
 
 
 class LocalCopy:
     """Local copy of a generation. The builder updates its copy in place.
 
-    The folder has a file with the generation's name only while the copy is complete. An interrupted copy starts again.
+    A file stores the generation's name only while the copy is complete. After an interruption, the copy starts again.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder / "engine"
-        """Folder of the engine."""
+        """Folder with the files of the index, which SearchEngine opens."""
         self._origin = folder / "generation"
 
     @property
     def generation(self) -> str | None:
-        """The generation that was copied, or last published from this copy.
+        """Name of the generation that was copied to the folder, or last published from it.
 
-        `None` if there is none or the copy is incomplete.
+        `None` if the folder has no complete copy.
         """
         with suppress(FileNotFoundError):
             return self._origin.read_text(encoding="utf-8")
@@ -205,7 +205,8 @@ def _runs(pid: int) -> bool:
 
 
 class Heartbeat:
-    """Context that calls `beat` every `seconds` from a separate thread, also during long calls such as merges and uploads.
+    """Context that calls `beat` every `seconds` from a separate thread, also during long calls such as merges and
+    uploads.
 
     >>> with Heartbeat(lambda: print("lease renewed"), seconds=60):
     ...     print("published")
@@ -271,7 +272,7 @@ class Generations:
         checkpoint: "IndexCheckpoint",
         video_count: int,
     ) -> GenerationPointer:
-        """Publish a local copy as the new generation and end the draft. Raises LeaseLost, and then changes nothing."""
+        """Publish a local copy as the new generation and remove the draft. If it raises LeaseLost, nothing changed."""
         generation, stored = self._saved(held, copy, files)
         new = replace(
             held,
@@ -372,7 +373,7 @@ class Generations:
         used = [held.generation, held.draft.generation if held.draft else None]
         named = {key for generation in used if generation for key in self._keys(generation)}
         if held.previous:
-            with suppress(ObjectMissing, DamagedFile):  # nobody can read it any more
+            with suppress(ObjectMissing, DamagedFile):  # then no reader can copy the generation either
                 named.update(self._keys(held.previous))
 
         def is_over(found: ListedObject) -> bool:

@@ -13,17 +13,17 @@ from shared.search.query_parser import PREFIX, Clause, QueryPhrase, QueryWord, S
 from shared.search.tokenizer import Token, joined, spans, tokens
 
 LONGEST_PART = 240
-"""Maximum characters to show of a description, around the first match."""
+"""Maximum number of characters of a description to show, around the first match."""
 BEFORE = 60
-"""Characters to show before the first match."""
+"""Maximum number of characters of a description to show before the first match."""
 MAX_VALUES = 3
 """Maximum number of names to show, and of tags. The names and tags that match most clauses are chosen."""
 MAX_ANCHORS = 100
 """Maximum number of caption positions to examine. They are the positions of the clause that occurs least often."""
 WIDEST = 3
-"""Maximum adjacent cues that a quote may span. An exact phrase may span more."""
+"""Maximum number of adjacent cues in a quote. A quote of an exact phrase may have more."""
 MAX_COMPARED = 50_000
-"""Maximum words per page of results to compare by edit distance, about half a second of work.
+"""Maximum number of words per page of results that are compared by edit distance: about half a second of work.
 
 A page of videos with long captions needs a tenth of this. The limit bounds the cost of captions that were written to
 resemble many words of a query.
@@ -62,7 +62,8 @@ class Highlights:
 
     parts: Sequence[HighlightedPart]
     quote: CaptionQuote | None
-    """`None` if the captions add nothing to the other texts."""
+    """Best quote from the captions. `None` unless it matches the whole query, or a clause that no other text
+    matches."""
 
 
 class _Match(NamedTuple):
@@ -72,7 +73,7 @@ class _Match(NamedTuple):
 
 
 class _WordMatches(dict[str, tuple[tuple[int, int], ...]]):
-    """Cache of matches: by word, the number of each clause that it matches, and the quality of the match."""
+    """Cache that maps a word to its matches: number of the matching clause, and quality of the match."""
 
     def __init__(self, clauses: Sequence[Clause]) -> None:
         self._words = {
@@ -92,7 +93,7 @@ class _WordMatches(dict[str, tuple[tuple[int, int], ...]]):
         return found
 
     def among(self, words: set[str], clause: int) -> set[str]:
-        """Return the words that match the clause with this number."""
+        """Return the elements of `words` that match the query word with the number `clause`, also with typos."""
         query_word, fitting, compared = self._words[clause], self._fitting[clause], self._compared[clause]
         fitting.update(word for word in words - compared if query_word.may_be(word) and self._fit(query_word, word))
         compared |= words
@@ -120,7 +121,7 @@ class _QueryWord(NamedTuple):
         return cls(word, frozenset(word.text), most, length - most, sys.maxsize if word.is_prefix else length + most)
 
     def may_be(self, word: str) -> bool:
-        """Return whether `word` may match, judged by its length and letters. Most words are rejected."""
+        """Return whether `word` may match, judged only by its length and letters. `False` rules out a match."""
         return self.shortest <= len(word) <= self.longest and len(self.letters.difference(word)) <= self.most
 
 
@@ -262,7 +263,10 @@ def _anchors(flat: str, words: str, needles: Iterable[str]) -> list[Range]:
 
 
 def _around(first: int, last: int, cues: int) -> Iterable[Range]:
-    """Yield the windows of at most WIDEST cues that contain the given cues. A wider range of cues is yielded itself."""
+    """Yield the windows of at most WIDEST cues that contain the given cues.
+
+    Yield more than WIDEST given cues unchanged.
+    """
     for width in range(last - first + 1, max(WIDEST, last - first + 1) + 1):
         for start in range(max(last - width + 1, 0), first + 1):
             if start + width <= cues:
@@ -279,7 +283,7 @@ def _phrase_starts(words: Sequence[str], texts: tuple[str, ...]) -> Iterable[int
 
 
 def _clear(matches: Iterable[_Match], best: Sequence[int]) -> list[_Match]:
-    """Return the matches, without those with typos if the clause also matches without typos."""
+    """Return the matches without typos, and matches with typos of clauses that no text matches without typos."""
     return [match for match in matches if match.fit >= PREFIX or best[match.clause] < PREFIX]
 
 

@@ -21,7 +21,8 @@ WEIGHTS: Mapping[str, float] = {"title": 8.0, "names": 5.0, "tags": 4.0, "descri
 _EXACT, _PREFIX, _TYPO, _PREFIX_TYPO = 1.0, 9 / 16, 5 / 16, 5 / 32
 """Factors by which a field's weight is multiplied, by kind of match."""
 _REPEATED = 1 / 8
-"""Factor for matches of the same word in further fields, which are added to its best match."""
+"""Factor for a word's matches in further fields. The scores of these matches are added to the score of the best
+field."""
 _ANYWHERE = 2.0
 """Weight of a match with typos or by prefix in a field other than the title."""
 _AS_LONG, _ALMOST_AS_LONG = 2.0, 0.5
@@ -31,8 +32,8 @@ _IN_ORDER = 2.0
 _LIKE: Mapping[str, float] = {"title": 2.0, "tags": 3.0, "description": 1.5, "captions": 1.0}
 """Weight of a word that two similar videos share, by field."""
 _MOST_LOOKED_AT, _MOST_TERMS = 50, 25
-"""Maximum words per field whose document frequency is counted, and maximum words of these that are used to find similar
-videos.
+"""Maximum number of words per field for which the engine counts the document frequency. Maximum number of these words
+in the query for similar videos.
 """
 GRAIN = 256
 """Denominator of scores: all are multiples of 1 / GRAIN. Sums of 32-bit floats are therefore exact in any order."""
@@ -52,9 +53,9 @@ class SearchFilters:
     language: str | None = None
     """BCP 47 tag. `en` also matches `en-NZ`."""
     created_from: int | None = None
-    """Epoch seconds, inclusive."""
+    """Earliest time of creation, in epoch seconds."""
     created_before: int | None = None
-    """Epoch seconds, exclusive."""
+    """Time in epoch seconds, before which matching videos were created."""
 
 
 class IndexQuery:
@@ -128,7 +129,7 @@ class IndexQuery:
         )
 
     def _hidden(self, caller: Caller, now: int, filters: SearchFilters) -> Iterable[Query]:
-        """Yield queries that exclude what the caller may not see at `now`.
+        """Yield queries for the videos to exclude, because the caller may not see them at `now`.
 
         Admins also see another user's hidden videos, but only if they filter by that user. The queries are exclusions,
         because it is much cheaper to test each match than to enumerate all visible videos.
@@ -184,7 +185,7 @@ class IndexQuery:
                 yield Query.const_score_query(likely, weight * _PREFIX_TYPO)
 
     def _fitting_anyhow(self, clause: Clause) -> Query:
-        """Return the unscored query of a clause, with as few scans of the term dictionary as possible."""
+        """Return the query of a clause without scores. It needs fewer scans of the term dictionary than `_scored`."""
         if isinstance(clause, QueryPhrase):
             return _any([Query.phrase_query(self._schema, name, list(clause.texts)) for name in WEIGHTS])
         fits = []
@@ -247,8 +248,8 @@ def distinctive_terms(
 ) -> dict[Term, float]:
     """Return the most distinctive terms of a video, with their weights in a search for similar videos.
 
-    `term_counts` contains the term counts in this video. `frequencies` contains the document frequencies among the `total`
-    videos that the caller may see.
+    `term_counts` contains the term counts in this video. `frequencies` contains the document frequencies among the
+    `total` videos that the caller may see.
     """
     # Words in more than 20 % of the videos are not distinctive. The minimum of 20 serves small catalogues.
     most = max(total // 5, 20)

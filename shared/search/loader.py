@@ -26,7 +26,7 @@ _LAST = f"{RELEASE.sort_prefix}~"
 class DocumentLoader:
     """Loader that reads videos with strong consistency.
 
-    The feed announces a change only once, so a stale read would lose it.
+    The feed contains each change only once, so a stale read would lose a change.
     """
 
     def __init__(self, table: Table, objects: Objects, bucket: str) -> None:
@@ -84,7 +84,7 @@ class DocumentLoader:
         return {language: cues for language, cues in read.items() if cues}
 
     def _text(self, item: Item) -> bytes | None:
-        """Return a caption text, or `None` if it was deleted concurrently. The feed will announce that deletion."""
+        """Return a caption text, or `None` if it was deleted concurrently. A later feed entry reports the deletion."""
         try:
             return self._objects.read(text_uri(self._bucket, item), 0, item["size"])
         except ObjectMissing:

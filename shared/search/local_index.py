@@ -1,4 +1,4 @@
-"""Local index of a search function: a copy of the newest generation that consumes the feed before it answers a query.
+"""Local index of a search function: a copy of the newest generation, which is updated from the feed before a query.
 
 The first query triggers the copy. An instance far behind the feed copies a newer generation instead.
 """
@@ -25,19 +25,22 @@ if TYPE_CHECKING:
 LOOK_EVERY = 0.3
 """Minimum seconds between two polls of the feed. Queries in between use the index without a poll."""
 LONGEST_CATCH_UP = 1.0
-"""Maximum seconds of catching up per query. The query then uses the index as it is, or a newer generation."""
+"""Maximum seconds per query for consuming the feed. After this time, the query uses the index in its current state, or
+a newer generation.
+"""
 LONGEST_FIRST_CATCH_UP = 10.0
-"""Maximum seconds of catching up for an instance that is new, or was idle for IDLE_SECONDS. It has about a minute of
-changes to consume, or more if no builder runs.
+"""Maximum seconds for consuming the feed in an instance that is new, or was idle for IDLE_SECONDS. Such an instance has
+about a minute of changes to consume, or more if no builder runs.
 """
 MAX_BEHIND = 10
-"""Maximum lag in seconds at which an instance that is new or was idle answers queries. At a larger lag, it refuses
-them.
+"""Maximum lag in seconds at which an instance that is new or was idle serves queries. At a larger lag, the instance
+refuses queries.
 """
 IDLE_SECONDS = 60
+"""Seconds without a query after which an instance counts as idle."""
 LONGEST_REFUSAL = 60
-"""Maximum seconds for which an instance refuses queries because its lag exceeds MAX_BEHIND. After that, it answers from
-the stale index and reports so, because it may never catch up, for example during an import.
+"""Maximum seconds for which an instance refuses queries because its lag exceeds MAX_BEHIND. After this time, it serves
+queries from the stale index and reports so. It may never catch up, for example during an import.
 """
 PREPARING_SECONDS = 24
 """Maximum seconds for copying a generation and catching up. It exceeds the usual time limit, because a retry would take
@@ -116,10 +119,10 @@ class LocalIndex:
             raise Unavailable("The search index does not have these changes yet.", retry_after=2)
 
     def _may_refuse(self) -> bool:
-        """Return whether the lagging instance may refuse to answer: for LONGEST_REFUSAL, counted from its first
-        refusal.
+        """Return whether the instance may refuse a query because of its lag.
 
-        The period restarts after an answered query, or after IDLE_SECONDS without a refusal.
+        It may refuse queries for LONGEST_REFUSAL seconds from its first refusal. The period restarts after a served
+        query, or after IDLE_SECONDS without a refusal.
         """
         now = self._clock()
         if self._refused_from is None or self._refused_at is None or now - self._refused_at > IDLE_SECONDS:
@@ -128,7 +131,7 @@ class LocalIndex:
         return now - self._refused_from < LONGEST_REFUSAL
 
     def _skip_ahead(self, consumer: "FeedConsumer") -> "FeedConsumer":
-        """Return a consumer for the published generation if that is newer than this index, else the given consumer."""
+        """Return a consumer for the published generation if it is newer than the index, else the given consumer."""
         pointer = self._generations.pointer()
         if pointer.readable is None or not consumer.is_behind(pointer.places):
             return consumer
@@ -165,7 +168,7 @@ class LocalIndex:
         return self._consumer
 
     def _reset(self) -> None:
-        """Close the engine. The next one copies the newest generation and reuses unchanged files."""
+        """Close the engine. The next query copies the newest generation and reuses unchanged files."""
         if self._consumer and self._copy:
             self._consumer.engine.close()
             self._copy.is_of(None)

@@ -12,11 +12,11 @@ from shared.core.text import BREAKS
 from shared.search.tokenizer import ONE_TYPO, Token, distance, prefix_distance, tokens, typos_allowed
 
 LONGEST = 256
-"""Maximum characters of a query."""
+"""Maximum number of characters of a query."""
 MAX_CLAUSES = 32
-"""Maximum words and phrases of a query: enough for a pasted sentence."""
+"""Maximum number of words and phrases of a query: enough for a pasted sentence."""
 SHORTEST_PREFIX_WITH_TYPO = 6
-"""Minimum letters of an incomplete word that may have a typo. Shorter prefixes would match too many words."""
+"""Minimum number of letters of an incomplete word that may have a typo. Shorter prefixes would match too many words."""
 
 _OPENING, _CLOSING = '"\u201c\u201e\u00ab\u300c\u300e', '"\u201d\u201c\u00bb\u300d\u300f'
 _PART = re.compile(rf'(?P<minus>-+)?(?:[{_OPENING}](?P<phrase>[^{_CLOSING}]*)(?P<closed>[{_CLOSING}]?)|(?P<word>[^\s{_OPENING}]+))')  # fmt: skip
@@ -164,9 +164,9 @@ def _word(token: Token, *, is_last: bool) -> QueryWord:
 
 
 def _phrase_words(found: list[Token]) -> tuple[str, ...]:
-    """Return the words of tokens, without the last token if it is the single last character of a run.
+    """Return the words of tokens. Omits the last token if it is the last character of a run without spaces.
 
-    In a longer text, that character may be the start of a pair.
+    In a video's text, that character may be the first one of a pair.
     """
     ends_run = len(found) > 1 and found[-1].run and found[-2].run and found[-1].end == found[-2].end
     return tuple(token.word for token in (found[:-1] if ends_run else found))

@@ -11,9 +11,9 @@ from itertools import pairwise
 from typing import NamedTuple
 
 LONGEST_WORD = 40
-"""Maximum characters of a word. Longer words are truncated."""
+"""Maximum number of characters of a word. Longer words are truncated."""
 ONE_TYPO, TWO_TYPOS = 4, 8
-"""Minimum letters of a word that may have one typo, and two typos."""
+"""Minimum number of letters of a word that may have one typo, and of a word that may have two typos."""
 
 _LETTERS = str.maketrans(
     {

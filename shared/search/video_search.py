@@ -36,7 +36,7 @@ Shown = Callable[[dict[str, Any]], dict[str, Any]]
 
 @dataclass(frozen=True)
 class SearchPage:
-    """A page of results."""
+    """Page of search results, with the documents of the videos."""
 
     items: list[dict[str, Any]]
     total: int
@@ -46,7 +46,7 @@ class SearchPage:
 
 
 class VideoSearch:
-    """Search that combines the engine and the table."""
+    """Search that finds videos with the engine, and reads them from the table."""
 
     def __init__(self, engine: SearchEngine, videos: VideoStore, shown: Shown) -> None:
         self._engine, self._videos, self._shown = engine, videos, shown
