@@ -22,7 +22,7 @@ from shared.web.requests import Request
 from shared.web.responses import failed_part
 
 WORKERS = 16
-"""Operations executed in parallel: the size of the client's connection pool."""
+"""Maximum number of operations executed in parallel. It equals the size of the DynamoDB client's connection pool."""
 OPERATION_ATTEMPTS = 5
 """Maximum attempts of one operation, including the first.
 
@@ -49,7 +49,8 @@ Result = dict[str, Any]
 _STATUSES = {"create": 201, "patch": 200, "delete": 204}
 _OPERATIONS = (*_STATUSES, "upsert")
 _CONTENT = {"patch": "patch", "upsert": "video"}
-"""Member of an operation that the pointers of an error start from, if it is not the operation itself."""
+"""Member of an operation that its error pointers are relative to, by `op`. Pointers of other operations are relative to
+the operation itself."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ class _Upsert:
 
 @dataclass(frozen=True)
 class _BatchOperation:
-    """A validated operation."""
+    """Validated operation of a batch."""
 
     position: int
     op: str
@@ -87,12 +88,12 @@ class _BatchOperation:
 
     @property
     def group(self) -> str:
-        """Key of the operations that run in order, because they may concern the same video."""
+        """Key that is equal for operations that may concern the same video, and therefore must run in order."""
         return f"{self.upsert.owner}#{self.upsert.external_id}" if self.upsert else self.video_id
 
 
 class Batches:
-    """Execution of batches against a store, and previews of their results."""
+    """Executor of batches, which can also preview the results without writing."""
 
     def __init__(self, store: VideoStore, links: Links, elapsed: Callable[[], float]) -> None:
         self._store = store
@@ -236,9 +237,9 @@ class Batches:
         raise failure
 
     def _resolved(self, operation: _BatchOperation, request: Request, taken: Mapping[str, str]) -> _BatchOperation:
-        """Return an upsert as the creation or the edit that it is now.
+        """Return an upsert as an edit if the owner has a video with the external id, otherwise as a creation.
 
-        `taken` are the values that preceding operations of a preview would move.
+        `taken` has the reservations that preceding operations of a preview would write: the videoId by partition key.
         """
         upsert = operation.upsert
         if upsert is None:
@@ -265,7 +266,7 @@ def _edition(
 
 
 def _status(operation: _BatchOperation) -> int:
-    """Return the status of an operation's success."""
+    """Return the HTTP status of an operation that succeeded."""
     if operation.op != "upsert":
         return _STATUSES[operation.op]
     return _STATUSES["create" if isinstance(operation.work, _Creation) else "patch"]
@@ -290,6 +291,6 @@ def _result(operation: _BatchOperation, work: Callable[[], Result]) -> Result:
     try:
         return result | {"status": _status(operation)} | work()
     except Exception as error:
-        # A failing operation, even by a bug, must not hide the results of the others.
+        # A failing operation, even if a bug is the cause, must not hide the results of the other operations.
         at = ("operations", operation.position, *((_CONTENT[operation.op],) if operation.op in _CONTENT else ()))
         return result | failed_part(error, pointer(at))

@@ -79,7 +79,7 @@ def shards_of(counter: Item | None) -> int:
 
 
 class ViewCount(NamedTuple):
-    """The sums of one video's counter, by shard."""
+    """Sums of one video's counter, by shard."""
 
     shards: Mapping[int, Mapping[str, int]]
 
@@ -131,7 +131,7 @@ class ViewCounters:
         """Add to the sums of a video and return its view count. `now` is in epoch seconds.
 
         Costs one atomic UpdateItem, so concurrent additions are never lost. The count is exact for a counter with one
-        item. For a sharded counter, the counts of the other shards may be up to a second old, or older if these cannot
+        item. For a sharded counter, the counts of the other shards may be up to a second old, or older if they cannot
         be read. The counts that one instance returns never decrease.
 
         Raises NotApplied if certainly nothing was added. Raises Unavailable if the response was lost. The addition may
@@ -146,8 +146,8 @@ class ViewCounters:
             try:
                 item = self.table.write(write, returning="ALL_NEW", elsewhere=True)
             except Throttled:
-                # Writers that have not seen the last doubling still heat the old shards. Only a throttled new shard
-                # shows that there are too few.
+                # Writers that have not read the new number of shards still write to the old shards. Therefore only a
+                # throttled new shard shows that the counter has too few shards.
                 is_new = shard >= shards // 2
                 if self._grown(video_id, shards, now, double=is_new):
                     lowest = 0
@@ -212,11 +212,11 @@ class ViewCounters:
         """Merge a sharded counter that receives few views. Safe to call at any time; intended to run every few minutes.
 
         The merge takes three calls:
-        - The first records the current count.
-        - A later one directs all writers to shard 0 if fewer than CALM views a second were counted since.
-        - A call FOLD_SECONDS later stores the sums of the other shards in shard 0.
+        - The first call records the current count.
+        - The second call directs all writers to shard 0 if fewer than CALM views a second were counted since the first.
+        - The third call, FOLD_SECONDS later, stores the sums of the other shards in shard 0.
 
-        If the shards double in the meantime, the procedure restarts. `now` is in epoch seconds. Costs a consistent
+        If the shards double between the calls, the procedure restarts. `now` is in epoch seconds. Costs a consistent
         GetItem and BatchGetItem, and 1 WRU.
         """
         key = VIEW_COUNTER.key(videoId=video_id, shard=0)
@@ -255,7 +255,7 @@ class ViewCounters:
         return cached.shards if cached and 0 <= now - cached.at < CACHE_SECONDS else 1
 
     def _grown(self, video_id: str, shards: int, now: int, *, double: bool) -> bool:
-        """Return whether there are more than `shards` shards now; with `double`, double them if not.
+        """Return whether the counter has more than `shards` shards. With `double`, double the shards if it does not.
 
         Reads shard 0 first, because a read uses none of the write capacity of the throttled item. Returns `False` if
         DynamoDB is unavailable.
@@ -301,9 +301,9 @@ class ViewCounters:
         return self._sum(video_id, cached, {shard: view_count(item)}, now) if cached else view_count(item)
 
     def _sum(self, video_id: str, cached: _ShardedCounter, counts: dict[int, int], now: int) -> int:
-        """Return the count of a sharded counter, from the given shards and the cached counts of the others.
+        """Return the count of a sharded counter: the new `counts` by shard, and cached counts of the other shards.
 
-        `counts` maps shards to their counts. Reads all shards if this was not done in the current second.
+        Reads all shards unless this instance has read them in the current second.
         """
         if cached.read_at != now:
             cached.read_at = now

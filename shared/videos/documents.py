@@ -24,7 +24,7 @@ PLAYING_FIELDS = ("renditions", "playback")
 URL. They are absent if there are no renditions."""
 
 READ = (*(name for name in FIELDS if name != "viewCount"), "pictures")
-"""Attributes needed for the document and the access check. They are about three quarters of the item."""
+"""Attributes needed for the document and the access check. They are about three quarters of the item's size."""
 
 JOB_ATTRIBUTES = {"thumbnails": "pictures", "resolutions": "source"}
 """Attributes that store the output of jobs, by document field. The field shows this output merged with the entries that
@@ -51,7 +51,7 @@ Only values of these types are passed to `to_json_value`. A call for every value
 """
 
 SOURCE_FIELDS = ("uploadId", "contentType", "fileSize", "arrivedAt")
-"""Fields of a source that the document shows."""
+"""Fields of the object `source` in a document. Other attributes of a stored source are internal."""
 
 
 def document(item: Item, view_count: int | None = None) -> dict[str, Any]:
@@ -104,7 +104,7 @@ def _playing(item: Item) -> dict[str, Any]:
 
 
 def summary(item: Item, fields: Sequence[str] = ()) -> dict[str, Any]:
-    """Return the summary of the item, or only the given fields of it."""
+    """Return the summary of a video, as lists show it. If `fields` is not empty, only these fields."""
     return {name: item[name] for name in fields or SUMMARY_FIELDS if name in item}
 
 
@@ -144,7 +144,7 @@ def changes(old: Item, new: Item) -> Iterator["Change"]:
 
 
 def digest(item: Item) -> str:
-    """Return a hash of the audited attributes. Readers of the audit trail compare it to detect missing entries."""
+    """Return a hash of the audited attributes. Readers of the audit trail compare hashes to detect missing entries."""
     from shared.core.changes import digest_of
 
     return digest_of({name: value for name, value in audited(item).items() if value != {} or name not in MAPS})

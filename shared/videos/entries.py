@@ -1,7 +1,7 @@
 """Index entries of a video: tags, series, credits, releases and its schedule.
 
-Entries are in RelationIndex only while the video is listed. A page of a tag, person or region therefore costs the same,
-however many videos are hidden.
+Entries are in RelationIndex only while the video is listed. The cost of a page of a tag, person or region therefore
+does not depend on the number of hidden videos.
 
 The transaction that lists or hides a video also writes its tag and series entries, if the function's role allows it.
 The stream consumer updates all other entries, possibly thousands, some seconds later
@@ -35,11 +35,11 @@ from shared.schema import (
 from shared.videos.video import is_listed, listing, normalised_tags, to_current_schema
 
 OWN_ENTRIES = (EPISODE, TAG)
-"""Entities of the entries that are written with their video."""
+"""Entities of the entries that the video's own transaction writes. The stream consumer writes other entries later."""
 ENTRIES = (CREDIT, RELEASE, SCHEDULE, *OWN_ENTRIES)
 """Entities of all entries."""
 NO_LANGUAGE = "-"
-"""Language in the key of a release that has none."""
+"""Placeholder for the language in the key of a release without a language."""
 
 
 class IndexPosition(NamedTuple):
@@ -55,7 +55,7 @@ class IndexPosition(NamedTuple):
 
 
 def index_position(video: Item | None) -> IndexPosition:
-    """Return the index position of a stored video. `None` gives the position of an unlisted video."""
+    """Return the index position of a stored video. For `None`, return the position of an unlisted video."""
     if video is None:
         return IndexPosition()
     return IndexPosition(year_of(video), is_listed(video), video.get("publishAt"), video.get("expiresAt"))
@@ -95,7 +95,7 @@ def tag_entries(video: Item) -> list[Item]:
 
 
 def own_entries(video: Item) -> list[Item]:
-    """Return the entries that are written together with the video: its tag entries and its series entry."""
+    """Return the entries that the video's own transaction writes: its tag entries and its series entry."""
     return [_signed(entry, video) for entry in _own(video).values()]
 
 
@@ -176,7 +176,7 @@ def next_move(video: Item, now: int) -> int | None:
 def schedule(video: Item, now: int) -> Item | None:
     """Return the schedule entry of a video; `None` if it will not be listed or unlisted automatically.
 
-    The sweeper uses the entry to find the video when its next move is due.
+    The sweeper uses the entry to find the video when it must be listed or unlisted.
     """
     due = next_move(video, now)
     if due is None:

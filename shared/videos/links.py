@@ -1,8 +1,8 @@
 """Public URLs of the thumbnails that jobs create.
 
 Items store S3 URIs, and documents show URLs. The public address can therefore change without a write to the items. The
-URLs need no token, because players and `<img>` send none. Only callers who may see the video receive the URL. Its path
-contains a hash of the random upload id, so it cannot be guessed.
+URLs need no token, because players and `<img>` send none. Only callers who may see the video receive the URL. The path
+of the URL contains a hash of the random upload id, so it cannot be guessed.
 """
 
 from typing import Any, NamedTuple
@@ -19,7 +19,7 @@ def is_stored(url: str) -> bool:
 
 
 class Links(NamedTuple):
-    """Translation between the media bucket and its public URL."""
+    """Translator between S3 URIs in the media bucket and public URLs."""
 
     bucket: str
     url: str

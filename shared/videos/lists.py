@@ -29,7 +29,10 @@ from shared.videos.video import normalised_tags
 
 
 class ListFilters(NamedTuple):
-    """Filters of a list in addition to its key; `None` matches any value."""
+    """Filters of a list, in addition to its index partition.
+
+    `None` matches any value. Durations are in milliseconds.
+    """
 
     owner: str | None = None
     """Owner to match. Only lists of tags and regions support it."""
@@ -69,7 +72,10 @@ class ListFilters(NamedTuple):
 
 
 class VideoLists:
-    """Pages of videos from the indexes. Methods raise the errors of shared.core.errors."""
+    """Reader of lists of videos.
+
+    Each method returns one page from an index, and raises the errors of shared.core.errors.
+    """
 
     def __init__(self, videos: VideoStore) -> None:
         self._videos = videos
@@ -78,7 +84,7 @@ class VideoLists:
     def list_by_owner(
         self, owner: str, caller: Caller, now: int, filters: ListFilters, window: Window, tag: str | None = None
     ) -> Page[Item]:
-        """Return an owner's videos by time.
+        """Return a page of an owner's videos by time.
 
         The owner and admins see all except deleted videos; other callers see published videos. With a case-folded
         `tag`, returns only videos that have the tag. The index has no tags, so a list with `tag` also reads the videos
@@ -187,7 +193,7 @@ class VideoLists:
         locate: Callable[[Item], Position],
     ) -> Page[Item]:
         def read(after: Position | None, size: int) -> Page[Item]:
-            # Read only the id of each entry, whatever attributes of the video are shown.
+            # Read only the id of each entry, because `look_up` reads the videos.
             part = window._replace(after=after, limit=size, attributes=("relId",))
             return self._lists.related(partitions, part)
 

@@ -1,6 +1,6 @@
 """Request models of videos: the fields of shared/video_fields.py, validated before any request to DynamoDB.
 
-The models lack the fields that only the server writes, so a request that contains such a field is rejected.
+The models reject a request that contains a field that only the server writes.
 """
 
 from typing import Annotated, Any, Literal

@@ -4,8 +4,8 @@ DynamoDB enforces uniqueness only for primary keys, not for index keys. Each val
 an item with the value in its key. The transaction that writes the video also writes this item, on the condition that it
 does not exist.
 
-A deleted video keeps its values until it is purged, because it can be restored. A reservation whose video no longer exists is
-stale, and the next video with the value takes it over.
+A deleted video keeps its reservations until it is purged, because it can be restored. A reservation is stale if its
+video no longer exists or has another value. The next video with the value takes over a stale reservation.
 """
 
 from collections.abc import Mapping, Sequence
@@ -42,16 +42,19 @@ def reservation(owner: str, field: str, value: str) -> Reservation:
 
 
 def find(table: Table, owner: str, field: str, value: str) -> str | None:
-    """Return the videoId that a value is reserved for; `None` if it is free. Costs one strongly consistent GetItem."""
+    """Return the videoId of the video that has reserved a value; `None` if the value is free.
+
+    The reservation may be stale. Costs one strongly consistent GetItem.
+    """
     item = table.get(reservation(owner, field, value).key, attributes=("videoId",), consistent=True)
     return item["videoId"] if item else None
 
 
 def find_video(table: Table, owner: str, field: str, value: str, now: int, taken: Mapping[str, str]) -> str | None:
-    """Return the videoId of the owner's existing video with a value; `None` if there is none.
+    """Return the videoId of the owner's existing video with a value; `None` if no such video exists.
 
-    `taken` has the reservations that preceding operations of a dry run would write: the videoId by partition key. Costs
-    two consistent GetItems.
+    `taken` has the reservations that preceding operations of a dry run would write, by partition key: the videoId, or
+    an empty string if freed. Costs two consistent GetItems.
     """
     reserved = reservation(owner, field, value)
     if reserved.key[PARTITION_KEY] in taken:
@@ -68,7 +71,7 @@ def has_value(table: Table, video_id: str, reserved: Reservation, now: int) -> b
 
 
 def held_by(video_id: str) -> Expression:
-    """Return the condition that a value is free, or reserved for this video."""
+    """Return the condition that a reservation does not exist, or belongs to this video."""
     return Expression.of("attribute_not_exists(#pk) OR #videoId = :holder", holder=video_id)
 
 
@@ -80,10 +83,10 @@ class ReservationMove:
     """
 
     def __init__(self, table: Table, old: Item, new: Item, holders: dict[str, str]) -> None:
-        """Compare the stored video, `{}` if there is none, with its next version.
+        """Compare the stored video `old` with its next version `new`. For a new video, `old` is `{}`.
 
-        Attempts of one change share `holders`, to which `resolve` adds the ids of other videos that have the
-        reservations, by partition key.
+        All attempts of one change share `holders`: ids of other videos with stale reservations, by partition key.
+        `resolve` adds them.
         """
         self._table = table
         self._video = new
@@ -108,7 +111,7 @@ class ReservationMove:
         return puts + [self._table.remove(reserved.key, condition=self._held(reserved)) for reserved in self._own()]
 
     def _held(self, reserved: Reservation) -> Expression:
-        """Return the condition that no video has the reservation, except this one or a stale holder."""
+        """Return the condition that the reservation is free, or belongs to this video or to the known stale holder."""
         return held_by(self._holders.get(reserved.key[PARTITION_KEY]) or self._video["videoId"])
 
     def _own(self) -> Sequence[Reservation]:
@@ -118,7 +121,7 @@ class ReservationMove:
         """Raise AlreadyExists if the writes would fail now. Costs up to two GetItems for each added value.
 
         `taken` has the reservations that preceding operations of the dry run would write, by partition key: the
-        videoId, or an empty string if freed. This call adds its own.
+        videoId, or an empty string if freed. This call adds the reservations of this video.
         """
         own = self._video["videoId"]
         for reserved in self._added:

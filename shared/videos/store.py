@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 class FetchedVideo(NamedTuple):
-    """A video as a caller reads it."""
+    """Document of a video as the caller may see it, with the version for its ETag."""
 
     document: dict[str, Any]
     version: int
@@ -57,9 +57,9 @@ class VideoStore:
     def __init__(self, table: Table, *, moves_entries: bool = True) -> None:
         """Create a store on the table.
 
-        With `moves_entries`, each change also moves the index entries of tags and series. The roles of some functions
-        may not write those entries. In these functions the stream consumer moves the entries later, and the next change
-        by a user upgrades the schema.
+        With `moves_entries`, each change also upgrades the item to the current schema, and writes the index entries of
+        tags and series. The roles of some functions may not write these entries. For changes by these functions, the
+        stream consumer writes the entries later.
         """
         self.table = table
         self.counters = ViewCounters(table)
@@ -136,16 +136,16 @@ class VideoStore:
     def _remove(self, item: Item) -> None:
         """Delete an expired video now instead of waiting for TTL. The stream then purges its related items.
 
-        A new video in its place would otherwise inherit its credits, ratings and playlist entries.
+        Otherwise a new video with the same id would inherit the credits, ratings and playlist entries.
         """
         with suppress(*CONFLICTS):  # another writer has deleted it, or is about to
             self.table.write(self.table.remove(VIDEO.key(videoId=item["videoId"]), condition=unchanged(item)))
 
     def read(self, video_id: str, caller: Caller, now: int, fields: Sequence[str] = ()) -> FetchedVideo:
-        """Return the document if the caller may see it, optionally reduced to some fields.
+        """Return a video's document if the caller may see the video. If `fields` is not empty, only these fields.
 
         Costs one BatchGetItem for the video and its counter, and another one if the counter is sharded. If `fields`
-        does not include `viewCount`, costs one GetItem instead. Raises NotFound.
+        lacks `viewCount`, costs one GetItem instead. Raises NotFound.
         """
         key = VIDEO.key(videoId=video_id)
         if fields and "viewCount" not in fields:
@@ -162,12 +162,12 @@ class VideoStore:
     def read_unique(self, owner: str, field: str, value: str, caller: Caller, now: int) -> FetchedVideo:
         """Return an owner's video with this value of a unique field, if the caller may see it.
 
-        Costs a consistent GetItem of the reservation, so that a value is found as soon as it is written, and the
-        requests of `read`. Raises NotFound.
+        Costs the requests of `read`, and a GetItem of the reservation. The GetItem is consistent, so that a value is
+        found as soon as it is written. Raises NotFound.
         """
         from shared.videos.reservations import find
 
-        # A longer value than any that is stored may exceed DynamoDB's limit for keys.
+        # No stored value is longer than LONGEST_UNIQUE, and a longer one may exceed DynamoDB's limit for keys.
         video_id = find(self.table, owner, field, value) if len(value) <= LONGEST_UNIQUE else None
         fetched = self.read(video_id, caller, now) if video_id else None
         # The reservation may be stale: a later video may have the id.
@@ -242,8 +242,8 @@ class VideoStore:
         """
         key = VIDEO.key(videoId=video_id)
         present = self.table.get(key, consistent=True)
-        # Read this after the video. In the other order, an identical request could finish in between. This one would
-        # then find its own change made, and report an error.
+        # Read this after the video. In the other order, an identical request could finish between the two reads. This
+        # request would then report an error, because the video has already been changed.
         if response := find_stored_response(self.table, once):
             return response
         holders: dict[str, str] = {}
@@ -285,16 +285,16 @@ class VideoStore:
         return [update, *map(self.table.put, added), *map(self.table.remove, removed)]
 
     def find_unique(self, owner: str, field: str, value: str, now: int, taken: Mapping[str, str]) -> str | None:
-        """Return the videoId of the owner's existing video with this value; `None` if there is none.
+        """Return the videoId of the owner's existing video with this value; `None` if no such video exists.
 
-        `taken` are the values that preceding writes of a preview would move. Costs two consistent GetItems.
+        For `taken`, see shared.videos.reservations.find_video. Costs two consistent GetItems.
         """
         from shared.videos.reservations import find_video
 
         return find_video(self.table, owner, field, value, now, taken)
 
     def require_unique(self, old: Item, new: Item, now: int, taken: dict[str, str]) -> None:
-        """Raise AlreadyExists if a unique value that `new` adds to `old` is used now.
+        """Raise AlreadyExists if another video of the owner has a unique value of `new` that `old` lacks.
 
         For `taken`, see `ReservationMove.require_free`.
         """
@@ -315,7 +315,7 @@ class VideoStore:
         """Upgrade a video to the current schema, and list or unlist it according to its publication times.
 
         Returns the stored item; `None` if the video does not exist or awaits TTL deletion. Raises ConditionFailed or
-        TransactionConflict if another writer changes it concurrently.
+        TransactionConflict if another writer changes the video concurrently.
 
         Keeps the author and the TTL, because no content changes. Increments the version only if the schema version
         changes.
@@ -338,7 +338,7 @@ class VideoStore:
 
 
 def _needed(fields: Sequence[str]) -> dict[str, None]:
-    """Return the attributes of video and counter needed for these fields, the ETag and the access check."""
+    """Return the attributes to read from a video and its counter for these fields, the ETag and the access check."""
     both = [*fields, *(JOB_ATTRIBUTES[name] for name in fields if name in JOB_ATTRIBUTES)]
     if any(name in PLAYING_FIELDS for name in fields):
         both += ["videoId", "resolutions", JOB_ATTRIBUTES["resolutions"]]
@@ -346,7 +346,10 @@ def _needed(fields: Sequence[str]) -> dict[str, None]:
 
 
 def being_removed_error() -> BeingRemoved:
-    """Return the error for a videoId, supplied by an admin, of an earlier video that is still being purged."""
+    """Return the error for a new video with the id of an earlier video that is still being purged.
+
+    Only admins can supply an id.
+    """
     return BeingRemoved(
         "An earlier video with this videoId is still being removed. Retry the request.",
         headers={"Retry-After": "10"},
@@ -354,7 +357,7 @@ def being_removed_error() -> BeingRemoved:
 
 
 def already_exists_error() -> AlreadyExists:
-    """Return the error for a videoId, supplied by an admin, that is in use."""
+    """Return the error for a new video with the id of an existing video. Only admins can supply an id."""
     return AlreadyExists("A video with this videoId already exists. Choose another videoId.")
 
 
@@ -368,7 +371,7 @@ def apply_edit(
 ) -> Item | None:
     """Return the next version of a video that the caller owns; `None` if nothing changes.
 
-    If the video is due to be listed or unlisted, an edit without a change also returns a new version. Raises
+    An edit without a change also returns a new version if the video must be listed or unlisted at `now`. Raises
     VersionMismatch, and the errors of `edit`.
     """
     version = item["version"]

@@ -1,4 +1,7 @@
-"""Equality of tags. A video shows the spelling that its owner wrote, and is found by any equivalent spelling."""
+"""Equality of tags.
+
+A document has the spelling that the owner wrote. Lists and searches accept any equivalent spelling.
+"""
 
 import unicodedata
 

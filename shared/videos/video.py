@@ -1,6 +1,6 @@
 """Lifecycle of a video from upload to purge, and its DynamoDB item.
 
-Contains pure functions on plain items; the stores write the results.
+Contains pure functions that return changed copies of items. The stores write the results.
 """
 
 import re
@@ -31,22 +31,22 @@ TRANSITIONS: dict[str, frozenset[str]] = {
 }
 """Status transitions that PATCH allows.
 
-DELETE leads from every status to `deleted`; a restore returns to the previous status.
+DELETE sets `deleted` from every status; a restore sets the previous status again.
 """
 
 STATUSES = tuple(TRANSITIONS)
 
 _EXCLUDING = ("publishAt", "expiresAt", "seriesId")
-"""Fields whose valid values depend on other fields."""
+"""Fields with valid values that depend on other fields of the video."""
 
 SERVER_FIELDS = tuple(field.name for field in SENT if field.create == "admin")
-"""Fields of a new video that the server sets, unless an admin supplies them."""
+"""Fields of a new video that only admins can supply. For other callers, the server sets them."""
 
 _WRITABLE = frozenset({*(field.name for field in SENT if field.patch), "posterTime"})
 """Fields that users can change."""
 
 _CONTENT = tuple(field.name for field in SENT if field.create == "client")
-"""Fields of `VideoContent`."""
+"""Names of the fields of the model `VideoContent`, which validates an edited video."""
 
 
 def new_item(
@@ -58,7 +58,7 @@ def new_item(
     status: str,
     origin: Literal["person", "import"] = "person",
 ) -> Item:
-    """Return the content of a new video, without keys and audit fields; `stamp` adds them."""
+    """Return the item of a new video, without keys and audit fields; `stamp` adds them."""
     item: Item = {name: {} for name in MAPS} | dict(content)
     item |= {"videoId": video_id, "userId": owner, "createdAt": created_at, "status": status}
     item["origins"] = dict.fromkeys((name for name in PROBED if name in item), origin)
@@ -66,7 +66,7 @@ def new_item(
 
 
 def with_defaults(content: Mapping[str, Value], caller: Caller, now: int, at: str = "") -> Item:
-    """Return the new item for a NewVideo that a client sent.
+    """Return the item of a new video, from the fields that a client sent and default values.
 
     Admins may supply the SERVER_FIELDS; other callers' values are ignored. Raises InvalidContent for fields that
     contradict each other. `at` is the JSON Pointer of the content in the body.
@@ -85,9 +85,9 @@ def with_defaults(content: Mapping[str, Value], caller: Caller, now: int, at: st
 
 
 def stamp(item: Item, *, caller: Caller, now: int, version: int, write_id: str | None = None) -> Item:
-    """Return the item as it is written, with keys, index attributes, version and audit fields that match its content.
+    """Return the item to write: with keys, and with index attributes, version and audit fields that match its content.
 
-    Keeps the schema version of an existing item; see `to_current_schema`.
+    The schema version of an existing item stays unchanged; see `to_current_schema`.
     """
     result = with_version(item, caller, now, version=version, write_id=write_id) | {
         "schemaVersion": item.get("schemaVersion", SCHEMA_VERSION),
@@ -113,11 +113,11 @@ def _one_spelling_of_each_tag(item: Item) -> Item:
 
 
 UPGRADES: Mapping[int, Callable[[Item], Item]] = {3: _one_spelling_of_each_tag}
-"""Migration steps: each upgrades a video of the preceding version to the schema version that is its key."""
+"""Migration functions by schema version. Each upgrades a video of the preceding version to its own version."""
 
 
 def to_current_schema(item: Item) -> Item:
-    """Return the video in the current schema version; the same item if it is current already."""
+    """Return the video in the current schema version. If it already has this version, return the same object."""
     stored = item.get("schemaVersion", 1)
     for version, upgrade in UPGRADES.items():
         if stored < version:
@@ -126,7 +126,7 @@ def to_current_schema(item: Item) -> Item:
 
 
 def normalised_tags(item: Item) -> set[str]:
-    """Return the case-folded tags by which the video is found."""
+    """Return the video's tags in case-folded form, which is the form in keys and comparisons."""
     return {normalise_tag(tag) for tag in item.get("tags", ())}
 
 
@@ -169,10 +169,10 @@ def apply_patch(item: Item, patch: Mapping[str, Value], now: int) -> Item:
 
 
 def apply_revert(item: Item, state: Item, now: int) -> Item:
-    """Return the item with its user-written fields as in `state`, an earlier state from the audit trail.
+    """Return the item with the fields that users can change as in `state`, an earlier state from the audit trail.
 
     `state` must differ from the item in these fields only. The rules of PATCH, DELETE and restore apply, except that
-    `expiresAt` may have passed. Raises IllegalTransition or InvalidContent.
+    `expiresAt` may be in the past. Raises IllegalTransition or InvalidContent.
     """
     from shared.core.changes import changes_between, split_pointer  # few requests need this
 
@@ -221,10 +221,10 @@ def _require_moment(item: Item, state: Item) -> None:
 
 
 def _require_possible(old: Item, new: Item, now: int | None, at: str = "") -> None:
-    """Raise InvalidContent for each changed field that conflicts with another field of the item.
+    """Raise InvalidContent if changed fields conflict with other fields of the item. The error names each of them.
 
-    Unchanged fields are not checked, because an import may have written them. If `now` is `None`, `expiresAt` may have
-    passed. `at` is the JSON Pointer of the item's content in the body.
+    Unchanged fields are not checked, because an import may have written them. If `now` is `None`, `expiresAt` may be in
+    the past. `at` is the JSON Pointer of the item's content in the body.
     """
     changed = {name for name in _EXCLUDING if new.get(name) != old.get(name)} & new.keys()
     faults: dict[str, str] = {}
@@ -245,7 +245,7 @@ def _require_possible(old: Item, new: Item, now: int | None, at: str = "") -> No
 
 
 def _apply_edit(item: Item, result: Item, probed: Iterable[str]) -> Item:
-    """Validate the edited item `result` and return it. Raises InvalidContent.
+    """Validate `result`, the edited `item`, and return it with updated origins. Raises InvalidContent.
 
     Records the user as the origin of the PROBED fields in `probed`, and removes the failure unless the status is
     `failed`.
@@ -263,10 +263,10 @@ def _apply_edit(item: Item, result: Item, probed: Iterable[str]) -> Item:
 
 
 def _without_job_output(item: Item, shown: Item) -> Item:
-    """Return the item to store after a user edited `shown`, its form with the output of jobs merged in.
+    """Return the item to store after a user's edit. `shown` is the edited item, with the output of jobs merged in.
 
-    Entries that equal a job's output remain in the job's attribute only. Raises InvalidContent if a rendition of a job
-    was removed, because the video would never be ready again.
+    Entries that equal a job's output stay in the job's attribute only. Raises InvalidContent if the edit removed a
+    rendition that a job created, because the video would never be ready again.
     """
     result = dict(shown)
     for name in MAPS:
@@ -285,7 +285,10 @@ def _without_job_output(item: Item, shown: Item) -> Item:
 
 
 def mark_deleted(item: Item, now: int) -> Item:
-    """Return the item as soft-deleted, with the attributes that `restore` needs. A deleted item is unchanged."""
+    """Return the item as soft-deleted, with the attributes that `restore` needs.
+
+    A deleted item is returned unchanged.
+    """
     if item["status"] == "deleted":
         return item
     return item | {"status": "deleted", "deletedAt": now, "statusBeforeDelete": item["status"]}
@@ -300,9 +303,9 @@ def restore(item: Item) -> Item:
 
 
 def attach_source(item: Item, source: Item) -> Item:
-    """Return the item with a new source video; unchanged if the source is known or older than the current one.
+    """Return the item with a new source video, without the thumbnails, failure and poster time of the previous one.
 
-    Removes the thumbnails, failure and poster time of the previous source.
+    Returns the item unchanged if the source equals the current one, or is from an earlier upload.
     """
     present = item.get("source", {})
     identity = (present.get("uploadId", ""), present.get("etag"))
@@ -315,10 +318,10 @@ def attach_source(item: Item, source: Item) -> Item:
 
 
 def reject_upload(item: Item, upload_id: str, reason: str, now: int) -> Item:
-    """Return the item with the failure of an upload that did not match its announcement.
+    """Return the item with the failure of an upload that did not have the declared type or size.
 
-    Unchanged if the video is deleted or a later upload has arrived. An existing source is still processed, and a ready
-    video stays ready.
+    Returns the item unchanged if the video is deleted, or if a later upload has arrived. Jobs still process an existing
+    source, and a ready video stays ready.
     """
     later = item.get("source", {}).get("uploadId", "") >= upload_id
     # A failure of a job on the current source is more important to the owner.
@@ -330,9 +333,10 @@ def reject_upload(item: Item, upload_id: str, reason: str, now: int) -> Item:
 
 
 def apply_probe(item: Item, media: Item, fields: Item, renditions: Item) -> Item:
-    """Return the item with the results of probing its source; `fields` never overwrite values written by users.
+    """Return the item with the results of probing its source.
 
-    `media` has the properties of the source that other jobs need. `renditions` has the renditions to create, by name.
+    `media` has the properties of the source that other jobs need. `fields` has values of PROBED fields, which never
+    overwrite a user's values. `renditions` has the sizes of the renditions to create, by name.
     """
     item = _without_facts(item, retained=fields)
     origins = dict(item.get("origins", {}))
@@ -355,20 +359,23 @@ def _without_facts(item: Item, retained: Container[str] = ()) -> Item:
 
 
 def apply_pictures(item: Item, pictures: Item) -> Item:
-    """Return the item with thumbnails that a job created; entries with the same names are replaced."""
+    """Return the item with thumbnails that a job created.
+
+    They replace the job's earlier thumbnails with the same names.
+    """
     return item | {"pictures": item.get("pictures", {}) | pictures}
 
 
 def add_rendition(item: Item, name: str, uri: str, size: int | None = None) -> Item:
-    """Return the item with another rendition, which has `size` bytes if known.
+    """Return the item with a new rendition. `size` is the size of the rendition in bytes; `None` if unknown.
 
-    The status becomes `ready` once all renditions exist.
+    Sets the status `ready` if the item then has all required renditions.
     """
     source = item["source"] | {"made": item["source"]["made"] | {name: uri}}
     sizes = {other: size_of_other for other, size_of_other in source.get("sizes", {}).items() if other != name}
     source["sizes"] = sizes if size is None else sizes | {name: size}
     result = item | {"source": source}
-    # The failure was a job's, and all required jobs are done now. A status that a user set stays.
+    # A failure of a job no longer applies, because all required jobs are done. A status that a user set stays.
     is_processing = item["status"] == "processing" or (item["status"] == "failed" and "failure" in item)
     if is_processing and source["renditions"].keys() <= source["made"].keys():
         result |= {"status": "ready"}
@@ -404,7 +411,7 @@ def merge_patch(target: Value, patch: Value) -> Value:
 
 
 def _normalise(item: Item) -> Item:
-    """Return the item with its tags as a set, without the attribute if there are none: DynamoDB has no empty sets."""
+    """Return the item with its tags as a set. Omits an empty set, because DynamoDB cannot store one."""
     if "tags" not in item:
         return item
     result = {name: value for name, value in item.items() if name != "tags"}
