@@ -1,8 +1,9 @@
-"""Query parameters of operations. Handlers parse requests with these classes, and the OpenAPI document is generated from them.
+"""Query parameters of operations. Handlers parse requests with these classes, and the OpenAPI document is generated
+from them.
 
-A class has the name of its operation. For example, ListVideos declares the parameters of `listVideos`. An operation without a
-class has only the parameter `explain`. GetViews is in shared/views/queries.py, because a cold start of the function `views`
-must not import this module.
+A class has the name of its operation. For example, ListVideos declares the parameters of `listVideos`. An operation
+without a class has only the parameter `explain`. GetViews is in shared/views/queries.py, because a cold start of the
+function `views` must not import this module.
 """
 
 from shared.core.caller import EVERYBODY
@@ -51,13 +52,16 @@ INDEX_WAIT = 2
 """Maximum seconds that a search with `consistentWith` waits until the index contains the required changes."""
 
 SELECTORS = ("tag", "region", "userId", "category", "status")
-"""Parameters of `listVideos` that can select an index partition, in order of precedence. The first one that the request has
-selects the partition, and the others filter its entries."""
+"""Parameters of `listVideos` that can select an index partition, in order of precedence. The first one that the request
+has selects the partition, and the others filter its entries."""
 FILTERS = ("userId", "category", "status", "format", "minDuration", "maxDuration")
 
 
 class Tag(Text):
-    """Tag parameter. `parse` returns the case-folded tag. Case-folding can lengthen a tag, and the limit applies to the result."""
+    """Tag parameter.
+
+    `parse` returns the case-folded tag. Case-folding can lengthen a tag, and the limit applies to the result.
+    """
 
     def parse(self, text: str) -> str:
         tag = normalise_tag(super().parse(text))
@@ -67,7 +71,7 @@ class Tag(Text):
 
 
 class ListVideos(Paged):
-    """GET /v1/videos"""
+    """Query parameters of `GET /v1/videos`."""
 
     tag = Tag(
         "tag",
@@ -118,7 +122,7 @@ class Language(Text):
 
 
 class SearchVideos(Paged):
-    """GET /v1/search"""
+    """Query parameters of `GET /v1/search`."""
 
     q = Text(
         "q",
@@ -144,13 +148,13 @@ class SearchVideos(Paged):
 
 
 class SimilarVideos(Query):
-    """GET /v1/videos/{videoId}/similar"""
+    """Query parameters of `GET /v1/videos/{videoId}/similar`."""
 
     limit = Integer("limit", "Maximum number of videos", 1, MAX_SIMILAR, default=10)
 
 
 class BatchVideos(Query):
-    """POST /v1/videos/batch"""
+    """Query parameters of `POST /v1/videos/batch`."""
 
     dry_run = Flag(
         "dryRun",
@@ -159,7 +163,7 @@ class BatchVideos(Query):
 
 
 class GetVideo(Query):
-    """GET /v1/videos/{videoId}"""
+    """Query parameters of `GET /v1/videos/{videoId}`."""
 
     fields = Names(
         "fields",
@@ -182,19 +186,19 @@ class GetVideo(Query):
 
 
 class GetVideoByExternalId(Query):
-    """GET /v1/external-ids/{externalId}"""
+    """Query parameters of `GET /v1/external-ids/{externalId}`."""
 
     user_id = UserId("The owner, for admins; you if omitted")
 
 
 class GetVideoBySlug(Query):
-    """GET /v1/slugs/{slug}"""
+    """Query parameters of `GET /v1/slugs/{slug}`."""
 
     user_id = UserId("The owner; you if omitted")
 
 
 class GetDiff(Query):
-    """GET /v1/videos/{videoId}/diff"""
+    """Query parameters of `GET /v1/videos/{videoId}/diff`."""
 
     start = Integer("from", "The first version", 1, LARGEST_INTEGER, 1, required=True)
     end = Integer(
@@ -207,37 +211,37 @@ class GetDiff(Query):
 
 
 class ListEpisodes(Paged):
-    """GET /v1/videos/{videoId}/episodes"""
+    """Query parameters of `GET /v1/videos/{videoId}/episodes`."""
 
     season = Integer("season", "Only this season", 0, LAST_SEASON, None)
 
 
 class ListCredits(Paged):
-    """GET /v1/videos/{videoId}/credits"""
+    """Query parameters of `GET /v1/videos/{videoId}/credits`."""
 
 
 class ListReleases(Paged):
-    """GET /v1/videos/{videoId}/releases"""
+    """Query parameters of `GET /v1/videos/{videoId}/releases`."""
 
 
 class ListRegionReleases(Paged):
-    """GET /v1/videos/{videoId}/releases/{region}"""
+    """Query parameters of `GET /v1/videos/{videoId}/releases/{region}`."""
 
 
 class ListCaptions(Paged):
-    """GET /v1/videos/{videoId}/captions"""
+    """Query parameters of `GET /v1/videos/{videoId}/captions`."""
 
 
 class ListTags(Paged):
-    """GET /v1/tags"""
+    """Query parameters of `GET /v1/tags`."""
 
 
 class ListEntries(Paged):
-    """GET /v1/playlists/{playlistId}/entries"""
+    """Query parameters of `GET /v1/playlists/{playlistId}/entries`."""
 
 
 class ListAudit(Paged):
-    """GET /v1/videos/{videoId}/audit"""
+    """Query parameters of `GET /v1/videos/{videoId}/audit`."""
 
     start = Time("from", "Changes at or after this time: epoch seconds or RFC 3339")
     end = Time("to", "Changes before this time", LAST_SECOND + 1)
@@ -245,15 +249,15 @@ class ListAudit(Paged):
 
 
 class ListPlaylistAudit(ListAudit):
-    """GET /v1/playlists/{playlistId}/audit"""
+    """Query parameters of `GET /v1/playlists/{playlistId}/audit`."""
 
 
 class GetChangeset(Paged):
-    """GET /v1/changesets/{changesetId}"""
+    """Query parameters of `GET /v1/changesets/{changesetId}`."""
 
 
 class ListChanges(Query):
-    """GET /v1/changes"""
+    """Query parameters of `GET /v1/changes`."""
 
     after = Text(
         "after",
@@ -271,11 +275,11 @@ class ListChanges(Query):
 
 
 class GetRevert(Paged):
-    """GET /v1/changesets/{changesetId}/reverts/{revertId}"""
+    """Query parameters of `GET /v1/changesets/{changesetId}/reverts/{revertId}`."""
 
 
 class RevertVideo(Query):
-    """POST /v1/videos/{videoId}/revert"""
+    """Query parameters of `POST /v1/videos/{videoId}/revert`."""
 
     dry_run = Flag(
         "dryRun",
@@ -284,13 +288,13 @@ class RevertVideo(Query):
 
 
 class RevertChangeset(Query):
-    """POST /v1/changesets/{changesetId}/revert"""
+    """Query parameters of `POST /v1/changesets/{changesetId}/revert`."""
 
     dry_run = RevertVideo.dry_run
 
 
 class ListTop(Query):
-    """GET /v1/top"""
+    """Query parameters of `GET /v1/top`."""
 
     window = Choice("window", "Period in which views count", {window: window for window in WINDOWS}, default="day")
     category = Text("category", "Only videos of this category", 100)
@@ -304,7 +308,7 @@ class ListTop(Query):
 
 
 class ListPersonVideos(Paged):
-    """GET /v1/people/{personId}/videos"""
+    """Query parameters of `GET /v1/people/{personId}/videos`."""
 
     first_year = Integer("fromYear", "This year and later", 1, LAST_YEAR, None)
     last_year = Integer("toYear", "This year and earlier", 1, LAST_YEAR, None)
@@ -325,7 +329,7 @@ class ListPersonVideos(Paged):
 
 
 class ListPlaylists(Paged):
-    """GET /v1/playlists"""
+    """Query parameters of `GET /v1/playlists`."""
 
     user_id = UserId("The owner; the caller if omitted")
     ascending = Order("By `createdAt`, and by id within one second")
@@ -340,7 +344,7 @@ class Follows(UserId):
 
 
 class ListWebhooks(Paged):
-    """GET /v1/webhooks"""
+    """Query parameters of `GET /v1/webhooks`."""
 
     user_id = UserId("The owner, the caller if omitted; only admins may send another user")
     follows = Follows(
@@ -349,11 +353,11 @@ class ListWebhooks(Paged):
 
 
 class ListDeliveries(Paged):
-    """GET /v1/webhooks/{webhookId}/deliveries"""
+    """Query parameters of `GET /v1/webhooks/{webhookId}/deliveries`."""
 
 
 class ListVideoPlaylists(Paged):
-    """GET /v1/videos/{videoId}/playlists"""
+    """Query parameters of `GET /v1/videos/{videoId}/playlists`."""
 
     ascending = Order("By the time at which the video was added")
 

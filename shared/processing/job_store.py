@@ -1,4 +1,6 @@
-"""Store of jobs: each transition of shared/processing/job_states.py is one conditional write, or one transaction with the video."""
+"""Store of jobs: each transition of shared/processing/job_states.py is one conditional write, or one transaction with
+the video.
+"""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -135,9 +137,9 @@ class JobStore:
         return len(missing)
 
     def withdraw(self, video: Item, kind: str, now: int, *, even_done: bool) -> None:
-        """Withdraw a job that this state of a video no longer requires.
+        """Withdraw a job that the video's current state does not require.
 
-        Only pending jobs are withdrawn, or with `even_done` jobs in any state.
+        Withdraws only a pending job or, with `even_done`, a job in any state.
         """
         present = self._read(video["videoId"], kind)
         if (

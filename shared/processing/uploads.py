@@ -1,4 +1,5 @@
-"""Uploads: a client sends a source file directly to S3, with presigned URLs that accept only the declared type and size.
+"""Uploads: a client sends a source file directly to S3, with presigned URLs that accept only the declared type and
+size.
 
 An Upload item stores the type and size that the client declared, and the state:
 
@@ -45,8 +46,8 @@ PUT_SECONDS = 3600
 MULTIPART_SECONDS = 6 * 3600
 """Maximum lifetime of the URLs of parts, in seconds. They also expire with the credentials that signed them."""
 UPLOAD_DAYS = 2
-"""Number of days that a client has to finish an upload. At the next midnight, the bucket's lifecycle rule removes the sent
-parts (infra/media_stack.py)."""
+"""Number of days that a client has to finish an upload. At the next midnight, the bucket's lifecycle rule removes the
+sent parts (infra/media_stack.py)."""
 RETENTION_SECONDS = 7 * DAY
 UPLOAD_ID = r"[0-9a-f]{11}-[0-9a-f]{16}"
 
@@ -66,7 +67,7 @@ def part_size(file_size: int) -> int:
 class UploadPart:
     """Part of a multipart upload, with its size in bytes.
 
-    A part that S3 already has has an ETag. Another part has the presigned URL to send it to.
+    `etag` is set if S3 has already received the part. Otherwise `url` is the presigned URL to send the part to.
     """
 
     size: int
