@@ -15,11 +15,11 @@ from shared.views.store import MARKER_SECONDS, View, ViewStore, ViewVerdict, req
 from shared.web.responses import failed_part
 
 WORKERS = 16
-"""Views counted in parallel: the size of the client's connection pool."""
+"""Maximum number of views counted in parallel. It equals the size of the DynamoDB client's connection pool."""
 LONGEST_SECONDS = 20
-"""Time limit for requests to DynamoDB, in seconds.
+"""Maximum seconds for all DynamoDB requests of a batch. No request starts that could end later.
 
-No request starts that could exceed it. The function times out after 28 s.
+The function times out after 28 s.
 """
 
 
@@ -27,7 +27,7 @@ def count_all(store: ViewStore, sent: Sequence[QueuedView], caller: Caller, now:
     """Count views and return their results in order: the response of `ViewVerdict.as_response`, or a problem.
 
     Views with the same viewer and video are counted in order of their times; all others in parallel. Raises Unavailable
-    if the videos or counters cannot be read. No view is counted then.
+    if the videos or counters cannot be read. In that case, no view was counted.
     """
     views = [
         View(view.videoId, view.at, view.viewerId, view.id, id_seconds=MARKER_SECONDS, watched=view.watchedMs or 0)
@@ -46,7 +46,7 @@ def count_all(store: ViewStore, sent: Sequence[QueuedView], caller: Caller, now:
                 video = require_visible(videos[view.video_id], caller, now)
                 verdicts[index] = store.judge(video, caller, now) or store.store_marker(view, caller, now)
             except Exception as error:
-                # A failing view, even by a bug, must not hide the results of the others.
+                # A failing view, even if a bug is the cause, must not hide the results of the other views.
                 failures[index] = error
 
     def add(uncounted: tuple[str, Sequence[int]]) -> None:
@@ -64,7 +64,7 @@ def count_all(store: ViewStore, sent: Sequence[QueuedView], caller: Caller, now:
             uncounted[views[index].video_id].append(index)
     map_threads(add, uncounted.items(), WORKERS)
 
-    # The stream adds these views later, so the counters do not include them yet.
+    # The stream consumer adds these views later, so the counters do not include them yet.
     counted = Counter(views[index].video_id for index, verdict in verdicts.items() if verdict.reason is None)
     results: list[dict[str, Any]] = []
     for index, view in enumerate(views):

@@ -1,8 +1,8 @@
-"""View history of a video, from its counters at the starts of hours and days and its current counter.
+"""View history of a video, computed from its current counter and from stored sums at the starts of hours and days.
 
-For each hour and each day (UTC) in which a counter shard was written, the stream stores the shard's sums at the start.
-The sums of a shard at a full hour are therefore the sums at its next stored start. Without a later start, they are its
-current sums.
+For each hour and each day (UTC) with a write to a counter shard, the stream consumer stores the shard's sums at the
+start. A shard's sums at a full hour therefore equal the sums at its next stored start. If no later start is stored,
+they equal its current sums.
 
 A view belongs to the hour in which it is counted. Views of the last seconds may be missing or attributed to the
 preceding hour.
@@ -35,12 +35,14 @@ Start = tuple[int, Mapping[int, Sums]]
 
 @dataclass(frozen=True)
 class Granularity:
-    """Length of the buckets: an hour or a day."""
+    """Length of the buckets of a view history, an hour or a day, and limits on their number."""
 
     seconds: int
+    """Length of a bucket in seconds."""
     default: int
     """Number of buckets if the request has no `from`."""
     most: int
+    """Maximum number of buckets per request."""
 
 
 GRANULARITIES = {
@@ -50,7 +52,7 @@ GRANULARITIES = {
 
 
 class ViewHistory:
-    """View history for owners of videos and admins. Methods raise NotFound and Forbidden."""
+    """Reader of the view history of videos, for owners and admins. Methods raise NotFound and Forbidden."""
 
     def __init__(self, table: Table) -> None:
         self.table = table
@@ -99,10 +101,10 @@ class ViewHistory:
     def sums_at(
         self, video_id: str, times: Sequence[int], live: ViewCount, *, by_day: bool = False
     ) -> list[dict[str, int]]:
-        """Return the sums of a counter at the given times, in ascending order.
+        """Return the sums of a counter at each of the given times.
 
-        Times must be full hours, or full days (UTC) with `by_day`. `live` is the current counter. Costs one Query, or
-        more if a counter has several shards and some were not written for a long time.
+        `times` must be ascending, and full hours, or full days (UTC) with `by_day`. `live` is the current counter.
+        Costs one Query, or more if a counter has several shards and some were not written for a long time.
         """
         starts = list(self._starts(video_id, times[0], times[-1], live, by_day=by_day))
         return sums_at(times, starts, live)
@@ -148,8 +150,8 @@ class ViewHistory:
 def sums_at(times: Sequence[int], starts: Sequence[Start], live: ViewCount) -> list[dict[str, int]]:
     """Return the sums over all shards at the given times.
 
-    Each shard contributes its first start at or after the time, or its current sums if there is none. `times` and
-    `starts` are in ascending order.
+    A shard's sums at a time are the sums at its first start at or after the time. If it has no such start, they are its
+    current sums. `times` and `starts` are in ascending order.
     """
     held, remaining = dict(live.shards), list(starts)
     sums = []
@@ -171,7 +173,7 @@ class Buckets:
 
     @property
     def by_day(self) -> bool:
-        """Whether the stored sums of days suffice, so that the sums of hours need not be read."""
+        """Whether the buckets are UTC days, which need only the stored sums of days and not of hours."""
         return self.granularity == "day" and self.tz == UTC
 
     @classmethod

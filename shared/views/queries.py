@@ -5,7 +5,7 @@ from shared.web.parameters import Choice, Query, Time, TimeZone
 
 
 class GetViews(Query):
-    """GET /v1/videos/{videoId}/views"""
+    """Query parameters of `GET /v1/videos/{videoId}/views`."""
 
     granularity = Choice("granularity", "Length of the intervals", {"hour": "hour", "day": "day"}, default="hour")
     start = Time("from", "A time in the first hour or day: epoch seconds or RFC 3339")

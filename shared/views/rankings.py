@@ -1,9 +1,9 @@
 """Rankings: the most viewed and fastest rising videos, computed from view counts by hour and day.
 
-A video has an index entry for each hour and day with views; the entry stores the count at its start. The views in a
-window are the current count minus the count of the video's first entry in the window. The views in the preceding window
-are the difference between the first entries of both windows. For sharded counters, the sums at the starts of hours and
-days are used instead.
+A video has an index entry for each hour and day with views. The entry stores the video's view count at the start of
+this period. The views in a window are the current count minus the count in the video's first entry in the window. The
+views in the preceding window are the difference between the first entries of both windows. For a sharded counter, the
+run reads the stored sums at the starts of hours and days instead.
 """
 
 from collections import Counter, defaultdict
@@ -27,7 +27,8 @@ from shared.views.top import ALL, RankedVideo, TopStore, TopVideos, first_in_eac
 MAX_ENTRIES = 300_000
 """Maximum number of hour entries, and of day entries, that a run reads.
 
-If there are more, the windows are shorter than their names say. The field `from` of a list has the actual start.
+If there are more entries, the windows are shorter than their names say. The field `from` of a list has the actual
+start.
 """
 
 MAX_CATEGORIES = 100
@@ -82,7 +83,7 @@ class ActiveVideos:
 
 
 class Rankings:
-    """Computation of the lists in a table."""
+    """Builder of the lists of most viewed videos, which it stores in the table."""
 
     def __init__(self, table: Table) -> None:
         self.table = table
@@ -120,7 +121,7 @@ class Rankings:
         done["videos"] += len(viewed)
 
     def _active(self, period_seconds: int, count: int, now: int) -> ActiveVideos:
-        """Return the entries of the latest `count` periods, or of fewer periods if these have MAX_ENTRIES entries."""
+        """Return the entries of the latest `count` periods, or of fewer periods if they have MAX_ENTRIES entries."""
         latest = now // period_seconds * period_seconds
         periods: list[Entries] = []
         remaining = MAX_ENTRIES

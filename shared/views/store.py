@@ -23,15 +23,16 @@ from shared.videos.counters import UNCOUNTED, ViewCounters
 CACHE_SECONDS = 5
 """Maximum age of the cached attributes of a video, in seconds."""
 CACHE_VIDEOS = 1000
+"""Maximum number of videos in the cache of an instance."""
 
 WINDOW_SECONDS = 30 * 60
 """Default interval in which the views of one viewer count once, in seconds; deployments may override it."""
 EARLIEST_SECONDS, LATEST_SECONDS = 7 * DAY_SECONDS, 60
 """Maximum age of a view, and maximum time that it may be in the future, in seconds."""
 MARKER_SECONDS = EARLIEST_SECONDS + DAY_SECONDS
-"""Seconds that a viewer's last view is stored.
+"""Seconds that the deduplication item of a viewer's last view is stored.
 
-A view is accepted if it is at most EARLIEST_SECONDS old, and a window is at most a day. A marker therefore exists as
+A view is accepted if it is at most EARLIEST_SECONDS old, and a window is at most a day. The item therefore exists as
 long as it can affect a view.
 """
 
@@ -48,11 +49,11 @@ class View:
     at: int
     """Time of the view, in epoch seconds."""
     viewer_id: str | None = None
-    """Viewer, identified by a name that the caller chose."""
+    """Id of the viewer, which the caller chose; `None` for an anonymous view."""
     id: str | None = None
     """Deduplication key of retries: the Idempotency-Key, or the id in a batch."""
     id_seconds: int = LIFETIME_SECONDS
-    """Seconds that the id is stored."""
+    """Number of seconds that `id` is stored."""
     watched: int = 0
     """Watch time, in milliseconds."""
 
@@ -77,7 +78,7 @@ class ViewVerdict:
 
 
 class ViewStore:
-    """Views in the table."""
+    """Store of views. Applies the counting rules, and stores an item per viewer or key to count each view only once."""
 
     def __init__(self, table: Table, window: int = WINDOW_SECONDS, *, counts_own: bool = False) -> None:
         """Create a store.
@@ -92,7 +93,7 @@ class ViewStore:
         self._counts: OrderedDict[str, int] = OrderedDict()
 
     def require_visible(self, video_id: str, caller: Caller, now: int) -> Item:
-        """Return the attributes of a video that its access rules need; raise NotFound if the caller may not see it.
+        """Return the attributes of a video that access checks read; raise NotFound if the caller may not see the video.
 
         The attributes may be CACHE_SECONDS old.
         """
@@ -101,8 +102,8 @@ class ViewStore:
     def count(self, view: View, caller: Caller, now: int) -> Item:
         """Count a view, if the rules allow it, and return the response.
 
-        Raises NotFound unless the caller may see the video, and Unavailable. If the view has neither viewer nor id, it
-        may have been counted despite Unavailable, but not after NotApplied.
+        Raises NotFound unless the caller may see the video, and Unavailable. After Unavailable, a view without viewer
+        and id may have been counted. After NotApplied, a subclass of Unavailable, it was not counted.
         """
         verdict = self.judge(self.require_visible(view.video_id, caller, now), caller, now)
         if verdict is None and view.viewer_id is None and view.id is None:
@@ -110,7 +111,7 @@ class ViewStore:
         verdict = verdict or self.store_marker(view, caller, now)
         if verdict.reason in UNCOUNTED:
             return verdict.as_response(self.counters.add(view.video_id, {verdict.reason: 1}, now))
-        # The stream counts new markers shortly afterwards.
+        # The stream consumer counts a new deduplication item shortly afterwards.
         return verdict.as_response(self._counted(view.video_id, now) + (verdict.reason is None))
 
     def judge(self, video: Item, caller: Caller, now: int) -> ViewVerdict | None:
@@ -126,10 +127,11 @@ class ViewStore:
         return None
 
     def store_marker(self, view: View, caller: Caller, now: int) -> ViewVerdict:
-        """Store a deduplication marker for the viewer, or for the view's id, unless there is one.
+        """Store the deduplication item of a view if the view counts, and return the verdict.
 
-        The stream counts new markers. A viewer's view counts if it is at least one window later than the last counted
-        view. A late retry of an earlier view therefore never counts again.
+        The key of the item is the viewer or, without a viewer, the view's id. The stream consumer counts new items. A
+        viewer's view counts if it is at least one window later than the last counted view. A late retry of an earlier
+        view therefore never counts again.
 
         Raises Unavailable. The view can then be retried with the same id or the same `at`.
         """
@@ -165,9 +167,10 @@ class ViewStore:
         return ViewVerdict(window_ends=window_ends)
 
     def videos(self, video_ids: Sequence[str], now: int) -> dict[str, Item | None]:
-        """Return the attributes that the access rules need, for distinct videos. `None` if a video does not exist.
+        """Return the attributes of videos that access checks read, by video id; `None` if a video does not exist.
 
-        The attributes may be CACHE_SECONDS old. Costs one BatchGetItem for the videos that are not cached.
+        The ids must be distinct. The attributes may be CACHE_SECONDS old. Costs one BatchGetItem for the videos that
+        are not cached.
         """
         cached = {video_id: self._cached(video_id, now) for video_id in video_ids}
         unknown = [video_id for video_id, item in cached.items() if item is None]
@@ -193,7 +196,7 @@ class ViewStore:
     def _counted(self, video_id: str, now: int) -> int:
         """Return the view count, or the last known count if it cannot be read.
 
-        The marker is stored already, so the request must not fail if a count is known.
+        The deduplication item is already stored, so the request must not fail if a count is known.
         """
         try:
             count = self.counters.count(video_id, now)
@@ -210,7 +213,8 @@ class ViewStore:
         return count
 
     def _video(self, video_id: str, now: int) -> Item | None:
-        """Return the attributes that `require_visible` needs; `None` if the video does not exist. May be seconds old."""
+        """Return the attributes that access checks read, at most CACHE_SECONDS old; `None` if the video does not exist.
+        """
         cached = self._cached(video_id, now)
         if cached is None:
             item = self.table.get(VIDEO.key(videoId=video_id), attributes=VISIBILITY_ATTRIBUTES)

@@ -24,19 +24,19 @@ RETENTION_SECONDS = 2 * DAY_SECONDS
 
 
 class RankedVideo(NamedTuple):
-    """A video in a list."""
+    """Video in a list, with the numbers by which lists are sorted."""
 
     video_id: str
     views: int
-    """Views in the window."""
+    """Number of views in the window."""
     before: int
-    """Views in the preceding window of the same length."""
+    """Number of views in the preceding window of the same length."""
     total: int
-    """All views of the video when the list was computed."""
+    """Number of all views of the video when the list was computed."""
 
     @property
     def rise(self) -> int:
-        """Difference from the preceding window."""
+        """Increase of the number of views over the preceding window; negative for a decrease."""
         return self.views - self.before
 
 
@@ -50,7 +50,7 @@ ORDERS: Mapping[str, Callable[[RankedVideo], int]] = {
 
 @dataclass(frozen=True)
 class TopVideos:
-    """A list with the first LARGEST_TOP videos of each order."""
+    """List for one window and category, with the first LARGEST_TOP videos of each order."""
 
     start: int
     """Start of the window, in epoch seconds."""
@@ -66,18 +66,18 @@ class TopVideos:
 
 
 class TopStore:
-    """Stored lists in the table."""
+    """Store of the lists, with one item per window and category."""
 
     def __init__(self, table: Table) -> None:
         self.table = table
 
     def read(self, window: str, category: str, now: int) -> TopVideos | None:
-        """Return a list; `None` if it does not exist or has expired. Costs one GetItem."""
+        """Return the list of a window and category; `None` if it does not exist or has expired. Costs one GetItem."""
         item = self.table.get(_key(window, category))
         return None if item is None or is_purged(item, now) else _top(item)
 
     def computed_at(self, window: str) -> int:
-        """Return the time when the list of all videos was computed, in epoch seconds; 0 if never."""
+        """Return the time when the list of all videos of a window was computed, in epoch seconds; 0 if never."""
         item = self.table.get(_key(window, ALL), attributes=("computedAt",))
         return int(item["computedAt"]) if item else 0
 
@@ -94,7 +94,7 @@ class TopStore:
         return lists | {category: _top(item) for category, item in zip(other_categories, items, strict=True) if item}
 
     def write(self, window: str, category: str, top: TopVideos) -> None:
-        """Store a list unconditionally: the latest computation is the current one."""
+        """Store a list. The write is unconditional, so the latest computation wins."""
         item = {
             **_key(window, category),
             **({"categories": top.categories} if top.categories else {}),
