@@ -29,14 +29,14 @@ class Content(BaseModel):
 
 
 class NoContent(Content):
-    """The body of a POST that needs none: empty, or `{}`."""
+    """The body of a POST without content: empty, or `{}`."""
 
 
 def merging(model: type[Content]) -> dict[str, Any]:
     """Return the annotations for a model of JSON Merge Patches (RFC 7396): the fields of `model`, all of them optional.
 
-    In a patch, null removes an optional field. Read a patch with `model_dump(exclude_unset=True)`: an omitted field must not be
-    read as its default, because it is unchanged.
+    In a patch, null removes an optional field, and an omitted field stays unchanged. Read a patch with
+    `model_dump(exclude_unset=True)`, which leaves out omitted fields.
     """
     return {
         name: Annotated[field.annotation, *field.metadata, Field(default=None, description=field.description)]

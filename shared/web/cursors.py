@@ -1,8 +1,8 @@
 """Cursors: encrypted list positions, which clients can neither read nor forge.
 
-A cursor is encrypted because it may contain the id of a video that is hidden from the caller. The cipher is XChaCha20-Poly1305
-(libsodium, https://datatracker.ietf.org/doc/html/draft-irtf-cfrg-xchacha). A cursor expires, and is valid only for the query from
-which it was returned. docs/decisions/18-sealing-and-size.md explains the reasons.
+A cursor is encrypted because it may contain the id of a video that is hidden from the caller. The cipher is
+XChaCha20-Poly1305 (libsodium, https://datatracker.ietf.org/doc/html/draft-irtf-cfrg-xchacha). A cursor expires, and is
+valid only for the query from which it was returned. docs/decisions/18-sealing-and-size.md explains the reasons.
 """
 
 import base64
@@ -20,11 +20,15 @@ if TYPE_CHECKING:
     from nacl.secret import Aead
 
 LIFETIME_SECONDS = 24 * 3600
+"""Seconds until a cursor of a list expires."""
 LONGEST = 1024
+"""Maximum number of characters of a cursor."""
 PURPOSE = b"video-metadata cursors, XChaCha20-Poly1305"
-"""Label in the key derivation. Other keys that are derived from the same secret have other labels, so the keys differ."""
+"""Label in the key derivation. Other keys that are derived from the same secret have other labels, so the keys
+differ."""
 BLOCK = 16
-"""Block size in bytes. Positions are padded to a multiple of it, so that the length of a cursor reveals little of its content."""
+"""Block size in bytes. Positions are padded to a multiple of the block size, so that the length of a cursor reveals
+little of its content."""
 
 
 class Cursors:
@@ -48,8 +52,8 @@ class Cursors:
     def open(self, query: str, cursor: str, now: int, lifetime: float = LIFETIME_SECONDS) -> Position:
         """Return the position in a cursor.
 
-        Raises InvalidCursor if the cursor was altered, has expired, or was returned by another query or by an incompatible
-        release. `lifetime` is in seconds. With `math.inf`, cursors do not expire.
+        Raises InvalidCursor if the cursor was altered, has expired, or was returned by another query or by an
+        incompatible release. `lifetime` is in seconds. With `math.inf`, cursors do not expire.
         """
         from nacl.exceptions import CryptoError
 

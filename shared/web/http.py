@@ -1,8 +1,9 @@
-"""HTTP adapter of all functions: maps API Gateway events (payload 2.0) to handlers, and results and errors to responses.
+"""HTTP adapter of all functions: maps API Gateway events (payload 2.0) to handlers, and results and errors to
+responses.
 
-The gateway has already matched the route, so the event's route key selects the handler. Handlers parse bodies with models, and
-query strings with the classes of shared/queries.py. They use the raw query string, because the gateway joins the values of
-repeated parameters with commas.
+The gateway has already matched the route, so the event's route key selects the handler. Handlers parse bodies with
+models, and query strings with the classes of shared/queries.py. They use the raw query string, because the gateway
+joins the values of repeated parameters with commas.
 https://docs.aws.amazon.com/apigateway/latest/developerguide/http-api-develop-integrations-lambda.html
 """
 
@@ -74,10 +75,11 @@ def http_function(
     compress: bool = False,
     pages: Mapping[str, Callable[[], HttpResponse]] = MappingProxyType({}),
 ) -> Callable[[_Settings, _Resources], LambdaHandler]:
-    """Return a factory of Lambda handlers, for EntryPoint. The Lambda handler serves the operations of the class `handlers`.
+    """Return a factory of Lambda handlers, for EntryPoint. The Lambda handler serves the operations of the class
+    `handlers`.
 
-    With `compress`, responses are gzipped for clients that accept it. `pages` has additional responses to GET requests by path.
-    Their paths are not in the route table, so the gateway's `$default` route invokes the function for them.
+    With `compress`, responses are gzipped for clients that accept it. `pages` has additional responses to GET requests
+    by path. Their paths are not in the route table, so the gateway's `$default` route invokes the function for them.
     """
 
     def make(settings: _Settings, resources: _Resources) -> LambdaHandler:
@@ -112,7 +114,10 @@ def _serve(
     compress: bool,
     pages: Mapping[str, Callable[[], HttpResponse]],
 ) -> LambdaHandler:
-    """Return the Lambda handler of a function. `longest` is the deadline of GET requests, in seconds from their start."""
+    """Return the Lambda handler of a function.
+
+    `longest` is the deadline of GET requests, in seconds from their start.
+    """
     served = {route.key: (route, handler) for route, handler in handlers_of(handlers)}
 
     def handle(event: dict[str, Any], context: "LambdaContext") -> dict[str, Any]:
@@ -191,7 +196,10 @@ def _path(event: Mapping[str, Any]) -> str:
 
 
 def _respond_without_route(event: Mapping[str, Any], pages: Mapping[str, Callable[[], HttpResponse]]) -> HttpResponse:
-    """Return the page at a path that is not in the route table. Raises NotFound or MethodNotAllowed if there is no page."""
+    """Return the page at a path that is not in the route table.
+
+    If there is no page, raise NotFound or MethodNotAllowed.
+    """
     path, method = _path(event), event["requestContext"]["http"]["method"]
     if path in pages and method == "GET":
         return pages[path]()
@@ -214,7 +222,10 @@ def _refusal(error: Exception) -> HttpResponse:
 
 
 def _allowed_methods(path: str) -> Sequence[str]:
-    """Return the HTTP methods that a path allows. Fixed paths precede paths with parameters (OpenAPI 3.1.1, section 4.8.8)."""
+    """Return the HTTP methods that a path allows.
+
+    Fixed paths precede paths with parameters (OpenAPI 3.1.1, section 4.8.8).
+    """
     return _FIXED_PATHS.get(path) or [route.method for route in ROUTES if re.fullmatch(_pattern(route), path)]
 
 

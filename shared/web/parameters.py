@@ -1,4 +1,7 @@
-"""Types of query parameters. A parameter is declared once; requests are parsed and OpenAPI is generated from the declaration."""
+"""Types of query parameters.
+
+Handlers parse requests with a parameter's declaration, and OpenAPI is generated from it.
+"""
 
 import re
 from abc import ABC, abstractmethod
@@ -16,8 +19,10 @@ Schema = dict[str, Any]
 """JSON Schema, or another part of an OpenAPI document."""
 
 MAX_PARAMETERS = 50
+"""Maximum number of parameters in a query string."""
 _CLOSE = 0.75
-"""Minimum similarity, from 0 to 1, of an unknown parameter to a declared one that the error message then suggests."""
+"""Minimum similarity, from 0 to 1, between an unknown parameter and the declared one that the error message
+suggests."""
 LONGEST_ZONE = 64
 """Maximum number of characters of a time zone's name."""
 LONGEST_CORRELATION_ID = 128
@@ -33,7 +38,7 @@ _Default = TypeVar("_Default")
 class Parameter(ABC, Generic[_Value]):
     """Declaration of a query parameter, as a descriptor in a subclass of Query.
 
-    Read from the class, it returns the parameter. Read from an instance, it returns the parsed value.
+    The attribute of the class is the parameter. The attribute of an instance is the parsed value.
 
     >>> class ListVideos(Query):
     ...     limit = Integer("limit", "Maximum number of videos", 1, 100, default=25)
@@ -128,7 +133,8 @@ class Flag(Parameter[bool]):
 
 
 class Query:
-    """Parsed query string of a request. A subclass declares the parameters of an operation, and its instances have their values.
+    """Parsed query string of a request. A subclass declares the parameters of an operation. An instance has their
+    values.
 
     `Query` itself declares `explain`, which all operations that need a token accept.
     """
@@ -177,7 +183,10 @@ class Query:
 
     @classmethod
     def unknown(cls, name: str) -> BadRequest:
-        """Return the error for a parameter that the operation does not have. The message suggests a similar one, or lists all."""
+        """Return the error for a parameter that the operation does not declare.
+
+        The message suggests a similar parameter, or lists all parameters.
+        """
         nearest = cls.nearest(name)
         if nearest:
             return InvalidParameter.named(name, f"is unknown. Did you mean {nearest}?")
@@ -186,7 +195,10 @@ class Query:
 
     @classmethod
     def nearest(cls, name: str) -> str | None:
-        """Return the declared parameter whose name is most similar to `name`. `None` if no parameter is similar enough."""
+        """Return the name of a declared parameter that is most similar to `name`.
+
+        `None` if no name is similar enough.
+        """
         from difflib import get_close_matches  # imported here, because only invalid requests need it
 
         names = {parameter.name.lower(): parameter.name for parameter in cls.parameters}
@@ -194,7 +206,10 @@ class Query:
         return names[close[0]] if close else None
 
     def _sent(self, text: str, faults: dict[str, BadRequest]) -> dict[str, str]:
-        """Return the sent texts by parameter name. Add an error to `faults` for each duplicate, empty or unknown parameter."""
+        """Return the sent texts by parameter name.
+
+        Add an error to `faults` for each duplicate, empty or unknown parameter.
+        """
         if text.count("&") >= MAX_PARAMETERS:
             raise InvalidParameter(f"The query string must have at most {MAX_PARAMETERS} parameters.")
         try:
@@ -359,7 +374,10 @@ def period(start: int | None, end: int | None) -> tuple[int, int]:
 
 
 def uuid_of(name: str, text: str) -> str:
-    """Return a UUID in lower case. Raises InvalidParameter, which names the parameter `name`, if the text is not a UUID."""
+    """Return a UUID in lower case.
+
+    Raises InvalidParameter, which names the parameter `name`, if the text is not a UUID.
+    """
     if not re.fullmatch(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", text):
         raise InvalidParameter.named(
             name, f"must be a UUID such as 3f2504e0-4f89-41d3-9a0c-0305e82c3301, not {quote_value(text)}"
@@ -386,7 +404,10 @@ def user_id_of(name: str, text: str) -> str:
 
 
 def region_of(name: str, text: str) -> str:
-    """Return the code of a region in upper case. Raises InvalidParameter if the code is unknown (shared/core/regions.py)."""
+    """Return the code of a region in upper case.
+
+    Raises InvalidParameter if the code is unknown (shared/core/regions.py).
+    """
     region = regions.region(text)
     if region is None:
         raise InvalidParameter.named(
@@ -417,7 +438,9 @@ def _is_zone(name: str) -> bool:
 
 
 def quote_value(text: str) -> str:
-    """Return a client's text for use in an error message: its first 40 characters, with unprintable ones replaced by `?`."""
+    """Return a client's text for use in an error message: its first 40 characters, with unprintable ones replaced by
+    `?`.
+    """
     return "".join(character if character.isprintable() else "?" for character in text[:40]) or "''"
 
 

@@ -1,7 +1,7 @@
 """Models of bodies with generated core schemas, so that a request loads pydantic_core but not pydantic.
 
-Importing pydantic and building a model would take a third of the time of a POST after a cold start. `python -m local.readme`
-generates the classes in each `prebuilt.py` from the models in the `models.py` of the same folder.
+Importing pydantic and building a model would take a third of the time of a POST after a cold start. `python -m
+local.readme` generates the classes in each `prebuilt.py` from the models in the `models.py` of the same folder.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,13 +13,17 @@ from pydantic_core import ErrorDetails, SchemaSerializer, SchemaValidator, Valid
 from shared.core.errors import InvalidContent, MalformedJson, invalid_fields, pointer
 
 MAX_ERRORS = 50
-"""Maximum number of errors in a response. A body can contain a hundred thousand errors, and Lambda limits responses to 6 MB."""
+"""Maximum number of errors in a response. A body can contain a hundred thousand errors, and Lambda limits responses to
+6 MB."""
 
 _Parsed = TypeVar("_Parsed")
 
 
 class PrebuiltModel:
-    """Base class of generated models, with the interface of `shared.web.bodies.Content`. A body's fields are attributes."""
+    """Base class of generated models, with the interface of `shared.web.bodies.Content`.
+
+    Each field of a body is an attribute.
+    """
 
     # pydantic_core sets these attributes on each instance.
     __slots__ = ("__dict__", "__pydantic_extra__", "__pydantic_fields_set__", "__pydantic_private__")
@@ -59,8 +63,8 @@ class PrebuiltModel:
 def parsed(validate: Callable[[bytes], _Parsed], body: bytes, refusals: Mapping[str, str] = {}) -> _Parsed:
     """Return the model that `validate` parses from a JSON body.
 
-    `refusals` has special error messages for unknown fields, by name. Raises MalformedJson, or InvalidContent with a pointer to
-    each invalid field.
+    `refusals` has special error messages for unknown fields, by name. Raises MalformedJson, or InvalidContent with a
+    pointer to each invalid field.
     """
     if not body.strip():
         raise MalformedJson("The body is empty; send a JSON object.")
@@ -68,7 +72,7 @@ def parsed(validate: Callable[[bytes], _Parsed], body: bytes, refusals: Mapping[
 
 
 def validated(validate: Callable[[Any], _Parsed], content: Any, refusals: Mapping[str, str] = {}) -> _Parsed:
-    """Return the model that `validate` returns for `content`. Raises the errors of `parsed`."""
+    """Return the model that `validate` creates from `content`. Raises the errors of `parsed` instead of pydantic's."""
     try:
         return validate(content)
     except ValidationError as error:

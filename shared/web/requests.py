@@ -34,12 +34,13 @@ QueryType = TypeVar("QueryType", bound=Query)
 
 @dataclass(frozen=True)
 class Request:
-    """Request to an operation. Its token has been verified and has the scope of the route."""
+    """Request to an operation. The caller's token has been verified, and has the scope of the route."""
 
     route: Route
     caller: Caller
     now: int
-    """Time of the request in epoch seconds. Use it instead of a clock, so that all writes of a request have the same time."""
+    """Time of the request in epoch seconds. Use it instead of a clock, so that all writes of a request have the same
+    time."""
     path: Mapping[str, str]
     headers: Mapping[str, str]
     """Headers, by lower-case name."""
@@ -48,13 +49,15 @@ class Request:
     event: Mapping[str, Any]
     """Event that API Gateway sent."""
     replays: list[str] = field(default_factory=list)
-    """Ids of earlier requests with the same Idempotency-Key, whose stored responses this request returns."""
+    """Ids of earlier requests with the same Idempotency-Key, if the response is the stored response of the last of
+    them."""
 
     @property
     def change_set(self) -> str | None:
-        """Id of the change set that the request writes; `None` if the operation writes none, or only simulates (`dryRun`).
+        """Id of the change set that the request writes; `None` if the operation writes none, or only simulates
+        (`dryRun`).
 
-        If the request returns the stored response of an earlier one, it is the change set of that request.
+        If the response is the stored response of an earlier request, the id of the change set of that request.
         """
         if not self.route.makes_change_set or ("dryRun", "true") in parse_qsl(self.query):
             return None
@@ -104,8 +107,8 @@ class Request:
     def once(self, *identity: object) -> IdempotentRequest | None:
         """Return the Idempotency-Key of the request and a hash of its content; `None` without the header.
 
-        `identity` is the content. A later request with the same key must have the same content. Raises InvalidParameter for an
-        invalid key.
+        `identity` is the content. A later request with the same key must have the same content. Raises InvalidParameter
+        for an invalid key.
         """
         key = self.idempotency_key()
         if key is None:
@@ -133,11 +136,10 @@ class Request:
         return etags.if_match(self.headers.get("if-match"), version)
 
     def allows(self, tag: str | None) -> bool:
-        """Return whether If-Match and If-None-Match allow a write of a resource. `tag` is its ETag, or `None` if it does not
-        exist.
+        """Return whether If-Match and If-None-Match allow a write of a resource.
 
-        Use this method only if the resource's representation is the same for all callers. Unlike `matches`, it compares whole
-        ETags.
+        `tag` is the resource's ETag, or `None` if the resource does not exist. Use this method only if the
+        representation of the resource is the same for all callers. Unlike `matches`, it compares whole ETags.
         """
         return etags.allows(self.headers.get("if-match"), self.headers.get("if-none-match"), tag)
 
@@ -164,8 +166,8 @@ def _body(event: Mapping[str, Any], length: str | None) -> bytes:
 def _sent(text: str, length: str | None) -> bytes:
     """Return the bytes of a body that the gateway passed on as text.
 
-    The gateway replaces invalid UTF-8 with U+FFFD, which usually changes the length. If the length differs from Content-Length,
-    each U+FFFD is replaced by an invalid byte, so that the parser rejects the body.
+    The gateway replaces invalid UTF-8 with U+FFFD, which usually changes the length. If the length differs from
+    Content-Length, each U+FFFD is replaced by an invalid byte, so that the parser rejects the body.
     """
     content = text.encode()
     if length is not None and length != str(len(content)):

@@ -1,11 +1,11 @@
 """Server-Timing header: the duration of an HTTP request, and the DynamoDB requests that it made.
 
-Browsers show the header in their network panel. Its entry `total` has the duration of the HTTP request, and its entries `ddb`
-describe DynamoDB requests. `dur` is in milliseconds. The `desc` of a `ddb` entry is the DynamoDB operation and the index. With
-`?explain=true`, each DynamoDB request has a separate, more detailed entry.
+Browsers show the header in their network panel. Its entry `total` has the duration of the HTTP request, and its entries
+`ddb` describe DynamoDB requests. `dur` is in milliseconds. The `desc` of a `ddb` entry is the DynamoDB operation and
+the index. With `?explain=true`, each DynamoDB request has a separate, more detailed entry.
 
 Consumed units and request counts could reveal the number of hidden items in a list, or the existence of a hidden video.
-Therefore only admins receive them, and other callers if the operation reads only the caller's own items.
+Therefore other callers than admins receive them only if the operation reads only the caller's own items.
 
 https://www.w3.org/TR/server-timing/
 """
@@ -28,12 +28,13 @@ FOR_OWNERS = frozenset(route.operation for route in ROUTES if route.scope == WRI
     *("listJobs", "whyNotReady", "listAudit", "listPlaylistAudit", "getDiff", "getViews", "explainViews"),
     *("listWebhooks", "getWebhook", "listDeliveries"),
 }
-"""Operations that read only items of the caller, unless an admin calls them. Batches and change sets are excluded, because they
-may contain items of other users."""
+"""Operations that read only items of the caller, unless an admin calls them. Batches and change sets are excluded,
+because they may contain items of other users."""
 LISTS = frozenset({"listVideos", "listPlaylists"})
-"""Lists that read only the caller's items if the query selects these by `userId`."""
+"""Lists that read only the caller's items if the query selects by the caller's `userId`."""
 DOCUMENTS = frozenset({"getVideo", "getPlaylist", "getUser"})
-"""Operations that read only the item that they return. The response has its owner (`userId`), who may see the units."""
+"""Operations that read only the item that they return. The owner of the item, `userId` in the response, may see the
+units."""
 
 
 def header(lines: Sequence[RequestUsage], seconds: float, status: int, *, units: bool, explained: bool) -> str:
@@ -81,7 +82,9 @@ def is_explained(request: Request) -> bool:
 
 
 def require_own(request: Request, response: HttpResponse) -> None:
-    """Raise Forbidden unless the caller may see units in any case, or owns the returned document according to its `userId`."""
+    """Raise Forbidden unless the caller may see units in any case, or owns the returned document according to its
+    `userId`.
+    """
     if not may_see_units(request) and json.loads(response.body or "{}").get("userId") != request.caller.subject:
         raise Forbidden("Only the owner and admins may use explain. The requested fields must include userId.")
 
@@ -112,7 +115,10 @@ def _entry(lines: Sequence[RequestUsage], *, units: bool) -> str:
 
 
 def _milliseconds(lines: Sequence[RequestUsage]) -> str:
-    """Return the milliseconds from the first request to the last response. Durations are not added, because requests overlap."""
+    """Return the milliseconds from the first request to the last response.
+
+    Durations are not added, because requests overlap.
+    """
     if not lines:
         return "0.0"
     begun, ended = min(line.started for line in lines), max(line.started + line.seconds for line in lines)
