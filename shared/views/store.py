@@ -213,7 +213,9 @@ class ViewStore:
         return count
 
     def _video(self, video_id: str, now: int) -> Item | None:
-        """Return the attributes that access checks read, at most CACHE_SECONDS old; `None` if the video does not exist.
+        """Return the attributes of a video that access checks read; `None` if the video does not exist.
+
+        The attributes may be CACHE_SECONDS old.
         """
         cached = self._cached(video_id, now)
         if cached is None:

@@ -1,5 +1,4 @@
-"""Error messages for invalid bodies: one for each type of pydantic error, in the style of the service's other errors.
-"""
+"""Error messages for invalid bodies: one for each type of pydantic error."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -18,8 +17,7 @@ _KINDS: Mapping[type, str] = {str: "text", list: "a list", dict: "an object"}
 
 
 def _value(value: Any) -> str:
-    """Return a value for an error message: scalars are written out, and other values are replaced by their JSON type.
-    """
+    """Return the text of a value for an error message: the value itself for scalars, otherwise its JSON type."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, float) and not isfinite(value):

@@ -438,9 +438,7 @@ def _is_zone(name: str) -> bool:
 
 
 def quote_value(text: str) -> str:
-    """Return a client's text for use in an error message: its first 40 characters, with unprintable ones replaced by
-    `?`.
-    """
+    """Return the first 40 characters of a client's text for an error message. Unprintable characters become `?`."""
     return "".join(character if character.isprintable() else "?" for character in text[:40]) or "''"
 
 
