@@ -1,8 +1,8 @@
-"""Maintenance of the totals of users and tags as videos change.
+"""Totals of users and tags: updates after videos change.
 
-Each video has a marker with its last counted contribution. One transaction updates the marker to the video's current
-state, and adds the difference to the totals. Messages only trigger this comparison, so they may arrive repeatedly, late
-or in any order.
+A video's counted state (the item MARKER) records which amounts the totals contain for this video. If the video has
+changed since, one transaction updates the counted state, and adds the differences to the totals. Messages only trigger
+this comparison, so they may arrive repeatedly, late or in any order.
 
 Each transaction has as many videos as fit, so an import writes each total at most a few dozen times per second. The
 number of index writes still grows with the number of videos, so the worker limits its write rate.
@@ -43,43 +43,45 @@ VIDEOS_AT_A_TIME = 500
 """Number of videos that are read concurrently, in ten requests."""
 
 UNITS_PER_SECOND = 400
-"""Maximum write units per second that one worker uses of an index partition. There are two workers
+"""Maximum write units per second that one worker consumes in one index partition. There are two workers
 (infra/jobs_stack.py).
 
 A partition allows 1,000: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/bp-partition-key-design.html
 """
 
 AGGREGATES = Caller.job("aggregates")
+"""Author of the writes in this module."""
 
 READ = (
     *(PARTITION_KEY, SORT_KEY, "userId", "tags"),
     *("status", "source", "fileSize", "duration", "rel", "schemaVersion"),
     *("counted", "version", "writeId"),
 )
-"""Attributes to read of videos and markers. A batch has many videos, and whole documents may be large."""
+"""Names of the attributes that the worker reads of videos and counted states. Whole documents may be large."""
 
 
 @dataclass(frozen=True)
 class Contribution:
-    """Contribution of one video to the totals."""
+    """Amounts that one video adds to the totals of its owner and of its tags."""
 
     user_id: str
+    """User id of the owner."""
     status: str
     sizes: tuple[int, int] = (0, 0)
     """Bytes and milliseconds of the video. Both are 0 if the video is deleted."""
     tags: frozenset[str] = field(default_factory=frozenset)
-    """Case-folded tags. Empty unless the video is listed."""
+    """Case-folded tags whose counts include the video. Empty if the video is not listed."""
 
     def counts(self) -> dict[str, int]:
-        """Return the contribution to the user's totals."""
+        """Return the amounts for the owner's totals, by name: 1 for the status, and the bytes and milliseconds."""
         return {self.status: 1, **dict(zip(SIZES, self.sizes, strict=True))}
 
 
 def contribution(video: Item | None) -> Contribution | None:
-    """Return the contribution of a video's current state, or `None` if the video does not exist.
+    """Return the amounts that a video in its current state adds to the totals. `None` if `video` is `None`.
 
-    If the video has a source file, bytes are the size of that file, and `fileSize` of the document is ignored. Tags
-    count only while the video is listed, because they may be confidential before.
+    If the video has a source file, its bytes are the size of this file, not `fileSize` of the document. Tags count only
+    while the video is listed, because they may be confidential before.
     """
     if video is None:
         return None
@@ -91,7 +93,10 @@ def contribution(video: Item | None) -> Contribution | None:
 
 
 def counted(marker: Item | None) -> Contribution | None:
-    """Return the contribution that a marker records. `None` without a marker."""
+    """Return the amounts that the totals contain for a video. `marker` is the video's counted state.
+
+    Returns `None` if `marker` is `None`, because the totals do not contain the video in that case.
+    """
     if marker is None:
         return None
     sizes = marker["counted"]
@@ -104,7 +109,10 @@ def counted(marker: Item | None) -> Contribution | None:
 
 
 def video_changed(record: Record, now: int) -> Iterator[Outgoing]:
-    """Yield a message if the change may affect totals or index entries of the video."""
+    """Yield a message to `aggregates` if the change of a video may affect totals or the video's index entries.
+
+    `now` is in epoch seconds.
+    """
     old, new = record.before, record.new
     moved = _has_moved(old, new, now)
     if moved or contribution(old) != contribution(new):
@@ -112,25 +120,26 @@ def video_changed(record: Record, now: int) -> Iterator[Outgoing]:
 
 
 def video_removed(record: Record, now: int) -> Iterator[Outgoing]:
-    """Yield the message that updates the totals for a removed video."""
+    """Yield the message to `aggregates` that subtracts a removed video from the totals."""
     yield Outgoing(AGGREGATES_QUEUE, aggregates_message(record.old["videoId"], record.correlation_id))
 
 
 def _has_moved(old: Item | None, new: Item, now: int) -> bool:
-    """Return whether the positions of the video's index entries, or its schedule, may have to change."""
+    """Return whether the index entries of the video, including the entry of its schedule, may have to change."""
     if old is None:
-        # A new video has only the entries that were written with it.
+        # The request that created the video wrote all its entries, except the schedule's.
         return bool({"publishAt", "expiresAt"} & new.keys())
-    # A change that started before the scheduled time may have been written after the scheduled move.
+    # A change that began before the scheduled time may have been written after it, and undone the scheduled
+    # publication.
     is_late = is_listed(new) != is_published(new, now)
     return is_late or index_position(old) != index_position(new)
 
 
 class UnsettledVideos(WriteContention):
-    """Error if the totals are not yet up to date for some videos.
+    """The totals do not contain the current state of some videos yet.
 
-    Every attempt for the videos in `contended` had conflicting writes. The videos in `unreached` were not processed in
-    time.
+    `contended` has the ids of videos for which every attempt conflicted with other writers. `unreached` has the ids of
+    videos that were not processed in time.
     """
 
     def __init__(self, contended: Sequence[str], unreached: Sequence[str]) -> None:
@@ -141,31 +150,34 @@ class UnsettledVideos(WriteContention):
 
 @dataclass(frozen=True)
 class _Move:
-    """Comparison of a video with its marker. It determines the difference to add to the totals."""
+    """Comparison of a video with its counted state. It determines the amounts to add to the totals."""
 
     video_id: str
     video: Item | None
+    """Current item of the video; `None` if the video was removed."""
     marker: Item | None
+    """Counted state of the video; `None` if the totals do not contain the video."""
     correlation_id: str | None
     """Correlation id of the triggering request."""
 
     @cached_property
     def before(self) -> Contribution | None:
-        """The counted contribution."""
+        """Amounts that the totals contain for the video."""
         return counted(self.marker)
 
     @cached_property
     def after(self) -> Contribution | None:
-        """The current contribution."""
+        """Amounts that the totals must contain for the video in its current state."""
         return contribution(self.video)
 
     @property
     def is_due(self) -> bool:
+        """Whether the totals must change."""
         return self.before != self.after
 
     @cached_property
     def differences(self) -> dict[tuple[str, str], dict[str, int]]:
-        """Amounts to add, by total. A total is identified by its kind (`user` or `tag`), and its user id or tag."""
+        """Amounts to add to each total, by name. The key of a total is `("user", <user id>)` or `("tag", <tag>)`."""
         sums: dict[tuple[str, str], dict[str, int]] = {}
         for part, sign in ((self.before, -1), (self.after, 1)):
             if part is None:
@@ -190,10 +202,9 @@ def _add(
 
 
 class Aggregates:
-    """Updater of totals to the current state of videos."""
+    """Worker that updates totals after videos have changed. `elapsed` is a monotonic clock in seconds."""
 
     def __init__(self, table: Table, elapsed: Callable[[], float] = time.monotonic) -> None:
-        """`elapsed` returns monotonic seconds."""
         self.table = table
         self._elapsed = elapsed
 
@@ -206,10 +217,14 @@ class Aggregates:
     ) -> int:
         """Update the totals for these videos. Returns the number of videos that needed an update.
 
-        Compares again after each write, until no video needs an update. Otherwise a concurrent change could be lost:
-        another worker may have received its message and found nothing to do. `requests` contains the correlation ids of
-        the triggering requests, by video. `in_time` is called before each transaction. Raises UnsettledVideos after all
-        other videos are settled, and Unavailable if the table cannot be read.
+        Reads the videos again after each write, until no video needs an update. Otherwise a concurrent change could be
+        lost, because another worker may have handled its message before this write.
+
+        `now` is in epoch seconds. `requests` has the correlation id of the triggering request, by video id. The worker
+        calls `in_time` before each transaction, and stops when it returns false.
+
+        Raises UnsettledVideos if some videos still need an update, after all others were updated. Raises Unavailable if
+        the table cannot be read.
         """
         different = list(dict.fromkeys(video_ids))
         moved = 0
@@ -228,10 +243,15 @@ class Aggregates:
     def _settle_some(
         self, video_ids: Sequence[str], now: int, requests: Mapping[str, str | None], in_time: Callable[[], bool]
     ) -> tuple[set[str], list[str]]:
-        """Return the ids of the videos that needed an update, and of the videos that may still need one."""
+        """Update the totals for these videos. Return the ids of all updated videos, and of videos that still need an
+        update.
+
+        The first set also contains the videos of the second.
+        """
         pending, due = list(video_ids), set[str]()
         written: dict[str, Item | None] = {}
-        # Not `retry_on_conflict`, because each attempt settles some videos and the last one finds none to update.
+        # `retry_on_conflict` does not fit: each attempt updates only some videos, and the last one finds none to
+        # update.
         for attempt in range(MAX_ATTEMPTS):
             moves = [move for move in self._moves(pending, written, requests) if move.is_due]
             pending = [move.video_id for move in moves]
@@ -248,10 +268,10 @@ class Aggregates:
     def _moves(
         self, video_ids: Sequence[str], written: Mapping[str, Item | None], requests: Mapping[str, str | None]
     ) -> Iterator[_Move]:
-        """Read the videos and markers, and yield a move for each video.
+        """Read the videos and their counted states, and yield the comparison of each video.
 
-        `written` contains the markers that this worker has written. They are not read again, because a later writer of
-        a marker compares the video itself.
+        `written` has the counted states that this worker has written, by video id. The worker does not read them again:
+        if another worker writes one later, that worker also compares it with the video.
         """
         keys = [VIDEO.key(videoId=video_id) for video_id in video_ids]
         keys += [MARKER.key(videoId=video_id) for video_id in video_ids if video_id not in written]
@@ -262,12 +282,12 @@ class Aggregates:
             yield _Move(video_id, video, written.get(video_id, marker), requests.get(video_id))
 
     def _carry_out(self, moves: Sequence[_Move], now: int, in_time: Callable[[], bool]) -> dict[str, Item | None]:
-        """Write the moves in transactions of maximum size. Returns the written markers by video id.
+        """Write counted states and totals in transactions of maximum size. Return the written states by video id.
 
-        Stops when `in_time` returns false. Skips transactions with conflicting writes.
+        Stops when `in_time` returns false. Skips a transaction if it conflicts with another writer.
         """
         written: dict[str, Item | None] = {}
-        # Sorting groups videos with the same owner and tags, which minimises the number of totals written.
+        # Sorted, so that videos with the same owner and tags share a transaction, which writes each total only once.
         for batch in _batches(sorted(moves, key=lambda move: sorted(move.differences))):
             if not in_time():
                 break
@@ -288,22 +308,22 @@ class Aggregates:
         return written
 
     def _marker_write(self, move: _Move, marker: Item | None) -> Write:
-        """Return the write of the marker, on condition that it is unchanged."""
+        """Return the write of a video's new counted state, on condition that the stored one is unchanged."""
         if marker is None:
             return self.table.remove(MARKER.key(videoId=move.video_id), condition=unchanged(move.marker))
         return self.table.put(marker, condition=unchanged(move.marker))
 
 
 def most_contended(moves: Sequence[_Move]) -> int:
-    """Return the number of write units that these moves use in the index partition that they write most.
+    """Return the maximum number of write units that these updates consume in one index partition.
 
-    All tag counts share one partition, and each change deletes one entry and adds another. Markers with the same owner
-    and shard share a partition.
+    All tag counts share one partition, and each change deletes one entry and adds another. Counted states with the same
+    owner and shard share a partition.
     """
     touched: Counter[tuple[str, int]] = Counter()
     for move in moves:
         owners = [part.user_id for part in (move.before, move.after) if part]
-        if len(owners) == 1 or owners[0] != owners[1]:  # else its entry is unchanged
+        if len(owners) == 1 or owners[0] != owners[1]:  # else the index entry of the counted state is unchanged
             touched.update((owner, shard_of(move.video_id)) for owner in owners)
     tags = 2 * sum(kind == "tag" for kind, _ in _summed(moves))
     return max([tags, *touched.values()])
@@ -314,7 +334,7 @@ def _keys(video_id: str) -> tuple[Key, Key]:
 
 
 def _batches(moves: Sequence[_Move]) -> Iterator[list[_Move]]:
-    """Group the moves so that each group fits in one transaction."""
+    """Yield groups of updates. Each group fits in one transaction."""
     batch: list[_Move] = []
     touched: set[tuple[str, str]] = set()
     for move in moves:
@@ -329,10 +349,9 @@ def _batches(moves: Sequence[_Move]) -> Iterator[list[_Move]]:
 
 
 def _summed(moves: Sequence[_Move]) -> dict[tuple[str, str], dict[str, int]]:
-    """Return the summed differences of several moves, by total. Each total then needs only one write in the
-    transaction, which may not write an item twice.
+    """Return the sum of the amounts that several updates add to each total, because a transaction writes an item once.
 
-    Totals whose differences sum to 0 are included, because their version must still increase.
+    Includes totals with a sum of 0, because their `version` must still increase.
     """
     sums: dict[tuple[str, str], dict[str, int]] = {}
     for move in moves:
@@ -342,7 +361,7 @@ def _summed(moves: Sequence[_Move]) -> dict[tuple[str, str], dict[str, int]]:
 
 
 def _marker(move: _Move, now: int) -> Item | None:
-    """Return the new marker, or `None` if the video does not exist."""
+    """Return the new counted state of the video, or `None` if the video does not exist."""
     part = move.after
     if part is None:
         return None
@@ -350,7 +369,7 @@ def _marker(move: _Move, now: int) -> Item | None:
         **MARKER.key(videoId=move.video_id),
         "videoId": move.video_id,
         "userId": part.user_id,
-        # In a map, because indexes project attributes of these names.
+        # In a map, because an index would project top-level attributes of these names.
         "counted": {"status": part.status, **dict(zip(SIZES, part.sizes, strict=True))},
         **({"tags": set(part.tags)} if part.tags else {}),
         "rel": counted_relation(part.user_id),
@@ -363,10 +382,7 @@ def _marker(move: _Move, now: int) -> Item | None:
 
 
 def _transaction_writes(moves: Sequence[_Move]) -> Caller:
-    """Return the author of a write for several videos.
-
-    If one request triggered all moves, the author acts for that request.
-    """
+    """Return the author of a write for several videos, with the request's id if one request triggered all updates."""
     requests = {move.correlation_id for move in moves}
     return AGGREGATES.acting_for(requests.pop() if len(requests) == 1 else None)
 
@@ -378,21 +394,27 @@ def _total_write(table: Table, kind: str, id_: str, counts: Mapping[str, int], c
 
 
 def user_addition(user_id: str, counts: Mapping[str, int], caller: Caller, now: int) -> Expression:
-    """Return the update that adds counts to a user's totals. It creates them if they do not exist."""
+    """Return the update that adds `counts` to a user's totals. If the user has no totals, the update creates them.
+
+    `now` is in epoch seconds.
+    """
     attributes = {"userId": user_id, "rel": USERS, "relShard": 0, "relSort": 0, "relId": user_id}
     return _addition(attributes, counts, caller, now)
 
 
 def tag_addition(tag: str, difference: int, caller: Caller, now: int) -> Expression:
-    """Return the update that adds to the count of a tag. It creates the count if it does not exist."""
+    """Return the update that adds `difference` to the count of a tag. If the tag has no count, the update creates it.
+
+    `now` is in epoch seconds.
+    """
     attributes = {"tag": tag, "rel": TAGS, "relShard": 0, "relId": tag}
     return _addition(attributes, {"count": difference, "relSort": difference}, caller, now)
 
 
 def _addition(attributes: Item, counts: Mapping[str, int], caller: Caller, now: int) -> Expression:
-    """Return the update that adds counts and sets key attributes and audit fields.
+    """Return the update that adds `counts`, and sets `attributes` and audit fields.
 
-    It increases `version`, so an unchanged version means an unchanged total.
+    The update increments `version`, so an unchanged version means an unchanged total.
     """
     added = {**counts, "version": 1}
     addition = Expression.of("ADD " + ", ".join(f"#{name} :{name}" for name in added), **added)

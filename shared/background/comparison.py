@@ -1,4 +1,4 @@
-"""Comparison of redundant data: the expected and the stored values. Reads only by key and index, never with a Scan."""
+"""Comparison of redundant data with the data it is computed from. Reads only by key and index, never with a Scan."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -38,9 +38,10 @@ if TYPE_CHECKING:
     from shared.entities import Rating
 
 PAGE = 1000
-"""Page size of index reads."""
+"""Maximum number of items that one Query reads."""
 
 VERSION = "schemaVersion"
+"""Name of the attribute with an item's schema version."""
 
 ENTRY_PREFIXES = tuple(entity.sort_prefix for entity in ENTRIES)
 """Sort key prefixes of a video's index entries."""
@@ -48,35 +49,40 @@ ENTRY_PREFIXES = tuple(entity.sort_prefix for entity in ENTRIES)
 
 @dataclass(frozen=True)
 class Difference:
-    """Difference found by one comparison. Its repair is conditional on `version`."""
+    """Difference between expected and stored values."""
 
     expected: Mapping[str, Any]
+    """Expected values that differ, by name."""
     found: Mapping[str, Any]
+    """Stored values of the same names."""
     version: int | str | None = None
+    """Version of the stored item, which is the condition of a repair; `None` if the item has none."""
 
 
 class ConcurrentChange(Exception):
-    """Error if the compared item changed during the comparison."""
+    """The compared item changed during the comparison."""
 
 
 @dataclass(frozen=True)
 class Family:
-    """Video and the other items of its partition that are compared."""
+    """Video and the other items of its partition that a run compares."""
 
     id: str
+    """Video id."""
     video: Item | None
     marker: Item | None
+    """Counted state: the state of the video that the totals contain. `None` if they do not contain the video."""
     totals: Item
-    """Rating totals of the video. Empty if it has no ratings."""
+    """Rating totals of the video. Empty if the video has no ratings."""
     related: Sequence[Item]
     """Credits, releases, tags, series and schedule of the video."""
 
 
 class Comparison:
-    """Comparison of a table's derived data with the data that it is derived from. `clock` returns epoch seconds.
+    """Comparison of one table's redundant data. `clock` returns epoch seconds.
 
-    Methods that compare return `None` if the data agrees. They raise ConcurrentChange if a total changed while its
-    parts were summed.
+    Methods that compare return the Difference, or `None` if there is none. They raise ConcurrentChange if a total
+    changed while they computed the expected sum.
     """
 
     def __init__(self, table: Table, clock: Callable[[], float]) -> None:
@@ -84,7 +90,7 @@ class Comparison:
         self._clock = clock
 
     def family(self, video_id: str) -> Family:
-        """Return a video and the items of its partition that are compared."""
+        """Return a video and the items of its partition that a run compares. Uses consistent Queries."""
         partition = {PARTITION_KEY: VIDEO.key(videoId=video_id)[PARTITION_KEY]}
         items = {
             item[SORT_KEY]: item
@@ -100,7 +106,7 @@ class Comparison:
         )
 
     def entries(self, family: Family) -> Difference | None:
-        """Compare the video's index entries with their expected positions, and its schema version with the current one."""
+        """Compare the positions of the video's index entries, and the video's schema version."""
         video, now = family.video, int(self._clock())
         if video is None or is_purged(video, now):
             return None
@@ -114,7 +120,7 @@ class Comparison:
         return Difference({sk: expected.get(sk) for sk in wrong}, {sk: present.get(sk) for sk in wrong})
 
     def marker(self, family: Family) -> Difference | None:
-        """Compare the contribution in the video's marker with the current one. Also works for a deleted video."""
+        """Compare the amounts in the video's counted state with its current amounts, even for a deleted video."""
         expected, found = _to_document(contribution(family.video)), _to_document(counted(family.marker))
         return None if expected == found else Difference(expected, found, (family.marker or {}).get("writeId"))
 
@@ -130,7 +136,7 @@ class Comparison:
 
     def all_ratings(self, video_id: str) -> "Iterator[Rating]":
         """Yield all ratings of a video, without withdrawn ones."""
-        # Concurrently, because most videos have few ratings or none.
+        # All shards are read concurrently, because most videos have few ratings or none.
         entries = iterate_all_entries(
             self.table,
             RELATION_INDEX.name,
@@ -146,10 +152,10 @@ class Comparison:
             yield from (rating for rating in ratings if rating and RatingChoice.of(rating))
 
     def user(self, user_id: str, tags: Counter[str], settle: Callable[[Sequence[str]], None]) -> Difference | None:
-        """Compare a user's totals with the markers of the user's videos.
+        """Compare a user's totals with the counted states of the user's videos.
 
-        Fills `tags` with the number of these videos by tag. Calls `settle` with the ids of deleted videos that still
-        have a marker, before it reads their markers.
+        Fills `tags` with the number of these videos by tag. Before it reads the counted states, calls `settle` with the
+        ids of removed videos that still have one.
         """
         stored = self.table.get(PROFILE.key(userId=user_id), consistent=True) or {}
         sums = dict.fromkeys((*PROFILE_COUNTS, "playlists"), 0)
@@ -162,9 +168,9 @@ class Comparison:
         return self._against(sums, stored, PROFILE, userId=user_id)
 
     def _counted_of(self, user_id: str, settle: Callable[[Sequence[str]], None]) -> Iterator[Contribution]:
-        """Yield the contributions in the markers of a user's videos.
+        """Yield the amounts in the counted states of a user's videos.
 
-        Calls `settle` with the ids of deleted videos that still have a marker, before it reads their markers.
+        Before it reads the counted states, calls `settle` with the ids of removed videos that still have one.
         """
         for batch in self._batches(sharded_partitions(counted_relation(user_id))):
             video_ids = [entry["relId"] for entry in batch]
@@ -183,7 +189,7 @@ class Comparison:
         return [part for marker in markers if (part := counted(marker))]
 
     def tag_count(self, tag: str) -> Difference | None:
-        """Compare the count of a tag with the number of markers that contain it."""
+        """Compare the count of a tag with the number of counted states that contain the tag."""
         stored = self.table.get(TAG_COUNT.key(tag=tag), consistent=True) or {}
         count = 0
         for batch in self._batches(sharded_partitions(tag_relation(tag))):
@@ -191,9 +197,10 @@ class Comparison:
         return self._against({"count": count}, stored, TAG_COUNT, tag=tag)
 
     def _against(self, sums: Mapping[str, int], stored: Item, entity: Entity, **parts: str) -> Difference | None:
-        """Return the difference between the sums and the stored total, which was read before summing.
+        """Return the difference between computed sums and a stored total. `stored` was read before the sums were
+        computed.
 
-        Raises ConcurrentChange if the total has changed since.
+        Raises ConcurrentChange if the stored total has changed since then.
         """
         present = {name: int(stored.get(name, 0)) for name in sums}
         if present == sums:
@@ -207,23 +214,23 @@ class Comparison:
         )
 
     def videos(self) -> Iterator[Item]:
-        """Yield an index entry of each video, with its owner."""
+        """Yield an index entry of each video, with the owner's `userId`."""
         return self.listed(sharded_partitions(FEED, *map(status_relation, STATUSES)), also=("userId",))
 
     def listed(self, partitions: Sequence[Mapping[str, Value]], also: Sequence[str] = ()) -> Iterator[Item]:
-        """Yield the entries of all partitions of relations, with the attributes `also`."""
+        """Yield the entries of RelationIndex in these partitions: `relId`, `relSort` and the attributes in `also`."""
         for partition in partitions:
             yield from iterate_entries(
                 self.table, RELATION_INDEX.name, partition, attributes=("relId", "relSort", *also), limit=PAGE
             )
 
     def _batches(self, partitions: Sequence[Mapping[str, Value]]) -> Iterator[list[Item]]:
-        """Yield the entries of all partitions of relations, in groups of the size of a BatchGetItem."""
+        """Yield the entries of RelationIndex in these partitions, in groups of the size of a BatchGetItem."""
         return grouped(self.listed(partitions), LARGEST_BATCH_GET)
 
 
 def grouped(entries: Iterator[Item], size: int) -> Iterator[list[Item]]:
-    """Yield the entries in groups of `size`."""
+    """Yield the entries in groups of `size`; the last group may have fewer."""
     while group := list(islice(entries, size)):
         yield group
 
@@ -233,8 +240,9 @@ def _is_compared(sort_key: str) -> bool:
 
 
 def _index_positions(items: Iterable[Item]) -> dict[str, Any]:
-    """Return the index position of each item, by sort key: its relation (`None` if it is not in the index) and sort
-    value.
+    """Return the position of each item in RelationIndex, by sort key: relation and sort value.
+
+    The relation is `None` if the item is not in the index.
     """
     return {item[SORT_KEY]: [item.get("rel"), int(item["relSort"])] for item in items}
 

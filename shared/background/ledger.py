@@ -1,9 +1,9 @@
-"""Exactly-once totals: adds each stream change once, although changes may arrive repeatedly, late or out of order.
+"""Exactly-once totals: each stream change is added once, although changes may arrive repeatedly, late or out of order.
 
 DynamoDB and Lambda preserve only the order of changes of one item. Changes of one partition key may be in several
-shards, and Lambda processes a shard in parallel batches. A sequence number therefore cannot serve as a checkpoint.
-Instead, each total stores the deduplication keys of its changes. The newest keys are in the total's own item, which the
-same write updates. Older keys are in separate items, the pages.
+shards, and Lambda processes a shard in parallel batches. Therefore a sequence number cannot serve as a checkpoint.
+Instead, each total stores the deduplication keys of the changes that it contains. The newest keys are in the item of
+the total, and one write updates both. Older keys are in separate items, the pages.
 https://docs.aws.amazon.com/lambda/latest/dg/services-dynamodb-eventsourcemapping.html
 https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Streams.html
 """
@@ -23,62 +23,69 @@ from shared.core.periods import DAY_SECONDS, HOUR_SECONDS
 from shared.schema import PARTITION_KEY, PROCESSED_PAGE, SCHEMA_VERSION, SORT_KEY, TTL_ATTRIBUTE
 
 TALLY, SEEN, SEEN_UP_TO = "tally", "seen", "seenUpTo"
-"""Attributes of a total: its number of writes, its newest deduplication keys, and the time of the newest key in its
-pages.
-"""
+"""Names of attributes of a total: number of writes, newest deduplication keys, and time of the newest key in a page."""
 ATTRIBUTES = (TALLY, SEEN, SEEN_UP_TO)
 
 AT_BYTES, ID_BYTES = 4, 8
+"""Bytes of the two parts of a deduplication key: the time of the change, and the hash of its id."""
 KEY_BYTES = AT_BYTES + ID_BYTES
+"""Bytes of a deduplication key."""
 ROOM = 40
-"""Maximum deduplication keys in a total's item: 480 bytes. The item stays below 1 KB, so each write costs one unit."""
+"""Maximum number of deduplication keys in a total's item: 480 bytes. The item stays below 1 KB, so a write costs 1 WRU."""
 RETAINED = 8
-"""Number of newest keys that stay in the total's item when the others are moved to pages. Changes that are slightly out
-of order are then recognised without a query for pages.
+"""Number of newest keys that remain in a total's item when the other keys are moved to pages. With them, most changes
+that are out of order need no query for pages.
 """
 AT_ONCE = ROOM - RETAINED
-"""Maximum changes per write."""
+"""Maximum number of changes per write."""
 
 REPEATED_FOR = 25 * HOUR_SECONDS
 """Seconds for which a total's item retains keys. The stream redelivers a change for up to 24 hours, and the queue
-preserves the order per video. A change that is older than the newest one by this time is not delivered again.
+preserves the order per video. Therefore no change is delivered again this long after a newer change.
 """
 PAGES_FOR = 6 * DAY_SECONDS
 """Lifetime of pages in seconds. A message may wait in the queue for 4 days and contain changes of the day before."""
 SPANS = (1, 60, HOUR_SECONDS, DAY_SECONDS)
-"""Time spans that a page may cover, in seconds. A page uses the shortest span that covers its keys. Four queries, one
-per span, therefore find all pages that may contain the key of a given second.
+"""Time spans that a page may cover, in seconds. A page uses the shortest span that covers its keys. Therefore four
+queries, one per span, find all pages that may contain the key of a given second.
 """
 PAGES = 100
-"""Page size of a query."""
+"""Maximum number of pages that one Query reads."""
 
 Sums = Mapping[str, int]
+"""Amounts by the name of the attribute that they are added to."""
 
 
 def deduplication_key(event_id: str, at: int) -> str:
-    """Return the deduplication key of a change in hexadecimal: its time in epoch seconds and a 64-bit hash of its id.
+    """Return the deduplication key of a change in hexadecimal digits: the time in epoch seconds and a 64-bit hash of
+    the id.
 
-    Two changes of the same second have the same key with a probability of 5e-20. The second change is then not counted.
+    Two changes of the same second have equal keys with a probability of 5e-20. In this case, only one of them is
+    counted.
     """
     return (at.to_bytes(AT_BYTES, "big") + blake2b(event_id.encode(), digest_size=ID_BYTES).digest()).hex()
 
 
 @dataclass(frozen=True)
 class Total:
-    """A total that the ledger adds to."""
+    """Total of a video, such as its number of views, to which a Ledger adds changes."""
 
     name: str
+    """Name in the keys of pages: `views` or `ratings`."""
     video_id: str
     key: Key
     change: Callable[[Sums, Item], Expression]
-    """Function that returns the update expression that adds the sums and sets the attributes."""
+    """Function that returns an update expression. It receives the amounts to add and the attributes to set."""
     may_create: Callable[[], bool]
-    """Function that returns whether the total may be created, which requires that its video exists."""
+    """Function that returns whether the total may be created: only while its video exists."""
 
 
 @dataclass(frozen=True)
 class _State:
-    """Deduplication state of a total: its newest keys, its number of writes, and the time of the newest key in pages."""
+    """Deduplication state in the item of a total. `tally` is the number of writes of the item.
+
+    `keys` are the newest deduplication keys. `up_to` is the time of the newest key in the pages, in epoch seconds.
+    """
 
     exists: bool
     tally: int
@@ -94,10 +101,7 @@ class _State:
 
     @property
     def condition(self) -> Expression:
-        """Condition that the total is unchanged since it was read.
-
-        A total that a purge has deleted is therefore not created again.
-        """
+        """Condition that the total's item is unchanged since it was read. Thus no write recreates a purged total."""
         if not self.exists:
             return ABSENT
         if not self.tally:
@@ -106,18 +110,18 @@ class _State:
 
 
 class Ledger:
-    """Ledger that adds changes to totals, and stores the pages of their deduplication keys."""
+    """Writer that adds each change to a total once, and stores the deduplication keys of the changes."""
 
     def __init__(self, table: Table) -> None:
         self.table = table
 
     def add(self, total: Total, changes: Mapping[str, Sums], now: int) -> int:
-        """Add the changes that are not counted yet. Returns their number.
+        """Add the changes that the total does not contain yet. Return the number of these changes.
 
-        `changes` contains the amounts by deduplication key. `now` is in epoch seconds.
+        `changes` has the amounts of each change, by deduplication key. `now` is in epoch seconds.
 
-        Costs 1 RRU, and 1 WRU per 32 changes. Raises Unavailable and WriteContention. Some changes may then have been
-        counted, and a retry skips them.
+        Costs 1 RRU, and 1 WRU per 32 changes. Raises Unavailable and WriteContention, after which some changes may have
+        been added. A retry skips these.
         """
         waiting = {bytes.fromhex(key): sums for key, sums in changes.items()}
         attributes = (PARTITION_KEY, *ATTRIBUTES)
@@ -139,7 +143,7 @@ class Ledger:
         return retry_on_conflict(attempt, "the counts of the video", present=read, pause=self.table.pause)
 
     def _not_counted(self, total: Total, state: _State, keys: Iterable[bytes]) -> list[bytes]:
-        """Return the keys that the total has not counted, oldest first."""
+        """Return the deduplication keys of the changes that the total does not contain, oldest first."""
         unknown = set(keys) - state.keys
         late = {_at(key) for key in unknown if _at(key) <= state.up_to}
         return sorted(unknown - self._in_pages(total, late))
@@ -159,13 +163,15 @@ class Ledger:
         return keys
 
     def _write(self, total: Total, state: _State, changes: Mapping[bytes, Sums], now: int) -> _State:
-        """Add uncounted changes and return the new state. Raises ConditionFailed."""
+        """Add changes that the total does not contain, and return its new state.
+
+        Raises ConditionFailed if another writer changed the total concurrently.
+        """
         oldest = max(map(_at, [*state.keys, *changes])) - REPEATED_FOR
         retained = sorted(key for key in state.keys if _at(key) >= oldest)
         up_to = state.up_to
         if len(retained) + len(changes) > ROOM:
-            # Pages are written first, so that each key is in the total or in a page. They are correct even if the next
-            # write fails.
+            # Pages are written first, so that no key is missing in both. If the next write fails, they do no harm.
             self._keep_pages(total, retained[:-RETAINED], now)
             up_to = max(up_to, _at(retained[-RETAINED - 1]))
             retained = retained[-RETAINED:]
@@ -178,8 +184,8 @@ class Ledger:
     def _keep_pages(self, total: Total, keys: Sequence[bytes], now: int) -> None:
         for span, start, some in _paged(keys):
             content = b"".join(some)
-            # Named by a hash of the whole content, because a failed attempt may have left a page with the same first
-            # key.
+            # The page is named by a hash of all its keys, because a failed attempt may have stored another page with
+            # the same first key.
             pk, sk = _page_key(total, span, start, blake2b(content, digest_size=ID_BYTES).hexdigest())
             page = {
                 PARTITION_KEY: pk,
@@ -191,14 +197,11 @@ class Ledger:
             try:
                 self.table.write(self.table.put(page, condition=ABSENT))
             except ConditionFailed:
-                continue  # an earlier attempt has stored it
+                continue  # an earlier attempt has stored the same page
 
 
 def _paged(keys: Sequence[bytes]) -> Iterator[tuple[int, int, list[bytes]]]:
-    """Split sorted keys into pages.
-
-    Yields the span of each page in seconds, the time of its first key, and its keys.
-    """
+    """Split sorted keys into pages. Yield the span of each page in seconds, the time of its first key, and its keys."""
     for _, of_day in groupby(keys, lambda key: _at(key) // DAY_SECONDS):
         some = list(of_day)
         first, last = _at(some[0]), _at(some[-1])
@@ -207,7 +210,7 @@ def _paged(keys: Sequence[bytes]) -> Iterator[tuple[int, int, list[bytes]]]:
 
 
 def _pages_from(prefix: tuple[str, str], start: Item | None) -> QueryRequest:
-    """Return the arguments of a query for the pages whose sort keys have this prefix."""
+    """Return the parameters of a Query for pages. `prefix` is a partition key and the prefix of the sort keys."""
     return {
         "index": None,
         "condition": Expression.of("#pk = :pk AND begins_with(#sk, :sk)", pk=prefix[0], sk=prefix[1]),

@@ -1,4 +1,4 @@
-"""Purge of removed videos and playlists: deletes all their remaining items and objects, however many."""
+"""Purge of removed videos and playlists: deletes all their remaining items and objects."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -33,19 +33,20 @@ from shared.videos.counters import shards_of
 from shared.videos.reservations import Reservation, held_by
 
 PURGE = Caller.job("purge")
+"""Author of the changes of playlists that contained a purged video."""
 
 PAGE = 100
-"""Page size of queries."""
+"""Maximum number of items that one Query reads."""
 
 InTime = Callable[[], bool]
-"""Function that returns whether there is time for another step."""
+"""Function that returns whether the purge has time for another step."""
 
 
 class PrefixDeleter(Protocol):
-    """Interface of the object store for purges."""
+    """Interface of the object store, limited to the method that purges need."""
 
     def delete_prefix(self, bucket: str, prefix: str) -> int:
-        """Delete all objects with a prefix. Returns their number."""
+        """Delete all objects whose keys begin with `prefix`. Return their number."""
 
 
 def video_removed(record: Record, now: int) -> Iterable[Outgoing]:
@@ -61,8 +62,8 @@ def playlist_removed(record: Record, now: int) -> Iterable[Outgoing]:
 class Purge:
     """Purge of removed videos and playlists. It can be interrupted at any point and repeated.
 
-    Both methods return whether they finished: `False` if `in_time` stopped them. Each run makes progress, so repeated
-    runs finish. Methods raise the errors of shared.core.errors.
+    Methods return `True` if they finished, and `False` if `in_time` stopped them. In the latter case, call them again
+    until they finish. Methods raise the errors of shared.core.errors.
     """
 
     def __init__(self, table: Table, objects: PrefixDeleter, sources_bucket: str, media_bucket: str) -> None:
@@ -81,10 +82,10 @@ class Purge:
         correlation_id: str | None = None,
         reserved: Sequence[Reservation] = (),
     ) -> bool:
-        """Purge one video. Stops if a video of this id exists again. `now` is in epoch seconds.
+        """Purge one video. Stops if a video with this id exists again. `now` is in epoch seconds.
 
-        `reserved` are the video's reservations of unique values, which cannot be found from its partition. The marker
-        for totals is retained. The aggregates worker deletes it after it has subtracted the video from the totals.
+        `reserved` are the video's reservations of unique values, because no item in the video's partition refers to
+        them. Retains the counted state (MARKER). The aggregates worker deletes it after it has updated the totals.
         """
         key = VIDEO.key(videoId=video_id)
         if self._exists(key):
@@ -93,11 +94,10 @@ class Purge:
         if not (self._ratings(video_id, in_time) and self._memberships(video_id, caller, now, in_time)):
             return False
         self._free(key, video_id, reserved)
-        # Checked with each page and here again, because the steps above may take long and deleting a source file is
-        # irreversible.
+        # Checked again, because the steps above may take long, and the deletion of a source file is irreversible.
         if self._exists(key):
             return True
-        # The items are deleted last, because the objects can be found only while the items exist.
+        # The items are deleted last, because objects that remain after a failure are found by the items of the video.
         return (
             self._views(video_id, in_time)
             and self._objects(video_id, in_time)
@@ -109,7 +109,10 @@ class Purge:
         return self._children(PLAYLIST.key(playlistId=playlist_id)[PARTITION_KEY], in_time)
 
     def _free(self, key: Key, video_id: str, reserved: Iterable[Reservation]) -> None:
-        """Delete the video's reservations, unless another video holds them or a video with this id exists again."""
+        """Delete the video's reservations of unique values, but not if another video has claimed the value since.
+
+        `key` is the key of the video. Deletes nothing if a video with this id exists again.
+        """
         for reservation in reserved:
             writes = [
                 self.table.check(key, condition=ABSENT),
@@ -122,7 +125,7 @@ class Purge:
         return self.table.get(key, attributes=(PARTITION_KEY,), consistent=True) is not None
 
     def _ratings(self, video_id: str, in_time: InTime) -> bool:
-        """Delete the video's ratings. Tombstones of withdrawn ratings are not in the index; DynamoDB expires them."""
+        """Delete the video's ratings. Withdrawn ratings are not in the index; they expire."""
         for entries in self._related(sharded_partitions(rated_relation(video_id))):
             if not in_time():
                 return False
@@ -142,9 +145,10 @@ class Purge:
         return True
 
     def _related(self, relation: Sequence[Mapping[str, Value]]) -> Iterator[Sequence[Item]]:
-        """Yield the entries of a relation in pages, until the index has no more. The caller deletes each page.
+        """Yield pages of the entries of a relation. The caller deletes the entries of each page.
 
-        The index is eventually consistent, so it is read again from the start until it is empty.
+        After the last page, the index is read again from the start until it is empty, because it is eventually
+        consistent.
         """
         after, found_any, rounds = None, False, 0
         while True:
@@ -160,14 +164,12 @@ class Purge:
                 self.table.pause(rounds)
 
     def _views(self, video_id: str, in_time: InTime) -> bool:
-        """Delete the view counter, and the hours and days with views.
+        """Delete the view counter, and the hour and day items.
 
-        Viewer markers are not deleted. They are in partitions that no item references, and each has a `purgeAt` within
-        hours or days, at which DynamoDB expires it.
+        Does not delete the deduplication items of views (VIEWER), because they expire within hours or days.
         """
         shards = [VIEW_COUNTER.key(videoId=video_id, shard=shard) for shard in range(MAX_VIEW_SHARDS)]
-        # Shard 0 is deleted last, because it contains the number of shards, and an interrupted purge resumes only if it
-        # exists.
+        # Shard 0 is deleted last, because a repeated purge reads the number of shards from it.
         first = self.table.get(shards[0], attributes=(PARTITION_KEY, "spread"), consistent=True)
         if first is None:
             return True
@@ -177,9 +179,9 @@ class Purge:
         return True
 
     def _one_by_one(self, keys: Iterable[Key]) -> None:
-        """Delete items one at a time.
+        """Delete items one at a time, because this function's role has no permission for BatchWriteItem on these items.
 
-        This role must not put such items, and IAM cannot distinguish puts from deletes in BatchWriteItem.
+        Such a permission would also allow puts.
         """
         for key in keys:
             self.table.delete(key)
@@ -194,14 +196,14 @@ class Purge:
         return True
 
     def _children(self, partition: str, in_time: InTime, delete: Callable[[Sequence[Key]], None] | None = None) -> bool:
-        """Delete all items of a partition, except a marker. Stops if the partition's video or playlist exists again.
+        """Delete all items of a partition, except a counted state (MARKER).
 
-        Returns whether it finished before `in_time` stopped it. `delete` deletes the items of a page, by default in
-        batches.
+        Stops if the video or playlist of the partition exists again. Returns `False` if `in_time` stopped it. `delete`
+        is called with the keys of each page; by default, they are deleted in batches.
         """
         delete = delete or self.table.batch_delete
         while in_time():
-            # Always queries from the start, because deleted items are not returned again.
+            # Each Query begins at the start of the partition, because the items before were deleted.
             page = self.table.query(
                 index=None,
                 condition=Expression.of("#pk = :pk", pk=partition),

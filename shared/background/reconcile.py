@@ -1,14 +1,15 @@
-"""Reconciliation of redundant data under live traffic: verifies entries, ratings and all totals, and repairs
-differences.
+"""Reconciliation of redundant data under live traffic: compares and repairs index entries, ratings and all totals.
 
-Each total has a version. Every change of its parts increases that version in the same transaction. A sum of the parts
-is valid if the version did not change while they were read. Repairs are conditional on that version, so they cannot
-undo concurrent changes. Items that change during every comparison are reported as busy.
+Each total has a version. Every transaction that changes a counted item also increments the version of the total.
+Therefore a computed sum is valid if the version did not change while the items were read. Repairs have the same version
+as a condition, so they cannot undo concurrent changes. Items that change during every comparison are reported as busy.
 
-Indexes are eventually consistent, so a difference counts only if two comparisons some seconds apart agree. The stream
-updates markers, entries and rating totals some seconds late. Their differences are therefore compared again after a
-longer wait, all differences of a batch together. A run may miss a video whose status changes concurrently, or miscount
-one that is being deleted. A second run corrects that.
+Indexes are eventually consistent, so a difference counts only if two comparisons some seconds apart find the same
+difference. The stream consumers update counted states, index entries and rating totals some seconds late. Therefore
+differences of these are compared again after a longer wait, all differences of a batch together.
+
+A run may miss a video whose status changes concurrently, or may count a video that is being deleted. A second run
+corrects this.
 """
 
 import time
@@ -44,22 +45,22 @@ from shared.schema import (
 from shared.threads import map_threads
 
 RECONCILE = Caller.job("reconcile")
+"""Author of the repairs of totals."""
 MAX_COMPARISONS = 5
-"""Maximum comparisons of one item before it is reported as busy."""
+"""Maximum number of comparisons of one item. After that, the item is reported as busy."""
 SECONDS_BETWEEN = 3
-"""Seconds between two comparisons, in which an index should become consistent. It usually takes a fraction of a second.
-"""
+"""Seconds between two comparisons. An index usually becomes consistent in a fraction of a second."""
 SECONDS_FOR_STREAM, MAX_WAITS = 10, 60
-"""Seconds to wait for the stream before differences of a batch are compared again, and maximum number of such waits per
-run.
+"""Seconds to wait for the stream before the differences of a batch are compared again, and maximum number of such
+waits.
 
-After that number, only runs that repair still wait. Without the wait, the stream could add an amount that was already
-repaired.
+After that number, only a run that repairs still waits. If it did not wait, the stream consumer could add an amount that
+the run has already added.
 """
 RECENTLY = 60
-"""Seconds within which the stream should process a change."""
+"""Seconds within which the stream consumers should process a change."""
 THREADS, VIDEOS_AHEAD = 16, 1000
-"""Number of videos that are compared concurrently, and of index entries that are read ahead."""
+"""Number of videos that are compared concurrently, and number of videos in a batch."""
 
 Kind = Literal["entries", "ratings", "marker", "views", "user", "tag-count", "video"]
 Outcome = Literal["found", "repaired", "busy", "unreadable"]
@@ -70,6 +71,7 @@ class Discrepancy:
     """Finding of a run: a difference between expected and stored data, or an item that could not be compared."""
 
     kind: Kind
+    """Kind of the compared data. `marker` is the video's state that the totals contain."""
     id: str
     """Video id; for the kind `user` the user id, and for `tag-count` the case-folded tag."""
     expected: Mapping[str, Any]
@@ -77,22 +79,23 @@ class Discrepancy:
     found: Mapping[str, Any]
     """Stored values that differ. For an unreadable item, only `error` with the reason."""
     outcome: Outcome
-    """`found`: differs and was not repaired. `repaired`: differed and was repaired. `busy`: changed during every
-    comparison. `unreadable`: could not be compared.
+    """`found`: the data differs. `repaired`: the data differed, and the run corrected it. `busy`: the data changed
+    during every comparison. `unreadable`: the comparison raised an error.
     """
 
 
 @dataclass
 class ReconcileSummary:
-    """Counts of compared items and findings of a run."""
+    """Number of videos, users and tags that a run has compared, and number of findings."""
 
     videos: int = 0
     users: int = 0
     tags: int = 0
     outcomes: Counter[Outcome] = field(default_factory=Counter)
+    """Number of findings by outcome."""
     recent: int = 0
-    """Number of `found` differences of videos that changed less than RECENTLY seconds ago. The stream may still resolve
-    these.
+    """Number of `found` differences of videos that changed less than RECENTLY seconds ago. The stream consumers may
+    still correct these.
     """
 
     @property
@@ -103,7 +106,7 @@ class ReconcileSummary:
 
 @dataclass(frozen=True)
 class _Recheck:
-    """Difference in a video's data that must be compared again, because the stream may still resolve it."""
+    """Difference in a video's data that must be compared again, because a stream consumer may still correct it."""
 
     kind: Kind
     id: str
@@ -113,6 +116,7 @@ class _Recheck:
 
 
 _Found = TypeVar("_Found")
+"""Result of a comparison."""
 _Look = Callable[[], Difference | None]
 _Compare = Callable[[Family], Difference | None]
 _Repair = Callable[[str, Difference], None]
@@ -121,13 +125,13 @@ _Repair = Callable[[str, Difference], None]
 class Reconcile:
     """Reconciler of all redundant data in one table. Reads only by key and index, never with a Scan.
 
-    Its memory use grows with the number of users and tags, but not with the number of videos.
+    Memory use grows with the number of users and tags, but not with the number of videos. `clock` returns epoch
+    seconds.
     """
 
     def __init__(
         self, table: Table, *, clock: Callable[[], float] = time.time, sleep: Callable[[float], None] = time.sleep
     ) -> None:
-        """`clock` returns epoch seconds."""
         self.table = table
         self.comparison = Comparison(table, clock)
         self.aggregates = Aggregates(table)
@@ -147,12 +151,13 @@ class Reconcile:
         report: Callable[[Discrepancy], None],
         progress: Callable[[ReconcileSummary], None] = lambda _: None,
     ) -> ReconcileSummary:
-        """Compare everything once, and with `repair` correct the differences. `report` receives each finding
-        immediately.
+        """Compare all redundant data, and return the summary. With `repair`, also correct the differences.
 
-        `progress` is called after each video, user and tag with the summary so far. Videos are compared concurrently,
-        but the callbacks are called one at a time. An item that cannot be read or compared is reported, and the run
-        continues. A run can be interrupted and repeated. Raises Unavailable.
+        Calls `report` with each finding immediately, and `progress` with the summary so far after each video, user and
+        tag. Videos are compared concurrently, but calls of `report` and `progress` never overlap.
+
+        If an item cannot be read or compared, the run reports the item and continues. A run can be interrupted and
+        repeated. Raises Unavailable if the table is unavailable.
         """
         self._repairs, self._report, self._summary, self._waits = repair, report, ReconcileSummary(), 0
         owners: set[str] = set()
@@ -186,25 +191,25 @@ class Reconcile:
         return self._summary
 
     def _try_compare(self, kind: Kind, compare: Callable[[str], _Found], id_: str) -> _Found | None:
-        """Return the result of a comparison.
+        """Call `compare` with an id, and return the result.
 
-        If it fails, report the item as unreadable and return `None`. Raises Unavailable.
+        If it raises an error, report the item as unreadable and return `None`. Raises Unavailable.
         """
         try:
             return compare(id_)
         except Unavailable:
             raise
         except Exception as error:
-            # Broad, because anything can be wrong with one item, and all others are still to be compared.
+            # Any error, because an item may have any defect, and the run must compare all other items.
             self._record(kind, id_, Difference({}, {"error": f"{type(error).__name__}: {error}"}), "unreadable")
             return None
 
     def _examine(self, kind: Kind, id_: str, look: _Look, repair: _Repair | None, *, at_once: bool = False) -> None:
-        """Compare until nothing differs or two successive comparisons find the same difference, and then repair or
-        report it.
+        """Call `look` until it returns `None`, or the same difference twice in a row. Then repair or report the
+        difference.
 
-        `at_once` accepts the first difference. Without `repair`, differences are only reported. After MAX_COMPARISONS,
-        the item is reported as busy.
+        With `at_once`, the first difference counts. If `repair` is `None`, the difference is only reported. After
+        MAX_COMPARISONS calls, the item is reported as busy.
         """
         repairs = self._repairs and repair
         previous: Difference | None = None
@@ -234,11 +239,11 @@ class Reconcile:
     # Videos and their items -------------------------------------------------------------------------------------
 
     def _compare_video(self, video_id: str) -> list[_Recheck]:
-        """Compare all data of a video, except views. Returns the differences that the stream may still resolve."""
+        """Compare a video's data, except views. Return the differences that a stream consumer may still correct."""
         family = self.comparison.family(video_id)
         late = []
-        # Entries and markers are updated some seconds late, which is not a finding. A run that repairs updates them
-        # now, which is always correct and faster than a wait.
+        # Index entries and the counted state are updated some seconds late, which is not a finding. A run that repairs
+        # updates them now. This is always correct, and faster than a wait.
         if self._repairs:
             self._examine_entries(family)
             self._examine(
@@ -260,7 +265,7 @@ class Reconcile:
         return late + self._late_ratings(family)
 
     def _late_ratings(self, family: Family) -> list[_Recheck]:
-        """Return the difference of the video's rating totals, if any, for another comparison."""
+        """Compare the video's rating totals. Return the difference for another comparison, or an empty list."""
         compare = self.comparison.ratings
         try:
             difference = compare(family)
@@ -274,7 +279,7 @@ class Reconcile:
             self._examine("entries", family.id, look, self._repair_entries, at_once=True)
 
     def _await_stream(self, late: Sequence[_Recheck]) -> None:
-        """Compare again after a wait, until nothing differs or two successive comparisons find the same difference."""
+        """Compare again after a wait, until each difference has disappeared or was found twice in a row."""
         for _ in range(1, MAX_COMPARISONS):
             if not late:
                 return
@@ -289,7 +294,7 @@ class Reconcile:
         return self._try_compare(late.kind, lambda _: self._recheck(late), late.id)
 
     def _recheck(self, late: _Recheck) -> _Recheck | None:
-        """Compare again. Repair or report a difference that is unchanged; return one that has changed."""
+        """Compare again. Repair or report an unchanged difference, and return `None`. Return a changed difference."""
         family = self.comparison.family(late.id)
         try:
             difference = late.compare(family)
@@ -323,10 +328,7 @@ class Reconcile:
         self._write(RATING_TOTALS, change, difference, videoId=video_id)
 
     def _compare_views(self, video_id: str) -> None:
-        """Compare the view data of a video.
-
-        Differences that the stream may still resolve are reported, but not repaired.
-        """
+        """Compare the view data of a video. Repair certain errors, and only report other differences."""
         marked, stored = self.views.read_marked(video_id), self.views.read_stored(video_id)
         if self.views.find_errors(stored):
             self._examine(
@@ -343,7 +345,7 @@ class Reconcile:
     # Totals -----------------------------------------------------------------------------------------------------
 
     def _compare_user(self, user_id: str) -> Counter[str]:
-        """Compare a user's totals with the markers of the user's videos. Returns the number of these videos by tag."""
+        """Compare a user's totals with the counted states of the user's videos. Return the number of videos by tag."""
         tags: Counter[str] = Counter()
 
         def settle(video_ids: Sequence[str]) -> None:
@@ -365,7 +367,7 @@ class Reconcile:
         self._write(TAG_COUNT, change, difference, tag=tag)
 
     def _write(self, entity: Entity, change: Expression, difference: Difference, **parts: str) -> None:
-        """Update a total, on condition that it is unchanged since the comparison. Raises ConditionFailed."""
+        """Update a total, on condition that it is unchanged since the comparison. Raises ConditionFailed otherwise."""
         if difference.version is None:
             unmoved = Expression.of("attribute_not_exists(#version)")
         else:
@@ -381,5 +383,5 @@ def _ids(entries: Sequence[Item]) -> list[str]:
 
 
 def _missing(difference: Difference) -> dict[str, int]:
-    """Return the amounts to add to the stored values."""
+    """Return the amounts to add to the stored values, by name."""
     return {name: value - difference.found[name] for name, value in difference.expected.items()}

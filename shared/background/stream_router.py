@@ -1,6 +1,4 @@
-"""Stream consumer: calls the handlers of an entity for each change of its items, and sends the messages that they
-return.
-"""
+"""Stream consumer: calls handlers for each changed item, by entity, and sends the messages that the handlers return."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
@@ -23,8 +21,8 @@ QUEUES = (*JOB_QUEUES, AGGREGATES_QUEUE, PURGE_QUEUE, REVERTS_QUEUE, TALLIES_QUE
 
 Event = Literal["INSERT", "MODIFY", "REMOVE"]
 Handler = Callable[[Record, int], Iterable[Outgoing]]
-"""Function that receives a record and the time (epoch seconds), and returns the messages to send. Each message is sent
-before the next one is requested.
+"""Function that receives a record and the time (epoch seconds), and returns the messages to send. If it is a generator,
+the router sends each message before it requests the next one.
 """
 
 _LOGGED = {
@@ -34,13 +32,13 @@ _LOGGED = {
     "kind": "kind",
     "attempt": "attempt",
 }
-"""Names in the log of the message fields that are logged."""
+"""Fields of messages that are logged, with their names in the log."""
 
 
 class StreamRouter:
-    """Router of stream records. Routing is idempotent, and independent of the order of records.
+    """Router of stream records to handlers. Records may be routed repeatedly and in any order.
 
-    `shares` are the concurrency quotas of one owner, by queue. `queues` contains a Sender for each of QUEUES.
+    `shares` are the concurrency quotas of one owner, by queue. `queues` contains a Sender for each name in QUEUES.
     """
 
     def __init__(
@@ -48,15 +46,15 @@ class StreamRouter:
     ) -> None:
         self._queues = queues
         self._totals: list[Mapping[str, Any]] = []
-        """Messages to `aggregates` that no `flush` has sent yet."""
+        """Messages to the queue `aggregates` that `flush` has not sent yet."""
         self._tallied = tallied = Collector()
-        """Views and ratings that no `flush` has sent yet."""
+        """Views and ratings that `flush` has not sent yet."""
         self._logger = service_logger()
         captions, jobs = EmbeddedCaptionStore(table), JobEvents(table, shares, media_bucket)
         self._handlers = _by_partition(
             {
-                # Totals are last. If an earlier handler fails, no message is collected, and the record is delivered
-                # again.
+                # The handler for totals is last. If an earlier handler fails, the record is delivered again, and its
+                # message for totals is not collected twice.
                 (VIDEO, "INSERT"): (jobs.video_changed, aggregates.video_changed),
                 (VIDEO, "MODIFY"): (captions.video_changed, jobs.video_changed, aggregates.video_changed),
                 (VIDEO, "REMOVE"): (purge.video_removed, aggregates.video_removed),
@@ -65,7 +63,7 @@ class StreamRouter:
                 (JOB, "REMOVE"): (jobs.job_removed,),
                 (PLAYLIST, "REMOVE"): (purge.playlist_removed,),
                 (REVERT, "INSERT"): (revert_runs.run_begun,),
-                # Counted before they are removed.
+                # Removals need no handler, because these items were counted when they were written.
                 (VIEW_COUNTER, "INSERT"): (tallied.counter_changed,),
                 (VIEW_COUNTER, "MODIFY"): (tallied.counter_changed,),
                 (VIEWER, "INSERT"): (tallied.viewed,),
@@ -76,9 +74,10 @@ class StreamRouter:
         )
 
     def route(self, record: Record, now: int) -> None:
-        """Handle one record. Messages for totals and tallies are collected until `flush`.
+        """Call the handlers of one record, and send their messages. `now` is in epoch seconds.
 
-        If it raises Unavailable or WriteContention, the record must be delivered again.
+        Messages to the queues `aggregates` and `tallies` are collected until `flush`. Raises Unavailable and
+        WriteContention, after which the record must be delivered again.
         """
         partition, hash_, _ = record.pk.partition("#")
         for entity, event, handlers in self._handlers.get(partition + hash_, ()):
@@ -92,11 +91,11 @@ class StreamRouter:
                             self._log(message.queue, message.body)
 
     def flush(self) -> None:
-        """Send the messages that the routed records have collected. If it raises Unavailable, these records must be
-        delivered again.
+        """Send the collected messages in batches. Raises Unavailable, after which all records since the last `flush`
+        must be delivered again.
 
-        No caller waits for totals, and an import causes thousands of messages. Batches need a tenth of the requests,
-        which leaves capacity for records for which a caller waits.
+        Batches need a tenth of the requests. An import causes thousands of these messages, and no caller waits for
+        them.
         """
         messages, self._totals = self._totals, []
         tallies = self._tallied.drain()
@@ -114,7 +113,7 @@ class StreamRouter:
 def _by_partition(
     handlers: Mapping[tuple[Entity, Event], Sequence[Handler]],
 ) -> Mapping[str, Sequence[tuple[Entity, Event, Sequence[Handler]]]]:
-    """Return the handlers by the first part of the partition key. Most records are dispatched by that part alone."""
+    """Return the handlers by the first part of the partition key, such as `VIDEO#`, for fast lookups."""
     index: dict[str, list[tuple[Entity, Event, Sequence[Handler]]]] = {}
     for (entity, event), row in handlers.items():
         index.setdefault(entity.partition_prefix, []).append((entity, event, row))

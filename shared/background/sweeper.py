@@ -1,4 +1,4 @@
-"""Sweeps: requeues or fails overdue jobs, measures the backlog, and queues scheduled videos and due webhooks."""
+"""Sweeps, once a minute: requeue overdue jobs, measure the backlog, and queue scheduled videos and due webhooks."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,16 +20,15 @@ if TYPE_CHECKING:
     from shared.entities import Job
 
 SILENT = "The worker did not finish in time, or stopped."
+"""Error of a job that is overdue while a worker should process it."""
 RECONCILE_EVERY = 60
 """Minutes between two searches for missing jobs. A required job is missing only if a stream record failed permanently.
 """
 MAX_MEASURED = 1000
-"""Maximum number of open jobs to measure per state, earliest deadline first. Overdue jobs beyond this number are still
-handled.
-"""
+"""Maximum number of open jobs per state whose age is measured. The sweep handles all overdue jobs."""
 
 AHEAD = 90
-"""Seconds before its scheduled time from which a video is queued. Longer than the interval between sweeps."""
+"""Seconds before its scheduled time at which a video may be queued. Longer than the interval between sweeps."""
 
 
 @dataclass
@@ -39,7 +38,7 @@ class SweepResult:
     counts: Counter[str] = field(
         default_factory=lambda: Counter(dict.fromkeys(("requeued", "resent", "failed", "skipped", "recovered"), 0))
     )
-    """Jobs by outcome. `recovered` counts missing jobs that were created."""
+    """Number of jobs by outcome. `recovered` is the number of missing jobs that were created."""
     ages: dict[str, int] = field(default_factory=dict)
     """Age in seconds of each open job, by `videoId/kind`."""
 
@@ -56,14 +55,15 @@ class SweepResult:
 def sweep(store: JobStore, now: int, in_time: Callable[[], bool]) -> SweepResult:
     """Requeue overdue jobs, or fail them after their last attempt, and measure the age of open jobs.
 
-    If handling a job fails, the sweep skips it and continues. The next sweep handles it again.
+    `now` is in epoch seconds. The sweep stops when `in_time` returns false. If an error occurs for a job, this sweep
+    skips the job, and the next sweep tries it again.
     """
     swept = SweepResult()
 
     def carefully(handle: Callable[[AnyItem], str | None], item: AnyItem) -> str | None:
-        """Handle an item and return the outcome, or `None` if handling failed.
+        """Call `handle` with an item, and return and count the outcome. Return `None` if `handle` raised an error.
 
-        Logs with the correlation id of the item's request.
+        Log lines have the correlation id of the request that wrote the item.
         """
         log = {"video_id": item["videoId"], "kind": item.get("kind")}
         with use_correlation_id(request_id_of(item)):
@@ -111,9 +111,10 @@ def sweep(store: JobStore, now: int, in_time: Callable[[], bool]) -> SweepResult
 
 
 def enqueue_scheduled(lists: Lists, queue: Sender, now: int, in_time: Callable[[], bool]) -> int:
-    """Queue each video whose scheduled time is near, with a delay until then.
+    """Queue each video that is scheduled for the next AHEAD seconds, with a delay until its scheduled time.
 
-    Returns the number of queued videos. Raises Unavailable.
+    Returns the number of queued videos. Raises Unavailable. `now` is in epoch seconds. Stops when `in_time` returns
+    false.
     """
     sent = 0
     for entry in _soon(lists, sharded_partitions(SCHEDULED), now + AHEAD, in_time):
@@ -125,14 +126,19 @@ def enqueue_scheduled(lists: Lists, queue: Sender, now: int, in_time: Callable[[
 
 
 class DueResult(NamedTuple):
-    """Number of webhooks that a sweep queued, and seconds since the earliest due webhook was due."""
+    """Result of `enqueue_due`."""
 
     sent: int
+    """Number of webhooks that were queued."""
     late: int
+    """Seconds since the earliest of the due webhooks was due."""
 
 
 def enqueue_due(lists: Lists, queue: Sender, now: int, in_time: Callable[[], bool]) -> DueResult:
-    """Queue each due webhook whose message was lost or never sent. Raises Unavailable."""
+    """Queue each webhook that is due, because its message was lost or never sent. Raises Unavailable.
+
+    `now` is in epoch seconds. Stops when `in_time` returns false.
+    """
     sent = late = 0
     for entry in _soon(lists, single_partition(DUE), now + 1, in_time):
         seconds = now - int(entry["relSort"])
@@ -146,7 +152,10 @@ def enqueue_due(lists: Lists, queue: Sender, now: int, in_time: Callable[[], boo
 def _soon(
     lists: Lists, relations: Sequence[Mapping[str, Value]], end: int, in_time: Callable[[], bool]
 ) -> Iterator[Item]:
-    """Yield the entries of relations with a sort value below `end` (epoch seconds), earliest first."""
+    """Yield the index entries with a sort value below `end` (epoch seconds), earliest first.
+
+    `relations` are partition keys of RelationIndex. Stops when `in_time` returns false.
+    """
     window = Window(0, end, ascending=True, limit=100)
     while in_time():
         page = lists.related(relations, window)
@@ -157,18 +166,18 @@ def _soon(
 
 
 def _is_sent(seconds_late: int) -> bool:
-    """Return whether this sweep sends a message that is late by so many seconds: at 0, 1, 2, 4, 8 ... minutes.
+    """Return whether this sweep sends the message: after a delay of 0, 1, 2, 4, 8 and so on minutes.
 
     With this backoff, a slow queue does not fill with repeated messages.
     """
     minutes = max(0, seconds_late) // 60
-    return not minutes & (minutes - 1)  # 0, 1, 2, 4, 8 ...
+    return not minutes & (minutes - 1)  # zero or a power of two
 
 
 def _outcome(after: "Job | None", done: str) -> str | None:
-    """Return the outcome of an overdue job: `failed`, or else the value of `done`.
+    """Return the outcome of an overdue job: `failed` if the job has failed, otherwise `done`.
 
-    `None` if another writer changed the job concurrently.
+    `after` is the changed job. If it is `None`, another writer changed the job concurrently, and the outcome is `None`.
     """
     if after is None:
         return None

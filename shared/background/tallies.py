@@ -1,8 +1,8 @@
-"""Counting of views and ratings from the stream, and the view counters' values at the start of each hour and day.
+"""Counting of views and ratings from the stream, and the values of view counters at the start of each hour and day.
 
-The router collects views, ratings and starts from stream records, and sends one message per video. The function
+The router collects views, ratings and start values from stream records, and sends one message per video. The function
 `tallies` applies the messages. They may arrive repeatedly, late or out of order. Deduplication keys prevent double
-counting (shared/background/ledger.py). A start value is the minimum of all received values.
+counting (shared/background/ledger.py). A stored start value is the minimum of all received values.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -40,29 +40,30 @@ if TYPE_CHECKING:
     from shared.entities import Rating
 
 TALLIES = Caller.job("tallies")
+"""Author of the writes to rating totals."""
 
 Merged = dict[str, dict[str, int]]
-"""Sums by shard of the view counter."""
+"""Start values of a period: the sums of each shard of the view counter, by shard number as text."""
 
 
 class Collector:
-    """Collector of counts from stream records, until `drain` returns them as messages."""
+    """Collector of views, ratings and start values from stream records. `drain` returns them as messages."""
 
     def __init__(self) -> None:
         self._counted: dict[str, dict[str, list[object]]] = {}
 
     def drain(self) -> list[dict[str, Any]]:
-        """Return and reset the messages collected since the last call."""
+        """Return one message per video with everything that was collected since the last call."""
         counted, self._counted = self._counted, {}
         return [tally_message(video_id, lists) for video_id, lists in counted.items()]
 
     def counter_changed(self, record: Record, now: int = 0) -> Iterable[Outgoing]:
-        """Collect the start of an hour, and of a day, if a change of a view counter begins one.
+        """Collect the counter's sums before a change if the change is the first of an hour or a day.
 
-        Most changes are in the same hour as the change before, and are ignored.
+        Other changes of a view counter are ignored.
         """
         hour, before = record.text("NewImage", "hour"), record.text("OldImage", "hour")
-        # A slow clock may set an earlier hour. The later hour has then already started.
+        # A writer with a slow clock may set an earlier hour again. The start of the later hour was collected before.
         if hour is None or (before is not None and hour <= before):
             return ()
         video_id, _, shard = record.pk.removeprefix(VIEW_COUNTER.partition_prefix).rpartition("#")
@@ -70,11 +71,11 @@ class Collector:
         return self._note(video_id, "starts", [int(shard), hour, day_began, sums_of(record.before)])
 
     def viewed(self, record: Record, now: int = 0) -> Iterable[Outgoing]:
-        """Collect the view that a new or changed viewer marker records."""
+        """Collect the view that a new or changed deduplication item (VIEWER) records."""
         return self._note(record.new["videoId"], "views", [_key(record), int(record.new.get("watched", 0))])
 
     def rated(self, record: Record, now: int = 0) -> Iterable[Outgoing]:
-        """Collect the difference that a new or changed rating makes to the rating totals."""
+        """Collect the amounts that a new or changed rating adds to the rating totals."""
         added = difference(cast("Rating | None", record.before), cast("Rating", record.new))
         return self._note(record.new["videoId"], "ratings", [_key(record), added]) if any(added.values()) else ()
 
@@ -111,7 +112,7 @@ class _Counted:
 
 
 def least(one: Mapping[str, Sums], other: Mapping[str, Sums]) -> Merged:
-    """Return the minimum of each sum by shard. Sums only grow, so the minimum is closest to the start."""
+    """Return the minimum of each sum, by shard. Sums never decrease, so the minimum is closest to the start value."""
     return {
         shard: {name: min(starts[shard].get(name, 0) for starts in (one, other) if shard in starts) for name in SUMS}
         for shard in sorted(one.keys() | other.keys(), key=int)
@@ -119,16 +120,16 @@ def least(one: Mapping[str, Sums], other: Mapping[str, Sums]) -> Merged:
 
 
 class Tallies:
-    """Writer of collected counts to the table."""
+    """Writer of collected views, ratings and start values to the table."""
 
     def __init__(self, table: Table) -> None:
         self.table = table
         self.ledger = Ledger(table)
 
     def apply(self, messages: Sequence[TallyMessage], now: int) -> None:
-        """Apply the messages of one video. `now` is in epoch seconds.
+        """Add the views, ratings and start values in messages of one video to the table. `now` is in epoch seconds.
 
-        Raises Unavailable and WriteContention. Some counts may then be applied; deliver all messages again.
+        Raises Unavailable and WriteContention, after which some may have been added. Deliver all messages again.
         """
         video = _Video(self.table, messages[0].videoId, now)
         counted = _Counted.of(messages)
@@ -148,9 +149,10 @@ class Tallies:
             self._keep(video, day, VIEW_DAY.key(videoId=video.id, day=day), starts, {})
 
     def _keep(self, video: "_Video", period: str, key: Key, starts: Merged, until: Item) -> None:
-        """Store the counter's values at the start of a period.
+        """Store the counter's values at the start of a period (an hour or a day), or the minimum with the stored
+        values.
 
-        If values are already stored, store the minimum of both.
+        `until` is the expiry attribute of a new item, or empty. Does nothing if the video does not exist.
         """
         if not video.exists():
             return
@@ -175,14 +177,11 @@ class _Video:
         self._now = now
 
     def exists(self) -> bool:
-        """Return whether the video exists.
-
-        No item may be created for other videos, because no purge would delete it.
-        """
+        """Return whether the video exists. If not, create no items for it, because no purge would delete them."""
         return self._item is not None and not is_purged(self._item, self._now)
 
     def described(self) -> Item:
-        """Return the attributes of an hour or day item that describe the video and its index position."""
+        """Return the attributes of the video that its hour and day items contain, such as owner and category."""
         video = self._item or {}
         return {
             "videoId": self.id,
@@ -212,7 +211,7 @@ def _view_addition(now: int, sums: Sums, remembered: Item) -> Expression:
 
 
 def _rating_addition(video_id: str, now: int, sums: Sums, remembered: Item) -> Expression:
-    """Return the update of rating totals. It increases `version`, so an unchanged version means an unchanged total."""
+    """Return the update of a video's rating totals. It increments `version`, which repairs use as a condition."""
     return _added({**dict.fromkeys(TOTALS, 0), **sums, "version": 1}) + signing(
         {"videoId": video_id, **remembered}, TALLIES, now
     )

@@ -10,29 +10,31 @@ from shared.schema import PROFILE, RELATION_INDEX, TAG_COUNT, TAGS
 from shared.videos.video import STATUSES
 
 SIZES = ("bytes", "milliseconds")
+"""Names of the total sizes in a user's totals: bytes of source files, and duration of videos."""
 PROFILE_COUNTS = (*STATUSES, *SIZES)
-"""Attributes of a user's totals: number of videos by status, and the total sizes of all videos that are not deleted.
+"""Names of the attributes of a user's totals: numbers of videos by status, and sizes of all videos that are not
+deleted.
 
-RelationIndex must not project any of these names, because each change would then also write to the index.
+RelationIndex must not project any of these attributes, because each change of a total would then also write to the
+index.
 """
 
 
 class TotalsStore:
-    """Reader of the totals that the aggregates worker (shared/background/aggregates.py) and the playlist store
-    maintain.
-    """
+    """Reader of the totals of users and tags. The aggregates worker and the playlist store update them."""
 
     def __init__(self, table: Table) -> None:
         self.table = table
 
     def user(self, user_id: str) -> Item | None:
-        """Return the totals of a user, or `None` if nothing was ever counted. They lag the videos by some seconds."""
+        """Return a user's totals, or `None` if the user never had videos. Totals are updated seconds after a change."""
         return self.table.get(PROFILE.key(userId=user_id), attributes=(*PROFILE_COUNTS, "playlists"))
 
     def tags(self, limit: int, after: Position | None) -> tuple[list[dict[str, Any]], Position | None]:
-        """Return up to `limit` tags after a position, most used first, and the next position.
+        """Return a page of at most `limit` tags with their counts, and the position of the next page (`None` at the
+        end).
 
-        Tags with the same count are in descending order of the tag.
+        The most used tags are first. Tags with the same count are in descending order of the tag.
         """
         partition = {"rel": TAGS, "relShard": 0}
         start = None

@@ -1,12 +1,13 @@
-"""Consistency check of a video's view data: its counter, the starts of its hours and days, and its markers.
+"""Consistency check of a video's view data: the view counter, the hour and day items, and the deduplication items.
 
-The counter is the only record of an anonymous view, so the check cannot prove that all of these were counted. `keyed`
-counts the views that have a marker. Markers expire some days after the view, so `keyed` may exceed the number of
-markers.
+The counter has several sums, such as `views` and `keyed`, in each of its shards. An hour or day item stores the values
+of these sums at the start of its period: its start values. A deduplication item (VIEWER) records a view with a viewer
+id or an idempotency key, and `keyed` is the number of such views. These items expire some days after the view, so
+`keyed` may exceed their number. Anonymous views have no such item, so the check cannot prove that all were counted.
 
-Sums only grow, and a start is the minimum of all reported values. A value that is read earlier therefore cannot exceed
-the same value read later. A start cannot exceed the start of a later period. If it does, this is an error, and `repair`
-lowers it. `folded`, in shard 0, must equal the sums of the other shards. If it is less, `repair` raises it.
+Sums never decrease, and a start value is the minimum of all reported values. Therefore a start value that exceeds the
+start value of a later period is an error, and `repair` lowers it. `folded`, in shard 0, must equal the sums of the
+other shards. If `folded` is less, `repair` raises it.
 
 Differences that may be due to lost views or pending stream records are only reported. No repair lowers a count, or
 counts a view that the stream may still deliver.
@@ -27,59 +28,62 @@ from shared.schema import LANES, PARTITION_KEY, SORT_KEY, TTL_ATTRIBUTE, VIEW_CO
 from shared.videos.counters import COUNTED, SUMS, sums_of
 
 DAYS_WITH_HOURS = 30
-"""Number of past days for which the table has all hours. Hours expire some days later."""
+"""Number of past days for which the table has all hour items. They expire some days later."""
 
 Sums = Mapping[str, int]
+"""Sums of a view counter or of one of its shards, by name."""
 Starts = dict[str, dict[str, int]]
-"""Sums by shard."""
+"""Start values of a period: the sums of each shard of the counter, by shard number as text."""
 
 
 @dataclass(frozen=True)
 class StoredViews:
     """View data of a video.
 
-    The starts are read before the counter, so a correct start cannot exceed the counter's sums.
+    The hours and days were read before the counter, so a correct start value cannot exceed the counter's sums.
     """
 
     hours: Sequence[Item]
-    """Hours in ascending order of time."""
+    """Hour items, oldest first."""
     days: Sequence[Item]
+    """Day items, oldest first."""
     first: Item
     """Shard 0 of the counter. Empty if the video has no counter."""
     other_shards: Mapping[int, Item]
+    """Other shards of the counter, by shard number."""
 
     @property
     def shards(self) -> dict[str, Item]:
-        """All shards of the counter, by shard number as text, as in starts."""
+        """All shards of the counter, by shard number as text."""
         return {"0": self.first, **{str(shard): item for shard, item in self.other_shards.items()}}
 
     @property
     def folded(self) -> Sums:
-        """Sums of the other shards as shard 0 records them."""
+        """Sums of the other shards as stored in shard 0, which should equal `to_fold`."""
         return {name: int(self.first["folded"].get(name, 0)) for name in SUMS}
 
     @property
     def to_fold(self) -> Sums:
-        """Actual sums of the other shards."""
+        """Sums of the other shards, computed from these shards."""
         sums_of_others = [sums_of(item) for item in self.other_shards.values()]
         return {name: sum(sums[name] for sums in sums_of_others) for name in SUMS}
 
 
 class ViewComparison:
-    """Comparison of the view data in one table; `clock` returns epoch seconds."""
+    """Check of the view data in one table. `clock` returns epoch seconds."""
 
     def __init__(self, table: Table, clock: Callable[[], float]) -> None:
         self.table = table
         self._clock = clock
 
     def viewed(self, video_ids: Sequence[str]) -> set[str]:
-        """Return the ids of the videos that have a counter. Costs one BatchGetItem per 100 videos."""
+        """Return the ids of the videos that have a view counter. Costs one BatchGetItem per 100 videos."""
         keys = [VIEW_COUNTER.key(videoId=video_id, shard=0) for video_id in video_ids]
         found = self.table.get_all(keys, attributes=(PARTITION_KEY,))
         return {video_id for video_id, item in zip(video_ids, found, strict=True) if item}
 
     def read_stored(self, video_id: str) -> StoredViews:
-        """Return a video's view data by consistent reads: first its starts, then its counter."""
+        """Return a video's view data. Uses consistent reads, of the hours and days first, then of the counter."""
         partition = {PARTITION_KEY: VIEW_DAY.key(videoId=video_id, day="")[PARTITION_KEY]}
         items = list(iterate_entries(self.table, None, partition, limit=PAGE, consistent=True))
         first = self.table.get(VIEW_COUNTER.key(videoId=video_id, shard=0), consistent=True) or {}
@@ -94,9 +98,9 @@ class ViewComparison:
         )
 
     def read_marked(self, video_id: str) -> int:
-        """Return the number of unexpired deduplication markers of a video: viewers and idempotency keys.
+        """Return the number of unexpired deduplication items (VIEWER) of a video's views.
 
-        Costs 32 Queries, and 0.5 RRU per 4 KB of markers.
+        Costs 32 Queries, and 0.5 RRU per 4 KB of these items.
         """
         now, count = int(self._clock()), 0
         for lane in range(LANES):
@@ -106,7 +110,7 @@ class ViewComparison:
         return count
 
     def find_errors(self, stored: StoredViews) -> Difference | None:
-        """Return the differences that are certainly errors, which `repair` corrects; `None` if there are none."""
+        """Return the differences that are certainly errors; `None` if there are none. `repair` corrects these."""
         pairs: dict[str, tuple[Any, Any]] = {
             item[SORT_KEY]: (
                 {"starts": starts, "count": _views(starts)},
@@ -119,16 +123,16 @@ class ViewComparison:
         return _difference(pairs)
 
     def find_uncertain(self, stored: StoredViews, marked: int) -> Difference | None:
-        """Return the differences that may be transient or permanent losses; `None` if there are none.
+        """Return the differences that may be transient or may be lost views; `None` if there are none.
 
-        `marked` is the result of `read_marked`, read before `stored`.
+        `marked` is a result of `read_marked`, which was called before `stored` was read.
         """
         pairs: dict[str, tuple[Any, Any]] = {"keyed": (max(marked, _keyed(stored)), _keyed(stored))}
         if "folded" in stored.first and "shards" not in stored.first:
             pairs["folded"] = ({name: min(stored.folded[name], stored.to_fold[name]) for name in SUMS}, stored.folded)
         pairs |= _days_without_hours(stored, day_of(int(self._clock()) - DAYS_WITH_HOURS * DAY_SECONDS))
         for shard, item in stored.shards.items():
-            # Without a stream consumer, no hour has a start.
+            # Without hour items, the table has no stream consumer, so no start value can be missing.
             if stored.hours and "hour" in item:
                 last = max((_period(hour) for hour in stored.hours if shard in hour["starts"]), default=None)
                 is_recent = start_of(item["hour"]) > self._clock() - DAYS_WITH_HOURS * DAY_SECONDS
@@ -158,12 +162,12 @@ class ViewComparison:
 
 
 def _right(stored: StoredViews) -> Iterator[tuple[Item, Starts]]:
-    """Yield each hour and day, latest first, with its corrected starts.
+    """Yield each hour and day item with its corrected start values, latest first.
 
-    A shard's start is at most its start of the next period or, for the latest period, its current sums.
+    A correct start value is at most the same shard's value in the next period, or its current sum in the latest period.
     """
     most: Starts = {shard: sums_of(item) for shard, item in stored.shards.items() if item}
-    # A day begins with its first hour.
+    # Sorted by time. At the start of a day, the reverse order yields the first hour before the day.
     for item in sorted(
         (*stored.days, *stored.hours), key=lambda item: (start_of(_period(item)), _period(item)), reverse=True
     ):
@@ -173,13 +177,13 @@ def _right(stored: StoredViews) -> Iterator[tuple[Item, Starts]]:
 
 
 def _days_without_hours(stored: StoredViews, since: str) -> dict[str, tuple[Any, Any]]:
-    """Return the days since `since` on which a shard's start differs from the start of its first hour.
+    """Return the start values of each day since `since`, from the item of the day's first hour and from the day item.
 
-    One of the two starts is lost, or is not stored yet.
+    If the two differ, a start value was lost, or is not stored yet.
     """
     days: dict[str, Starts] = {}
     firsts: dict[str, Starts] = {}
-    for item, starts in _right(stored):  # the latest first
+    for item, starts in _right(stored):  # latest first, so the first hour of a day overwrites later ones
         day = _period(item)[:10]
         if day >= since:
             (firsts if "T" in _period(item) else days).setdefault(day, {}).update(starts)
