@@ -1,6 +1,7 @@
 """WebVTT cue payload: tags, timestamps and references (https://www.w3.org/TR/webvtt1/#caption-text).
 
-Only WebVTT tags are accepted, closed and properly nested, so that no player can interpret the text as HTML.
+A valid payload has only WebVTT tags, which are closed and properly nested. Therefore no player can interpret it as
+HTML.
 """
 
 import html
@@ -12,27 +13,32 @@ from typing import NamedTuple
 from shared.captions.cues import InvalidCaptions, check_length, displayed_text, format_time
 
 TAGS = ("c", "i", "b", "u", "ruby", "rt", "v", "lang")
+"""Names of WebVTT's tags."""
 _ANNOTATED = {"v": "the name of the voice, as in <v Ada>", "lang": "a language, as in <lang de>"}
-"""Tags that need an annotation after their name."""
+"""Tags that need an annotation after their name, with the words for it in an error message."""
 
 _TIME = re.compile(r"(?:([0-9]{2,5}):)?([0-5][0-9]):([0-5][0-9])\.([0-9]{3})")
 _PIECE = re.compile(r"<([^>]*)(>?)|[^<]+")
 _AMPERSAND = re.compile(r"&(#[0-9]{1,7};|#[xX][0-9A-Fa-f]{1,6};|[A-Za-z][A-Za-z0-9]{1,31};)?")
 _CLASS = re.compile(r"[^\t &<>.]+")
 _LANGUAGE = re.compile(r"[A-Za-z]{1,8}(?:-[A-Za-z0-9]{1,8})*")
-"""Syntax of BCP 47 tags, without a check against the registry."""
+"""Syntax of BCP 47 language tags. The language need not exist."""
 
 
 class _Open(NamedTuple):
+    """Start tag that is not closed yet."""
+
     name: str
     shown: str
+    """Excerpt for an error message."""
     line: int
+    """Number of the tag's line, from 1."""
     is_first: bool
     """Whether the tag is at the start of its cue."""
 
 
 def milliseconds(text: str) -> int | None:
-    """Return the milliseconds of a WebVTT timestamp, [hh:]mm:ss.mmm, or `None` if its syntax is invalid."""
+    """Return the milliseconds of a WebVTT timestamp, [hh:]mm:ss.mmm. `None` if the syntax is invalid."""
     parts = _TIME.fullmatch(text)
     if not parts:
         return None
@@ -41,12 +47,12 @@ def milliseconds(text: str) -> int | None:
 
 
 def check_payload(text: str, start: int, end: int, line: int) -> str:
-    """Check the payload of a cue, and return it in normalised form; raises InvalidCaptions.
+    """Check the payload of a cue, and return it in normalised form. Raises InvalidCaptions.
 
     `start` and `end` are the cue's times in milliseconds. `line` is the number of the payload's first line.
 
-    Deviations that browsers interpret unambiguously are corrected. An `&` outside of a reference becomes `&amp;`, and
-    `</c.name>`, Netflix's form of a class end tag, becomes `</c>`.
+    Two invalid forms are corrected, because all browsers interpret them in the same way. An `&` outside of a reference
+    becomes `&amp;`. Netflix's end tag `</c.name>` becomes `</c>`.
     """
     check_length(text, line)
     checked: list[str] = []
@@ -86,7 +92,10 @@ def check_payload(text: str, start: int, end: int, line: int) -> str:
 
 
 def _open_tag(body: str, stack: list[_Open], line: int) -> tuple[str, str]:
-    """Return the name of a start tag, and the normalised tag; raises InvalidCaptions."""
+    """Return the name of a start tag, and the tag in normalised form. `body` is the text between `<` and `>`.
+
+    Raises InvalidCaptions.
+    """
     head, blank, annotation = body.replace("\t", " ").partition(" ")
     name, *classes = head.split(".")
     # Trailing spaces of the annotation are significant: without them, "-- >" would become the forbidden arrow.
@@ -115,12 +124,15 @@ def _open_tag(body: str, stack: list[_Open], line: int) -> tuple[str, str]:
 
 
 def _close_tag(body: str, stack: list[_Open], line: int) -> str:
-    """Return the normalised end tag, and pop the tag it closes from the stack; raises InvalidCaptions."""
+    """Return an end tag in normalised form, and remove its start tag from `stack`. Raises InvalidCaptions.
+
+    `body` is the text between `<` and `>`.
+    """
     name = body[1:].partition(".")[0].rstrip("\t ")
     if name not in TAGS:
         raise _no_tag(f"<{body}>", line)
     if name == "ruby" and len(stack) > 1 and stack[-1].name == "rt":
-        stack.pop()  # its end tag is optional before </ruby>
+        stack.pop()  # </rt> is optional before </ruby>
     if not stack or stack[-1].name != name:
         rest = f"Close {stack[-1].shown} first" if stack else "Remove it"
         raise InvalidCaptions(line, f"The tag </{name}> closes no open tag. {rest}.")
@@ -129,7 +141,10 @@ def _close_tag(body: str, stack: list[_Open], line: int) -> str:
 
 
 def _check_references(text: str, line: int) -> str:
-    """Return text with valid references unchanged and every other `&` escaped; raises InvalidCaptions."""
+    """Return the text with each `&` escaped that begins no valid character reference.
+
+    Raises InvalidCaptions for a numeric reference to a character that is not printable.
+    """
     copied_to = 0
     parts: list[str] = []
     for found in _AMPERSAND.finditer(text):

@@ -5,17 +5,17 @@ import re
 from typing import NamedTuple
 
 MAX_BYTES = 1_000_000
-"""Maximum bytes of uploaded captions: 10,000 cues of 100 bytes."""
+"""Maximum bytes of uploaded captions, enough for 10,000 cues of 100 bytes."""
 MAX_CUES = 20_000
-"""Maximum cues of one text: more than one every two seconds for ten hours."""
+"""Maximum number of cues of one text, enough for a cue every two seconds of ten hours."""
 LONGEST_CUE = 2000
-"""Maximum characters of a cue's payload, tags included. Automatic captions add a timestamp to each word: 21 characters
-of tags.
+"""Maximum number of characters of a cue's payload, including tags. Automatic captions need 21 more characters per word,
+for a timestamp and tags.
 """
 LATEST = 360_000_000
 """Latest end of a cue in milliseconds: 100 hours."""
 LONGEST_SHOWN = 40
-"""Maximum characters of an excerpt in an error message."""
+"""Maximum number of characters of an excerpt in an error message."""
 
 _TAG = re.compile(r"<[^<>]*>")
 
@@ -26,7 +26,7 @@ class Cue(NamedTuple):
     start: int
     """Milliseconds from the start of the video."""
     end: int
-    """Milliseconds, greater than `start`."""
+    """Milliseconds from the start of the video, greater than `start`."""
     text: str
     """WebVTT cue payload: non-empty lines separated by LF, with tags and character references."""
     id: str | None = None
@@ -36,19 +36,22 @@ class Cue(NamedTuple):
 
 
 class InvalidCaptions(ValueError):
-    """Error if a text is not valid as captions. The message is for the client."""
+    """The captions are invalid. The message is for the client.
+
+    `line` is the number of the invalid line, from 1; `None` if the whole text is invalid. `reason` is a sentence
+    without the line number.
+    """
 
     def __init__(self, line: int | None, reason: str) -> None:
-        """`line` counts from 1, or is `None` for a fault of the whole text. `reason` is a sentence without the line number."""
         super().__init__(f"Line {line}: {reason}" if line else reason)
         self.line = line
         self.reason = reason
 
 
 def plain_text(cue: Cue) -> str:
-    """Return the words of a cue for search, without tags, with references decoded and white space collapsed.
+    """Return the text of a cue for search: without tags, with character references decoded and white space collapsed.
 
-    The result is text, not HTML: `&lt;b&gt;` becomes `<b>`. Ruby text (rt) is included, voice names (v) are not.
+    The result is text, not HTML: `&lt;b&gt;` becomes `<b>`. It includes ruby text (rt), but no voice names (v).
     """
     return " ".join(html.unescape(_TAG.sub("", cue.text)).split())
 
@@ -68,7 +71,7 @@ def displayed_text(text: str) -> str:
 
 
 def check_times(start: int, end: int, line: int) -> None:
-    """Raise InvalidCaptions unless a cue ends after its start (both in milliseconds), and by LATEST."""
+    """Raise InvalidCaptions if a cue does not end after its start, or ends after LATEST. Times are in milliseconds."""
     if end <= start:
         raise InvalidCaptions(line, f"The end {format_time(end)} is not after the start {format_time(start)}.")
     if end > LATEST:
@@ -76,7 +79,7 @@ def check_times(start: int, end: int, line: int) -> None:
 
 
 def check_length(text: str, line: int) -> None:
-    """Raise InvalidCaptions if a cue has more than LONGEST_CUE characters; `line` is the first line of its text."""
+    """Raise InvalidCaptions if `text` has more than LONGEST_CUE characters. `line` is the number of its first line."""
     if len(text) > LONGEST_CUE:
         raise InvalidCaptions(
             line, f"The cue must have at most {LONGEST_CUE:,} characters as WebVTT, not {len(text):,}."
@@ -84,6 +87,6 @@ def check_length(text: str, line: int) -> None:
 
 
 def check_count(count: int, line: int) -> None:
-    """Raise InvalidCaptions if the count exceeds MAX_CUES; `line` is the first line of the last cue."""
+    """Raise InvalidCaptions if there are more than MAX_CUES cues. `line` is the number of the last cue's first line."""
     if count > MAX_CUES:
         raise InvalidCaptions(line, f"The captions have more than {MAX_CUES:,} cues, the maximum.")

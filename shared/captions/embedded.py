@@ -20,7 +20,8 @@ _TOO_MANY = f"The file has more than {MAX_AT_ONCE} languages."
 def extract_texts(tracks: Sequence[SubtitleTrack]) -> tuple[list[EmbeddedText], list[Item]]:
     """Return the texts of the subtitle tracks, one per language, and a report of each skipped track.
 
-    If several tracks have the same language, the first one with usable text is returned. Forced tracks come last.
+    If several tracks have the same language, returns the first track with usable text. Prefers tracks that are not
+    forced.
     """
     texts: dict[str, EmbeddedText] = {}
     skipped: list[Item] = []
@@ -46,7 +47,7 @@ def extract_texts(tracks: Sequence[SubtitleTrack]) -> tuple[list[EmbeddedText], 
 
 
 def extract_cues(track: SubtitleTrack) -> list[Cue]:
-    """Return the distinct cues of a track, in order. Events that exceed the limits of captions are skipped."""
+    """Return the cues of a track, in order and without duplicates. Skips events that exceed the limits of captions."""
     cues: dict[Cue, None] = {}
     for start, end, text_of_event in track.events:
         text, settings = _payload(track.codec, clean(text_of_event), start, end)
@@ -60,7 +61,7 @@ def _payload(codec: str, raw: str, start: int, end: int) -> tuple[str, str | Non
         try:
             checked = cue_text.check_payload("\n".join(line for line in raw.split("\n") if line.strip()), start, end, 1)
         except InvalidCaptions:
-            pass  # fall through: the SubRip conversion repairs or escapes its tags
+            pass  # the SubRip conversion below repairs or escapes invalid tags
         else:
             return checked, None
     return subrip.payload(raw)

@@ -1,7 +1,7 @@
-"""Storage of captions with origin `film`, which were extracted from the source file.
+"""Storage of captions that a job extracted from the source file. Their `origin` is `film`.
 
-They never replace captions from the owner. They replace captions of an earlier source file. When a new source file
-arrives, captions of earlier ones are deleted in all languages.
+Extracted captions never replace captions that the owner uploaded. They replace captions that were extracted from an
+earlier source file. When a new source file arrives, such earlier captions are deleted in all languages.
 """
 
 from collections.abc import Iterable, Sequence
@@ -23,8 +23,8 @@ from shared.relations.item_store import OWNER
 from shared.schema import CAPTION
 
 MAX_AT_ONCE = 90
-"""Maximum languages to extract from one source file. Their writes share the job's transaction, which is limited to 100
-items.
+"""Maximum number of languages to extract from one source file. The job's transaction writes them all, and DynamoDB
+limits it to 100 items.
 """
 _OWNERS = "The owner uploaded captions in this language."
 _NO_ROOM = f"The video already has captions in {MAX_LANGUAGES} languages, the maximum."
@@ -34,19 +34,22 @@ class EmbeddedText(NamedTuple):
     """Extracted text of a subtitle track, as WebVTT."""
 
     track: int
-    """Index among the file's tracks."""
+    """Index of the track in the source file."""
     language: str
+    """BCP 47 tag, such as `en`."""
     codec: str
     content: bytes
+    """WebVTT file in UTF-8."""
     cues: int
+    """Number of cues."""
 
     def skip(self, reason: str) -> Item:
-        """Return a report that the track was skipped."""
+        """Return the report of a skipped track, for this text. `reason` is a sentence."""
         return skipped_text(self.track, self.language, self.codec, reason)
 
 
 def skipped_text(track: int, language: str, codec: str, reason: str) -> Item:
-    """Return a report of a skipped track; `reason` is a sentence."""
+    """Return the report of a skipped track, as the job's output contains it. `reason` is a sentence."""
     return {"track": track, "language": language, "codec": codec, "reason": reason}
 
 
@@ -56,7 +59,8 @@ class EmbeddedCaptionStore(CaptionStore):
     def caption_writes(self, texts: Sequence[EmbeddedText], video: Item, caller: Caller, now: int) -> ExtraWrites:
         """Return the writes that store the extracted texts of a video, and a report of stored and skipped tracks.
 
-        The texts' objects must already be in the bucket. Each write is conditional on the captions read here.
+        The caller must store the texts as objects before it executes the writes. Each write has the condition that the
+        captions in its language are unchanged since this call.
         """
         present = {item["language"]: item for item in self._languages(video["videoId"], consistent=True)}
         room = MAX_LANGUAGES - len(present)
@@ -83,13 +87,13 @@ class EmbeddedCaptionStore(CaptionStore):
             return []
         item = {**key, "videoId": video["videoId"], "language": text.language, OWNER: video["userId"], **content}
         new = with_version(item, caller, now, version=existing["version"] + 1 if existing else 1)
-        # An update rather than a put, because the media workers' role does not allow PutItem.
+        # An update, because the role of the media workers does not allow PutItem.
         return [self.table.update(key, change_between(existing or key, new), condition=unchanged(existing))]
 
     def video_changed(self, record: Record, now: int) -> Iterable[Outgoing]:
-        """Delete captions that were extracted from earlier source files, if the stream record has a new one.
+        """Delete captions that were extracted from earlier source files, if the stream record has a new source file.
 
-        Raises WriteContention.
+        Returns no messages. Raises WriteContention.
         """
         old, video = record.old, record.new
         if "source" not in old or "source" not in video:
@@ -104,6 +108,6 @@ class EmbeddedCaptionStore(CaptionStore):
         caller = ROUTER.acting_for(request_id_of(video))
         for item in self._languages(video["videoId"], consistent=True):
             if is_older(item):
-                with suppress(VersionMismatch):  # a concurrent write has replaced them
+                with suppress(VersionMismatch):  # another writer has replaced the captions concurrently
                     self._remove(key_of(item), item, caller, is_older)
         return ()

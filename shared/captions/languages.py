@@ -1,6 +1,6 @@
 """Mapping of language codes: from ISO 639-2, as in source files, to the BCP 47 tags of this service.
 
-The tag is the two-letter code if there is one (RFC 5646, 2.2.1), else the three-letter code.
+The tag is the two-letter code of the language if one exists (RFC 5646, 2.2.1), else the three-letter code.
 """
 
 import re
@@ -30,12 +30,13 @@ _SHORT = _pairs(
     vie-vi vol-vo wel-cy wln-wa wol-wo xho-xh yid-yi yor-yo zha-za zho-zh zul-zu
     """
 )
-"""ISO 639-1 codes by ISO 639-2 code. Languages with two ISO 639-2 codes, such as `ger` and `deu`, have both."""
+"""ISO 639-1 codes by ISO 639-2 code. A language with two ISO 639-2 codes, such as `ger` and `deu`, has two entries."""
 UNKNOWN = "und"
+"""Tag of an unknown language."""
 
 
 def language_tag(name: str) -> str:
-    """Return the tag for a language as named in a source file, such as `en` for `eng`; `und` if it is not valid."""
+    """Return the BCP 47 tag for a language code in a source file, such as `en` for `eng`. `und` if `name` is invalid."""
     first, *subtags = re.split("[-_]", name.strip())
     tag = "-".join((_SHORT.get(first.lower(), first), *subtags))
     return regions.language(tag) if re.fullmatch(LANGUAGE, tag) else UNKNOWN

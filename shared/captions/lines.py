@@ -1,4 +1,4 @@
-"""Splitting of text into lines, and into blocks of lines separated by blank ones."""
+"""Splitting of text into lines, and of lines into blocks, which blank lines separate."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -11,7 +11,7 @@ _UNWANTED = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 class Block(NamedTuple):
-    """Consecutive lines without a blank line between them."""
+    """Consecutive lines of a text, none of them blank."""
 
     line: int
     """Number of the first line, from 1."""
@@ -24,7 +24,7 @@ def clean(text: str) -> str:
 
 
 def split_lines(text: str) -> list[str]:
-    """Return the lines of a text, without a byte order mark; raises InvalidCaptions.
+    """Return the lines of a text, without a byte order mark. Raises InvalidCaptions for a control character.
 
     Lines end with LF, CRLF or CR. Other Unicode line separators, such as U+2028, do not end a line in WebVTT.
     """
@@ -37,7 +37,7 @@ def split_lines(text: str) -> list[str]:
 
 
 def split_blocks(lines: list[str], is_blank: Callable[[str], bool], *, after: int = 0) -> Iterator[Block]:
-    """Yield the blocks of `lines`, without the first `after` lines. Line numbers count from the start of `lines`."""
+    """Yield the blocks of `lines`, without the first `after` lines. Line numbers refer to the whole of `lines`."""
     block: list[str] = []
     for number, line in enumerate(lines[after:], after + 1):
         if not is_blank(line):

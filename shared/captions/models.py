@@ -12,21 +12,22 @@ from shared.web.bodies import Content
 from shared.web.prebuilt_model import MAX_ERRORS
 
 MAX_CHAPTERS = 200
+"""Maximum number of chapters of a video."""
 LONGEST_TITLE = 200
-"""Maximum characters of a chapter's title."""
+"""Maximum number of characters of a chapter's title."""
 LATEST = 360_000_000
-"""Latest start of a chapter in milliseconds: 100 hours."""
+"""Maximum start of a chapter in milliseconds: 100 hours."""
 
 
 class CaptionsContent(Content):
-    """The body of `PUT /v1/videos/{videoId}/captions/{language}` as JSON."""
+    """Body of `PUT /v1/videos/{videoId}/captions/{language}` as JSON."""
 
     format: Literal["vtt", "srt"] = Field(description="WebVTT or SubRip")
     text: str = Field(description="Content of the file")
 
 
 class Chapter(Content):
-    """One chapter of a video, up to the start of the next."""
+    """Chapter of a video. It ends at the start of the next chapter."""
 
     start: Annotated[
         int, Field(strict=True, ge=0, le=LATEST, description="Start in milliseconds"), BeforeValidator(whole)
@@ -35,15 +36,16 @@ class Chapter(Content):
 
 
 class ChaptersContent(Content):
-    """The body of `PUT /v1/videos/{videoId}/chapters`: all chapters, in ascending order of `start`."""
+    """Body of `PUT /v1/videos/{videoId}/chapters`: all chapters, in ascending order of `start`."""
 
     chapters: Annotated[list[Chapter], Field(min_length=1, max_length=MAX_CHAPTERS)]
 
     @classmethod
     def parse(cls, body: bytes) -> Self:
-        """Parse a body; raises the errors of `Content.parse`.
+        """Return the parsed body. Raises the errors of `Content.parse`.
 
-        Also raises InvalidContent for chapters that do not start after the previous one, with a JSON pointer to each.
+        Also raises InvalidContent if a chapter does not start after the previous chapter. The error has a JSON pointer
+        to each such chapter.
         """
         content = super().parse(body)
         starts = [chapter.start for chapter in content.chapters]

@@ -14,10 +14,10 @@ _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 def parse_captions(content: bytes, kind: Kind) -> list[Cue]:
-    """Return the cues of a WebVTT (vtt) or SubRip (srt) file in UTF-8, at most MAX_BYTES long; raises InvalidCaptions.
+    """Return the cues of an uploaded WebVTT (vtt) or SubRip (srt) file. Raises InvalidCaptions.
 
-    The cost is linear in the bytes. Stored captions can exceed MAX_BYTES because `webvtt.write` escapes text; read
-    those with `webvtt.read`.
+    The file must be UTF-8 and have at most MAX_BYTES. The run time is linear in the number of bytes. Use `webvtt.read`
+    for stored captions, which can exceed MAX_BYTES because `webvtt.write` escapes text.
     """
     if len(content) > MAX_BYTES:
         raise InvalidCaptions(None, f"The captions must have at most {MAX_BYTES:,} bytes, not {len(content):,}.")

@@ -1,9 +1,8 @@
-"""Store of captions and chapters: items in the video's partition, with the captions' text as objects in the media
-bucket.
+"""Store of captions and chapters. Their items are in the video's partition, and texts of captions are objects in S3.
 
-An object is named by the hash of its text and never changes; an item refers to one object. Readers therefore never see
-partial text, and a revert finds the earlier text. An interrupted write leaves only an unreferenced object. All objects
-are deleted with their video (shared/background/purge.py).
+The name of an object contains the hash of the text, and the object never changes. An item refers to one object.
+Therefore readers never see partial text, and a revert finds the earlier text. An interrupted write leaves only an
+unreferenced object. All objects are deleted with their video (shared/background/purge.py).
 """
 
 import hashlib
@@ -26,25 +25,25 @@ if TYPE_CHECKING:
     from shared.captions.models import ChaptersContent
 
 MAX_LANGUAGES = 100
-"""Maximum languages of a video's captions. Concurrent additions may exceed it by a few."""
+"""Maximum number of languages of a video's captions. Concurrent requests may exceed the limit by a few."""
 MAX_STORED = 2_000_000
-"""Maximum bytes of stored captions, so that they fit into one response. Escaping makes captions longer: `&` takes five
-bytes as `&amp;`.
+"""Maximum bytes of stored captions, because they must fit into one response. They can be longer than the uploaded text,
+because escaping turns `&` into `&amp;`.
 """
 TYPE = "text/vtt"
 """Media type of stored and served captions (https://www.w3.org/TR/webvtt1/)."""
 SUBRIP = "application/x-subrip"
-"""Media type that players use for SubRip; none is registered."""
+"""Media type that players use for SubRip, which has no registered media type."""
 FORMATS: Mapping[str, Literal["vtt", "srt"]] = {TYPE: "vtt", SUBRIP: "srt"}
 """Accepted formats by media type."""
 ORIGINS = ("owner", "film")
-"""Origins of captions: written by the owner, or extracted from the source file by a job (`film`)."""
+"""Origins of captions: `owner` if the owner uploaded them, `film` if a job extracted them from the source file."""
 UPLOAD = "upload"
-"""Attribute of extracted captions: the upload id of their source file. Later uploads have larger ids."""
+"""Name of the attribute with the upload id of extracted captions' source file. Later uploads have larger ids."""
 PROPOSED = "chapters"
-"""Attribute of proposed chapters in the output of the job `storyboard`."""
+"""Name of the attribute with the proposed chapters in the output of the job `storyboard`."""
 Keep = Callable[[str | None], None]
-"""Function that stores the object of new captions. Its argument is the hash of the text that they replace, or `None`."""
+"""Function that stores the text of new captions as an object. It receives the hash of the replaced text, or `None`."""
 _NONE, _NO_CHAPTERS = "The video has no captions in this language.", "The video has no chapters."
 
 
@@ -54,24 +53,24 @@ def captions_folder(video_id: str) -> str:
 
 
 def text_hash(text: bytes) -> str:
-    """Return the hash that names a text: 32 hexadecimal digits."""
+    """Return the hash of a text for the name of its object: 32 hexadecimal digits."""
     return hashlib.sha256(text).hexdigest()[:32]
 
 
 def text_key(video_id: str, text: str) -> str:
-    """Return the object key for the text with this hash."""
+    """Return the object key of a caption text. `text` is the hash of the text."""
     return f"{captions_folder(video_id)}{text}.vtt"
 
 
 def text_uri(bucket: str, item: Item) -> str:
-    """Return the S3 URI of the text of captions."""
+    """Return the S3 URI of the text of captions. `item` is the captions' item."""
     from shared.aws.s3 import object_uri  # imported late because it loads botocore, which reverts do not need
 
     return object_uri(bucket, text_key(item["videoId"], item["text"]))
 
 
 def captions_document(item: Item) -> dict[str, Any]:
-    """Return captions as in lists of the API: `cues` is their number, `size` is in bytes."""
+    """Return captions as in lists of the API. `cues` is the number of cues, and `size` is in bytes."""
     names = ("videoId", "language", "cues", "size", "origin", "version", "updatedAt")
     return {name: item[name] for name in names if name in item}
 
@@ -83,10 +82,9 @@ def chapters_document(item: Item) -> dict[str, Any]:
 
 
 def proposed_chapters(video: Item, storyboard: Item | None) -> list[dict[str, Any]]:
-    """Return the chapters that the job `storyboard` proposes for a video's current source file. Empty if the job is not
-    done for this file.
+    """Return the chapters that the job `storyboard` proposes for a video's current source file.
 
-    Each has a `start` in milliseconds, some have a `title`.
+    Each chapter has a `start` in milliseconds, and some have a `title`. Empty if the job is not done for this file.
     """
     job_input = desired_jobs(video).get("storyboard")
     is_done = (
@@ -101,12 +99,12 @@ def chapters_of(item: Item) -> list[dict[str, Any]]:
 
 
 def captions_list(video_id: str) -> tuple[object, ...]:
-    """Return the identity of a video's captions list. shared.web.paging binds cursors to it."""
+    """Return the identity of a video's list of captions. A cursor is valid only for the list with the same identity."""
     return "captions", video_id
 
 
 class CaptionStore(VideoItemStore):
-    """Captions and chapters in the table. Methods raise the errors of shared.core.errors."""
+    """Store of captions and chapters in the table. Methods raise the errors of shared.core.errors."""
 
     def put(
         self,
@@ -118,14 +116,14 @@ class CaptionStore(VideoItemStore):
         allows: Allows,
         keep: Keep | None = None,
     ) -> tuple[Item, bool]:
-        """Create or replace the captions in a language; return the item and whether it is new.
+        """Create or replace the captions in a language. Return the item, and whether it is new.
 
-        `content` has `text` (the hash of an object), `cues` (their number), `size` in bytes, and `origin`: `owner`, or
-        `film` for captions that a job extracted. `keep` stores the object; it is called only after the caller's rights,
-        the limit and `allows` were checked. Without `keep`, the object must exist.
+        `content` has `text` (the hash of the text), `cues` (the number of cues), `size` in bytes, and `origin`. `keep`
+        stores the text as an object. It is called only after the caller's rights, the limit and `allows` were checked.
+        Without `keep`, the object must exist already.
 
-        Raises NotFound or Forbidden for the video, IllegalTransition if the video is deleted, LimitReached,
-        VersionMismatch if `allows` refuses, WriteContention, and the errors of `keep`.
+        Raises NotFound or Forbidden for the video, and IllegalTransition if the video is deleted. Raises LimitReached
+        for too many languages, VersionMismatch if `allows` returns false, WriteContention, and the errors of `keep`.
         """
         key = CAPTION.key(videoId=video_id, language=language)
         video, present = self._read_owned(key, video_id, caller, now)
@@ -138,7 +136,7 @@ class CaptionStore(VideoItemStore):
         return self._put(with_version(item, caller, now, version=1), present, allows)
 
     def delete(self, video_id: str, language: str, caller: Caller, now: int, allows: Allows) -> None:
-        """Delete the captions in a language; raises as `put` does, and NotFound if there are none."""
+        """Delete the captions in a language. Raises the errors of `put`, and NotFound if the captions do not exist."""
         self._delete(CAPTION.key(videoId=video_id, language=language), video_id, caller, now, allows, _NONE)
 
     def read(self, video_id: str, language: str, caller: Caller, now: int) -> Item:
@@ -146,16 +144,16 @@ class CaptionStore(VideoItemStore):
         return self._read_visible(CAPTION.key(videoId=video_id, language=language), video_id, caller, now, _NONE)
 
     def captions(self, video_id: str, caller: Caller, now: int, limit: int, after: Position | None) -> Page[Item]:
-        """Return a page of a video's captions by language; raises NotFound if the caller may not see the video."""
+        """Return a page of a video's captions, by language. Raises NotFound if the caller may not see the video."""
         self._require_visible(video_id, caller, now)
         return children_of(self.table, video_id, CAPTION.sort_prefix, limit=limit, after=after)
 
     def put_chapters(
         self, video_id: str, content: "ChaptersContent", caller: Caller, now: int, allows: Allows
     ) -> tuple[Item, bool]:
-        """Create or replace a video's chapters; returns and raises as `put` does.
+        """Create or replace a video's chapters. Return the item, and whether it is new.
 
-        Also raises InvalidContent if a chapter starts after the end of the video.
+        Raises the errors of `put`, and InvalidContent if a chapter starts after the end of the video.
         """
         key = CHAPTERS.key(videoId=video_id)
         video, present = self._read_owned(key, video_id, caller, now)
@@ -168,13 +166,14 @@ class CaptionStore(VideoItemStore):
         return self._put(with_version(item, caller, now, version=1), present, allows)
 
     def delete_chapters(self, video_id: str, caller: Caller, now: int, allows: Allows) -> None:
-        """Delete a video's chapters; raises as `delete` does."""
+        """Delete a video's chapters. Raises the errors of `delete`."""
         self._delete(CHAPTERS.key(videoId=video_id), video_id, caller, now, allows, _NO_CHAPTERS)
 
     def chapters(self, video_id: str, caller: Caller, now: int) -> tuple[Item | None, list[dict[str, Any]]]:
-        """Return a video's chapters, or `None`, and the proposed chapters, which only its owner receives.
+        """Return the item with a video's chapters, or `None`, and the proposed chapters.
 
-        Costs one batch read. Raises NotFound if the video is not visible, or if there are no chapters of either kind.
+        The second list is empty unless the caller is the owner or an admin. Costs one BatchGetItem. Raises NotFound if
+        the video is not visible, or if it has neither chapters nor proposed chapters.
         """
         keys = VIDEO.key(videoId=video_id), CHAPTERS.key(videoId=video_id), JOB.key(videoId=video_id, kind="storyboard")
         item, present, storyboard = self.table.get_all(keys)
@@ -192,9 +191,9 @@ class CaptionStore(VideoItemStore):
 def list_playable_tracks(
     table: Table, video_id: str, sign: Callable[[str, str], str]
 ) -> dict[str, list[dict[str, Any]]]:
-    """Return captions and chapters for a player; `sign` returns a URL for a key and a media type.
+    """Return captions and chapters for a player. `sign` returns a presigned URL for an object key and a media type.
 
-    One Query, because their sort keys are adjacent in the video's partition.
+    Costs one Query, because the sort keys of captions and chapters are adjacent.
     """
     found = children_of(table, video_id, CAPTION.sort_prefix, up_to=CHAPTERS.sk, limit=MAX_LANGUAGES + 10).items
     captions = [

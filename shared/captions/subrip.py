@@ -1,10 +1,11 @@
-"""SubRip (SRT) reader, as lenient as players. There is no standard; https://en.wikipedia.org/wiki/SubRip describes it.
+"""SubRip (SRT) reader, as lenient as players. The format has no standard; https://en.wikipedia.org/wiki/SubRip
+describes it.
 
-A cue is a number, its times, its text, and a blank line. The reader drops the numbers, coordinates after the times
-(X1:...), and colours and fonts (`<font>`).
+A cue has a line with its number, a line with its times, and lines of text. A blank line ends it. The reader drops the
+numbers, coordinates after the times (X1:...), and colours and fonts (`<font>`).
 
-It also drops SubStation Alpha codes (`{\\...}`). Only `{\\an7}` to `{\\an9}`, which place text at the upper edge,
-become WebVTT's setting `line:0`. Tags other than `<i>`, `<b>` and `<u>` are text.
+The reader also drops SubStation Alpha codes (`{\\...}`), except `{\\an7}` to `{\\an9}`. These place the text at the
+upper edge, and become WebVTT's setting `line:0`. Other tags than `<i>`, `<b>` and `<u>` are read as text.
 """
 
 import re
@@ -27,13 +28,13 @@ _OTHER_FORMATS = (
 
 
 def read(text: str) -> list[Cue]:
-    """Return the cues of a SubRip file, sorted by start, at least one; raises InvalidCaptions with the line at fault."""
+    """Return the cues of a SubRip file, at least one, sorted by start. Raises InvalidCaptions with the invalid line."""
     lines = split_lines(text)
     for begin, reason in _OTHER_FORMATS:
         if lines[0].startswith(begin):
             raise InvalidCaptions(1, reason)
     cues: list[Cue] = []
-    # Players treat lines of only spaces as blank, unlike in WebVTT.
+    # Players treat a line of spaces as blank in SubRip, but not in WebVTT.
     for block in split_blocks(lines, lambda line: not line.strip("\t ")):
         check_count(len(cues) + 1, block.line)
         cues.append(_cue(block))
@@ -43,10 +44,10 @@ def read(text: str) -> list[Cue]:
 
 
 def payload(text: str) -> tuple[str, str | None]:
-    """Return the text of a SubRip cue as a WebVTT payload, and its cue settings.
+    """Return the text of a SubRip cue as a WebVTT payload, and the WebVTT cue settings (`None` without settings).
 
-    Tags are closed and properly nested in the result. It has at most five characters per character of `text`, and a few
-    more for end tags.
+    All tags in the payload are closed and properly nested. The payload has at most five times as many characters as
+    `text`, and a few more for end tags.
     """
     converted: list[str] = []
     stack: list[str] = []
@@ -61,7 +62,7 @@ def payload(text: str) -> tuple[str, str | None]:
         elif codes is not None and _UPPER.search(codes):
             settings = "line:0"
     converted += _escape(text[at:]), *(f"</{name}>" for name in reversed(stack))
-    # Drop empty lines, which would end the cue: lines with nothing but dropped markup become empty.
+    # An empty line would end the cue. Lines with only dropped markup have become empty.
     return "\n".join(line for line in "".join(converted).split("\n") if line.strip("\t ")), settings
 
 
@@ -95,9 +96,10 @@ def _milliseconds(hours: str, minutes: str, seconds: str, rest: str) -> int:
 
 
 def _tag(name: str, stack: list[str], *, is_end: bool) -> str:
-    """Return a tag, with the end and start tags around it that keep all tags properly nested. Updates `stack`.
+    """Return a start or end tag as WebVTT, with more tags around it if nesting requires them.
 
-    Empty for a start tag whose name is already in the stack, and for an end tag whose name is not.
+    `stack` has the names of the open tags, and is updated. Returns an empty string for a start tag that is already
+    open, and for an end tag that is not open.
     """
     if not is_end:
         if name in stack:

@@ -3,7 +3,7 @@
 The reader drops:
 
 - header text after WEBVTT and on the lines below it, such as YouTube's `Kind:` and `Language:`
-- HLS's `X-TIMESTAMP-MAP`, whose offset is not applied to the times
+- HLS's `X-TIMESTAMP-MAP`; its offset is not applied to the times of cues
 - comments (NOTE)
 - style sheets and regions (STYLE, REGION), because players have their own
 """
@@ -20,7 +20,7 @@ _COMMENT = re.compile(r"NOTE(?:[\t ].*)?")
 _DEFINITION = re.compile(r"(STYLE|REGION)[\t ]*")
 _TIMINGS = re.compile(r"([0-9:.]{1,20})[\t ]+-->[\t ]+([0-9:.]{1,20})(?:[\t ]+(.*))?")
 _COMMA = re.compile(r"[0-9:]{1,20},[0-9]{3}[\t ]*-->")
-"""Beginning of a SubRip timing line."""
+"""Beginning of a SubRip timing line, which has a comma before the milliseconds."""
 
 _PERCENTAGE = r"(?:100(?:\.0{1,20})?|[0-9]{1,2}(?:\.[0-9]{1,20})?)%"
 _SETTINGS = {
@@ -37,11 +37,11 @@ _RENAMED = {
     "position": {"start": "line-left", "middle": "center", "end": "line-right"},
     "align": {"middle": "center"},
 }
-"""Alignment names of drafts until 2015. Many programs still write them, and browsers ignore some."""
+"""Current alignment names by the names in drafts until 2015, per setting. Many programs still write the old names."""
 
 
 def read(text: str) -> list[Cue]:
-    """Return the cues of a WebVTT file, sorted by start, at least one; raises InvalidCaptions with the line at fault."""
+    """Return the cues of a WebVTT file, at least one, sorted by start. Raises InvalidCaptions with the invalid line."""
     lines = split_lines(text)
     if not _HEADER.fullmatch(lines[0]):
         raise InvalidCaptions(1, _without_header(lines))
@@ -73,10 +73,10 @@ def read(text: str) -> list[Cue]:
 
 
 def write(cues: Iterable[Cue]) -> str:
-    """Return cues as a WebVTT file: LF, hh:mm:ss.mmm, one blank line between cues.
+    """Return cues as a WebVTT file: LF line ends, times as hh:mm:ss.mmm, one blank line between cues.
 
-    The cues must be as `read` returns them; reading the result returns the same cues. It can be five times as long as
-    the original, because `&` becomes `&amp;`.
+    The cues must be results of `read`, and `read` returns the same cues from the new file. The new file can be five
+    times as long as the original, because `&` becomes `&amp;`.
     """
     return "\n\n".join(("WEBVTT", *map(_block, cues))) + "\n"
 
@@ -93,9 +93,10 @@ def _without_header(lines: list[str]) -> str:
 
 
 def _is_skipped(block: Block, *, is_first: bool) -> bool:
-    """Return whether the block is a comment, style sheet or region; raises InvalidCaptions.
+    """Return whether the block is a comment, a style sheet or a region, which the reader drops.
 
-    Style sheets and regions are allowed only before the first cue.
+    Raises InvalidCaptions if the block is invalid, or if a style sheet or region follows a cue. `is_first` is whether
+    no cue precedes the block.
     """
     begin = block.lines[0]
     definition = _DEFINITION.fullmatch(begin)
@@ -153,7 +154,10 @@ def _no_times(line: str) -> str:
 
 
 def _settings(text: str, line: int) -> str | None:
-    """Return the settings of a cue in canonical order, without its region; `None` if there are none."""
+    """Return the settings of a cue in canonical order, without the region. `None` if no settings remain.
+
+    Raises InvalidCaptions for unknown, invalid or repeated settings.
+    """
     found: dict[str, str] = {}
     for setting in text.replace("\t", " ").split(" "):
         if not setting:
