@@ -15,9 +15,13 @@ from shared.core.errors import NewerSchema
 from shared.schema import SCHEMA_VERSION
 
 Value: TypeAlias = Any
+"""Plain Python value of an attribute."""
 Item: TypeAlias = dict[str, Value]
+"""Item with plain Python values, by attribute name."""
 AttributeValue: TypeAlias = dict[str, Any]
+"""Value of an attribute in DynamoDB's JSON, such as `{"S": "text"}`."""
 AttributeMap: TypeAlias = dict[str, AttributeValue]
+"""Item in DynamoDB's JSON."""
 AnyItem = TypeVar("AnyItem", bound=Mapping[str, Value])
 """Item of any type: an `Item`, or an entity of shared/entities.py."""
 
@@ -41,7 +45,7 @@ def read_item(attributes: Mapping[str, AttributeValue]) -> Item:
     """
     item = decode_item(attributes)
     if item.get("schemaVersion", 0) > SCHEMA_VERSION:
-        if "ENVIRONMENT" in os.environ:  # only functions have this variable, and local commands do not
+        if "ENVIRONMENT" in os.environ:  # functions have this variable, but local commands do not
             from shared.core.telemetry import emit
 
             emit({"NewerItems": 1})
@@ -105,7 +109,7 @@ def decode(attribute: AttributeValue) -> Value:
     if "BOOL" in attribute:
         return attribute["BOOL"]
     if "B" in attribute:
-        # botocore decodes base64 to bytes; the clients of this service return it undecoded.
+        # botocore decodes base64 to bytes; the clients of this service return base64.
         value = attribute["B"]
         return value if isinstance(value, bytes) else base64.b64decode(value)
     if "NULL" in attribute:

@@ -60,7 +60,7 @@ class Caller(NamedTuple):
         return cls(f"{JOBS}{name}", frozenset({ADMIN}), "job")
 
     def acting_for(self, correlation_id: str | None) -> "Caller":
-        """Return this caller with another request id, or without one if `correlation_id` is `None`."""
+        """Return this caller with another request id, or without a request id if `correlation_id` is `None`."""
         return self._replace(correlation_id=correlation_id)
 
     def signed(self, item: AnyItem) -> AnyItem:
@@ -92,7 +92,10 @@ class Caller(NamedTuple):
 
 
 def with_request_id(item: AnyItem, correlation_id: str | None) -> AnyItem:
-    """Return the item with the id of the request that writes it. If the id is `None`, the id of an earlier request is removed."""
+    """Return the item with `correlation_id` as the id of the request that writes it.
+
+    If `correlation_id` is `None`, the returned item has no request id, even if `item` has one.
+    """
     result: Any = without(item, UPDATED_FOR)
     written: AnyItem = result if correlation_id is None else result | {UPDATED_FOR: correlation_id}
     return written
@@ -105,12 +108,15 @@ def request_id_of(item: Mapping[str, Value] | None) -> str | None:
 
 @dataclass(frozen=True)
 class IdempotentRequest:
-    """Request with an Idempotency-Key: caller, operation, key and a digest of its content."""
+    """Request with an Idempotency-Key."""
 
     caller: Caller
     operation: str
     key: str
+    """Value of the Idempotency-Key header."""
     fingerprint: str
+    """Digest of the request's content. A request with the same key must have the same digest."""
     now: int
+    """Time of the request in epoch seconds."""
     replays: list[str] = field(default_factory=list)
-    """Ids of earlier requests whose stored responses were returned. Filled in while the request is handled."""
+    """Ids of earlier requests with this key. The store adds an id when it returns that request's stored response."""

@@ -1,5 +1,4 @@
-"""Differences between two versions of an item, as lists of changes. They are shown to users, can be reverted, and are limited
-in size.
+"""Differences between two versions of an item, as lists of changes. Users can read and revert these changes.
 
 A change is `{"field", "from", "to"}`. `field` is a JSON Pointer (RFC 6901) instead of a dotted path, because a key of a map may
 contain a dot. `from` is absent if the change added the field, and `to` if the change removed it. An absent value is not null.
@@ -13,9 +12,10 @@ from collections.abc import Container, Iterator, Mapping
 from shared.core.attributes import Item, Value, encode
 
 LONGEST_WHEN_CUT = 1000
-"""Number of characters to which a value is truncated."""
+"""Number of characters of a truncated value."""
 
 Change = dict[str, Value]
+"""Change of one field: `field`, `from` and `to`."""
 
 
 def changes_between(
@@ -23,8 +23,8 @@ def changes_between(
 ) -> Iterator[Change]:
     """Yield the changes from `old` to `new`, in the order of their paths.
 
-    If both values are maps, their entries are compared. Other values, such as lists, change as a whole. `path` is the prefix of
-    each `field`. `always` names the map attributes for which an empty map and an absent attribute are equal.
+    If both values are maps, their entries are compared. Other values, such as lists, change as a whole. `path` is the
+    prefix of each `field`. `always` has names of maps: for these, an empty map and an absent attribute are equal.
     """
     for name in sorted(old.keys() | new.keys()):
         field = f"{path}/{escape_pointer(name)}"
@@ -42,13 +42,13 @@ def changes_between(
 
 
 def _differ(before: Value, after: Value) -> bool:
-    """Return whether two values differ. A truncated value is equal only to the same object, because its original is unknown."""
+    """Return whether two values differ. A value with a truncated part is equal only to the same Python object."""
     was_cut = any(True for value in (before, after) for _ in truncated_fields(value))
     return before is not after if was_cut else encode(before) != encode(after)
 
 
 class TruncatedValue:
-    """Placeholder for a value that the audit trail has truncated. `field` is the JSON Pointer of the value."""
+    """Placeholder for a value that is truncated in the audit trail. `field` is the JSON Pointer of the value."""
 
     def __init__(self, field: str) -> None:
         self.field = field
@@ -94,12 +94,12 @@ def split_pointer(field: str) -> list[str]:
 
 
 def covers(field: str, other: str) -> bool:
-    """Return whether the pointer `field` is equal to the pointer `other`, or refers to an ancestor of it."""
+    """Return whether the JSON Pointer `field` is equal to `other`, or refers to an ancestor of the field at `other`."""
     return other == field or other.startswith(f"{field}/")
 
 
 def overlap(field: str, other: str) -> bool:
-    """Return whether a change at one pointer can affect the value at the other."""
+    """Return whether a change at one JSON Pointer can affect the value at the other pointer."""
     return covers(field, other) or covers(other, field)
 
 
@@ -123,7 +123,7 @@ def digest_of(value: Value) -> str:
 
 
 def _normalise(value: Value) -> Value:
-    """Return the value with equal numbers as the same type, because DynamoDB may return the float 1e21 as an integer."""
+    """Return the value with equal numbers converted to one type. DynamoDB may return the float 1e21 as an integer."""
     if isinstance(value, Mapping):
         return {name: _normalise(member) for name, member in value.items()}
     if isinstance(value, list):
@@ -135,10 +135,11 @@ def _normalise(value: Value) -> Value:
 
 
 def truncate_to_fit(item: Item, largest: int) -> Item:
-    """Return the item with its `changes` shortened, so that the item has at most `largest` bytes as JSON.
+    """Return the item with at most `largest` bytes as JSON. If the item is larger, shorten its `changes`.
 
-    The largest values are truncated first. A truncated value has its original size in bytes in `fromBytes` or `toBytes`. If the
-    item is still too large, the last changes are omitted, and the item's attribute `omitted` is their number.
+    Truncates the largest values first. `fromBytes` or `toBytes` is the original size of a truncated value in bytes. If
+    the item is still too large, omits the last changes. The item's attribute `omitted` is the number of omitted
+    changes.
     """
     size = len(json_of(item))
     if size <= largest:

@@ -1,7 +1,7 @@
-"""Checks of the fields that clients write: regular expressions with their error messages, and functions. It does not load
-pydantic.
+"""Checks of the fields that clients write: regular expressions with their error messages, and functions.
 
-JSON types are not coerced: `"12"` is not a number, and `1` is not text.
+The checks do not convert JSON types: `"12"` is not a number, and `1` is not text. This module does not load pydantic,
+which is slow to import.
 """
 
 import re
@@ -50,14 +50,14 @@ def fitting(text: str, largest: int) -> str:
 def whole(value: Any) -> Any:
     """Return a float without a fraction as int, and any other value unchanged.
 
-    JSON Schema accepts 1.0 as an integer, and DynamoDB would return it as 1 anyway.
+    JSON Schema accepts 1.0 as an integer, and DynamoDB returns 1 for a stored 1.0.
     """
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def normal(address: str) -> str:
     """Return a URL unchanged. Raises ValueError for an HTTP URL that a browser would write differently."""
-    # Parsers may disagree on an address that a browser would rewrite (https://url.spec.whatwg.org/).
+    # If a browser would rewrite an address, parsers may disagree on its meaning (https://url.spec.whatwg.org/).
     if not address.startswith("s3://"):
         try:
             read_back = str(Url(address))

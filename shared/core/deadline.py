@@ -1,4 +1,4 @@
-"""Deadline of an HTTP request. Attempts to call AWS that could exceed it are skipped, so that the client waits no longer."""
+"""Deadline of an HTTP request. The AWS clients skip an attempt that could end after the deadline."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -7,13 +7,17 @@ from contextvars import ContextVar
 CONNECT_SECONDS, READ_SECONDS = 1, 2
 """Time-outs of a request to AWS, in seconds. They are short, because a retry is usually faster than a slow response."""
 LONGEST_ATTEMPT = CONNECT_SECONDS + READ_SECONDS
+"""Maximum seconds of one attempt."""
 
 _time_left: ContextVar[Callable[[], float]] = ContextVar("time_left")
 
 
 @contextmanager
 def limit_time(seconds: float, clock: Callable[[], float]) -> Iterator[None]:
-    """Set a deadline of `seconds` from now for the block. Other threads have it only in a copy of the context (contextvars)."""
+    """Set a deadline for the block, `seconds` from now. `clock` is a monotonic clock in seconds.
+
+    The deadline applies to another thread only if the thread runs in a copy of the context (contextvars).
+    """
     end = clock() + seconds
     token = _time_left.set(lambda: end - clock())
     try:
@@ -23,6 +27,9 @@ def limit_time(seconds: float, clock: Callable[[], float]) -> Iterator[None]:
 
 
 def has_time(pause: float = 0) -> bool:
-    """Return whether an attempt that begins after `pause` seconds would end before the deadline. True if there is no deadline."""
+    """Return whether an attempt that begins after `pause` seconds would end before the deadline.
+
+    Returns `True` if no deadline is set.
+    """
     time_left = _time_left.get(None)
     return time_left is None or time_left() >= pause + LONGEST_ATTEMPT

@@ -37,9 +37,9 @@
 The response is a problem document (RFC 9457): `{"type", "title", "status", "detail"}`. `errors` lists each invalid field as a
 JSON Pointer (RFC 6901), or the name of the query parameter or header.
 
-A detail is one or two sentences: the problem, then the remedy. Details that several modules need have a constructor here. The
-detail of an invalid field or parameter continues its name: "must be a whole number, not text". The OpenAPI document contains the
-docstrings of the classes, and docs/errors.md also their `advice`.
+A detail is one or two sentences: the problem, then the remedy. Details that several modules need have a constructor
+here. In `errors`, a detail continues the name of the field or parameter: "must be a whole number, not text". The
+OpenAPI document contains the docstrings of the classes, and docs/errors.md also their `advice`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -48,15 +48,17 @@ from typing import Any, ClassVar, Self
 TYPE_PREFIX = "urn:video-metadata:problem:"
 
 LONGEST_NAME = 200
-"""Maximum characters of each key in the pointer of an error."""
+"""Maximum number of characters of each key in a JSON Pointer of `errors`. Longer keys are truncated."""
 
 
 class ServiceError(Exception):
     """Error of a request, with a detail that the caller may read."""
 
     status: ClassVar[int]
+    """HTTP status."""
     title: ClassVar[str]
     slug: ClassVar[str]
+    """Suffix of the problem type, after TYPE_PREFIX."""
     advice: ClassVar[str]
     """Instruction to the client, for docs/errors.md."""
 
@@ -73,7 +75,7 @@ class ServiceError(Exception):
         self.headers = dict(headers or {})
 
     def problem(self) -> dict[str, object]:
-        """Return the problem document; it contains nothing internal."""
+        """Return the problem document, the body of the response. It contains no internal data."""
         body: dict[str, object] = {
             "type": TYPE_PREFIX + self.slug,
             "title": self.title,
@@ -206,7 +208,7 @@ class WriteContention(Conflict):
     advice = "Repeat the request after `Retry-After` seconds."
 
     def __init__(self, what: str = "the item") -> None:
-        """Name the item in the detail, such as `the playlist`."""
+        """Set the name of the item in the detail, such as `the playlist`."""
         super().__init__(f"Other requests are changing {what}. Retry the request.", headers={"Retry-After": "1"})
 
 
@@ -218,7 +220,7 @@ class LimitReached(Conflict):
 
     @classmethod
     def full(cls, holder: str) -> Self:
-        """Return the error for the maximum number of items; `holder` states it, such as `You already have 100 playlists`."""
+        """Return the error for a maximum number of items. `holder` begins the detail: `You already have 100 playlists`."""
         return cls(f"{holder}, the maximum. Delete one first.")
 
 
@@ -258,7 +260,7 @@ class VersionMismatch(ServiceError):
 
     @classmethod
     def at(cls, what: str, version: object) -> Self:
-        """Return the error for a resource, such as a `video`, at its current version."""
+        """Return the error for a resource, such as a `video`. `version` is the current version of the resource."""
         return cls(f'The {what} is at version {version}. Send its ETag, or "{version}", as If-Match.')
 
 
@@ -291,7 +293,7 @@ class KeyReused(InvalidContent):
 
 
 def invalid_field(pointer: str, detail: str) -> InvalidContent:
-    """Return the error for one field of a body, given as a JSON Pointer."""
+    """Return the error for one field of a body. `pointer` is the field's JSON Pointer."""
     return invalid_fields([{"pointer": pointer, "detail": detail}])
 
 
@@ -307,7 +309,7 @@ def invalid_fields(errors: Sequence[Mapping[str, Any]], total: int | None = None
 
 
 def _sentence(text: str) -> str:
-    """Return the text with a full stop at its end."""
+    """Return the text with a full stop at the end, unless it ends with a full stop or a question mark."""
     return text if text.endswith((".", "?")) else f"{text}."
 
 
@@ -341,7 +343,7 @@ class Unavailable(ServiceError):
     def __init__(
         self, reason: str = "The database is busy.", advice: str = "Retry the request.", *, retry_after: int = 1
     ) -> None:
-        """Set the two sentences of the detail, and the seconds to wait."""
+        """Set the two sentences of the detail, and the seconds in `Retry-After`."""
         super().__init__(f"{reason} {advice}", headers={"Retry-After": str(retry_after)})
 
 
@@ -375,7 +377,8 @@ TRANSIENT_ERRORS = (Unavailable, WriteContention)
 
 
 def pointer(location: tuple[int | str, ...]) -> str:
-    """Return the JSON Pointer (RFC 6901) of a location in pydantic's form; its marker `[key]` is omitted.
+    """Return the JSON Pointer (RFC 6901) of a location in a pydantic error. Omits `[key]`, pydantic's mark of an
+    invalid key.
 
     Keys are truncated to LONGEST_NAME characters, because a client can send keys of almost any length.
     """

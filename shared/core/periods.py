@@ -8,14 +8,16 @@ HOUR_SECONDS = 3600
 DAY_SECONDS = 24 * HOUR_SECONDS
 
 HOURS_RETAINED_DAYS = 35
-"""Days for which hourly view counts are retained. The counts at the start of each day are retained permanently."""
+"""Number of days for which hourly view counts are retained. Daily view counts are retained permanently."""
 
 
 class ViewWindow(NamedTuple):
-    """Period of a top list: the last `periods` hours or days (UTC), including the current, incomplete one."""
+    """Window of a top list: the last `periods` hours or days (UTC), including the current, incomplete one."""
 
     period_seconds: int
+    """Seconds of one period: an hour or a day."""
     periods: int
+    """Number of periods."""
 
 
 WINDOWS: Mapping[str, ViewWindow] = {

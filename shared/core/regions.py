@@ -37,6 +37,7 @@ ISO 3166-1 reserves codes with X for such private use.
 """
 
 REGIONS = ALPHA_2 | FORMER | CATALOGUE_REGIONS
+"""All region codes that a release may have."""
 
 
 def region(text: str) -> str | None:

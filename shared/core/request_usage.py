@@ -20,7 +20,7 @@ _WRITES = frozenset({"PutItem", "UpdateItem", "DeleteItem", "BatchWriteItem", "T
 class RequestUsage:
     """Usage of one DynamoDB request, including all its attempts.
 
-    It is also a context manager, which must surround each attempt.
+    The object is also a context manager. Each attempt must run in its `with` block.
     """
 
     operation: str
@@ -35,6 +35,7 @@ class RequestUsage:
     examined: int | None = None
     """Number of items that a Query read before the filter; `None` for other operations."""
     attempts: int = 0
+    """Number of attempts, including the first."""
     conflicts: int = 0
     """Number of attempts that failed because of a concurrent transaction."""
 
@@ -44,11 +45,11 @@ class RequestUsage:
         return self.operation in _WRITES
 
     def __enter__(self) -> None:
-        """Begin an attempt."""
+        """Count an attempt."""
         self.attempts += 1
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """End an attempt."""
+        """Record the duration so far, and count a conflict if the attempt raised WriteContention."""
         self.seconds = time.perf_counter() - self.started
         self.conflicts += kind is not None and issubclass(kind, WriteContention)
 
@@ -66,9 +67,9 @@ _lines: ContextVar[list[RequestUsage] | None] = ContextVar("lines", default=None
 
 @contextmanager
 def record_requests() -> Iterator[list[RequestUsage]]:
-    """Record the DynamoDB requests that begin in the block, in a list that it yields.
+    """Yield a list, to which each DynamoDB request that begins in the block adds its usage.
 
-    Requests of other threads are recorded only if these run in a copy of the context (contextvars).
+    Requests of another thread are recorded only if the thread runs in a copy of the context (contextvars).
     """
     lines: list[RequestUsage] = []
     token = _lines.set(lines)
@@ -81,7 +82,7 @@ def record_requests() -> Iterator[list[RequestUsage]]:
 def begin_request(operation: str, parameters: dict[str, Any]) -> RequestUsage:
     """Return the usage of a DynamoDB request that begins now.
 
-    Inside `record_requests`, also record it, and add ReturnConsumedCapacity to the request's `parameters`.
+    Inside `record_requests`, also record the usage, and add ReturnConsumedCapacity to the request's `parameters`.
     https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_ConsumedCapacity.html
     """
     line = RequestUsage(operation, parameters.get("IndexName"), time.perf_counter())

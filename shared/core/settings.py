@@ -7,6 +7,7 @@ if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
 
 LambdaHandler: TypeAlias = Callable[[dict[str, Any], "LambdaContext"], dict[str, Any]]
+"""Function that Lambda calls with an event and a context. It returns the response."""
 
 
 class InvalidSettings(Exception):
@@ -14,11 +15,14 @@ class InvalidSettings(Exception):
 
 
 class VariableGroup(dict[str, str]):
-    """Default of a settings field that is a mapping. It maps each key of the field to the environment variable with the value."""
+    """Default of a settings field that is a mapping: the name of an environment variable for each key of the field."""
 
 
 def variable_group(variables: Mapping[str, str]) -> Any:
-    """Declare a settings field that is a mapping. `variables` has the name of an environment variable for each key."""
+    """Declare a settings field that is a mapping. `variables` has the name of an environment variable for each key.
+
+    The value of a key is the value of its environment variable.
+    """
     return VariableGroup(variables)
 
 
@@ -41,7 +45,7 @@ class Settings:
     """Name of the environment, such as `dev`. Every metric has it as a dimension."""
     table_name: str
     answer_seconds: float = 5.0
-    """Deadline of a GET, in seconds."""
+    """Seconds until the deadline of a GET request."""
 
     def __init__(self, **values: Any) -> None:
         self.__dict__.update(values)

@@ -1,7 +1,7 @@
-"""Log lines, which contain the correlation id of their request, and metrics. docs/logs-and-metrics.md lists both.
+"""Log lines and metrics. docs/logs-and-metrics.md lists both. Each log line has the correlation id of its request.
 
-Powertools writes them. HTTP functions import Powertools only when they write their first log line. The import takes a third of a
-cold start, and most requests log nothing.
+Powertools formats the log lines. HTTP functions import it only when they write their first line. The import takes a
+third of a cold start, and most requests log nothing.
 """
 
 import json
@@ -28,6 +28,7 @@ COUNTS = (
     *("JobsRequeued", "JobsResent", "JobsGivenUp", "JobsSkipped"),
     *("DeliveriesDone", "DeliveriesFailed", "WebhooksPaused", "NewerItems"),
 )
+"""Names of the metrics that are counts, and have no dimension except `environment`."""
 METRICS = {
     **dict.fromkeys(COUNTS, ("Count", "")),
     "JobsDone": ("Count", "kind"),
@@ -38,7 +39,10 @@ METRICS = {
     "DeliveryWait": ("Seconds", ""),
     "IndexLag": ("Seconds", ""),
 }
-"""Unit of each metric, and its dimension in addition to `environment`. Empty if the metric has no other dimension."""
+"""Unit and further dimension of each metric, by name. All metrics have the dimension `environment`.
+
+The further dimension is empty if the metric has no other dimension.
+"""
 
 
 LAMBDA_LEVELS = {"WARNING": "WARN", "CRITICAL": "FATAL"}
@@ -74,10 +78,10 @@ _invocations = count()
 
 @contextmanager
 def begin_invocation(context: "LambdaContext", correlation_id: str | None = None) -> Iterator[None]:
-    """Add this invocation and the id of its request to the log lines of the block.
+    """Add the ids of this invocation and of its request to the log lines of the block.
 
-    Log lines of other threads have them only if these run in a copy of the context (contextvars). HTTP functions use this
-    function; background functions use Powertools' `inject_lambda_context`.
+    In other threads, log lines have these ids only if the thread runs in a copy of the context (contextvars). HTTP
+    functions use this function; background functions use Powertools' `inject_lambda_context`.
     """
     token = _present.set(_Present(context, next(_invocations) == 0, correlation_id))
     try:
@@ -88,9 +92,10 @@ def begin_invocation(context: "LambdaContext", correlation_id: str | None = None
 
 @contextmanager
 def use_correlation_id(correlation_id: str | None) -> Iterator[None]:
-    """Add a request's id to the log lines of the block, or no id for `None`. The previous id is restored afterwards.
+    """Add a request's id to the log lines of the block, or no id for `None`. Restore the previous id afterwards.
 
-    It replaces Powertools' `append_context_keys`, which would remove the previous id, and whose state all threads share.
+    Powertools' `append_context_keys` does not fit: it would remove the previous id, and change the log lines of all
+    threads.
     """
     token = _present.set(_present.get()._replace(correlation_id=correlation_id))
     try:
@@ -119,7 +124,7 @@ def _line(log: Mapping[str, Any]) -> str:
 
 
 def log_failure(message: str, error: Exception, **details: object) -> None:
-    """Log a failure that will be retried. Transient errors are logged as warnings, others as errors with a traceback."""
+    """Log a failure that will be retried: a transient error as a warning, another error with a traceback."""
     if isinstance(error, TRANSIENT_ERRORS):
         service_logger().warning(message, extra=details | {"reason": error.detail, "cause": repr(error.__cause__)})
     else:
@@ -129,8 +134,8 @@ def log_failure(message: str, error: Exception, **details: object) -> None:
 def emit(values: Mapping[str, float], **dimensions: str) -> None:
     """Write metrics to the log in CloudWatch's embedded metric format. `values` has the value of each metric, by name.
 
-    The metrics have `environment` and `dimensions` as dimensions. If writing fails, the error is logged and not raised, so that
-    the caller's work does not fail.
+    The metrics have `environment` and `dimensions` as dimensions. If an error occurs, it is logged and not raised,
+    because a missing metric must not fail the caller's work.
     """
     if not values:
         return

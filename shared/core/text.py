@@ -9,11 +9,11 @@ LINE = rf"^[^{BREAKS}]*[^{BREAKS}{_SPACES}][^{BREAKS}]*$"
 """Pattern of one line: no control characters, and not only spaces."""
 
 LONGEST_USER_ID, LARGEST_USER_ID = 255, 1000
-"""Maximum characters of a userId, and its maximum bytes in UTF-8. A userId is the subject of a token.
+"""Maximum number of characters of a userId, and maximum bytes of a userId in UTF-8. A userId is the subject of a token.
 
-OpenID Connect Core 1.0, section 2, allows 255 ASCII characters. The byte limit results from DynamoDB's limit of 1,024 bytes for
-sort keys. In RelationIndex, a sort key consists of a number and an id, which may be a userId. tests/unit/test_keys.py checks
-the limit for every key.
+OpenID Connect Core 1.0, section 2, allows 255 ASCII characters. The byte limit results from DynamoDB's limit of 1,024
+bytes for sort keys. In RelationIndex, a sort key consists of a number and an id, which may be a userId.
+tests/unit/test_keys.py checks the limit for every key.
 """
 
 
@@ -23,7 +23,7 @@ def is_user_id(text: str) -> bool:
 
 
 def fits(text: str, largest: int) -> bool:
-    """Return whether text has at most `largest` bytes in UTF-8. False for text that UTF-8 cannot encode: lone surrogates."""
+    """Return whether text has at most `largest` bytes in UTF-8. `False` for lone surrogates, which UTF-8 cannot encode."""
     try:
         return len(text.encode()) <= largest
     except UnicodeEncodeError:
