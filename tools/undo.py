@@ -208,10 +208,11 @@ def describe_part(part: Mapping[str, Any], *, is_rehearsal: bool) -> Iterator[Te
         yield _line(name, "skipped: ", f"{named(left['field'])}, {_reason(left)}", "yellow")
     if part["result"] == "failed":
         problem = part["problem"]
+        # The detail of a problem with a single invalid field already contains that field's error.
         wrong = "; ".join(
             f"{named(error['pointer'])}: {format_value(error['detail'])}"
             for error in problem.get("errors", ())
-            if "pointer" in error
+            if "pointer" in error and error["detail"] not in problem["detail"]
         )
         yield _line(name, "failed: ", format_value(problem["detail"]) + (f" ({wrong})" if wrong else ""), "red")
     if part.get("omitted"):

@@ -14,6 +14,7 @@ from local.testbed.harness import NOW, Api, remove_video
 from local.testbed.wire import intercept
 from shared.aws.dynamodb import Table
 from shared.core.attributes import Item
+from shared.core.errors import invalid_field, invalid_fields
 from shared.history.changeset_reverts import ChangeSetReverts
 from shared.history.changesets import ChangeSets
 from shared.history.entries import UNKNOWN
@@ -413,9 +414,15 @@ BY = {"by": {"kind": "person", "id": "bob"}, "at": NOW * 1000}
         (
             part(
                 result="failed",
-                problem={"detail": "1 field is not valid.", "errors": [{"pointer": "/title", "detail": "is too long"}]},
+                problem=invalid_fields(
+                    [{"pointer": "/title", "detail": "is too long"}, {"pointer": "/tags", "detail": "are too many"}]
+                ).problem(),
             ),
-            ["video v: failed: 1 field is not valid. (title: is too long)"],
+            ["video v: failed: 2 fields are invalid. (title: is too long; tags: are too many)"],
+        ),
+        (
+            part(result="failed", problem=invalid_field("/title", "is too long").problem()),
+            ["video v: failed: The field title is too long."],
         ),
         (part(fields=["/title"], omitted=3), ["video v: reverted: title", "video v: and 3 more fields"]),
     ],
