@@ -573,7 +573,14 @@ def _restore(options: argparse.Namespace) -> int:
         with work_file(state, settings, None if options.dry_run else table) as work:
             _warn(work)
             LineRestore(
-                file, target, work, plan=plan, tell=print, rate=RateLimiter(options.rate), pool=Pool(), bars=Bars()
+                file,
+                target,
+                work,
+                plan=plan,
+                print_line=print,
+                rate=RateLimiter(options.rate),
+                pool=Pool(),
+                bars=Bars(),
             ).run()
             counts = Counter[str]()
             for outcomes in work.outcomes().values():

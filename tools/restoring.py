@@ -57,7 +57,7 @@ IN_THIS_MOMENT = RowRefused("it was changed concurrently: skipped")
 COUNTED_ON = RowRefused("its views changed concurrently: run the command again")
 
 
-Tell = Callable[[str], None]
+PrintLine = Callable[[str], None]
 """Callback that receives a line of text for each item that is restored, repaired or skipped."""
 
 
@@ -103,25 +103,30 @@ class LineRestore(LineImport):
         work: WorkFile,
         *,
         plan: RestorePlan,
-        tell: Tell,
+        print_line: PrintLine,
         rate: RateLimiter,
         pool: Pool,
         bars: Bars,
         clock: Callable[[], float] = time.time,
     ) -> None:
         super().__init__(file, table, work, rate=rate, pool=pool, bars=bars, clock=clock)
-        self._restore = Repair(table, rate, plan, tell, clock)
+        self._restore = Repair(table, rate, plan, print_line, clock)
 
 
 class Repair(Restore):
     """Restorer that also repairs damaged items, and reports each one."""
 
     def __init__(
-        self, table: Table, rate: RateLimiter, plan: RestorePlan, tell: Tell, clock: Callable[[], float] = time.time
+        self,
+        table: Table,
+        rate: RateLimiter,
+        plan: RestorePlan,
+        print_line: PrintLine,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         super().__init__(table, rate, clock)
         self._plan = plan
-        self._tell = tell
+        self._print_line = print_line
 
     def carry_out(self, lines: Sequence[ItemLine]) -> list[Outcome]:
         """Restore the lines of one video or playlist, if the plan includes it. Returns the outcomes of the lines."""
@@ -132,7 +137,9 @@ class Repair(Restore):
         for number, outcome in outcomes:
             line = by_number[number]
             if outcome not in (UNCHANGED, CHANGED):
-                self._tell(f"{_name(line)}: {outcome.reason if isinstance(outcome, RowRefused) else 'was missing'}")
+                self._print_line(
+                    f"{_name(line)}: {outcome.reason if isinstance(outcome, RowRefused) else 'was missing'}"
+                )
         return outcomes
 
     def _video_item(self, line: ItemLine) -> Item:
@@ -189,7 +196,7 @@ class Repair(Restore):
             line.attributes["videoId"],
             map(line.attributes["imported"].get, ("average", "votes")),
         )
-        self._tell(f"{_name(line)}: imported rating restored")
+        self._print_line(f"{_name(line)}: imported rating restored")
         RatingStore(self._table).set_imported(video_id, average, votes, RESTORER, self._now(), owner=owner)
         return CHANGED
 
@@ -206,7 +213,7 @@ class Repair(Restore):
                 return UNCHANGED
             self._rate.take(1)
             self._table.write(self._raised(key, stored, lacking))
-            self._tell(f"{_name(line)}: views {counted} -> {counted + lacking}")
+            self._print_line(f"{_name(line)}: views {counted} -> {counted + lacking}")
             return CHANGED
 
         try:
@@ -268,7 +275,7 @@ class Repair(Restore):
             PlaylistStore(self._table).restore(playlist_id, RESTORER, self._now())
         except (LimitReached, NotFound, WriteContention) as error:
             return RowRefused(error.detail)
-        self._tell(f"{_name(line)}: undeleted")
+        self._print_line(f"{_name(line)}: undeleted")
         stored = self._found(PLAYLIST.key(playlistId=playlist_id)) or {}
         # In a dry run, the playlist is still deleted.
         if DELETED_AT not in stored and _differences(line.attributes, stored, COUNTED):
@@ -337,7 +344,7 @@ class Repair(Restore):
             self._carry_out(writes)
         except ConditionFailed:
             return IN_THIS_MOMENT
-        self._tell(f"{_name(line)}: {', '.join(what)} restored")
+        self._print_line(f"{_name(line)}: {', '.join(what)} restored")
         return CHANGED
 
     def _stamps(self, stored: Item) -> Item:

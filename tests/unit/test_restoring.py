@@ -99,7 +99,7 @@ class CopiedTable:
             table,
             work,
             plan=plan,
-            tell=told.append,
+            print_line=told.append,
             rate=RateLimiter(None),
             pool=pool,
             bars=Bars(),
