@@ -5,8 +5,7 @@ from importlib.util import find_spec
 
 if find_spec("botocore") is None:  # checked before the imports below need it
     sys.exit(
-        "The packages of the tools are not installed in this Python: run `make`, then `. .venv/bin/activate`, or say "
-        ".venv/bin/python -m tools."
+        "The packages of the tools are not installed in this Python. `make run` installs them. Then use .venv/bin/python."
     )
 
 import argparse
@@ -70,12 +69,12 @@ from tools.work_file import WorkFile, work_file, write_report
 
 PARTS = ("credits", "crew", "episodes", "releases", "ratings")
 OPTIONAL = {"crew": CREW, "episodes": EPISODES}
-"""Optional parts of an import, and their files. If a folder lacks such a file, the import skips the part."""
+"""Files of the optional parts of an import, by part. If the folder lacks the file, the import skips the part."""
 RELEASE_YEAR = "release-year"
 UNDOS = STATE / "undo"
 """Folder of the state files of interrupted undos."""
 MAX_TYPES = 30
-"""Maximum number of title types listed in a warning. IMDb has about ten."""
+"""Maximum number of title types that a warning lists. IMDb has about ten types."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -90,7 +89,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _carry_out(arguments: Sequence[str] | None) -> int:
-    """Run one command and print its errors. Raises BrokenPipeError if the reader of its output has closed the pipe."""
+    """Run one command, and print its errors. Raises BrokenPipeError if the reader of the output has closed the pipe."""
     parser = _parser()
     if not (sys.argv[1:] if arguments is None else arguments):
         parser.print_help(sys.stderr)
@@ -116,7 +115,7 @@ def _carry_out(arguments: Sequence[str] | None) -> int:
 
 
 def _drop_output() -> None:
-    """Redirect closed standard streams to the null device. Otherwise, the flush of Python at exit would fail again."""
+    """Redirect closed standard streams to the null device. Otherwise Python's flush at exit would fail again."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for stream in (sys.stdout, sys.stderr):
         try:
@@ -127,7 +126,7 @@ def _drop_output() -> None:
 
 @contextmanager
 def _ending_like_an_interrupt(number: signal.Signals) -> Iterator[None]:
-    """Raise KeyboardInterrupt in the block when the signal arrives, as Ctrl-C does."""
+    """Raise KeyboardInterrupt in the block when the process receives the signal."""
 
     def interrupt(_: int, __: FrameType | None) -> None:
         raise KeyboardInterrupt
@@ -142,8 +141,8 @@ def _ending_like_an_interrupt(number: signal.Signals) -> Iterator[None]:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m tools",
-        description="Imports, exports and restores catalogues, shows and reverts changes, and moves messages back from "
-        "dead-letter queues.",
+        description="Import, export and restore catalogues, show and revert changes, check derived data, and move "
+        "messages out of dead-letter queues.",
     )
     commands = parser.add_subparsers(required=True, metavar="command")
 
@@ -152,90 +151,126 @@ def _parser() -> argparse.ArgumentParser:
         added.set_defaults(run=run)
         return added
 
-    made = command("generate", _generate, "Generate a catalogue in the layout of the IMDb files.")
-    made.add_argument("folder", type=Path)
-    made.add_argument("--titles", type=_positive, required=True, metavar="N")
-    made.add_argument("--people", type=_positive, metavar="M", help="default: half the number of titles, plus 10")
-    made.add_argument("--seed", type=int, default=0, metavar="S", help="the same seed makes the same files (default 0)")
-
-    imdb = command("import-imdb", _import_imdb, "Import a folder of IMDb files (TSV, gzipped or not).")
-    imdb.add_argument("folder", type=Path)
-    imdb.add_argument("--types", type=_words, default=frozenset(), metavar="movie,short", help="default: all")
-    imdb.add_argument("--from-year", type=_year, metavar="Y", help="import no title that was released before this year")
-    imdb.add_argument("--to-year", type=_year, metavar="Y", help="import no title that was released after this year")
-    imdb.add_argument(
-        "--without", type=_parts, default=frozenset(), metavar="credits,ratings", help=f"of {', '.join(PARTS)}"
+    made = command("generate", _generate, "Generate a synthetic catalogue in the format of the IMDb files.")
+    made.add_argument("folder", type=Path, help="folder to write the files to")
+    made.add_argument("--titles", type=_positive, required=True, metavar="N", help="number of titles")
+    made.add_argument(
+        "--people", type=_positive, metavar="M", help="number of people (default: half the number of titles, plus 10)"
     )
-    imdb.add_argument("--owner", type=_owner, default="imdb", help="userId of the videos (default imdb)")
+    made.add_argument(
+        "--seed",
+        type=int,
+        default=0,
+        metavar="S",
+        help="seed of the random numbers; the same seed generates the same files (default: 0)",
+    )
+
+    imdb = command("import-imdb", _import_imdb, "Import a folder of IMDb files: TSV, with or without gzip.")
+    imdb.add_argument("folder", type=Path, help="folder with the IMDb files")
+    imdb.add_argument(
+        "--types",
+        type=_words,
+        default=frozenset(),
+        metavar="movie,short",
+        help="import only titles of these types (default: all types)",
+    )
+    imdb.add_argument("--from-year", type=_year, metavar="Y", help="import only titles released in this year or later")
+    imdb.add_argument("--to-year", type=_year, metavar="Y", help="import only titles released in this year or earlier")
+    imdb.add_argument(
+        "--without",
+        type=_parts,
+        default=frozenset(),
+        metavar="credits,ratings",
+        help=f"do not import these parts; the parts are {', '.join(PARTS)}",
+    )
+    imdb.add_argument(
+        "--owner", type=_owner, default="imdb", metavar="ID", help="userId of the videos' owner (default: imdb)"
+    )
     imdb.add_argument(
         "--created-at",
         choices=("now", RELEASE_YEAR),
         default="now",
-        help="createdAt of new videos, by which lists are sorted: the time of the import, or the first second of the "
-        "release year (default now)",
+        help="createdAt of new videos, which determines their order in lists: the time of the import, or the start of "
+        "the release year (default: now)",
     )
-    lines = command("import", _import_lines, "Import a file made by `export`: JSON lines, gzipped or not.")
-    lines.add_argument("file", type=Path)
+
+    lines = command("import", _import_lines, "Import a file of `export`: JSON lines, with or without gzip.")
+    lines.add_argument("file", type=Path, help="file to import")
     for importer in (imdb, lines):
         _add_target(importer)
         importer.add_argument(
             "--rate",
             type=_positive,
             metavar="N",
-            help="write at most N items per second (default: as fast as the audit trail follows, which takes about 700 "
-            "changes a second from each shard of the table's stream)",
+            help="write at most N items per second (default: the speed of the audit trail, about 700 changes per second "
+            "and shard of the table's stream)",
         )
         importer.add_argument(
-            "--state", type=Path, metavar="FILE", help="state file, from which an interrupted import continues"
+            "--state",
+            type=Path,
+            metavar="FILE",
+            help="state file, with which the same command resumes an interrupted import",
         )
         importer.add_argument(
-            "--rejects", type=Path, metavar="FILE", help="write what was not imported to this file (JSON lines)"
+            "--rejects",
+            type=Path,
+            metavar="FILE",
+            help="write the lines that were not imported, with reasons, to this file (JSON lines)",
         )
 
-    out = command("export", _export, "Export everything to a file of JSON lines.")
-    out.add_argument("file", type=Path, help="compressed if its name ends in .gz")
+    out = command("export", _export, "Export the whole catalogue to a file of JSON lines.")
+    out.add_argument("file", type=Path, help="file to write; compressed if the name ends with .gz")
     out.add_argument(
-        "--dynamodb-json", action="store_true", help="write raw items, the format of DynamoDB's import from S3"
+        "--dynamodb-json", action="store_true", help="write stored items, in the format of DynamoDB's import from S3"
     )
     _add_target(out)
 
     back = command("restore", _restore, "Restore missing and damaged items from an export or another table.")
-    back.add_argument("--from", dest="source", required=True, metavar="FILE|TABLE", help="an export, or a table")
+    back.add_argument(
+        "--from", dest="source", required=True, metavar="FILE|TABLE", help="copy to restore from: an export or a table"
+    )
     _add_target(back)
     back.add_argument(
-        "--videos", type=_ids, default=frozenset(), metavar="ID,ID", help="restore only these videos, without playlists"
+        "--videos", type=_ids, default=frozenset(), metavar="ID,ID", help="restore only these videos, and no playlists"
     )
     back.add_argument(
-        "--since", type=_moment, metavar="T", help="start of the damage: changes from then on count as damage"
+        "--since",
+        type=_moment,
+        metavar="T",
+        help="time at which the damage began, such as 2026-01-31T12:00:00Z: replace items that users changed later",
     )
-    back.add_argument("--until", type=_moment, metavar="T", help="end of the damage (default: none)")
-    back.add_argument("--force", action="store_true", help="also replace items that users have changed since")
-    back.add_argument("--dry-run", action="store_true", help="only print what would be done")
+    back.add_argument(
+        "--until", type=_moment, metavar="T", help="time at which the damage ended (default: it has not ended)"
+    )
+    back.add_argument(
+        "--force", action="store_true", help="replace all items that differ, including later changes by users"
+    )
+    back.add_argument("--dry-run", action="store_true", help="print the changes, and write nothing")
     back.add_argument("--rate", type=_positive, metavar="N", help="write at most N items per second")
 
     proof = command("reconcile", _reconcile, "Check that totals and index entries are correct.")
-    proof.add_argument("--repair", action="store_true", help="repair the totals and entries that are not")
+    proof.add_argument("--repair", action="store_true", help="correct wrong totals and index entries")
     _add_target(proof)
 
-    past = command("history", _history, "Show the changes of a video, newest last, or an earlier version.")
-    past.add_argument("video", type=str.lower, metavar="VIDEO", help="its videoId")
+    past = command("history", _history, "Show the changes of a video, oldest first, or an earlier version.")
+    past.add_argument("video", type=str.lower, metavar="VIDEO", help="videoId of the video")
     _add_target(past)
     past.add_argument(
-        "--limit", type=_positive, default=NEWEST, metavar="N", help=f"show the newest N entries (default {NEWEST})"
+        "--limit", type=_positive, default=NEWEST, metavar="N", help=f"show the newest N changes (default: {NEWEST})"
     )
-    past.add_argument("--json", action="store_true", help="print JSON lines, one per entry")
+    past.add_argument("--json", action="store_true", help="print one line of JSON per change")
     what = past.add_mutually_exclusive_group()
-    what.add_argument(
-        "--version", type=_positive, metavar="N", help="show the document as it was in version N, as JSON"
-    )
+    what.add_argument("--version", type=_positive, metavar="N", help="show the video at version N, as JSON")
     what.add_argument(
         "--diff", type=_positive, nargs=2, metavar=("A", "B"), help="show the changes from version A to version B"
     )
 
     undone = command("undo", _undo, "Revert the changes of one request or one import.")
-    undone.add_argument("changeset", metavar="CHANGESET", help="its id, as `history` or the import shows it")
+    undone.add_argument(
+        "changeset", metavar="CHANGESET", help="id of the change set, which `history` and imports print"
+    )
     _add_target(undone)
-    undone.add_argument("--dry-run", action="store_true", help="only print what would be done")
+    undone.add_argument("--dry-run", action="store_true", help="print the changes, and write nothing")
     undone.add_argument(
         "--force",
         type=_pointer,
@@ -243,59 +278,75 @@ def _parser() -> argparse.ArgumentParser:
         action="extend",
         default=[],
         metavar="FIELD",
-        help="also revert these fields if another user has changed them since, such as title; '' means all fields",
+        help="revert these fields even if another user has changed them since, such as title; '' means all fields",
     )
     undone.add_argument(
-        "--state", type=Path, metavar="FILE", help="state file, from which an interrupted undo continues"
+        "--state", type=Path, metavar="FILE", help="state file, with which the same command resumes an interrupted undo"
     )
 
     listen = command(
         "listen",
         _listen,
-        "Print webhook events as they arrive, through a temporary webhook that is deleted at the end.",
+        "Create a temporary webhook, print its events until Ctrl-C, and delete the webhook.",
     )
-    listen.add_argument("--types", type=_words, default=frozenset(), metavar="video.*,job.done", help="default: all")
+    listen.add_argument(
+        "--types",
+        type=_words,
+        default=frozenset(),
+        metavar="video.*,job.done",
+        help="print only events of these types (default: all types)",
+    )
     listen.add_argument(
         "--user-id",
         type=_owner,
         metavar="ID",
-        help="user whose changes are printed (default: all users; with --api: your own)",
+        help="print only changes of this user's videos (default: of all users; with --api: your own)",
     )
     listen.add_argument("--url", metavar="URL", help="public URL of a tunnel to this machine (default: no tunnel)")
     listen.add_argument(
-        "--port", type=_port, default=0, metavar="N", help="local port of the tunnel (default: any free port)"
+        "--port", type=_port, default=0, metavar="N", help="local port to listen on (default: any free port)"
     )
     listen.add_argument(
-        "--api", metavar="URL", help="a deployed service, with the token in the variable TOKEN (default: `make run`)"
+        "--api",
+        metavar="URL",
+        help="base URL of a deployed service; the variable TOKEN must contain a token (default: the service of "
+        "`make run`)",
     )
 
     indexed = command("index", _index, "Rebuild the search index, or print its status.")
-    indexed.add_argument("what", choices=("rebuild", "status"), help="an interrupted rebuild continues")
+    indexed.add_argument("what", choices=("rebuild", "status"), help="`rebuild` also resumes an interrupted rebuild")
     _add_target(indexed)
-    indexed.add_argument("--bucket", metavar="NAME", help="media bucket (default: from the outputs of the stack)")
+    indexed.add_argument(
+        "--bucket", metavar="NAME", help="name of the media bucket (default: the bucket of the table's deployment)"
+    )
 
     back = command("redrive", _redrive, "Show the messages in a dead-letter queue, and move them back.")
     back.add_argument(
-        "--queue", required=True, metavar="NAME", help="such as thumbnails; an unknown name lists them all"
+        "--queue",
+        required=True,
+        metavar="NAME",
+        help="name of the queue, such as thumbnails; a wrong name lists all names",
     )
     where = back.add_mutually_exclusive_group()
-    where.add_argument("--env", default="dev", help="the environment (default dev), with the usual AWS credentials")
-    where.add_argument("--local", action="store_true", help="the queues of the running `make run`")
+    where.add_argument(
+        "--env", default="dev", metavar="NAME", help="environment on AWS, with your AWS credentials (default: dev)"
+    )
+    where.add_argument("--local", action="store_true", help="use the queues of the running `make run`")
     how = back.add_mutually_exclusive_group()
-    how.add_argument("--show", action="store_true", help="show only, move nothing")
-    how.add_argument("--yes", action="store_true", help="do not ask for confirmation")
+    how.add_argument("--show", action="store_true", help="show the messages, and move none")
+    how.add_argument("--yes", action="store_true", help="move the messages without asking for confirmation")
     back.add_argument("--limit", type=_positive, metavar="N", help="move at most N messages")
     return parser
 
 
 def _add_target(parser: argparse.ArgumentParser) -> None:
     target = parser.add_mutually_exclusive_group(required=True)
-    target.add_argument("--table", metavar="NAME", help="a deployed table, with the usual AWS credentials and region")
-    target.add_argument("--local", action="store_true", help="the table of the running `make run`")
+    target.add_argument("--table", metavar="NAME", help="use this table on AWS, with your AWS credentials and region")
+    target.add_argument("--local", action="store_true", help="use the table of the running `make run`")
 
 
 def _command(name: str, *arguments: str, of: argparse.Namespace) -> str:
-    """Return the shell-quoted command line of another tool command. It uses the same table as `of`."""
+    """Return the shell-quoted command line of another command, with the table of the options `of`."""
     target = ["--table", of.table] if of.table else ["--local"]
     return shlex.join(["python", "-m", "tools", name, *arguments, *target])
 
@@ -344,7 +395,7 @@ def _owner(text: str) -> str:
             f"a userId is one line of at most {LONGEST_USER_ID} characters and {LARGEST_USER_ID} bytes in UTF-8"
         )
     if text in (".", ".."):
-        raise argparse.ArgumentTypeError("a userId stands in paths of the API, where clients resolve . and ..")
+        raise argparse.ArgumentTypeError("a userId is part of URLs, in which clients resolve . and ..")
     return text
 
 
@@ -440,9 +491,9 @@ def _import(
 ) -> int:
     """Run an import, print its summary, and return the exit status.
 
-    `of` is the name of the main file, whose outcomes determine the exit status. `homeless` describes the titles whose
-    rows were skipped, for the summary. `types` are the requested title types. `notes` are printed before the first
-    write.
+    The names of the state file and of the list of refused rows begin with the path `beside`. The outcomes of the file
+    `of` determine the exit status. `homeless` describes the titles that were left out, for the summary. `types` are the
+    requested title types. `notes` are printed before the first write.
     """
     state = options.state or beside.with_name(f"{beside.name}.state")
     rejects = options.rejects or beside.with_name(f"{beside.name}.rejects.jsonl")
@@ -502,10 +553,7 @@ def _name_absent_types(counts: Mapping[str, int], file: str, types: frozenset[st
 
 
 def _conclude(work: WorkFile, file: str) -> int:
-    """Print the reason if an import wrote nothing.
-
-    Returns the exit status: 1 if the file had no row that could be imported.
-    """
+    """Print the reason if an import wrote nothing. Returns the exit status: 1 if no row of the file was accepted."""
     outcomes = work.outcomes()
     counts = outcomes.get(file, {})
     if any(counts.get(name) for name in ACCEPTED):
@@ -525,7 +573,7 @@ def _conclude(work: WorkFile, file: str) -> int:
 
 
 def _summarise(work: WorkFile, rejects: Path, homeless: str) -> None:
-    """Print the outcomes so far: counts by file, and the number of refused rows by reason."""
+    """Print the numbers of rows by file and outcome, and of refused rows by reason."""
     console = Console(highlight=False, soft_wrap=True)
     grid = Grid("file", *ACCEPTED)
     outcomes = work.outcomes()
@@ -598,9 +646,9 @@ def _restore(options: argparse.Namespace) -> int:
 
 
 def _copy(source: str, table: Table) -> Path:
-    """Return the export to restore from: the given file, or an export of the named table.
+    """Return the export to restore from: the given file, or an export of the given table.
 
-    An export of the table is created now, unless an earlier run has created it.
+    Exports the table now, unless an earlier run has exported it.
     """
     file = Path(source)
     if not file.is_file():
@@ -620,7 +668,7 @@ def _copy(source: str, table: Table) -> Path:
 
 
 def _made_at(table: Table) -> str:
-    """Return a table's creation time, such as `20260131T120000Z`. It distinguishes tables that had the same name."""
+    """Return the creation time of a table, such as `20260131T120000Z`. Tables of the same name have different times."""
     try:
         # The service's client does not convert times: this one is in epoch seconds.
         created: Any = table.client.describe_table(TableName=table.name)["Table"]["CreationDateTime"]

@@ -1,7 +1,7 @@
 """`make advisories`: checks pinned versions for known vulnerabilities, in the databases of PyPI and npm.
 
-It runs pip-audit for constraints.txt and `npm audit` for package.json. If a database is unreachable, the result is
-unknown and the check fails.
+The check runs pip-audit for constraints.txt and `npm audit` for package.json. If a database is unreachable, the result
+is unknown, and the check fails.
 """
 
 import json
@@ -18,21 +18,25 @@ from local.toolbox import with_tools
 from tools import ToolError
 
 PIP_AUDIT = "pip-audit==2.10.1"
-"""Requirement that uv installs in a separate environment, so that its dependencies do not affect this one."""
+"""Requirement for pip-audit. uv installs it in a separate environment, so pip-audit's dependencies change nothing here."""
 FOUND, UNKNOWN = 1, 2
-"""Exit statuses: vulnerabilities found, or a database not reachable."""
+"""Exit statuses: vulnerabilities were found, or a database was not reachable."""
 MINUTES = 5
+"""Maximum duration of pip-audit or npm, in minutes."""
 
 Run = Callable[[Sequence[str], Path], str]
-"""Function that runs a program in a folder and returns its standard output.
+"""Function that runs a program in a folder and returns the program's standard output.
 
-It ignores the exit status, which also signals findings.
+The function ignores the exit status, because pip-audit and npm also fail if they find vulnerabilities.
 """
 Json = dict[str, Any]
 
 
 def of_python(run: Run) -> list[str]:
-    """Return a line per advisory on a package of constraints.txt. Raises ToolError if PyPI's database was not queried."""
+    """Return one line of text per known vulnerability of the packages in constraints.txt.
+
+    Raises ToolError if PyPI's database was not queried for all packages.
+    """
     uv = (sys.executable, "-m", "uv", "tool", "run", "--from", PIP_AUDIT, "pip-audit")
     pins = ("--requirement", str(ROOT / "constraints.txt"), "--disable-pip", "--no-deps")
     answer = _parsed(run([*uv, *pins, "--format", "json", "--progress-spinner", "off"], ROOT), "PyPI")
@@ -50,7 +54,10 @@ def of_python(run: Run) -> list[str]:
 
 
 def of_node(run: Run) -> list[str]:
-    """Return a line per vulnerable package of package.json. Raises ToolError if npm's database was not queried."""
+    """Return one line of text per vulnerable package of package.json, including its dependencies.
+
+    Raises ToolError if npm's database was not queried.
+    """
     npm = str(Path(sys.executable).parent / "npm")
     with tempfile.TemporaryDirectory() as name:
         # `npm audit` needs a lock file. The checkout has none, because it would contain download URLs.
@@ -91,7 +98,7 @@ def _run(command: Sequence[str], folder: Path) -> str:
 
 
 def main(run: Run = _run) -> int:
-    """Query both databases. Returns the exit status, 0 only if both responded without vulnerabilities."""
+    """Query both databases and print the results. Returns the exit status: 0, FOUND or UNKNOWN."""
     status = 0
     for pins, ask in (("constraints.txt", of_python), ("package.json", of_node)):
         try:

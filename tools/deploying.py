@@ -1,8 +1,8 @@
 """`make deploy`: checks the prerequisites of a deployment, adds missing indexes, then deploys all stacks.
 
-DynamoDB builds one index of a table at a time, and CloudFormation rejects an update that adds two. So the table's stack
-is first deployed once per missing index, with the context `indexes`. All other changes are deployed after that. An
-interrupted deployment resumes with the same command, because each run reads the existing indexes.
+DynamoDB builds one index of a table at a time, and CloudFormation rejects an update that adds two. Therefore the tool
+first deploys the table's stack once per missing index, with the context `indexes`. After that, it deploys all other
+changes. The same command resumes an interrupted deployment, because each run reads the existing indexes.
 """
 
 import argparse
@@ -30,20 +30,20 @@ SECONDS_BETWEEN = 5.0
 """Seconds between two checks of an index that is being built."""
 KEY_MATERIAL = "AWS::SecretsManager::Secret"
 STACK_TAG, LOGICAL_ID_TAG = "aws:cloudformation:stack-name", "aws:cloudformation:logical-id"
-"""Tags that CloudFormation adds to the resources it creates."""
+"""Keys of tags that CloudFormation adds to the resources of a stack."""
 FAILED_CREATIONS = ("ROLLBACK_COMPLETE", "ROLLBACK_FAILED")
-"""States of a stack whose first deployment failed. Such a stack can only be deleted."""
+"""States of a stack after a failed first deployment. A stack in this state can only be deleted."""
 
 GENERATED = "generated"
 """Value of the context `webhookSecret` for a secret with a generated name (infra/settings.py)."""
 
 Run = Callable[[Sequence[str]], None]
-"""Function that runs the CDK command line with these arguments. It raises ToolError if the command fails."""
+"""Function that runs the CDK command line with the given arguments. It raises ToolError if the command fails."""
 
 
 @dataclass(frozen=True)
 class PlannedTable:
-    """A table in the templates."""
+    """A table as the templates define it."""
 
     stack: str
     table: str
@@ -55,7 +55,7 @@ class PlannedTable:
 
 @dataclass(frozen=True)
 class RetainedSecret:
-    """A secret in the templates that is retained when its stack is deleted."""
+    """A secret of the templates that CloudFormation retains if the stack is deleted."""
 
     stack: str
     id: str
@@ -67,7 +67,7 @@ class RetainedSecret:
 
 @dataclass(frozen=True, kw_only=True)
 class DeployOptions:
-    """Confirmations by the operator. Each allows a change that is otherwise rejected as a likely mistake."""
+    """Confirmations by the operator. Without confirmation, the tool rejects such a change as a likely mistake."""
 
     issuer: bool
     key: bool
@@ -82,11 +82,11 @@ class Status:
 
     name: str
     is_protected: bool
-    """Whether termination protection is enabled, which also stops the CDK from deleting the stack."""
+    """Whether termination protection is enabled. The CDK cannot delete a protected stack either."""
 
 
 class Assembly:
-    """CloudFormation templates of a deployment, read from the output folder of `cdk synth`."""
+    """CloudFormation templates of a deployment, from the output folder of `cdk synth`."""
 
     def __init__(self, folder: Path) -> None:
         artifacts = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))["artifacts"]
@@ -113,7 +113,7 @@ class Assembly:
         ]
 
     def retained_secrets(self) -> list[RetainedSecret]:
-        """Return the secrets that are retained when their stacks are deleted."""
+        """Return the secrets of the templates that CloudFormation retains if their stacks are deleted."""
         return [
             RetainedSecret(
                 stack, id_, resource["Properties"].get("Name"), resource["Properties"].get("Description", "")
@@ -130,7 +130,7 @@ class Assembly:
 
 
 def issuer(template: Mapping[str, Any]) -> str | None:
-    """Return the URL of the issuer whose tokens a template's API accepts; `None` for its own Cognito user pool."""
+    """Return the URL of the token issuer that the API in a template uses; `None` if it uses its own Cognito user pool."""
     for properties in _properties(template, "AWS::ApiGatewayV2::Authorizer"):
         url = properties["JwtConfiguration"]["Issuer"]
         return url if isinstance(url, str) else None
@@ -138,9 +138,9 @@ def issuer(template: Mapping[str, Any]) -> str | None:
 
 
 def kms_key(template: Mapping[str, Any]) -> str | None:
-    """Return the KMS key of a template's tables, in the form of the context `kmsKey`.
+    """Return the KMS key of a template's tables as a value of the context `kmsKey`.
 
-    The result is an ARN, `create` for a key that the template defines, or `None` without a KMS key.
+    That is an ARN, `create` for a key that the template defines, or `None` without a KMS key.
     """
     for properties in _properties(template, "AWS::DynamoDB::GlobalTable"):
         for replica in properties.get("Replicas", []):
@@ -151,7 +151,7 @@ def kms_key(template: Mapping[str, Any]) -> str | None:
 
 
 def addresses(template: Mapping[str, Any]) -> set[str]:
-    """Return the email addresses subscribed to a template's topics."""
+    """Return the email addresses that a template subscribes to its topics."""
     return {
         properties["Endpoint"]
         for properties in _properties(template, "AWS::SNS::Subscription")
@@ -165,7 +165,7 @@ def _properties(template: Mapping[str, Any], type_: str) -> list[dict[str, Any]]
 
 
 class Account:
-    """Deployed stacks, tables and secrets of the chosen account and region."""
+    """Reader of the deployed stacks, tables and secrets in an account and region."""
 
     def __init__(self, chosen: boto3.Session, *, sleep: Callable[[float], None] = time.sleep) -> None:
         self._cloudformation = chosen.client("cloudformation")
@@ -192,10 +192,10 @@ class Account:
         return Status(described["StackStatus"], described.get("EnableTerminationProtection", False))
 
     def secrets(self, wanted: RetainedSecret) -> list[str]:
-        """Return the ARNs of secrets that an earlier deployment of a stack retained.
+        """Return the ARNs of the secrets that an earlier deployment of a stack retained.
 
-        If a secret has the fixed name in `wanted`, only its ARN is returned. Otherwise, secrets are found by their
-        CloudFormation tags.
+        If a secret with the fixed name of `wanted` exists, only its ARN is returned. Otherwise, secrets are found by
+        their CloudFormation tags.
         """
         if wanted.name is not None:
             try:
@@ -229,13 +229,13 @@ class Account:
         return described.get("LatestStreamArn")
 
     def known_stream(self, stack: str, table: str) -> str | None:
-        """Return the ARN of a table's stream from the outputs of its stack; `None` without such a stack or output."""
+        """Return the ARN of a table's stream as the outputs of the table's stack have it; `None` if there is no output."""
         described = self._stack(stack)
         values = [output.get("OutputValue", "") for output in described.get("Outputs", [])] if described else []
         return next((value for value in values if f":table/{table}/stream/" in value), None)
 
     def indexes(self, table: str) -> dict[str, str] | None:
-        """Return the states of a table's indexes, such as `CREATING`, by name; `None` if the table does not exist."""
+        """Return the state of each index of a table, such as `CREATING`, by name; `None` if the table does not exist."""
         described = self._describe(table)
         if described is None:
             return None
@@ -266,7 +266,7 @@ class Account:
 
 
 def objections(assembly: Assembly, account: Account, confirmed: DeployOptions) -> list[str]:
-    """Return the reasons not to deploy these templates, as sentences. Empty if the deployment is safe."""
+    """Return sentences with the reasons not to deploy these templates. Empty if the deployment is safe."""
     reasons = _unwatched(assembly, account)
     for stack, wanted in assembly.templates.items():
         status = account.status(stack)
@@ -280,10 +280,10 @@ def objections(assembly: Assembly, account: Account, confirmed: DeployOptions) -
 
 
 def _unwatched(assembly: Assembly, account: Account) -> list[str]:
-    """Return an objection if the stack of alarms and dashboard is deployed, but not in the templates.
+    """Return an objection if the operations stack is deployed, but not in the templates.
 
-    The operator must delete that stack first, because it imports outputs of the other stacks. CloudFormation cannot
-    remove an output while a stack imports it.
+    The operator must delete that stack first, because it imports outputs of other stacks. CloudFormation cannot remove
+    an output while a stack imports it.
     """
     stacks = {f"{stack.rpartition('-')[0]}-Operations" for stack in assembly.templates} - assembly.templates.keys()
     return [
@@ -308,7 +308,7 @@ def _failed_creation(stack: str, status: Status) -> list[str]:
 
 
 def _changed(deployed: Mapping[str, Any], wanted: Mapping[str, Any], confirmed: DeployOptions) -> list[str]:
-    """Return objections to unconfirmed changes of a deployed stack: its token issuer, KMS key or alarm recipients."""
+    """Return objections to unconfirmed changes of the token issuer, the KMS key or the alarm recipients of a stack."""
     reasons = []
     if (
         _properties(wanted, "AWS::ApiGatewayV2::Authorizer")
@@ -376,7 +376,7 @@ def _named(url: str | None) -> str:
 
 
 def next_indexes(wanted: Sequence[str], present: Sequence[str]) -> tuple[str, ...] | None:
-    """Return the indexes that a table has after its next update, which adds one; `None` if no index is missing."""
+    """Return the indexes that a table must have after the next update, which adds one; `None` if none is missing."""
     missing = [name for name in wanted if name not in present]
     return tuple(name for name in wanted if name in present or name == missing[0]) if missing else None
 
@@ -384,10 +384,10 @@ def next_indexes(wanted: Sequence[str], present: Sequence[str]) -> tuple[str, ..
 def add_indexes(
     table: PlannedTable, others: Iterable[PlannedTable], account: Account, run: Run, arguments: Sequence[str]
 ) -> None:
-    """Add the missing indexes of a deployed table, by one update for each.
+    """Add the missing indexes of a deployed table, by one update of the stack per index.
 
-    `others` are the other tables in the same stack. They keep their current indexes. A table that does not exist yet is
-    skipped, because its creation includes all of its indexes. Raises ToolError if an update fails.
+    `others` are the other tables of the same stack, which keep their current indexes. A table that does not exist yet
+    is skipped, because CloudFormation creates it with all indexes. Raises ToolError if an update fails.
     """
     while (present := account.settled_indexes(table.table)) is not None:
         following = next_indexes(table.indexes, present)
@@ -415,8 +415,8 @@ def _kept_indexes(table: PlannedTable, account: Account) -> list[str]:
 def restored_stream(assembly: Assembly, account: Account) -> str | None:
     """Return the ARN of a restored table's stream; `None` if no table was restored since its last deployment.
 
-    A restored table has a new stream. Without this ARN, CloudFormation would still use the stream from its last update
-    of the table.
+    A restored table has a new stream. Without this ARN, CloudFormation would still use the stream that it recorded at
+    the last update of the table.
     """
     for table in assembly.tables():
         known, present = account.known_stream(table.stack, table.table), account.stream(table.table)
@@ -428,10 +428,11 @@ def restored_stream(assembly: Assembly, account: Account) -> str | None:
 def kept_secret(assembly: Assembly, account: Account) -> str | None:
     """Return the value of the context `webhookSecret` that preserves the webhook secret; `None` if none is needed.
 
-    A deployed stack with the secret keeps it. If its name was generated, the result is GENERATED, because a fixed name
-    would create a new secret. A stack without the secret reuses a retained secret, for example after a rollback to a
-    release without webhooks. Raises ToolError if several secrets were retained, or if the context would replace the
-    stack's secret.
+    If the deployed stack has a secret with a generated name, the result is GENERATED. A fixed name would create a new
+    secret. If the deployed stack has no secret, the result is the ARN of a retained secret, if there is one. Such a
+    secret exists, for example, after a rollback to a release without webhooks.
+
+    Raises ToolError if several secrets were retained, or if the context would replace the stack's secret.
     """
     for wanted in assembly.retained_secrets():
         resources = (account.template(wanted.stack) or {}).get("Resources", {})
@@ -455,9 +456,9 @@ def kept_secret(assembly: Assembly, account: Account) -> str | None:
 
 
 def deploy(options: argparse.Namespace, more: Sequence[str], account: Account, run: Run) -> None:
-    """Deploy all stacks, after adding missing indexes to the tables.
+    """Add missing indexes to the tables, then deploy all stacks.
 
-    Raises ToolError if the deployment is unsafe or fails.
+    `more` are further arguments of `cdk deploy`. Raises ToolError if the deployment is unsafe or fails.
     """
     contexts = [argument for value in options.context for argument in ("-c", value)]
     assembly = _synthesised(run, contexts, options.output)
@@ -507,9 +508,11 @@ def _parser() -> argparse.ArgumentParser:
         description="Deploy all stacks of one environment. Other arguments are passed to `cdk deploy`.",
         allow_abbrev=False,
     )
-    parser.add_argument("--env", default="", help="dev, staging, prod, or another name; default dev")
-    parser.add_argument("-c", "--context", action="append", default=[], metavar="name=value", help="for the CDK app")
-    parser.add_argument("--yes", action="store_true", help="skip the confirmation")
+    parser.add_argument("--env", default="", help="environment: dev, staging, prod, or another name (default: dev)")
+    parser.add_argument(
+        "-c", "--context", action="append", default=[], metavar="name=value", help="context value of the CDK app"
+    )
+    parser.add_argument("--yes", action="store_true", help="deploy without asking for confirmation")
     parser.add_argument("--output", default=str(ROOT / "cdk.out"), metavar="FOLDER", help="folder of the templates")
     parser.add_argument("--change-issuer", action="store_true", help="let the API accept tokens of another issuer")
     parser.add_argument("--change-key", action="store_true", help="encrypt data with another KMS key than before")
@@ -518,7 +521,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def chosen_environment(given: str, contexts: Sequence[str], configured: Mapping[str, Any]) -> str:
-    """Return the environment's name from ENV, `-c env=` or cdk.json. Raises ToolError if ENV and `-c env=` differ."""
+    """Return the name of the environment from ENV, `-c env=` or cdk.json. Raises ToolError if ENV and `-c env=` differ."""
     by_context = [value.partition("=")[2] for value in contexts if value.startswith("env=")]
     names = {name for name in (given, *by_context) if name}
     if len(names) > 1:
@@ -527,9 +530,9 @@ def chosen_environment(given: str, contexts: Sequence[str], configured: Mapping[
 
 
 def given_values(env: str, contexts: Sequence[str], configured: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the CDK app's context values for an environment, from cdk.json and `-c name=value`.
+    """Return the context values of the CDK app for an environment, from cdk.json and `-c name=value`.
 
-    The precedence is the same as in infra/settings.py.
+    Direct values override the values of the environment, as in infra/settings.py.
     """
     environments = configured.get("environments", {})
     listed = environments.get(env, environments.get(DEFAULT_ENV, {}))

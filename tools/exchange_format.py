@@ -1,7 +1,7 @@
 """Parser and writer of the service's exchange format: JSON lines, each with an `entity` and the item's attributes.
 
-Lines omit everything that can be derived: keys, index attributes and derived items (tag entries, totals, memberships).
-See docs/import-export.md.
+Lines omit everything that an import can derive: keys, index attributes, tag entries, totals and memberships. See
+docs/import-export.md.
 """
 
 import json
@@ -35,9 +35,9 @@ from tools.imdb import RowRefused
 
 ENTITY = "entity"
 DUE = "dueAt"
-"""Member of a job's line: the time of the sweeper's next check, in epoch seconds.
+"""Name of the member of a job's line with the time of the sweeper's next check, in epoch seconds.
 
-The table stores it as an index attribute.
+The table stores this time as an index attribute.
 """
 
 MADE = (
@@ -46,7 +46,7 @@ MADE = (
     "categoryShard",
     *(attribute.name for attribute in (*RELATION_INDEX.partition, *RELATION_INDEX.sort)),
 )
-"""Attributes that the import derives. Lines must not have them."""
+"""Names of the attributes that an import derives. Lines must not have them."""
 OF_THE_TRAIL: Mapping[str, tuple[str, ...]] = {
     "Credit": (OWNER, REMOVING),
     "Release": (OWNER, REMOVING),
@@ -54,7 +54,7 @@ OF_THE_TRAIL: Mapping[str, tuple[str, ...]] = {
     "Chapters": (OWNER, REMOVING),
     "Playlist": (MOVES,),
 }
-"""Attributes that only the audit trail uses, by entity. Lines omit them."""
+"""Names of the attributes that only the audit trail uses, by entity. Exports omit them."""
 
 
 def _existing_region(code: str) -> str:
@@ -212,7 +212,7 @@ LINES: Mapping[str, type[Content]] = {
     "Playlist": PlaylistLine,
     "Entry": EntryLine,
 }
-"""Line models by entity. Exports write the lines of a video or playlist in this order."""
+"""Models of lines, by entity. Exports write the lines of a video or playlist in this order."""
 
 
 @dataclass(frozen=True)
@@ -222,17 +222,17 @@ class ItemLine:
     line: int
     entity: str
     attributes: Item
-    """Attributes as stored, without derived ones. Times and versions are only present if the line has them."""
+    """Stored attributes, except the derived ones. Times and versions exist only if the line has them."""
 
     @property
     def home(self) -> tuple[str, str]:
-        """Id of the playlist or video that the line belongs to, as a pair of name and value: `("videoId", ...)`."""
+        """Id of the video or playlist that the line belongs to, as a pair such as `("videoId", "3f25...")`."""
         name = "playlistId" if self.entity in ("Playlist", "Entry") else "videoId"
         return name, self.attributes[name]
 
 
 def line_of(entity: str, item: Item) -> Item:
-    """Convert an item to a line. Request ids are omitted, because they are only valid in one deployment."""
+    """Convert a stored item to a line. Omits the ids of requests, because they are valid in one deployment only."""
     left_out = (*MADE, *OF_THE_TRAIL.get(entity, ()), UPDATED_FOR)
     kept = {name: value for name, value in item.items() if name not in left_out}
     if entity == "Job" and RELATION_INDEX.sort[0].name in item:
@@ -274,7 +274,7 @@ def parse_line(number: int, content: bytes | None) -> ItemLine:
 
 
 def _as_stored(entity: str, attributes: Item) -> Item:
-    """Convert a line's members to stored attributes: remove nulls, normalise codes, and make a set of the tags."""
+    """Convert a line's members to stored attributes: remove nulls, normalise codes, and convert the tags to a set."""
     kept = {name: value for name, value in attributes.items() if value is not None}
     if entity == "Release":
         spoken = {"language": language(kept["language"])} if "language" in kept else {}

@@ -1,10 +1,10 @@
 """Exports the catalogue of a table to a file, page by page.
 
-Videos are listed by the index partitions of the feed and of each status, and playlists by user. The table is not
-scanned.
+The export lists videos by index partitions: the published videos, and the videos of each status. It lists playlists by
+user. It does not scan the table.
 
-The export writes a `.part` file, and renames it when it is complete. Until then, a state file next to it stores the
-position from which the next run resumes.
+The export writes a `.part` file, and renames that file at the end. Until then, a state file in the same folder stores
+the position from which the next run resumes.
 """
 
 import base64
@@ -59,17 +59,16 @@ from tools.progress import Bars
 from tools.rate_limit import THREADS
 
 PAGE = 50
-"""Number of index entries per page. The videos of a page are read concurrently, and the state is saved after each page.
-"""
+"""Number of index entries per page. The export reads the videos of a page concurrently, then saves its position."""
 CHILDREN = 1000
-"""Maximum number of items of one video that are held in memory."""
+"""Maximum number of items of one video in memory."""
 
 Form = Callable[[str, Item], Item | None]
-"""Function that maps an entity name and its item to the exported item; `None` to skip it."""
+"""Function that returns the exported form of an item, given the entity name and the item; `None` to skip the item."""
 
 
 class Export:
-    """Export of one table to one file."""
+    """Export of one table to one file, which can resume after an interruption."""
 
     def __init__(
         self,
@@ -97,9 +96,9 @@ class Export:
         self._sources: list[tuple[str, int]] = [*partitions, (USERS, 0), *([(TAGS, 0)] if raw else [])]
 
     def run(self) -> dict[str, int]:
-        """Write the file, resuming an interrupted export. Returns the number of items by entity.
+        """Write the file. Resumes an interrupted export. Returns the number of items by entity.
 
-        Raises ToolError if the file exists, is a folder, or belongs to another export.
+        Raises ToolError if the path exists, or if the state file belongs to another export.
         """
         if self._file.is_dir():
             raise ToolError(f"{self._file} is a folder: name a file in it, such as {self._file / 'all.jsonl.gz'}.")
@@ -160,7 +159,10 @@ class Export:
         os.replace(new, self._state)
 
     def _written(self, out: IO[bytes], items: Iterator[tuple[str, Item]]) -> Counter[str]:
-        """Append items and sync them to disk. Returns counts by entity. A gzip file gets one member per page."""
+        """Append items to the file, and sync it to disk. Returns the number of items by entity.
+
+        Each call adds a gzip member to a compressed file.
+        """
         counts: Counter[str] = Counter()
         packed = gzip.GzipFile("", "wb", 6, out, mtime=0) if self._file.suffix == ".gz" else None
         for entity, item in items:
@@ -177,7 +179,7 @@ class Export:
     def _pages(
         self, relation: str, shard: int, after: Item | None
     ) -> Iterator[tuple[int, Iterator[tuple[str, Item]], Item | None]]:
-        """Yield pages of an index partition: the number of entries, their items, and the key of the last entry.
+        """Yield pages of an index partition: number of entries, items to export, and key of the last entry.
 
         The key is `None` for the last page.
         """
@@ -187,7 +189,10 @@ class Export:
     def _ids(
         self, relation: str, shard: int, after: Item | None, limit: int
     ) -> Iterator[tuple[list[str], Item | None]]:
-        """Yield the ids of an index partition by page, each with the key after which the next page starts, or `None`."""
+        """Yield pages of an index partition: the ids of the entries, and the key of the last entry.
+
+        The key is `None` for the last page.
+        """
         while True:
             page = self._table.query(
                 index=RELATION_INDEX.name,
@@ -280,7 +285,7 @@ class Export:
 
 
 def _in_base64(value: bytes) -> str:
-    """Return bytes in base64, as in DynamoDB's JSON."""
+    """Encode bytes in base64, as DynamoDB's JSON does."""
     return base64.b64encode(value).decode()
 
 
@@ -297,7 +302,7 @@ _CHILDREN: dict[str, Entity] = {
 def _entity_of(item: Item) -> str | None:
     """Return the entity name of a video's child item, or `Derived` for an item that imports derive.
 
-    Returns `None` for an upload, because it refers to an S3 upload that expires.
+    Returns `None` for an upload, because its presigned URLs expire.
     """
     if UPLOAD.has_sort_key(item[SORT_KEY]):
         return None

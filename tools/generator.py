@@ -1,7 +1,7 @@
 """Generator of synthetic catalogues of any size, in the layout of the IMDb non-commercial datasets.
 
-The output depends only on the seed and the sizes. Each title and person has its own random generator, so that rows are
-written one at a time and not held in memory.
+The output depends only on the seed and the sizes. Each title and person has its own random generator. Therefore rows
+are written one at a time, and not held in memory.
 """
 
 import gzip
@@ -63,7 +63,10 @@ Row = tuple[str | None, ...]
 def generate(
     folder: Path, titles: int, *, people: int, seed: int = 0, progress: Callable[[int], object] = lambda done: None
 ) -> None:
-    """Write all dataset files to `folder`. `progress` receives the number of titles and people written so far."""
+    """Write all dataset files with N `titles` and `people` to `folder`.
+
+    `progress` receives the number of titles and people that were written so far.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     with ExitStack() as files:
         basics, episodes, principals, crew, akas, ratings, names = (
@@ -97,9 +100,9 @@ def generate(
 
 @contextmanager
 def _writer(folder: Path, layout: Layout) -> Iterator[Callable[[Row], None]]:
-    """Yield a function that appends a row to a dataset's file.
+    """Yield a function that appends a row to the file of a dataset.
 
-    The file is renamed from `.part` at the end of the block.
+    Until the end of the block, the file's name ends with `.part`.
     """
     unfinished = folder / f"{layout.file}.part"
     # The gzip header has no file name and no time, so that equal rows produce equal files.
@@ -183,7 +186,7 @@ class _Title:
 
 
 def _crew(title: str, cast: Sequence[Row], random: Random, people: int) -> Row:
-    """Return a title's row of title.crew. Some of its directors and writers are not among the principals."""
+    """Return the row of title.crew for a title. It may name directors and writers that are not in `cast`, as in IMDb."""
     others = [f"nm{random.randint(1, people):07}" for _ in range(random.randint(0, 2))] if people else []
     listed = (
         dict.fromkeys([*(row[2] or "" for row in cast if row[3] == category), *others[place : place + 1]])

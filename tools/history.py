@@ -26,22 +26,22 @@ from tools import ToolError
 from tools.rate_limit import retry_while_behind
 
 READER = Caller("tools:history", frozenset({READ, ADMIN}))
-"""Caller that reads the trail. As an admin, it can read every user's videos."""
+"""Caller that reads the trail. The scope ADMIN allows it to read the videos of every user."""
 
 NEWEST = 50
-"""Default number of entries to show."""
+"""Default maximum number of entries that `history` prints."""
 
 LONGEST = 100
-"""Maximum characters of a displayed value. `--json` prints whole values."""
+"""Maximum number of characters of a printed value. `--json` prints whole values."""
 
 TIMES = ("createdAt", "updatedAt", "publishAt", "expiresAt", "purgeAt", "deletedAt", "addedAt")
-"""Fields that contain epoch seconds. They are displayed as UTC times."""
+"""Names of the fields that contain epoch seconds. They are printed as UTC times."""
 
 INDENT = "    "
 
 
 class Histories:
-    """Reader of the past versions and trail entries of videos."""
+    """Reader of the audit entries and the earlier versions of videos."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class Histories:
         self._sleep = sleep
 
     def newest(self, video_id: str, limit: int) -> tuple[list[Item], bool]:
-        """Return the newest entries of a video, oldest first, and whether older ones exist.
+        """Return the newest audit entries of a video, oldest first, and whether there are older ones.
 
         Raises ToolError if neither the table nor the trail has the video.
         """
@@ -81,7 +81,7 @@ class Histories:
         return self._retry_while_behind(lambda past, now: past.read(video_id, READER, now, version=number)[0])
 
     def changes(self, video_id: str, start: int, end: int) -> dict[str, Any]:
-        """Return the changes between two versions, in the API's format. Waits and raises as `version` does."""
+        """Return the changes between two versions, as the operation `getDiff` does. Waits and raises as `version` does."""
         return self._retry_while_behind(lambda past, now: past.changes(video_id, READER, now, start, end))
 
     def _retry_while_behind(self, read: Callable[[PastVersions, int], dict[str, Any]]) -> dict[str, Any]:
@@ -93,7 +93,7 @@ class Histories:
 
 
 def show_trail(histories: Histories, video_id: str, *, limit: int, as_json: bool) -> int:
-    """Print the newest entries of a video, oldest first. Returns the exit status."""
+    """Print the newest audit entries of a video, oldest first. Returns the exit status."""
     entries, has_older = histories.newest(video_id, limit)
     if as_json:
         for entry in entries:
@@ -131,7 +131,7 @@ def show_difference(histories: Histories, video_id: str, start: int, end: int, *
 
 
 def describe_entry(entry: Mapping[str, Any]) -> Iterator[Text]:
-    """Describe an entry: a line with time, author and action, then one per change."""
+    """Describe an audit entry: one line with time, author and action, then one line per changed field."""
     line = Text()
     line.append(moment(entry["at"] // 1000), "dim")
     line.append(f"  {who(entry['by'])}", "bold")
@@ -148,7 +148,7 @@ def describe_entry(entry: Mapping[str, Any]) -> Iterator[Text]:
 
 
 def describe_change(change: Change) -> Text:
-    """Describe a change, such as `title: A film -> A better film`."""
+    """Describe the change of a field, such as `title: A film -> A better film`."""
     name = named(str(change["field"]))
     line = Text(f"{name}: ", "bold")
     if "to" not in change:
@@ -165,7 +165,7 @@ def describe_change(change: Change) -> Text:
 
 
 def subject(entry: Mapping[str, Any]) -> str:
-    """Return the display name of an entry's entity: its video, a child item of it, or a playlist."""
+    """Return the display name of the item that an audit entry describes, such as `credit of nm0000001`."""
     match entry["entity"]:
         case "credit":
             return f"credit of {format_value(entry['personId'])}"

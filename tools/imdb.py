@@ -1,4 +1,4 @@
-"""Parser of the IMDb non-commercial datasets, and their mapping to the service's models.
+"""Parser of the IMDb non-commercial datasets, and conversion of rows to the service's models.
 
 The files are tab-separated text without quoting: `"` is an ordinary character, and `\\N` is a null value. See
 https://developer.imdb.com/non-commercial-datasets/
@@ -37,12 +37,12 @@ from shared.web.bodies import Content
 
 NULL = r"\N"
 NAMESPACE = uuid.UUID("2f9a6b6e-3c0e-5d57-9d6b-3f1f2c1c7a10")
-"""UUID namespace of videoIds derived from IMDb ids. If it changed, an import would create every title a second time."""
+"""UUID namespace of the videoIds that are derived from IMDb ids. With another value, an import would duplicate all titles."""
 CREW_CATEGORIES = ("director", "writer")
-"""Categories in title.principals that correspond to the columns of title.crew."""
+"""Categories of title.principals that have a column in title.crew, in the order of the columns."""
 MAX_VOTES = 2**53 - 1
 BEHIND_PRINCIPALS = 1000
-"""Offset for the positions of people who are only in title.crew. It sorts them after the principals."""
+"""Offset of the `ordering` of people who are only in title.crew. It sorts these people after the principals."""
 _TITLE = re.compile(r"tt\d{1,20}", re.ASCII)
 _PERSON_ID = re.compile(r"nm\d{1,20}", re.ASCII)
 LONGEST_DETAIL = 200
@@ -72,16 +72,16 @@ NAMES = _layout("name.basics", "nconst primaryName birthYear deathYear primaryPr
 
 
 def path_of(folder: Path, layout: Layout) -> Path:
-    """Return the path of a dataset's file in a folder. The gzip file takes precedence over the unpacked one."""
+    """Return the path of a dataset's file in a folder: the gzip file, or the plain file if only that exists."""
     packed = folder / layout.file
     plain = packed.with_suffix("")
     return plain if plain.exists() and not packed.exists() else packed
 
 
 class RowRefused(Exception):
-    """Row that cannot be imported.
+    """The row cannot be imported.
 
-    Rows with the same fault have the same `reason`; `detail` describes this row's value.
+    `reason` is the same for all rows with the same fault. `detail` describes the value of this row.
     """
 
     def __init__(self, reason: str, detail: str = "") -> None:
@@ -92,14 +92,14 @@ class RowRefused(Exception):
 
 @dataclass(frozen=True)
 class Row:
-    """A row: its line number, from 1, and its values, `None` for `\\N`."""
+    """A row of a dataset: the line number, from 1, and the values of the columns, `None` for `\\N`."""
 
     line: int
     values: tuple[str | None, ...]
 
     @property
     def id(self) -> str:
-        """First column: the id of the row's title or person."""
+        """Id of the row's title or person, which is the first column."""
         return self.values[0] or ""
 
 
@@ -120,7 +120,7 @@ def parse_row(number: int, content: bytes | None, layout: Layout) -> Row:
 
 
 def video_id(title_id: str) -> str:
-    """Return the videoId derived from a title id such as `tt0000001`. A title always has the same videoId."""
+    """Return the videoId for a title id such as `tt0000001`. The same title always has the same videoId."""
     return str(uuid.uuid5(NAMESPACE, title_id))
 
 
@@ -136,9 +136,9 @@ def digest(content: Item) -> str:
 
 
 def episode_of(row: Row) -> tuple[str, Item]:
-    """Return the title id of an episode, and its series, season and number as video fields.
+    """Return the title id of an episode, and the video fields for its series, season and number.
 
-    Raises RowRefused if the row is invalid.
+    `row` is from title.episode. Raises RowRefused if the row is invalid.
     """
     title_id, series, season, number = row.values
     place = {
@@ -151,9 +151,9 @@ def episode_of(row: Row) -> tuple[str, Item]:
 
 
 def video_content(row: Row, place: Mapping[str, Value] = MappingProxyType({})) -> Item:
-    """Return the content of a video, from its row of title.basics. Raises RowRefused if the row is invalid.
+    """Return the content of a video from a row of title.basics. Raises RowRefused if the row is invalid.
 
-    `place` is the video's position in a series. `tags` is a list.
+    `place` has the video fields for its position in a series. The field `tags` of the result is a list.
     """
     title_id, kind, title, original, adult, start, end, minutes, genres = row.values
     _identifier(_TITLE, title_id, "tconst", "tt")
@@ -184,22 +184,25 @@ def video_content(row: Row, place: Mapping[str, Value] = MappingProxyType({})) -
 
 @dataclass(frozen=True)
 class Relation:
-    """Content of one credit or release, merged from the rows of a title."""
+    """Content of one credit or release, merged from one or more rows."""
 
     line: int
     """Line number of the first row."""
     parts: tuple[tuple[str, str], ...]
-    """Names and values of the key parts other than the video, such as `personId`."""
+    """Names and values of the key fields, except the video's id: `personId`, or `region` and `language`."""
     content: Item
     rows: int
 
 
 Refuse = Callable[[int, RowRefused], None]
-"""Callback that receives the line number and the reason of each refused row."""
+"""Callback that receives the line number of a refused row, and the reason."""
 
 
 def credits_of(rows: Iterable[Row], name_of: Callable[[str], str | None], refuse: Refuse) -> list[Relation]:
-    """Return the credits of a title, one per person. Calls `refuse` for each invalid row."""
+    """Return the credits of a title from rows of title.principals, one per person.
+
+    `name_of` returns a person's name by id. Calls `refuse` for each invalid row.
+    """
 
     def read(row: Row) -> tuple[str, tuple[int, Item]]:
         _, ordering, person, category, job, characters = row.values
@@ -222,9 +225,9 @@ def credits_of(rows: Iterable[Row], name_of: Callable[[str], str | None], refuse
 
 
 def crew_of(row: Row, name_of: Callable[[str], str | None], refuse: Refuse) -> list[Relation]:
-    """Return the directors and writers of a title as credits, with one role per category.
+    """Return the directors and writers of a title as credits, from a row of title.crew. Each category is one role.
 
-    Calls `refuse` for invalid ids.
+    `name_of` returns a person's name by id. Calls `refuse` for each invalid id.
     """
     people: dict[str, list[Item]] = {}
     for category, listed in zip(CREW_CATEGORIES, row.values[1:], strict=True):
@@ -245,9 +248,9 @@ def crew_of(row: Row, name_of: Callable[[str], str | None], refuse: Refuse) -> l
 
 
 def with_roles(roles: list[Item], more: Iterable[Item]) -> list[Item]:
-    """Return `roles`, followed by the roles in `more` with other categories.
+    """Return `roles`, and after them the roles of `more` that have other categories.
 
-    Raises RowRefused if the result is too large.
+    Raises RowRefused if the result is too large for a credit.
     """
     known = {role["category"] for role in roles}
     together = [*roles, *(role for role in more if role["category"] not in known)]
@@ -257,7 +260,10 @@ def with_roles(roles: list[Item], more: Iterable[Item]) -> list[Item]:
 
 
 def releases_of(rows: Iterable[Row], refuse: Refuse) -> list[Relation]:
-    """Return the releases of a title, one per region and language. Calls `refuse` for each invalid row."""
+    """Return the releases of a title from rows of title.akas, one per region and language.
+
+    Calls `refuse` for each invalid row.
+    """
 
     def read(row: Row) -> tuple[tuple[str, str], tuple[tuple[bool, int], Item]]:
         _, ordering, title, region_code, tag, types, attributes, _ = row.values
@@ -288,7 +294,7 @@ def releases_of(rows: Iterable[Row], refuse: Refuse) -> list[Relation]:
 
 
 def rating_of(row: Row) -> Item:
-    """Return average and votes from title.ratings. Raises RowRefused if the row is invalid."""
+    """Return the average and the number of votes from a row of title.ratings. Raises RowRefused if the row is invalid."""
     _, average, votes = row.values
     if average is None or not re.fullmatch(r"-?\d{1,40}(\.\d{1,40})?", average, re.ASCII):
         raise RowRefused("averageRating is not a number", average or NULL)
@@ -301,7 +307,7 @@ def rating_of(row: Row) -> Item:
 
 
 def person_of(row: Row) -> tuple[str, str]:
-    """Return a person's id and name. Raises RowRefused if the row is invalid."""
+    """Return the id and name of a person from a row of name.basics. Raises RowRefused if the row is invalid."""
     return _identifier(_PERSON_ID, row.values[0], "nconst", "nm"), str(_valid(_PERSON, row.values[1], "primaryName"))
 
 
@@ -320,10 +326,10 @@ def _grouped(
     what: str,
     refuse: Refuse,
 ) -> list[tuple[_Kind, int, list[tuple[_Place, Item]]]]:
-    """Group the rows by the key that `read` returns, and return each group's key, first line number and entries.
+    """Group rows by the key that `read` returns. Return the key, first line number and entries of each group.
 
-    A group has at most `most` entries and `largest` bytes. Calls `refuse` for each invalid row, and for each row that
-    would exceed these limits.
+    `read` returns the key and the entry of a row. A group has at most `most` entries and `largest` bytes. Calls
+    `refuse` for each row that is invalid, or that would exceed these limits. `what` names the entries in the reason.
     """
     groups: dict[_Kind, tuple[int, list[tuple[_Place, Item]]]] = {}
     for row in rows:

@@ -1,8 +1,8 @@
 """Imports IMDb files: episodes and names first, then videos, credits, releases and ratings.
 
-A file is read in batches of titles. Each batch is compared with the table, and the differences are written by
+The import reads a file in batches of titles. It compares each batch with the table, and writes the differences by
 concurrent conditional writes. Then the work file records the position. An import may be interrupted at any point,
-because a batch that is repeated finds its items unchanged.
+because a repeated batch finds its items unchanged.
 """
 
 import time
@@ -62,27 +62,26 @@ from tools.work_file import WorkFile
 
 IMPORTER = Caller.job("import")
 DIGEST = "importDigest"
-"""Attribute of a video: the digest of its last imported content."""
+"""Name of the video attribute with the digest of the last imported content."""
 
 REMEMBERED = (NAMES, EPISODES)
-"""IMDb files that are stored in the work file and not imported directly. The import of other files looks up their rows.
-"""
+"""IMDb files that are copied to the work file. The import of the other files looks up names and episodes there."""
 TITLES_AT_A_TIME = 100
 NAMES_AT_A_TIME = 5000
 ROWS_AT_A_TIME = 20_000
-"""Number of rows after which the work file records the position, even if nothing was written."""
+"""Maximum number of rows that are read before the work file records the position again."""
 LONGEST_HEADER = 200
-"""Maximum number of characters of an invalid header in the error message."""
+"""Maximum number of characters of an invalid header that the error message quotes."""
 MAX_ROWS = 10_000
 """Maximum number of rows of one title in one file. The import refuses further rows."""
 
 CREATED, CHANGED, UNCHANGED, LEFT_ALONE = "created", "changed", "unchanged", "skipped"
 ACCEPTED = (CREATED, CHANGED, UNCHANGED, LEFT_ALONE)
-"""Outcomes of rows that were processed. A file with any of them counts as imported."""
+"""Outcomes of rows that were neither refused nor left out. A file with such a row counts as imported."""
 NOT_SELECTED, HOMELESS = "not selected", "of no title"
-"""Outcomes of skipped rows: titles that are not selected, and rows of other files whose title was not imported."""
+"""Outcomes of rows that are left out: a title is not selected, or the row's title was not imported."""
 OF_TYPE = "of type "
-"""Prefix of the outcomes that count titles by type. Titles are only counted by type if the selection has types."""
+"""Prefix of the outcomes that count titles by type. These outcomes exist only if the operator selected types."""
 REMOVED = "being removed"
 TOUCHED = RowRefused("another user has changed it: skipped")
 GOING = RowRefused("an earlier video of this id is being removed: import it again")
@@ -90,7 +89,7 @@ DELETED = RowRefused("its video is deleted: skipped")
 
 EPISODE_FIELDS = ("seriesId", "season", "episode")
 IMPORTED = ("title", "duration", "releaseYear", *EPISODE_FIELDS, "category", "tags", "metadata", DIGEST)
-"""Attributes of a video that an import sets."""
+"""Names of the video attributes that an import sets."""
 
 _Read = TypeVar("_Read")
 
@@ -98,14 +97,14 @@ Groups = Sequence[Sequence[Row]]
 Share = Callable[[float], object]
 """Callback that receives the completed fraction of a batch, up to 1.0."""
 Merge = Callable[[Item, Item], Item]
-"""Function that merges a new item with the stored item. It raises RowRefused if the result is invalid."""
+"""Function that merges a new item with the stored item. It raises RowRefused if the result is too large."""
 Step = Callable[[Groups, Share], Counter[str]]
-"""Function that imports a batch, and returns counts by outcome."""
+"""Function that imports a batch, and returns the number of rows by outcome."""
 
 
 @dataclass(frozen=True)
 class Selection:
-    """Titles to import, their owner, and the parts to import."""
+    """The operator's choices: titles and parts to import, and the owner of the videos."""
 
     owner: str = "imdb"
     types: frozenset[str] = frozenset()
@@ -122,11 +121,11 @@ class Selection:
         return not self.types and self.from_year is None and self.to_year is None
 
     def takes_type(self, kind: str | None) -> bool:
-        """Return whether titles of a type are selected."""
+        """Return whether titles of this type are selected."""
         return not self.types or kind in self.types
 
     def takes_year(self, year: int | None) -> bool:
-        """Return whether titles of a year are selected. A range of years excludes titles without a year."""
+        """Return whether titles of this year are selected. A range of years excludes titles without a year."""
         if self.from_year is None and self.to_year is None:
             return True
         return year is not None and (self.from_year or 0) <= year <= (self.to_year or year)
@@ -134,7 +133,7 @@ class Selection:
 
 @dataclass(frozen=True)
 class Task:
-    """Item to import, its line number, and the stored item with the same key (`None` if it does not exist)."""
+    """Item to import, line number, and the stored item with the same key (`None` if it does not exist)."""
 
     line: int
     new: Item
@@ -142,7 +141,7 @@ class Task:
 
 
 class ImdbImport:
-    """Import of a folder of IMDb files."""
+    """Import of a folder of IMDb files, which can resume after an interruption."""
 
     def __init__(
         self,
@@ -175,8 +174,8 @@ class ImdbImport:
     def run(self) -> None:
         """Import all files. Raises ToolError if a file is missing, truncated, corrupt or has the wrong columns.
 
-        A truncated file is imported up to its end. For the other faults, nothing is written. The work file contains the
-        outcomes so far.
+        A truncated file is imported up to its last complete title. The other faults are found before the first write.
+        The work file contains the outcomes so far.
         """
         steps: list[tuple[Layout, str, Step]] = [
             (BASICS, "Videos", self._import_videos),
@@ -223,9 +222,9 @@ class ImdbImport:
             )
 
     def _is_carried_out(self, layout: Layout, title: str, step: Step, size: int) -> bool:
-        """Process the rest of a file of `size` unpacked bytes.
+        """Import the rest of a file, which has `size` unpacked bytes.
 
-        Returns `False` if the recorded position is of another file.
+        Returns `False` if the recorded position belongs to a file with other content.
         """
         try:
             with self._bars.bar(title, size) as advance:
@@ -270,9 +269,9 @@ class ImdbImport:
             raise damage
 
     def _groups(self, layout: Layout, after: Line, skipped: Advance) -> Iterator[tuple[Sequence[Row], int, Line]]:
-        """Yield the rows of each title, the number of skipped rows before them, and the last line read.
+        """Yield the rows of each title, the number of rows that were left out, and the last line read.
 
-        Rows are skipped if their title was not imported.
+        Rows are left out if their title was not imported.
         """
         title: str | None = None
         rows: list[Row] = []
@@ -305,9 +304,9 @@ class ImdbImport:
             rows.append(row)
 
     def _once(self, layout: Layout, rows: Sequence[Row]) -> Sequence[Row]:
-        """Return the rows of a title. If the file had rows of this title before, refuse these rows and return none.
+        """Return the rows of a title. If the file had rows of this title before, refuse the rows and return none.
 
-        The import has already written the earlier rows as the complete set of the title.
+        The import has already written the items of the earlier rows, and treated those rows as complete.
         """
         if not rows or layout is BASICS or layout in REMEMBERED or self._work.see(layout.file, rows[0].id):
             return rows
@@ -331,7 +330,7 @@ class ImdbImport:
         return Counter(read=len(places))
 
     def _valid(self, layout: Layout, read: Callable[[Row], _Read], groups: Groups) -> list[_Read]:
-        """Return the parsed rows. Invalid rows are recorded as refused."""
+        """Return the valid rows, parsed by `read`. Records invalid rows as refused."""
         parsed = []
         for row in (row for rows in groups for row in rows):
             try:
@@ -424,7 +423,7 @@ class ImdbImport:
         ]
 
         def beside_crew(new: Item, stored: Item) -> Item:
-            """Add the stored roles that title.crew has supplied. They have a category, but no job and no characters."""
+            """Add the stored roles of title.crew, which have a category, but no job and no characters."""
             bare = [role for role in stored["roles"] if role["category"] in CREW_CATEGORIES and not _says_more(role)]
             return new | {"roles": with_roles(new["roles"], bare)}
 
@@ -476,7 +475,7 @@ class ImdbImport:
         return outcomes
 
     def _move_again(self, videos: Mapping[str, Item]) -> None:
-        """Update the index entries of videos whose index position changed while their child items were written."""
+        """Update the index entries of those videos that changed their index position during the import of their items."""
         again = self._targets(list(videos))
         for title, video in videos.items():
             if index_position(again.get(title, video)) != index_position(video):
@@ -562,7 +561,10 @@ class ImdbImport:
     # Helpers of the steps
 
     def _targets(self, titles: Sequence[str]) -> dict[str, Item]:
-        """Return the stored videos by title id, with the attributes that child items need. Reads are consistent."""
+        """Return the stored videos by title id, with the attributes that determine the index entries of child items.
+
+        Reads are consistent.
+        """
         ids = {video_id(title): title for title in titles}
         attributes = ("status", *PLACING_ATTRIBUTES)
         videos = self._batch_get([VIDEO.key(videoId=video_id) for video_id in ids], attributes)
@@ -597,7 +599,7 @@ class ImdbImport:
 
 
 def _replaced(item: Item, new: Item, imported: Sequence[str]) -> Item:
-    """Return a video with the imported attributes replaced. Its other attributes are kept."""
+    """Return a video with the attributes named in `imported` taken from `new`, and all others from `item`."""
     kept = {name: value for name, value in item.items() if name not in imported}
     changed = kept | {name: new[name] for name in imported if name in new}
     return changed | {"origins": {**item.get("origins", {}), **new["origins"]}}

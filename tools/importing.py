@@ -61,14 +61,17 @@ from tools.work_file import WorkFile
 
 LINES_AT_A_TIME = 2000
 MAX_TOGETHER = MAX_ENTRIES + 1
-"""Maximum number of lines of one video or playlist in a group. A playlist with all of its entries fits."""
+"""Maximum number of consecutive lines of one video or playlist that are processed together.
+
+A playlist with the maximum number of entries fits.
+"""
 RATINGS_AT_A_TIME = 50
-"""Number of ratings that are written in one transaction."""
+"""Maximum number of ratings per transaction."""
 
 CHILDREN = ("Credit", "Release", "Captions", "Chapters", "Job", "Views")
-"""Entities whose lines are each stored as one child item of a video."""
+"""Names of entities with lines that each correspond to one child item of a video."""
 COUNTED = ("entryCount", "lastRank")
-"""Attributes of a playlist that are derived from its entries."""
+"""Names of the playlist attributes that are derived from the playlist's entries."""
 STAMPS = ("updatedAt", "updatedBy", "updatedAs", "writeId")
 
 TWICE = RowRefused("the playlist already has this video")
@@ -78,11 +81,11 @@ NO_PLAYLIST = RowRefused("there is no such playlist")
 NO_ROOM = RowRefused("no rank is left after the last entry")
 
 Outcome = tuple[int, str | RowRefused]
-"""Line number, and the line's outcome or the reason why the line was refused."""
+"""Line number, and the outcome of the line: CREATED, CHANGED or UNCHANGED, or the reason why the line was refused."""
 
 
 class LineImport:
-    """Import of one file."""
+    """Import of one file in the export format, which can resume after an interruption."""
 
     def __init__(
         self,
@@ -102,9 +105,9 @@ class LineImport:
         self._restore = Restore(table, rate, clock, IMPORTER.acting_for(work.change_set))
 
     def run(self) -> None:
-        """Import the file. Raises ToolError if it is truncated or corrupt.
+        """Import the file, and record the outcomes in the work file.
 
-        The work file then contains the outcomes so far.
+        Raises ToolError if the file is truncated or corrupt. The work file then contains the outcomes so far.
         """
         size = self._file.stat().st_size
         with self._bars.bar("Reading through", size) as advance:
@@ -173,7 +176,7 @@ class LineImport:
         self._work.commit(self._file.name, mark, counts)
 
     def _groups(self, after: Line, skipped: Advance) -> Iterator[tuple[list[ItemLine], Line, bool]]:
-        """Yield the lines of one video or playlist, the last line read, and whether the group is complete."""
+        """Yield groups of lines: the lines of one video or playlist, the last line read, and whether the group is complete."""
         group: list[ItemLine] = []
         last = after
         for line in read_lines(self._file, after.mark, skipped):
@@ -192,7 +195,7 @@ class LineImport:
 
 
 class Restore:
-    """Writer of exported items that are missing in the table."""
+    """Writer of exported items that the table lacks. Existing items stay unchanged."""
 
     def __init__(
         self, table: Table, rate: RateLimiter, clock: Callable[[], float] = time.time, importer: Caller = IMPORTER
@@ -273,14 +276,14 @@ class Restore:
         return video_item(line.attributes, self._importer, self._now())
 
     def _met_video(self, line: ItemLine, item: Item, stored: Item) -> str | RowRefused:
-        """Return the outcome of a line whose video exists."""
+        """Return the outcome of a video's line if the table already has the video."""
         if is_purged(stored, self._now()):
             # A replacement would inherit the child items of the purged video.
             return RowRefused("an earlier video of this id is waiting to be removed: import it again after that")
         return self._compared(line, stored)
 
     def _compared(self, line: ItemLine, stored: Item, but: Sequence[str] = ()) -> str | RowRefused:
-        """Return the outcome of a line whose item exists, ignoring the attributes in `but`. The item is not changed."""
+        """Return the outcome of a line if the table already has the item. Ignores the attributes in `but`."""
         if line.entity == "Views":
             return self._compared_views(line)
         given = {name: value for name, value in line.attributes.items() if name not in (*but, DUE)}
@@ -288,7 +291,7 @@ class Restore:
         return UNCHANGED if same else DIFFERENT
 
     def _compared_views(self, line: ItemLine) -> str | RowRefused:
-        """Compare the stored view counts of all shards with a line, which contains their sums."""
+        """Compare the line with the stored view counts, summed over all shards."""
         video_id = line.attributes["videoId"]
         held = self._counters.read([video_id], consistent=True)[video_id].as_one
         given = ViewCount({0: sums_of(line.attributes)}).as_one
@@ -297,7 +300,7 @@ class Restore:
     def _outcome_of_rating(
         self, line: ItemLine, there: Mapping[tuple[str, str], Item], written: Mapping[tuple[str, str], Item]
     ) -> str | RowRefused:
-        """Return the outcome of a rating. If a user rated the video in several lines, the last line is written."""
+        """Return the outcome of a rating's line. If several lines have the same user and video, only the last one counts."""
         place = place_in_table(rating_key(line.attributes["videoId"], line.attributes["userId"]))
         if place in there:
             return self._compared(line, there[place])
@@ -310,7 +313,7 @@ class Restore:
         return self._written([self._table.put(item, condition=ABSENT)], line, item)
 
     def _written(self, writes: Sequence[Write], line: ItemLine, item: Item) -> str | RowRefused:
-        """Apply the writes of one line. The first write must be the put of `item`."""
+        """Apply the writes of one line, and return the outcome. The first write must be the put of `item`."""
         try:
             self._carry_out(writes)
         except ConditionFailed:
@@ -319,9 +322,9 @@ class Restore:
         return CREATED
 
     def _carry_out(self, writes: Sequence[Write]) -> None:
-        """Apply one write, or several in a transaction.
+        """Apply one write, or several writes in a transaction.
 
-        Raises ConditionFailed, or NotApplied if a concurrent transaction conflicts.
+        Raises ConditionFailed, or NotApplied if another transaction writes the same items.
         """
         try:
             self._table.write_all(writes)
@@ -339,7 +342,7 @@ class Restore:
         return CREATED
 
     def _put_ratings(self, lines: Sequence[ItemLine]) -> list[Outcome]:
-        """Write the missing ratings in one transaction. The stream then updates the totals."""
+        """Write the missing ratings in one transaction. The stream's consumers then update the totals."""
         items = {
             place_in_table(item): item
             for item in (_rating(line.attributes, self._importer, self._now()) for line in lines)
@@ -360,7 +363,7 @@ class Restore:
             raise NotApplied from contention
 
     def _playlist(self, playlist_id: str, lines: Sequence[ItemLine]) -> list[Outcome]:
-        """Write the entries of a playlist, then the playlist. Until then, the entries are invisible to users."""
+        """Write the entries of a playlist, then the playlist itself. Users see the entries only after the last write."""
         heads = [line for line in lines if line.entity == "Playlist"]
         entries = [line for line in lines if line.entity == "Entry"]
         stored = self._table.get(PLAYLIST.key(playlistId=playlist_id), consistent=True)
@@ -405,7 +408,7 @@ class Restore:
         return self._written([self._table.put(item, condition=ABSENT), counted], line, item)
 
     def _there(self, items: Sequence[Item]) -> Mapping[tuple[str, str], Item]:
-        """Read the stored items that have the keys of these items, by partition key and sort key. Reads are consistent."""
+        """Return the stored items with the keys of `items`, by pair of partition key and sort key. Reads are consistent."""
         keys = {place_in_table(item): key_of(item) for item in items}
         return {place_in_table(item): item for item in self._table.batch_get(list(keys.values()), consistent=True)}
 
@@ -414,7 +417,7 @@ class Restore:
 
 
 def video_item(attributes: Item, importer: Caller, now: int) -> Item:
-    """Return an exported video's item, with keys and index attributes derived from its content."""
+    """Return the item of an exported video. Derives keys and index attributes from the content."""
     fallback: Item = {name: {} for name in (*MAPS, "origins")}
     fallback |= {"visibility": "private", "schemaVersion": SCHEMA_VERSION, "createdAt": now}
     whole = to_current_schema(fallback | attributes)
@@ -426,13 +429,13 @@ def video_item(attributes: Item, importer: Caller, now: int) -> Item:
 
 
 def _stamped(item: Item, importer: Caller, now: int) -> Item:
-    """Return an item with defaults for attributes that a hand-written line may omit."""
+    """Return an item with defaults for audit fields, which a hand-written line may omit."""
     made = {"schemaVersion": SCHEMA_VERSION, "updatedAt": now, "updatedBy": importer.subject, "writeId": "import"}
     return with_request_id(made | item, importer.correlation_id)
 
 
 def _child(line: ItemLine, video: Item, importer: Caller, now: int) -> Item:
-    """Return the item of a credit, release, job or counter of a video, or of its captions or chapters."""
+    """Return the item for the line of a video's credit, release, captions, chapters, job or view counter."""
     item, video_id = line.attributes, video["videoId"]
     if line.entity == "Views":
         counter = {name: value for name, value in item.items() if name != "videoId"}
@@ -468,7 +471,7 @@ def _rating(attributes: Item, importer: Caller, now: int) -> Item:
 
 
 def _playlist(attributes: Item, entries: Sequence[Item], importer: Caller, now: int) -> Item:
-    """Return the item of a playlist with these entries."""
+    """Return the item of a playlist. `entries` are the stored entries, from which the derived attributes are computed."""
     item: Item = {"visibility": "private", "version": 1, "createdAt": now} | attributes | {"entryCount": len(entries)}
     last = max([attributes.get("lastRank", ""), *(entry["rank"] for entry in entries)])
     if last:
@@ -481,10 +484,10 @@ def _playlist(attributes: Item, entries: Sequence[Item], importer: Caller, now: 
 
 
 def _ranks(head: ItemLine, entries: Sequence[ItemLine], there: Mapping[str, Item]) -> list[str | None]:
-    """Return the ranks of a playlist's entries; `None` for an entry for which no rank is left.
+    """Return the ranks of a playlist's entries; `None` for an entry if no rank is left.
 
-    Entries without a rank follow all others, in the order of their lines. Entries that an interrupted import has
-    written keep their ranks.
+    Entries without a rank are placed after all others, in the order of the lines. An entry that an interrupted import
+    has already written keeps its rank.
     """
     known = [line.attributes.get("rank") or there.get(_video_of(line), {}).get("rank") for line in entries]
     last = max([head.attributes.get("lastRank", ""), *filter(None, known)]) or None
@@ -508,7 +511,7 @@ def _membership_key(line: ItemLine) -> Key:
 
 
 def entry_items(attributes: Item, importer: Caller, now: int) -> tuple[Item, Item]:
-    """Return the two items of an entry: the list item at its rank, and the membership that stores the rank."""
+    """Return the two items of a playlist entry: the list item, which has the rank in its key, and the membership."""
     playlist_id, video_id = attributes["playlistId"], attributes["videoId"]
     stamps = ("schemaVersion", "updatedAt", "updatedBy", UPDATED_FOR)
     full = _stamped({"addedAt": now} | attributes, importer, now)
@@ -525,7 +528,7 @@ def _relation(relation: str, shard: int, sort: int, of: str) -> Item:
 
 
 def _tried(action: Callable[[], str | RowRefused]) -> str | RowRefused:
-    """Write one line by `action`, and return its outcome. If DynamoDB rejects the item, the line is refused."""
+    """Write one line by `action`, and return the outcome. Returns RowRefused if DynamoDB rejects the item."""
     try:
         return action()
     except ContentTooLarge:

@@ -21,7 +21,7 @@ from tools import ToolError
 from tools.progress import Bars
 
 DEFAULT_ENV = "dev"
-"""Environment whose table name has no suffix."""
+"""Name of the environment that has tables without a name suffix."""
 
 SECONDS_BETWEEN_TRIES = 5
 """Seconds between two attempts to start while another builder holds the lease."""
@@ -38,10 +38,10 @@ def rebuild(
     sleep: Callable[[float], None] = time.sleep,
     clock: Callable[[], float] = time.time,
 ) -> int:
-    """Rebuild the index from the table and publish it. Returns the number of videos.
+    """Rebuild the search index from the table, and publish it. Returns the number of videos in the index.
 
-    Resumes an interrupted rebuild. The current generation is served until the new one is published. Waits while another
-    builder holds the lease.
+    Resumes an interrupted rebuild. Searches use the current index until the new one is published. Waits while another
+    builder holds the lease. `folder` stores the index while it is built.
     """
     generations = Generations(table, objects, bucket, clock)
     with bars.bar("Videos", None, counted=True) as advance:
@@ -55,7 +55,7 @@ def rebuild(
 def status(
     table: Table, feed: Feed, objects: Objects, bucket: str, clock: Callable[[], float] = time.time
 ) -> list[str]:
-    """Return the lines that describe the index: published generation, pending changes, rebuild and lease."""
+    """Return lines of text that describe the published index, pending changes, an unfinished rebuild and the lease."""
     pointer, now = Generations(table, objects, bucket, clock).pointer(), clock()
     lines = []
     if pointer.generation is None:
@@ -109,7 +109,10 @@ def require_bucket(bucket: str, s3: Any) -> None:
 
 
 def bucket_of(table: str, cloudformation: Any) -> str:
-    """Return the media bucket of a table's deployment, from the outputs of its stack. Raises ToolError if they lack it."""
+    """Return the name of the media bucket in the deployment of a table. The media stack's outputs contain the name.
+
+    Raises ToolError if the stack cannot be read, or has no such output.
+    """
     stack = f"{TABLE_NAME}-{table.removeprefix(TABLE_NAME).removeprefix('-') or DEFAULT_ENV}-Media"
     try:
         (made,) = cloudformation.describe_stacks(StackName=stack)["Stacks"]

@@ -1,4 +1,4 @@
-"""Streaming reader of line-based files, plain or gzip. It distinguishes truncated files from corrupt ones."""
+"""Streaming reader of files of lines, plain or gzip. The reader distinguishes truncated files from corrupt ones."""
 
 import gzip
 import zlib
@@ -15,26 +15,26 @@ LONGEST_LINE = 1 << 20
 _GZIP = b"\x1f\x8b"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _CHUNK = 1 << 20
-"""Number of bytes that `check` unpacks at a time."""
+"""Maximum number of bytes that `check` unpacks per read."""
 _LINES_SKIPPED = 10_000
-"""Number of lines between two progress reports, while `read_lines` skips the lines before its checkpoint."""
+"""Number of lines between two calls of `skipped`, while `read_lines` skips the lines up to the checkpoint."""
 
 
 class Damaged(ToolError):
-    """A truncated file. All lines before its end were returned, and are valid."""
+    """The file is truncated. The reader has returned all complete lines, and they are valid."""
 
 
 class Corrupt(ToolError):
-    """A file that cannot be unpacked or fails its checksum. None of its lines are reliable."""
+    """The file cannot be unpacked, or does not match its checksum. None of its lines are reliable."""
 
 
 class OtherFile(Exception):
-    """File that is not the file for which the checkpoint was recorded."""
+    """The checkpoint was recorded for a file with other content."""
 
 
 @dataclass(frozen=True)
 class LineCheckpoint:
-    """Position in a file: the number of the last line read, from 1, and the CRC-32 of all bytes up to its end."""
+    """Position in a file after a line: the line's number, from 1, and the CRC-32 of all bytes up to the line's end."""
 
     line: int = 0
     checksum: int = 0
@@ -47,7 +47,7 @@ class Line:
     mark: LineCheckpoint
     content: bytes | None
     position: int = 0
-    """End of the line, in bytes of the unpacked file."""
+    """Offset of the line's end in the unpacked file, in bytes."""
 
 
 def read_lines(
@@ -55,9 +55,9 @@ def read_lines(
 ) -> Iterator[Line]:
     """Yield the lines after a checkpoint, without a byte-order mark.
 
-    Raises Damaged at the end of a truncated file, Corrupt if the file cannot be unpacked, and OtherFile if the
-    checkpoint belongs to another file. `skipped` is called regularly before the checkpoint, with the number of unpacked
-    bytes read so far.
+    While the reader skips the lines up to the checkpoint, it calls `skipped` with the number of unpacked bytes read so
+    far. Raises Damaged at the end of a truncated file, Corrupt if the file cannot be unpacked, and OtherFile if the
+    checkpoint belongs to another file.
     """
     number, checksum = 0, 0
     with _opened(path) as raw, _unpacked(raw) as file:
@@ -89,10 +89,10 @@ def read_lines(
 
 
 def check(path: Path, progress: Callable[[int], object] = lambda position: None) -> int:
-    """Verify a gzip file, and return its unpacked size in bytes. Raises Corrupt if it cannot be unpacked.
+    """Verify a gzip file, and return its unpacked size in bytes. Raises Corrupt if the file cannot be unpacked.
 
     Truncation is not an error, because the lines before the end are valid. A plain file has no checksum to verify.
-    `progress` is called with the number of bytes read from disk.
+    `progress` receives the number of bytes that were read from disk so far.
     """
     size, unpacked = path.stat().st_size, 0
     with _opened(path) as raw, _unpacked(raw) as file:
@@ -143,7 +143,10 @@ def _unpacked(raw: IO[bytes]) -> IO[bytes]:
 
 
 def _line(file: IO[bytes], checksum: int) -> tuple[bytes | None, int, bool]:
-    """Read one line. Returns its content, the updated checksum, and whether the line is terminated."""
+    """Read one line. Returns the content, the checksum of the file so far, and whether the line has an end.
+
+    The content is `None` if the line is longer than LONGEST_LINE.
+    """
     content = file.readline(LONGEST_LINE)
     checksum = zlib.crc32(content, checksum)
     if content.endswith(b"\n"):

@@ -29,27 +29,27 @@ from tools.history import format_value, moment, who
 
 LOOPBACK = "127.0.0.1"
 SUBJECT = "tools-listen"
-"""User id that owns local webhooks. They do not count towards the webhook limit of a real user."""
+"""User id of the owner of webhooks at a local service. A separate id saves the webhook limit of real users."""
 EVERYBODY = "*"
 TOKEN = "TOKEN"  # noqa: S105 - the name of a variable
 SECONDS = 30
-"""Timeout in seconds of a request to the service."""
+"""Timeout of a request to the service, in seconds."""
 POLL = 5
-"""Seconds without an event, after which the listener checks the state of its webhook."""
+"""Seconds without an event after which the listener checks whether its webhook still exists."""
 MISSES = 3
-"""Number of consecutive failed checks after which the service counts as unreachable."""
+"""Number of consecutive failed checks after which the listener stops, because the service is unreachable."""
 LARGEST = 1_000_000
-"""Maximum bytes of the body of a webhook request."""
+"""Maximum bytes of the body of a webhook request. Longer requests get 413."""
 
 
 @dataclass(frozen=True)
 class ListenOptions:
-    """Subscription and address of the listener."""
+    """Options of the command: the events to print, and the address of the receiver."""
 
     types: tuple[str, ...] = ()
-    """Event types. Empty to receive all."""
+    """Event types to print. Empty for all types."""
     user_id: str | None = None
-    """User whose changes are received. `None` for every user, or the token's user at a deployed service."""
+    """User to print the changes of. `None` for all users, or for the token's user at a deployed service."""
     url: str | None = None
     """Public URL of a tunnel to this machine; `None` to use the loopback address."""
     port: int = 0
@@ -65,9 +65,9 @@ class ServiceClient:
         self._http = httpx.Client(base_url=base_url.rstrip("/"), timeout=SECONDS, trust_env=not is_local)
 
     def ask(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> httpx.Response:
-        """Send a request to the webhook API, and return the response with any status.
+        """Send a request to the webhook API, and return the response, whatever its status is.
 
-        Raises Unreachable without a response.
+        Raises Unreachable if there is no response.
         """
         headers = {"Authorization": f"Bearer {self._token()}"}
         try:
@@ -81,11 +81,11 @@ class ServiceClient:
 
 
 class Unreachable(ToolError):
-    """Failed request to which the service did not respond."""
+    """The service did not respond to a request."""
 
 
 def local_service() -> ServiceClient:
-    """Return a client of the service that `make run` started. Raises ToolError if it is not running."""
+    """Return a client of the service that `make run` started. Raises ToolError if the service is not running."""
     try:
         base_url = str(running_service()["baseUrl"])
         mint(SUBJECT, READ)
@@ -95,9 +95,9 @@ def local_service() -> ServiceClient:
 
 
 def deployed_service(api: str) -> ServiceClient:
-    """Return a client of a deployed service, which sends the token in the variable TOKEN.
+    """Return a client of a deployed service. The client sends the token in the environment variable TOKEN.
 
-    Raises ToolError without a token.
+    Raises ToolError if the variable is not set.
     """
     token = os.environ.get(TOKEN)
     if not token:
@@ -108,7 +108,7 @@ def deployed_service(api: str) -> ServiceClient:
 class WebhookReceiver(ThreadingHTTPServer):
     """HTTP server on the loopback address that receives webhook requests.
 
-    It puts each verified event into `received`, or the reason why a request was refused.
+    For each request, the server puts the verified event into `received`, or the reason why it refused the request.
     """
 
     daemon_threads = True
@@ -116,12 +116,9 @@ class WebhookReceiver(ThreadingHTTPServer):
     def __init__(self, port: int) -> None:
         super().__init__((LOOPBACK, port), _WebhookHandler)
         self.path = f"/{secrets.token_urlsafe(9)}"
-        """Random secret path.
-
-        The receiver rejects requests to other paths, for example by another webhook with this address.
-        """
+        """Random path of the receiver's URL. Requests to other paths get 404, such as requests of an older webhook."""
         self.secret = Future[str]()
-        """Signing secret, set after the webhook was created."""
+        """Signing secret of the webhook. The listener sets it after it has created the webhook."""
         self.received = SimpleQueue[Mapping[str, Any] | str]()
 
     def server_bind(self) -> None:
@@ -130,7 +127,7 @@ class WebhookReceiver(ThreadingHTTPServer):
         self.server_name, self.server_port = LOOPBACK, int(self.server_address[1])
 
     def handle_error(self, *_: object) -> None:
-        """Report the error in one line, instead of a traceback."""
+        """Put one line about the error into `received`. The inherited method would print a traceback."""
         self.received.put(f"a request that could not be read ({sys.exception()})")
 
 
@@ -162,12 +159,12 @@ class _WebhookHandler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, *_: object) -> None:
-        """Log nothing, to keep the printed events readable."""
+        """Do nothing. The inherited method would print a line per request among the events."""
 
 
 @contextmanager
 def receiving(port: int) -> Iterator[WebhookReceiver]:
-    """Run a receiver inside the block. Raises ToolError if the port is not available."""
+    """Run a receiver until the end of the block. Raises ToolError if the port is not available."""
     try:
         receiver = WebhookReceiver(port)
     except (OSError, OverflowError) as error:
@@ -177,7 +174,7 @@ def receiving(port: int) -> Iterator[WebhookReceiver]:
 
 
 class Listener:
-    """Listener that creates a temporary webhook, prints its events, and deletes it."""
+    """Command that creates a temporary webhook, prints its events, and deletes the webhook."""
 
     def __init__(self, service: ServiceClient, options: ListenOptions, console: Console) -> None:
         self._service, self._options, self._console = service, options, console
@@ -187,9 +184,10 @@ class Listener:
         self._events = 0
 
     def run(self) -> None:
-        """Print events until KeyboardInterrupt. The webhook is deleted at the end, also after an error.
+        """Print events until KeyboardInterrupt, then delete the webhook. Deletes the webhook also after an error.
 
-        Raises ToolError if the webhook cannot be created, another client deletes it, or the service stops responding.
+        Raises ToolError if the webhook cannot be created, if another client deletes it, or if the service stops
+        responding.
         """
         with receiving(self._options.port) as receiver:
             place = (self._options.url or f"http://{LOOPBACK}:{receiver.server_port}").rstrip("/")
@@ -244,7 +242,7 @@ class Listener:
             self._ids.add(id_)
 
     def _check_webhook(self) -> None:
-        """Check the webhook, and print if it was paused. Raises ToolError if it was deleted."""
+        """Read the webhook's state, and print a line if it has become paused. Raises ToolError if it was deleted."""
         answer = self._service.ask("GET", f"/{self._webhook_id}")
         if answer.status_code == 404:
             raise ToolError("The webhook was deleted.")
@@ -256,7 +254,7 @@ class Listener:
         self._is_paused = is_paused
 
     def _delete(self, url: str) -> None:
-        """Delete the webhook. If the response to its creation was lost, find the webhook by its URL."""
+        """Delete the webhook. If the response with its id was lost, the webhook is found by its URL."""
         try:
             ids = [self._webhook_id] if self._webhook_id else [id_ for id_, at in self._all() if at == url]
             for id_ in ids:
@@ -279,7 +277,7 @@ class Listener:
                     self._service.ask("DELETE", f"/{id_}")
 
     def _all(self) -> list[tuple[str, str]]:
-        """Return the id and URL of each webhook of the token's user. Empty if the request fails."""
+        """Return the id and URL of each webhook of the token's user. Returns an empty list if the request fails."""
         answer = self._service.ask("GET", "")
         return (
             [(str(hook["webhookId"]), str(hook["url"])) for hook in answer.json()["items"]] if answer.is_success else []

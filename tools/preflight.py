@@ -13,24 +13,24 @@ from local import toolbox
 from tools import ToolError
 
 BOOTSTRAPPED = "/cdk-bootstrap/hnb659fds/version"
-"""SSM parameter with the version of the bootstrap stack."""
+"""Name of the SSM parameter that contains the version of the CDK's bootstrap stack."""
 OLDEST_BOOTSTRAP = 8
-"""Minimum version of the bootstrap stack that the CDK can deploy with."""
+"""Minimum version of the bootstrap stack that the pinned CDK requires."""
 WORKERS_AT_A_TIME = 52
-"""Maximum concurrent executions for the queues of one environment. It is the sum of their `max_concurrency`."""
+"""Maximum concurrent executions of all queue workers of an environment: the sum of `max_concurrency` of all queues."""
 KEPT_WARM = 2
-"""Number of functions with provisioned concurrency. With `coldStart` `provisioned:N`, each has N instances."""
+"""Number of functions that have provisioned concurrency if `coldStart` is `provisioned:N`. Each has N instances."""
 UNRESERVED = 100
-"""Concurrent executions of an account that must remain unreserved. Provisioned instances cannot use them."""
+"""Number of concurrent executions that Lambda keeps unreserved in an account. Provisioned instances cannot use them."""
 ENOUGH = WORKERS_AT_A_TIME + UNRESERVED
 """Minimum concurrent executions of an account for production.
 
-With fewer, workers can use so many that requests, stream consumers and scheduled functions are throttled.
+With fewer, busy workers could leave none for requests, stream consumers and scheduled functions.
 """
 MORE_CONCURRENCY = "`aws service-quotas request-service-quota-increase --service-code lambda --quota-code L-B99A9384 --desired-value 1000`"
 ENVIRONMENT = re.compile(r"[a-z][a-z0-9]{0,15}")
 DEFAULT_ENV = "dev"
-"""Default environment, for development. It allows requests from every website."""
+"""Name of the default environment, for development. It allows requests from every web site."""
 
 
 NO_REGION = "No AWS region is set: `export AWS_REGION=<region>`, or set one in your AWS profile."
@@ -38,9 +38,9 @@ SIGN_IN = "sign in with `aws sso login`, or choose others with `export AWS_PROFI
 
 
 def session() -> boto3.Session:
-    """Return a session for the account and region that the CDK uses. Unlike boto3, the CDK also reads AWS_REGION.
+    """Return a session for the account and region that the CDK uses. The CDK reads AWS_REGION, which boto3 ignores.
 
-    Raises ToolError if the profile does not exist, or its credentials cannot be read.
+    Raises ToolError if the profile does not exist, or if its credentials cannot be read.
     """
     try:
         chosen = boto3.Session(region_name=os.environ.get("AWS_REGION"))
@@ -67,9 +67,9 @@ def destination() -> str:
 def require_ready(env: str, values: Mapping[str, Any], *, is_answered: bool) -> str:
     """Check that an environment can be deployed, and return the target as `destination` does.
 
-    Raises ToolError with one line per missing prerequisite. Prints a warning if the account's concurrency is too low
-    for production. `values` are the CDK app's context values, from cdk.json and the command line. `is_answered` means
-    that the CDK will not ask before it widens roles.
+    `values` are the context values of the CDK app, from cdk.json and the command line. `is_answered` is true if the CDK
+    will not ask for confirmation before it adds permissions to roles. Prints a warning if the account's concurrency is
+    too low for production. Raises ToolError with one line per missing prerequisite.
     """
     sentences = [*_terminal(is_answered=is_answered), *(_environment(env) or _sites(env, values)), *toolbox.missing()]
     where = ""
@@ -85,7 +85,7 @@ def require_ready(env: str, values: Mapping[str, Any], *, is_answered: bool) -> 
 
 
 def require(*sentences: Iterable[str]) -> None:
-    """Raise ToolError if any of the lists has a sentence. The message has one line per sentence."""
+    """Raise ToolError with one line per sentence of all lists. Does nothing if all lists are empty."""
     lines = [line for sentence in sentences for line in sentence]
     if lines:
         raise ToolError("\n".join(lines))
@@ -100,7 +100,7 @@ def _environment(env: str) -> list[str]:
 
 
 def is_attended() -> bool:
-    """Return whether the CDK can prompt. It needs a terminal for input and output."""
+    """Return whether the CDK can ask for confirmation: both standard input and standard output are a terminal."""
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
@@ -157,9 +157,9 @@ def _bootstrap(chosen: boto3.Session, where: str) -> list[str]:
 
 
 def _concurrency(chosen: boto3.Session, cold_start: str) -> list[str]:
-    """Return the reason if the account's concurrency prevents a deployment, otherwise an empty list.
+    """Return a sentence if the account's concurrency prevents a deployment, otherwise an empty list.
 
-    Prints a warning if the concurrency is only too low for production, or cannot be read.
+    Prints a warning if the concurrency is too low only for production, or if it cannot be read.
     """
     try:
         free = unreserved_concurrency(chosen)
@@ -182,7 +182,7 @@ def _concurrency(chosen: boto3.Session, cold_start: str) -> list[str]:
 
 
 def unreserved_concurrency(chosen: boto3.Session) -> int:
-    """Return the account's unreserved concurrent executions."""
+    """Return the number of concurrent executions that the account has not reserved for single functions."""
     limit = chosen.client("lambda").get_account_settings()["AccountLimit"]
     return int(limit["UnreservedConcurrentExecutions"])
 

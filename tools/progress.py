@@ -7,11 +7,11 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 Advance = Callable[[int], None]
-"""Callback that receives the total amount done so far."""
+"""Callback that receives the amount that is done so far, in the unit of the bar's `total`."""
 
 
 class Bars:
-    """Progress bars on standard error."""
+    """Factory of progress bars on standard error."""
 
     def __init__(self, console: Console | None = None) -> None:
         self._console = console or Console(stderr=True, highlight=False)
@@ -23,9 +23,10 @@ class Bars:
 
     @contextmanager
     def bar(self, title: str, total: int | None, *, counted: bool = False) -> Iterator[Advance]:
-        """Show a bar inside the block.
+        """Show a progress bar while the block runs. Yields the function that moves the bar.
 
-        `total` is `None` if the amount is unknown. `counted` shows numbers instead of a percentage.
+        `total` is the amount at which the work is complete, or `None` if that is unknown. With `counted`, the bar shows
+        numbers instead of a percentage.
         """
         # In a run of one hour, a second is 0.03 %. With whole percents, the bar would seem to stop.
         percent = TaskProgressColumn("[progress.percentage]{task.percentage:>6.2f}%")

@@ -1,4 +1,4 @@
-"""Limits of concurrent writes: by a rate, and by the lag of the audit trail."""
+"""Limits for the writes of a command: a rate, a number of threads, and the lag of the audit trail."""
 
 import sys
 import threading
@@ -31,14 +31,14 @@ from tools import ToolError
 THREADS = 16
 
 WAITS, WAIT_SECONDS = 60, 2
-"""Maximum attempts of an action that fails while the trail lags, and seconds between two attempts."""
+"""Maximum attempts of an action that fails because the audit trail lags, and seconds between two attempts."""
 
 MAX_BEHIND = 30
-"""Maximum seconds that the audit trail may lag before the command waits."""
+"""Maximum lag of the audit trail in seconds. If the lag is longer, the command waits."""
 SAMPLE_SECONDS = 1
-"""Minimum seconds between two sampled writes. Samples are looked up in the trail to measure its lag."""
+"""Minimum seconds between two sampled writes. The limiter looks up samples in the trail to measure the lag."""
 STANDSTILL_SECONDS = 600
-"""Seconds without progress of the trail, after which the command fails."""
+"""Seconds after which a waiting command fails if the audit trail makes no progress."""
 
 ENTITIES: Mapping[str, Mapping[Entity, str]] = {
     VIDEO.partition_prefix: {
@@ -51,16 +51,16 @@ ENTITIES: Mapping[str, Mapping[Entity, str]] = {
     },
     PLAYLIST.partition_prefix: {PLAYLIST: "playlist"},
 }
-"""Entities that the trail records, by partition key prefix. The values are their names in trail entries."""
+"""Names of the entities in audit entries, by partition key prefix and entity. The trail records only these entities."""
 
 _Task = TypeVar("_Task")
 _Result = TypeVar("_Result")
 
 
 class RateLimiter:
-    """A token bucket with an average of `per_second` items a second; `None` for no limit.
+    """A token bucket that allows `per_second` items a second on average; `None` for no limit.
 
-    It holds at most one second's items.
+    The capacity of the bucket is the items of one second.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class RateLimiter:
         self._seen = clock()
 
     def take(self, items: int) -> None:
-        """Take tokens for `items`, and sleep until the bucket has no deficit. `items` may exceed the capacity."""
+        """Take one token per item, then sleep until no tokens are owed. `items` may exceed the capacity."""
         if self._per_second is None:
             return
         with self._lock:
@@ -93,7 +93,10 @@ class RateLimiter:
 
 @dataclass(frozen=True)
 class LagSample:
-    """A write that must appear in the trail, and the time of the write."""
+    """A write that the audit trail must contain after some time.
+
+    `at` is the time of the write, by the limiter's clock.
+    """
 
     partition: str
     entity: str
@@ -104,8 +107,8 @@ class LagSample:
 class TrailLagLimiter:
     """Limiter that waits while the audit trail is more than MAX_BEHIND seconds behind the writes of a change set.
 
-    If a command were faster than the trail for a day, the trail would lose changes: the stream drops records after 24
-    hours.
+    The table's stream drops records after 24 hours. Without the limiter, a command that is faster than the trail for a
+    day would therefore lose audit entries.
     """
 
     def __init__(
@@ -126,7 +129,7 @@ class TrailLagLimiter:
         self._has_told = False
 
     def wrote(self, write: Write) -> None:
-        """Add a write of the change set to the samples, at most one write per second. Thread-safe."""
+        """Add a write to the samples if it belongs to the change set. Adds at most one per second. Thread-safe."""
         now = self._clock()
         if self._sampled is not None and now - self._sampled < SAMPLE_SECONDS:
             return
@@ -138,7 +141,9 @@ class TrailLagLimiter:
                 self._sampled = now
 
     def wait(self) -> None:
-        """Wait until the lag is at most MAX_BEHIND. Raises ToolError after STANDSTILL_SECONDS without progress."""
+        """Wait until the trail lags by at most MAX_BEHIND seconds. Raises ToolError after STANDSTILL_SECONDS without
+        progress.
+        """
         left, since = len(self._samples), self._clock()
         while (behind := self._behind()) > MAX_BEHIND:
             if len(self._samples) < left:
@@ -157,9 +162,9 @@ class TrailLagLimiter:
             self._sleep(WAIT_SECONDS)
 
     def _behind(self) -> float:
-        """Return the age in seconds of the oldest sample that the trail lacks.
+        """Return the age in seconds of the oldest sample that is not in the trail; 0 if there is none.
 
-        Samples younger than MAX_BEHIND are not looked up.
+        A sample younger than MAX_BEHIND is not looked up, and counts as not in the trail.
         """
         while self._samples:
             oldest = self._samples[0]
@@ -192,10 +197,7 @@ class PacedTable(Table):
 
 
 def _written(write: Write) -> Item:
-    """Return the attributes in `_NOTED` that a put or update writes, including its key.
-
-    Empty for other kinds of writes.
-    """
+    """Return the key and the attributes in `_NOTED` that a put or update writes. Empty for other kinds of writes."""
     parameters = write.parameters
     if write.kind == "Put":
         return {name: decode(parameters["Item"][name]) for name in _NOTED if name in parameters["Item"]}
@@ -214,7 +216,7 @@ _NOTED = (PARTITION_KEY, SORT_KEY, UPDATED_FOR, "version")
 
 
 def _entity_of(item: Item) -> str | None:
-    """Return an item's entity name in the trail; `None` if the trail does not record this entity."""
+    """Return the name of an item's entity in audit entries; `None` if the trail does not record the entity."""
     for prefix, entities in ENTITIES.items():
         if item.get(PARTITION_KEY, "").startswith(prefix):
             for entity, name in entities.items():
@@ -224,10 +226,10 @@ def _entity_of(item: Item) -> str | None:
 
 
 class Pool:
-    """Thread pool that processes one batch at a time, which bounds memory use."""
+    """Thread pool that processes one batch after the other. Memory use is therefore limited to one batch."""
 
     def __init__(self, threads: int = THREADS, before: Callable[[], object] = lambda: None) -> None:
-        """Create the pool. `before` is called in the caller's thread before each batch."""
+        """Create the pool. The pool calls `before` in the caller's thread before each batch."""
         self._threads = threads
         self._before = before
 
@@ -237,16 +239,16 @@ class Pool:
         tasks: Iterable[_Task],
         advance: Callable[[float], object] = lambda share: None,
     ) -> list[_Result]:
-        """Apply the action to all tasks concurrently, and return the results in order.
+        """Apply the action to all tasks concurrently, and return the results in the order of the tasks.
 
-        `advance` receives the completed fraction.
+        `advance` receives the completed fraction of the tasks, up to 1.0.
         """
         self._before()
         return map_threads(action, tasks, self._threads, advance)
 
 
 def retry_while_behind(action: Callable[[], _Result], sleep: Callable[[float], None]) -> _Result:
-    """Return the result of `action`, which is retried while the trail lags. Raises ToolError after the last attempt."""
+    """Return the result of `action`. Retries while `action` raises TrailBehind. Raises ToolError after the last attempt."""
     for attempt in range(WAITS):
         try:
             return action()

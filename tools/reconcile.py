@@ -1,4 +1,4 @@
-"""`python -m tools reconcile`: compares derived data, such as totals, with its source, and prints the discrepancies."""
+"""`python -m tools reconcile`: compares derived data, such as totals, with the source items, and prints discrepancies."""
 
 import json
 
@@ -8,9 +8,9 @@ from tools.progress import Bars
 
 
 def prove(table: Table, *, repair: bool, bars: Bars) -> int:
-    """Compare all derived data with its source. Returns the exit status, 1 if discrepancies remain.
+    """Compare all derived data with the source items. Returns the exit status, 1 if discrepancies remain.
 
-    With `repair`, discrepancies are also corrected, as far as the correct value can be proved.
+    With `repair`, the command also corrects each discrepancy for which the correct value can be proved.
     """
     with bars.bar("Videos, users and tags", None, counted=True) as advance:
 

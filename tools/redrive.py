@@ -1,8 +1,8 @@
-"""Moves messages from a dead-letter queue back to their queue, after showing them.
+"""Shows the messages of a dead-letter queue, and moves them back to the main queue.
 
-It does not use StartMessageMoveTask of SQS, which shows no messages first and which the embedded AWS lacks. Each
-message is sent before it is deleted. A failure in between loses no message, but may duplicate one, which handlers
-tolerate.
+SQS's StartMessageMoveTask would move messages without showing them, and the embedded AWS does not support it. The tool
+sends each message before it deletes the message. A failure in between can duplicate a message, but lose none. Handlers
+tolerate duplicates.
 """
 
 import json
@@ -32,25 +32,25 @@ STACKS = ("Media", "Jobs")
 """Name suffixes of the stacks that contain queues."""
 
 BATCH = 10
-"""Maximum messages per SQS batch request."""
+"""Maximum number of messages per SQS batch request."""
 
 SHOWN = 20
 SHORT = 60
 """Maximum number of characters of an unknown message body that are shown."""
 
 HIDDEN_SECONDS = 120
-"""Visibility timeout in seconds of received messages. If the command is killed, they reappear after this time."""
+"""Visibility timeout of received messages, in seconds. If the command is killed, messages reappear after this time."""
 
 WAIT_SECONDS = 1
-"""Wait time of a receive in seconds. Any value above 0 enables long polling, which queries all SQS servers."""
+"""Wait time of a receive request, in seconds. A value above 0 enables long polling, which queries all SQS servers."""
 
 IDLE_ROUNDS = 3
-"""Consecutive receives without a message to move, after which the queue counts as empty."""
+"""Number of consecutive receive requests without a message to move, after which the queue counts as empty."""
 
 
 @dataclass(frozen=True)
 class Pair:
-    """A queue and its dead-letter queue, by their URLs."""
+    """Name of a queue, URL of the queue, and URL of its dead-letter queue."""
 
     name: str
     queue: str
@@ -59,7 +59,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Letter:
-    """A message in a dead-letter queue, as displayed."""
+    """Printed properties of a message in a dead-letter queue: type, video, attempt, age and number of receives."""
 
     what: str
     video: str
@@ -71,17 +71,20 @@ class Letter:
 
 @dataclass
 class RedriveOutcome:
-    """Number of messages by outcome of a move."""
+    """Numbers of messages, by outcome of a move."""
 
     moved: int = 0
     refused: int = 0
-    """Messages that the queue rejected. They stay in the dead-letter queue."""
+    """Number of messages that the queue rejected. They stay in the dead-letter queue."""
     twice: int = 0
-    """Moved messages that could not be deleted, and so are in both queues."""
+    """Number of moved messages that could not be deleted, and are therefore in both queues."""
 
 
 def find_pair(client: Any, env: str, name: str) -> Pair:
-    """Find a queue by name in the outputs of the stacks. Raises ToolError, which lists the existing queues."""
+    """Return a queue and its dead-letter queue, by name, from the outputs of the stacks.
+
+    Raises ToolError with the names of all queues if there is no such queue.
+    """
     outputs: dict[str, str] = {}
     for part in STACKS:
         outputs |= _outputs(client, f"{TABLE_NAME}-{env}-{part}")
@@ -109,7 +112,7 @@ def _outputs(client: Any, stack: str) -> dict[str, str]:
 
 
 class DeadLetters:
-    """The dead-letter queue of one queue."""
+    """Client of one dead-letter queue, which lists messages and moves them back."""
 
     def __init__(self, pair: Pair, client: "SQSClient", now: Callable[[], float] = time.time) -> None:
         self._pair = pair
@@ -117,14 +120,14 @@ class DeadLetters:
         self._now = now
 
     def count(self) -> int:
-        """Return the number of messages, which SQS reports approximately."""
+        """Return the approximate number of messages, from the queue's attributes."""
         answer = self._client.get_queue_attributes(
             QueueUrl=self._pair.dead_letters, AttributeNames=["ApproximateNumberOfMessages"]
         )
         return int(answer["Attributes"]["ApproximateNumberOfMessages"])
 
     def peek(self, limit: int = SHOWN) -> list[Letter]:
-        """Return at most `limit` messages, oldest first. They become visible in the queue again immediately."""
+        """Return at most `limit` messages, oldest first. The messages stay in the queue, and are visible immediately."""
         seen: dict[str, MessageTypeDef] = {}
         try:
             while len(seen) < limit:
@@ -137,9 +140,9 @@ class DeadLetters:
         return sorted((self._letter(message) for message in seen.values()), key=lambda letter: -letter.age)
 
     def move(self, limit: int | None = None, progress: Callable[[int], None] = lambda _: None) -> RedriveOutcome:
-        """Move the messages that were present at the start, at most `limit`.
+        """Move messages that were present at the start, at most `limit`. `progress` receives the number moved so far.
 
-        Later arrivals stay, so that a message that fails immediately cannot loop.
+        Messages that arrive later stay. Therefore a message that fails again immediately is not moved twice.
         """
         started = self._now() * 1000
         outcome, idle = RedriveOutcome(), 0
@@ -179,7 +182,7 @@ class DeadLetters:
         return answer.get("Messages", [])
 
     def _send(self, messages: "Sequence[MessageTypeDef]") -> "list[MessageTypeDef]":
-        """Send messages to the queue, and return the messages that it accepted."""
+        """Send messages to the main queue, and return the messages that the queue accepted."""
         if not messages:
             return []
         try:
@@ -195,7 +198,7 @@ class DeadLetters:
         return [messages[int(done["Id"])] for done in answer.get("Successful", [])]
 
     def _delete(self, messages: "Sequence[MessageTypeDef]") -> "list[MessageTypeDef]":
-        """Delete messages from the dead-letter queue, and return the messages that were deleted."""
+        """Delete messages from the dead-letter queue, and return the messages that SQS deleted."""
         if not messages:
             return []
         answer = self._client.delete_message_batch(
@@ -230,7 +233,10 @@ def redrive(
     limit: int | None = None,
     ask: Callable[[str], str] = input,
 ) -> int:
-    """Show the dead letters and move them back. If `asking`, the user must confirm the move. Returns the exit status."""
+    """Print the messages of a dead-letter queue, and move at most `limit` of them. Returns the exit status.
+
+    With `show_only`, nothing is moved. With `asking`, the operator must confirm the move.
+    """
     letters = DeadLetters(pair, client)
     console = Console(highlight=False, soft_wrap=True)
     count = letters.count()
@@ -279,9 +285,9 @@ def _grid(letters: Sequence[Letter]) -> Grid:
 
 
 def described(body: str) -> tuple[str, str, str]:
-    """Return the type, video and attempt of a message.
+    """Return the type, the video's id and the attempt of a message, for display.
 
-    For an unknown message, return the beginning of its body instead.
+    For a message of unknown type, return the beginning of the body and two empty strings.
     """
     try:
         content = json.loads(body)

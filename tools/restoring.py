@@ -1,9 +1,9 @@
 """Restores items from an export, or from a table that was restored to a point in time.
 
-Missing items are written as an import writes them. An item that differs from its copy is only replaced if it is
-damaged. An item is damaged if it was changed without the service, or by a user in the given period of damage. Other
-differences are legitimate later changes: they are reported and kept, unless the operator forces the replacement. A
-restore is idempotent.
+A restore writes missing items as an import does. It replaces an existing item only if the item is damaged. An item is
+damaged if it was changed without the service, or by a user in the period that the operator gives. Other differences are
+legitimate later changes. The restore prints and keeps them, unless the operator forces the replacement. A restore is
+idempotent.
 """
 
 import secrets
@@ -40,17 +40,17 @@ from tools.work_file import WorkFile
 
 RESTORER = Caller.job("restore")
 PUT_BACK = Caller.job("put-back")
-"""Author of missing videos that a restore has written. Later runs recognise restored videos by it."""
+"""Author of the videos that a restore has created. Later runs recognise restored videos by this author."""
 COMMANDS = tuple(caller.subject for caller in (IMPORTER, RESTORER, PUT_BACK))
-"""Authors of writes by command-line tools. These are job callers, but count as users, because an operator runs them."""
+"""User ids of the command-line tools. They are callers of the kind job, but count as users: an operator runs the tools."""
 
 WORK = ("source", "pictures", "posterTime", "failure")
-"""Attributes of a video that store the progress and results of jobs for its source file."""
+"""Names of the video attributes that store the progress and results of jobs for the source file."""
 KEPT = (*MADE, *STAMPS, "updatedAs", "updatedFor", "version", "schemaVersion", OWNER, REMOVING, MOVES)
-"""Attributes that are not content. Items that differ only in these attributes count as equal."""
+"""Names of the attributes that are not content. Items that differ only in these attributes count as equal."""
 
 NAMED = ("personId", "region", "language", "kind")
-"""Attributes that identify an item within its video, for output."""
+"""Names of the attributes that identify an item within its video. Printed lines contain their values."""
 
 MISSING = RowRefused("is missing, and may have been removed on purpose: skipped")
 IN_THIS_MOMENT = RowRefused("it was changed concurrently: skipped")
@@ -58,7 +58,7 @@ COUNTED_ON = RowRefused("its views changed concurrently: run the command again")
 
 
 PrintLine = Callable[[str], None]
-"""Callback that receives a line of text for each item that is restored, repaired or skipped."""
+"""Function that prints a line of text about an item that is restored, repaired or skipped."""
 
 
 @dataclass(frozen=True)
@@ -67,29 +67,29 @@ class RestorePlan:
 
     since: int | None = None
     until: int | None = None
-    """Period of the damage in epoch seconds, from `since` up to but not including `until`.
+    """Period of the damage in epoch seconds: `since` is included, `until` is excluded.
 
-    An item that a user last changed in the period is damaged. With `None` as `since`, time does not indicate damage.
+    An item counts as damaged if a user last changed it in this period. If `since` is `None`, there is no period.
     """
     force: bool = False
     """Whether to replace every item that differs, regardless of its author."""
     videos: Collection[str] = ()
-    """Videos to restore, without playlists. Empty to restore everything."""
+    """Ids of the videos to restore. Playlists are then excluded. Empty to restore everything."""
 
     def covers(self, home: tuple[str, str]) -> bool:
-        """Return whether the plan includes the items of a video or playlist."""
+        """Return whether the plan includes the items of a video or playlist. `home` is a pair as in `ItemLine.home`."""
         name, id_ = home
         return not self.videos or (name == "videoId" and id_ in self.videos)
 
     def is_damaged(self, stored: Item, kept: Mapping[str, object]) -> bool:
-        """Return whether a stored item that differs from its copy is damaged."""
+        """Return whether `stored` is damaged. The item must differ from `kept`, its copy in the export."""
         # Writes by the service's jobs are not damage. They also hide the time of a user's last change.
         timed = self.since is not None and self.since <= stored.get("updatedAt", 0) and not _is_by_a_job(stored)
         timed = timed and (self.until is None or stored.get("updatedAt", 0) < self.until)
         return self.force or timed or _bypassed(stored, kept)
 
     def settings(self) -> list[object]:
-        """Return values that identify the plan in a work file. Equal plans have equal values."""
+        """Return the plan as JSON values, which a work file stores. Equal plans have equal values."""
         return [self.since, self.until, self.force, sorted(self.videos)]
 
 
@@ -114,7 +114,7 @@ class LineRestore(LineImport):
 
 
 class Repair(Restore):
-    """Restorer that also repairs damaged items, and reports each one."""
+    """Writer of exported items that also replaces damaged items, and prints a line for each item that it changes."""
 
     def __init__(
         self,
@@ -129,7 +129,7 @@ class Repair(Restore):
         self._print_line = print_line
 
     def carry_out(self, lines: Sequence[ItemLine]) -> list[Outcome]:
-        """Restore the lines of one video or playlist, if the plan includes it. Returns the outcomes of the lines."""
+        """Restore the items of one video or playlist if the plan includes it. Returns the outcome of each line."""
         if not lines or not self._plan.covers(lines[0].home):
             return []
         outcomes = super().carry_out(lines)
@@ -166,7 +166,7 @@ class Repair(Restore):
         return self._replaced(line, differences, [self._table.put(new, condition=_unchanged(stored)), *moves])
 
     def _compared(self, line: ItemLine, stored: Item, but: Sequence[str] = ()) -> str | RowRefused:
-        """Compare all content attributes, including attributes that the line lacks. Audit fields are ignored."""
+        """Compare all attributes except audit fields, and `but`. A stored attribute that the line lacks is a difference."""
         if line.entity == "Views":
             return super()._compared(line, stored, but)
         # A job that was restored has more attributes than its line.
@@ -201,7 +201,7 @@ class Repair(Restore):
         return CHANGED
 
     def _counted(self, line: ItemLine, kept: Item, stored: Item | None) -> str | RowRefused:
-        """Raise a view count to the value of the copy. Counts are never lowered."""
+        """Increase a view count to the value of the copy. A higher count stays unchanged."""
         key, video_id = key_of(kept), line.attributes["videoId"]
 
         def attempt(stored: Item | None) -> str | RowRefused:
@@ -222,9 +222,9 @@ class Repair(Restore):
             return COUNTED_ON
 
     def _raised(self, key: Key, stored: Item, lacking: int) -> Write:
-        """Return the write that adds missing views to a counter.
+        """Return the write that adds `lacking` views to a counter.
 
-        It also removes an expiry, because counters must never expire.
+        The write also removes an expiry time, because counters must never expire.
         """
         names, text = {"#views": "views"}, "ADD #views :lacking"
         if TTL_ATTRIBUTE in stored:
@@ -283,7 +283,7 @@ class Repair(Restore):
         return CHANGED
 
     def _members(self, playlist_id: str) -> "Members":
-        """Return the playlist's stored entries, by consistent reads of its whole partition."""
+        """Return the stored entries of a playlist. Reads the whole partition, consistently."""
         members, start = Members(), None
         while True:
             page = self._table.query(
@@ -303,14 +303,14 @@ class Repair(Restore):
             start = decode_item(page.last_key)
 
     def _was_purged(self, playlist: Item, line: ItemLine) -> bool:
-        """Return whether the entry was removed when its video was purged, and this tool has since restored the video."""
+        """Return whether a purge of the video has removed the entry, and this tool has since restored the video."""
         if playlist.get("updatedBy") != PURGE.subject:
             return False
         video = self._found(VIDEO.key(videoId=line.attributes["videoId"]))
         return bool(video and video.get("updatedBy") == PUT_BACK.subject)
 
     def _put_entry_again(self, line: ItemLine, playlist: Item, members: "Members") -> tuple[str | RowRefused, Item]:
-        """Restore the missing items of an entry. Returns the outcome and the resulting playlist."""
+        """Write the missing items of an entry. Returns the outcome, and the playlist's item after the write."""
         entry, membership = entry_items(line.attributes, IMPORTER, self._now())
         count, last = members.count_with(line), max(playlist.get("lastRank", ""), entry["rank"])
         new = playlist | {"version": playlist.get("version", 0) + 1, "entryCount": count, "lastRank": last}
@@ -338,7 +338,7 @@ class Repair(Restore):
         return self._replaced(line, differences, [self._table.put(new, condition=_unchanged(stored))])
 
     def _replaced(self, line: ItemLine, what: Sequence[str], writes: Sequence[Write]) -> str | RowRefused:
-        """Apply conditional writes, and report the attributes that they repair."""
+        """Apply conditional writes, and print the names of the repaired attributes, `what`."""
         self._rate.take(len(writes))
         try:
             self._carry_out(writes)
@@ -348,7 +348,7 @@ class Repair(Restore):
         return CHANGED
 
     def _stamps(self, stored: Item) -> Item:
-        """Return new audit fields. The version is incremented, so that no earlier If-Match header matches."""
+        """Return new audit fields, with the next version. Therefore no earlier If-Match header matches."""
         stamps = {"updatedAt": self._now(), "updatedBy": RESTORER.subject, "writeId": secrets.token_hex(8)}
         return stamps | {"version": stored.get("version", 0) + 1}
 
@@ -357,7 +357,10 @@ class Repair(Restore):
 
 
 class Members:
-    """Stored entries of one playlist. Each entry is two items: a list item at a rank, and a membership with that rank."""
+    """Stored entries of one playlist.
+
+    An entry consists of two items: the list item has the rank in its key, and the membership has the rank as attribute.
+    """
 
     def __init__(self) -> None:
         self._standing: dict[str, set[str]] = {}
@@ -371,26 +374,26 @@ class Members:
             self._held[item["videoId"]] = item["rank"]
 
     def stands(self, line: ItemLine) -> bool:
-        """Return whether the list item of the line's video exists at the line's rank."""
+        """Return whether the playlist has a list item with the line's video and rank."""
         return line.attributes["rank"] in self._standing.get(line.attributes["videoId"], ())
 
     def holds(self, line: ItemLine) -> bool:
-        """Return whether the membership of the line's video has the line's rank."""
+        """Return whether the playlist has a membership with the line's video and rank."""
         return bool(self._held.get(line.attributes["videoId"]) == line.attributes["rank"])
 
     def is_whole(self, line: ItemLine) -> bool:
-        """Return whether both items exist at the line's rank, and no item exists at another rank."""
+        """Return whether both items of the line's entry exist, and no item of the video at another rank."""
         return self.stands(line) and self.holds(line) and not self.is_elsewhere(line)
 
     def is_half(self, line: ItemLine) -> bool:
-        """Return whether exactly one of the entry's two items exists at the line's rank.
+        """Return whether exactly one of the two items of the line's entry exists.
 
-        That is always damage, because the service writes both items atomically.
+        Such an entry is damaged, because the service writes both items atomically.
         """
         return self.stands(line) != self.holds(line)
 
     def is_elsewhere(self, line: ItemLine) -> bool:
-        """Return whether the video is in the playlist at another rank."""
+        """Return whether the playlist has the line's video at another rank."""
         video_id, rank = line.attributes["videoId"], line.attributes["rank"]
         return bool(self._standing.get(video_id, set()) - {rank}) or self._held.get(video_id, rank) != rank
 
@@ -400,24 +403,24 @@ class Members:
 
 
 class Rehearsal(Table):
-    """Table for dry runs. Reads are real; writes are discarded."""
+    """Table for dry runs, which reads from DynamoDB and discards writes."""
 
     def __init__(self, table: Table) -> None:
         super().__init__(table.name, table.client)
         self._videos: dict[str, Item] = {}
 
     def get(self, key: Key, *, attributes: Iterable[str] = (), consistent: bool = False) -> Item | None:
-        """Read an item. If this run would have written the video, return the planned item."""
+        """Read an item. If the key is of a video that the run would have written, return that item instead."""
         planned = self._videos.get(key[PARTITION_KEY]) if key[SORT_KEY] == VIDEO.sk else None
         return planned or super().get(key, attributes=attributes, consistent=consistent)
 
     def write(self, write: Write, *, returning: str = "NONE", elsewhere: bool = False) -> Item:
-        """Discard the write. Later reads return a video that it would have stored."""
+        """Discard the write. If the write would store a video, later reads return that video."""
         self._plan([write])
         return {}
 
     def transact(self, writes: Sequence[Write]) -> None:
-        """Discard the write. Later reads return a video that it would have stored."""
+        """Discard the writes. If a write would store a video, later reads return that video."""
         self._plan(writes)
 
     def _plan(self, writes: Sequence[Write]) -> None:
@@ -438,21 +441,22 @@ def _unchanged(stored: Item) -> Expression:
 
 
 def _bypassed(stored: Item, kept: Mapping[str, object]) -> bool:
-    """Return whether an item has the writeId of its copy.
+    """Return whether an item has the same writeId as its copy.
 
-    If it differs from the copy, it was changed without the service.
+    The service sets a new writeId with each change. If the item differs nevertheless, it was changed without the
+    service.
     """
     return "writeId" in kept and stored.get("writeId") == kept["writeId"]
 
 
 def _is_by_a_job(stored: Item) -> bool:
-    """Return whether the service's jobs wrote the item last. Writes by command-line tools count as a user's."""
+    """Return whether a job of the service wrote the item last. Writes by command-line tools count as writes by users."""
     author = stored.get("updatedBy")
     return bool(author == PURGE.subject or (stored.get("updatedAs") == "job" and author not in COMMANDS))
 
 
 def _with_work_of(stored: Item, kept: Item) -> Item:
-    """Return the copy of a video, but with the current results of jobs. Jobs would not repeat work that is complete."""
+    """Return the copy of a video with the current results of jobs, because completed jobs do not run again."""
     pictures = kept.get("pictures", {})
     pictured = any(pictures.get(name) != picture for name, picture in stored.get("pictures", {}).items())
     if not pictured and not {"source", "failure"} & set(_differences(kept, stored)):
@@ -476,6 +480,6 @@ def _differences(kept: Mapping[str, Value], stored: Item, but: Sequence[str] = (
 
 
 def _name(line: ItemLine) -> str:
-    """Return the entity and identifiers of a line, for output."""
+    """Return the entity and the identifiers of a line, as a name for printed lines."""
     parts = [line.attributes[name] for name in ("playlistId", "videoId", *NAMED) if name in line.attributes]
     return " ".join([line.entity, *map(str, parts)])

@@ -1,4 +1,4 @@
-"""Opens the table of a command: a deployed table with the usual credentials, or the table of `make run`."""
+"""Opens the table that a command works on: a deployed table, or the table of `make run`."""
 
 import os
 import re
@@ -22,13 +22,13 @@ from tools.rate_limit import PacedTable, TrailLagLimiter
 REQUEST_ATTEMPTS = 20
 """Maximum attempts of one request. A table that scales up during an import throttles requests for some seconds."""
 _NAME = re.compile(r"[A-Za-z0-9_.-]{3,255}|arn:[!-~]{1,1000}")
-"""Table names and ARNs that DynamoDB accepts."""
+"""Pattern of the table names and ARNs that DynamoDB accepts."""
 
 
 def open_table(name: str | None) -> Table:
     """Open the named table, or the table of the local service if `name` is `None`.
 
-    Raises ToolError if it is not readable.
+    Costs one read. Raises ToolError if the table is not readable.
     """
     if name is None:
         use_local_service(os.environ)
@@ -48,7 +48,7 @@ def open_table(name: str | None) -> Table:
 
 
 def open_trail(table: Table) -> AuditStore:
-    """Open a table's audit trail, whose name is derived from the table's.
+    """Open the audit trail of a table. The name of the audit table is derived from the table's name.
 
     Raises ToolError if the trail is not readable.
     """
@@ -59,9 +59,9 @@ def open_trail(table: Table) -> AuditStore:
 
 
 def paced(table: Table, changeset_id: str) -> tuple[Table, TrailLagLimiter | None]:
-    """Return a table that reports its writes to a limiter, and the limiter, which waits while the audit trail lags.
+    """Return a table that reports its writes to a limiter, and that limiter. The limiter waits while the trail lags.
 
-    If the table has no trail, return the same table and `None`.
+    If the table has no audit trail, return the same table and `None`.
     """
     try:
         pace = TrailLagLimiter(open_trail(table), changeset_id)
@@ -87,13 +87,13 @@ def _is_absent(cause: BaseException | None) -> bool:
 
 
 def _choose_region(environment: MutableMapping[str, str]) -> None:
-    """Set the region from AWS_REGION, as the CDK does. Otherwise botocore would read only AWS_DEFAULT_REGION."""
+    """Copy AWS_REGION to AWS_DEFAULT_REGION. The CDK reads the first variable, botocore only the second."""
     if region := environment.get("AWS_REGION"):
         environment["AWS_DEFAULT_REGION"] = region
 
 
 def use_local_service(environment: MutableMapping[str, str]) -> None:
-    """Set the AWS variables of the running local service, and delete all other AWS variables.
+    """Set environment variables so that AWS clients call the running local service. Deletes all other AWS variables.
 
     Raises ToolError if the service is not running.
     """

@@ -1,7 +1,7 @@
 """Reverts a change set in this process with the service's code, and reports the results.
 
-The table stores the progress of a large revert as a run, as in the service. So an interrupted revert resumes without
-counting an entry twice. A state file stores only the run's id.
+The table stores the progress of a large revert, as in the service. Therefore an interrupted revert resumes without
+counting an entry twice. A state file stores only the revert's id.
 """
 
 import json
@@ -27,18 +27,18 @@ from tools.progress import Advance, Bars
 from tools.rate_limit import THREADS, retry_while_behind
 
 UNDOER = Caller("tools:undo", frozenset({READ, WRITE, ADMIN}))
-"""Caller for reverts by this tool. The rules treat it as a user, so that its changes can also be reverted."""
+"""Caller of reverts by this tool. The service treats the caller as a user, so these changes can also be reverted."""
 
 COUNTED = 1000
-"""Number of entries or reports that are read per request."""
+"""Maximum number of entries or reports per query."""
 PAGES = THREADS
-"""Number of pages that are reverted concurrently. Each page has at least one video, so that every thread has work."""
+"""Number of pages that are reverted concurrently. Each page has at least one video, so every thread has work."""
 SHARED_SECONDS = 1
-"""Seconds to wait while another process works on the same run."""
+"""Seconds between two checks while another process works on the same revert."""
 
 
 class UndoCommand:
-    """Revert of one change set."""
+    """Command that reverts one change set, and shows a progress bar."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class UndoCommand:
     ) -> None:
         """Create the command.
 
-        `wait` is called before each step of a large set, and returns when the trail has caught up.
+        `wait` is called before each step of a large change set. It must return after the audit trail has caught up.
         """
         self._wait = wait
         self._runs = runs
@@ -68,7 +68,8 @@ class UndoCommand:
     def run(self, total: int) -> dict[str, Any]:
         """Revert the change set of `total` entries, or resume an earlier attempt.
 
-        Returns the run's document, with a report per part as `items`. Raises ToolError if the trail does not catch up.
+        Returns the document of the operation `getRevert`. `items` has a report for each item of the change set. Raises
+        ToolError if the trail does not catch up.
         """
         with self._bars.bar("Entries", total, counted=True) as advance:
             if self._runs.read(self._request.own) is None:
@@ -120,7 +121,7 @@ class UndoCommand:
 
 
 def entries_of(sets: ChangeSets, changeset_id: str, now: int) -> int:
-    """Return the number of entries of a change set. Raises ToolError if it has none."""
+    """Return the number of audit entries of a change set. Raises ToolError if there are none."""
     total, after = 0, None
     while True:
         page = sets.list_keys(changeset_id, UNDOER, now, limit=COUNTED, after=after)
@@ -135,16 +136,16 @@ def entries_of(sets: ChangeSets, changeset_id: str, now: int) -> int:
 
 
 class SavedRevert:
-    """State file with the id of a started run, so that the same command resumes it."""
+    """State file with the id of a revert. The same command reads the id, and resumes the revert."""
 
     def __init__(self, path: Path, settings: Mapping[str, object]) -> None:
         self._path = path
         self._settings = json.dumps(settings, sort_keys=True)
 
     def id(self) -> str:
-        """Return the id of the started run. If no run was started, save and return a new id.
+        """Return the id in the state file. If the file does not exist, create it with a new id.
 
-        Raises ToolError if the file belongs to another command.
+        Raises ToolError if the file belongs to a command with other options.
         """
         if not self._path.exists():
             saved = {"settings": self._settings, "revertId": f"undo-{uuid.uuid4()}"}
@@ -170,9 +171,9 @@ class SavedRevert:
 
 
 def show(report: Mapping[str, Any], command: Callable[[str], str]) -> int:
-    """Print the results of a revert. Returns the exit status, 1 if anything failed.
+    """Print the results of a revert. Returns the exit status, 1 if the revert of any item failed.
 
-    `command` returns the command line that reverts a change set.
+    `command` returns the command line that reverts the change set with the given id.
     """
     console = Console(highlight=False, soft_wrap=True)
     is_rehearsal = bool(report["dryRun"])
@@ -195,7 +196,7 @@ def show(report: Mapping[str, Any], command: Callable[[str], str]) -> int:
 
 
 def describe_part(part: Mapping[str, Any], *, is_rehearsal: bool) -> Iterator[Text]:
-    """Describe the result of a part: one line for its reverted changes, one per skipped field, and one for a failure."""
+    """Describe the result for one item: a line for the reverted fields, a line per skipped field, a line for a failure."""
     name = subject(part)
     if part["entity"] not in ("video", "playlist"):
         name = f"{name}, video {format_value(part['videoId'])}"

@@ -1,4 +1,4 @@
-"""State of a running import in a file, so that it can resume after any interruption."""
+"""File that stores the progress of an import, so that the import can resume after any interruption."""
 
 import json
 import sqlite3
@@ -18,9 +18,12 @@ from tools import ToolError
 from tools.lines import LineCheckpoint
 
 SAMPLE = 50
-"""Size of two samples of written items: the last ones, and random ones. An import only resumes if all of them exist."""
+"""Number of written items in each of two samples: the last items, and random items.
+
+An import only resumes if all items of both samples still exist.
+"""
 KEPT_SECONDS = 90 * 86_400
-"""Seconds after which the checkpoint of an interrupted import expires in the table. The import then starts over."""
+"""Seconds after which the checkpoint item of an interrupted import expires. The import then starts over."""
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS setting (name TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -37,24 +40,24 @@ _PROGRESS_TABLES = ("mark", "seen", "name", "episode", "outcome", "refused", "wr
 
 
 class WorkFile:
-    """State of one import, in SQLite. All changes between two calls of `commit` are applied together.
+    """Progress of one import, in an SQLite file. All changes between two calls of `commit` are applied together.
 
-    The file belongs to one table from its creation to its deletion. `restart_reason` is set if the stored state no
-    longer matched the table, so that the import starts over.
+    A file belongs to one table. If the table is another one, or has lost items, the file discards the stored progress
+    and sets `restart_reason`. The import then starts over.
     """
 
     change_set: str | None = None
-    """Id of the import's change set. An import that resumes keeps its id. `None` without a table."""
+    """Id of the import's change set, which stays the same when the import resumes. `None` without a table."""
 
     def __init__(self, path: Path, settings: Mapping[str, object], table: Table | None = None) -> None:
-        """Open or create the file. Raises ToolError if it belongs to an import with other settings.
+        """Open or create the file. Raises ToolError if the file belongs to an import with other settings.
 
-        Without a table, nothing is written to DynamoDB, and the stored state is not verified.
+        Without a table, nothing is written to DynamoDB, and the stored progress is not verified.
         """
         self.path = path
         self.restart_reason: str | None = None
         self.on_begin: Callable[[], object] = lambda: None
-        """Callback of `begin`, which is called before the first write of a run."""
+        """Callback that `begin` calls, before the import writes anything."""
         self._table = table
         identity = _identity(table) if table else None
         try:
@@ -83,9 +86,9 @@ class WorkFile:
             )
 
     def _belong_to(self, table: Table, identity: str) -> None:
-        """Bind the file to a table.
+        """Assign the file to a table.
 
-        Discards the stored progress if it is of another table, or the table has lost items.
+        Discards the stored progress if it belongs to another table, or if the table has lost items.
         """
         if self._has_begun():
             if self._setting("table") != identity:
@@ -129,22 +132,28 @@ class WorkFile:
         return self._db.execute("SELECT 1 FROM mark WHERE line > 0").fetchone() is not None
 
     def begin(self) -> None:
-        """Mark the import as begun, before its first write. From now on, `close` keeps the file."""
+        """Record that the import has begun. Call this method before the first write. After it, `close` keeps the file."""
         self._db.execute("INSERT OR REPLACE INTO setting VALUES ('begun', 'yes')")
         self._db.commit()
         self.on_begin()
 
     def wrote(self, key: Key) -> None:
-        """Record a written item of an entity that imports never delete. The item must exist when the import resumes."""
+        """Record the key of a written item, for the samples of the next run.
+
+        The item must be of an entity that imports never delete.
+        """
         self._db.execute("INSERT INTO written (pk, sk) VALUES (?, ?)", (key[PARTITION_KEY], key[SORT_KEY]))
 
     def mark(self, file: str) -> LineCheckpoint:
-        """Return the position up to which a file has been processed. It is line 0 if none of it was processed."""
+        """Return the position up to which a file has been processed: line 0 if nothing was processed."""
         row = self._db.execute("SELECT line, checksum FROM mark WHERE file = ?", (file,)).fetchone()
         return LineCheckpoint(*row) if row else LineCheckpoint()
 
     def commit(self, file: str, mark: LineCheckpoint, outcomes: Mapping[str, int]) -> None:
-        """Record that a file is processed up to `mark`, first in the table, and add the outcomes to the file's counts."""
+        """Record that a file is processed up to `mark`, and add the outcomes to the file's counts.
+
+        Writes first to the checkpoint item in the table, then to the file.
+        """
         if self._table:
             batches = int(self._setting("batches")) + 1
             change = Expression(
@@ -163,17 +172,17 @@ class WorkFile:
         self._db.commit()
 
     def forget(self, file: str) -> None:
-        """Discard the progress of one file, so that it is processed from its start."""
+        """Discard the progress of one imported file. The import then processes that file from the start."""
         for table in ("mark", "seen", "outcome", "refused"):
             self._db.execute(f"DELETE FROM {table} WHERE file = ?", (file,))
         self._db.commit()
 
     def see(self, file: str, title: str) -> bool:
-        """Record that a file has rows of a title. Returns `False` if they were already recorded."""
+        """Record that a file has rows of a title. Returns `False` if that was already recorded."""
         return self._db.execute("INSERT OR IGNORE INTO seen VALUES (?, ?)", (file, title)).rowcount == 1
 
     def has_seen(self, file: str, title: str) -> bool:
-        """Return whether a file's rows of a title were recorded."""
+        """Return whether `see` has recorded that a file has rows of a title."""
         row = self._db.execute("SELECT 1 FROM seen WHERE file = ? AND id = ?", (file, title))
         return row.fetchone() is not None
 
@@ -182,12 +191,12 @@ class WorkFile:
         self._db.executemany("INSERT OR REPLACE INTO name VALUES (?, ?)", names)
 
     def name(self, person: str) -> str | None:
-        """Return a person's name, or `None` if it was not recorded."""
+        """Return the name of a person; `None` if it was not recorded."""
         row = self._db.execute("SELECT name FROM name WHERE id = ?", (person,)).fetchone()
         return str(row[0]) if row else None
 
     def add_episodes(self, episodes: Iterable[tuple[str, Mapping[str, Any]]]) -> None:
-        """Record the positions of titles in series: title ids, and fields of their videos."""
+        """Record the positions of episodes in their series, as pairs of title id and fields of the video."""
         rows = [(title, json.dumps(place)) for title, place in episodes]
         self._db.executemany("INSERT OR REPLACE INTO episode VALUES (?, ?)", rows)
 
@@ -197,7 +206,7 @@ class WorkFile:
         return dict(json.loads(row[0])) if row else {}
 
     def refuse(self, file: str, line: int, reason: str, detail: str = "") -> None:
-        """Record why a line was not imported. Repeated calls have no effect."""
+        """Record the reason why a line was not imported. A repeated call replaces the reason."""
         self._db.execute("INSERT OR REPLACE INTO refused VALUES (?, ?, ?, ?)", (file, line, reason, detail))
 
     def refused(self) -> Iterator[tuple[str, int, str, str]]:
@@ -212,14 +221,14 @@ class WorkFile:
         return counted.fetchall()
 
     def outcomes(self) -> dict[str, dict[str, int]]:
-        """Return the number of lines by outcome, for each file."""
+        """Return the number of lines by file and outcome."""
         outcomes: dict[str, dict[str, int]] = {}
         for file, what, n in self._db.execute("SELECT file, what, n FROM outcome ORDER BY rowid"):
             outcomes.setdefault(file, {})[what] = n
         return outcomes
 
     def close(self) -> None:
-        """Close the file, and keep it for the next run if there is anything to resume."""
+        """Close the file. Deletes the file if the import has not begun."""
         try:
             begun = bool(self._setting("begun")) or self._has_begun()
         except sqlite3.Error:  # closed already, or damaged
@@ -229,7 +238,7 @@ class WorkFile:
             self.path.unlink(missing_ok=True)
 
     def remove(self) -> None:
-        """Delete the file, because the import is complete."""
+        """Delete the file and the checkpoint item. Call this method after a complete import."""
         mark = self._mark_key()
         self._db.close()
         self.path.unlink(missing_ok=True)
@@ -239,10 +248,7 @@ class WorkFile:
 
 @contextmanager
 def work_file(path: Path, settings: Mapping[str, object], table: Table | None = None) -> Iterator[WorkFile]:
-    """Open a work file in the block, and close it at the end.
-
-    The file is kept for the next run if the import has begun.
-    """
+    """Open a work file, and close it at the end of the block. The file remains if the import has begun."""
     work = WorkFile(path, settings, table)
     try:
         yield work
@@ -251,9 +257,9 @@ def work_file(path: Path, settings: Mapping[str, object], table: Table | None = 
 
 
 def _identity(table: Table) -> list[Any]:
-    """Return values that identify a table. They differ for a later table of the same name.
+    """Return values that identify a table, and distinguish it from later tables of the same name.
 
-    Raises ToolError if the table cannot be described.
+    Costs one DescribeTable request. Raises ToolError if the request fails.
     """
     try:
         description: Any = table.client.describe_table(TableName=table.name)["Table"]
@@ -263,7 +269,10 @@ def _identity(table: Table) -> list[Any]:
 
 
 def write_report(work: WorkFile, path: Path) -> None:
-    """Write each line that was not imported and the reason, as JSON lines. Creates no file if there are none."""
+    """Write the number of each line that was not imported, with the reason, to a file of JSON lines.
+
+    Creates no file if all lines were imported.
+    """
     path.unlink(missing_ok=True)
     file = None
     try:
