@@ -5,7 +5,9 @@ from ipaddress import AddressValueError, IPv4Address, IPv6Address, IPv6Network, 
 from typing import NamedTuple
 
 LONGEST_URL = 2048
+"""Maximum number of characters of a webhook's URL."""
 PORTS = (443, 8443)
+"""Ports that a webhook's URL may have."""
 
 _KINDS = {
     "an unspecified address": "0.0.0.0/8 ::/128",
@@ -20,7 +22,7 @@ _KINDS = {
     "a documentation address": "192.0.2.0/24 198.51.100.0/24 203.0.113.0/24 2001:db8::/32 3fff::/20",
     "a benchmarking address": "198.18.0.0/15 2001:2::/48",
     "a reserved address": "192.0.0.0/24 240.0.0.0/4 100::/64 2001:10::/28 2001:20::/28 5f00::/16",
-    # Tunnel and translation prefixes that lead to an IPv4 address.
+    # Prefixes of tunnels and translators, which forward packets to an IPv4 address.
     "an address of a tunnel": "192.88.99.0/24 2001::/32 2002::/16 ::/96 ::ffff:0:0:0/96 64:ff9b:1::/48",
 }
 _NETWORKS = [(ip_network(network), kind) for kind, networks in _KINDS.items() for network in networks.split()]
@@ -46,11 +48,11 @@ _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
 
 
 class ForbiddenAddress(ValueError):
-    """A forbidden URL or address. The text is a predicate such as `must begin with https://`, for the user who supplied it."""
+    """Error for a forbidden URL or address. Its message is a predicate, such as `must begin with https://`."""
 
 
 class ReceiverAddress(NamedTuple):
-    """Parsed URL of a receiver."""
+    """Parsed and checked URL of a webhook's receiver."""
 
     is_secure: bool
     host: str
@@ -82,7 +84,7 @@ def find_fault(url: str, *, local: bool) -> str | None:
 def parse_receiver(url: str, *, local: bool) -> ReceiverAddress:
     """Parse and check the URL of a webhook. Raises ForbiddenAddress.
 
-    Validation and requests both use this result, so they cannot disagree.
+    The validation of a webhook and the requests to its receiver both use this function, so they cannot disagree.
     """
     if len(url) > LONGEST_URL:
         raise ForbiddenAddress(f"must have at most {LONGEST_URL} characters, not {len(url):,}")

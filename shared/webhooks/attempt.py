@@ -5,7 +5,7 @@ from typing import Any
 from shared.webhooks.http_client import ReceiverResponse
 
 LARGEST_SHOWN = 512
-"""Maximum bytes of a response body that are stored."""
+"""Maximum number of bytes of a response body that are stored."""
 
 
 def is_accepted(response: ReceiverResponse) -> bool:
@@ -14,9 +14,10 @@ def is_accepted(response: ReceiverResponse) -> bool:
 
 
 def attempt_document(response: ReceiverResponse) -> dict[str, Any]:
-    """Return an attempt's result for the API.
+    """Return the result of an attempt for the API.
 
-    It has `status`, or `error` (a sentence) if there was no response; `ms`; and `answer`, the beginning of the body.
+    The result has the HTTP status (`status`) or, without a response, a sentence (`error`). It also has the duration in
+    milliseconds (`ms`) and the beginning of the response body (`answer`).
     """
     outcome = {"error": response.error} if response.status is None else {"status": response.status}
     # Truncated characters and binary data are replaced, so that the readable parts remain.

@@ -1,24 +1,23 @@
 """Delivery of changes to subscribers: each change is retried until accepted, in order for each video or playlist.
 
-A webhook has a position in each of its logs of the feed (shared/webhooks/delivery_state.py). A worker reads from there,
-sends, and then writes the new position. Delivery is therefore at least once, and no change is skipped. Deliveries
-continue in each of these cases:
+A webhook has a position in each of its logs of the feed (shared/webhooks/delivery_state.py). A worker reads changes
+from these positions, sends them, and then writes the new positions. Delivery is therefore at least once, and no change
+is skipped. Deliveries continue in each of these cases:
 
 - A change was appended: the message of its stream batch becomes one message for each subscriber. The first message is
   retried until all of the others are sent.
 - A worker dies, or the table is throttled: the worker's message is received again after the lease has expired.
-- A webhook needs no message, because a worker has it, it is not due, or a message is queued: see
-  `Deliverer.select_idle`.
+- A webhook needs no message, because it is leased, not due, or has a queued message: see `Deliverer.select_idle`.
 - A message arrives for a leased webhook: the lease holder checks for more changes after it releases the lease.
 - The webhook is changed or replayed while it is leased: the lease holder detects this at its next write, and continues
   from the new state.
 - The receiver fails, or the webhook was created, changed or replayed: it is in the index of due webhooks. The sweeper
-  sends a message if none was sent or it was lost. A new or changed webhook is also checked a minute later, because the
-  index may have lacked it when a change was appended.
+  sends a message if the first message was not sent or was lost. A minute later, the sweeper also checks a new or
+  changed webhook, because the index of subscribers may have been stale.
 - The worker's turn or its run time ends: the worker sends a new message after it releases the lease.
 - The quota of the owner is used up: the webhook waits, and the worker that releases a claim sends a message. If that
   message is lost, the sweeper finds the webhook in the index of due webhooks.
-- The receiver is slow: the webhook pauses after each turn, and is due again after the pause.
+- The receiver is slow: deliveries to it pause after each turn, and the webhook is due again after the pause.
 - The webhook is paused: its owner resumes it, which makes it due.
 """
 
@@ -62,41 +61,41 @@ BUS = "event-bus"
 """Subscriber id of the event bus, which receives all changes. It has a delivery state but no webhook item."""
 
 MAX_DELIVERED = 64
-"""Maximum changes of one page. After a worker dies, at most this many changes are sent again. One failed change delays
-at most this many others."""
+"""Maximum number of changes of one page. After a worker dies, at most this number of changes is sent again. A failed
+change delays at most this number of other changes."""
 MAX_EXAMINED = 5000
-"""Maximum changes read for one page, when few of them have the webhook's types."""
+"""Maximum number of changes that are read for one page, if few of them have the webhook's types."""
 TURN_SECONDS = 10
-"""Seconds during which a worker starts requests for one webhook, before it serves others. A slow request may extend a
-turn to twice the time."""
+"""Seconds during which a worker starts requests for one webhook before it serves other webhooks. A slow request may
+extend a turn to twice the time."""
 REST_TIMES, MAX_REST = 3, 60
-"""Pause of deliveries to a slow receiver after a turn: a multiple of the turn's duration, and the maximum in seconds.
-"""
+"""Pause of deliveries to a slow receiver after a turn, as a multiple of the turn's duration. Maximum pause in
+seconds."""
 QUOTA_SECONDS, MAX_QUOTA_SECONDS = 120, 900
 """Minimum and maximum seconds after which the sweeper sends a message for a webhook that waits for a quota.
 
-The sweeper's message replaces the message of a released claim, which may be lost. The delay doubles each time.
+The message replaces the message that the release of a claim sends, which may be lost. The delay doubles each time.
 """
 SECONDS_TO_STOP = 40
-"""Remaining run time of a worker, in seconds, below which it starts no more requests. The last request may take 10 s,
-and the table may be throttled."""
+"""Seconds of remaining run time, below which a worker starts no more requests. The last request may take 10 s, and the
+table may be throttled."""
 SECONDS_TO_SAVE = 15
-"""Remaining run time of a worker, in seconds, below which it stops retrying to store its results."""
+"""Seconds of remaining run time, below which a worker stops retrying to store its results."""
 INDEX_SECONDS = 60
-"""Maximum seconds until the index of subscribers lists a webhook that was created or resumed. Until then, a change may
-send no message for the webhook."""
+"""Maximum seconds until the index of subscribers lists a webhook that was created or resumed. Until then, an appended
+change may cause no message for the webhook."""
 
 LONGEST_DELAY = 900
 """Maximum delay of an SQS message, in seconds."""
 FRESH_MS = 60_000
-"""Tolerance of the latency measurement, in milliseconds. It skips changes that are older than the last time when the
-webhook reached the end of its logs, minus this tolerance."""
+"""Tolerance of the latency measurement, in milliseconds. The measurement skips changes older than the time at which the
+webhook last reached the end of its logs, minus this tolerance."""
 
 CHANGES_EXPIRED = "The undelivered changes have expired. Read the lists or take an export, then replay."
 
 
 class Notify(Protocol):
-    """Sender of messages about webhooks to the worker queue."""
+    """Function that sends a message about a webhook to the workers' queue."""
 
     def __call__(self, webhook_id: str, delay_seconds: int, claimed: tuple[str, str] | None = None) -> None:
         """Send a message with a delay in seconds. Raises Unavailable.
@@ -107,11 +106,14 @@ class Notify(Protocol):
 
 @dataclass
 class DeliveryResult:
-    """Counters for a batch of delivery attempts."""
+    """Counters and latency of a batch of delivery attempts, for metrics."""
 
     done: int = 0
+    """Number of accepted changes."""
     failed: int = 0
+    """Number of failed attempts."""
     paused: int = 0
+    """Number of webhooks that the worker paused."""
     lag: int | None = None
     """Maximum latency in milliseconds of the new changes that were accepted at the first attempt."""
     wait: int | None = None
@@ -121,21 +123,22 @@ class DeliveryResult:
 
 @dataclass
 class _DeliveryPage:
-    """Page of changes read from the webhook's positions."""
+    """Page of changes that a worker read from the webhook's positions."""
 
     matching: list[Change]
     """Changes of the webhook's types."""
     cursors: dict[str, LogCursor]
-    """Positions behind the page, for the logs of which it has changes."""
+    """Positions after the page, by log. Only logs with changes in the page are included."""
     last: int
     """Time of the last change, in epoch milliseconds."""
     is_end: bool
+    """Whether the page reaches the end of all logs."""
 
 
 class Deliverer:
-    """Deliverer of changes: to webhooks with `receivers`, and to the event bus with `bus` if there is one.
+    """Deliverer of changes to webhooks, by the transport `receivers`, and to the event bus, by the transport `bus`.
 
-    `measure` receives counters of the attempts.
+    `bus` is `None` if the deployment has no event bus. `measure` receives the counters of each batch of attempts.
     """
 
     def __init__(
@@ -162,14 +165,14 @@ class Deliverer:
     def select_idle(self, owners: Sequence[str], *, is_behind: bool) -> list[str]:
         """Return the ids of webhooks to send a message for, after changes of these owners were appended.
 
-        The subscribers of these owners and of all owners are considered, including the bus. Three kinds of webhooks
-        need no message:
+        The candidates are the subscribers of these owners, the subscribers of all owners, and the bus. Three kinds of
+        webhooks need no message:
 
-        - Leased webhooks, because their worker reads the feed again after it releases the lease.
-        - Webhooks that are not due, because they are checked later.
-        - Webhooks with a queued message, because it is received before the feed is read.
+        - A leased webhook, because its worker reads the feed again after it releases the lease.
+        - A webhook that is not due, because the sweeper checks it later.
+        - A webhook with a queued message, because the worker that receives the message reads the feed afterwards.
 
-        Sent messages are recorded only while the queue `is_behind`, because otherwise a worker receives them at once.
+        If the queue `is_behind`, records that messages are queued. Otherwise a worker receives a message immediately.
         """
         ids = [id_ for owner in (None, *owners) for id_ in self.states.followers(owner)]
         ids = [*dict.fromkeys(ids), *([BUS] if self.bus else [])]
@@ -183,7 +186,7 @@ class Deliverer:
             ):
                 continue
             if state and is_behind:
-                with suppress(*TRANSIENT_ERRORS):  # in that case later changes send further messages
+                with suppress(*TRANSIENT_ERRORS):  # without this record, later changes only cause further messages
                     self.states.set_notified(state, int(now))
             notified.append(id_)
         return notified
@@ -191,16 +194,16 @@ class Deliverer:
     def deliver(
         self, webhook_id: str, seconds_left: Callable[[], float], claimed: tuple[str, str] | None = None
     ) -> None:
-        """Deliver the changes of a webhook until its logs end, the receiver fails, or time is short.
+        """Deliver the changes of a webhook until its logs end, the receiver fails, or the run time is nearly over.
 
         Does nothing for a webhook that is paused, deleted, leased or not due. `claimed` is the owner and queue of a
-        quota in which the webhook already has a claim. Raises Unavailable and WriteContention: the message must be
-        retried.
+        quota in which the webhook already has a claim. Raises Unavailable and WriteContention. In this case, the caller
+        must retry the message.
         """
         run = _DeliveryRun(self, webhook_id, seconds_left, claimed)
         try:
-            # LeaseLost: the owner changed the webhook, or another worker took it. That worker may have read the feed before
-            # the change of this message was appended.
+            # LeaseLost: the owner changed the webhook, or another worker leased it. That worker may have read the feed
+            # before the change of this message was appended.
             retry_on_conflict(lambda _: run.carry_on(), "how far the webhook is", on=(LeaseLost,))
         except Exception:
             run.end()  # the lease may remain until it expires, but no worker serves the webhook
@@ -209,7 +212,7 @@ class Deliverer:
 
 
 class _DeliveryRun:
-    """One worker's run for one webhook."""
+    """Run of a worker for one webhook: reads its changes, sends them, and stores the results."""
 
     def __init__(
         self,
@@ -224,7 +227,7 @@ class _DeliveryRun:
         self.seconds_left = seconds_left
         self.begun = deliverer.clock()
         self.lease: Lease | None = None
-        """Lease of this worker, once it sends."""
+        """Lease of this worker; `None` until it sends the first request."""
         self.hook: Item = {}
         self.state: Item = {}
         """Delivery state as last read or written."""
@@ -233,13 +236,13 @@ class _DeliveryRun:
         self.is_called = claimed is not None
         """Whether the message of this run was sent because another worker released a claim."""
         self.retained_claims: Collection[tuple[str, str]] = ()
-        """Claims to keep after this run, because another worker has the webhook or the webhook waits for another quota.
-        """
+        """Claims to keep after this run, because another worker leases the webhook, or because it waits for another
+        quota."""
         self.answer_ms: int | None = None
-        """Average response time of the receiver in milliseconds, once this worker has a response."""
+        """Average response time of the receiver in milliseconds; `None` until this worker has a response."""
 
     def in_time(self) -> bool:
-        """Return whether there is time for another request."""
+        """Return whether the turn and the run time have time left for another request."""
         return self.seconds_left() > SECONDS_TO_STOP and self.to.clock() < self.begun + TURN_SECONDS
 
     def carry_on(self) -> None:
@@ -323,10 +326,10 @@ class _DeliveryRun:
     # Reading --------------------------------------------------------------------------------------------------------
 
     def _read_feed(self) -> Iterator[tuple[str, FeedEntry]]:
-        """Yield all changes behind the stored positions, each with its log.
+        """Yield all changes after the stored positions, each with the key of its log.
 
         The changes of one log are in order, and the logs are merged approximately by time. Reads are consistent,
-        because a check after the release of the lease must see all earlier appends.
+        because a check after the release of the lease must find all changes that were appended before.
         """
         logs = [self._read_log(log, LogCursor(*place)) for log, place in self.state["places"].items()]
         return merge(*logs, key=lambda entry: entry[1].change["at"])
@@ -424,14 +427,14 @@ class _DeliveryRun:
         return min(MAX_REST, math.ceil(REST_TIMES * (self.to.clock() - self.begun)))
 
     def _resting(self, new: Item) -> Item:
-        """Return the state at the end of a turn. The webhook is not due while deliveries to a slow receiver pause."""
+        """Return the state at the end of a turn. If the receiver is slow, the webhook is due only after a pause."""
         if not (rest := self._rest()):
             return new
         at = int(self.to.clock()) + rest
         return checked_at(new, max(at, new.get("relSort", 0))) | {"nextAttemptAt": at}
 
     def _failed(self, new: Item, failed: Sequence[Attempt], *, has_accepted: bool) -> None:
-        """Pause the webhook, or schedule the next attempt."""
+        """Schedule the next attempt after failed ones, or pause the webhook if `reason_to_pause` requires it."""
         now = int(self.to.clock())
         tried = {
             change_id: count for change_id, count in new.get("tried", {}).items() if change_id not in new["delivered"]
@@ -474,7 +477,7 @@ class _DeliveryRun:
         since = max(
             before.get("updatedAt", 0), before.get("nextAttemptAt", 0), min(change["at"] for change in changes) / 1000
         )
-        if self.is_bus:  # its failures concern the operators
+        if self.is_bus:  # operators need the time since the first failure
             since = before.get("failingSince", since)
         fresh = before.get("caughtUpAt", math.inf) - FRESH_MS
         lags = [
@@ -516,12 +519,12 @@ class _DeliveryRun:
             new["caughtUpAt"] = int(self.to.clock() * 1000)
             settled = self.hook.get("updatedAt", 0) + INDEX_SECONDS
             return self._resting(checked_at(new, settled) if settled > self.to.clock() else new)
-        # Some delivered changes may be behind the page, if it includes more types than when they were delivered.
+        # If the owner added types since the delivery, some delivered changes may be after this page.
         page_ids = {change["id"] for change in page.matching}
         if beyond := [id_ for id_ in self.state.get("delivered", ()) if id_ not in page_ids]:
             new["delivered"] = beyond
         if is_over:
-            return self._resting(new | {"oldestWaiting": page.last})  # waiting changes are about as old, or newer
+            return self._resting(new | {"oldestWaiting": page.last})  # undelivered changes are about as old, or newer
         return new | {name: self.state[name] for name in LEASE if name in self.state}
 
 

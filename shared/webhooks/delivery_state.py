@@ -1,8 +1,8 @@
 """Delivery state of webhooks: log positions, leases of workers, failures and recent attempts.
 
-The state of a webhook is one item. Each write increments `turn`, on condition that `turn` is unchanged since the read.
-A replay, change, pause or deletion therefore invalidates the turn of the current worker. Of two workers, only one can
-write.
+The state of a webhook is one item. Each write increments the attribute `turn`, on condition that `turn` is unchanged
+since the read. After a replay, change, pause or deletion of the webhook, the next write of the current worker therefore
+fails. If two workers have read the same state, only one of them can write.
 """
 
 import zlib
@@ -36,36 +36,37 @@ from shared.schema import (
 )
 
 LEASE_SECONDS = 120
-"""Duration of a worker's lease, in seconds. It covers the maximum run time of a worker, and is shorter than the
-visibility timeout of the message. If a worker dies, its message is therefore received again only after the lease has
+"""Seconds until a worker's lease expires. They exceed the maximum run time of a worker, and are fewer than the seconds
+of the message's visibility timeout. If a worker dies, its message is therefore received again only after the lease has
 expired."""
 LONGEST_LEASE = LEASE_SECONDS + 1
-"""Maximum seconds until a lease expires. A later expiry was set by a clock that is fast, so such a lease is ignored."""
+"""Maximum seconds until a lease expires. A lease that expires later was written with a fast clock, and is ignored."""
 DAYS_KEPT = 7
-"""Retention of attempts, in days."""
+"""Number of days that attempts are stored."""
 SECONDS_BETWEEN_TESTS = 10
-"""Minimum seconds between tests. A test takes at most this long, so the tests of one webhook occupy at most one
-function instance."""
+"""Minimum seconds between two tests of a webhook. A test takes no longer, so the tests of one webhook occupy at most
+one function instance."""
 LARGEST_READ = 25
-"""Maximum attempt items per Query. An item has the attempts of one turn: at least one, at most one for each change of a
-page."""
+"""Maximum number of items with attempts per Query. An item has the attempts of one turn: at least one attempt, and at
+most one for each change of a page."""
 INDEXED = ("rel", "relShard", "relSort", "relId")
-"""Attributes that project an item into the relation index."""
+"""Names of the attributes that project an item into RelationIndex."""
 WAITING = (*INDEXED, "nextAttemptAt")
-"""Attributes of the delivery state of a webhook that is due now or at a known later time."""
+"""Names of the attributes that only the state of a webhook with a scheduled delivery or check has."""
 NOTIFIED_AT, NOTIFIED_SECONDS = "wokenAt", 60
-"""Attribute with the time (epoch seconds) of the last message that was sent while the queue was behind.
+"""Name of the attribute with the time, in epoch seconds, of the last message that was sent while the queue was behind.
+Seconds from this time in which changes cause no further message.
 
-Changes send no further message for NOTIFIED_SECONDS. The receiving worker removes the attribute before it reads the feed.
+The worker that receives the message removes the attribute before it reads the feed.
 """
 QUEUED = "queuedAt"
-"""Attribute with the time (epoch seconds) since which the webhook waits for a concurrency quota
+"""Name of the attribute with the time, in epoch seconds, since which the webhook waits for a concurrency quota
 (shared/webhooks/quotas.py)."""
 _WORKER = Caller.job("deliveries")
 
 
 class DeliveryStateStore:
-    """Delivery states and attempts of webhooks in the table."""
+    """Store of the delivery states and attempts of webhooks."""
 
     def __init__(self, table: Table) -> None:
         self.table = table
@@ -73,8 +74,8 @@ class DeliveryStateStore:
     def followers(self, user_id: str | None) -> Iterator[str]:
         """Yield the ids of active webhooks that subscribe to one owner's changes, or to all owners' (`None`).
 
-        Eventually consistent: the index lags by about a second. A new webhook must therefore be scheduled for a later
-        check.
+        The index is eventually consistent, and lags by about a second. Therefore the sweeper checks a new webhook
+        later.
         """
         relation, window = (
             single_partition(follower_relation(user_id)),
@@ -88,16 +89,16 @@ class DeliveryStateStore:
             window = window._replace(after=page.resume)
 
     def read(self, webhook_id: str) -> Item | None:
-        """Return the delivery state of a webhook, or `None`. Consistent."""
+        """Return the delivery state of a webhook by a consistent read; `None` if it does not exist."""
         return self.table.get(WEBHOOK_STATE.key(webhookId=webhook_id), consistent=True)
 
     def read_all(self, webhook_ids: Sequence[str]) -> list[Item | None]:
-        """Return delivery states in the order of the ids, with `None` for each that does not exist. Consistent."""
+        """Return delivery states by consistent reads, in the order of the ids; `None` for each missing state."""
         keys = [WEBHOOK_STATE.key(webhookId=webhook_id) for webhook_id in webhook_ids]
         return self.table.get_all(keys, consistent=True) if keys else []
 
     def set_notified(self, state: Item, at: int | None) -> None:
-        """Record that a message was sent at a time (epoch seconds), or with `None` that it was received.
+        """Record that a message was sent at `at` (epoch seconds). With `None`, record that a worker received it.
 
         Does not change the turn, so two concurrent senders may both send. Does nothing if the webhook was deleted.
         """
@@ -106,10 +107,10 @@ class DeliveryStateStore:
             self.table.write(self.table.update(key_of(state), change, condition=Expression.of("attribute_exists(#pk)")))
 
     def webhook(self, webhook_id: str) -> Item | None:
-        """Return the webhook item, or `None`. Consistent.
+        """Return the webhook item by a consistent read; `None` if it does not exist.
 
-        An item that is read after the delivery state is at least as new. Changes of the URL or types also invalidate
-        the worker's turn, in the same transaction.
+        Call this after `read`, so that the item is at least as new as the delivery state. A change of the URL or types
+        also increments `turn`, in the same transaction.
         """
         return self.table.get(WEBHOOK.key(webhookId=webhook_id), consistent=True)
 
@@ -125,7 +126,7 @@ class DeliveryStateStore:
             self.table.write(self.table.put(state, condition=ABSENT))
 
     def save(self, state: Item, new: Item, now: int, in_time: Callable[[], bool] = lambda: False) -> Item:
-        """Write the result of a turn and return the stored state.
+        """Replace the delivery state `state` by `new`, with the next turn, and return the stored state.
 
         Retries while the table is throttled and `in_time` returns true. Raises LeaseLost and Unavailable.
         """
@@ -142,10 +143,10 @@ class DeliveryStateStore:
                 return new
 
     def pause(self, state: Item, new: Item, hook: Item, because: str, now: int) -> None:
-        """Pause a webhook with a reason (a sentence) and write the result of the last turn in one transaction.
+        """Pause a webhook, and write the delivery state `new`, in one transaction. `because` is the reason, a sentence.
 
         Raises LeaseLost. Raises ConditionFailed if another attribute of the webhook, such as its description, changed
-        since it was read.
+        since `hook` was read.
         """
         new = _next(state, as_idle(new), now)
         paused = without(hook, *INDEXED) | {"paused": True, "pausedBecause": because}
@@ -159,9 +160,9 @@ class DeliveryStateStore:
     def begin_test(self, webhook_id: str, test_id: str, now: int) -> None:
         """Record the start of a test at `now` (epoch seconds) with the id of the test event.
 
-        The turn of a worker remains valid. The worker does not overwrite the test's attributes, because it writes only
-        attributes that it changed. Raises TooSoon less than SECONDS_BETWEEN_TESTS after the last test, and NotFound if
-        the webhook was deleted.
+        The write does not disturb a worker, because it does not change `turn`, and the worker writes only attributes
+        that it changed. Raises TooSoon less than SECONDS_BETWEEN_TESTS after the last test, and NotFound if the webhook
+        was deleted.
         """
         write = self.table.update(
             WEBHOOK_STATE.key(webhookId=webhook_id),
@@ -191,7 +192,7 @@ class DeliveryStateStore:
             "attempts": zlib.compress(orjson.dumps(attempts)),
             TTL_ATTRIBUTE: at // 1000 + DAYS_KEPT * 86_400,
         }
-        with suppress(ConditionFailed):  # it exists: the response of an earlier attempt to write it was lost
+        with suppress(ConditionFailed):  # an earlier request wrote the item, but its response was lost
             self.table.write(self.table.put(item, condition=ABSENT))
 
     def attempts(self, webhook_id: str, now: int, *, limit: int, after: Position | None = None) -> Page[dict[str, Any]]:
@@ -241,9 +242,9 @@ def encode_cursors(cursors: Mapping[str, LogCursor]) -> Item:
 
 
 def as_due(state: Item, at: int) -> Item:
-    """Return the state of a webhook that is not due before a time (epoch seconds).
+    """Return the state of a webhook that is due at a time (epoch seconds), and not before.
 
-    At that time the sweeper sends a message if no other message was received.
+    If no worker has received a message for the webhook by then, the sweeper sends one.
     """
     return checked_at(state, at) | {"nextAttemptAt": at}
 
@@ -251,13 +252,13 @@ def as_due(state: Item, at: int) -> Item:
 def checked_at(state: Item, at: int) -> Item:
     """Return the state of a webhook that the sweeper checks at a time (epoch seconds).
 
-    Changes may trigger it earlier.
+    Unlike with `as_due`, changes may cause deliveries earlier.
     """
     return state | {"rel": DUE, "relShard": 0, "relSort": at, "relId": state["webhookId"]}
 
 
 def as_idle(state: Item) -> Item:
-    """Return the state of a webhook without a lease or a due time, which waits only for changes."""
+    """Return the state without a lease and a due time. The webhook then waits for the next change."""
     return without(state, *WAITING, *LEASE, QUEUED)
 
 

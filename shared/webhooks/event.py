@@ -1,4 +1,4 @@
-"""Events in the form that receivers get: the body, and the headers with the signature."""
+"""Events in the form that receivers get: the JSON body, and the headers with the signature."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -13,9 +13,9 @@ TEST_TYPE = "webhook.test"
 
 
 def event_body(change: Change) -> bytes:
-    """Return compact JSON: `{"type", "timestamp", "data"}`.
+    """Return the body of the event for a change, as compact JSON: `{"type", "timestamp", "data"}`.
 
-    The timestamp is RFC 3339 in UTC; the data is the change without its type.
+    `timestamp` is RFC 3339 in UTC. `data` is the change without its type.
     """
     at = datetime.fromtimestamp(change["at"] / 1000, UTC).isoformat(timespec="milliseconds")
     data = {name: value for name, value in change.items() if name != "type"}
@@ -28,7 +28,10 @@ def test_change(webhook_id: str, now: float) -> Change:
 
 
 def event_headers(id_: str, body: bytes, secrets: Sequence[bytes], now: float) -> dict[str, str]:
-    """Return the headers of an event sent at `now` (epoch seconds). Every attempt of an event has the same `id_`."""
+    """Return the headers of an event sent at `now` (epoch seconds).
+
+    All attempts to send an event have the same `id_`.
+    """
     return {
         "webhook-id": id_,
         "webhook-timestamp": str(int(now)),

@@ -14,12 +14,12 @@ from shared.webhooks.http_client import ReceiverResponse
 from shared.webhooks.transport import Attempt
 
 MAX_EVENTS = 10
-"""Maximum events per PutEvents request."""
+"""Maximum number of events per PutEvents request."""
 SOURCE = "video-metadata"
 
 
 class EventBus:
-    """Transport to an event bus, given by name or ARN. One attempt per change."""
+    """Transport to an event bus. `name` is the name or ARN of the bus, and `client` boto3's client of EventBridge."""
 
     def __init__(self, name: str, client: Any, clock: Callable[[], float] = time.time) -> None:
         self.name = name
@@ -27,10 +27,11 @@ class EventBus:
         self._clock = clock
 
     def deliver(self, _: Item, groups: Sequence[Sequence[Change]], in_time: Callable[[], bool]) -> list[Attempt]:
-        """Send changes in order within each group, until one fails or time is up. Return the attempts.
+        """Send changes in order within each group, until a change fails or `in_time` returns false. Return the
+        attempts.
 
-        A request has up to MAX_EVENTS changes, each of a different group, because each change in a request may fail
-        separately.
+        A request has up to MAX_EVENTS changes, each of a different group, because EventBridge may reject each change in
+        a request separately. Each change is sent at most once.
         """
         attempts: list[Attempt] = []
         pending = deque(deque(group) for group in groups)

@@ -18,7 +18,7 @@ from shared.aws.lean.connections import Response, format_post
 from shared.webhooks.address import ForbiddenAddress, ReceiverAddress, forbidden_reason, parse_receiver
 
 MAX_BYTES = 65_536
-"""Maximum bytes of a response that are read, including its headers."""
+"""Maximum number of bytes of a response that are read, including its headers."""
 _PIECE = 256
 _WITHOUT_BODY = (204, 304)
 
@@ -28,17 +28,18 @@ Connect = Callable[[tuple[str, int], float], socket.socket]
 """Function that connects to an IP address and a port within a time-out in seconds, or raises OSError."""
 
 _resolving = threading.BoundedSemaphore(16)
-"""Limit of concurrent lookups. getaddrinfo has no time-out, so its thread may run as long as the system's resolver
-waits."""
+"""Limit of concurrent name lookups. getaddrinfo has no time-out, so a thread with a lookup may run after the request
+ended."""
 
 
 @dataclass(frozen=True)
 class ReceiverResponse:
-    """Result of a request: a status or an error."""
+    """Result of a request to a receiver: a status or an error."""
 
     status: int | None
-    """Status, if it arrived in time, even if the body was truncated."""
+    """HTTP status; `None` if it did not arrive in time. The body may be truncated even if the status arrived."""
     ms: int
+    """Duration of the request in milliseconds."""
     body: bytes
     """Body, truncated at MAX_BYTES or at the time limit."""
     error: str | None
@@ -50,7 +51,7 @@ class ReceiverResponse:
 
 
 class _NoResponse(Exception):
-    """Failure without a status. The text is a sentence."""
+    """Error for a request without a valid response. The message is a sentence for the user who supplied the URL."""
 
 
 def send(
@@ -66,9 +67,9 @@ def send(
 ) -> ReceiverResponse:
     """POST a body and return the result. Takes at most `seconds` in total, never raises, and follows no redirect.
 
-    The name is resolved once. If any of its addresses is forbidden, no connection is opened; otherwise the connection
-    uses a checked address. TLS verifies the name against `trust`, by default the CAs of the system. `local` also allows
-    http and loopback. Proxies are not used.
+    The name is resolved once. If any of its addresses is forbidden, no connection is opened. Otherwise the connection
+    uses a checked address. `trust` has the CAs for the receiver's certificate, by default the CAs of the system.
+    `local` also allows http and loopback. Proxies are not used.
     """
     begun = time.monotonic()
 
@@ -140,9 +141,9 @@ def _connection(
     trust: ssl.SSLContext | None,
     time_left: Callable[[], float],
 ) -> socket.socket:
-    """Connect to the first address that accepts. Each attempt may use an equal share of the remaining time.
+    """Connect to the first address that accepts, and return the connection, with TLS if the URL is https.
 
-    Adds TLS for the receiver's name if the URL is https.
+    The remaining time is divided equally among the remaining addresses. Raises OSError if no address accepts.
     """
     for remaining, address in zip(reversed(range(len(addresses))), addresses, strict=True):
         try:
@@ -164,7 +165,7 @@ def _connection(
 
 @cache
 def _system_trust() -> ssl.SSLContext:
-    """Return the CAs of the system, loaded once: parsing them takes 18 ms."""
+    """Return a TLS context with the CAs of the system. It is cached, because parsing the CAs takes 18 ms."""
     return ssl.create_default_context()
 
 
@@ -177,7 +178,10 @@ def _send_all(connection: socket.socket, request: bytes, time_left: Callable[[],
 
 
 class _Stream(io.RawIOBase):
-    """Stream of a response. It ends with the connection, after MAX_BYTES, or at a `fault` such as the time limit."""
+    """Stream of a response.
+
+    It ends with the connection, after MAX_BYTES, or at an error, which it stores as `fault`.
+    """
 
     def __init__(self, connection: socket.socket, time_left: Callable[[], float]) -> None:
         self.fault: OSError | None = None

@@ -1,8 +1,8 @@
-"""Concurrency quotas of deliveries: the number of an owner's webhooks that workers may serve at a time.
+"""Concurrency quotas of deliveries: the maximum number of an owner's webhooks that workers serve at a time.
 
-Slow receivers use two separate quotas. The first limits the slow receivers of one owner, so that the owner's other
-webhooks need not wait. The second limits the slow receivers of all owners together, so that workers remain free for
-quick receivers.
+Webhooks with slow receivers use two other quotas. The first limits the slow receivers of one owner, so that the owner's
+other webhooks need not wait. The second limits the slow receivers of all owners together, so that workers remain free
+for quick receivers.
 """
 
 import time
@@ -14,20 +14,21 @@ from shared.core.attributes import Item
 from shared.webhooks.delivery_state import LONGEST_LEASE, QUEUED, DeliveryStateStore
 
 QUICK, SLOW, ALL_SLOW = "deliveries", "slow-deliveries", "all-slow-deliveries"
-"""Names of the quotas: of an owner, of an owner's slow receivers, and of all slow receivers."""
+"""Names of the quotas: for an owner's quick receivers, for an owner's slow receivers, and for the slow receivers of all
+owners."""
 EVERYBODY = "*"
 """Owner of the quota of all slow receivers."""
 SLOW_MS = 2000
-"""Average response time from which a receiver is slow, in milliseconds."""
+"""Minimum average response time of a slow receiver, in milliseconds."""
 WEIGHT = 0.25
-"""Weight of the newest responses in the average. One turn with responses of 9 s makes a receiver slow. Several quick
-turns make it quick again."""
+"""Weight, from 0 to 1, of the newest responses in the average response time. One turn with responses of 9 s makes a
+quick receiver slow. After several turns with quick responses, the receiver is quick again."""
 
 
 class DeliveryQuotas(Quotas[str]):
     """Quotas of webhooks. `clock` returns epoch seconds.
 
-    A claim is stale if its webhook has no lease, because no worker serves the webhook then.
+    A claim is stale if its webhook is not leased, because then no worker serves the webhook.
     """
 
     def __init__(

@@ -6,17 +6,18 @@ from collections.abc import Callable, Sequence
 from shared.webhooks.http_client import ReceiverResponse
 
 DELAYS = (5, 30, 120, 600, 1800, 3600, 7200, 14_400, 28_800)
-"""Seconds before the second, third and later attempts. The last delay applies to all further attempts."""
+"""Seconds to wait before the second attempt, the third attempt, and so on. The last delay applies to all further
+attempts."""
 JITTER = 0.2
-"""Maximum fraction by which a delay varies randomly, so that receivers that failed together are not retried together.
-"""
+"""Maximum fraction by which a delay varies randomly. Receivers that failed at the same time are then retried at
+different times."""
 LONGEST_RETRY_AFTER = 28_800
 """Maximum Retry-After of a receiver, in seconds."""
 MAX_BUS_DELAY = 600
-"""Maximum seconds between attempts to reach the event bus. The bus is never paused, because no owner could resume it.
-"""
+"""Maximum seconds between attempts to reach the event bus. The bus is never paused, because no owner could resume
+it."""
 DAYS_FAILING = 3
-"""Days without an accepted change after which a webhook is paused."""
+"""Number of days without an accepted change, after which a webhook is paused."""
 
 RECEIVER_GONE = "The receiver returned 410 Gone."
 
@@ -28,9 +29,9 @@ def delay_after(
     *,
     longest: int | None = None,
 ) -> int:
-    """Return the seconds until the next attempt after consecutive failures; at most `longest`.
+    """Return the seconds until the next attempt, after `failures` consecutive failures; at most `longest`.
 
-    `responses` are the responses of the last attempt. `chance` returns a random number between its two arguments.
+    `responses` are the failed responses of the last turn. `chance` returns a random number between its two arguments.
     """
     delay = DELAYS[min(failures, len(DELAYS)) - 1] * chance(1 - JITTER, 1 + JITTER)
     retry_after = max(response.retry_after or 0 for response in responses)
@@ -47,9 +48,10 @@ def is_due(at: int, now: float) -> bool:
 
 
 def reason_to_pause(responses: Sequence[ReceiverResponse], seconds: int) -> str | None:
-    """Return why to pause a webhook whose receiver has accepted nothing for `seconds`, or `None` to retry it.
+    """Return the reason, a sentence, to pause a webhook after failed attempts; `None` to retry.
 
-    `responses` are the responses of the last attempt.
+    `seconds` is the time for which the receiver has accepted no change. `responses` are the failed responses of the
+    last turn.
     """
     for response in responses:
         if response.is_forbidden:

@@ -26,7 +26,7 @@ def encode_secret(secret: bytes) -> str:
 def signature(secrets: Sequence[bytes], id_: str, timestamp: int, body: bytes) -> str:
     """Return the `webhook-signature` header of an event sent at `timestamp` (epoch seconds).
 
-    It has one signature for each secret.
+    The header has one signature for each secret.
     """
     signed = b".".join((id_.encode(), str(timestamp).encode(), body))
     return " ".join(f"v1,{b64encode(hmac.digest(secret, signed, 'sha256')).decode()}" for secret in secrets)

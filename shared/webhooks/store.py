@@ -1,9 +1,9 @@
 """Webhooks as their owners manage them: URL, subscription and secrets.
 
 The delivery state is a separate item, which the worker writes (shared/webhooks/delivery_state.py). A change of the URL,
-the types or the positions writes both items in one transaction. The transaction invalidates the worker's current turn,
-so results for the previous version are discarded. It also makes the webhook due, so that the sweeper sends a message if
-the first message is lost.
+the types or the positions writes both items in one transaction. The transaction increments `turn` in the delivery
+state, so that the worker cannot store results for the previous version. It also makes the webhook due, so that the
+sweeper sends a message if the first message is lost.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -29,9 +29,9 @@ from shared.webhooks.delivery_state import INDEXED, WAITING, as_due, encode_curs
 from shared.webhooks.signing import secret_of
 
 MAX_WEBHOOKS = 20
-"""Maximum webhooks of one user."""
+"""Maximum number of webhooks of one user."""
 OVERLAP_SECONDS = 86_400
-"""Seconds after a rotation during which events are also signed with the previous secret."""
+"""Seconds after a rotation during which events also have a signature with the previous secret."""
 
 FIELDS = (
     "webhookId",
@@ -46,15 +46,15 @@ FIELDS = (
     "updatedAt",
     "version",
 )
-"""Attributes of the item that the document shows, in this order."""
+"""Attributes of a webhook's item in its document, in this order."""
 DELIVERED_BY = ("url", "types", "paused")
-"""Attributes of a webhook whose change affects deliveries."""
+"""Attributes of a webhook that affect deliveries. A change of any of them also changes the delivery state."""
 _NOUN = "the webhook"
 
 
 @dataclass(frozen=True)
 class Subscription:
-    """A webhook and its delivery state."""
+    """Webhook item together with the item of its delivery state."""
 
     hook: Item
     state: Item
@@ -82,7 +82,7 @@ def secrets_of(master: str, hook: Item, now: int) -> list[bytes]:
 
 
 def webhook_index_position(hook: Item) -> Item:
-    """Return the attributes that index a webhook by the owner whose changes it receives; empty while it is paused."""
+    """Return the index attributes that list a webhook among the subscribers of an owner; empty while it is paused."""
     if hook["paused"]:
         return {}
     relation = follower_relation(hook.get("follows"))
@@ -90,7 +90,7 @@ def webhook_index_position(hook: Item) -> Item:
 
 
 class WebhookStore:
-    """Webhooks in the table.
+    """Store of webhooks.
 
     Methods raise the errors of `shared.core.errors`. The webhook of another user causes the same error as an unknown
     id.
@@ -138,20 +138,20 @@ class WebhookStore:
             raise LimitReached.full(f"You already have {MAX_WEBHOOKS} webhooks") from failure
 
     def read(self, webhook_id: str) -> Subscription | None:
-        """Return a webhook and its delivery state, or `None` if it does not exist. Consistent."""
+        """Return a webhook and its delivery state by consistent reads; `None` if the webhook does not exist."""
         keys = [entity.key(webhookId=webhook_id) for entity in (WEBHOOK, WEBHOOK_STATE)]
         hook, state = self.table.get_all(keys, consistent=True)
         return Subscription(hook, state) if hook and state else None
 
     def read_for(self, webhook_id: str, caller: Caller) -> Subscription:
-        """Return a webhook of the caller. Raises NotFound."""
+        """Return a webhook that the caller owns, and its delivery state, by consistent reads. Raises NotFound."""
         followed = self.read(webhook_id)
         if followed is None or not caller.owns(followed.hook["userId"]):
             raise NotFound.of("webhook")
         return followed
 
     def list_for_user(self, user_id: str) -> list[Subscription]:
-        """Return all webhooks of a user, newest first. Consistent."""
+        """Return all webhooks of a user by consistent reads, newest first."""
         listed = self.table.get(WEBHOOKS.key(userId=user_id), attributes=("ids",), consistent=True) or {}
         ids: Collection[str] = listed.get("ids", ())
         items = self.table.batch_get(
@@ -164,15 +164,15 @@ class WebhookStore:
         return [Subscription(hook, states[hook["webhookId"]]) for hook in hooks if hook["webhookId"] in states]
 
     def list_owned(self, user_id: str, *, limit: int, after: Position | None = None) -> Page[Subscription]:
-        """Return a page of `list_for_user`."""
+        """Return a page of a user's webhooks, newest first. Reads all webhooks of the user, at most MAX_WEBHOOKS."""
         remaining = [webhook for webhook in self.list_for_user(user_id) if after is None or _position(webhook) < after]
         return Page(remaining[:limit], _position(remaining[limit - 1]) if len(remaining) > limit else None)
 
     def list_following(self, user_id: str | None, *, limit: int, after: Position | None = None) -> Page[Subscription]:
         """Return a page of active webhooks that subscribe to one user's changes, or to all users' (`None`).
 
-        The newest are first. Reads the index, which lags by about a second. Deleted and paused webhooks are
-        removed from the page, so it may be short.
+        The newest are first. The index lags by about a second. A page may have fewer webhooks than `limit`, because it
+        omits webhooks that were just deleted or paused.
         """
         window = Window(0, LAST_SECOND + 1, limit=limit, after=after)
         entries = Lists(self.table).related(single_partition(follower_relation(user_id)), window)
@@ -269,7 +269,7 @@ class WebhookStore:
     ) -> dict[str, Any]:
         """Change a webhook of the caller with `plan`, and optionally move it to the positions in `cursors`.
 
-        Returns its document and the attributes in `shown`. Writes nothing if nothing changes.
+        Returns the webhook's document with the attributes in `shown` added. Writes nothing if nothing changes.
         """
         key, write_id = WEBHOOK.key(webhookId=webhook_id), new_write_id()
 
@@ -321,9 +321,9 @@ def require_following(user_id: str | None, caller: Caller) -> None:
 def _turned(
     webhook_id: str, now: int, *, paused: bool, cursors: Mapping[str, LogCursor] | None
 ) -> tuple[Item, Sequence[str]]:
-    """Return the attributes to set and to remove in the delivery state when the worker's turn is invalidated.
+    """Return the attributes to set in the delivery state, and the names to remove, after a change of the webhook.
 
-    A worker that is sending keeps its lease and continues with this state, so no other worker sends at the same time.
+    A worker that is sending keeps its lease, and continues from the new state. No other worker sends at the same time.
     """
     changed = {} if paused else as_due({"webhookId": webhook_id}, now)
     removed = [*WAITING] if paused else []

@@ -16,14 +16,15 @@ from shared.webhooks.http_client import ReceiverResponse
 from shared.webhooks.store import secrets_of
 
 CONCURRENT_REQUESTS = 8
-"""Maximum concurrent requests to one receiver."""
+"""Maximum number of concurrent requests to one receiver."""
 
 
 class Attempt(NamedTuple):
-    """A delivery attempt of a change at a time (epoch milliseconds), and its result."""
+    """Attempt to deliver a change, and its result."""
 
     change: Change
     at: int
+    """Time of the attempt, in epoch milliseconds."""
     response: ReceiverResponse
 
     @property
@@ -33,13 +34,13 @@ class Attempt(NamedTuple):
 
 
 class Transport(Protocol):
-    """Transport that delivers changes to a subscriber."""
+    """Interface of transports, which deliver changes to a subscriber."""
 
     def deliver(self, hook: Item, groups: Sequence[Sequence[Change]], in_time: Callable[[], bool]) -> list[Attempt]:
         """Send the changes of each group in order, and different groups concurrently. Return the attempts.
 
-        A change is sent only after the previous change of its group was accepted. No request starts after a failed one,
-        or once `in_time` returns false.
+        A change is sent only after the subscriber accepted the previous change of the group. No request starts after a
+        failed request, or after `in_time` returned false.
         """
 
 
