@@ -1,11 +1,11 @@
 """Schema of the DynamoDB tables: entities, keys and indexes. No other module defines keys.
 
-CDK creates the tables from this module, and the stores compute keys with it. `python -m local.readme` generates the tables in
-docs/data-model.md from it.
+CDK creates the tables from this module, and the stores compute keys with it. `python -m local.readme` generates the
+tables in docs/data-model.md from it.
 
-The keys and the projection of an index cannot be changed after its creation. Therefore all three indexes exist since the first
-release. Their keys have several attributes, so that the second sort attribute breaks ties, and no sort key is concatenated:
-https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/GSI.DesignPattern.MultiAttributeKeys.html
+The keys and the projection of an index cannot be changed after its creation. Therefore all three indexes exist since
+the first release. Their keys have several attributes, so that the second sort attribute breaks ties, and no sort key is
+concatenated: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/GSI.DesignPattern.MultiAttributeKeys.html
 """
 
 from typing import Final, Literal, NamedTuple
@@ -15,8 +15,8 @@ from shared.video_fields import PROJECTION
 
 TABLE_NAME = "VideoMetadata"
 AUDIT_TABLE_NAME = "VideoAudit"
-"""Name of the audit table. It is separate because it is append-only, and its items expire independently. Roles that write
-videos have no access to it."""
+"""Name of the audit table. The table is separate because it is append-only, and its items expire independently. Roles
+that write videos have no access to the audit table."""
 AUDIT_SCHEMA_VERSION = 1
 """Version of the definition of the audit table in schemas/audit. Audit entries store SCHEMA_VERSION instead."""
 SCHEMA_VERSION = 3
@@ -25,17 +25,19 @@ SCHEMA_VERSION = 3
 PARTITION_KEY: Final = "pk"
 SORT_KEY: Final = "sk"
 TTL_ATTRIBUTE: Final = "purgeAt"
-"""TTL attribute: epoch seconds after which DynamoDB deletes the item. It is internal; users set `expiresAt`."""
+"""Name of the TTL attribute: epoch seconds after which DynamoDB deletes the item. The attribute is internal; users set
+`expiresAt`."""
 
 SHARDS = 4
-"""Number of partitions over which the entries of one list are spread. It cannot change, because stored keys contain the shard."""
+"""Number of partitions over which the entries of one list are spread. It cannot change, because stored keys contain the
+shard."""
 
 MAX_VIEW_SHARDS = 64
 """Maximum number of partitions of one video's view counter. A counter has one partition until DynamoDB throttles it."""
 
 LANES = 32
-"""Number of partitions over which a video's viewers and ratings are spread. It cannot change, because stored keys contain the
-lane."""
+"""Number of partitions over which a video's viewers and ratings are spread. It cannot change, because stored keys
+contain the lane."""
 
 
 class Attribute(NamedTuple):
@@ -46,7 +48,7 @@ class Attribute(NamedTuple):
 
 
 class Index(NamedTuple):
-    """Global secondary index, whose keys may have several attributes."""
+    """Global secondary index. Its partition key and its sort key may have several attributes."""
 
     name: str
     partition: tuple[Attribute, ...]
@@ -207,7 +209,8 @@ RELATION_INDEX = Index(
 INDEXES = (USER_INDEX, CATEGORY_INDEX, RELATION_INDEX)
 
 CHANGESET = "changeset"
-"""Attribute of an audit entry with the id of its change set. Absent if the entry's writes cannot be reverted as a change set."""
+"""Name of the attribute with the id of an audit entry's change set. It is absent if no change set can revert the
+entry."""
 CHANGESET_INDEX = Index(
     "ChangesetIndex",
     partition=(Attribute(CHANGESET),),
@@ -220,12 +223,12 @@ CHANGESET_INDEX = Index(
 AUDIT_INDEXES = (CHANGESET_INDEX,)
 
 FEED = "FEED"
-"""RelationIndex partition (`rel`) of listed videos, sharded. A listed video is ready and public, and the current time is
-between its publishAt and expiresAt."""
+"""RelationIndex partition (`rel`) of listed videos, sharded. A listed video is ready and public, and the current time
+is between its publishAt and expiresAt."""
 
 SCHEDULED = "SCHEDULED"
-"""RelationIndex partition (`rel`) of schedules, sharded. `relSort` is the video's next publishAt or expiresAt. At this time, the
-video must be added to the lists or removed from them."""
+"""RelationIndex partition (`rel`) of schedules, sharded. `relSort` is the video's next publishAt or expiresAt. At this
+time, the video must be added to the lists or removed from them."""
 
 
 def status_relation(status: str) -> str:
@@ -268,9 +271,9 @@ def tag_relation(tag: str) -> str:
 def series_relation(video_id: str, user_id: str) -> str:
     """Return the RelationIndex partition (`rel`) of a user's episodes of a series.
 
-    `relSort` is computed from season and episode (shared/videos/entries.py), and `relId` is the videoId. Any user can add
-    episodes to a series. The episodes of each user have their own partition, so that the list of the owner's episodes need not
-    skip others.
+    `relSort` is computed from season and episode (shared/videos/entries.py), and `relId` is the videoId. Any user can
+    add episodes to a series. The episodes of each user have their own partition, so that the list of the owner's
+    episodes reads no episodes of other users.
     """
     return f"SERIES#{video_id}#{user_id}"
 
@@ -302,9 +305,9 @@ def in_playlist_relation(video_id: str) -> str:
 def counted_relation(user_id: str) -> str:
     """Return the RelationIndex partition (`rel`) of the videos that a user's totals include, sharded.
 
-    The indexed item is the video's MARKER, which stores the state of the video that the totals include. It exists until the
-    video is permanently deleted. `relSort` is 0, and the index projects no attribute of the item that changes. Therefore only
-    the creation and the permanent deletion of a video write to the index.
+    The indexed item is the video's MARKER, which stores the state of the video that the totals include. It exists until
+    the video is permanently deleted. `relSort` is 0, and the index projects no attribute of the item that changes.
+    Therefore only the creation and the permanent deletion of a video write to the index.
     """
     return f"COUNTED#{user_id}"
 
@@ -312,8 +315,8 @@ def counted_relation(user_id: str) -> str:
 def viewed_relation(period: str) -> str:
     """Return the RelationIndex partition (`rel`) of the videos viewed in a period, sharded.
 
-    `period` is an hour (`2026-11-22T13`) or a day (`2026-11-22`). `relSort` is the video's view count at the start of the
-    period, and `relId` is the videoId. Only the video's first view in the period writes to the index.
+    `period` is an hour (`2026-11-22T13`) or a day (`2026-11-22`). `relSort` is the video's view count at the start of
+    the period, and `relId` is the videoId. Only the video's first view in the period writes to the index.
     """
     return f"VIEWED#{period}"
 
@@ -321,23 +324,23 @@ def viewed_relation(period: str) -> str:
 def follower_relation(user_id: str | None) -> str:
     """Return the RelationIndex partition (`rel`) of webhooks that subscribe to the changes of an owner.
 
-    `None` means webhooks that subscribe to the changes of all owners. `relSort` is the webhook's createdAt, and `relId` is its
-    webhookId. A paused webhook has no entry.
+    `None` means webhooks that subscribe to the changes of all owners. `relSort` is the webhook's createdAt, and `relId`
+    is its webhookId. A paused webhook has no entry.
     """
     return "FOLLOWERS" if user_id is None else f"FOLLOWERS#{user_id}"
 
 
 DUE = "DUE"
-"""RelationIndex partition (`rel`) of webhooks that the sweeper must check. `relSort` is the time of the check, and `relId` is
-the webhookId."""
+"""RelationIndex partition (`rel`) of webhooks that the sweeper must check. `relSort` is the time of the check, and
+`relId` is the webhookId."""
 
 TAGS = "TAGS"
-"""RelationIndex partition (`rel`) of the tag counts. `relSort` is the number of listed videos with the tag, and `relId` is the
-case-folded tag."""
+"""RelationIndex partition (`rel`) of the tag counts. `relSort` is the number of listed videos with the tag, and `relId`
+is the case-folded tag."""
 
 USERS = "USERS"
-"""RelationIndex partition (`rel`) of the totals of users. `relSort` is 0, and `relId` is the userId. The index projects no
-attribute that changes. Therefore only the first write of a user's totals writes to the index."""
+"""RelationIndex partition (`rel`) of the totals of users. `relSort` is 0, and `relId` is the userId. The index projects
+no attribute that changes. Therefore only the first write of a user's totals writes to the index."""
 
 
 def lane_of(id_: str) -> int:

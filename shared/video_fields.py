@@ -1,7 +1,8 @@
 """Fields of a video, as a table with one row per field.
 
-The rows determine the request models, the document and its summary in lists, and the projection of the indexes. They also
-determine the attributes in the policies of roles, the search facets, the tables in docs/data-model.md and the console's labels.
+The rows determine the request models, the document and its summary in lists, and the projection of the indexes. They
+also determine the attributes in the policies of roles, the search facets, the tables in docs/data-model.md and the
+console's labels.
 
 The rows are plain data. Therefore reading a video does not import pydantic, and the CDK app can import this module.
 """
@@ -24,8 +25,8 @@ class VideoField(NamedTuple):
     label: str = ""
     """Label of the field in the console."""
     type: str = ""
-    """Type of the field in requests, with names from shared/core/fields.py and shared/videos/models.py. Empty if only the server
-    writes the field. Its schema is then in shared/openapi/videos.py."""
+    """Type of the field in requests, with names from shared/core/fields.py and shared/videos/models.py. Empty if only
+    the server writes the field. Its schema is then in shared/openapi/videos.py."""
     default: Any = None
     """Value in a new video if the request omits the field. `None` means that the field is absent, or an empty map."""
     most: int | None = None
@@ -33,9 +34,11 @@ class VideoField(NamedTuple):
     patch_type: str = ""
     """Type of the field in patches, if it differs from `type`. Maps need it, because null removes an entry."""
     create: Literal["client", "admin"] = "client"
-    """Callers that may set the field in a new video: all, or only admins. Other callers' values of an admin's field are ignored."""
+    """Callers that may set the field in a new video: all, or only admins. Other callers' values of an admin's field are
+    ignored."""
     patch: Literal["remove", "replace", ""] = "remove"
-    """Whether a patch may replace or remove the field (`remove`), only replace it (`replace`), or not change it (empty)."""
+    """Whether a patch may replace or remove the field (`remove`), only replace it (`replace`), or not change it
+    (empty)."""
     is_shown: bool = True
     """Whether the video's document contains the field. Other attributes are only stored."""
     is_private: bool = False
@@ -47,14 +50,14 @@ class VideoField(NamedTuple):
     decides_access: bool = False
     """Whether access to the video depends on the field."""
     projected: int = 0
-    """Position of the field in the projection of the indexes, from 1; 0 if the indexes, and thus lists, do not have it. Never
-    change a position, because CloudFormation replaces an index whose projection is reordered."""
+    """Position of the field in the projection of the indexes, from 1; 0 if the indexes, and thus lists, do not have it.
+    Never change a position, because CloudFormation replaces an index if the order of its projection changes."""
     facet: str = ""
     """Name of the search facet that counts the field's values; empty if it has no facet."""
 
     @property
     def is_map(self) -> bool:
-        """Whether the value is a map: an object whose keys the client chooses. A map is stored even if it is empty."""
+        """Whether the value is a map: an object with keys that the client chooses. An empty map is also stored."""
         return self.most is not None
 
 
@@ -223,29 +226,30 @@ VIDEO_FIELDS = (
 _INTEGER_TYPES = ("Bytes", "Episode", "Milliseconds", "Season", "Seconds", "Year")
 
 SENT = tuple(field for field in VIDEO_FIELDS if field.type)
-"""Fields that clients may write."""
+"""Rows of the fields that clients may write."""
 
 PROJECTION = tuple(field.name for field in sorted(VIDEO_FIELDS, key=lambda field: field.projected) if field.projected)
-"""Attributes that the indexes project. `version`, `updatedAt` and `description` are omitted. Otherwise every PATCH would write
-to all indexes."""
+"""Attributes that the indexes project. `version`, `updatedAt` and `description` are omitted. Otherwise every PATCH
+would write to all indexes."""
 
 PROBED = tuple(field.name for field in VIDEO_FIELDS if field.is_probed)
 """Fields that the job `probe` sets. `origins` records the author of each value: a person, a job or an import."""
 
 LONGEST_UNIQUE = 200
-"""Maximum characters of a value that is reserved for one video of an owner."""
+"""Maximum number of characters of a value that is reserved for one video of an owner."""
 
 UNIQUE = tuple(field.name for field in VIDEO_FIELDS if field.is_unique)
 """Fields in which all videos of an owner must have different values."""
 
 VISIBILITY_ATTRIBUTES = (*(field.name for field in VIDEO_FIELDS if field.decides_access), "schemaVersion")
-"""Attributes that access checks read. They include the schema version, which decides whether this release can read the item."""
+"""Attributes that access checks read. They include the schema version, which decides whether this release can read the
+item."""
 
 INTEGERS = tuple(field.name for field in SENT if field.type in _INTEGER_TYPES)
-"""Fields whose values are integers."""
+"""Names of the fields with integer values."""
 
 FACETS = dict(sorted((field.facet, field.name) for field in VIDEO_FIELDS if field.facet))
-"""Names of the fields with a search facet, by facet. After a change, increment `FORM` in shared/search/document.py."""
+"""Name of the field of each search facet, by facet. After a change, increment `FORM` in shared/search/document.py."""
 
 NUMERIC_FACETS = tuple(facet for facet, name in FACETS.items() if name in INTEGERS)
-"""Search facets whose values are integers."""
+"""Names of the search facets with integer values."""

@@ -1,1 +1,1 @@
-"""OpenAPI document of the API. Each module documents the operations of one function, or some of them."""
+"""OpenAPI document of the API. Each module documents operations of one Lambda function."""

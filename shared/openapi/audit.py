@@ -1,4 +1,4 @@
-"""OpenAPI document of the function `history`: audit trails and diffs."""
+"""OpenAPI documentation of the operations of the function `history`: audit trails and diffs."""
 
 from shared.core import errors
 from shared.core.change_types import ACTIONS as ENTITIES

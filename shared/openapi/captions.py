@@ -1,4 +1,4 @@
-"""OpenAPI document of the function `captions`: captions and chapters."""
+"""OpenAPI documentation of the operations of the function `captions`: captions and chapters."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""OpenAPI document of the feed of changes (operation `listChanges`)."""
+"""OpenAPI documentation of the feed of changes (operation `listChanges`)."""
 
 from shared.core import errors
 from shared.core.change_types import TYPES

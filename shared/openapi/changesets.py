@@ -1,4 +1,4 @@
-"""OpenAPI document of the operations that show and revert change sets."""
+"""OpenAPI documentation of the operations that show and revert change sets."""
 
 from shared.core import errors
 from shared.core.change_types import ACTIONS as ENTITIES

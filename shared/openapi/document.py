@@ -38,7 +38,8 @@ _ORDER = (
     *("videos", "search", "uploads", "jobs", "playback", "views", "ratings", "relations", "captions", "playlists"),
     *("totals", "audit", "changes", "changesets", "history", "webhooks", "public"),
 )
-"""Modules of this package, in the order in which their tags appear. Modules that are not listed follow in alphabetical order."""
+"""Modules of this package, in the order in which their tags appear. Modules that are not listed follow in alphabetical
+order."""
 
 
 def _modules() -> list[ModuleType]:
@@ -52,7 +53,7 @@ def _modules() -> list[ModuleType]:
 
 
 def _declared(name: str) -> dict[str, Any]:
-    """Return one mapping with the entries of the mapping `name`, such as `OPERATIONS`, of all modules that define it."""
+    """Return the merged mapping `name`, such as `OPERATIONS`, of all modules that define a mapping of this name."""
     return {key: value for module in _PARTS for key, value in vars(module).get(name, {}).items()}
 
 
@@ -92,13 +93,14 @@ _NAMED: dict[str, Schema] = {
     "Window": {"enum": list(WINDOWS)},
     "UnknownField": {"enum": ["viewCount"]},
 }
-"""Schemas of enumerations that occur in several places, by name. The document has references instead of repeating them."""
+"""Schemas of enumerations that occur in several places, by name. The document refers to them instead of repeating
+them."""
 
 
 def _naming(schema: Any, names: Mapping[tuple[str, ...], str]) -> Any:
-    """Return a part of the document in which each enumeration that has a name is replaced by a reference to its schema.
+    """Return a part of the document with references in place of the enumerations in `names`.
 
-    `names` has the name of each enumeration, by its values.
+    `names` maps the values of an enumeration to the name of its schema.
     """
     if isinstance(schema, list):
         return [_naming(element, names) for element in schema]

@@ -1,4 +1,4 @@
-"""OpenAPI document of the operation `revertVideo`."""
+"""OpenAPI documentation of the operation `revertVideo`."""
 
 from shared.core import errors
 from shared.history.models import Revert

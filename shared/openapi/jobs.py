@@ -1,4 +1,4 @@
-"""OpenAPI document of the function `jobs`: jobs of videos, and reports of transcoders."""
+"""OpenAPI documentation of the operations of the function `jobs`: jobs of videos, and reports of transcoders."""
 
 from shared.core import errors
 from shared.job_kinds import KIND_PATTERN, KINDS_IN_WORDS, RENDITION

@@ -1,4 +1,4 @@
-"""OpenAPI document of the function `playback`."""
+"""OpenAPI documentation of the operations of the function `playback`."""
 
 from shared.captions.models import LATEST, LONGEST_TITLE, MAX_CHAPTERS
 from shared.captions.store import TYPE

@@ -1,4 +1,4 @@
-"""OpenAPI document of the function `playlists`."""
+"""OpenAPI documentation of the operations of the function `playlists`."""
 
 from shared.aws.pages import EXAMINED_BUDGET
 from shared.core import errors

@@ -55,7 +55,7 @@ _GATEWAY: dict[int, tuple[str, str]] = {
 }
 """Errors that API Gateway itself returns, as `{"message": ...}`: cause and message, by status."""
 _WAIT = {errors.RequestInFlight, errors.WriteContention, errors.QuotaExceeded, errors.TooSoon}
-"""Errors whose responses have the header `Retry-After`, in addition to all responses with status 503."""
+"""Error classes of responses with the header `Retry-After`. All responses with status 503 also have it."""
 
 
 SCHEMAS: Schema = {

@@ -1,4 +1,4 @@
-"""OpenAPI document of the function `public`: the operations that need no token."""
+"""OpenAPI documentation of the operations of the function `public`: the operations that need no token."""
 
 from shared.core import errors
 from shared.openapi.spec import Operation, json_content, object_of

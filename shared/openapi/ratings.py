@@ -1,4 +1,4 @@
-"""OpenAPI document of the function `ratings`."""
+"""OpenAPI documentation of the operations of the function `ratings`."""
 
 from shared.core import errors
 from shared.core.limits import BEST_RATING

@@ -1,4 +1,4 @@
-"""OpenAPI document of the function `relations`: credits and releases."""
+"""OpenAPI documentation of the operations of the function `relations`: credits and releases."""
 
 from typing import Any
 
@@ -77,7 +77,10 @@ PAGE_ERRORS = (errors.InvalidParameter, errors.InvalidCursor, errors.Forbidden, 
 
 
 def page(name: str, example: Schema) -> dict[int, Schema]:
-    """Return the 200 response of a list. `name` is the schema of its pages, and `example` the only item of the example page."""
+    """Return the 200 response of a list.
+
+    `name` is the schema of its pages, and `example` the only item of the example page.
+    """
     body = json_content(ref(name), {"items": [example], "nextCursor": None})
     return {200: {"description": "A page", "headers": LINK, **body}}
 

@@ -1,4 +1,4 @@
-"""OpenAPI document of the function `search`."""
+"""OpenAPI documentation of the operations of the function `search`."""
 
 from shared.core import errors
 from shared.openapi.spec import EXAMPLE_ID, LINK, NEXT_CURSOR, Operation, json_content, object_of, ref

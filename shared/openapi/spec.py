@@ -56,7 +56,8 @@ class Operation:
     responses: dict[int, Schema]
     errors: tuple[type[ServiceError], ...] = ()
     headers: tuple[Schema, ...] = ()
-    """Request headers. The route declares the path parameters, and the operation's query class (shared/queries.py) the query parameters."""
+    """Request headers. The route declares the path parameters, and the operation's query class (shared/queries.py) the
+    query parameters."""
     body: Schema | None = None
 
 
@@ -110,8 +111,8 @@ def model_schemas(*models: type[BaseModel], prefix: str = "") -> Schema:
 def shown_schemas(*models: type[BaseModel]) -> Schema:
     """Return the schemas of request models for use in responses. Their names are `Shown` and the name of the model.
 
-    Fields of a response are never null. A field that does not accept null in a request is required in the response, because its
-    default is stored.
+    Fields of a response are never null. A field that does not accept null in a request is required in the response,
+    because its default is stored.
     """
     schemas: Schema = {}
     for name, schema in model_schemas(*models, prefix="Shown").items():
@@ -124,7 +125,7 @@ def shown_schemas(*models: type[BaseModel]) -> Schema:
 
 
 def object_of(properties: Schema, *, optional: Sequence[str] = ()) -> Schema:
-    """Return the schema of an object with these properties and no others. All are required except those in `optional`."""
+    """Return the schema of an object with these properties and no others. Properties in `optional` are not required."""
     return {
         "type": "object",
         "properties": properties,
@@ -141,7 +142,8 @@ def page_of(*names: str) -> Schema:
 
 
 def tidied(schema: Any) -> Any:
-    """Return a schema that pydantic generated, without superfluous keywords, in the form that client generators expect."""
+    """Return a schema that pydantic generated, without superfluous keywords, in the form that client generators expect.
+    """
     if isinstance(schema, list):
         return [tidied(element) for element in schema]
     if not isinstance(schema, dict):
@@ -160,8 +162,8 @@ def tidied(schema: Any) -> Any:
 
 
 _NOISE = ("title", "default")
-"""JSON Schema keywords that pydantic adds and `tidied` removes. Titles only repeat the names. In a merge patch, a default of
-null would mean that the field is removed. Client generators treat fields with a default as required."""
+"""JSON Schema keywords that pydantic adds and `tidied` removes. Titles only repeat the names. In a merge patch, a
+default of null would mean that the field is removed. Client generators treat fields with a default as required."""
 
 
 _NULL: Schema = {"type": "null"}

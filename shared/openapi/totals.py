@@ -1,4 +1,5 @@
-"""OpenAPI document of the function `totals`: totals of users, tags, and the most viewed videos."""
+"""OpenAPI documentation of the operations of the function `totals`: totals of users, tags, and the most viewed videos.
+"""
 
 from shared.core import errors
 from shared.core.periods import WINDOWS

@@ -1,4 +1,4 @@
-"""OpenAPI document of the function `uploads`."""
+"""OpenAPI documentation of the operations of the function `uploads`."""
 
 from shared.core import errors
 from shared.core.limits import MAX_PARTS, MAX_SOURCE_BYTES

@@ -1,4 +1,4 @@
-"""OpenAPI document of the function `videos`."""
+"""OpenAPI documentation of the operations of the function `videos`."""
 
 from shared.aws.pages import EXAMINED_BUDGET
 from shared.core import errors
@@ -80,7 +80,7 @@ TITLE_PAGE: Schema = {
     },
 }
 NOT_OF_THE_PAST = ("viewCount", "schemaVersion")
-"""Fields that an earlier version of a video does not have. Clients can thus distinguish it from the current video."""
+"""Fields that only the current version of a video has. Their absence shows clients that a version is an earlier one."""
 PAST_VIDEO: Schema = {name: value for name, value in VIDEO.items() if name not in NOT_OF_THE_PAST} | {
     "without": ["viewCount"]
 }
@@ -446,11 +446,11 @@ def schemas() -> Schema:
 
 
 def _partial(properties: Schema, marker: str) -> Schema:
-    """Return the schema of a response to a request with `fields`. No field is required in it.
+    """Return the schema of a response to a request with `fields`. No field of the response is required.
 
-    The schema omits `marker`, a field that every complete response has. Therefore generated clients can distinguish the two
-    kinds of responses: TypeScript narrows their union by `marker in response`. The schema allows other fields, so a client may
-    still select the marker by `fields`.
+    The schema omits `marker`, a field that every complete response has. Therefore generated clients can distinguish the
+    two kinds of responses: TypeScript narrows their union by `marker in response`. The schema allows other fields, so a
+    client may still select the marker by `fields`.
     """
     return {
         "type": "object",

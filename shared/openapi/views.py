@@ -1,4 +1,4 @@
-"""OpenAPI document of the function `views`."""
+"""OpenAPI documentation of the operations of the function `views`."""
 
 from shared.core import errors
 from shared.core.limits import LARGEST_BATCH

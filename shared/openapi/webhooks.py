@@ -1,4 +1,4 @@
-"""OpenAPI document of the function `webhooks`."""
+"""OpenAPI documentation of the operations of the function `webhooks`."""
 
 from shared.core import errors
 from shared.core.change_types import TYPES

@@ -96,7 +96,7 @@ class Arrivals:
 
 
 def _created(notification: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield bucket and key of each created object; raises BadMessage."""
+    """Yield bucket and key of each new object in a notification; raise BadMessage if it is not from S3."""
     if notification.get("Event") == "s3:TestEvent":
         return  # S3 sends a test event when notifications are configured
     try:

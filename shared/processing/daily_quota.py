@@ -27,7 +27,7 @@ class QuotaStore:
         self.jobs_per_day = jobs_per_day
 
     def reserve(self, owner: str, count: int, now: int) -> None:
-        """Reserve `count` jobs for the owner, all or none: one conditional UpdateItem.
+        """Reserve `count` jobs for the owner, all or none. Costs one conditional UpdateItem.
 
         Raises QuotaExceeded, and WriteContention if concurrent reservations defeat every attempt.
         """

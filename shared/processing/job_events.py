@@ -51,7 +51,7 @@ class JobEvents:
     def job_changed(self, record: Record, now: int) -> Iterator[Outgoing]:
         """Yield the message of a newly queued job if its owner's quota allows it.
 
-        If the job has ended, yield the messages of jobs that waited for its quota.
+        If the job has ended, yield the messages of the owner's jobs that may now be sent instead.
         """
         old, new = cast("Job | None", record.before), cast("Job", record.new)
         if new["state"] not in PENDING:
@@ -64,7 +64,7 @@ class JobEvents:
                 self._logger.info("job waits for the quota", extra=log)
 
     def job_removed(self, record: Record, now: int) -> Iterator[Outgoing]:
-        """Yield the messages of the jobs that waited for the quota of a deleted job."""
+        """Yield the messages of the owner's jobs that may be sent instead of a deleted job."""
         old = cast("Job", record.old)
         yield from self._ended(old, old, now)
 

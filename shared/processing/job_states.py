@@ -59,7 +59,7 @@ _NOT_INDEXED: "IndexAttributes" = {}
 
 
 class JobAttempt(NamedTuple):
-    """Identity of one attempt at one job, as in its message."""
+    """Identity of one attempt at a job. The job's message contains these values, and reports repeat them."""
 
     video_id: str
     kind: str
@@ -73,7 +73,7 @@ class ExtraWrites(NamedTuple):
     output: Item
     """Attributes to add to the job's output."""
     writes: Sequence[Write]
-    """Up to 98 writes, each with its own condition."""
+    """Writes of other items, at most 98. Each has its own condition."""
 
 
 def ticket_of(job: "Job") -> JobAttempt:
@@ -116,12 +116,18 @@ def document(job: "Job") -> dict[str, Any]:
 
 
 def delay_before(attempt: int) -> int:
-    """Return the seconds to wait before attempt number `attempt`: 0 before the first, then 15, doubling up to 15 minutes."""
+    """Return the seconds to wait before attempt number `attempt`.
+
+    0 before the first attempt, 15 before the second, then doubling up to 15 minutes.
+    """
     return min(15 * 2 ** (attempt - 2), 15 * MINUTE) if attempt > 1 else 0
 
 
 def to_queued(job: "Job", actor: Caller, now: int, *, attempt: int) -> "Job":
-    """Return the job in state `queued`. After the caller writes it, the stream record causes the router to send the message."""
+    """Return the job in state `queued`.
+
+    After the caller writes it, the stream record causes the router to send the message.
+    """
     at = now + delay_before(attempt_number(job | {"attempt": attempt})) + kind_of(job["kind"]).patience
     return {
         **without(job, *_ATTEMPT_FIELDS),
@@ -171,6 +177,6 @@ def due(state: str, at: int) -> "IndexAttributes":
 def audit_fields_of(actor: Caller, now: int) -> "JobAuthorship":
     """Return the attributes for the author and time of a write.
 
-    They exclude `updatedFor`, which therefore stays unchanged.
+    `updatedFor` is not among them, and therefore stays unchanged.
     """
     return {**audit_fields(actor, now), "updatedAs": actor.kind}

@@ -1,5 +1,6 @@
-"""Store of jobs: each transition of shared/processing/job_states.py is one conditional write, or one transaction with
-the video.
+"""Store of jobs. Each state transition is one conditional write, or one transaction with the video.
+
+shared/processing/job_states.py describes the transitions.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -82,7 +83,7 @@ class JobStore:
         self.table = table
 
     def request(self, video: Item, kind: str, job_input: Item, now: int, actor: Caller | None = None) -> None:
-        """Queue a job for this state of a video. Does nothing if a later state has already requested it.
+        """Queue a job that the video requires in this state. Does nothing if a later state has already requested it.
 
         Without an `actor`, the job is attributed to the request that last wrote the video.
 
@@ -206,9 +207,9 @@ class JobStore:
     ) -> "Job | None":
         """Write a result to the job and its video in one transaction. Returns `None` if the job's input is outdated.
 
-        The input must match, but not the attempt, because a worker whose lease expired may still finish first. `edit`
-        returns the video's item with the result. An unchanged video is not written. `extra_writes` returns the extra
-        writes for the video. Both functions are called again on each retry after a conflict.
+        The input must match, but not the attempt, because a worker may finish first although its lease has expired.
+        `edit` returns the video's item with the result. An unchanged video is not written. `extra_writes` returns the
+        extra writes for the video. Both functions are called again on each retry after a conflict.
         """
 
         def attempt(_: Item | None) -> "Job | None":
@@ -277,9 +278,10 @@ class JobStore:
     def retry(self, video_id: str, kind: str, caller: Caller, now: int, charge: Callable[[str], None]) -> "Job":
         """Queue a failed job again with a new set of attempts, and remove the failure that it caused from the video.
 
-        Also queues a job that was never queued, and a done job whose thumbnails were removed. `charge` is called with
-        the owner's id before the first write. A pending job stays unchanged, but its message is sent again if it may be
-        lost. Repeating a retry is therefore harmless. Raises NotFound, and IllegalTransition if the job is done.
+        Also queues a job that was never queued, and a done job if a user removed its thumbnails. `charge` is called
+        with the owner's id before the first write. A pending job stays unchanged, but its message is sent again if the
+        message may be lost. Repeating a retry is therefore harmless. Raises NotFound, and IllegalTransition if the job
+        is done.
         """
         charged = False
 
@@ -380,8 +382,9 @@ class JobStore:
         return None
 
     def _index_entries(self, relation: str, shard: int, attributes: Sequence[str] = ()) -> Iterator[Item]:
-        """Yield the entries of one RelationIndex partition, in order, with the keys of their items and these
-        attributes.
+        """Yield the entries of one RelationIndex partition, in order.
+
+        Each entry has the primary key of the item, and the given attributes.
         """
         partition = {"rel": relation, "relShard": shard}
         return iterate_entries(
@@ -420,7 +423,7 @@ class JobStore:
         return retry_on_conflict(attempt, what, pause=self.table.pause, on=CONFLICTS)
 
     def _replaced(self, job: "Job", changed: "Job") -> "Job":
-        """Write only the job and return it; raises one of CONFLICTS if it changed since it was read."""
+        """Write only the job and return `changed`; raise one of CONFLICTS if the stored job differs from `job`."""
         write_once(self.table, [self._change(job, changed)], changed)
         return changed
 

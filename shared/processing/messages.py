@@ -85,7 +85,7 @@ class JobMessage(_OfRequest):
 
     @property
     def ticket(self) -> JobAttempt:
-        """Attempt that the message is for."""
+        """Identity of the attempt that the message is for."""
         return JobAttempt(self.videoId, self.kind, self.inputHash, self.attempt)
 
 
@@ -132,7 +132,10 @@ class DeliverMessage(_Message):
 
 
 class AggregatesMessage(_OfRequest):
-    """Message of a video that now adds other amounts to totals. The worker computes them from the video's current state."""
+    """Message of a video that now adds other amounts to totals.
+
+    The worker computes the amounts from the video's current state.
+    """
 
     schema_: Literal["video-metadata/aggregates/1"] = Field(alias="schema")
     videoId: str
@@ -145,7 +148,7 @@ class AggregatesMessage(_OfRequest):
 class TallyMessage(_Message):
     """Increments of one video's counters.
 
-    Redelivery is harmless, because views and ratings have deduplication keys, and each start of an hour has the hour.
+    Redelivery is harmless, because views and ratings have deduplication keys. The start of an hour is stored only once.
     """
 
     schema_: Literal["video-metadata/tally/1"] = Field(alias="schema")
@@ -192,7 +195,7 @@ def purge_playlist_message(playlist_id: str, correlation_id: str | None = None) 
 
 
 def revert_message(revert_id: str) -> dict[str, Any]:
-    """Return the message of a revert run, whose id is the id of the request that started it."""
+    """Return the message of a revert run. The id of the run is the id of the request that started it."""
     return {"schema": REVERT_SCHEMA, "revertId": revert_id, "correlationId": revert_id}
 
 
@@ -217,7 +220,10 @@ def aggregates_message(video_id: str, correlation_id: str | None = None, *, entr
 
 
 def tally_message(video_id: str, counted: Mapping[str, Sequence[object]]) -> dict[str, Any]:
-    """Return the message with the increments of a video's counters. `counted` has the lists of TallyMessage, by name."""
+    """Return the message with the increments of a video's counters.
+
+    `counted` has the lists of TallyMessage, by name.
+    """
     return {"schema": TALLY_SCHEMA, "videoId": video_id, **counted}
 
 
@@ -239,7 +245,7 @@ _Model = TypeVar(
 
 
 def parse(model: type[_Model], body: dict[str, Any]) -> _Model:
-    """Validate a message's body; raises BadMessage."""
+    """Return a message's body as an instance of `model`; raise BadMessage if the body is invalid."""
     try:
         return model.model_validate(body)
     except ValidationError as error:

@@ -23,13 +23,13 @@ SECONDS = 3600
 RENDITION_TYPE = "video/mp4"
 """Media type of every rendition: docs/transcode-queue.md."""
 ATTRIBUTES = (*VISIBILITY_ATTRIBUTES, "videoId", "duration", "source", "thumbnails", "pictures", "failure")
-"""Attributes of a video that playback needs."""
+"""Attributes of a video that `PlaybackSigner.playback` reads."""
 PICTURES = {"poster": "poster", "storyboard": "storyboard.vtt"}
 """Names of the response fields with thumbnails. Maps each to the name of the thumbnail in the video's `thumbnails`."""
 
 
 class PlaybackSigner:
-    """Builder of playback responses. Its URLs grant no more than the credentials that sign them."""
+    """Builder of playback responses. A URL grants no more than the credentials that signed it."""
 
     def __init__(self, objects: Objects, media_bucket: str, links: Links) -> None:
         self._objects = objects

@@ -16,7 +16,10 @@ SOON = 10
 
 
 def why_not_ready(video: Item, jobs: "Sequence[Job]", now: int) -> "tuple[str, Job | None]":
-    """Return the reason as a sentence, and the job that blocks the video or `None`. `now` is in epoch seconds."""
+    """Return the reason why a video is not ready, as a sentence, and the job that blocks it.
+
+    The job is `None` if no job blocks the video. `now` is in epoch seconds.
+    """
     if video["status"] == "ready":
         return "The video is ready.", None
     if video["status"] == "deleted":

@@ -77,17 +77,18 @@ class UploadPart:
 
 @dataclass(frozen=True)
 class OpenUpload:
-    """Open upload and the URLs for sending the file."""
+    """Open upload, with presigned URLs for sending the file."""
 
     upload_id: str
     expires_at: int
+    """Time at which the URLs expire, in epoch seconds."""
     put: tuple[str, dict[str, str]] | None
     """URL and headers of a single PUT; `None` for a multipart upload."""
     parts: Sequence[UploadPart] = ()
 
 
 class UploadStore:
-    """Upload items in the table. Methods raise the errors of shared.core.errors."""
+    """Store of Upload items. Methods raise the errors of shared.core.errors."""
 
     def __init__(self, table: Table) -> None:
         self.table = table
@@ -244,7 +245,7 @@ class UploadService:
     def _presign(
         self, item: "Upload", now: int, sent: Mapping[int, tuple[int, str]] = MappingProxyType({})
     ) -> OpenUpload:
-        """Return an upload with URLs for the missing parts.
+        """Return an upload with presigned URLs for the missing parts.
 
         `sent` has the size and ETag of each sent part, by number.
         """

@@ -84,7 +84,8 @@ class JobConsumer:
         return self._logger.inject_lambda_context(handle)
 
     def handle(self, message: Message) -> None:
-        """Process the job of one message, unless another worker has claimed it or it is no longer required.
+        """Process the job of one message. Does nothing if another worker has claimed it, or if it is no longer
+        required.
 
         If an attempt fails, the job is queued again or fails with a reason, and the message is deleted. Raises
         Unavailable or WriteContention if the failure cannot be recorded. The sweeper then requeues the job after its

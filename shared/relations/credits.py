@@ -112,7 +112,10 @@ def releases_list(video_id: str, region: str | None = None) -> tuple[object, ...
 
 
 class RelationStore(VideoItemStore):
-    """Credits, releases and people in the table. Methods raise the errors of shared.core.errors."""
+    """Store of credits and releases, which also lists a person's videos.
+
+    Methods raise the errors of shared.core.errors.
+    """
 
     def __init__(self, table: Table) -> None:
         super().__init__(table)

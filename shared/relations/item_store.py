@@ -30,7 +30,7 @@ no item."""
 
 
 class VideoItemStore:
-    """Related items of videos. Methods raise the errors of shared.core.errors."""
+    """Base class of stores of related items. Methods raise the errors of shared.core.errors."""
 
     def __init__(self, table: Table) -> None:
         self.table = table

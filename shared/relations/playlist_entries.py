@@ -32,7 +32,7 @@ MAX_PLACED = 30
 
 
 class EntryStore:
-    """Entries of playlists in the table. Methods raise the errors of shared.core.errors."""
+    """Store of the entries of playlists. Methods raise the errors of shared.core.errors."""
 
     def __init__(self, playlists: PlaylistStore) -> None:
         self.table = playlists.table
@@ -246,7 +246,7 @@ class EntryStore:
         return PlaylistRevision(playlist | {"entryCount": count} | ({"lastRank": last} if last else {}), writes, moves)
 
     def _free_rank(self, playlist_id: str, rank: str, moving: Container[str], used_ranks: Collection[str]) -> str:
-        """Return the rank if it is free, else the middle between it and the next rank.
+        """Return the rank if it is free, else a rank in the middle between `rank` and the next used one.
 
         A rank is free if it is not in `used_ranks`, and no entry has it except the entries in `moving`.
         """
@@ -351,7 +351,7 @@ def _entry_key(entry: Item) -> dict[str, str]:
 
 
 def _position(entry: Item) -> Position:
-    """Return the position of an entry in its list."""
+    """Return the list position of an entry, for cursors."""
     return Position(0, f"{entry['rank']}#{entry['videoId']}")
 
 

@@ -82,7 +82,7 @@ class PlaylistRevision:
     writes: Sequence[Write] = ()
     """Writes of other items, such as entries, in the same transaction."""
     moves: Sequence[Item] = ()
-    """Value of the MOVES attribute."""
+    """Changes of entries, for the attribute MOVES."""
     response: dict[str, Any] | None = None
     """Response to the client; `None` if the response is the document of the playlist."""
     refusal: ServiceError | None = None
@@ -90,7 +90,7 @@ class PlaylistRevision:
 
 
 class PlaylistStore:
-    """Playlists and their entries in the table. Methods raise the errors of shared.core.errors."""
+    """Store of playlists. Methods raise the errors of shared.core.errors."""
 
     def __init__(self, table: Table) -> None:
         self.table = table

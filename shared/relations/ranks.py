@@ -24,7 +24,7 @@ MAX_SPREAD = 20
 
 
 class NoRoomError(Exception):
-    """Error: too many entries were moved to one position, so ranks between its neighbours would be too long."""
+    """Error: too many entries were moved to one position, so another rank there would be longer than LONGEST."""
 
 
 def first() -> str:
@@ -38,7 +38,7 @@ def after(rank: str) -> str:
 
 
 def before(rank: str) -> str:
-    """Return the greatest rank without a fraction below the integer part of `rank`; raise NoRoomError if none exists."""
+    """Return the greatest rank without a fraction below the integer part of `rank`. Raises NoRoomError."""
     return _whole(_number(rank[:WIDTH]) - 1)
 
 
@@ -73,7 +73,7 @@ def spread(low: str | None, high: str | None, count: int) -> list[str]:
 def placed(anchor: str | None, neighbours: Sequence[str], *, ascending: bool) -> list[str]:
     """Return the rank of an entry placed next to `anchor`, then the new ranks of neighbours that must make room.
 
-    `neighbours` are the ranks after the anchor, nearest first; if `ascending` is false, the ranks before it. If
+    `neighbours` are the ranks after the anchor, nearest first; if `ascending` is false, the ranks before the anchor. If
     `anchor` is `None`, the entry is placed at the end of the list where the neighbours begin. Raises NoRoomError.
     """
     for most, longest in ((0, LONG), (MAX_SPREAD, LONGEST)):

@@ -95,7 +95,7 @@ def own_document(rating: "Rating") -> dict[str, Any]:
 
 
 class RatingStore:
-    """Ratings and their totals in the table."""
+    """Store of ratings. It reads their totals, and stores totals that were imported from other services."""
 
     def __init__(self, table: Table) -> None:
         self.table = table

@@ -59,7 +59,7 @@ UNUSABLE_ERRORS = (Gone, IncompatibleIndex, ObjectMissing, DamagedFile)
 """Errors that show that a generation or draft is unusable. The builder then rebuilds from scratch."""
 
 Outcome = Literal["busy", "unchanged", "published", "unfinished"]
-"""`busy`: another builder holds the lease. `unfinished`: the next run resumes the rebuild."""
+"""Outcome of a run. `busy`: another builder holds the lease. `unfinished`: the next run resumes the rebuild."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class BuildPosition(NamedTuple):
 
 
 def read_video_ids(table: Table, at: BuildPosition) -> tuple[list[str], BuildPosition]:
-    """Return the video ids of the next page, and the progress after this page. Costs one Query."""
+    """Return the next page of ids of videos to index, and the progress after this page. Costs one Query."""
     relation, shard = SOURCES[at.source]
     names = [attribute.name for attribute in (*RELATION_INDEX.partition, RELATION_INDEX.sort[0])]
     page = table.query(

@@ -47,7 +47,7 @@ class IndexCheckpoint:
     places: Mapping[str, LogCursor]
     """Next position to read, by log key."""
     as_of: int
-    """Epoch milliseconds up to which all changes have been consumed."""
+    """Time in epoch milliseconds. The index includes all changes before this time."""
 
 
 class Hit(NamedTuple):
@@ -196,7 +196,7 @@ class SearchEngine:
     def stored(self, video_id: str, *, max_characters: int | None = None) -> StoredFields | None:
         """Return the stored texts of a video.
 
-        `None` if it is not indexed or its captions exceed `max_characters` characters.
+        `None` if the video is not indexed, or if the captions exceed `max_characters` characters.
         """
         searcher = self._searcher
         address = self._address(searcher, video_id)

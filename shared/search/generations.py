@@ -93,7 +93,7 @@ class GenerationPointer:
     places: Mapping[str, LogCursor] = field(default_factory=dict)
     """Next feed position to consume, by log."""
     as_of: int = 0
-    """Epoch milliseconds up to which the generation includes all changes."""
+    """Time in epoch milliseconds. The generation includes all changes before this time."""
     video_count: int = 0
     bytes: int = 0
     published_at: int = 0

@@ -53,7 +53,7 @@ class CurrentIndex(NamedTuple):
 
     engine: "SearchEngine"
     as_of: int
-    """Epoch milliseconds up to which all changes are included."""
+    """Time in epoch milliseconds. The index includes all changes before this time."""
     is_complete: bool
     """Whether the last poll, at most LOOK_EVERY seconds ago, reached the end of the feed."""
 
@@ -79,10 +79,10 @@ class LocalIndex:
         self._consumer: FeedConsumer | None = None
         self._looked_at: float | None = None
         self._answered_at: float | None = None
-        """Epoch seconds of the last answered query."""
+        """Time of the last served query, in epoch seconds."""
         self._refused_from: float | None = None
         self._refused_at: float | None = None
-        """Epoch seconds of the last refusal since the last answer. `_refused_from` is the time of the first one."""
+        """Time of the last refusal since the last served query, in epoch seconds. `_refused_from`: first refusal."""
 
     def current(self, cursors: Mapping[str, LogCursor] | None = None) -> "CurrentIndex":
         """Return the engine after it has caught up with the feed, or after the time limit.

@@ -159,7 +159,7 @@ def _normalise(text: str) -> tuple[str, Sequence[int], Sequence[int]]:
 def _normalise_clusters(text: str) -> tuple[str, Sequence[int], Sequence[int]]:
     """Normalise a text that is not in NFC, one cluster (base character and marks) at a time.
 
-    Returns as `_normalise` does.
+    Returns the same values as `_normalise`.
     """
     clusters = [at for at, character in enumerate(text) if at == 0 or not _continues(character)]
     folded: list[str] = []

@@ -31,17 +31,17 @@ from shared.core.periods import hour_of
 from shared.schema import MAX_VIEW_SHARDS, SCHEMA_VERSION, VIEW_COUNTER
 
 COUNTED = ("views", "keyed")
-"""Sums of counted views: `views` counts anonymous views, and `keyed` views with a viewer id or an idempotency key. The
-stream consumer adds the views in `keyed`."""
+"""Names of the sums of counted views. `views` counts anonymous views, and `keyed` views with a viewer id or an
+idempotency key. The stream consumer adds the views in `keyed`."""
 UNCOUNTED = ("repeated", "owner", "unpublished", "expired", "deleted")
-"""Sums of uncounted views. Each is named after the rule that excludes its views."""
+"""Names of the sums of uncounted views. Each sum has the name of the rule that excludes the views."""
 SUMS = (*COUNTED, "watched", *UNCOUNTED)
-"""All sums of a counter. `watched` is the total watch time, in milliseconds."""
+"""Names of all sums of a counter. `watched` is the total watch time, in milliseconds."""
 
 COUNT = (*COUNTED, "spread", "folded")
-"""Attributes of shard 0 that `ViewCounters.counts` reads."""
+"""Names of the attributes of shard 0 that `ViewCounters.counts` reads."""
 CONTROL = ("shards", "spread", "folded")
-"""Attributes of shard 0 that determine which shards writers and readers use."""
+"""Names of the attributes of shard 0 that determine the shards of writers and readers."""
 
 CACHE_SECONDS = 5
 """Seconds that a writer caches the number of shards. FOLD_SECONDS is longer, so all caches have expired when `calm`
@@ -50,18 +50,19 @@ MAX_CACHED = 1000
 """Maximum number of cached counters per instance. Only sharded counters are cached, so there are few."""
 
 CALM = 300
-"""Views per second below which `calm` merges a counter. One item accepts 1,000 writes per second."""
+"""Maximum rate, in views per second, of a counter that `calm` merges. One item accepts 1,000 writes per second."""
 LOOK_SECONDS = 60
 """Minimum interval over which `calm` measures the rate of views, in seconds."""
 FOLD_SECONDS = 300
-"""Seconds that `calm` waits after it directed writers to shard 0. After that, no writer uses the other shards."""
+"""Seconds between the call of `calm` that directs writers to shard 0 and the call that merges the shards. After this
+time, no writer uses the other shards."""
 
 _ShardId = tuple[str, int]
-"""A video id and a shard number."""
+"""Video id and shard number."""
 
 
 def view_count(counter: Item | None) -> int:
-    """Return the counted views of a counter item, including the shards merged into it; 0 for `None`."""
+    """Return the number of counted views of a counter item, including the shards merged into it; 0 for `None`."""
     if not counter:
         return 0
     return sum(int(counter.get(name, 0)) + int(counter.get("folded", {}).get(name, 0)) for name in COUNTED)
@@ -74,7 +75,7 @@ def sums_of(counter: Item | None) -> dict[str, int]:
 
 
 def shards_of(counter: Item | None) -> int:
-    """Return the number of shards that may contain counts, given shard 0."""
+    """Return the number of shards that may contain counts. `counter` is the item of shard 0."""
     return int(counter.get("spread", 1)) if counter else 1
 
 
@@ -116,7 +117,7 @@ class _ShardedCounter:
 
 
 class ViewCounters:
-    """View counters in the table.
+    """Store of view counters.
 
     An instance caches the state of up to MAX_CACHED sharded counters. It reads the number of shards again after
     CACHE_SECONDS.
@@ -335,14 +336,17 @@ class ViewCounters:
 
 
 def _has_shards(shards: int) -> Expression:
-    """Return the condition that the attribute `shards` of shard 0 has this value; it is absent for 1."""
+    """Return the condition that a counter still has this number of shards. The attribute `shards` is absent for 1."""
     if shards == 1:
         return Expression.of("attribute_not_exists(#shards)")
     return Expression.of("#shards = :shards", shards=shards)
 
 
 def addition(additions: Mapping[str, int], now: int) -> Expression:
-    """Return the update that adds to a counter item and sets its hour, so that the stream detects a new hour."""
+    """Return the update that adds to a counter item.
+
+    It also stores the hour, so that the stream consumer detects a new one.
+    """
     added = Expression.of("ADD " + ", ".join(f"#{name} :{name}" for name in additions), **additions)
     return added + Expression.of(
         "SET #hour = :hour, #schemaVersion = :current", hour=hour_of(now), current=SCHEMA_VERSION

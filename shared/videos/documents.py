@@ -11,13 +11,13 @@ if TYPE_CHECKING:
     from shared.core.changes import Change
 
 FIELDS = tuple(field.name for field in VIDEO_FIELDS if field.is_shown)
-"""Fields of the document, in order."""
+"""Names of the fields of a video's document, in order."""
 
 SUMMARY_FIELDS = tuple(field.name for field in VIDEO_FIELDS if field.projected and not field.is_private)
-"""Fields of a summary. They are the attributes that the indexes project."""
+"""Names of the fields of a video's summary. The indexes project these attributes."""
 
 OWNER_FIELDS = tuple(field.name for field in VIDEO_FIELDS if field.is_private)
-"""Fields visible to the owner and admins only."""
+"""Names of the fields that only the owner and admins see."""
 
 PLAYING_FIELDS = ("renditions", "playback")
 """Fields that callers other than the owner and admins see in place of `resolutions`: the renditions and the playback
@@ -31,7 +31,7 @@ JOB_ATTRIBUTES = {"thumbnails": "pictures", "resolutions": "source"}
 users wrote."""
 
 MAPS = tuple(field.name for field in VIDEO_FIELDS if field.is_map)
-"""Map attributes. They are stored even if empty, so that an update can set a single entry."""
+"""Names of the map attributes. They are stored even if empty, so that an update can set a single entry."""
 
 INTERNAL = frozenset(
     {

@@ -119,24 +119,24 @@ class VideoLists:
         )
 
     def list_by_category(self, category: str, now: int, filters: ListFilters, window: Window) -> Page[Item]:
-        """Return the published videos of a category, by time."""
+        """Return a page of the published videos of a category, by time."""
         keep = Expression.all_of([_alive(now), *_in_time(now), *filters.conditions()])
         partitions = [{"category": category, "categoryShard": shard} for shard in range(SHARDS)]
         return self._lists.page(CATEGORY_INDEX, partitions, window, keep)
 
     def list_public(self, now: int, filters: ListFilters, window: Window) -> Page[Item]:
-        """Return all published videos, by time."""
+        """Return a page of all published videos, by time."""
         keep = Expression.all_of([_alive(now), *_in_time(now), *filters.conditions()])
         return self._lists.page(RELATION_INDEX, sharded_partitions(FEED), window, keep)
 
     def list_by_status(self, status: str, now: int, filters: ListFilters, window: Window) -> Page[Item]:
-        """Return all videos with a status, listed or not, by time."""
+        """Return a page of all videos with a status, listed or not, by time. Only for admins."""
         relations = [status_relation(status)] + ([FEED] if status == "ready" else [])
         keep = Expression.all_of([_alive(now), *filters.conditions()])
         return self._lists.page(RELATION_INDEX, sharded_partitions(*relations), window, keep)
 
     def list_by_tag(self, tag: str, now: int, filters: ListFilters, window: Window) -> Page[Item]:
-        """Return the published videos with a case-folded tag, by time.
+        """Return a page of the published videos with a case-folded tag, by time.
 
         The index is eventually consistent, so the tags of each video are checked again.
         """
@@ -147,7 +147,8 @@ class VideoLists:
         return self._hydrate(sharded_partitions(tag_relation(tag)), window, look_up, entry_position)
 
     def list_episodes(self, series_id: str, caller: Caller, now: int, window: Window) -> Page[Item]:
-        """Return the published episodes of a series, in order. Omits episodes by other users than the series' owner.
+        """Return a page of the published episodes of a series, in order. Omits episodes of users who do not own the
+        series.
 
         Raises NotFound if the caller may not see the series. The index is eventually consistent, so the position of
         each video is checked again.
@@ -171,7 +172,7 @@ class VideoLists:
         )
 
     def list_by_region(self, region: str, now: int, filters: ListFilters, window: Window) -> Page[Item]:
-        """Return the published videos released in a region, by time, without duplicates."""
+        """Return a page of the published videos released in a region, by time, without duplicates."""
 
         def look_up(entries: Sequence[Item]) -> list[Item | None]:
             videos = self._look_up(entries, now, filters.keeps)
@@ -217,7 +218,7 @@ def _alive(now: int) -> Expression:
 
 
 def _in_time(now: int) -> tuple[Expression, Expression]:
-    """Return the conditions that `publishAt` is not in the future, and `expiresAt` is."""
+    """Return two conditions: `publishAt` is absent or has passed, and `expiresAt` is absent or in the future."""
     return (
         Expression.of("attribute_not_exists(#publishAt) OR #publishAt <= :now", now=now),
         Expression.of("attribute_not_exists(#expiresAt) OR #expiresAt > :now", now=now),

@@ -37,7 +37,7 @@ def reservations(video: Item) -> list[Reservation]:
 
 
 def reservation(owner: str, field: str, value: str) -> Reservation:
-    """Return the reservation of a value by an owner."""
+    """Return the reservation of a value for a video of this owner."""
     return Reservation(owner, field, value, RESERVATION.key(userId=owner, field=field, value=value))
 
 

@@ -52,7 +52,7 @@ class FetchedVideo(NamedTuple):
 
 
 class VideoStore:
-    """Videos in the table. Methods raise the errors of shared.core.errors."""
+    """Store of videos. Methods raise the errors of shared.core.errors."""
 
     def __init__(self, table: Table, *, moves_entries: bool = True) -> None:
         """Create a store on the table.

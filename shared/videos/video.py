@@ -209,7 +209,7 @@ def _require_step(status: str, target: str) -> None:
 
 
 def _require_moment(item: Item, state: Item) -> None:
-    """Raise InvalidContent unless `posterTime` is within the source video."""
+    """Raise InvalidContent unless the `posterTime` of `state` is within the duration of the item's source video."""
     length = item.get("source", {}).get("media", {}).get("duration", 0)
     if state.get("posterTime", -1) >= length:
         detail = (
@@ -384,7 +384,7 @@ def add_rendition(item: Item, name: str, uri: str, size: int | None = None) -> I
 
 
 def apply_job_failure(item: Item, job: str, reason: str, now: int) -> Item:
-    """Return the item after a required job failed permanently; a ready video stays ready."""
+    """Return the item with the failure of a required job, and the status `failed`. A ready video stays ready."""
     failure = {"failure": {"job": job, "reason": reason, "at": now}}
     item = _without_facts(item) if job == "probe" else item
     return item | failure | ({} if item["status"] == "ready" else {"status": "failed"})
@@ -398,7 +398,7 @@ def choose_thumbnail(item: Item, time: int) -> Item:
 
 
 def merge_patch(target: Value, patch: Value) -> Value:
-    """Apply a JSON Merge Patch (RFC 7396, section 2)."""
+    """Return `target` with a JSON Merge Patch applied (RFC 7396, section 2)."""
     if not isinstance(patch, Mapping):
         return patch
     result = dict(target) if isinstance(target, Mapping) else {}

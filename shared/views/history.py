@@ -26,7 +26,7 @@ from shared.videos.access import require_owned
 from shared.videos.counters import COUNTED, SUMS, UNCOUNTED, ViewCount, ViewCounters
 
 UTC = "UTC"
-"""Time zone of the days whose sums are stored. These sums never expire."""
+"""Time zone for which the sums at the start of each day are stored. These sums never expire."""
 
 Sums = Mapping[str, int]
 Start = tuple[int, Mapping[int, Sums]]
@@ -164,7 +164,7 @@ def sums_at(times: Sequence[int], starts: Sequence[Start], live: ViewCount) -> l
 
 @dataclass(frozen=True)
 class Buckets:
-    """Hours or days for which a request reads the views."""
+    """Hours or days of a view history, as a request selects them."""
 
     granularity: str
     tz: str

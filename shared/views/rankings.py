@@ -45,7 +45,7 @@ LARGEST_PAGE = 5000
 """Maximum number of entries per Query: about 1 MB, at which DynamoDB ends a page."""
 
 SIDE_BY_SIDE = 4
-"""Number of BatchGetItem requests that read counters in parallel."""
+"""Maximum number of BatchGetItem requests that read counters in parallel."""
 
 Entries = Mapping[str, tuple[int, str]]
 """Videos viewed in a period, by id: the count at its start, and the category at that time (ALL if none)."""
@@ -72,7 +72,7 @@ class ActiveVideos:
         return self.latest - (length - 1) * self.period_seconds
 
     def first(self, since: int, until: int) -> dict[str, int]:
-        """Return the count at each video's earliest entry in the periods [since, until); 0 is the latest period."""
+        """Return the count in each video's earliest entry in the periods [since, until). Period 0 is the latest."""
         return {
             video_id: count for entries in self.periods[since:until] for video_id, (count, _) in entries.items()
         }  # later entries of a dict win, and the earliest periods come last
@@ -196,7 +196,7 @@ class Rankings:
         return ranked
 
     def _by_category(self, active: ActiveVideos, ranked: Sequence[RankedVideo]) -> dict[str, tuple[RankedVideo, ...]]:
-        """Return the lists of all videos and of each category."""
+        """Return the ranked videos of each list, by category. The category ALL has the list of all videos."""
         members: dict[str, list[RankedVideo]] = defaultdict(list)
         for video in ranked:
             members[active.category(video.video_id)].append(video)

@@ -63,9 +63,9 @@ class ViewVerdict:
     """Decision whether a view counts."""
 
     reason: str | None = None
-    """`None` if the view counts, otherwise one of REASONS."""
+    """Reason why the view does not count, one of REASONS; `None` if the view counts."""
     window_ends: int | None = None
-    """Time from which the next view of the viewer counts, in epoch seconds; `None` without a viewer."""
+    """Earliest time, in epoch seconds, at which another view of the viewer counts; `None` without a viewer."""
 
     def as_response(self, views: int) -> Item:
         """Return the response for the view; `views` is the video's view count."""

@@ -46,7 +46,7 @@ class HasClock(Protocol):
 _Resources = TypeVar("_Resources", bound=HasClock)
 
 CHANGE_SET = "Change-Set"
-"""Response header with the id of the change set that contains the writes of the request."""
+"""Name of the response header with the id of the change set that contains the writes of the request."""
 
 _FIXED_PATHS: Mapping[str, Sequence[str]] = {
     path: [route.method for route in ROUTES if route.path == path]

@@ -81,7 +81,7 @@ class Parameter(ABC, Generic[_Value]):
 
 
 class Text(Parameter[str | None]):
-    """Text of at most `longest` characters, without control characters."""
+    """Text parameter of at most `longest` characters, without control characters."""
 
     def __init__(self, name: str, description: str, longest: int) -> None:
         super().__init__(name, description, None)
@@ -242,14 +242,14 @@ def _combine_faults(faults: Sequence[BadRequest]) -> BadRequest:
 
 
 class Order(Choice[bool]):
-    """Order of a list, `asc` or `desc` (default). The value is true for `asc`."""
+    """Parameter `order` of a list: `asc` or `desc` (default). The parsed value is true for `asc`."""
 
     def __init__(self, description: str) -> None:
         super().__init__("order", description, {"desc": False, "asc": True}, default=False)
 
 
 class Integer(Parameter[int | _Default]):
-    """Integer in ASCII digits, from `low` to `high` (both included)."""
+    """Integer parameter in ASCII digits, from `low` to `high` (both included)."""
 
     def __init__(
         self, name: str, description: str, low: int, high: int, default: _Default, *, required: bool = False
@@ -272,9 +272,9 @@ class Integer(Parameter[int | _Default]):
 
 
 class Time(Parameter[int | None]):
-    """Time as epoch seconds, or in RFC 3339 with an offset.
+    """Time parameter: epoch seconds, or RFC 3339 with an offset.
 
-    The value is in whole epoch seconds. A fraction is rounded up if `up` is true, otherwise down.
+    The parsed value is in whole epoch seconds. A fraction is rounded up if `up` is true, otherwise down.
     """
 
     def __init__(self, name: str, description: str, last: int = LAST_SECOND, *, up: bool = True) -> None:
@@ -294,7 +294,7 @@ class Time(Parameter[int | None]):
 
 
 class Region(Parameter[str | None]):
-    """Code of a region (shared/core/regions.py) in any case. The value is in upper case."""
+    """Parameter `region`: a code of shared/core/regions.py in any case. The parsed value is in upper case."""
 
     def __init__(self, description: str) -> None:
         super().__init__("region", description, None)
@@ -307,7 +307,7 @@ class Region(Parameter[str | None]):
 
 
 class UserId(Parameter[str | None]):
-    """User id, the subject of a token."""
+    """Parameter `userId`: the subject of a user's token."""
 
     def __init__(self, description: str) -> None:
         super().__init__("userId", f"{description} ({USER_ID_MEANS})", None)
@@ -320,7 +320,7 @@ class UserId(Parameter[str | None]):
 
 
 class TimeZone(Parameter[str]):
-    """Name of a time zone in the IANA database, such as `Europe/Berlin`. `UTC` if omitted."""
+    """Time zone parameter: a name in the IANA database, such as `Europe/Berlin`. `UTC` if omitted."""
 
     pattern = "^[A-Za-z0-9+_-]+(/[A-Za-z0-9+_-]+)*$"
 
@@ -339,7 +339,7 @@ class TimeZone(Parameter[str]):
 
 
 class Names(Parameter[tuple[str, ...]]):
-    """List of names from `allowed`, separated by commas or in repeated parameters. Duplicates are removed."""
+    """List parameter: names from `allowed`, separated by commas or in repeated parameters. Duplicates are removed."""
 
     repeats = True
 

@@ -1,4 +1,4 @@
-"""HTTP responses: JSON documents, problem documents and other kinds, and the size limit of responses with many documents."""
+"""HTTP responses: JSON documents, problem documents and other kinds. Also limits the size of lists of documents."""
 
 import base64
 import zlib
@@ -14,7 +14,8 @@ from shared.web.requests import JSON, Request
 
 PROBLEM = "application/problem+json"
 LARGEST_RESPONSE = 5_000_000
-"""Maximum bytes of documents in one response, including the backslashes that escape the body as a JSON string for Lambda."""
+"""Maximum bytes of documents in one response, including the backslashes that escape the body as a JSON string for
+Lambda."""
 
 SAFE = {"X-Content-Type-Options": "nosniff"}
 """Headers of every response."""
@@ -53,8 +54,8 @@ def respond(
 ) -> HttpResponse:
     """Return a JSON response.
 
-    With `version`, the response has an ETag. If `request` is also given and its If-None-Match lists this ETag, the response is
-    a 304 without a body.
+    With `version`, the response has an ETag. If `request` is also given and its If-None-Match lists this ETag, the
+    response is a 304 without a body.
     """
     body = _json(content)
     all_headers = {"Content-Type": JSON, "Cache-Control": "private, no-cache", **SAFE, **(headers or {})}
@@ -67,7 +68,7 @@ def respond(
 
 
 def text_response(content: str, content_type: str, headers: Mapping[str, str]) -> HttpResponse:
-    """Return a 200 response with text in UTF-8. `content_type` is its media type."""
+    """Return a 200 response with text in UTF-8. `content_type` is the media type of the text."""
     return HttpResponse(200, {"Content-Type": f"{content_type}; charset=utf-8", **SAFE, **headers}, content)
 
 
@@ -88,10 +89,11 @@ def problem_response(error: ServiceError) -> HttpResponse:
 
 
 def failed_part(error: Exception, at: str = "") -> dict[str, Any]:
-    """Return the status and the problem document of one failed part of a batch. `at` is the pointer to the part in the body.
+    """Return the status and the problem document of one failed part of a batch. `at` is the pointer to the part in the
+    body.
 
-    An unexpected error is logged and reported as InternalError. It is not raised, so that the client receives the results of the
-    other parts.
+    An unexpected error is logged and reported as InternalError. It is not raised, so that the client receives the
+    results of the other parts.
     """
     if isinstance(error, ServiceError) and not isinstance(error, InternalError):
         failure: ServiceError = error
@@ -108,12 +110,12 @@ def failed_part(error: Exception, at: str = "") -> dict[str, Any]:
 
 
 def etag(version: int, content: Any) -> str:
-    """Return the strong ETag of a JSON response (RFC 9110, section 8.8.3): the version and a hash of `content` as JSON."""
+    """Return the strong ETag of a JSON response: the version and a hash of `content` as JSON."""
     return etags.etag(version, _json(content))
 
 
 def fit_documents(documents: Iterable[Mapping[str, Any]], largest: int = LARGEST_RESPONSE) -> list[orjson.Fragment]:
-    """Return the first documents, serialised as JSON, that together have at most `largest` bytes in Lambda's response."""
+    """Return the first documents, as JSON, that together have at most `largest` bytes in Lambda's response."""
     written: list[orjson.Fragment] = []
     size = 0
     for document in documents:

@@ -21,7 +21,7 @@ from shared.web.requests import Request
 from shared.web.responses import HttpResponse
 
 MAX_ENTRIES = 50
-"""Maximum number of DynamoDB requests with a separate entry, because API Gateway limits headers to 10 KB."""
+"""Maximum number of DynamoDB requests with a separate entry. API Gateway limits all headers to 10 KB."""
 
 _MIXED = frozenset({"batchVideos", "revertChangeset"})
 FOR_OWNERS = frozenset(route.operation for route in ROUTES if route.scope == WRITE) - _MIXED | {

@@ -39,11 +39,11 @@ _WITHIN = ("localhost", "local", "internal")
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/?#]*)([^#]*)(#.*)?")
 _CHARACTERS = re.compile(r"[A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=%]*")
-"""Characters of a URL (RFC 3986, section 2)."""
+"""Regular expression of the characters that a URL may have (RFC 3986, section 2)."""
 _AUTHORITY = re.compile(r"(\[[^\]]*\]|[^:]*)(?::([0-9]{1,5}))?")
 _LABEL = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)")
 _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
-"""Pattern of a last label with which URL parsers read a host as an IPv4 address
+"""Regular expression of the last label of a host that URL parsers read as an IPv4 address
 (https://url.spec.whatwg.org/#ends-in-a-number-checker)."""
 
 
@@ -148,7 +148,10 @@ def _check_name(host: str, *, local: bool) -> None:
 
 
 def forbidden_reason(address: str, *, local: bool) -> str | None:
-    """Return why an IP address is forbidden, as a predicate without the address, or `None`. `local` allows loopback."""
+    """Return the reason why an IP address is forbidden, as a predicate; `None` if it is allowed.
+
+    `local` allows loopback.
+    """
     try:
         number = ip_address(address)
     except ValueError:

@@ -117,8 +117,8 @@ class DeliveryResult:
     lag: int | None = None
     """Maximum latency in milliseconds of the new changes that were accepted at the first attempt."""
     wait: int | None = None
-    """Seconds for which changes could have been delivered but no worker delivered them. For the bus, seconds since it
-    began to fail."""
+    """Seconds from the time at which the changes could be delivered until the first attempt. For the bus, seconds since
+    it began to fail."""
 
 
 @dataclass
@@ -421,7 +421,7 @@ class _DeliveryRun:
         return True
 
     def _rest(self) -> int:
-        """Return the seconds to pause after this turn: 0 unless the receiver is slow and was called."""
+        """Return the seconds to pause after this turn. 0 if the receiver is quick, or has no response in this turn."""
         if self.answer_ms is None or not is_slow({"answerMs": self.answer_ms}):
             return 0
         return min(MAX_REST, math.ceil(REST_TIMES * (self.to.clock() - self.begun)))

@@ -36,9 +36,8 @@ from shared.schema import (
 )
 
 LEASE_SECONDS = 120
-"""Seconds until a worker's lease expires. They exceed the maximum run time of a worker, and are fewer than the seconds
-of the message's visibility timeout. If a worker dies, its message is therefore received again only after the lease has
-expired."""
+"""Seconds until a worker's lease expires: more than the maximum run time of a worker, and less than the visibility
+timeout of the message. If a worker dies, the message is therefore received again only after the lease has expired."""
 LONGEST_LEASE = LEASE_SECONDS + 1
 """Maximum seconds until a lease expires. A lease that expires later was written with a fast clock, and is ignored."""
 DAYS_KEPT = 7
@@ -52,7 +51,7 @@ most one for each change of a page."""
 INDEXED = ("rel", "relShard", "relSort", "relId")
 """Names of the attributes that project an item into RelationIndex."""
 WAITING = (*INDEXED, "nextAttemptAt")
-"""Names of the attributes that only the state of a webhook with a scheduled delivery or check has."""
+"""Names of the attributes that a delivery state has only while a delivery or a check is scheduled."""
 NOTIFIED_AT, NOTIFIED_SECONDS = "wokenAt", 60
 """Name of the attribute with the time, in epoch seconds, of the last message that was sent while the queue was behind.
 Seconds from this time in which changes cause no further message.
@@ -72,7 +71,7 @@ class DeliveryStateStore:
         self.table = table
 
     def followers(self, user_id: str | None) -> Iterator[str]:
-        """Yield the ids of active webhooks that subscribe to one owner's changes, or to all owners' (`None`).
+        """Yield the ids of active webhooks that subscribe to the changes of one owner or, with `None`, of all owners.
 
         The index is eventually consistent, and lags by about a second. Therefore the sweeper checks a new webhook
         later.
@@ -115,7 +114,7 @@ class DeliveryStateStore:
         return self.table.get(WEBHOOK.key(webhookId=webhook_id), consistent=True)
 
     def begin(self, webhook_id: str, cursors: Mapping[str, LogCursor]) -> None:
-        """Create the delivery state of a subscriber without a webhook item, unless it exists."""
+        """Create the delivery state of a subscriber that has no webhook item. Does nothing if the state exists."""
         state = {
             **WEBHOOK_STATE.key(webhookId=webhook_id),
             "webhookId": webhook_id,

@@ -31,7 +31,7 @@ class EventBus:
         attempts.
 
         A request has up to MAX_EVENTS changes, each of a different group, because EventBridge may reject each change in
-        a request separately. Each change is sent at most once.
+        a request separately. One call sends each change at most once.
         """
         attempts: list[Attempt] = []
         pending = deque(deque(group) for group in groups)

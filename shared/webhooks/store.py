@@ -169,7 +169,7 @@ class WebhookStore:
         return Page(remaining[:limit], _position(remaining[limit - 1]) if len(remaining) > limit else None)
 
     def list_following(self, user_id: str | None, *, limit: int, after: Position | None = None) -> Page[Subscription]:
-        """Return a page of active webhooks that subscribe to one user's changes, or to all users' (`None`).
+        """Return a page of active webhooks that subscribe to the changes of one user or, with `None`, of all users.
 
         The newest are first. The index lags by about a second. A page may have fewer webhooks than `limit`, because it
         omits webhooks that were just deleted or paused.
@@ -313,7 +313,7 @@ def _position(followed: Subscription) -> Position:
 
 
 def require_following(user_id: str | None, caller: Caller) -> None:
-    """Raise Forbidden unless the caller may subscribe to this user's changes, or to all users' (`None`)."""
+    """Raise Forbidden unless the caller may subscribe to the changes of this user or, with `None`, of all users."""
     if user_id != caller.subject and not caller.may_follow_all:
         raise Forbidden.scopes(CHANGES, ADMIN, advice="Omit userId.")
 
