@@ -202,7 +202,7 @@ RELATION_INDEX = Index(
     partition=(Attribute("rel"), Attribute("relShard", "N")),
     sort=(Attribute("relSort", "N"), Attribute("relId")),
     purpose="the feed, each status, tag and region by time, a person's videos by year, a series' episodes in order, playlists by owner and by video, "
-    "ratings of a video, tags by use, what was counted of a user's videos, jobs by when they are due; overloaded, so that "
+    "ratings of a video, tags by use, the counted states of a user's videos, jobs by deadline; overloaded, so that "
     "new relations need no new index",
     projection=PROJECTION,
 )
@@ -216,7 +216,7 @@ CHANGESET_INDEX = Index(
     partition=(Attribute(CHANGESET),),
     # An import writes many entries with one change set. DynamoDB can split them by random ids, but not by increasing times.
     sort=(Attribute(PARTITION_KEY), Attribute(SORT_KEY)),
-    purpose="what one request or one import wrote, video by video; sparse: what jobs did about it later is not in it",
+    purpose="the writes of one request or one import, video by video; sparse: it lacks later writes of jobs",
     projection=("owner", TTL_ATTRIBUTE),
 )
 """Index of the table `VideoAudit`."""

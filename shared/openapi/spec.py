@@ -142,8 +142,7 @@ def page_of(*names: str) -> Schema:
 
 
 def tidied(schema: Any) -> Any:
-    """Return a schema that pydantic generated, without superfluous keywords, in the form that client generators expect.
-    """
+    """Return a schema of pydantic without superfluous keywords, in the form that client generators expect."""
     if isinstance(schema, list):
         return [tidied(element) for element in schema]
     if not isinstance(schema, dict):

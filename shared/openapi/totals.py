@@ -1,5 +1,4 @@
-"""OpenAPI documentation of the operations of the function `totals`: totals of users, tags, and the most viewed videos.
-"""
+"""OpenAPI documentation of the operations of the function `totals`: totals of users, tags, and most viewed videos."""
 
 from shared.core import errors
 from shared.core.periods import WINDOWS

@@ -284,8 +284,7 @@ def _next(before: Item | None, operation: _BatchOperation, request: Request) -> 
 
 
 def _result(operation: _BatchOperation, work: Callable[[], Result]) -> Result:
-    """Return the result of an operation: the values that `work` returns, or the problem document of the raised error.
-    """
+    """Return the result of an operation: the values that `work` returns, or the problem document of an error."""
     result: Result = {"op": operation.op}
     if operation.is_client_id:
         result["videoId"] = operation.video_id
