@@ -1,10 +1,11 @@
 // The search box of the header, with suggestions: videos, people, spoken lines and tags.
 
 import { html } from "htm/preact";
-import { useEffect, useId, useRef, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { api, ask } from "../core/api.js";
 import { hrefTo, navigate } from "../core/route.js";
 import { formatClock } from "../core/words.js";
+import { useCombobox, useSuggestions } from "../design/combobox.js";
 import { Icon, UserText } from "../design/parts.js";
 
 /**
@@ -12,7 +13,7 @@ import { Icon, UserText } from "../design/parts.js";
  * @typedef {{ key: string, icon: import("../design/icons.js").IconName, text: string, kind: string, href: string }} Suggestion
  */
 
-const PAUSE_MS = 250; // after a key, before the service is asked
+const PAUSE_MS = 250; // after a key, before the results are shown
 const LONGEST = 256;
 const MAX_VIDEOS = 6, MAX_TAGS = 3;
 
@@ -21,82 +22,59 @@ export default function Search({ route }) {
   const isScreen = route.path[0] === "search";
   const searched = isScreen ? route.query.get("q") ?? "" : "";
   const [text, setText] = useState(searched);
-  const [found, setFound] = useState(/** @type {Suggestion[]} */ ([]));
-  const [isOpen, setOpen] = useState(false);
-  const [chosen, setChosen] = useState(-1);
   const input = useRef(/** @type {HTMLInputElement | null} */ (null));
   const timer = useRef(0);
-  const request = useRef(new AbortController());
-  const id = useId();
+  const { found, look, stop } = useSuggestions(suggest);
+  const box = useCombobox(found.length);
   useSlash(input);
   // A link to a search, or going back to one, sets the text; leaving the screen clears it.
   useEffect(() => setText((before) => (before.trim() === searched.trim() ? before : searched)), [searched, isScreen]);
-  useEffect(() => () => cancel(), []);
+  useEffect(() => () => clearTimeout(timer.current), []);
 
-  const cancel = () => {
-    clearTimeout(timer.current);
-    request.current.abort();
-    request.current = new AbortController();
-  };
   const close = () => {
-    cancel();
-    setOpen(false);
-    setChosen(-1);
+    clearTimeout(timer.current);
+    stop();
+    box.show(false);
   };
   /** The address of the results: the filters of the search screen are kept. @param {string} q */
   const results = (q) => hrefTo(["search"], { q, category: isScreen ? route.query.get("category") : "", tag: isScreen ? route.query.get("tag") : "" });
-  const suggest = async (/** @type {string} */ q) => {
-    const { signal } = request.current;
-    const query = { q, limit: MAX_VIDEOS, facets: /** @type {"tag"[]} */ (["tag"]) };
-    const answer = await ask(api.GET("/v1/search", { params: { query }, signal })).catch(() => null); // Enter shows what is wrong
-    if (signal.aborted) return;
-    setFound(answer ? suggestions(q, answer.data.items, answer.data.facets?.tag ?? []) : []);
-    setChosen(-1);
-  };
   const type = (/** @type {string} */ typed) => {
     setText(typed);
-    cancel();
+    clearTimeout(timer.current);
     const q = typed.trim();
-    setOpen(!isScreen && q !== "");
-    if (!q) setFound([]);
+    box.show(!isScreen && q !== "");
     // The search screen shows results as one types; elsewhere there are suggestions.
     if (isScreen) timer.current = setTimeout(() => navigate(results(typed), { replace: true }), PAUSE_MS);
-    else if (q) timer.current = setTimeout(suggest, PAUSE_MS, q);
+    else look(q);
   };
   const submit = (/** @type {Event} */ event) => {
     event.preventDefault();
-    const href = isOpen ? found[chosen]?.href : undefined;
+    const href = found[box.chosen]?.href;
     close();
     navigate(href ?? results(text), { replace: isScreen && !href });
   };
-  const press = (/** @type {KeyboardEvent} */ event) => {
-    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
-    if (event.key === "Escape" && isOpen) {
-      event.preventDefault();
-      close();
-    } else if (step && isOpen && found.length) {
-      event.preventDefault();
-      const next = chosen + step; // before the first and after the last is the text itself
-      setChosen(next < -1 ? found.length - 1 : next === found.length ? -1 : next);
-    }
-  };
-  const isShown = isOpen && found.length > 0;
   return html`<form class="finder" role="search" aria-label="Search" onSubmit=${submit}>
     <${Icon} name="search" />
-    <input type="search" ref=${input} role="combobox" aria-label="Search videos" placeholder="Search" maxlength=${LONGEST} dir="auto" autocomplete="off" spellcheck=${false}
-      value=${text} aria-keyshortcuts="/" aria-expanded=${String(isShown)} aria-controls=${id} aria-autocomplete="list"
-      aria-activedescendant=${isShown && chosen >= 0 ? `${id}-${chosen}` : undefined}
+    <input type="search" ref=${input} aria-label="Search videos" placeholder="Search" maxlength=${LONGEST} dir="auto" autocomplete="off" spellcheck=${false}
+      value=${text} aria-keyshortcuts="/" ...${box.input}
       onInput=${(/** @type {InputEvent} */ event) => type(/** @type {HTMLInputElement} */ (event.currentTarget).value)}
-      onKeyDown=${press} onFocus=${() => setOpen(!isScreen && text.trim() !== "")} onBlur=${close} />
+      onFocus=${() => box.show(!isScreen && text.trim() !== "")} onBlur=${close} />
     <kbd aria-hidden="true">/</kbd>
-    ${isShown && html`<ul role="listbox" id=${id} aria-label="Suggestions" onMouseDown=${(/** @type {Event} */ event) => event.preventDefault()}>
-      ${found.map(({ key, icon, text: label, kind, href }, index) => html`<li key=${key} id=${`${id}-${index}`} role="option" aria-selected=${String(index === chosen)}
+    ${box.isShown && html`<ul ...${box.list}>
+      ${found.map(({ key, icon, text: label, kind, href }, index) => html`<li key=${key} ...${box.option(index)}
         onClick=${() => {
           close();
           navigate(href);
         }}><${Icon} name=${icon} /><span><${UserText}>${label}<//></span><small>${kind}</small></li>`)}
     </ul>`}
   </form>`;
+}
+
+/** @param {string} q @param {AbortSignal} signal */
+async function suggest(q, signal) {
+  const query = { q, limit: MAX_VIDEOS, facets: /** @type {"tag"[]} */ (["tag"]) };
+  const { data } = await ask(api.GET("/v1/search", { params: { query }, signal }));
+  return suggestions(q, data.items, data.facets?.tag ?? []);
 }
 
 /** Return what to suggest for a search: tags that contain it, then videos with what matches in them.

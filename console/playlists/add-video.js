@@ -1,26 +1,33 @@
-// Adds a video to a playlist, by the address of its page or its id.
+// Adds a video to a playlist: one that a search finds, or by the address of its page or its id.
 
 import { html } from "htm/preact";
-import { useState } from "preact/hooks";
+import { useRef, useState } from "preact/hooks";
 import { api, ask, Problem } from "../core/api.js";
 import { useAttempt } from "../core/load.js";
-import { Failure, Field, messageOf, announceText } from "../design/parts.js";
+import { duration } from "../core/words.js";
+import { useCombobox, useSuggestions } from "../design/combobox.js";
+import { Failure, Field, messageOf, announceText, UserText } from "../design/parts.js";
 import { useIdempotencyKey } from "./idempotency.js";
 
 /** @typedef {import("../core/api.js").Schemas["ListedEntry"]} Entry */
 
 const ID = /[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}/i;
+const MAX_FOUND = 8;
 const ADDRESS = new RegExp(`videos/(${ID.source})`, "i");
 
-/** `added` gets null when it is not known how lists show the entry.
- * @param {{ playlistId: string, added: (entry: Entry | null) => void }} props */
-export default function AddVideo({ playlistId, added }) {
+/** `added` gets null when it is not known how lists show the entry. `userId` is the owner, whose private videos are found too.
+ * @param {{ playlistId: string, userId: string, added: (entry: Entry | null) => void }} props */
+export default function AddVideo({ playlistId, userId, added }) {
   const [text, setText] = useState("");
   const [fault, setFault] = useState("");
   const once = useIdempotencyKey();
+  const { found, look, stop } = useSuggestions((q, signal) => search(q, userId, signal));
+  const box = useCombobox(found.length);
+  /** The video to add: the chosen option, or the one that the text names. */
+  const wanted = useRef(/** @type {string | undefined} */ (undefined));
   const { error, isBusy, run } = useAttempt(async () => {
-    const videoId = idIn(text);
-    setFault(videoId ? "" : "Enter the address of a video page or a video ID.");
+    const videoId = wanted.current;
+    setFault(videoId ? "" : "Select a video of the list, or enter the address of a video page or a video ID.");
     if (!videoId) return;
     const { data } = await once(videoId, (key) => {
       const params = { path: { playlistId }, header: { "Idempotency-Key": key } };
@@ -34,16 +41,45 @@ export default function AddVideo({ playlistId, added }) {
   // The one field is what a refusal is about; without an answer it is not.
   const isAbout = error instanceof Problem && [400, 409, 422].includes(error.status);
   const said = isAbout ? error.at("/videoId") ?? messageOf(error).detail : undefined;
-  const add = (/** @type {SubmitEvent} */ event) => {
-    event.preventDefault();
-    run();
+  const type = (/** @type {string} */ typed) => {
+    setText(typed);
+    setFault("");
+    const q = idIn(typed) ? "" : typed.trim();
+    look(q);
+    box.show(q !== "");
   };
-  return html`<form class="adding" onSubmit=${add}>
-    <${Field} label="Add a video" hint="Address of the video page or video ID" value=${text} onInput=${setText}
-      error=${fault || said} autocomplete="off" spellcheck=${false} readOnly=${isBusy} />
+  const add = (/** @type {string | undefined} */ videoId) => {
+    stop();
+    box.show(false);
+    wanted.current = videoId;
+    void run();
+  };
+  const submit = (/** @type {SubmitEvent} */ event) => {
+    event.preventDefault();
+    add(found[box.chosen]?.videoId ?? idIn(text));
+  };
+  return html`<form class="adding" onSubmit=${submit}>
+    <div class="combobox">
+      <${Field} label="Add a video" hint="Words of its title, the address of its page, or its ID" value=${text} onInput=${type}
+        error=${fault || said} autocomplete="off" spellcheck=${false} readOnly=${isBusy} ...${box.input} />
+      ${box.isShown && html`<ul ...${box.list}>
+        ${found.map(({ videoId, title, duration: length, visibility }, index) => html`<li key=${videoId} ...${box.option(index)} onClick=${() => add(videoId)}>
+          <span><${UserText}>${title}<//></span><small>${[visibility === "private" && "Private", length !== undefined && duration(length)].filter(Boolean).join(", ")}</small>
+        </li>`)}
+      </ul>`}
+    </div>
     <button disabled=${isBusy}>Add</button>
     ${!isAbout && html`<${Failure} error=${error} />`}
   </form>`;
+}
+
+/** Videos that a search finds: the owner's own first, and also all that everybody may see.
+ * @param {string} q @param {string} userId @param {AbortSignal} signal */
+async function search(q, userId, signal) {
+  const pages = await Promise.all([{ q, userId, limit: MAX_FOUND }, { q, limit: MAX_FOUND }].map((query) =>
+    ask(api.GET("/v1/search", { params: { query }, signal }))));
+  const videos = pages.flatMap(({ data }) => data.items.map(({ video }) => video));
+  return [...new Map(videos.map((video) => [video.videoId, video])).values()].slice(0, MAX_FOUND);
 }
 
 /** The id of the video that a text names; undefined: none.

@@ -15,8 +15,8 @@ import { reorder, useSorting } from "./sorting.js";
 /** What did not succeed, and how to try it again. @typedef {{ what: string, error: unknown, again: () => void }} Fault */
 
 /** `changed` gets by how many entries there are more.
- * @param {{ playlistId: string, isOwner: boolean, count?: number, changed: (by: number) => void }} props */
-export default function Entries({ playlistId, isOwner, count, changed }) {
+ * @param {{ playlistId: string, userId: string, isOwner: boolean, count?: number, changed: (by: number) => void }} props */
+export default function Entries({ playlistId, userId, isOwner, count, changed }) {
   const pages = usePages(async (cursor, signal) => {
     const params = { path: { playlistId }, query: { limit: 50, cursor } };
     return (await ask(api.GET("/v1/playlists/{playlistId}/entries", { params, signal }))).data;
@@ -94,7 +94,7 @@ export default function Entries({ playlistId, isOwner, count, changed }) {
       <h2 tabindex="-1" ref=${heading}>Videos</h2>
       ${first && html`<a class="button" href=${hrefTo(["videos", first.videoId])}>Play first video</a>`}
     </div>
-    ${isOwner && html`<${AddVideo} playlistId=${playlistId} added=${added} />`}
+    ${isOwner && html`<${AddVideo} playlistId=${playlistId} userId=${userId} added=${added} />`}
     ${fault && html`<div class="entries-fault"><p>${fault.what}</p><${Failure} error=${fault.error} retry=${fault.again} /></div>`}
     ${pages.isDone && !entries.length && html`<${Empty}>${hidden > 0 ? "No videos that you can see." : "No videos yet."}<//>`}
     ${isOwner && entries.length > 1 && html`<p class="hint" id="sorting-hint">

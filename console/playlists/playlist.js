@@ -53,7 +53,7 @@ export default function PlaylistScreen({ playlistId, user }) {
       <button type="button" onClick=${() => setDialog("edit")}><${Icon} name="pencil" />Edit</button>
       <button type="button" class="quiet danger" onClick=${() => setDialog("delete")}><${Icon} name="trash" />Delete</button>
     </div>`}
-    <${Entries} playlistId=${playlistId} isOwner=${isOwner} count=${count}
+    <${Entries} playlistId=${playlistId} userId=${userId} isOwner=${isOwner} count=${count}
       changed=${(/** @type {number} */ by) => setDifference((before) => before + by)} />
     ${isOwner && html`<${History} playlistId=${playlistId} />`}
     ${dialog === "edit" && html`<${Edit} playlistId=${playlistId} onClose=${close} onSaved=${saved} />`}
