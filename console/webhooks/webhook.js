@@ -12,6 +12,7 @@ import Deliveries, { ResponseBody, ResponseStatus } from "./deliveries.js";
 import { Delete, Replay, Rotate } from "./dialogs.js";
 import { Edit } from "./form.js";
 import { Secret } from "./secret.js";
+import { Verify } from "./verify.js";
 import { SubscribedTypes, nameOf, stateOf, StateWord, typesInWords } from "./words.js";
 
 /** @typedef {import("./requests.js").Webhook} Webhook @typedef {import("./requests.js").WithSecret} WithSecret @typedef {import("./requests.js").Tested} Tested */
@@ -55,6 +56,7 @@ export default function WebhookScreen({ webhookId, user }) {
       ${webhook.previousSecretUntil !== undefined && html`<div><dt>Previous secret</dt><dd>valid until ${time(webhook.previousSecretUntil)}</dd></div>`}
     </dl>
     <${Failure} error=${loaded.error} retry=${loaded.reload} />
+    <${Verify} />
     <${Deliveries} webhookId=${webhookId} />
     ${dialog === "edit" && html`<${Edit} start=${loaded.value} onClose=${close}
       onSaved=${(/** @type {import("./requests.js").Version} */ now) => changed(now.webhook, now.etag)} />`}

@@ -1,6 +1,7 @@
 // The page of a webhook, drawn without a browser.
 
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { afterEach, beforeEach, mock, test } from "node:test";
 import { html } from "htm/preact";
 import WebhookScreen from "../../console/webhooks/webhook.js";
@@ -69,4 +70,12 @@ test("the result of a test disappears once the webhook is changed", async () => 
   await click(root, "Pause");
   assert.equal(result(), "");
   assert.match(state(), /^Up to date /);
+});
+
+test("the code that verifies a signature is that of the documents, and can be shown in TypeScript", async () => {
+  await page();
+  const code = () => elements(root, "pre").map(({ textContent }) => textContent).find((text) => text.includes("standardwebhooks"));
+  assert.ok(readFileSync(new URL("../../docs/webhook-receivers.md", import.meta.url), "utf-8").includes(`\`\`\`python\n${code()}\n`));
+  await click(root, "TypeScript");
+  assert.match(code(), /new Webhook\(secret\)\.verify\(body, headers\)/);
 });

@@ -1,0 +1,54 @@
+// How a receiver verifies a signature, as code to copy.
+
+import { html } from "htm/preact";
+import { useRef, useState } from "preact/hooks";
+
+/** The same as in docs/webhook-receivers.md, which a test compares. */
+const PYTHON = `from standardwebhooks import Webhook
+
+
+def receive(secret: str, headers: dict[str, str], body: bytes) -> dict:
+    """Return the event; raises WebhookVerificationError if the signature is invalid."""
+    return Webhook(secret).verify(body, headers)`;
+
+const TYPESCRIPT = `import { Webhook } from "standardwebhooks";
+
+/** Returns the event; throws WebhookVerificationError if the signature is invalid. */
+export function receive(secret: string, headers: Record<string, string>, body: string): unknown {
+  return new Webhook(secret).verify(body, headers);
+}`;
+
+const EXAMPLES = { Python: PYTHON, TypeScript: TYPESCRIPT };
+
+/** @typedef {keyof typeof EXAMPLES} Language */
+
+export function Verify() {
+  const [language, setLanguage] = useState(/** @type {Language} */ ("Python"));
+  return html`<details class="verify"><summary>Verify signatures</summary>
+    <p>Each request has the headers <code>webhook-id</code>, <code>webhook-timestamp</code> and <code>webhook-signature</code>, as specified
+      by Standard Webhooks. Verify the unchanged body with a library, such as <code>standardwebhooks</code>:</p>
+    <div class="actions" role="group" aria-label="Language">${/** @type {Language[]} */ (Object.keys(EXAMPLES)).map((name) => html`<button type="button"
+      aria-pressed=${String(name === language)} onClick=${() => setLanguage(name)}>${name}</button>`)}</div>
+    <${Copyable} label=${`Example in ${language}`} text=${EXAMPLES[language]} key=${language} />
+    <p>A change may arrive twice with the same <code>webhook-id</code>: drop duplicates. Respond with a 2xx status within 10 seconds.
+      Any other response is retried.</p>
+  </details>`;
+}
+
+/** A text with a button that copies it. @param {{ label: string, text: string, isCode?: boolean }} props */
+export function Copyable({ label, text, isCode = true }) {
+  const [copied, setCopied] = useState("");
+  const shown = useRef(/** @type {HTMLElement | null} */ (null));
+  const copy = async () => {
+    try {
+      await navigator.clipboard.writeText(text);
+      setCopied("Copied.");
+    } catch {
+      if (shown.current) getSelection()?.selectAllChildren(shown.current);
+      setCopied("The browser blocked copying. The text is selected: copy it with the keyboard.");
+    }
+  };
+  return html`${isCode ? html`<pre tabindex="0" aria-label=${label} ref=${shown}>${text}</pre><button type="button" onClick=${copy}>Copy code</button>`
+    : html`<p class="secret"><code ref=${shown}>${text}</code> <button type="button" class="primary" onClick=${copy}>Copy</button></p>`}
+    <p class="hint" role="status">${copied}</p>`;
+}
