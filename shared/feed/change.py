@@ -9,18 +9,18 @@ from shared.core.attributes import Item
 from shared.schema import PARTITION_KEY, SORT_KEY
 
 LONGEST_FIELDS = 1000
-"""Maximum total size of the field names in a change, in bytes. Further names are omitted. Consumers that need them read
-the video or its audit trail."""
+"""Maximum total bytes of the field names in a change. Further names are omitted. Consumers that need all names read the
+audit trail."""
 
 _NAMES = ("videoId", "playlistId", "personId", "region", "language", "kind", "version", "at", "by", "correlationId")
 
 Change = dict[str, Any]
-"""Change as a JSON object: `id`, `type`, the `_NAMES` that apply, `userId` (the owner) and `fields`. `fieldsOmitted` is
-true if `fields` is incomplete."""
+"""Change as a JSON object: `id`, `type`, attributes in `_NAMES`, `userId` (the owner) and `fields` (names of the
+changed fields). `fieldsOmitted` is true if `fields` is incomplete."""
 
 
 def change_of(entry: Item) -> Change:
-    """Return the public change of an audit entry. The same entry always gives the same change, with the same id."""
+    """Return the public change of an audit entry. The result for an entry is always the same, including its id."""
     fields: list[str] = []
     length = 0
     for change in entry.get("changes", ()):
@@ -45,6 +45,9 @@ def _id(entry: Item) -> str:
 
 
 def has_type(change: Change, types: Collection[str]) -> bool:
-    """Return whether a change has one of these types or groups such as `video.*`; always true without types."""
+    """Return whether a change has one of these types, such as `video.created`, or is in a group such as `video.*`.
+
+    Returns `True` if `types` is empty.
+    """
     type_: str = change["type"]
     return not types or type_ in types or f"{type_.partition('.')[0]}.*" in types

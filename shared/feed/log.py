@@ -1,12 +1,12 @@
-"""Change logs: all changes in SHARDS logs, sharded by video or playlist, and each owner's changes in a separate log.
+"""Change logs: ordered lists of changes. There are SHARDS logs with all changes, and one log per owner.
 
 Positions in a log are 1, 2, 3 and so on, without gaps. A change is appended to the log's tail, which is one item. If
-the tail would exceed LARGEST_TAIL, its content is first written to a block: a separate item with the same first
-position. The tail is then replaced by a new one that begins behind that block. Most appends are therefore one write of
-one unit, plus one unit for each further KB. The tail is never removed, so it always shows the next position.
+the tail would exceed LARGEST_TAIL, its content is first copied to a block: a separate item with the same first
+position. Then a new tail, which begins after this block, replaces the tail. Therefore most appends are one write of one
+unit, plus one unit for each further KB. The tail is never deleted, so it always shows the next position.
 
-Every write of a tail is conditional on its previous state, so positions are neither skipped nor used twice.
-docs/decisions/25-dense-log.md describes the alternatives.
+Every write of a tail has the condition that the stored tail is unchanged. Therefore positions are neither skipped nor
+used twice. docs/decisions/25-dense-log.md describes the alternatives.
 """
 
 import sys
@@ -29,81 +29,94 @@ from shared.feed.change import Change
 from shared.schema import CHANGES, OWNER_CHANGES, PARTITION_KEY, SHARDS, SORT_KEY, TAIL, TTL_ATTRIBUTE, shard_of
 
 DAYS_KEPT = 30
+"""Number of days for which changes are retained."""
 LARGEST_TAIL = 900
-"""Maximum size of the compressed changes in a tail, in bytes. With its other attributes, a write of the tail costs one
-write unit."""
+"""Maximum bytes of the compressed changes in a tail. A write of a larger tail would cost more than one write unit."""
 SKEW_MS = 300_000
-"""Maximum milliseconds by which an appending function's clock may be behind the stream's."""
+"""Maximum milliseconds by which the clock of an appending function may be behind the stream's clock."""
 MAX_BLOCKS = 50
 """Maximum number of blocks that one Query reads."""
 MAX_APPENDS = 50
-"""Maximum attempts of one append, including the first, while other writers append to the same log."""
+"""Maximum number of attempts of one append, including the first. An attempt fails if another writer appends first."""
 APPEND_WAIT = 0.01
-"""Seconds that each attempt adds to the maximum pause before the next one. An append takes about this long."""
+"""Seconds by which the maximum pause grows with each attempt. An append takes about this long."""
 MAX_TAILS = 1000
-"""Maximum number of cached tails. The limit is needed because an import may append to the logs of very many owners."""
+"""Maximum number of cached tails. Without a limit, an import for very many owners could exhaust the memory."""
 MAX_READS = 3
-"""Maximum attempts to read a page. A Query can miss a block if the content of the tail becomes a block during the
-Query."""
+"""Maximum number of attempts to read a page. An attempt may fail while another writer copies the tail to a block."""
 
 
 @cache
 def shard_logs() -> tuple[str, ...]:
-    """Return the partition keys of the logs that together contain all changes, in the order of their shards."""
+    """Return the partition keys of the shard logs, in the order of the shards. Together they contain all changes."""
     return tuple(CHANGES.key(shard=shard, position="")[PARTITION_KEY] for shard in range(SHARDS))
 
 
 def owner_log(user_id: str) -> str:
-    """Return the partition key of the log of an owner's changes."""
+    """Return the partition key of the log with an owner's changes."""
     return OWNER_CHANGES.key(userId=user_id, position="")[PARTITION_KEY]
 
 
 def logs_of(change: Change) -> tuple[str, ...]:
-    """Return the partition keys of the logs of a change. All changes of one video or playlist have the same shard."""
+    """Return the partition keys of a change's logs: its shard log, and the owner's log if the change has an owner.
+
+    All changes of one video or playlist are in the same shard log.
+    """
     shard = shard_logs()[shard_of(change.get("videoId") or change["playlistId"])]
     return (shard, owner_log(change["userId"])) if "userId" in change else (shard,)
 
 
 class LogCursor(NamedTuple):
-    """Position of a reader: the first `skip` changes of the block that begins at position `first` were read."""
+    """Position of a reader in a log, as a block and a number of changes."""
 
     first: int
+    """Position of the first change of the block."""
     skip: int
+    """Number of changes of the block that were read."""
 
 
 OLDEST = LogCursor(0, 0)
-"""Position before the oldest retained change."""
+"""Cursor before the oldest retained change."""
 
 
 class FeedEntry(NamedTuple):
-    """Change with its position in the log, and the cursor of a reader that has read it."""
+    """Change with its position in a log."""
 
     position: int
+    """Position in the log, from 1."""
     change: Change
     cursor: LogCursor
+    """Cursor from which a reader resumes after this change."""
 
 
 @dataclass(frozen=True)
 class FeedPage:
-    """Result of a read: changes in order, the cursor behind them, and whether they reach the end of the log."""
+    """Result of a read."""
 
     entries: list[FeedEntry]
+    """Changes in the order of the log."""
     cursor: LogCursor
+    """Cursor from which the next read resumes."""
     is_end: bool
+    """Whether the page reaches the end of the log."""
     tail: "_Block | None" = None
     """Tail of the log if the page reaches the end of the log, else `None`."""
 
 
 @dataclass(frozen=True)
 class _Block:
-    """Changes at consecutive positions from `first`. The last one was appended at `at` (epoch milliseconds)."""
+    """Block or tail of a log: changes at consecutive positions."""
 
     first: int
+    """Position of the first change."""
     count: int
+    """Number of changes."""
     packed: bytes
+    """Changes as compressed JSON."""
     at: int
+    """Time at which the last change was appended, in epoch milliseconds."""
     is_closed: bool = False
-    """Whether no more changes are appended to the block. `False` for the tail."""
+    """Whether the item is a block, to which no changes are appended. `False` for the tail."""
 
     @classmethod
     def of(cls, item: Item) -> "_Block":
@@ -115,7 +128,7 @@ class _Block:
 
     @cached_property
     def changes(self) -> tuple[Change, ...]:
-        """Changes of the block, decompressed at first use. A search by time does not need them."""
+        """Changes, decompressed at first use, because a search by time does not need them."""
         return tuple(orjson.loads(zlib.decompress(self.packed)))
 
     def item(self, log: str, sort_key: str) -> Item:
@@ -130,20 +143,22 @@ class _Block:
 
     @property
     def next(self) -> int:
+        """Position after the last change."""
         return self.first + self.count
 
     @property
     def end(self) -> LogCursor:
+        """Cursor after the last change."""
         return LogCursor(self.first, self.count)
 
 
 _EMPTY = _Block.create(1, (), 0)
 _Page = tuple[list[_Block], bool]
-"""Blocks, and whether the log has no more blocks in the direction of the read."""
+"""Blocks of a log (the tail is one of them), and whether the log has no more blocks in the direction of the read."""
 
 
 class Feed:
-    """Reader and writer of the logs. It caches each tail, and reads it again only after another writer has changed it.
+    """Reader and writer of change logs. The writer caches tails, and reads one again after another writer changed it.
 
     >>> feed = Feed(table)
     >>> change = {"id": "c1", "type": "video.changed", "videoId": "v1", "userId": "alice", "fields": ["/title"]}
@@ -159,10 +174,10 @@ class Feed:
         self._tails: dict[str, _Block] = {}
 
     def prepare(self, changes: Iterable[Change]) -> None:
-        """Cache the tails of the changes' logs. Call this before the audit entries are stored.
+        """Read and cache the tails of the changes' logs. Call this before the audit entries are stored.
 
-        Another writer can append a change only after it finds the audit entry. Such a change therefore has a position
-        behind the cached tail, where `append` finds it. Raises Unavailable.
+        Another writer can append one of these changes only after it finds the audit entry. Then the position of the
+        change is after the cached tail, where `append` finds it. Raises Unavailable.
         """
         logs = dict.fromkeys(log for change in changes for log in logs_of(change))
         unknown = [log for log in logs if log not in self._tails]
@@ -170,33 +185,34 @@ class Feed:
         self._tails |= {log: _tail_of(item) for log, item in zip(unknown, items, strict=True)}
 
     def append(self, changes: Sequence[Change], repeated: Collection[str] = ()) -> None:
-        """Append each change to its logs in order, unless it is there already. Requires `prepare` for all changes.
+        """Append each change to its logs in order, if a log does not contain it. Call `prepare` with all changes
+        before.
 
-        `repeated` are the ids of changes whose audit entries existed before this batch. These changes may have been
-        appended long ago, so the logs are searched for them. Raises Unavailable, and WriteContention if other writers
-        moved a tail at every attempt.
+        `repeated` are the ids of changes with audit entries that existed before this batch. Such changes may have been
+        appended long ago, so `append` searches the logs for them. Raises Unavailable. Raises WriteContention if other
+        writers appended to the same log at every attempt.
         """
         by_log: dict[str, dict[str, Change]] = {}
         for change in changes:
             for log in logs_of(change):
                 by_log.setdefault(log, {})[change["id"]] = change
         try:
-            # Shard logs first, so that they contain everything that an owner's log contains.
+            # First the shard logs, so that each change in an owner's log is also in a shard log.
             for is_shard in (True, False):
                 some = {log: own for log, own in by_log.items() if (log in shard_logs()) == is_shard}
                 self._append(self._absent(some, repeated))
         except Exception:
-            # The batch is retried and prepared again. A cached tail that a restored table lacks would otherwise fail
-            # forever.
+            # The caller retries the batch, including `prepare`. After a restore of the table, an outdated cached tail
+            # would otherwise fail at every attempt.
             self._tails.clear()
             raise
-        # Not earlier: prepared changes need their cached tail.
+        # Not before the append, because `append` needs the tails that `prepare` has cached.
         if len(self._tails) > MAX_TAILS:
             self._tails.clear()
 
     def _append(self, pending: dict[str, list[Change]]) -> None:
-        """Append changes to several logs concurrently."""
-        # Not `retry_on_conflict`: each attempt appends to some of the logs, and a busy log takes more attempts.
+        """Append changes to several logs concurrently. Raises WriteContention after MAX_APPENDS attempts."""
+        # `retry_on_conflict` does not fit: each attempt succeeds for some logs, and a busy log needs more attempts.
         for attempt in range(MAX_APPENDS):
             pending = {log: changes for log, changes in pending.items() if changes}
             if not pending:
@@ -229,16 +245,16 @@ class Feed:
         return self._caught_up({log: pending[log] for log in moved}, moved)
 
     def _replaced(self, log: str, longer: _Block) -> Write:
-        """Return the write that replaces the tail of a log by `longer` if the stored tail equals the cached one."""
+        """Return the write that replaces a log's tail with `longer`, on condition that the cached tail is current."""
         tail = self._tails[log]
         as_read = Expression.of("#first = :read AND #count = :held", read=tail.first, held=tail.count)
         return self.table.put(longer.item(log, TAIL), condition=as_read if tail.count else ABSENT)
 
     def _close(self, tails: Mapping[str, _Block]) -> None:
-        """Write the content of tails to their blocks.
+        """Copy the content of tails to blocks.
 
-        A writer with an outdated tail writes a shorter block. That is safe, because a shorter block never replaces a
-        longer one. The longer block is written before a new tail replaces the old one.
+        A writer with an outdated cached tail writes a shorter block. This is safe, because a shorter block never
+        replaces a longer block. The longest block is always written before a new tail replaces the old tail.
         """
         writes = []
         for log, tail in tails.items():
@@ -254,7 +270,8 @@ class Feed:
     def _caught_up(
         self, pending: Mapping[str, list[Change]], found: Mapping[str, Item | None]
     ) -> dict[str, list[Change]]:
-        """Refresh the tails, and return the changes that other writers have not appended in the meantime.
+        """Refresh the cached tails of these logs. Return the changes that other writers have not appended in the
+        meantime.
 
         `found` has the current tails, which DynamoDB returned with the failed conditions.
         """
@@ -275,9 +292,9 @@ class Feed:
         return {log: [change for change in changes if change["id"] in missing[log]] for log, changes in pending.items()}
 
     def _tail_behind(self, log: str, cursor: LogCursor, page: _Page, missing: set[str]) -> _Block:
-        """Read from a position to the tail, and return the tail.
+        """Read a log from a cursor to the tail, and return the tail. Remove the ids of all changes read from `missing`.
 
-        Removes from `missing` the ids of all changes that were read.
+        `page` is the beginning of the log from the cursor on, which was already read.
         """
         begun: _Page | None = page
         while True:
@@ -288,7 +305,7 @@ class Feed:
             cursor, begun = stretch.cursor, None
 
     def _absent(self, by_log: Mapping[str, Mapping[str, Change]], repeated: Collection[str]) -> dict[str, list[Change]]:
-        """Return the changes that each log lacks. Only changes whose ids are in `repeated` are looked up."""
+        """Return the changes that each log does not contain. Looks up only changes with ids in `repeated`."""
         repeated_changes = {
             log: [change for id_, change in own.items() if id_ in repeated] for log, own in by_log.items()
         }
@@ -306,8 +323,8 @@ class Feed:
     def _present(self, log: str, changes: Sequence[Change], newest: list[_Block], is_all: bool) -> set[str]:
         """Return the ids of the given changes that the log contains.
 
-        `newest` are the newest blocks; `is_all` is true if the log has no others. Reads until all ids are found or no
-        further block can contain them.
+        `newest` are the newest blocks; `is_all` is whether these are all blocks. Reads more blocks until all ids are
+        found, or no further block can contain them.
         """
         ids = {change["id"] for change in changes}
         missing = set(ids)
@@ -318,14 +335,14 @@ class Feed:
         return ids - missing
 
     def _likely(self, log: str, at: int, newest: list[_Block], is_all: bool) -> Iterator[_Block]:
-        """Yield the blocks that may contain changes of this time (epoch milliseconds) or later, most likely first.
+        """Yield the blocks that may contain changes of the time `at` (epoch milliseconds) or later, most likely first.
 
-        1. The newest blocks, with one Query, because most repeats follow a failure of a moment ago.
-        2. Blocks from this time on. After a stream consumer restarts, a whole day of changes is repeated in batches.
-           Reading backwards for each batch would be quadratic. Forward reads take a constant number of requests for
-           each batch, plus one for each doubling of the log.
+        1. The newest blocks, because most repeats follow a failure a moment before.
+        2. Blocks from this time on. After a stream consumer was interrupted for a day, it receives all changes of this
+           day again, in batches. Reading backwards for each batch would be quadratic. Forward reads take a constant
+           number of requests for each batch, plus one for each doubling of the log.
         3. The remaining blocks up to the newest. The change of a failed function may be appended much later, or never.
-        4. Blocks up to SKEW_MS before this time, in case a change was appended with a slow clock.
+        4. Blocks up to SKEW_MS before this time, in case a function with a slow clock appended the change.
         """
         yield from newest
         if is_all or newest[-1].at < at - SKEW_MS:
@@ -344,9 +361,9 @@ class Feed:
             begun = older[-1].first if older else begun
 
     def _begin_back(self, log: str, before: int | None) -> Callable[[], _Page]:
-        """Start a Query for the newest blocks, or the newest before a position; return a function that waits for them.
+        """Send a Query for the newest blocks before a position, and return a function that waits for them.
 
-        The result has the blocks in descending order, and whether there are no older blocks.
+        `before` is `None` for the newest blocks of the log. The blocks are in descending order.
         """
         finish = self.table.begin_query(
             index=None,
@@ -366,10 +383,10 @@ class Feed:
     def read(
         self, log: str, cursor: LogCursor, limit: int, *, consistent: bool = False, begun: _Page | None = None
     ) -> FeedPage:
-        """Return up to `limit` changes behind a position. There may be fewer although the log continues.
+        """Return at most `limit` changes after a cursor. A page may have fewer changes before the end of the log.
 
-        Costs one Query of at most MAX_BLOCKS blocks unless it was `begun`, and one or two more if a block is missing.
-        Raises Gone if the next change is no longer retained.
+        Costs one Query of at most MAX_BLOCKS blocks, and up to two more if a block is missing. `begun` is the result of
+        the first Query if the caller has sent it already. Raises Gone if the next change has expired.
         """
         for _ in range(MAX_READS):
             page = self._read(log, cursor, limit, consistent=consistent, begun=begun)
@@ -381,7 +398,7 @@ class Feed:
     def _read(
         self, log: str, cursor: LogCursor, limit: int, *, consistent: bool, begun: _Page | None
     ) -> FeedPage | None:
-        """Return the result of one read, or `None` if the next block is missing but a later one exists."""
+        """Return the result of one read, or `None` if the block at the cursor is missing, but a later block exists."""
         # Most blocks contain at least four changes.
         most = min(MAX_BLOCKS, limit // 4 + 2)
         blocks, is_end = begun or self._blocks(log, cursor.first, most, consistent=consistent)
@@ -389,7 +406,7 @@ class Feed:
             blocks, is_end = self._oldest(log, blocks[0], most)
         entries: list[FeedEntry] = []
         if cursor == OLDEST and not blocks:
-            # Not OLDEST: a reader that returns to it after the first changes have expired would miss them.
+            # Not OLDEST, because a reader with OLDEST would miss the first changes if they expire before it returns.
             cursor = _EMPTY.end
         for block in blocks:
             if cursor == OLDEST or block.first == cursor.first + cursor.skip:
@@ -402,14 +419,14 @@ class Feed:
                 position, cursor = cursor.first + cursor.skip, LogCursor(cursor.first, cursor.skip + 1)
                 entries.append(FeedEntry(position, change, cursor))
         if is_end and cursor > (blocks[-1].end if blocks else _EMPTY.end):
-            return None  # the log ends before this position: the table was restored to an earlier time
+            return None  # the log ends before the cursor: the table was restored to an earlier time
         return FeedPage(entries, cursor, is_end=is_end, tail=(blocks[-1] if blocks else _EMPTY) if is_end else None)
 
     def _oldest(self, log: str, alone: _Block, most: int) -> tuple[list[_Block], bool]:
-        """Read the oldest blocks again after a Query that found only the tail, `alone`.
+        """Return the oldest blocks, after a Query that found only the tail (`alone`).
 
-        The earlier content of the tail may have become a block during that Query. A consistent Query that starts after
-        a tail was read also returns the block before this tail.
+        During that Query, another writer may have copied the tail to a block. A consistent Query that starts after the
+        new tail was read also returns this block.
         """
         while True:
             blocks, is_end = self._blocks(log, 0, most, consistent=True)
@@ -418,11 +435,11 @@ class Feed:
             alone = blocks[0]
 
     def _blocks(self, log: str, first: int, most: int, *, consistent: bool = False) -> _Page:
-        """Return up to `most` retained blocks from a position on, and whether there are no more."""
+        """Return up to `most` retained blocks from the position `first` on, and whether there are no more."""
         return self._begin_blocks(log, first, most, consistent=consistent)()
 
     def _begin_blocks(self, log: str, first: int, most: int, *, consistent: bool = False) -> Callable[[], _Page]:
-        """Start the Query of `_blocks`; return a function that waits for its result."""
+        """Send the Query of `_blocks`, and return a function that waits for the result."""
         retained = Expression.of("attribute_not_exists(#purgeAt) OR #purgeAt > :now", now=int(self._clock()))
 
         def begin(start: Item | None) -> Callable[[], QueryPage]:
@@ -442,19 +459,19 @@ class Feed:
             while not page.items and page.last_key is not None:
                 page = begin(decode_item(page.last_key))()
             found = [_Block.of(item) for item in page.items]
-            # DynamoDB returns a last key even if a page ends exactly with the tail, which is the last item.
+            # The tail is the last item. DynamoDB also returns a last key if the page ends exactly with the tail.
             return found, page.last_key is None or not found[-1].is_closed
 
         return blocks
 
     def end(self, log: str) -> LogCursor:
-        """Return the position behind the newest change. Consistent."""
+        """Return the cursor after the newest change. Costs one consistent GetItem."""
         return self._tail(log).end
 
     def at_time(self, log: str, at: int) -> LogCursor:
-        """Return a position before the first change appended at or after a time (epoch milliseconds).
+        """Return a cursor from which a reader receives all changes that were appended since `at` (epoch milliseconds).
 
-        A few earlier changes may follow the position. Costs one consistent read for each doubling of the log.
+        The reader may also receive a few earlier changes. Costs one consistent read for each doubling of the log.
         """
         blocks, _ = self._blocks(log, 0, 1, consistent=True)
         if not blocks:
@@ -476,7 +493,10 @@ class Feed:
 
 
 def _may_hide_a_block(oldest: _Block) -> bool:
-    """Return whether older blocks may exist: the first item found is the tail, and the log has earlier changes."""
+    """Return whether older blocks may exist. `oldest` is the first item that a Query found.
+
+    This is the case if the item is the tail, but the log has earlier positions.
+    """
     return oldest.first > 1 and not oldest.is_closed
 
 

@@ -1,4 +1,4 @@
-"""Pages of changes from one or several logs, and cursors: one log position for each log."""
+"""Pages of changes from one or several change logs, and cursors for these pages: one log position for each log."""
 
 import heapq
 from collections.abc import Collection, Mapping, Sequence
@@ -13,47 +13,53 @@ from shared.feed.log import DAYS_KEPT, OLDEST, Feed, FeedEntry, LogCursor
 from shared.web.paging import cursor_scope
 
 MAX_EXAMINED = 1000
-"""Maximum changes examined per page. The limit is reached if few changes have the requested types."""
+"""Maximum number of changes examined for a page. A page ends there if few changes have the requested types."""
 EXPIRED = (
     f"The next changes have expired after {DAYS_KEPT} days. Request a cursor with `after=now`, read the lists or an export "
     "again, and continue from that cursor."
 )
 
 Cursors = dict[str, LogCursor]
-"""Position of a reader in each log."""
+"""Position of a reader in each log, by the log's partition key."""
 
 
 @dataclass(frozen=True)
 class ChangePage:
-    """Page of changes in API form, the positions behind it, and whether the reader has caught up."""
+    """Page of changes in the form of API responses."""
 
     items: list[Change]
+    """Changes, merged by time."""
     cursors: Cursors
+    """Positions from which the next page resumes."""
     caught_up: bool
+    """Whether the page reaches the end of all logs."""
     behind: list[Cursors] = field(default_factory=list)
-    """For each change, the positions of a reader that stops after this change."""
+    """For each change in `items`, the positions from which a reader resumes after this change."""
 
 
 def bound_to_changes(caller: Caller, user_id: str | None, types: Collection[str]) -> str:
-    """Return the filters that a cursor is bound to: the owner (`None` for all owners) and the types."""
+    """Return the identity of a query for changes: caller, owner (`None` for all owners) and types.
+
+    A cursor is valid only for the query with the same identity.
+    """
     return cursor_scope(caller, "changes", user_id, sorted(types))
 
 
 def oldest_cursors(logs: Sequence[str]) -> Cursors:
-    """Return positions before the oldest retained changes."""
+    """Return the positions before the oldest retained changes of these logs."""
     return dict.fromkeys(logs, OLDEST)
 
 
 def end_cursors(feed: Feed, logs: Sequence[str]) -> Cursors:
-    """Return positions behind the newest changes. Consistent."""
+    """Return the positions after the newest changes of these logs. Costs one consistent GetItem per log."""
     return {log: feed.end(log) for log in logs}
 
 
 def read_page(feed: Feed, cursors: Mapping[str, LogCursor], types: Collection[str], limit: int) -> ChangePage:
-    """Return up to `limit` changes of these types: each log in order, and the logs merged by time.
+    """Return up to `limit` changes of these types, merged by time from all logs. The order within a log is preserved.
 
-    Reads until the page is full, all logs have ended, MAX_EXAMINED changes were examined, or time is short. Raises
-    Gone.
+    Reads until the page is full, all logs have ended, MAX_EXAMINED changes were examined, or the time of the request is
+    exhausted. Raises Gone if the next changes of a log have expired.
     """
     open_logs, reached = dict(cursors), dict(cursors)
     shards = {log: shard for shard, log in enumerate(cursors)}
@@ -72,7 +78,8 @@ def read_page(feed: Feed, cursors: Mapping[str, LogCursor], types: Collection[st
             if not page.entries:
                 reached[log] = page.cursor
             elif cursor == OLDEST:
-                # Store the position of the oldest block, because OLDEST may mean a later block when the reader returns.
+                # Not OLDEST: when the reader returns, the oldest block may have expired, and OLDEST would be a later
+                # one.
                 reached[log] = LogCursor(page.entries[0].cursor.first, 0)
             if page.is_end:
                 ended.add(log)
@@ -91,11 +98,11 @@ def read_page(feed: Feed, cursors: Mapping[str, LogCursor], types: Collection[st
 
 
 def encode_position(cursors: Cursors) -> Position:
-    """Encode log positions as the position of an API cursor, in the order of their logs."""
+    """Encode log positions as the position in an API cursor. The order of the logs must be the same when decoding."""
     return Position(0, ",".join(f"{cursor.first}.{cursor.skip}" for cursor in cursors.values()))
 
 
 def decode_position(logs: Sequence[str], position: Position) -> Cursors:
-    """Decode the log positions from the position of an API cursor."""
+    """Decode the log positions from the position in an API cursor. `logs` are in the order of `encode_position`."""
     pairs = (pair.split(".") for pair in position.id.split(","))
     return {log: LogCursor(int(first), int(skip)) for log, (first, skip) in zip(logs, pairs, strict=True)}
