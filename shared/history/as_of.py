@@ -1,7 +1,7 @@
-"""Earlier versions of a video, reconstructed from the present item by reverting the changes in the audit trail.
+"""Earlier versions of a video, reconstructed from the current item by reverting the changes in the audit trail.
 
-Every version has an entry with a digest of the resulting state, so missing entries are detected. A missing entry is
-either not in the trail yet (TrailBehind) or lost (Gone). Methods raise these errors instead of guessing the state.
+The audit entry of each version has a digest of the video's state, which shows whether entries are missing. A missing
+entry is either not in the trail yet (TrailBehind) or lost (Gone). Methods raise these errors instead of guessing.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,47 +22,49 @@ from shared.videos.documents import FIELDS, JOB_ATTRIBUTES, MAPS, audited, diges
 from shared.videos.documents import document as video_document
 
 STREAM_SECONDS = 24 * 3600
-"""Retention of the stream, in seconds. An entry that is missing after this time will never arrive."""
+"""Seconds for which the table's stream retains records. An entry that is missing after this time will never arrive."""
 
 UNVERSIONED = ("viewCount",)
-"""Document fields that versions do not include, because views are counted separately."""
+"""Fields of a video's document that earlier versions do not have, because views are counted separately."""
 
 REMOVALS = ("expired", "removed")
-"""Actions that end the history of a video. Earlier entries belong to another video with the same id."""
+"""Actions after which the video no longer exists. Older entries belong to an earlier video with the same id."""
 
 
 @dataclass(frozen=True)
 class PastVersion:
     """State of a video between two changes.
 
-    A change is a write by the service, which increments the version, or a direct edit of the item, which does not.
+    A write by the service increments the version. A direct edit of the item in the table does not, so one version can
+    have several states.
     """
 
     number: int
+    """Number of the version."""
     at: int
-    """Epoch second from which the video had this state."""
+    """Epoch second since which the video had this state."""
     state: Item
     """Audited attributes as plain values: sets are sorted lists, and a truncated value is a `TruncatedValue`."""
     stamps: Item
-    """The `updatedAt` and `schemaVersion` of the version."""
+    """The attributes `updatedAt` and `schemaVersion` of the version."""
     reverted: Sequence[Item] = ()
-    """Entries of the reverted changes, newest first. Versions share this list, so only its first `steps` entries belong
-    to this version."""
+    """Audit entries of the reverted changes, newest first. All versions share this list. Only its first `steps` entries
+    belong to this version."""
     steps: int = 0
-    """Number of entries that were reverted to reach this version."""
+    """Number of audit entries that were reverted to compute this state."""
     digest: str | None = None
-    """Digest that the state must have, from the entry of the change; `None` if the state cannot be checked."""
+    """Digest that the state must have, from the audit entry of the change; `None` if the state cannot be checked."""
 
     @property
     def later(self) -> tuple[Item, ...]:
-        """Entries of all later changes, newest first."""
+        """Audit entries of all later changes, newest first."""
         return tuple(self.reverted[: self.steps])
 
     def document(self, fields: Sequence[str] = ()) -> dict[str, Any]:
-        """Return the document as GET showed it to the owner, or only the given fields.
+        """Return the video's document of this version, as GET returned it to the owner, or only the given fields.
 
-        Its member `without` lists the requested fields that the trail does not store. Raises Gone, naming the fields,
-        if any of them was truncated.
+        The document's field `without` lists requested fields that the trail does not store. Raises Gone if a requested
+        field is truncated in the trail.
         """
         names = fields or FIELDS
         item: Item = {name: {} for name in MAPS} | self.state | self.stamps | {"version": self.number}
@@ -73,9 +75,9 @@ class PastVersion:
         return shown | {"without": [name for name in UNVERSIONED if name in names]}
 
     def proved(self) -> "PastVersion":
-        """Return this version after a check of its state.
+        """Check the state, and return this version. Raises Gone if the state does not match the digest.
 
-        Raises Gone if the state does not match its digest, because a later entry is missing.
+        The state does not match if the trail lacks a later entry.
         """
         if self.digest and not any(truncated_fields(self.state)) and digest(self.state) != self.digest:
             raise Gone(
@@ -85,10 +87,11 @@ class PastVersion:
 
 
 class PastVersions:
-    """Earlier versions of videos, for owners and admins.
+    """Reader of earlier versions of videos, for owners and admins.
 
-    Methods raise NotFound and Forbidden if the caller may not change the video. They raise Gone if the version is no
-    longer known, TrailBehind while the newest entries are missing, and LimitReached.
+    Methods raise NotFound and Forbidden if the caller may not change the video. They raise Gone if the version cannot
+    be reconstructed, and TrailBehind while the newest entries are missing. They raise LimitReached if the trail since
+    the version is too long.
     """
 
     def __init__(self, videos: Table, trail: AuditStore) -> None:
@@ -105,16 +108,19 @@ class PastVersions:
         as_of: int = 0,
         fields: Sequence[str] = (),
     ) -> tuple[dict[str, Any], int]:
-        """Return the document and the number of a version, or of the version that existed at `as_of` (epoch seconds).
+        """Return the document and the number of `version`, or of the version that existed at `as_of` (epoch seconds).
 
-        Costs a GetItem, and a Query for each 1 MB of the trail since then. All reads are consistent.
+        Costs a GetItem, and a Query for each 1 MB of the trail since that version. All reads are consistent.
         """
         past = self._versions(video_id, caller, now)
         then = find_version_at(past, as_of) if version is None else find_version(past, version)
         return then.document(fields), then.number
 
     def changes(self, video_id: str, caller: Caller, now: int, start: int, end: int | None) -> dict[str, Any]:
-        """Return the differences between two versions, as audit changes. `end` defaults to the present version."""
+        """Return the differences between the versions `start` and `end`, in the form of audit entries.
+
+        If `end` is `None`, the current version is used. The result has `videoId`, `from`, `to` and `changes`.
+        """
         past = self._versions(video_id, caller, now)
         present = next(past)
         past = chain([present], past)
@@ -133,9 +139,9 @@ class PastVersions:
         return versions(require_owned(item, caller, now), self.trail.iterate_back(video_id, now), now)
 
     def _require_never(self, video_id: str, caller: Caller, now: int) -> None:
-        """Raise Gone if the trail has an entry of this id for a video of the caller, or for an admin any entry.
+        """Raise Gone if the trail has an entry of a removed video with this id that the caller may see.
 
-        Other callers must not learn whether the video existed.
+        Owners may see entries of their videos, and admins all entries. Other callers get the error for an absent video.
         """
         owner = None if caller.is_admin else caller.subject
         for entry in self.trail.list_for_video(video_id, now, owner=owner, limit=1).items:
@@ -143,11 +149,12 @@ class PastVersions:
 
 
 def versions(item: Item, entries: Iterable[Item], now: int) -> Iterator[PastVersion]:
-    """Yield the versions of a video, from the present one back to the first.
+    """Yield the versions of a video, newest first, beginning with the current version.
 
-    A version that was edited directly is yielded once for each of its states. `item` is the video from a consistent
-    read. `entries` are its audit entries, newest first, read after `item`. Entries newer than `item` are skipped.
-    Raises TrailBehind while a missing entry may still arrive, else Gone.
+    A version that was edited directly in the table is yielded once for each of its states. `item` is the video from a
+    consistent read. `entries` are the video's audit entries, newest first, which must be read after `item`. Entries
+    newer than `item` are skipped. `now` is in epoch seconds. Raises TrailBehind if a missing entry may still arrive,
+    and Gone if not.
     """
     number = item["version"]
     state = to_json_value(audited(item)) | {"videoId": item["videoId"]}
@@ -162,7 +169,7 @@ def versions(item: Item, entries: Iterable[Item], now: int) -> Iterator[PastVers
         if not later:
             is_edited, is_upgraded = version == number, stamps.get("schemaVersion") != item.get("schemaVersion")
             if stamps.get("updatedAt") == written and (is_edited or is_upgraded):
-                written = now  # the change kept an earlier time, so its own time is unknown
+                written = now  # the change did not set `updatedAt`, so the time of the change is unknown
             if version > number or (version == number and entry[DIGEST] not in (None, digest(state))):
                 continue
         if version != number:
@@ -188,9 +195,10 @@ def versions(item: Item, entries: Iterable[Item], now: int) -> Iterator[PastVers
 
 
 def find_version(versions: Iterable[PastVersion], number: int) -> PastVersion:
-    """Return the last state of the version with this number.
+    """Return the last state of the version with this number. `versions` are newest first.
 
-    Raises NotFound if the version never existed, Gone, and the errors of `versions`.
+    Raises NotFound if the version never existed, Gone if the state does not match its digest, and the errors of
+    `versions`.
     """
     for version in versions:
         if version.number == number:
@@ -201,9 +209,10 @@ def find_version(versions: Iterable[PastVersion], number: int) -> PastVersion:
 
 
 def find_version_at(versions: Iterable[PastVersion], time: int) -> PastVersion:
-    """Return the version that existed at the end of the second `time`.
+    """Return the version that existed at the end of the epoch second `time`. `versions` are newest first.
 
-    Raises NotFound if the video did not exist yet, Gone, and the errors of `versions`.
+    Raises NotFound if the video did not exist yet, Gone if the state does not match its digest, and the errors of
+    `versions`.
     """
     first = None
     for version in versions:
@@ -215,7 +224,7 @@ def find_version_at(versions: Iterable[PastVersion], time: int) -> PastVersion:
 
 
 def require_untruncated(*values: Any) -> None:
-    """Raise Gone, naming the fields, if any of these values was truncated."""
+    """Raise Gone if a value contains a truncated field. The error names these fields."""
     fields = dict.fromkeys(field for value in values for field in truncated_fields(value))
     if fields:
         raise Gone(

@@ -1,4 +1,4 @@
-"""Reverts of change sets: small ones within the request, large ones as a run of several turns."""
+"""Reverts of change sets. A request reverts a small change set itself. A worker reverts a large one, page by page."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,47 +20,49 @@ from shared.processing.daily_quota import QuotaStore
 from shared.schema import PARTITION_KEY, SORT_KEY
 
 MAX_ENTRIES_INLINE = 100
-"""Maximum entries of a change set that one request reverts. Larger sets become a run."""
+"""Maximum number of audit entries of a change set that one request reverts. A worker reverts larger change sets."""
 ENTRIES_PER_STEP = LARGEST_TRANSACTION - 1
-"""Maximum entries of one page. One transaction stores the run and a report for each entry of the page."""
+"""Maximum number of audit entries of one page. One transaction stores the run and a report for each of them."""
 WAITING_PARTS_PER_STEP = ENTRIES_PER_STEP // 2
-"""Maximum waiting parts that one turn retries. Each may need two writes: a report and a deletion."""
+"""Maximum number of parts that one step retries. Each may need two writes: a report and a deletion."""
 
 MAX_STALLS = 20
-"""Maximum consecutive rounds in which no waiting part succeeds. After them, about 20 minutes, all waiting parts fail.
+"""Maximum number of consecutive rounds in which no retried part succeeds. After that (about 20 minutes), the parts
+fail.
 """
 FIRST_PAUSE, LONGEST_PAUSE = 5, 60
-"""Minimum and maximum pause before waiting parts are retried, in seconds."""
+"""Minimum and maximum seconds before a round of retries."""
 
 Done = tuple[ChangeSetPart, RevertResult]
+"""Part of a change set that needs no retry, and the outcome of its revert."""
 
 
 @dataclass(frozen=True)
 class _RevertPage:
-    """Page of a change set, as one turn reverts it."""
+    """Page of a change set that one step reverts."""
 
     parts: list[ChangeSetPart]
-    """Parts to revert in this turn."""
+    """Parts to revert in this step."""
     postponed: list[ChangeSetPart]
-    """Parts that are postponed, because their revert may delete a video to which waiting parts belong."""
+    """Parts to revert later, because their revert may delete a video before its other parts were retried."""
     examined: int
+    """Number of audit entries on the page."""
     resume: Position | None
-    """Position of the next page; `None` after the last one."""
+    """Position of the next page; `None` after the last page."""
     is_whole: bool
-    """Whether no video or playlist continues on the next page."""
+    """Whether the page contains all parts of each of its videos and playlists."""
 
 
 class ChangeSetReverts:
-    """Reverts of change sets. Fields that other authors changed later are skipped unless forced."""
+    """Reverts of change sets. Skips fields that other authors changed later, unless the request forces them.
+
+    One step of a large change set reverts `pages` pages on `threads` threads. `None` threads means CONCURRENT_PARTS. If
+    each video has many audit entries, one page has too few videos for many threads.
+    """
 
     def __init__(
         self, table: Table, trail: AuditStore, quota: QuotaStore, *, threads: int | None = None, pages: int = 1
     ) -> None:
-        """Create the reverts. `None` threads means CONCURRENT_PARTS.
-
-        One turn of a large set reverts `pages` pages on `threads` threads. If videos have many entries each, one page
-        has too few videos to keep many threads busy.
-        """
         self._sets = ChangeSets(trail.table)
         self._runs = RunStore(table)
         self._parts = PartReverts(table, trail, quota, threads=threads)
@@ -69,16 +71,18 @@ class ChangeSetReverts:
     def revert(
         self, changeset_id: str, request: RevertRequest, now: int, in_time: InTime
     ) -> tuple[dict[str, Any], bool]:
-        """Revert a change set with at most MAX_ENTRIES_INLINE entries, else begin a run.
+        """Revert a change set with at most MAX_ENTRIES_INLINE audit entries. For a larger one, store a run for a
+        worker.
 
-        Returns the report, and whether it is final. A small set is checked with a dry run first, so TRANSIENT_ERRORS
-        such as TrailBehind are raised before any write. Raises NotFound.
+        Returns the report, and whether it is final. A small change set is checked with a dry run first, so
+        TRANSIENT_ERRORS such as TrailBehind are raised before any write. Raises NotFound if the change set has no entry
+        that the caller may see. `now` is in epoch seconds.
         """
         keys = self._sets.list_keys(
             changeset_id, request.caller, now, limit=MAX_ENTRIES_INLINE, after=None, in_time=in_time
         )
         if keys.resume is not None:
-            if not keys.items and not in_time():  # a very large set, and no entry found that the caller may see
+            if not keys.items and not in_time():  # a very large change set, without an entry that the caller may see
                 raise change_set_not_found()
             return run_document(self._runs.begin(changeset_id, request, now)) | {"items": []}, False
         entries = self._sets.entries(map(key_of, keys.items))
@@ -103,11 +107,13 @@ class ChangeSetReverts:
         in_time: InTime,
         on_step: Callable[[Item], object] = lambda run: None,
     ) -> int | None:
-        """Execute a run until it is done or time is up. Return the seconds until more work is due.
+        """Execute a run until it is done, or `in_time` returns false. Return the seconds until the run must be resumed.
 
-        Returns `None` if the run is done, or if another worker has its lease. `on_step` is called with the run before
-        each turn. The call may be interrupted at any point and repeated. Changes that an interrupted attempt reverted
-        are then reported by the next attempt. Raises the errors of `shared.core.errors`.
+        Returns `None` if the run is done, or if another worker executes it. `clock` returns epoch seconds. `on_step` is
+        called with the run before each step.
+
+        The call may be interrupted at any point and repeated. The next call then also reports the changes that the
+        interrupted call has reverted. Raises the errors of `shared.core.errors`.
         """
         while (run := self._runs.read(revert_id)) and run["state"] != DONE:
             on_step(run)
@@ -124,7 +130,7 @@ class ChangeSetReverts:
         return None
 
     def _revert_pages(self, run: Item, now: int, in_time: InTime) -> int:
-        """Revert the next pages of the set. Return the pause before the next turn, in seconds."""
+        """Revert the next pages of the change set. Return the seconds to wait before the next step."""
         request = request_from_run(run)
         pages = self._next_pages(run, request, now)
         outcomes = iter(self._parts.revert([part for page in pages for part in page.parts], request, now, in_time))
@@ -133,7 +139,7 @@ class ChangeSetReverts:
         return FIRST_PAUSE if run.get("walked") and run["waiting"] else 0
 
     def _next_pages(self, run: Item, request: RevertRequest, now: int) -> list[_RevertPage]:
-        """Read the pages of one turn. Only the first may begin within a video or playlist."""
+        """Read the pages of one step. Only the first page may begin within the entries of a video or playlist."""
         pages = [self._page(run, request, now, _position(run))]
         while len(pages) < self._pages and pages[-1].resume and pages[-1].is_whole:
             pages.append(self._page(run, request, now, pages[-1].resume))
@@ -142,19 +148,19 @@ class ChangeSetReverts:
     def _page(self, run: Item, request: RevertRequest, now: int, after: Position | None) -> _RevertPage:
         keys = self._sets.list_keys(run["changesetId"], request.caller, now, limit=ENTRIES_PER_STEP, after=after)
         items, resume = keys.items, keys.resume
-        # The last video or playlist may continue on the next page, and is best reverted as a whole.
+        # The entries of the last video or playlist may continue on the next page. All of them should be on one page.
         whole = [key for key in items if key[PARTITION_KEY] != items[-1][PARTITION_KEY]]
         if resume and whole:
             items, resume = whole, position_of(whole[-1])
         entries = self._sets.entries(map(key_of, items))
         parts = group_into_parts(entries)
-        # The last video must not be deleted while parts wait, because they may belong to it.
+        # A video must not be deleted before its other parts were retried. They may be on the page before.
         postponed = [part for part in parts if part.rank > 0 and run["waiting"] and _begins_in(run, part)]
         tried = [part for part in parts if part not in postponed]
         return _RevertPage(tried, postponed, len(entries), resume, is_whole=bool(whole))
 
     def _advance(self, run: Item, page: _RevertPage, outcomes: Sequence[RevertOutcome], now: int) -> Item:
-        """Write the results of a page. Return the run as stored."""
+        """Write the results of a page, and return the run as stored. `outcomes` are in the order of `page.parts`."""
         done, waits = _split_outcomes(page.parts, outcomes)
         waits += page.postponed
         new = _at(run, page.resume) | _add_counts(run, done)
@@ -165,13 +171,13 @@ class ChangeSetReverts:
         return self._runs.advance(run, new, now, reports=_list_reports(done), waits=list(map(_wait, waits)))
 
     def _retry_waiting(self, run: Item, now: int, in_time: InTime) -> int:
-        """Retry the next waiting parts. Return the pause before the next turn, in seconds."""
+        """Retry the next parts with a transient error. Return the seconds to wait before the next step."""
         page = self._runs.list_waiting(run["revertId"], WAITING_PARTS_PER_STEP, _position(run))
         keys = [{PARTITION_KEY: wait["of"], SORT_KEY: sort_key} for wait in page.items for sort_key in wait["entries"]]
         entries = {(entry[PARTITION_KEY], entry[SORT_KEY]): entry for entry in self._sets.entries(keys)}
         waits: list[Item] = []
         parts: list[ChangeSetPart] = []
-        # Videos that may be deleted are last, because nothing in them can be changed after that.
+        # Videos that may be deleted are last, because their related items cannot be changed after that.
         due = [wait for wait in page.items if run["waiting"] == run["last"] or not wait["last"]]
         for wait in due:
             keys_of_part = [(wait["of"], sort_key) for sort_key in wait["entries"]]
@@ -200,25 +206,25 @@ class ChangeSetReverts:
 
 
 def _position(run: Item) -> Position | None:
-    """Return the position at which a run resumes; `None` for the beginning."""
+    """Return the position from which a run resumes; `None` at the beginning."""
     return Position(0, run["after"]) if "after" in run else None
 
 
 def _at(run: Item, position: Position | None) -> Item:
-    """Return a run that resumes at another position."""
+    """Return the run with another position from which it resumes."""
     moved = {name: value for name, value in run.items() if name != "after"}
     return moved | ({"after": position.id} if position else {})
 
 
 def _begins_in(run: Item, part: ChangeSetPart) -> bool:
-    """Return whether a part belongs to the video or playlist in which the previous page ended."""
+    """Return whether a part belongs to the last video or playlist of the page before."""
     return str(run.get("after", "")).startswith(f"{part.partition}#")
 
 
 def _split_outcomes(
     parts: Sequence[ChangeSetPart], outcomes: Sequence[RevertOutcome]
 ) -> tuple[list[Done], list[ChangeSetPart]]:
-    """Return the parts that are done, and the parts that must wait."""
+    """Return the parts that are done with their results, and the parts that must be retried."""
     done: list[Done] = []
     waits: list[ChangeSetPart] = []
     for part, outcome in zip(parts, outcomes, strict=True):
@@ -230,7 +236,7 @@ def _split_outcomes(
 
 
 def _to_result(outcome: RevertOutcome) -> RevertResult:
-    """Return the final outcome of a part: an error becomes a failure."""
+    """Return the final outcome of a part. An error becomes the result `failed`."""
     return outcome if isinstance(outcome, RevertResult) else RevertResult.failed(outcome)
 
 
@@ -249,7 +255,7 @@ def _list_reports(done: Iterable[Done]) -> list[dict[str, Any]]:
 
 
 def _wait(part: ChangeSetPart) -> dict[str, Any]:
-    """Return the stored attributes of a waiting part."""
+    """Return the attributes to store for a part that must be retried."""
     return {
         "of": part.partition,
         "entries": [entry[SORT_KEY] for entry in part.entries],

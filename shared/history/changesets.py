@@ -1,4 +1,4 @@
-"""Change sets: the audit entries written by one request or by one run of an import."""
+"""Change sets. A change set has the audit entries of all changes by one request, or by one run of an import."""
 
 from collections.abc import Callable, Iterable
 from itertools import count
@@ -18,22 +18,26 @@ from shared.schema import CHANGESET, CHANGESET_INDEX, PARTITION_KEY, SORT_KEY
 LARGEST_QUERY = 1000
 """Maximum number of index entries that one Query examines: about 250 KB."""
 MAX_QUERIES = 5
-"""Maximum number of queries per page. More than one is needed if most of the entries are hidden from the caller."""
+"""Maximum number of queries for a page. One is enough unless most of the entries are hidden from the caller."""
 LARGEST_PAGE = 1_000_000
-"""Maximum bytes of entries on a page, as JSON. The first entry is returned however large it is."""
+"""Maximum bytes of the entries on a page, as JSON. A page always has at least one entry."""
 
 
 class ChangeSets:
-    """Change sets in the audit table. Owners see the entries of their videos and playlists, admins all entries."""
+    """Reader of change sets in the audit table.
+
+    Owners see the entries of their videos and playlists. Admins see all entries.
+    """
 
     def __init__(self, table: Table) -> None:
         self.table = table
 
     def page(self, changeset_id: str, caller: Caller, now: int, *, limit: int, after: Position | None) -> Page[Item]:
-        """Return a page of a change set's entries, grouped by partition, newest first within each.
+        """Return a page of a change set's audit entries that the caller may see, grouped by video or playlist.
 
-        Costs one Query of the index, and one BatchGetItem per 100 entries. A page may be short if entries are large or
-        mostly hidden. Its cursor then leads to further entries. Raises NotFound if the caller may see no entry.
+        Within a group, the entries are newest first. A page may have fewer than `limit` entries before the end of the
+        list, if entries are large or mostly hidden. Costs one Query of the index, and one BatchGetItem per 100 entries.
+        Raises NotFound if the change set has no entry that the caller may see.
         """
         index_page = self.list_keys(changeset_id, caller, now, limit=limit, after=after)
         if not index_page.items and index_page.resume is None and after is None:
@@ -57,10 +61,10 @@ class ChangeSets:
         after: Position | None,
         in_time: Callable[[], bool] = lambda: False,
     ) -> Page[Item]:
-        """Return a page of a set's index entries: the keys and owners, in the order of `page`.
+        """Return a page of a change set's index entries, with the keys and owners of its audit entries.
 
-        The query is eventually consistent because it reads an index. If the first MAX_QUERIES queries found nothing
-        that the caller may see, it continues while `in_time` returns true.
+        The order is the same as in `page`. The read is eventually consistent, because it uses an index. If the first
+        MAX_QUERIES queries find no entry that the caller may see, more queries follow while `in_time` returns true.
         """
         keep = Expression.of("#purgeAt > :now", now=now)
         if not caller.is_admin:
@@ -87,17 +91,20 @@ class ChangeSets:
         return Page(items, after)
 
     def entries(self, keys: Iterable[Key]) -> list[Item]:
-        """Return complete entries in the order of their keys, without entries that have expired. Consistent."""
+        """Return the audit entries with these keys, in the order of the keys. Omits entries that DynamoDB has expired.
+
+        Uses consistent reads.
+        """
         return [entry for entry in self.table.get_all(list(keys), consistent=True) if entry]
 
 
 def position_of(entry: Item) -> Position:
-    """Return the position of an entry in its change set."""
+    """Return the position of an audit entry in the list of its change set."""
     return Position(0, f"{entry[PARTITION_KEY]}#{entry[SORT_KEY]}")
 
 
 def change_set_not_found() -> NotFound:
-    """Return the error for a change set that does not exist, or of which the caller may see no entry."""
+    """Return the error for a change set that does not exist, or has no entry that the caller may see."""
     return NotFound("The change set does not exist, or changed nothing of yours.")
 
 

@@ -1,7 +1,7 @@
-"""Audit entries: who changed which field of a video, a related item or a playlist, when, and the old and new values.
+"""Audit entries: author, time, and old and new values for each change of a video, a related item or a playlist.
 
-The stream delivers every change at least once. The same change always produces the same entry under the same key. A
-conditional put therefore stores each entry exactly once.
+The stream delivers every change at least once. The same change always produces the same entry with the same key.
+Therefore a conditional put stores each entry exactly once.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -37,46 +37,49 @@ if TYPE_CHECKING:
     from shared.aws.stream import Record  # Powertools, which functions of the API do not load
 
 JOB_FIELDS = ("state", "attempt", "inputHash", "input", "output", "error")
-"""Audited fields of a job. The other attributes are times, index keys and heartbeats."""
+"""Names of the audited attributes of a job. The others are times, index keys and heartbeats."""
 CREDIT_FIELDS = ("name", "ordering", "roles")
 RELEASE_FIELDS = ("titles",)
 CAPTION_FIELDS = ("text", "cues", "size", "origin")
 CHAPTERS_FIELDS = ("chapters",)
 RATING_FIELDS = ("imported",)
-"""Audited fields of a video's ratings. Ratings by users of this service are private and not audited."""
+"""Names of the audited attributes of a video's ratings. Ratings by users are private and not audited."""
 PLAYLIST_FIELDS = ("title", "description", "visibility")
 
 LARGEST_ENTRY = 250_000
-"""Maximum bytes of an entry as JSON. DynamoDB's limit is 400 KB, but a short number counts 1.5 times its size in JSON.
+"""Maximum bytes of an entry as JSON. DynamoDB's limit is 400 KB, but a short number takes 1.5 times its size in JSON.
 """
 
 STAMPS, STAMPED = "stamps", ("updatedAt", "schemaVersion")
-"""Attributes of the new version that an entry stores internally. They are shown in the document of an earlier version,
-but are not listed among the changes."""
+"""Name of an internal attribute of entries, and names of the video's attributes that it contains. Documents of earlier
+versions have these attributes, but they are not listed as changes."""
 
 SINCE, DIGEST = "since", "digest"
-"""Internal attributes for reconstructing earlier versions: the second in which the version began, and the digest of its
-state (`shared.videos.documents.digest`)."""
+"""Names of internal attributes for reconstructing earlier versions: the epoch second in which the version began, and
+the digest of the video's state (`shared.videos.documents.digest`)."""
 
 LONGEST_WRITE = 60
-"""Maximum seconds between a write and the `updatedAt` that its request recorded."""
+"""Maximum seconds between the `updatedAt` that a request sets and the write itself."""
 
 ACTIONS = ("created", "changed", "deleted", "restored", "expired", "removed", *JOB_STATES)
 FIELDS = (
     *("sequence", "videoId", "playlistId", "entity", "personId", "region", "language", "kind", "action", "by"),
     *("correlationId", "at", "version", "attempt", "changes", "omitted"),
 )
-"""Fields of an entry in the API and in the archive, in this order."""
+"""Names of the fields of an entry in API responses and in the archive, in this order."""
 
 ENTRIES = "/entries"
-"""Path of playlist entries in a playlist's changes: `/entries/<videoId>`, and `/entries/<videoId>/rank` for a move."""
+"""Prefix of the JSON Pointers of playlist entries: `/entries/<videoId>`, and `/entries/<videoId>/rank` for a move."""
 
 UNKNOWN = {"kind": "service", "id": "unknown"}
-"""Author of a change that bypassed the service."""
+"""Author recorded for a change that was not written by the service, such as a direct edit of the table."""
 
 
 def entry(record: "Record", days: int) -> Item | None:
-    """Return the audit entry of a change, which expires after `days` days, or `None` if the change is not audited."""
+    """Return the audit entry of a stream record, or `None` if the change is not audited.
+
+    The entry expires `days` days after the change.
+    """
     name, head, describe = _subject(record)
     if describe is None:
         return None
@@ -101,7 +104,7 @@ _Describe = Callable[["Record", Item, Item], Item | None]
 def _subject(record: "Record") -> tuple[str, Entity, _Describe | None]:
     """Return the name of the id attribute, the entity of the audit entry, and the function that describes the change.
 
-    The function is `None` for items that are not audited.
+    The function is `None` if items of this kind are not audited.
     """
     if record.pk.startswith(PLAYLIST.partition_prefix):
         return "playlistId", PLAYLIST_AUDIT, _of_playlist if record.sk == PLAYLIST.sk else None
@@ -112,17 +115,17 @@ def _subject(record: "Record") -> tuple[str, Entity, _Describe | None]:
 
 
 def _is_of_a_change_set(item: Item) -> bool:
-    """Return whether an entry belongs to a change set: a request or an import wrote it, not a later job."""
+    """Return whether an entry belongs to a change set. It does if a request or an import wrote the item, not a job."""
     if "correlationId" not in item or item["entity"] == "job":
         return False
-    # An import may name the original author, which may be a job. Jobs themselves create only captions, which then name
-    # an upload.
+    # An import may record the original author, which may be a job. Jobs themselves create only captions, and the caller
+    # excludes those by their upload id.
     return bool(item["by"]["kind"] == "person" or item["by"]["id"] == IMPORT or item["action"] == "created")
 
 
 def _of_video(record: "Record", old: Item, new: Item) -> Item | None:
     if old and new.get("version") == 1 and new.get("writeId") != old.get("writeId"):
-        old = {}  # it replaces an expired video, whose fields are unrelated
+        old = {}  # the new video replaces an expired one, and their fields are unrelated
     differences = list(changes(old, new))
     if _is_no_news(old, new, differences):
         return None
@@ -141,10 +144,10 @@ def _of_video(record: "Record", old: Item, new: Item) -> Item | None:
 
 
 def _since(record: "Record", old: Item, new: Item) -> int:
-    """Return the epoch second of a write: the video's `updatedAt`, or the record's time if `updatedAt` is older."""
+    """Return the epoch second of a write: the video's `updatedAt`, or the record's time if `updatedAt` is outdated."""
     recorded, updated_at = record.at_ms // 1000, new.get("updatedAt", 0)
-    # A direct edit keeps the writeId, and a schema upgrade keeps updatedAt: neither shows the time of the write. A new
-    # writeId with the same updatedAt can still be valid, because two writes may happen in one second.
+    # A direct edit and a schema upgrade do not set `updatedAt`. An unchanged `updatedAt` is valid if the writeId is
+    # new, because two writes may happen in one second.
     is_behind = new.get("writeId") == old.get("writeId")
     is_upgrade = new.get("schemaVersion") != old.get("schemaVersion")
     is_unchanged = updated_at == old.get("updatedAt") and (is_behind or is_upgrade)
@@ -158,7 +161,7 @@ def _of_relation(
 
     `names` are the attributes that identify the item.
     """
-    # A removal without REMOVING is part of the removal of the video, which has its own entry.
+    # Without REMOVING, the item was removed together with its video, which has its own entry.
     if not new and not old.get(REMOVING):
         return None
     differences = list(changes_between(_picked(old, fields), _picked(new, fields)))
@@ -193,7 +196,7 @@ def _of_ratings(record: "Record", old: Item, new: Item) -> Item | None:
 
 def _of_playlist(record: "Record", old: Item, new: Item) -> Item | None:
     differences = list(changes_between(_picked(old, PLAYLIST_FIELDS), _picked(new, PLAYLIST_FIELDS)))
-    # A direct edit keeps the moves of the previous write. The service never writes the same moves twice in succession.
+    # After a direct edit, the item still has the moves of the write before. The service never repeats the same moves.
     if new.get(MOVES) != old.get(MOVES):
         differences += map(_moved, new.get(MOVES, ()))
     if _is_no_news(old, new, differences):
@@ -210,7 +213,7 @@ def _of_playlist(record: "Record", old: Item, new: Item) -> Item | None:
 
 
 def _moved(move: Item) -> Change:
-    """Return a moved playlist entry as a change."""
+    """Return the change for a playlist entry that was added, removed or moved."""
     field = f"{ENTRIES}/{escape_pointer(move['videoId'])}"
     if "from" in move and "to" in move:
         return {"field": f"{field}/rank", "from": move["from"]["rank"], "to": move["to"]["rank"]}
@@ -243,7 +246,7 @@ _OF_A_VIDEO: Mapping[str, _Describe] = {
     CAPTION.sort_prefix: partial(_of_relation, "captions", ("language",), CAPTION_FIELDS),
     CHAPTERS.sk: partial(_of_relation, "chapters", (), CHAPTERS_FIELDS),
 }
-"""Functions that describe changes of a video and its related items, by prefix of the sort key."""
+"""Functions that describe the changes of a video and its related items, by prefix of the item's sort key."""
 
 
 def _is_no_news(old: Item, new: Item, differences: Sequence[Change]) -> bool:
@@ -265,9 +268,10 @@ def _action(record: "Record", old: Item, new: Item, is_deleted: Callable[[Item],
 
 
 def _author(record: "Record", old: Item, new: Item) -> Item:
-    """Return the author and the correlation id of a change.
+    """Return the attributes `by` (author) and `correlationId` of a change.
 
-    Removals, and edits that bypassed the service, record neither.
+    The author of a removal or of a direct edit is unknown, unless DynamoDB expired the item. Such a change has no
+    correlation id.
     """
     if not new:
         return {"by": {"kind": "service", "id": "dynamodb.amazonaws.com"} if record.expired else UNKNOWN}
@@ -276,7 +280,7 @@ def _author(record: "Record", old: Item, new: Item) -> Item:
 
 
 def _signature(item: Item) -> Item:
-    """Return the author and the correlation id of an item's last write."""
+    """Return the attributes `by` (author) and `correlationId` of an item's last write by the service."""
     if "updatedBy" not in item:
         return {"by": UNKNOWN}
     author = item["updatedBy"]
@@ -295,5 +299,5 @@ def sortable(milliseconds: int) -> str:
 
 
 def document(entry: Item) -> dict[str, Any]:
-    """Return an entry as the API and the archive show it."""
+    """Return an entry in the form of API responses and of the archive."""
     return {name: to_json_value(entry[name]) for name in FIELDS if name in entry}

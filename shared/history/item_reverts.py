@@ -33,24 +33,26 @@ from shared.videos.access import require_owned
 from shared.videos.entries import NO_LANGUAGE
 
 TEXT = "/text"
-"""JSON Pointer that stands for all audited fields of captions in reports, including the hash of their text."""
+"""JSON Pointer that reports use for all audited fields of captions together."""
 
 
 class ItemReverts(ABC):
-    """Base of the reverts of one kind of related item."""
+    """Base class for the reverts of one kind of related item."""
 
     fields: Sequence[str]
-    """Audited attributes."""
+    """Names of the audited attributes."""
 
     def __init__(self, table: Table) -> None:
         self.table = table
 
     def revert(self, entries: Sequence[Item], request: RevertRequest, now: int, later: LaterEntries) -> RevertResult:
-        """Revert the changes of one change set to one related item.
+        """Revert one change set's changes of one related item. `now` is in epoch seconds.
 
-        `entries` are the item's entries of the set, newest first. Costs one conditional write, which is planned again
-        after a conflict. Fields that an earlier attempt of the run reverted are also reported as reverted. Raises
-        ServiceError. The caller may retry after TRANSIENT_ERRORS.
+        `entries` are the audit entries of the change set for this item, newest first. `later` reads all entries since
+        then. Costs one conditional write. If another writer changes the item concurrently, the revert is planned again.
+
+        Fields that an earlier attempt of the run reverted are also reported as reverted. Raises ServiceError. The
+        caller may retry after TRANSIENT_ERRORS.
         """
 
         def attempt(_: Item | None) -> RevertResult:
@@ -71,7 +73,7 @@ class ItemReverts(ABC):
             try:
                 self.write(entries[0], planned.state, present, request.caller, now)
             except (NotFound, VersionMismatch) as error:
-                # Another writer was faster. If the video was removed, the next attempt raises the error.
+                # Another writer changed the item first. If the video was removed, the next attempt raises the error.
                 raise ConditionFailed(None) from error
             return RevertResult.of(_fields(planned), planned.skipped)
 
@@ -89,7 +91,7 @@ class ItemReverts(ABC):
         if "" not in request.force:
             skipped = find_later_author(entries, later_entries, request.own)
             if skipped is None and state != _written(later_entries):
-                skipped = SkippedField("", "changedSince", UNKNOWN)  # the trail will never have the missing change
+                skipped = SkippedField("", "changedSince", UNKNOWN)  # the trail lacks a change, which will never arrive
             if skipped:
                 return RevertPlan(state, skipped=[skipped])
         return RevertPlan({}, list(changes_between(state, {})))
@@ -97,7 +99,10 @@ class ItemReverts(ABC):
     def without(
         self, state: Item, entries: Sequence[Item], later_entries: Sequence[Item], request: RevertRequest
     ) -> RevertPlan:
-        """Plan field by field the revert of a change set that changed or removed the item."""
+        """Plan the revert, field by field, of a change set that changed or removed the item.
+
+        `state` is the current state. `later_entries` are all audit entries since the change set, newest first.
+        """
         return plan_without_set(
             state, entries, later_entries, request.own, writable=lambda _: True, force=request.force
         )
@@ -107,22 +112,23 @@ class ItemReverts(ABC):
         return {name: to_json_value(present[name]) for name in self.fields if name in present} if present else {}
 
     def is_complete(self, later_entries: Sequence[Item], *, item: Item | None, own: str, now: int) -> bool:
-        """Return whether the trail has every change of the present item."""
+        """Return whether `later_entries` contain every change of the current item (see `later_entries.is_complete`)."""
         return is_complete(later_entries, item=item, own=own, now=now)
 
     def is_writable(self, caller: Caller) -> bool:
-        """Return whether the caller, who may edit the video, may write this item."""
+        """Return whether the caller may write this item. The caller may edit the video."""
         return True
 
     @abstractmethod
     def key(self, entry: Item) -> Key:
-        """Return the key of the item that an entry is about."""
+        """Return the key of the item that an audit entry describes."""
 
     @abstractmethod
     def write(self, entry: Item, state: Item, present: Item | None, caller: Caller, now: int) -> None:
-        """Replace the present item with this state; an empty state removes it.
+        """Write an item with the audited attributes in `state`. Delete the item if `state` is empty.
 
-        Raises VersionMismatch or NotFound if the item changed since it was read.
+        `entry` is an audit entry of the item, and `present` is the item as it was read. Raises VersionMismatch or
+        NotFound if the item changed since it was read.
         """
 
 
@@ -172,7 +178,7 @@ class ReleaseReverts(ItemReverts):
 
 
 class CaptionReverts(ItemReverts):
-    """Reverts of captions. Earlier texts are available, because every text is retained as long as the video."""
+    """Reverts of captions. Earlier texts can be restored, because each text is stored until the video is purged."""
 
     fields = CAPTION_FIELDS
 
@@ -185,8 +191,8 @@ class CaptionReverts(ItemReverts):
     ) -> RevertPlan:
         """Plan the revert of all audited fields together, reported as `/text`.
 
-        They describe one text. Field by field, one text could be combined with the size of another, and the size is
-        needed to read it.
+        The fields describe one text. A revert of single fields could combine the hash of one text with the size of
+        another text. The size is needed to read the text.
         """
         is_forced = any(covers(named, TEXT) for named in request.force)
         plan = plan_without_set(
@@ -242,9 +248,9 @@ class RatingReverts(ItemReverts):
         return RATING_TOTALS.key(videoId=entry["videoId"])
 
     def is_complete(self, later_entries: Sequence[Item], *, item: Item | None, own: str, now: int) -> bool:
-        """Return whether the newest entry matches the imported ratings.
+        """Return whether the newest audit entry matches the imported ratings.
 
-        The version cannot be compared: it belongs to the totals in the same item, which other writers update.
+        The version cannot be compared, because the item also has the rating totals, and their writers increment it.
         """
         state = self.state(item)
         if not later_entries or (item and now - item["updatedAt"] >= STREAM_SECONDS):
@@ -267,11 +273,11 @@ REVERTS_BY_ENTITY: Mapping[str, type[ItemReverts]] = {
     "chapters": ChaptersReverts,
     "rating": RatingReverts,
 }
-"""Reverts by the name of the entity in audit entries."""
+"""Classes of reverts, by the name of the entity in audit entries."""
 
 
 class _AsRead:
-    """Predicate: the present item is unchanged since it was read."""
+    """Predicate that returns whether the stored item is unchanged since it was read."""
 
     def __init__(self, read: Item | None) -> None:
         self._read = read
@@ -283,7 +289,7 @@ class _AsRead:
 
 
 def _written(entries: Sequence[Item]) -> Item:
-    """Return the state that the entries, newest first, produce from an empty item."""
+    """Return the state of an item after all changes in its audit entries, which are newest first."""
     state: Item = {}
     for entry in reversed(entries):
         for change in entry["changes"]:
@@ -296,7 +302,7 @@ def _fields(planned: RevertPlan) -> list[str]:
 
 
 def _at(state: Value, field: str) -> Value:
-    """Return the value at a JSON Pointer; `None` if there is none."""
+    """Return the value at a JSON Pointer; `None` if the state has no such value."""
     for part in split_pointer(field):
         state = state.get(part) if isinstance(state, Mapping) else None
     return state

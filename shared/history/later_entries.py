@@ -1,4 +1,4 @@
-"""Later changes of the items in a change set, from the audit trail. Raises TrailBehind if the trail is incomplete."""
+"""Audit entries since a change set was written, for the items that the change set changed."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -14,32 +14,33 @@ from shared.relations.item_store import REMOVING
 from shared.schema import PARTITION_KEY, SORT_KEY
 
 NAMES = ("entity", "videoId", "personId", "region", "language", "playlistId")
-"""Attributes that identify the item of an entry, as the API shows them."""
+"""Names of the attributes that identify the item of an audit entry in API responses."""
 
 
 def subject_of(entry: Item) -> dict[str, Any]:
-    """Return the attributes that identify the item of an entry: a video, a related item, or a playlist."""
+    """Return the attributes that identify the item of an audit entry: a video, a related item, or a playlist."""
     return {name: entry[name] for name in NAMES if name in entry}
 
 
 class LaterEntries:
-    """Entries of a video or playlist and its related items, from a given entry onwards.
+    """Audit entries of a video and its related items, or of a playlist, since the entry `first`.
 
-    They are read at first use, and read again when a newer write is missing.
+    The entries are read at first use, and read again if a newer entry is missing. `now` is in epoch seconds.
     """
 
     def __init__(self, trail: AuditStore, first: Item, now: int) -> None:
         self.would_restore_video = False
-        """Whether the dry run would restore the deleted video before its related items."""
+        """Whether the dry run would restore the deleted video. Related items can be changed only after that."""
         self._trail = trail
         self._first = first
         self._now = now
         self._entries: list[Item] | None = None
 
     def entries_of(self, entry: Item, is_whole: Callable[[Sequence[Item]], bool]) -> list[Item]:
-        """Return the entries of the same item, newest first.
+        """Return all audit entries of the same item as `entry`, newest first.
 
-        Raises TrailBehind if `is_whole` rejects them even after another read.
+        `is_whole` receives these entries, and returns whether they are complete. If not, they are read again. Raises
+        TrailBehind if they are incomplete after the second read, and LimitReached if there are too many entries.
         """
         names = subject_of(entry)
         for is_cached in (self._entries is not None, False):
@@ -74,10 +75,13 @@ class LaterEntries:
 
 
 def is_complete(entries: Sequence[Item], *, item: Item | None, own: str, now: int) -> bool:
-    """Return whether the trail has every write of a related item or playlist. `entries` are its entries, newest first.
+    """Return whether audit entries contain every write of a related item or playlist.
 
-    The last write may be missing if the run `own` made it, because its content is known. An entry that is missing after
-    a day will never arrive; its change then counts as one by an unknown author.
+    `entries` are the item's audit entries, newest first. `item` is the current item, or `None` if it does not exist.
+    `own` is the id of the revert run, and `now` is in epoch seconds.
+
+    The entry of the last write may be missing if the run itself made this write. An entry that is missing after a day
+    will never arrive, so such entries are also complete. The unknown change then counts as a change by another author.
     """
     newest = entries[0] if entries else None
     version = newest["version"] if newest and newest["action"] not in ("removed", "expired") else 0
@@ -93,6 +97,9 @@ def is_complete(entries: Sequence[Item], *, item: Item | None, own: str, now: in
 
 
 def is_already_reverted(entries: Sequence[Item], item: Mapping[str, Any] | None, own: str) -> bool:
-    """Return whether an earlier attempt of the run `own` has already written an item."""
+    """Return whether an earlier attempt of the revert run `own` has already written this item.
+
+    `entries` are the item's audit entries. `item` is the current item, or `None` if it does not exist.
+    """
     is_last = item is not None and request_id_of(dict(item)) == own and REMOVING not in item
     return is_last or any(entry.get("correlationId") == own for entry in entries)

@@ -12,6 +12,7 @@ from shared.videos.documents import FIELDS
 from shared.web.bodies import Content
 
 MAX_POINTERS = 100
+"""Maximum number of JSON Pointers in `fields`, and in `force`."""
 
 
 def _known_field(pointer: str) -> str:
@@ -31,13 +32,13 @@ Force = Annotated[
 
 
 class NewRevert(Content):
-    """The body of `POST /v1/changesets/{changesetId}/revert`."""
+    """Body of `POST /v1/changesets/{changesetId}/revert`."""
 
     force: Force = Field(default=[])
 
 
 class Revert(Content):
-    """The body of `POST /v1/videos/{videoId}/revert`."""
+    """Body of `POST /v1/videos/{videoId}/revert`."""
 
     toVersion: Annotated[
         int,

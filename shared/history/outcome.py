@@ -13,28 +13,29 @@ RESULTS: tuple[Result, ...] = get_args(Result)
 
 @dataclass(frozen=True)
 class RevertResult:
-    """Reverted fields, skipped fields, and the problem if the revert failed."""
+    """Outcome of a revert for one item."""
 
     result: Result
     fields: tuple[str, ...] = ()
     """JSON Pointers of the reverted fields, or in a dry run of the fields that would be reverted."""
     skipped: tuple[SkippedField, ...] = ()
+    """Fields that were not reverted, with the reasons."""
     problem: dict[str, Any] | None = None
     """Problem document (RFC 9457) of a failed revert."""
 
     @classmethod
     def of(cls, fields: Iterable[str], skipped: Iterable[SkippedField]) -> "RevertResult":
-        """Return `reverted` if any field was reverted, else `skipped` if any was skipped, else `unchanged`."""
+        """Return the outcome: `reverted`, or `skipped` if no field was reverted, or `unchanged` without any field."""
         reverted, not_reverted = tuple(fields), tuple(skipped)
         return cls("reverted" if reverted else "skipped" if not_reverted else "unchanged", reverted, not_reverted)
 
     @classmethod
     def failed(cls, error: ServiceError) -> "RevertResult":
-        """Return the outcome for an item that cannot be reverted."""
+        """Return the outcome `failed` for an item that cannot be reverted. `error` gives the reason."""
         return cls("failed", problem=error.problem())
 
     def document(self) -> dict[str, Any]:
-        """Return the outcome as the API shows it, without the attributes that identify the item."""
+        """Return the outcome in the form of API responses, without the attributes that identify the item."""
         shown: dict[str, Any] = {
             "result": self.result,
             "fields": list(self.fields),

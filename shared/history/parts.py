@@ -1,4 +1,4 @@
-"""Parts of a change set, which are reverted concurrently. Each part is about one video, related item or playlist."""
+"""Concurrent reverts of the parts of a change set. A part has the entries about one video, related item or playlist."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,21 +26,21 @@ from shared.videos.store import VideoStore
 CONCURRENT_PARTS = 8
 """Default number of videos and playlists that are reverted concurrently."""
 MAX_NAMED = 100
-"""Maximum reverted fields, and maximum skipped fields, in the report of one part."""
+"""Maximum number of reverted fields, and of skipped fields, in the report of one part."""
 
 InTime = Callable[[], bool]
-"""Callback that returns whether there is time for another part."""
+"""Function that returns whether there is time to revert another part."""
 
 RevertOutcome = RevertResult | ServiceError
-"""Outcome of one part: its result, or one of TRANSIENT_ERRORS, after which a retry may succeed."""
+"""Outcome of one part: a result, or one of TRANSIENT_ERRORS, after which a retry may succeed."""
 
 
 @dataclass(frozen=True)
 class ChangeSetPart:
-    """Entries of a change set about one video, related item or playlist, as far as they are on one page."""
+    """Audit entries of a change set about one video, related item or playlist, from one page of the change set."""
 
     entries: tuple[Item, ...]
-    """Entries, newest first."""
+    """Audit entries, newest first."""
 
     @property
     def entity(self) -> str:
@@ -49,12 +49,12 @@ class ChangeSetPart:
 
     @property
     def partition(self) -> str:
-        """Partition key of the audit entries of the video or playlist."""
+        """Partition key of the audit entries. It is the same for a video and all its related items."""
         return str(self.entries[0][PARTITION_KEY])
 
     @property
     def names(self) -> dict[str, Any]:
-        """Attributes that identify the item, as the API shows them."""
+        """Attributes that identify the item in API responses."""
         return subject_of(self.entries[0])
 
     @property
@@ -64,17 +64,17 @@ class ChangeSetPart:
 
     @property
     def rank(self) -> int:
-        """Order of the revert among the parts of one video: -1 first, 1 last.
+        """Order in which the parts of one video are reverted: -1 first, 1 last.
 
-        Related items cannot be changed while their video is deleted. Therefore a video that may be restored is first,
-        and a video that may be deleted is last.
+        Related items cannot be changed while their video is deleted. Therefore a video is reverted before its related
+        items if this may restore it, and after them if this may delete it.
         """
         if self.entity != "video":
             return 0
         return 1 if any(entry["action"] in ("created", "restored") for entry in self.entries) else -1
 
     def report(self, outcome: RevertResult) -> dict[str, Any]:
-        """Return the outcome with the attributes that identify the item, as the API shows it.
+        """Return the outcome and the attributes that identify the item, in the form of API responses.
 
         Lists at most MAX_NAMED reverted fields and MAX_NAMED skipped fields. `omitted` is the number of further fields.
         """
@@ -86,7 +86,7 @@ class ChangeSetPart:
 
 
 def group_into_parts(entries: Iterable[Item]) -> list[ChangeSetPart]:
-    """Group entries by item, in the order of each item's newest entry."""
+    """Group the audit entries of a page by item. `entries` are newest first within each item."""
     parts: dict[tuple[object, ...], list[Item]] = {}
     for entry in entries:
         parts.setdefault(tuple(subject_of(entry).items()), []).append(entry)
@@ -94,10 +94,12 @@ def group_into_parts(entries: Iterable[Item]) -> list[ChangeSetPart]:
 
 
 class PartReverts:
-    """Reverts of the parts of change sets."""
+    """Reverts of the parts of change sets.
+
+    Reverts at most `threads` videos and playlists concurrently; `None` means CONCURRENT_PARTS.
+    """
 
     def __init__(self, table: Table, trail: AuditStore, quota: QuotaStore, *, threads: int | None = None) -> None:
-        """Work on at most `threads` videos and playlists concurrently; `None` means CONCURRENT_PARTS."""
         self._threads = threads
         self._table = table
         self._trail = trail
@@ -108,10 +110,10 @@ class PartReverts:
     def revert(
         self, parts: Sequence[ChangeSetPart], request: RevertRequest, now: int, in_time: InTime
     ) -> list[RevertOutcome]:
-        """Revert parts and return their outcomes in the same order.
+        """Revert parts, and return their outcomes in the same order. `now` is in epoch seconds.
 
-        Parts of one video or playlist are reverted in the order of their rank; different ones are reverted
-        concurrently.
+        Parts of one video are reverted one after the other, in the order of their rank. Different videos and playlists
+        are reverted concurrently. After `in_time` returns false, the outcome of the remaining parts is Unavailable.
         """
         groups: dict[str, dict[int, ChangeSetPart]] = {}
         for index, part in enumerate(parts):
@@ -125,9 +127,9 @@ class PartReverts:
     def _revert_in_order(
         self, parts: Mapping[int, ChangeSetPart], request: RevertRequest, now: int, in_time: InTime
     ) -> dict[int, RevertOutcome]:
-        """Revert the parts of one video or playlist by rank.
+        """Revert the parts of one video or playlist in the order of their rank.
 
-        A part that must wait also postpones all parts of a higher rank.
+        If a part has a transient error, all parts with a higher rank have the same outcome without an attempt.
         """
         first = min((part.entries[-1] for part in parts.values()), key=itemgetter(SORT_KEY))
         later = LaterEntries(self._trail, first, now)
@@ -146,7 +148,10 @@ class PartReverts:
     def _try_part(
         self, part: ChangeSetPart, request: RevertRequest, now: int, in_time: InTime, later: LaterEntries
     ) -> RevertOutcome:
-        """Return the outcome of one part. An unexpected exception is logged and must not affect the other parts."""
+        """Revert one part, and return the outcome. Log an unexpected exception, and return it as a failure.
+
+        Never raises an error, because the other parts must not be affected.
+        """
         if not in_time():
             return Unavailable("Time ran out before this part, so nothing of it was changed.")
         try:

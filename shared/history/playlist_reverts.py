@@ -22,11 +22,12 @@ from shared.schema import PLAYLIST, SORT_KEY
 from shared.videos.access import is_purged
 
 WHOLE = ""
-"""JSON Pointer of the playlist itself, reported when a revert deletes or restores it."""
+"""JSON Pointer of the playlist itself. Reports contain it if a revert deletes or restores the playlist."""
 _LIVES = ("created", "deleted", "restored")
+"""Actions after which a playlist exists or is deleted."""
 
 EntryPosition = Item | None
-"""The `rank` and `addedAt` of a playlist entry; `None` if it is not in the playlist."""
+"""Attributes `rank` and `addedAt` of a playlist entry; `None` if the entry is not in the playlist."""
 
 
 @dataclass(frozen=True)
@@ -34,26 +35,29 @@ class _Plan:
     """Planned revert of a playlist."""
 
     restores: bool = False
+    """Whether the plan restores the deleted playlist."""
     content: Item = field(default_factory=dict)
-    """New values of the fields that differ; `None` removes a field."""
+    """New values of the fields to change, by name; `None` removes a field."""
     positions: Mapping[str, EntryPosition] = field(default_factory=dict)
-    """New positions of the entries that differ, by videoId."""
+    """New positions of the playlist entries to change, by videoId."""
     deletes: bool = False
+    """Whether the plan deletes the playlist."""
     skipped: Sequence[SkippedField] = ()
+    """Fields and playlist entries that are not reverted, with the reasons."""
     already: Sequence[str] = ()
-    """JSON Pointers of fields and entries that already are as before the change set."""
+    """JSON Pointers of fields and playlist entries that already have the value from before the change set."""
 
     @property
     def fields(self) -> list[str]:
-        """JSON Pointers of the fields and entries that the plan changes."""
+        """JSON Pointers of the fields and playlist entries that the plan changes."""
         whole = [WHOLE] if self.restores or self.deletes else []
         return [*whole, *(f"/{name}" for name in self.content), *map(_pointer, self.positions)]
 
     def without(self, done: Container[str]) -> "_Plan":
-        """Return the plan without the entries in `done`.
+        """Return the plan without the playlist entries in `done`, which an earlier step has moved.
 
-        An entry in `done` may differ from the plan: if another entry had its rank, it was placed next to that entry. It
-        must not be moved again.
+        Such an entry must not be moved again, even if its rank differs from the plan. If another entry had the planned
+        rank, the earlier step placed the entry next to that one.
         """
         positions = {
             video_id: position for video_id, position in self.positions.items() if _pointer(video_id) not in done
@@ -64,7 +68,7 @@ class _Plan:
 
 
 class PlaylistReverts:
-    """Reverts of playlists."""
+    """Reverts of one change set's changes of playlists."""
 
     def __init__(self, table: Table) -> None:
         self.table = table
@@ -72,24 +76,26 @@ class PlaylistReverts:
         self._entries = EntryStore(self._playlists)
 
     def revert(self, entries: Sequence[Item], request: RevertRequest, now: int, later: LaterEntries) -> RevertResult:
-        """Revert the changes of one change set to a playlist.
+        """Revert one change set's changes of a playlist. `now` is in epoch seconds.
 
-        `entries` are the playlist's entries of the set, newest first. Each write is conditional on the version that was
-        read, and is planned again after a conflict. A revert of many playlist entries takes several writes. Fields that
-        an earlier attempt of the run reverted are also reported as reverted. Raises ServiceError. The caller may retry
-        after TRANSIENT_ERRORS.
+        `entries` are the audit entries of the change set for this playlist, newest first. `later` reads all entries
+        since then. A revert of many playlist entries takes several writes. Each write has the condition that the
+        version is unchanged since it was read. If not, the revert is planned again.
+
+        Fields that an earlier attempt of the run reverted are also reported as reverted. Raises ServiceError. The
+        caller may retry after TRANSIENT_ERRORS.
         """
         key = PLAYLIST.key(playlistId=entries[0]["playlistId"])
         back: dict[str, None] = {}
         written: int | None = None
 
         def attempt(_: Item | None) -> RevertResult | None:
-            """Write the next step and return `None`, or return the outcome if there is nothing left to write."""
+            """Write the next step, and return `None`. If nothing is left to write, return the outcome instead."""
             nonlocal written
             playlist = self.table.get(key, consistent=True)
             if playlist is None or is_purged(playlist, now) or not request.caller.owns(playlist["userId"]):
                 raise NotFound.of("playlist")
-            # The write of this call is known even if the trail lacks it.
+            # After a write of this call, the trail may lack the entry of this write, whose content is known.
             is_own_write = playlist["version"] == written
             whole = always if is_own_write else partial(is_complete, item=playlist, own=request.own, now=now)
             later_entries = later.entries_of(entries[0], whole)
@@ -175,7 +181,10 @@ class PlaylistReverts:
         )
 
     def _state(self, playlist: Item, entries: Sequence[Item]) -> Item:
-        """Return the audited state of a playlist as plain values, with only the entries that the change set touched."""
+        """Return the audited state of a playlist as plain values, with only the playlist entries in the change set.
+
+        `entries` are the audit entries of the change set.
+        """
         pointers = (split_pointer(change["field"]) for entry in entries for change in entry["changes"])
         video_ids = dict.fromkeys(parts[1] for parts in pointers if f"/{parts[0]}" == ENTRIES)
         members = self._entries.positions(playlist["playlistId"], list(video_ids))
@@ -184,11 +193,14 @@ class PlaylistReverts:
 
     @staticmethod
     def _differences(now: Item, then: Item) -> tuple[Item, dict[str, EntryPosition]]:
-        """Return the new values of fields, `None` for a field to remove, and the new positions of entries."""
+        """Return the new values of fields that differ, and the new positions of playlist entries that differ.
+
+        The value `None` removes a field, and the position `None` removes a playlist entry.
+        """
         content = {name: then.get(name) for name in PLAYLIST_FIELDS if now.get(name) != then.get(name)}
         present, target = now[ENTRIES[1:]], then[ENTRIES[1:]]
         differ = (video_id for video_id in present | target if present.get(video_id) != target.get(video_id))
-        # An entry without a rank has no place to return to, because it was removed in the meantime.
+        # A position without a rank cannot be restored. The playlist entry was removed in the meantime.
         return content, {
             video_id: target.get(video_id)
             for video_id in differ
@@ -198,7 +210,7 @@ class PlaylistReverts:
     def _split_restorable(
         self, positions: Mapping[str, EntryPosition], now: int
     ) -> tuple[dict[str, EntryPosition], list[SkippedField]]:
-        """Return the positions to restore, and a skipped field for each video that is permanently removed."""
+        """Return the positions that can be restored, and a skipped field for each video that is permanently removed."""
         video_ids = [video_id for video_id, position in positions.items() if position]
         existing = self._entries.existing(video_ids, now)
         removed = [video_id for video_id in video_ids if video_id not in existing]
@@ -209,9 +221,10 @@ class PlaylistReverts:
 def _later_decision(
     lives: Sequence[Item], later_entries: Sequence[Item], own: str, *, is_deleted: bool
 ) -> list[SkippedField]:
-    """Return the later deletion or restoration of the playlist as a skipped field.
+    """Return the deletion or restoration of the playlist after the change set, as a skipped field.
 
-    Empty if the playlist is still deleted, or not deleted, as the change set left it.
+    `lives` are the audit entries of the change set that created, deleted or restored the playlist. Returns an empty
+    list if the playlist is still in the state after these entries.
     """
     foreign = (entry for entry in outside(lives, later_entries, own) if entry["action"] in _LIVES)
     last = next((entry for entry in foreign if not lives or entry[SORT_KEY] > lives[-1][SORT_KEY]), None)
@@ -223,7 +236,7 @@ def _later_decision(
 
 
 def _is_unknown(playlist: Item, later_entries: Sequence[Item], own: str) -> bool:
-    """Return whether the trail will never have the entry of the present version."""
+    """Return whether the audit entry of the playlist's current version is missing, so that its author is unknown."""
     return (
         request_id_of(playlist) != own
         and bool(later_entries)
@@ -232,12 +245,12 @@ def _is_unknown(playlist: Item, later_entries: Sequence[Item], own: str) -> bool
 
 
 def always(_: Sequence[Item]) -> bool:
-    """Accept any list of entries as complete."""
+    """Return `True`: accept any list of audit entries as complete."""
     return True
 
 
 def _is_in(pointer: str, done: Container[str]) -> bool:
-    """Return whether a pointer is at or below one of the playlist entries in `done`."""
+    """Return whether a JSON Pointer refers to one of the playlist entries in `done`, or to a value in it."""
     parts = split_pointer(pointer)
     return len(parts) > 1 and _pointer(parts[1]) in done
 

@@ -1,6 +1,6 @@
-"""Revert plans: the fields to restore, and the fields to skip with the author of the later change.
+"""Revert plans: the fields to restore, and the fields to skip because another author changed them later.
 
-Contains pure functions on audit entries and on plain states, as described in `shared/history/as_of.py`.
+The functions compute plans from audit entries and states (`PastVersion.state`), and read nothing from the table.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -26,25 +26,29 @@ from shared.schema import CHANGESET, SORT_KEY
 
 Reason = Literal["changedSince", "notWritable", "notKept", "gone"]
 REASONS: tuple[Reason, ...] = get_args(Reason)
-"""Reasons to skip a field. `changedSince`: another author changed it later. `notWritable`: users cannot write it.
-`notKept`: the trail has only a truncated value. `gone`: the video of a playlist entry is permanently removed."""
+"""Reasons to skip a field. `changedSince`: another author changed the field later. `notWritable`: users cannot write
+the field. `notKept`: the trail has only a truncated value. `gone`: the video of a playlist entry is permanently
+removed."""
 
 _ABSENT = object()
 
 
 @dataclass(frozen=True)
 class SkippedField:
-    """Field that a revert skips, with the later author if there is one."""
+    """Field that a revert skips, and the later change that is the reason."""
 
     field: str
+    """JSON Pointer of the field."""
     reason: Reason
     by: Item | None = None
+    """Author of the later change."""
     at: int | None = None
     """Time of the later change, in epoch milliseconds."""
     version: int | None = None
+    """Version that the later change created."""
 
     def document(self) -> dict[str, Any]:
-        """Return the skipped field as the API shows it."""
+        """Return the skipped field in the form of API responses."""
         shown = {"field": self.field, "reason": self.reason, "by": self.by, "at": self.at, "version": self.version}
         return {name: value for name, value in shown.items() if value is not None}
 
@@ -56,8 +60,9 @@ class RevertPlan:
     state: Item
     """State after the revert, as plain values."""
     changes: list[Change] = field(default_factory=list)
-    """Changes from the present state to the planned state; empty if nothing must be written."""
+    """Changes from the current state to the planned state; empty if nothing must be written."""
     skipped: list[SkippedField] = field(default_factory=list)
+    """Fields that the revert leaves unchanged, with the reasons."""
     already: list[str] = field(default_factory=list)
     """JSON Pointers of fields that already have the value from before the change set."""
 
@@ -72,17 +77,20 @@ def plan_to_version(
     fields: Sequence[str] = ("",),
     force: Sequence[str] = (),
 ) -> RevertPlan:
-    """Plan to restore an earlier state of a video below `fields`, except fields that other authors changed later.
+    """Plan to restore an earlier state of a video, except fields that other authors changed later.
 
-    `now` is the present state, and `then` the earlier one. `later` are the entries after the earlier state, newest
-    first. `force` overrides later changes. Fields that are not `writable` are reported only if `fields` names some.
-    Raises Gone, naming the fields, if a required value was truncated.
+    `now` is the current state, and `then` the earlier state. `later` are the audit entries since the earlier state,
+    newest first. `fields` are JSON Pointers: only values at or below them are restored. Values at or below the pointers
+    in `force` are restored even if another author changed them later.
+
+    `writable` returns whether users can write the field at a JSON Pointer. Other fields are skipped. They are reported
+    only if `fields` does not select the whole video. Raises Gone if a value to restore is truncated in the trail.
     """
     foreign = [entry for entry in later if entry["by"] != {"kind": caller.kind, "id": caller.subject}]
     state, skipped, truncated = now, [], []
 
     def is_skipped(pointer: str) -> bool:
-        """Return whether to leave the value at this pointer unchanged; report the reason in `skipped` where needed."""
+        """Return whether to leave the value at this pointer unchanged. Add the reason to `skipped` if required."""
         if not _covered(pointer, fields):
             return True
         if not writable(pointer):
@@ -95,7 +103,7 @@ def plan_to_version(
         return culprit is not None
 
     for cut in list(truncated_fields(then)):
-        # A truncated value cannot be compared. Its truncation shows that it was changed.
+        # A truncated value cannot be compared. It is in `then` only because a later change replaced it.
         value = _value_at(now, cut)
         then = set_at(then, split_pointer(cut), value, is_present=value is not _ABSENT)
         if not is_skipped(cut):
@@ -117,10 +125,14 @@ def plan_without_set(
     writable: Callable[[str], bool],
     force: Sequence[str] = (),
 ) -> RevertPlan:
-    """Plan to revert the entries of one change set, except later changes outside of the set.
+    """Plan to revert one change set's changes of an item, except fields that were changed later by other change sets.
 
-    `entries` are the set's entries, and `later` all entries since its first one. Both are newest first. `own` is the id
-    of the present run. Earlier writes of the run do not count as writes outside of the set.
+    `now` is the current state. `entries` are the audit entries of the change set for this item. `later` are all audit
+    entries of the item since the oldest of `entries`. Both are newest first. `own` is the id of the revert run. Entries
+    of the run itself do not count as later changes.
+
+    `writable` returns whether users can write the field at a JSON Pointer. Other fields are omitted. Values at or below
+    the pointers in `force` are reverted even if they were changed later.
     """
     foreign = outside(entries, later, own)
     before = now
@@ -136,7 +148,7 @@ def plan_without_set(
             pointer = change["field"]
             if not writable(pointer) or any(overlap(pointer, skipped_pointer) for skipped_pointer in skipped):
                 continue
-            # Equal to the state before the set, regardless of the changes in between: it is already reverted.
+            # The value is the same as before the change set, so it is already reverted.
             if _same(_value_at(now, pointer), _value_at(before, pointer)):
                 already[pointer] = None
                 continue
@@ -155,15 +167,16 @@ def plan_without_set(
 
 
 def outside(entries: Sequence[Item], later: Iterable[Item], own: str) -> list[Item]:
-    """Return the later entries that neither the change set of `entries` nor the run `own` wrote."""
+    """Return the entries in `later` that belong neither to the change set of `entries` nor to the revert run `own`."""
     ours = {own, *(entry[CHANGESET] for entry in entries)}
     return [entry for entry in later if entry.get(CHANGESET) not in ours]
 
 
 def find_later_author(entries: Sequence[Item], later: Sequence[Item], own: str) -> SkippedField | None:
-    """Return the reason to keep an item that a change set created: a later change by a person or another import.
+    """Return the later change by a person or another import that prevents the deletion of an item; `None` without one.
 
-    Versions without a visible change, and changes by jobs of the service, do not count. `None` if there is no reason.
+    `entries` are the audit entries of the change set that created the item. `later` are all audit entries of the item
+    since then. Both are newest first. Versions without a visible change, and changes by jobs, do not count.
     """
     for entry in outside(entries, later, own):
         is_change = entry[SORT_KEY] > entries[-1][SORT_KEY] and bool(entry["changes"])
@@ -173,7 +186,7 @@ def find_later_author(entries: Sequence[Item], later: Sequence[Item], own: str) 
 
 
 def _latest_change(entries: Iterable[Item], pointer: str) -> Item | None:
-    """Return the newest entry that changed a value at, above or below a pointer."""
+    """Return the newest entry that changed a value at, above or below a JSON Pointer. `entries` are newest first."""
     return next(
         (entry for entry in entries if any(overlap(pointer, change["field"]) for change in entry["changes"])), None
     )
@@ -198,7 +211,7 @@ def _value_at(state: Value, pointer: str) -> Value:
 
 
 def _same(value: Value, other: Value) -> bool:
-    """Return whether two values are known to be equal. A truncated value never is."""
+    """Return whether two values are equal. A value with a truncated part is not equal to any value."""
     if value is _ABSENT or other is _ABSENT:
         return value is other
     return not any(truncated_fields(other)) and encode(value) == encode(other)

@@ -1,8 +1,8 @@
-"""Revert runs: the progress of large reverts, stored for the workers and the requester.
+"""Revert runs: the stored progress of large reverts, for the workers and for the user who started the revert.
 
-A run is one item, and each part that was skipped, failed or must wait is another item in its partition. A worker writes
-the results of a page in one transaction, on the condition that the run's `turn` is unchanged. Each page therefore
-counts exactly once, and a run resumes where the last transaction ended.
+A run is one item. In the same partition, there is an item for each part of the change set that was skipped, has failed
+or must be retried. A worker writes the results of a page in one transaction, on condition that the run's `turn` is
+unchanged. Therefore each page counts exactly once, and a run resumes after the last page that was written.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,14 +25,16 @@ if TYPE_CHECKING:
     from shared.processing.messages import Outgoing
 
 DAYS_KEPT = 30
-"""Retention of a run, in days."""
+"""Number of days for which a run is retained."""
 RUNNING, DONE = "running", "done"
+"""States of a run."""
 COUNTS = ("examined", "reverted", "unchanged", "skipped", "failed", "waiting")
-"""Counters of a run: entries examined, and parts by outcome."""
+"""Names of a run's counters: `examined` counts audit entries, and the others count parts by outcome."""
 DOCUMENT = ("changesetId", "revertId", "dryRun", "state", *COUNTS)
+"""Names of a run's attributes in API responses."""
 
 _REPORTED, _WAITING = "part-", "waits-"
-"""Prefixes of the sort keys of reported and of waiting parts."""
+"""Prefixes of the sort keys of parts with a report, and of parts that must be retried."""
 
 
 @dataclass(frozen=True)
@@ -40,13 +42,14 @@ class RevertRequest:
     """Request to revert a change set."""
 
     caller: Caller
-    """Requester, acting for the run. The correlation id is the run's id, which is therefore the change set of all its
-    writes."""
+    """User who requested the revert. The correlation id is the id of the run. Therefore all writes of the run are one
+    change set."""
     force: tuple[str, ...] = ()
     """JSON Pointers of fields to revert even if other authors changed them later."""
     dry_run: bool = False
+    """Whether to compute the outcome without writing it."""
     attended: bool = False
-    """Whether the requester's own process executes the run, so that no worker must."""
+    """Whether the command line executes the run in its own process, instead of a worker."""
 
     @property
     def own(self) -> str:
@@ -55,21 +58,21 @@ class RevertRequest:
 
 
 def run_begun(record: "Record", now: int) -> "Iterable[Outgoing]":
-    """Return the message that queues a new run for a worker; none if its requester's process executes it."""
-    # Imported here: the functions of the API load no pydantic for it.
+    """Return the message that queues a new run for a worker. Returns no message if the run is attended."""
+    # Imported late, because functions of the API must not load pydantic for this module.
     from shared.processing.messages import REVERTS_QUEUE, Outgoing, revert_message
 
     return () if record.new["attended"] else [Outgoing(REVERTS_QUEUE, revert_message(record.new["revertId"]))]
 
 
 class RunStore:
-    """Revert runs and their parts in the table."""
+    """Store of revert runs and their parts in the table."""
 
     def __init__(self, table: Table) -> None:
         self.table = table
 
     def begin(self, changeset_id: str, request: RevertRequest, now: int) -> Item:
-        """Store a new run. Its stream record starts the worker. Costs one PutItem."""
+        """Store and return a new run. The stream router queues it for a worker. Costs one PutItem."""
         content = {
             **REVERT.key(revertId=request.own),
             "revertId": request.own,
@@ -90,11 +93,11 @@ class RunStore:
         return run
 
     def read(self, revert_id: str) -> Item | None:
-        """Return a run, or `None` if it does not exist. Consistent."""
+        """Return a run, or `None` if it does not exist. Costs one consistent GetItem."""
         return self.table.get(REVERT.key(revertId=revert_id), consistent=True)
 
     def read_visible(self, changeset_id: str, revert_id: str, caller: Caller, now: int) -> Item:
-        """Return a run to its requester or an admin. Raises NotFound for other callers, and after its expiry."""
+        """Return a run. Raises NotFound if it has expired, or if the caller neither started it nor is an admin."""
         run = self.read(revert_id)
         if (
             run is None
@@ -106,11 +109,11 @@ class RunStore:
         return run
 
     def list_reports(self, revert_id: str, limit: int, after: Position | None) -> Page[Item]:
-        """Return a page of the parts that failed or were at least partly skipped, in the order of processing."""
+        """Return a page of the parts that failed or have skipped fields, in the order of processing."""
         return self._parts(revert_id, _REPORTED, limit, after)
 
     def list_waiting(self, revert_id: str, limit: int, after: Position | None) -> Page[Item]:
-        """Return a page of the waiting parts, in the order of processing. Consistent."""
+        """Return a page of the parts that must be retried, in the order of processing. Costs one consistent Query."""
         return self._parts(revert_id, _WAITING, limit, after, consistent=True)
 
     def _parts(
@@ -137,10 +140,11 @@ class RunStore:
         waits: Sequence[Mapping[str, Any]] = (),
         settled: Sequence[Item] = (),
     ) -> Item:
-        """Write the results of one turn in one transaction, and return the run as stored.
+        """Write the results of a page in one transaction, and return the run as stored.
 
-        Stores `reports` of parts and the parts in `waits`, and deletes the waiting parts in `settled`. Raises LeaseLost
-        if another worker took the turn.
+        `run` is the stored run, and `new` the run after the page. Stores the `reports` of parts, and the parts in
+        `waits`, which must be retried. Deletes the parts in `settled`, which no longer need a retry. Raises LeaseLost
+        if another worker has written the run since `run` was read.
         """
         caller = caller_from_run(run)
         new = with_audit_fields(new | next_turn(run), caller, now)
@@ -157,7 +161,7 @@ class RunStore:
 
 
 def caller_from_run(run: Item) -> Caller:
-    """Return the requester of a run, acting for the run."""
+    """Return the user who started a run, as caller of the run's writes. The correlation id is the id of the run."""
     scopes = frozenset({READ, WRITE, *([ADMIN] if run["isAdmin"] else [])})
     return Caller(run["userId"], scopes, correlation_id=run["revertId"])
 
@@ -168,5 +172,5 @@ def request_from_run(run: Item) -> RevertRequest:
 
 
 def run_document(run: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a run as the API shows it, without its parts."""
+    """Return a run in the form of API responses, without its parts."""
     return {name: run[name] for name in DOCUMENT}

@@ -21,36 +21,38 @@ if TYPE_CHECKING:
     from shared.aws.s3 import Objects  # boto3, which only the archive needs
 
 SUBJECT = (PARTITION_KEY, "entity", "personId", "region", "language", "kind")
-"""Attributes of an entry that together identify the changed item."""
+"""Names of the attributes of an entry that together identify the changed item."""
 
 LAST_MILLISECOND = 10**13 - 1
 """Last epoch millisecond that fits the sort key, in the year 2286."""
 LARGEST_QUERY = 250
+"""Maximum number of entries that one Query of a page examines, except the first Query."""
 MAX_QUERIES = 5
-"""Maximum number of queries per page. More than one is needed if most of the entries are hidden."""
+"""Maximum number of queries for a page. One is enough unless most of the entries are hidden from the caller."""
 
 FIRST_BACK = 100
-"""Maximum entries in the first Query of a backward read. It is small, because most callers request a recent version."""
+"""Maximum number of entries in the first Query of a backward read. Most callers request a recent version."""
 LARGEST_BACK = 20_000
-"""Maximum entries in each further Query. So many entries exceed 1 MB, at which DynamoDB ends a page."""
+"""Maximum number of entries in each further Query. DynamoDB ends the page earlier, at 1 MB."""
 FARTHEST = 40
-"""Maximum number of queries of a backward read, which read up to 40 MB."""
+"""Maximum number of queries of a backward read. They read up to 40 MB."""
 
 
 class TrailQuery(TypedDict, total=False):
     """Filters and paging of an audit query."""
 
     owner: str | None
-    """Return only this owner's entries. After a video is removed, an import may reuse its id for another owner."""
+    """User id; return only this owner's entries. An import may reuse the id of a removed video for another owner."""
     start: int
     """Inclusive start, in epoch milliseconds."""
     end: int
     """Exclusive end, in epoch milliseconds."""
     ascending: bool
     limit: int
-    """Maximum entries; 25 by default. A page may be short when entries are large, because a Query reads at most 1 MB.
+    """Maximum number of entries, by default 25. A page may have fewer if entries are large: a Query reads at most 1 MB.
     """
     after: Position | None
+    """Position after which the page begins."""
 
 
 class AuditStore:
@@ -60,33 +62,37 @@ class AuditStore:
         self.table = table
 
     def add(self, entry: Item) -> bool:
-        """Store an entry unless it exists. One PutItem.
+        """Store an entry if it does not exist, and return whether it is new. Costs one PutItem.
 
-        Returns whether the entry is new. If the first response was lost, the retry finds the entry and returns `False`.
-        Raises Unavailable.
+        If the response of the first attempt was lost, the retry finds the entry, and the result is `False`. Raises
+        Unavailable.
         """
         (is_new,) = require_all(self.add_all([entry]))
         return is_new
 
     def add_all(self, entries: Sequence[Item]) -> list[bool | Exception]:
-        """Store entries as `add` does, in order for each changed item, otherwise concurrently. One PutItem each."""
+        """Store entries if they do not exist. Costs one PutItem per entry.
+
+        Returns for each entry whether it is new, or the error. Entries of the same item are stored in order, and others
+        concurrently. After an error, further entries are not stored, and the list may be shorter than `entries`.
+        """
         writes = (partial(self.table.begin_write, self.table.put(entry, condition=ABSENT)) for entry in entries)
         return [_is_new(result) for result in gather(writes, in_order=map(_subject, entries))]
 
     def list_for_video(self, video_id: str, now: int, **query: Unpack["TrailQuery"]) -> Page[Item]:
-        """Return a page of the entries of a video and its related items; see `TrailQuery` for the arguments."""
+        """Return a page of the entries of a video and its related items. `query` is described in TrailQuery."""
         return self._page(_home(video_id), now, **query)
 
     def list_for_playlist(self, playlist_id: str, now: int, **query: Unpack["TrailQuery"]) -> Page[Item]:
-        """Return a page of the entries of a playlist; see `TrailQuery` for the arguments."""
+        """Return a page of the entries of a playlist. `query` is described in TrailQuery."""
         key = PLAYLIST_AUDIT.key(playlistId=playlist_id, at="", sequence="")
         return self._page(key[PARTITION_KEY], now, **query)
 
     def follows(self, partition: str, entity: str, changeset_id: str, version: int) -> bool:
-        """Return whether the trail has the entry of a write, or a later entry of the same change set.
+        """Return whether the newest entries contain an entry of this change set and entity, with at least this version.
 
-        Costs one consistent Query. `partition` is the partition key of the video's or playlist's entries. `version` is
-        the lowest version to accept; 0 if the entity has no versions.
+        `partition` is the partition key of the entries. `version` is 0 for an entity without versions. Costs one
+        consistent Query, of at most LARGEST_QUERY entries.
         """
         keep = Expression.of("#entity = :entity AND #changeset = :id", entity=entity, id=changeset_id)
         if version:
@@ -109,9 +115,9 @@ class AuditStore:
         limit: int = 25,
         after: Position | None = None,
     ) -> Page[Item]:
-        """Return a page with one Query, or up to MAX_QUERIES when most entries are hidden."""
+        """Return a page of entries. Costs one Query, or up to MAX_QUERIES if most entries are hidden."""
         condition = Expression.of(
-            # Every sort key continues after the time, so none equals the end of the range: it is exclusive.
+            # No sort key equals `end`, because each continues after the time. Therefore BETWEEN excludes `end`.
             "#pk = :pk AND #sk BETWEEN :start AND :end",
             pk=home,
             start=sortable(min(start, LAST_MILLISECOND)),
@@ -144,7 +150,7 @@ class AuditStore:
         return Page(items, after)
 
     def iterate_back(self, video_id: str, now: int) -> Iterator[Item]:
-        """Yield the entries of a video itself, newest first. Consistent.
+        """Yield the entries of a video, without its related items, newest first. Uses consistent Queries.
 
         The first Query reads FIRST_BACK entries, and each further Query up to 1 MB. Raises LimitReached after FARTHEST
         queries.
@@ -170,14 +176,17 @@ class AuditStore:
 
 
 def _is_new(result: Exception | None) -> bool | Exception:
-    """Return `True` if a conditional put stored the entry, `False` if the entry existed, else the error of the put."""
+    """Return `True` if a put stored the entry, `False` if the entry existed, or the error of the put.
+
+    `result` is the result of `gather` for a conditional put.
+    """
     if isinstance(result, ConditionFailed):
         return False
     return result or True
 
 
 def _subject(entry: Item) -> Hashable:
-    """Return the values that identify the item of an entry: one video, credit, playlist or other audited item."""
+    """Return the values that identify the changed item of an entry, such as a video or a credit."""
     return tuple(entry.get(name) for name in SUBJECT)
 
 
@@ -192,16 +201,14 @@ def _position(sort_key: str) -> Position:
 
 
 class Archive:
-    """Archive of entries as JSON lines in S3, for longer retention than the table's.
+    """Archive of audit entries in S3, for longer retention than in the table.
 
-    Each invocation writes one object, named after its first entry: `audit/2026/01/31/<sequence, 40 digits>-<videoId or
-    playlistId>.jsonl`.
+    Each invocation writes one object with one JSON document per line. The object is named after its first entry:
+    `audit/2026/01/31/<sequence, 40 digits>-<videoId or playlistId>.jsonl`.
 
-    Objects do not overlap, because Lambda delivers each lane of a shard in order and retries from the first failed
-    record. A retry may deliver the whole batch or a part of it. Every retry therefore begins with the same first entry,
-    and overwrites the object of the failed attempt. Entries that the retry lacks are delivered again later, and
-    archived in other objects. The object is named after the first entry, not after the first record. Otherwise a retry
-    that begins at a later record would not overwrite the object of the failed attempt.
+    Objects do not overlap. Lambda retries a failed batch from the first failed record, with all later records or some
+    of them. Therefore every retry begins with the same first entry, and overwrites the object of the failed attempt. If
+    the retry has fewer entries, the others are archived later in other objects.
 
     No entry is lost, but an entry can be in two objects. This happens if Lambda discards a record after an attempt
     archived it, or loses its position in the shard. Duplicates have equal videoId or playlistId, `at` and `sequence`.
@@ -212,7 +219,7 @@ class Archive:
         self._bucket = bucket
 
     def write(self, entries: Sequence[Item]) -> None:
-        """Write the entries of one invocation as one object; no object if there are no entries."""
+        """Write the entries of one invocation as one object. Does nothing if there are no entries."""
         if not entries:
             return
         first = entries[0]

@@ -28,17 +28,19 @@ class RevertedVideo:
     """Result of a revert to an earlier version, or of a dry run."""
 
     document: dict[str, Any]
-    """The document as GET shows it to the owner, without the view count."""
+    """Document of the video after the revert, as GET returns it to the owner, without the view count."""
     changes: list[Change]
-    """Changes in the form of audit entries; empty if nothing was written."""
+    """Changes that the revert wrote, in the form of audit entries; empty if nothing was written."""
     skipped: list[SkippedField]
 
 
 class VideoReverts:
-    """Reverts of videos according to the audit trail."""
+    """Reverts of videos, to an earlier version or of one change set's changes.
+
+    If a revert changes the poster's time, a job creates a new poster, which is charged to the owner's `quota`.
+    """
 
     def __init__(self, videos: VideoStore, trail: AuditStore, quota: QuotaStore) -> None:
-        """Create the reverts. A new poster frame requires a job, which is charged to `quota`."""
         self.videos = videos
         self.trail = trail
         self.quota = quota
@@ -55,9 +57,13 @@ class VideoReverts:
         matches: Callable[[int], bool] = lambda version: True,
         dry_run: bool = False,
     ) -> RevertedVideo:
-        """Restore an earlier version below `fields`, except later changes by other authors that `force` does not cover.
+        """Restore an earlier version of a video, except fields that other authors changed later.
 
-        The write is conditional on the version that was read, and planned again after a conflict. Raises NotFound,
+        `fields` are JSON Pointers: only values at or below them are restored. Values at or below the pointers in
+        `force` are restored even if another author changed them later. `matches` receives the current version, and
+        returns whether the caller's If-Match allows the write. `now` is in epoch seconds.
+
+        If another writer changes the video concurrently, the revert is planned and written again. Raises NotFound,
         Forbidden, VersionMismatch, Gone, TrailBehind, and the errors of a change of the video.
         """
         applied: list[Change] = []
@@ -90,12 +96,14 @@ class VideoReverts:
         force: Sequence[str] = (),
         dry_run: bool = False,
     ) -> RevertResult:
-        """Revert the changes of one change set to one video.
+        """Revert one change set's changes of one video.
 
-        `entries` are the video's entries of the set, newest first. `own` is the id of the present run. It is the
-        correlation id of all its writes, so fields that an earlier attempt reverted are also reported as reverted.
-        Raises ServiceError. The caller may retry after TRANSIENT_ERRORS. Any other error means that this video cannot
-        be reverted (`RevertResult.failed`).
+        `entries` are the audit entries of the change set for this video, newest first. `own` is the id of the revert
+        run, which is the correlation id of the run's writes. Therefore fields that an earlier attempt of the run
+        reverted are also reported as reverted.
+
+        Raises ServiceError. The caller may retry after TRANSIENT_ERRORS. After any other error, this video cannot be
+        reverted (`RevertResult.failed`).
         """
         video_id, outcome = entries[0]["videoId"], RevertResult("unchanged")
         charge = _Charge(self.quota, now, dry_run=dry_run)
@@ -115,17 +123,17 @@ class VideoReverts:
         return outcome
 
     def _since(self, item: Item, first: Item, own: str, now: int) -> list[Item]:
-        """Return the entries of a video since `first`, newest first.
+        """Return the audit entries of a video since the entry `first`, newest first.
 
-        Raises TrailBehind or Gone if an entry is missing. Only the entry of the last write may be missing, if the
-        present run made that write.
+        Raises TrailBehind or Gone if an entry is missing. The entry of the last write may be missing if the run `own`
+        made this write.
         """
         read: list[Item] = []
         entries = _noted(self.trail.iterate_back(item["videoId"], now), read)
         base = item
         if item.get(UPDATED_FOR) == own:
             base = item | {"version": item["version"] - 1}
-            # The digests describe the video before the run's write, so they must not be compared.
+            # The item has the state after the run's write, so it must not be compared with digests of earlier states.
             entries = ({**entry, DIGEST: None} for entry in entries)
         for version in versions(base, entries, now):
             if version.number == first["version"]:
@@ -136,7 +144,7 @@ class VideoReverts:
 
     @contextmanager
     def _explaining_absence(self, video_id: str, caller: Caller, now: int) -> Iterator[None]:
-        """Raise Gone instead of NotFound if the video was removed and the caller owned it or is an admin."""
+        """Raise Gone instead of NotFound for a removed video, if the caller was its owner or is an admin."""
         try:
             yield
         except NotFound as error:
@@ -148,7 +156,7 @@ class VideoReverts:
 
 
 class _Charge:
-    """Quota charge for the job of a new poster frame. It is made once, regardless of the number of attempts."""
+    """Quota charge for the job that creates a new poster. The quota is charged once, even after several attempts."""
 
     def __init__(self, quota: QuotaStore, now: int, *, dry_run: bool) -> None:
         self._quota = quota
@@ -156,9 +164,9 @@ class _Charge:
         self._is_due = not dry_run
 
     def edited(self, item: Item, planned: RevertPlan) -> Item:
-        """Return the item as planned, and charge the quota if the poster time changes.
+        """Return the item with the planned state, and charge the quota if the poster's time changes.
 
-        Raises IllegalTransition, InvalidContent, QuotaExceeded.
+        Raises IllegalTransition, InvalidContent and QuotaExceeded.
         """
         if not planned.changes:
             return item
@@ -170,7 +178,11 @@ class _Charge:
 
 
 def _without(item: Item, entries: Sequence[Item], later: Sequence[Item], own: str, force: Sequence[str]) -> RevertPlan:
-    """Plan the revert of a change set's entries for a video."""
+    """Plan the revert of one change set's changes of a video.
+
+    `entries` are the audit entries of the change set for this video. `later` are all audit entries since then. Both are
+    newest first.
+    """
     later_keys = {entry[SORT_KEY] for entry in later}
     entries = [entry for entry in entries if entry[SORT_KEY] in later_keys]
     if not entries:
@@ -181,7 +193,7 @@ def _without(item: Item, entries: Sequence[Item], later: Sequence[Item], own: st
             raise Gone("A change of the change set was too large for the audit trail, so it cannot be reverted.")
         planned = revert_plan.plan_without_set(now, entries, later, own, writable=is_writable, force=force)
         if item["status"] == "deleted" != planned.state["status"]:
-            # A source file that arrived in the meantime has changed the status from before the deletion.
+            # If a source file arrived after the deletion, the video returns to another status than before the deletion.
             state = planned.state | {"status": item["statusBeforeDelete"]}
             return RevertPlan(state, planned.changes, planned.skipped, planned.already)
         return planned
@@ -193,15 +205,15 @@ def _without(item: Item, entries: Sequence[Item], later: Sequence[Item], own: st
 
 
 def _is_as_old(entry: Item, first: Item) -> bool:
-    """Return whether entries older than this one are not needed.
+    """Return whether no older entries are needed.
 
-    They are not if this entry is as old as `first`, or if it begins or ends the existence of the video.
+    This is the case if `entry` is not newer than `first`, or if it is the creation or removal of the video.
     """
     return bool(entry[SORT_KEY] <= first[SORT_KEY] or entry["action"] in ("created", "expired", "removed"))
 
 
 def _noted(entries: Iterable[Item], read: list[Item]) -> Iterator[Item]:
-    """Yield the entries and append each to `read`."""
+    """Yield the entries, and append each entry to the list `read`."""
     for entry in entries:
         read.append(entry)
         yield entry
