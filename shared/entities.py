@@ -26,6 +26,20 @@ class Authorship(TypedDict, total=False):
     writeId: str
 
 
+class LeaseAttributes(TypedDict, total=False):
+    """Lease of a worker: its id, and its expiry in epoch seconds."""
+
+    lease: str
+    leaseUntil: int
+
+
+class TurnAttributes(TypedDict):
+    """Attributes of a write that is fenced by the turn: the number of the write, and its random id."""
+
+    turn: int
+    writeId: str
+
+
 class JobAuthorship(Authorship, total=False):
     """Audit fields of a job, which include the kind of the author."""
 
@@ -65,7 +79,7 @@ class JobError(TypedDict):
     final: NotRequired[bool]
 
 
-class Job(Stored):
+class Job(Stored, LeaseAttributes):
     """Job of a video, with the state of its current attempt."""
 
     videoId: str
@@ -84,8 +98,6 @@ class Job(Stored):
     sends: int
     startedAt: NotRequired[int]
     worker: NotRequired[str]
-    lease: NotRequired[str]
-    leaseUntil: NotRequired[int]
     output: NotRequired[dict[str, Any]]
     finishedAt: NotRequired[int]
     error: NotRequired[JobError]
@@ -123,3 +135,47 @@ class RatingTotals(Stored, total=False):
     tally: int
     seen: bytes
     seenUpTo: int
+
+
+class DeliveryRestart(IndexAttributes, total=False):
+    """Attributes that a change of a webhook sets in its delivery state."""
+
+    nextAttemptAt: int
+    places: dict[str, list[int]]
+
+
+class Webhook(Stored):
+    """Subscription of a URL to the changes of one user, or without `follows` of all users."""
+
+    webhookId: str
+    userId: str
+    createdAt: int
+    url: str
+    types: list[str]
+    description: NotRequired[str]
+    follows: NotRequired[str]
+    paused: bool
+    pausedBecause: NotRequired[str]
+    generation: int
+    rotatedAt: NotRequired[int]
+    version: int
+
+
+class WebhookState(Stored, LeaseAttributes):
+    """Delivery state of a webhook: its log positions, and the state of its deliveries since."""
+
+    webhookId: str
+    places: dict[str, list[int]]
+    delivered: NotRequired[list[str]]
+    turn: int
+    failures: NotRequired[int]
+    failingSince: NotRequired[int]
+    tried: NotRequired[dict[str, int]]
+    nextAttemptAt: NotRequired[int]
+    queuedAt: NotRequired[int]
+    wokenAt: NotRequired[int]
+    answerMs: NotRequired[int]
+    oldestWaiting: NotRequired[int]
+    caughtUpAt: NotRequired[int]
+    testedAt: NotRequired[int]
+    testId: NotRequired[str]

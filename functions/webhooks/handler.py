@@ -1,12 +1,11 @@
 """HTTP API of webhooks: subscriptions, their secrets, and the log of their deliveries."""
 
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
 from shared.aws.runtime import EntryPoint, Resources
-from shared.core.attributes import Item
 from shared.core.caller import EVERYBODY
 from shared.core.errors import Forbidden, InvalidParameter, Unavailable, invalid_field
 from shared.core.settings import Settings
@@ -196,7 +195,7 @@ class WebhookHandlers:
             service_logger().warning("message not sent", detail=error.detail, cause=repr(error.__cause__))
 
 
-def _logs_of(hook: Item) -> Sequence[str]:
+def _logs_of(hook: Mapping[str, Any]) -> Sequence[str]:
     """Return the names of the logs that a webhook reads: the log of one owner's changes, or all shards of the log of all changes."""
     return (owner_log(hook["follows"]),) if "follows" in hook else shard_logs()
 

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from functions.deliveries import handler as deliveries
 from local.testbed.background import FakeQueue
@@ -12,9 +12,9 @@ from local.testbed.streams import sqs_event
 from shared.aws.dynamodb import Table
 from shared.aws.listing import Lists
 from shared.background.sweeper import enqueue_due
-from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.core.settings import LambdaHandler
+from shared.entities import Webhook, WebhookState
 from shared.feed.change import Change
 from shared.feed.log import Feed, owner_log, shard_logs
 from shared.processing.messages import changed_message, deliver_message
@@ -173,13 +173,13 @@ class DeliveryTestbed:
         self.deliver()
         return int(seconds)
 
-    def place(self, id_: str = "hook") -> Item:
+    def place(self, id_: str = "hook") -> WebhookState:
         """Return the delivery state of a webhook as it is stored, or `{}` if there is none."""
-        return self.places.read(id_) or {}
+        return cast(WebhookState, self.places.read(id_) or {})
 
-    def hook(self, id_: str = "hook") -> Item:
+    def hook(self, id_: str = "hook") -> Webhook:
         """Return a webhook's item as it is stored, or `{}` if it does not exist."""
-        return self.places.webhook(id_) or {}
+        return cast(Webhook, self.places.webhook(id_) or {})
 
     def is_caught_up(self, id_: str = "hook") -> bool:
         """Return whether a webhook has reached the end of its logs, without a pending delivery or retry."""

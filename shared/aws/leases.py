@@ -14,7 +14,7 @@ increments. A revert needs no lease: if several writers have read the same turn,
 """
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Self
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from shared.aws.dynamodb import Table, Write
 from shared.aws.expressions import Expression
@@ -23,9 +23,12 @@ from shared.aws.records import new_write_id
 from shared.core.attributes import Item, Value
 from shared.core.errors import Conflict
 
+if TYPE_CHECKING:
+    from shared.entities import LeaseAttributes, TurnAttributes
+
 LEASE = ("lease", "leaseUntil")
 """Names of the attributes of a leased item: the id of the lease, and its expiry in epoch seconds."""
-TURN = "turn"
+TURN: Final = "turn"
 """Name of the attribute that counts the writes of an item. It is the fence of webhook checkpoints and reverts."""
 _OWN = ("lease", TURN, "writeId")
 
@@ -63,9 +66,9 @@ class Lease(NamedTuple):
         return cls(*(item[name] for name in LEASE)) if item and "lease" in item else None
 
     @property
-    def attributes(self) -> Item:
+    def attributes(self) -> "LeaseAttributes":
         """Attributes in which the lease is stored."""
-        return dict(zip(LEASE, (self.id, self.until), strict=True))
+        return {"lease": self.id, "leaseUntil": self.until}
 
 
 def is_leased(item: Mapping[str, Value], now: float, longest: int) -> bool:
@@ -92,7 +95,7 @@ def fence(**read: Value) -> Expression:
     return Expression.of(" AND ".join(f"#{name} = :{name}" for name in read), **read)
 
 
-def next_turn(read: Mapping[str, Value]) -> Item:
+def next_turn(read: Mapping[str, Value]) -> "TurnAttributes":
     """Return the attributes for the next write of an item with a `turn`: the incremented `turn`, and a new `writeId`.
 
     `read` is the item as the caller read it.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from shared.aws.dynamodb import Key, Table, Write
 from shared.aws.expressions import Expression, change_between
 from shared.aws.failures import ConditionFailed, TransactionConflict
-from shared.core.attributes import AnyItem, Item, Value
+from shared.core.attributes import AnyItem, Value
 from shared.core.caller import UPDATED_FOR, Caller
 from shared.core.errors import WriteContention
 from shared.schema import PARTITION_KEY, SCHEMA_VERSION, SORT_KEY
@@ -28,6 +28,7 @@ MAX_ATTEMPTS = 10
 CONFLICTS = (ConditionFailed, TransactionConflict)
 """Errors of a write that conflicts with another writer; nothing was written."""
 
+_Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
 ABSENT = Expression.of("attribute_not_exists(#pk)")
@@ -115,10 +116,10 @@ def write_once(table: Table, writes: Sequence[Write], *items: Mapping[str, Value
 
 
 def retry_on_conflict(
-    attempt: Callable[[Item | None], _Result],
+    attempt: Callable[[_Item | None], _Result],
     resource: str,
     *,
-    present: Item | None = None,
+    present: _Item | None = None,
     pause: Callable[[int], object] = lambda attempt: None,
     on: tuple[type[Exception], ...] = (ConditionFailed,),
 ) -> _Result:
@@ -140,5 +141,6 @@ def retry_on_conflict(
         except on as conflict:
             failure = conflict
             if isinstance(conflict, ConditionFailed):
-                present = conflict.item
+                current: Any = conflict.item
+                present = current
     raise WriteContention(resource) from failure

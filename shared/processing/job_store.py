@@ -188,7 +188,9 @@ class JobStore:
         mine = _is_at(ticket, "running") & fence(worker=instance)
         return self._update_leased(ticket, change, change, mine)
 
-    def _update_leased(self, ticket: JobAttempt, change: Item, new: Item, condition: Expression) -> "Job | None":
+    def _update_leased(
+        self, ticket: JobAttempt, change: Item, new: Mapping[str, Any], condition: Expression
+    ) -> "Job | None":
         write = self.table.update(
             JOB.key(videoId=ticket.video_id, kind=ticket.kind), change_between({}, change), condition=condition
         )

@@ -198,14 +198,13 @@ class RatingStore:
         An item without a value withdraws the rating.
         """
 
-        def attempt(present: Item | None) -> "Rating":
-            own = cast("Rating | None", present)
+        def attempt(own: "Rating | None") -> "Rating":
             if own is not None and RatingChoice.of(own) == RatingChoice.of(new):
                 return own
             write_once(self.table, [self.table.put(new, condition=unchanged(own))], new)
             return new
 
-        return retry_on_conflict(attempt, "your rating of the video", present=cast("Item | None", own))
+        return retry_on_conflict(attempt, "your rating of the video", present=own)
 
 
 def rating_key(video_id: str, user_id: str) -> Key:

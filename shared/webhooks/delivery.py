@@ -30,12 +30,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from heapq import merge
 from statistics import fmean
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol, cast
 
 from shared.aws.leases import LEASE, Lease, LeaseLost, is_leased
 from shared.aws.quotas import Claim
 from shared.aws.records import retry_on_conflict
-from shared.core.attributes import Item, without
+from shared.core.attributes import without
 from shared.core.errors import TRANSIENT_ERRORS, Gone, Unavailable
 from shared.core.telemetry import log_failure, service_logger
 from shared.feed.change import Change, has_type
@@ -56,6 +56,9 @@ from shared.webhooks.delivery_state import (
 from shared.webhooks.quotas import DeliveryQuotas, average_ms, claims_of, is_slow
 from shared.webhooks.retry_schedule import MAX_BUS_DELAY, delay_after, is_due, reason_to_pause
 from shared.webhooks.transport import Attempt, Transport
+
+if TYPE_CHECKING:
+    from shared.entities import Webhook, WebhookState
 
 BUS = "event-bus"
 """Subscriber id of the event bus, which receives all changes. It has a delivery state but no webhook item."""
@@ -228,8 +231,8 @@ class _DeliveryRun:
         self.begun = deliverer.clock()
         self.lease: Lease | None = None
         """Lease of this worker; `None` until it sends the first request."""
-        self.hook: Item = {}
-        self.state: Item = {}
+        self.hook: Webhook
+        self.state: WebhookState
         """Delivery state as last read or written."""
         self.claims = {claimed: Claim(*claimed, webhook_id, 0)} if claimed else {}
         """Quota claims that this worker holds, by owner and queue."""
@@ -271,7 +274,7 @@ class _DeliveryRun:
         if not self.is_bus:
             hook = self._webhook()  # read after its state: see DeliveryStateStore.webhook
         elif self.to.bus:
-            hook = {"types": []}
+            hook = cast("Webhook", {"types": []})  # the bus has no other attribute of a webhook
             if state is None:
                 states.begin(BUS, dict.fromkeys(shard_logs(), OLDEST))
                 state = states.read(BUS)
@@ -296,7 +299,7 @@ class _DeliveryRun:
     def _is_holder(self) -> bool:
         return self.lease is not None and Lease.of(self.state) == self.lease
 
-    def _webhook(self) -> Item | None:
+    def _webhook(self) -> "Webhook | None":
         return self.to.states.webhook(self.webhook_id)
 
     def _round(self) -> bool:
@@ -373,7 +376,7 @@ class _DeliveryRun:
             if not self._is_admitted():
                 return False
             self.lease = Lease.new(int(self.to.clock()) + LEASE_SECONDS)
-            self._save(without(before, QUEUED) | self.lease.attributes)
+            self._save({**without(before, QUEUED), **self.lease.attributes})
         groups: dict[str, list[Change]] = {}
         for change in changes:
             groups.setdefault(change.get("videoId") or change["playlistId"], []).append(change)
@@ -422,18 +425,18 @@ class _DeliveryRun:
 
     def _rest(self) -> int:
         """Return the seconds to pause after this turn. 0 if the receiver is quick, or has no response in this turn."""
-        if self.answer_ms is None or not is_slow({"answerMs": self.answer_ms}):
+        if not is_slow(self.answer_ms):
             return 0
         return min(MAX_REST, math.ceil(REST_TIMES * (self.to.clock() - self.begun)))
 
-    def _resting(self, new: Item) -> Item:
+    def _resting(self, new: "WebhookState") -> "WebhookState":
         """Return the state at the end of a turn. If the receiver is slow, the webhook is due only after a pause."""
         if not (rest := self._rest()):
             return new
         at = int(self.to.clock()) + rest
         return checked_at(new, max(at, new.get("relSort", 0))) | {"nextAttemptAt": at}
 
-    def _failed(self, new: Item, failed: Sequence[Attempt], *, has_accepted: bool) -> None:
+    def _failed(self, new: "WebhookState", failed: Sequence[Attempt], *, has_accepted: bool) -> None:
         """Schedule the next attempt after failed ones, or pause the webhook if `reason_to_pause` requires it."""
         now = int(self.to.clock())
         tried = {
@@ -460,8 +463,8 @@ class _DeliveryRun:
             except Unavailable as error:  # the sweeper finds the due webhook
                 log_failure("message not sent", error, webhook_id=self.webhook_id)
 
-    def _pause(self, new: Item, because: str) -> None:
-        def attempt(hook: Item | None) -> None:
+    def _pause(self, new: "WebhookState", because: str) -> None:
+        def attempt(hook: "Webhook | None") -> None:
             if hook is None:
                 return  # the webhook was deleted
             self.to.states.pause(self.state, new, hook, because, int(self.to.clock()))
@@ -471,7 +474,9 @@ class _DeliveryRun:
         # After a conflict, another attribute of the webhook changed, such as its description.
         retry_on_conflict(attempt, "the webhook", present=self.hook)
 
-    def _report(self, before: Item, changes: Sequence[Change], attempts: Sequence[Attempt], *, is_first: bool) -> None:
+    def _report(
+        self, before: "WebhookState", changes: Sequence[Change], attempts: Sequence[Attempt], *, is_first: bool
+    ) -> None:
         """Store the attempts for the webhook's owner, and measure them."""
         now, counts = self.to.clock(), before.get("tried", {})
         since = max(
@@ -504,14 +509,14 @@ class _DeliveryRun:
 
     # Writing down ---------------------------------------------------------------------------------------------------
 
-    def _save(self, new: Item) -> None:
+    def _save(self, new: "WebhookState") -> None:
         if self.answer_ms is not None:
             new = new | {"answerMs": self.answer_ms}
         self.state = self.to.states.save(
             self.state, new, int(self.to.clock()), lambda: self.seconds_left() > SECONDS_TO_SAVE
         )
 
-    def _state_behind(self, page: _DeliveryPage, *, is_over: bool) -> Item:
+    def _state_behind(self, page: _DeliveryPage, *, is_over: bool) -> "WebhookState":
         """Return the delivery state after all changes of a page were accepted."""
         new = without(as_idle(self.state), *_FAILURES, "delivered", "tried", "oldestWaiting")
         new["places"] = self.state["places"] | encode_cursors(page.cursors)
@@ -525,7 +530,8 @@ class _DeliveryRun:
             new["delivered"] = beyond
         if is_over:
             return self._resting(new | {"oldestWaiting": page.last})  # undelivered changes are about as old, or newer
-        return new | {name: self.state[name] for name in LEASE if name in self.state}
+        lease = Lease.of(self.state)
+        return {**new, **lease.attributes} if lease else new
 
 
 _FAILURES = ("failures", "failingSince")

@@ -8,7 +8,7 @@ fails. If two workers have read the same state, only one of them can write.
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import orjson
 
@@ -35,6 +35,9 @@ from shared.schema import (
     follower_relation,
 )
 
+if TYPE_CHECKING:
+    from shared.entities import IndexAttributes, Webhook, WebhookState
+
 LEASE_SECONDS = 120
 """Seconds until a worker's lease expires: more than the maximum run time of a worker, and less than the visibility
 timeout of the message. If a worker dies, the message is therefore received again only after the lease has expired."""
@@ -52,13 +55,14 @@ INDEXED = ("rel", "relShard", "relSort", "relId")
 """Names of the attributes that project an item into RelationIndex."""
 WAITING = (*INDEXED, "nextAttemptAt")
 """Names of the attributes that a delivery state has only while a delivery or a check is scheduled."""
-NOTIFIED_AT, NOTIFIED_SECONDS = "wokenAt", 60
+NOTIFIED_AT: Final = "wokenAt"
 """Name of the attribute with the time, in epoch seconds, of the last message that was sent while the queue was behind.
-Seconds from this time in which changes cause no further message.
 
 The worker that receives the message removes the attribute before it reads the feed.
 """
-QUEUED = "queuedAt"
+NOTIFIED_SECONDS = 60
+"""Seconds from this time in which changes cause no further message."""
+QUEUED: Final = "queuedAt"
 """Name of the attribute with the time, in epoch seconds, since which the webhook waits for a concurrency quota
 (shared/webhooks/quotas.py)."""
 _WORKER = Caller.job("deliveries")
@@ -87,16 +91,17 @@ class DeliveryStateStore:
                 return
             window = window._replace(after=page.resume)
 
-    def read(self, webhook_id: str) -> Item | None:
+    def read(self, webhook_id: str) -> "WebhookState | None":
         """Return the delivery state of a webhook by a consistent read; `None` if it does not exist."""
-        return self.table.get(WEBHOOK_STATE.key(webhookId=webhook_id), consistent=True)
+        key = WEBHOOK_STATE.key(webhookId=webhook_id)
+        return cast("WebhookState | None", self.table.get(key, consistent=True))
 
-    def read_all(self, webhook_ids: Sequence[str]) -> list[Item | None]:
+    def read_all(self, webhook_ids: Sequence[str]) -> "list[WebhookState | None]":
         """Return delivery states by consistent reads, in the order of the ids; `None` for each missing state."""
         keys = [WEBHOOK_STATE.key(webhookId=webhook_id) for webhook_id in webhook_ids]
-        return self.table.get_all(keys, consistent=True) if keys else []
+        return cast("list[WebhookState | None]", self.table.get_all(keys, consistent=True) if keys else [])
 
-    def set_notified(self, state: Item, at: int | None) -> None:
+    def set_notified(self, state: "WebhookState", at: int | None) -> None:
         """Record that a message was sent at `at` (epoch seconds). With `None`, record that a worker received it.
 
         Does not change the turn, so two concurrent senders may both send. Does nothing if the webhook was deleted.
@@ -105,26 +110,22 @@ class DeliveryStateStore:
         with suppress(ConditionFailed):
             self.table.write(self.table.update(key_of(state), change, condition=Expression.of("attribute_exists(#pk)")))
 
-    def webhook(self, webhook_id: str) -> Item | None:
+    def webhook(self, webhook_id: str) -> "Webhook | None":
         """Return the webhook item by a consistent read; `None` if it does not exist.
 
         Call this after `read`, so that the item is at least as new as the delivery state. A change of the URL or types
         also increments `turn`, in the same transaction.
         """
-        return self.table.get(WEBHOOK.key(webhookId=webhook_id), consistent=True)
+        return cast("Webhook | None", self.table.get(WEBHOOK.key(webhookId=webhook_id), consistent=True))
 
     def begin(self, webhook_id: str, cursors: Mapping[str, LogCursor]) -> None:
         """Create the delivery state of a subscriber that has no webhook item. Does nothing if the state exists."""
-        state = {
-            **WEBHOOK_STATE.key(webhookId=webhook_id),
-            "webhookId": webhook_id,
-            "turn": 1,
-            "places": encode_cursors(cursors),
-        }
         with suppress(ConditionFailed):
-            self.table.write(self.table.put(state, condition=ABSENT))
+            self.table.write(self.table.put(first_state(webhook_id, cursors), condition=ABSENT))
 
-    def save(self, state: Item, new: Item, now: int, in_time: Callable[[], bool] = lambda: False) -> Item:
+    def save(
+        self, state: "WebhookState", new: "WebhookState", now: int, in_time: Callable[[], bool] = lambda: False
+    ) -> "WebhookState":
         """Replace the delivery state `state` by `new`, with the next turn, and return the stored state.
 
         Retries while the table is throttled and `in_time` returns true. Raises LeaseLost and Unavailable.
@@ -141,14 +142,14 @@ class DeliveryStateStore:
             else:
                 return new
 
-    def pause(self, state: Item, new: Item, hook: Item, because: str, now: int) -> None:
+    def pause(self, state: "WebhookState", new: "WebhookState", hook: "Webhook", because: str, now: int) -> None:
         """Pause a webhook, and write the delivery state `new`, in one transaction. `because` is the reason, a sentence.
 
         Raises LeaseLost. Raises ConditionFailed if another attribute of the webhook, such as its description, changed
         since `hook` was read.
         """
         new = _next(state, as_idle(new), now)
-        paused = without(hook, *INDEXED) | {"paused": True, "pausedBecause": because}
+        paused: Webhook = without(hook, *INDEXED) | {"paused": True, "pausedBecause": because}
         paused = with_version(paused, _WORKER, now, version=hook["version"] + 1)
         writes = [
             self.table.update(key_of(state), change_between(state, new), condition=fence(turn=state[TURN])),
@@ -235,12 +236,24 @@ def _sort_key(at: int, turn: int | str) -> str:
     return WEBHOOK_ATTEMPTS.key(webhookId="", at=f"{at:013}", turn=turn)[SORT_KEY]
 
 
-def encode_cursors(cursors: Mapping[str, LogCursor]) -> Item:
+def first_state(webhook_id: str, cursors: Mapping[str, LogCursor]) -> "WebhookState":
+    """Return the delivery state of a new subscriber, which receives the changes from these log positions."""
+    key = WEBHOOK_STATE.key(webhookId=webhook_id)
+    return {
+        PARTITION_KEY: key[PARTITION_KEY],
+        SORT_KEY: key[SORT_KEY],
+        "webhookId": webhook_id,
+        "turn": 1,
+        "places": encode_cursors(cursors),
+    }
+
+
+def encode_cursors(cursors: Mapping[str, LogCursor]) -> dict[str, list[int]]:
     """Return log positions in their stored form."""
     return {log: list(state) for log, state in cursors.items()}
 
 
-def as_due(state: Item, at: int) -> Item:
+def as_due(state: "WebhookState", at: int) -> "WebhookState":
     """Return the state of a webhook that is due at a time (epoch seconds), and not before.
 
     If no worker has received a message for the webhook by then, the sweeper sends one.
@@ -248,18 +261,23 @@ def as_due(state: Item, at: int) -> Item:
     return checked_at(state, at) | {"nextAttemptAt": at}
 
 
-def checked_at(state: Item, at: int) -> Item:
+def checked_at(state: "WebhookState", at: int) -> "WebhookState":
     """Return the state of a webhook that the sweeper checks at a time (epoch seconds).
 
     Unlike with `as_due`, changes may cause deliveries earlier.
     """
-    return state | {"rel": DUE, "relShard": 0, "relSort": at, "relId": state["webhookId"]}
+    return {**state, **due(state["webhookId"], at)}
 
 
-def as_idle(state: Item) -> Item:
+def due(webhook_id: str, at: int) -> "IndexAttributes":
+    """Return the attributes that list a delivery state for the sweeper from a time (epoch seconds)."""
+    return {"rel": DUE, "relShard": 0, "relSort": at, "relId": webhook_id}
+
+
+def as_idle(state: "WebhookState") -> "WebhookState":
     """Return the state without a lease and a due time. The webhook then waits for the next change."""
     return without(state, *WAITING, *LEASE, QUEUED)
 
 
-def _next(state: Item, new: Item, now: int) -> Item:
-    return new | next_turn(state) | {"updatedAt": now}
+def _next(state: "WebhookState", new: "WebhookState", now: int) -> "WebhookState":
+    return {**new, **next_turn(state), "updatedAt": now}

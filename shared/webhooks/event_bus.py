@@ -3,15 +3,17 @@
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 from botocore.exceptions import BotoCoreError, ClientError
 
-from shared.core.attributes import Item
 from shared.feed.change import Change
 from shared.webhooks.http_client import ReceiverResponse
 from shared.webhooks.transport import Attempt
+
+if TYPE_CHECKING:
+    from shared.entities import Webhook
 
 MAX_EVENTS = 10
 """Maximum number of events per PutEvents request."""
@@ -26,7 +28,7 @@ class EventBus:
         self._client = client
         self._clock = clock
 
-    def deliver(self, _: Item, groups: Sequence[Sequence[Change]], in_time: Callable[[], bool]) -> list[Attempt]:
+    def deliver(self, _: "Webhook", groups: Sequence[Sequence[Change]], in_time: Callable[[], bool]) -> list[Attempt]:
         """Send changes in order within each group, until a change fails or `in_time` returns false. Return the
         attempts.
 

@@ -7,11 +7,14 @@ for quick receivers.
 
 import time
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 from shared.aws.leases import is_leased
 from shared.aws.quotas import Claim, Quotas
-from shared.core.attributes import Item
 from shared.webhooks.delivery_state import LONGEST_LEASE, QUEUED, DeliveryStateStore
+
+if TYPE_CHECKING:
+    from shared.entities import WebhookState
 
 QUICK, SLOW, ALL_SLOW = "deliveries", "slow-deliveries", "all-slow-deliveries"
 """Names of the quotas: for an owner's quick receivers, for an owner's slow receivers, and for the slow receivers of all
@@ -45,10 +48,9 @@ class DeliveryQuotas(Quotas[str]):
         return claim.name  # an unnecessary message is harmless
 
 
-def is_slow(state: Item) -> bool:
-    """Return whether the receiver of a webhook is slow; `False` before its first response."""
-    average: int = state.get("answerMs", 0)
-    return average >= SLOW_MS
+def is_slow(average: int | None) -> bool:
+    """Return whether a receiver with this average response time (milliseconds) is slow; `None` before its first response."""
+    return average is not None and average >= SLOW_MS
 
 
 def average_ms(before: int | None, newest: float) -> int:
@@ -56,8 +58,8 @@ def average_ms(before: int | None, newest: float) -> int:
     return round(newest if before is None else before + WEIGHT * (newest - before))
 
 
-def claims_of(state: Item, owner: str, now: int) -> list[Claim]:
+def claims_of(state: "WebhookState", owner: str, now: int) -> list[Claim]:
     """Return the quota claims that a webhook needs, in the order in which a worker makes them."""
     webhook_id, since = state["webhookId"], state.get(QUEUED, now)
-    quotas = [(owner, SLOW), (EVERYBODY, ALL_SLOW)] if is_slow(state) else [(owner, QUICK)]
+    quotas = [(owner, SLOW), (EVERYBODY, ALL_SLOW)] if is_slow(state.get("answerMs")) else [(owner, QUICK)]
     return [Claim(quota_owner, queue, webhook_id, since) for quota_owner, queue in quotas]

@@ -6,9 +6,10 @@ state, so that the worker cannot store results for the previous version. It also
 sweeper sends a message if the first message is lost.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, cast
 
 from shared.aws.dynamodb import Table, Write
 from shared.aws.expressions import Expression, change_between
@@ -25,8 +26,11 @@ from shared.feed.log import LogCursor
 from shared.routes import ADMIN, CHANGES
 from shared.schema import WEBHOOK, WEBHOOK_STATE, WEBHOOKS, follower_relation
 from shared.videos.video import merge_patch
-from shared.webhooks.delivery_state import INDEXED, WAITING, as_due, encode_cursors
+from shared.webhooks.delivery_state import INDEXED, WAITING, as_due, due, encode_cursors, first_state
 from shared.webhooks.signing import secret_of
+
+if TYPE_CHECKING:
+    from shared.entities import DeliveryRestart, IndexAttributes, Webhook, WebhookState
 
 MAX_WEBHOOKS = 20
 """Maximum number of webhooks of one user."""
@@ -49,6 +53,7 @@ FIELDS = (
 """Attributes of a webhook's item in its document, in this order."""
 DELIVERED_BY = ("url", "types", "paused")
 """Attributes of a webhook that affect deliveries. A change of any of them also changes the delivery state."""
+_delivered_by = itemgetter(*DELIVERED_BY)
 _NOUN = "the webhook"
 
 
@@ -56,32 +61,34 @@ _NOUN = "the webhook"
 class Subscription:
     """Webhook item together with the item of its delivery state."""
 
-    hook: Item
-    state: Item
+    hook: "Webhook"
+    state: "WebhookState"
 
     def document(self, now: int) -> dict[str, Any]:
         """Return the document that the owner sees at `now` (epoch seconds), without secrets."""
-        shown = {name: self.hook[name] for name in FIELDS if name in self.hook}
+        hook: Mapping[str, Any] = self.hook
+        shown = {name: hook[name] for name in FIELDS if name in hook}
         if "oldestWaiting" in self.state:
             shown["behindSince"] = self.state["oldestWaiting"]
         if self.state.get("failures"):
-            shown |= {name: self.state[name] for name in ("nextAttemptAt", "failures") if name in self.state}
+            state: Mapping[str, Any] = self.state
+            shown |= {name: state[name] for name in ("nextAttemptAt", "failures") if name in state}
         until = self.hook.get("rotatedAt", 0) + OVERLAP_SECONDS
         return shown | ({"previousSecretUntil": until} if until > now else {})
 
 
-def secrets_of(master: str, hook: Item, now: int) -> list[bytes]:
+def secrets_of(master: str, hook: "Webhook", now: int) -> list[bytes]:
     """Return the signing secrets at `now` (epoch seconds).
 
     Returns the present secret, and for OVERLAP_SECONDS after a rotation also the previous secret.
     """
-    generation: int = hook["generation"]
+    generation = hook["generation"]
     is_recent = now < hook.get("rotatedAt", 0) + OVERLAP_SECONDS
     generations = (generation, generation - 1) if is_recent else (generation,)
     return [secret_of(master, hook["webhookId"], number) for number in generations]
 
 
-def webhook_index_position(hook: Item) -> Item:
+def webhook_index_position(hook: "Webhook") -> "IndexAttributes":
     """Return the index attributes that list a webhook among the subscribers of an owner; empty while it is paused."""
     if hook["paused"]:
         return {}
@@ -115,14 +122,11 @@ class WebhookStore:
         subscription before, with `require_following`. Raises LimitReached.
         """
         key = WEBHOOK.key(webhookId=webhook_id)
-        item = {**content, **key, "webhookId": webhook_id, "userId": caller.subject, "createdAt": now, "generation": 1}
-        hook = with_version(item | webhook_index_position(item), caller, now, version=1)
-        state = {
-            **WEBHOOK_STATE.key(webhookId=webhook_id),
-            "webhookId": webhook_id,
-            "places": encode_cursors(cursors),
-            "turn": 1,
-        }
+        created = {"webhookId": webhook_id, "userId": caller.subject, "createdAt": now, "generation": 1}
+        item = cast("Webhook", {**content, **key, **created})
+        indexed: Webhook = {**item, **webhook_index_position(item)}
+        hook = with_version(indexed, caller, now, version=1)
+        state = first_state(webhook_id, cursors)
         if not hook["paused"]:
             state = as_due(state, now)
         below = Expression.of("attribute_not_exists(#ids) OR size(#ids) < :most", most=MAX_WEBHOOKS)
@@ -139,9 +143,7 @@ class WebhookStore:
 
     def read(self, webhook_id: str) -> Subscription | None:
         """Return a webhook and its delivery state by consistent reads; `None` if the webhook does not exist."""
-        keys = [entity.key(webhookId=webhook_id) for entity in (WEBHOOK, WEBHOOK_STATE)]
-        hook, state = self.table.get_all(keys, consistent=True)
-        return Subscription(hook, state) if hook and state else None
+        return next(iter(self._read_all([webhook_id])), None)
 
     def read_for(self, webhook_id: str, caller: Caller) -> Subscription:
         """Return a webhook that the caller owns, and its delivery state, by consistent reads. Raises NotFound."""
@@ -154,14 +156,7 @@ class WebhookStore:
         """Return all webhooks of a user by consistent reads, newest first."""
         listed = self.table.get(WEBHOOKS.key(userId=user_id), attributes=("ids",), consistent=True) or {}
         ids: Collection[str] = listed.get("ids", ())
-        items = self.table.batch_get(
-            [entity.key(webhookId=webhook_id) for webhook_id in ids for entity in (WEBHOOK, WEBHOOK_STATE)],
-            consistent=True,
-        )
-        hooks = [item for item in items if item["sk"] == WEBHOOK.sk]
-        states = {item["webhookId"]: item for item in items if item["sk"] == WEBHOOK_STATE.sk}
-        hooks.sort(key=lambda hook: (hook["createdAt"], hook["webhookId"]), reverse=True)
-        return [Subscription(hook, states[hook["webhookId"]]) for hook in hooks if hook["webhookId"] in states]
+        return sorted(self._read_all(ids), key=_position, reverse=True)
 
     def list_owned(self, user_id: str, *, limit: int, after: Position | None = None) -> Page[Subscription]:
         """Return a page of a user's webhooks, newest first. Reads all webhooks of the user, at most MAX_WEBHOOKS."""
@@ -177,12 +172,7 @@ class WebhookStore:
         window = Window(0, LAST_SECOND + 1, limit=limit, after=after)
         entries = Lists(self.table).related(single_partition(follower_relation(user_id)), window)
         ids = dict.fromkeys(entry["relId"] for entry in entries.items)
-        keys = [entity.key(webhookId=webhook_id) for webhook_id in ids for entity in (WEBHOOK, WEBHOOK_STATE)]
-        read = self.table.get_all(keys, consistent=True)
-        followed = [
-            Subscription(hook, state) for hook, state in zip(read[::2], read[1::2], strict=True) if hook and state
-        ]
-        return Page([webhook for webhook in followed if not webhook.hook["paused"]], entries.resume)
+        return Page([webhook for webhook in self._read_all(ids) if not webhook.hook["paused"]], entries.resume)
 
     def change(
         self, webhook_id: str, patch: Mapping[str, Value], caller: Caller, now: int, matches: Callable[[int], bool]
@@ -194,8 +184,8 @@ class WebhookStore:
         not, or may no longer, subscribe to these changes.
         """
 
-        def plan(hook: Item) -> Item:
-            changed = {"types": [], **merge_patch(hook, patch)}
+        def plan(hook: "Webhook") -> "Webhook":
+            changed = cast("Webhook", {"types": [], **merge_patch(hook, patch)})
             return changed if changed["paused"] == hook["paused"] else without(changed, "pausedBecause")
 
         return self._revise(webhook_id, caller, now, plan, matches)
@@ -227,10 +217,10 @@ class WebhookStore:
         With `once`, a repeated request returns the first result. Raises the errors of `change`.
         """
 
-        def plan(hook: Item) -> Item:
+        def plan(hook: "Webhook") -> "Webhook":
             return hook | {"generation": hook["generation"] + 1, "rotatedAt": now}
 
-        return self._revise(webhook_id, caller, now, plan, matches, once=once, shown=("generation",))
+        return self._revise(webhook_id, caller, now, plan, matches, once=once, shows_generation=True)
 
     def delete(self, webhook_id: str, caller: Caller, now: int, matches: Callable[[int], bool]) -> None:
         """Delete a webhook of the caller. Its attempts expire within a week.
@@ -260,16 +250,16 @@ class WebhookStore:
         webhook_id: str,
         caller: Caller,
         now: int,
-        plan: Callable[[Item], Item],
+        plan: "Callable[[Webhook], Webhook]",
         matches: Callable[[int], bool],
         *,
         cursors: Mapping[str, LogCursor] | None = None,
         once: IdempotentRequest | None = None,
-        shown: Sequence[str] = (),
+        shows_generation: bool = False,
     ) -> dict[str, Any]:
         """Change a webhook of the caller with `plan`, and optionally move it to the positions in `cursors`.
 
-        Returns the webhook's document with the attributes in `shown` added. Writes nothing if nothing changes.
+        Returns the webhook's document, with `shows_generation` also its `generation`. Writes nothing if nothing changes.
         """
         key, write_id = WEBHOOK.key(webhookId=webhook_id), new_write_id()
 
@@ -285,20 +275,28 @@ class WebhookStore:
                 return followed.document(now)
             if not new["paused"]:
                 require_following(new.get("follows"), caller)
-            new = without(new, *INDEXED) | webhook_index_position(new)
+            new = {**without(new, *INDEXED), **webhook_index_position(new)}
             new = with_version(new, caller, now, version=hook["version"] + 1, write_id=write_id)
             writes = [self.table.update(key, change_between(hook, new), condition=at_version(hook))]
-            if cursors is not None or any(new[name] != hook[name] for name in DELIVERED_BY):
+            if cursors is not None or _delivered_by(new) != _delivered_by(hook):
                 changed, removed = _turned(webhook_id, now, paused=new["paused"], cursors=cursors)
                 state_change = change_between(dict.fromkeys(removed), changed) + Expression.of("ADD #turn :one", one=1)
                 # A worker may write the delivery state at any time. The condition on the webhook guards the
                 # transaction.
                 writes.append(self.table.update(WEBHOOK_STATE.key(webhookId=webhook_id), state_change))
-                state = without(state, *removed) | changed
-            response = Subscription(new, state).document(now) | {name: new[name] for name in shown}
+                state = {**without(state, *removed), **changed}
+            response = Subscription(new, state).document(now)
+            if shows_generation:
+                response["generation"] = new["generation"]
             return carry_out(self.table, writes, new, response, once, resource=_NOUN)
 
         return retry_on_conflict(attempt, _NOUN, pause=self.table.pause)
+
+    def _read_all(self, webhook_ids: Iterable[str]) -> list[Subscription]:
+        """Return the webhooks that exist by consistent reads, in the order of the ids, which must be distinct."""
+        keys = [entity.key(webhookId=webhook_id) for webhook_id in webhook_ids for entity in (WEBHOOK, WEBHOOK_STATE)]
+        read: list[Any] = self.table.get_all(keys, consistent=True)
+        return [Subscription(hook, state) for hook, state in zip(read[::2], read[1::2], strict=True) if hook and state]
 
     def _listed(
         self, how: str, webhook_id: str, user_id: str, caller: Caller, now: int, condition: Expression | None = None
@@ -320,12 +318,14 @@ def require_following(user_id: str | None, caller: Caller) -> None:
 
 def _turned(
     webhook_id: str, now: int, *, paused: bool, cursors: Mapping[str, LogCursor] | None
-) -> tuple[Item, Sequence[str]]:
+) -> "tuple[DeliveryRestart, Sequence[str]]":
     """Return the attributes to set in the delivery state, and the names to remove, after a change of the webhook.
 
     A worker that is sending keeps its lease, and continues from the new state. No other worker sends at the same time.
     """
-    changed = {} if paused else as_due({"webhookId": webhook_id}, now)
+    changed: DeliveryRestart = {}
+    if not paused:
+        changed = {**changed, **due(webhook_id, now), "nextAttemptAt": now}
     removed = [*WAITING] if paused else []
     if not paused or cursors is not None:
         removed += ["failures", "failingSince", "tried"]
@@ -335,7 +335,7 @@ def _turned(
     return changed, removed
 
 
-def _check_version(hook: Item, matches: Callable[[int], bool]) -> None:
+def _check_version(hook: "Webhook", matches: Callable[[int], bool]) -> None:
     if not matches(hook["version"]):
         raise VersionMismatch(
             f'The webhook is at version {hook["version"]}; If-Match takes its ETag, or "{hook["version"]}".'

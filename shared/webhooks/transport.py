@@ -4,9 +4,8 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from shared.core.attributes import Item
 from shared.feed.change import Change
 from shared.threads import map_threads
 from shared.webhooks import http_client
@@ -14,6 +13,9 @@ from shared.webhooks.attempt import is_accepted
 from shared.webhooks.event import event_body, event_headers
 from shared.webhooks.http_client import ReceiverResponse
 from shared.webhooks.store import secrets_of
+
+if TYPE_CHECKING:
+    from shared.entities import Webhook
 
 CONCURRENT_REQUESTS = 8
 """Maximum number of concurrent requests to one receiver."""
@@ -36,7 +38,9 @@ class Attempt(NamedTuple):
 class Transport(Protocol):
     """Interface of transports, which deliver changes to a subscriber."""
 
-    def deliver(self, hook: Item, groups: Sequence[Sequence[Change]], in_time: Callable[[], bool]) -> list[Attempt]:
+    def deliver(
+        self, hook: "Webhook", groups: Sequence[Sequence[Change]], in_time: Callable[[], bool]
+    ) -> list[Attempt]:
         """Send the changes of each group in order, and different groups concurrently. Return the attempts.
 
         A change is sent only after the subscriber accepted the previous change of the group. No request starts after a
@@ -60,7 +64,9 @@ class HttpTransport:
         self._send = send
         self._clock = clock
 
-    def deliver(self, hook: Item, groups: Sequence[Sequence[Change]], in_time: Callable[[], bool]) -> list[Attempt]:
+    def deliver(
+        self, hook: "Webhook", groups: Sequence[Sequence[Change]], in_time: Callable[[], bool]
+    ) -> list[Attempt]:
         """Send changes as signed requests. Raises Unavailable, before any request, if the master key cannot be read."""
         secrets = secrets_of(self._master(), hook, int(self._clock()))
         attempts: list[Attempt] = []

@@ -502,7 +502,8 @@ class TestEvents:
     """Events put on an event bus."""
 
     def _put(self, client: Any) -> list[ReceiverResponse]:
-        tries = EventBus("the-bus", client).deliver({}, [[CHANGED]], lambda: True)
+        no_webhook: Any = {}
+        tries = EventBus("the-bus", client).deliver(no_webhook, [[CHANGED]], lambda: True)
         return [tried.response for tried in tries]
 
     @pytest.fixture

@@ -23,7 +23,7 @@ from shared.background.reconcile import Reconcile
 from shared.captions.store import CaptionStore
 from shared.core.attributes import Item
 from shared.core.caller import Caller
-from shared.entities import Job, Rating, RatingTotals, Upload
+from shared.entities import Job, Rating, RatingTotals, Upload, Webhook, WebhookState
 from shared.feed.change import change_of
 from shared.feed.log import Feed
 from shared.history.entries import entry
@@ -41,6 +41,8 @@ from shared.schema import (
     RATING,
     RATING_TOTALS,
     UPLOAD,
+    WEBHOOK,
+    WEBHOOK_STATE,
     Entity,
 )
 from shared.search.builder import IndexBuilder
@@ -59,7 +61,14 @@ STORED = tuple(entity for entity in (*ENTITIES, *AUDIT_ENTITIES) if entity is no
 
 Attributes = dict[str, set[str]]
 WORKER = Caller.job("test")
-TYPES: dict[Entity, Any] = {UPLOAD: Upload, JOB: Job, RATING: Rating, RATING_TOTALS: RatingTotals}
+TYPES: dict[Entity, Any] = {
+    UPLOAD: Upload,
+    JOB: Job,
+    RATING: Rating,
+    RATING_TOTALS: RatingTotals,
+    WEBHOOK: Webhook,
+    WEBHOOK_STATE: WebhookState,
+}
 """Types of shared/entities.py by their entity."""
 REQUIRED = {entity.name: type_.__required_keys__ for entity, type_ in TYPES.items()}
 
@@ -188,7 +197,7 @@ def stored(table: Table, clock: Clock, objects: Objects, tmp_path: Path) -> Attr
     place, webhook = places.read(hook), places.webhook(hook)
     assert place
     assert webhook
-    tried: Item = {
+    tried: WebhookState = place | {
         "failures": 3,
         "failingSince": 1,
         "oldestWaiting": 1,
@@ -198,7 +207,7 @@ def stored(table: Table, clock: Clock, objects: Objects, tmp_path: Path) -> Attr
         "queuedAt": 1,
         "answerMs": 7,
     }
-    place = places.save(place, as_due(place | tried | {"lease": "worker", "leaseUntil": 1}, 1), int(clock()))
+    place = places.save(place, as_due(tried | {"lease": "worker", "leaseUntil": 1}, 1), int(clock()))
     note(*items_of(table))
     places.add_attempts(hook, 1, 1, [])
     places.set_notified(place, int(clock()))

@@ -773,7 +773,7 @@ class TestWhoeverMeddles:
 
     def test_webhook_deleted_during_delivery_stays_deleted(self, service: DeliveryTestbed, meddled: Any) -> None:
         meddled(lambda: service.hooks.delete("hook", ALICE, NOW, always_in_time))
-        assert (service.hook(), service.place()) == ({}, {})
+        assert not any((service.hook(), service.place()))
         assert service.deliver()
 
     def test_more_types_do_not_repeat_what_was_taken(self, service: DeliveryTestbed) -> None:
@@ -993,7 +993,7 @@ class TestTheBus:
 
     def test_without_one_its_messages_are_done(self, service: DeliveryTestbed) -> None:
         assert service.deliver(BUS)
-        assert service.place(BUS) == {}
+        assert not service.place(BUS)
 
 
 def test_delivery_sends_nothing_when_the_secret_cannot_be_read(

@@ -8,9 +8,9 @@ from local.testbed.harness import NOW
 from shared.aws.dynamodb import Table
 from shared.aws.failures import ConditionFailed
 from shared.aws.leases import LeaseLost
-from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.core.errors import VersionMismatch
+from shared.entities import Webhook, WebhookState
 from shared.feed.log import LogCursor, owner_log
 from shared.routes import READ, WRITE
 from shared.webhooks.delivery_state import DeliveryStateStore, as_due, as_idle, encode_cursors
@@ -36,13 +36,13 @@ def created(hooks: WebhookStore, id_: str = "a", **content: Any) -> None:
     hooks.create(id_, CONTENT | content, {LOG: LogCursor(1, 0)}, ALICE, NOW)
 
 
-def read_state(places: DeliveryStateStore, id_: str = "a") -> Item:
+def read_state(places: DeliveryStateStore, id_: str = "a") -> WebhookState:
     place = places.read(id_)
     assert place
     return place
 
 
-def hook_of(places: DeliveryStateStore, id_: str = "a") -> Item:
+def hook_of(places: DeliveryStateStore, id_: str = "a") -> Webhook:
     hook = places.webhook(id_)
     assert hook
     return hook

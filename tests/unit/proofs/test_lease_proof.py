@@ -20,7 +20,7 @@ from shared.aws.expressions import Expression
 from shared.aws.leases import Lease, LeaseLost, is_leased
 from shared.core.attributes import Item
 from shared.core.caller import Caller
-from shared.entities import Job
+from shared.entities import Job, WebhookState
 from shared.history.revert_runs import RevertRequest, RunStore
 from shared.processing.job_states import ticket_of
 from shared.processing.job_store import JobStore, is_overdue
@@ -77,16 +77,16 @@ class LeasedJob(Leased):
         assert job
         return cast(Job, job)
 
-    def claim(self, worker: str, now: int) -> Item | None:
-        return cast(Item | None, self.jobs.claim(ticket_of(self.job()), WORKER, now, worker))
+    def claim(self, worker: str, now: int) -> Job | None:
+        return self.jobs.claim(ticket_of(self.job()), WORKER, now, worker)
 
-    def write(self, worker: str, held: Item, value: int, now: int) -> Item:
-        if job := self.jobs.advance(ticket_of(cast(Job, held)), value, WORKER, now, worker):
-            return cast(Item, job)
+    def write(self, worker: str, held: Job, value: int, now: int) -> Job:
+        if job := self.jobs.advance(ticket_of(held), value, WORKER, now, worker):
+            return job
         raise LeaseLost
 
-    def release(self, held: Item, now: int) -> None:
-        self.jobs.fail(ticket_of(cast(Job, held)), "It stopped.", WORKER, now, retry=True)
+    def release(self, held: Job, now: int) -> None:
+        self.jobs.fail(ticket_of(held), "It stopped.", WORKER, now, retry=True)
 
     def value(self) -> int:
         return int(self.job()["progress"])
@@ -106,17 +106,17 @@ class LeasedWebhook(Leased):
         self.places, self.id = DeliveryStateStore(table), f"w{next(IDS)}"
         self.places.begin(self.id, {})
 
-    def claim(self, worker: str, now: int) -> Item | None:
+    def claim(self, worker: str, now: int) -> WebhookState | None:
         place = self.places.read(self.id)
         assert place
         if is_leased(place, now, LONGEST_LEASE):
             return None
-        return self.places.save(place, place | Lease.new(now + LEASE_SECONDS).attributes, now)
+        return self.places.save(place, {**place, **Lease.new(now + LEASE_SECONDS).attributes}, now)
 
-    def write(self, worker: str, held: Item, value: int, now: int) -> Item:
+    def write(self, worker: str, held: WebhookState, value: int, now: int) -> WebhookState:
         return self.places.save(held, held | {"caughtUpAt": value}, now)
 
-    def release(self, held: Item, now: int) -> None:
+    def release(self, held: WebhookState, now: int) -> None:
         self.places.save(held, as_idle(held), now)
 
     def value(self) -> int:
