@@ -13,7 +13,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 STATE = ROOT / ".local"
-"""Folder with the state of this checkout's service: its data, its logs and the issuer's key. Never committed."""
+"""Folder with the data and logs of this checkout's local service, and the issuer's key. Never committed."""
 
 SERVICE_FILE = STATE / "service.json"
 DEPLOYMENT_FILE = STATE / "deployment.json"
@@ -24,7 +24,7 @@ DEFAULT_ISSUER_PORT = 4567
 DEFAULT_OBJECTS_PORT = 4568
 AUDIENCE = "video-metadata"
 CONSOLE_CLIENT = "console"
-"""The console's client id at the development issuer."""
+"""Client id of the console at the development issuer."""
 
 
 class LocalError(Exception):
@@ -32,7 +32,7 @@ class LocalError(Exception):
 
 
 def exit_status(action: Callable[[], object]) -> int:
-    """Run an action and return the exit status: 0, or 1 after a LocalError, which is printed to standard error."""
+    """Run an action, and return the exit status: 0, or 1 after a LocalError. Prints the error to standard error."""
     try:
         action()
     except LocalError as error:
@@ -42,11 +42,11 @@ def exit_status(action: Callable[[], object]) -> int:
 
 
 def running_service(file: Path = SERVICE_FILE) -> dict[str, Any]:
-    """Return the service file that `make run` writes; raises LocalError if the service is not running.
+    """Return the content of `service.json`, which `make run` writes. Raises LocalError if the service is not running.
 
-    Members: `baseUrl`, `consoleUrl`, `docsUrl`, `issuer` and `tokens` by user. Tools that bypass the API also need
-    `endpoint`, `objectsEndpoint` and `secretAccessKey` of AWS, `tableName`, and `assembly`, the folder with the CDK's
-    output.
+    Members: `baseUrl`, `consoleUrl`, `docsUrl`, `issuer` and `tokens` by user. Tools that bypass the API use these
+    members: `endpoint`, `objectsEndpoint` and `secretAccessKey` for AWS clients, `tableName`, and `assembly`, the folder
+    with the CDK's output.
     """
     try:
         service: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
@@ -56,7 +56,7 @@ def running_service(file: Path = SERVICE_FILE) -> dict[str, Any]:
 
 
 def write_private(path: Path, text: str) -> None:
-    """Write a file atomically, readable only by its owner. Readers never see a partial file."""
+    """Write a file that only its owner can read. The write is atomic, so readers never see a partial file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     # mkstemp creates the file with mode 0600, so other users can never open it.
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")

@@ -1,4 +1,4 @@
-"""Readers of the functions in a CDK assembly, and of their deployed configuration on MiniStack."""
+"""Finds the functions in a CDK assembly, and reads the deployed configuration of a function from MiniStack."""
 
 import json
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ class SynthesizedFunction:
 
 @dataclass(frozen=True)
 class FunctionConfiguration:
-    """Deployed configuration of a function."""
+    """Configuration of a function that is deployed to MiniStack."""
 
     name: str
     environment: Mapping[str, str]
@@ -38,7 +38,7 @@ class FunctionConfiguration:
 
 
 def synthesised(assembly: Path) -> list[SynthesizedFunction]:
-    """Return the service's functions in an assembly, by folder; raises LocalError if there are none."""
+    """Return the service's functions in an assembly, sorted by folder. Raises LocalError if there are none."""
     functions = []
     for template in assembly.glob("*.template.json"):
         resources = json.loads(template.read_text(encoding="utf-8")).get("Resources", {})
@@ -55,7 +55,7 @@ def synthesised(assembly: Path) -> list[SynthesizedFunction]:
 
 
 def configuration(aws: Aws, function: SynthesizedFunction) -> FunctionConfiguration:
-    """Return the configuration of a function on MiniStack; raises LocalError if it is not deployed there."""
+    """Return the configuration of a function on MiniStack. Raises LocalError if the function is not deployed there."""
     try:
         resource = aws.client("cloudformation").describe_stack_resource(
             StackName=function.stack, LogicalResourceId=function.logical_id

@@ -1,4 +1,4 @@
-"""Client settings of the embedded AWS: two endpoints, and the secret that signs requests to them."""
+"""Client settings of the embedded AWS: two endpoints, and the secret key that signs requests."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ import boto3
 from botocore.config import Config
 
 ACCOUNT = "000000000000"
-"""Account id of the embedded AWS. It is also the access key id, from which MiniStack derives the account."""
+"""Account id of the embedded AWS. Clients send it as the access key id, because MiniStack derives the account from that."""
 REGION = "us-east-1"
 
 
@@ -16,18 +16,18 @@ REGION = "us-east-1"
 class Aws:
     """Endpoints and credentials of one running MiniStack.
 
-    MiniStack rejects requests that are not signed with the secret. Each start generates a new secret.
+    Each start generates a new secret key. `local.guard` rejects requests that are not signed with this key.
     """
 
     endpoint: str
     """Base URL of AWS, and of the deployed API."""
     objects_endpoint: str
-    """Base URL of S3. Its port differs, so that objects have another origin than the console."""
+    """Base URL of S3. The separate port gives objects another origin than the console."""
     secret_access_key: str = field(repr=False)
 
     @classmethod
     def of(cls, service: Mapping[str, Any]) -> "Aws":
-        """Return the AWS of a running service, from the content of its `service.json`."""
+        """Return the settings of a running service, from the content of the service's `service.json`."""
         return cls(str(service["endpoint"]), str(service["objectsEndpoint"]), str(service["secretAccessKey"]))
 
     def described(self) -> dict[str, str]:
@@ -39,7 +39,7 @@ class Aws:
         }
 
     def environment(self) -> dict[str, str]:
-        """Return the environment variables with which any AWS SDK uses this AWS."""
+        """Return the environment variables that make any AWS SDK call this MiniStack."""
         return {
             "AWS_ENDPOINT_URL": self.endpoint,
             "AWS_ENDPOINT_URL_S3": self.objects_endpoint,
@@ -50,7 +50,7 @@ class Aws:
         }
 
     def client(self, service: Any, **config: Any) -> Any:
-        """Return a boto3 client of this AWS; `config` overrides botocore's Config."""
+        """Return a boto3 client of a service on this MiniStack. `config` overrides options of botocore's Config."""
         settings: dict[str, Any] = {
             "proxies": {},
             "connect_timeout": 5,

@@ -12,7 +12,7 @@ from local import LocalError
 NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 """Names of the browser's program, in order of preference.
 
-The first is headless only, and starts a page with a quarter of the work.
+The first program is headless only, and needs a quarter of the CPU time to start a page.
 """
 MACOS = "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome"
 LAUNCH_MS = 120_000
@@ -32,7 +32,7 @@ def chromium() -> str:
 
 @contextmanager
 def launched() -> Iterator[Browser]:
-    """Yield a headless browser, closed after the block; raises LocalError if none is installed."""
+    """Yield a headless browser, and close it after the block. Raises LocalError if no browser is installed."""
     path = chromium()
     with sync_playwright() as playwright:
         # The sandbox needs privileges that containers lack, and all pages are ours. /dev/shm of a container may be tiny.

@@ -1,8 +1,8 @@
 """`make check` and `make test`: runs the stages of a check in parallel, and ends with a table and the failures.
 
 The rehearsal takes longest and mostly waits, so it starts first and has the highest priority. The unit tests are two
-stages with half of the files each, because xdist workers would each import all files. Each stage writes a log in
-`.local/checks`. For a failed stage, the failed tests and the end of its log are shown.
+stages with half of the files each, because each xdist worker would import all files. Each stage writes a log to
+`.local/checks`. For a failed stage, the report has the failed tests and the end of the log.
 """
 
 import os
@@ -33,15 +33,15 @@ POLL_SECONDS = 0.2
 AT_ONCE = (os.cpu_count() or 2) + 1
 """Maximum number of stages that run concurrently: one more than cores, because the rehearsal mostly waits."""
 GRACE_SECONDS = 90.0
-"""Seconds that an interrupted stage has for its cleanup. The rehearsal must stop the service that it has started."""
+"""Maximum seconds that an interrupted stage may take to clean up. The rehearsal must stop the service that it started."""
 NOT_UNIT = ("tests/unit/infra", "tests/unit/proofs")
-"""Folders of unit tests that are separate stages."""
+"""Folders below `tests/unit` that are separate stages, and not part of the stage `unit`."""
 NO_TESTS = 5
 """Exit status of pytest if no test was selected."""
 LAST_LINES = 40
-"""Number of log lines of a failed stage that are shown when the stage ends."""
+"""Maximum number of log lines of a failed stage that are printed when the stage ends."""
 END_LINES, END_LINES_OF_TESTS = 10, 3
-"""Number of log lines per failed stage in the final report. The second number applies if failed tests are listed."""
+"""Maximum number of log lines per failed stage in the final report. The second number applies if failed tests are listed."""
 MAX_NAMED = 20
 """Maximum number of failed tests per stage in the final report. The log has all of them."""
 SLOWEST = 10
@@ -50,18 +50,18 @@ SLOWEST = 10
 _STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 _SUMMARY = re.compile(r"=+ short test summary info =+$|(?:FAILED|ERROR|SKIPPED) .*(?:tests/|\.py)|[\d.]+ s in tests/")
-"""Lines of pytest's output that the report shows in another form.
+"""Pattern of the lines in pytest's output that the report shows in another form.
 
-The report skips them, to show the tracebacks above them.
+The report skips these lines, so that its last lines include tracebacks.
 """
 
 Count = Callable[[str], str]
-"""Function that returns the number of items that a stage checked, as text, from its output."""
+"""Function that returns the number of items that a stage checked, such as `812 tests`, given the stage's output."""
 
 
 @dataclass(frozen=True)
 class Stage:
-    """Program that must exit with status 0."""
+    """A stage of a check: a program that must exit with status 0."""
 
     name: str
     command: Sequence[str]
@@ -81,7 +81,7 @@ class StageOutcome:
     output: str
     log: Path = Path()
     cpu: float = 0.0
-    """CPU seconds of the stage and of its descendants that were waited for."""
+    """CPU seconds of the stage's process and its child processes."""
 
     @property
     def is_empty(self) -> bool:
@@ -95,7 +95,7 @@ class StageOutcome:
 
 
 def stages(settings: Mapping[str, str]) -> dict[str, Stage]:
-    """Return all stages by name, in the order in which they begin. `settings` may contain PYTEST_ARGS and E2E_ARGS.
+    """Return all stages by name, in the order in which they start. `settings` may contain PYTEST_ARGS and E2E_ARGS.
 
     With PYTEST_ARGS, which may select few tests, the unit tests are one stage instead of two.
     """
@@ -120,7 +120,7 @@ def stages(settings: Mapping[str, str]) -> dict[str, Stage]:
 
 
 def named(names: Iterable[str], known: Mapping[str, Stage]) -> list[Stage]:
-    """Return the stages with these names; `unit` stands for both unit test stages.
+    """Return the stages with these names. The name `unit` selects both stages of unit tests.
 
     Raises LocalError for an unknown name.
     """
@@ -134,7 +134,7 @@ def named(names: Iterable[str], known: Mapping[str, Stage]) -> list[Stage]:
 
 
 def _halves(root: Path) -> list[list[str]]:
-    """Return the files of the stage `unit` in two lists of about the same size in bytes."""
+    """Return the files of the unit tests in two lists. Both lists have about the same number of bytes."""
     others = {root / folder for folder in NOT_UNIT}
     files = [file for file in (root / "tests" / "unit").rglob("test_*.py") if file.parent not in others]
     halves: list[list[str]] = [[], []]
@@ -151,7 +151,7 @@ def _tests(output: str) -> str:
 
 
 def _files(output: str) -> str:
-    """Return the number of checked files: the last count of files plus the last count of modules in an output."""
+    """Return the number of checked files, such as `900 files`, from the output of ruff, mypy and `local.console`."""
     return f"{_number(output, '(?:source )?files') + _number(output, 'modules')} files"
 
 
@@ -164,12 +164,12 @@ def _steps(output: str) -> str:
 
 
 def _number(output: str, of: str) -> int:
-    """Return the last number before the noun `of` in an output; 0 if there is none."""
+    """Return the last number before the word `of` in an output; 0 if there is none."""
     return int(([*re.findall(rf"(\d+) {of}", output)] or ["0"])[-1])
 
 
 def steps(output: str) -> list[tuple[str, float]]:
-    """Return the titles of the rehearsal's steps and the seconds of each."""
+    """Return the titles of the rehearsal's complete steps, each with the seconds that the step took."""
     done = re.findall(r"^(.+): done in ([\d.]+) s$", output, re.MULTILINE)
     return [(title, float(seconds)) for title, seconds in done if title != "The rehearsal"]
 
@@ -182,13 +182,13 @@ def failures(output: str) -> list[str]:
 
 
 def slowest(outputs: Iterable[str]) -> list[tuple[str, float]]:
-    """Return the slowest test files of all stages with their seconds, from the lines that `local.slowest` prints."""
+    """Return the slowest test files of all stages, each with its seconds, from the lines that `local.slowest` prints."""
     lines = [line for output in outputs for line in re.findall(r"^([\d.]+) s in (tests/\S+)$", output, re.MULTILINE)]
     return sorted(((file, float(seconds)) for seconds, file in lines), key=lambda row: -row[1])[:SLOWEST]
 
 
 def report(outcome: StageOutcome, lines: int = LAST_LINES, named: int | None = None) -> str:
-    """Return the status of a failed stage, at most `named` failed tests, the end of its log, and the log's path."""
+    """Return text about a failed stage: status, at most `named` failed tests, the last `lines` of the log, and its path."""
     failed = failures(outcome.output)
     shown = failed[:named]
     more = [f"and {len(failed) - len(shown)} more"] if len(shown) < len(failed) else []
@@ -234,7 +234,7 @@ class _Running:
             )
 
     def has_ended(self, seconds: float = 0) -> bool:
-        """Return whether the process has ended, after waiting for it for at most `seconds`. Updates `cpu` at the end."""
+        """Wait for at most `seconds`, and return whether the process has ended. If it has, `cpu` is up to date."""
         if self.process.returncode is None:
             before = _cpu_of_children()
             try:
@@ -251,18 +251,18 @@ class _Running:
 
 
 class Checks:
-    """Runner of concurrent stages. It calls `say` with each line of progress."""
+    """Runner of concurrent stages. `say` receives each line of progress."""
 
     def __init__(self, logs: Path, say: Callable[[str], None]) -> None:
         self._logs = logs
         self._say = say
         self.ended: dict[str, StageOutcome] = {}
-        """The outcomes so far, by stage."""
+        """Outcomes of the stages that have ended, by name of the stage."""
 
     def run(self, wanted: Sequence[Stage]) -> list[StageOutcome]:
         """Run the stages, and return their outcomes in the same order.
 
-        No process of a stage survives, even after an error.
+        All processes of the stages end before this method returns, even after an error.
         """
         self._logs.mkdir(parents=True, exist_ok=True)
         waiting, running, ended = list(wanted), list[_Running](), self.ended
@@ -311,7 +311,7 @@ def _unblock_signals() -> None:
 
 
 def _cpu_of_children() -> float:
-    """Return the CPU seconds of all child processes that were waited for."""
+    """Return the CPU seconds of all child processes that have ended."""
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime
 
@@ -325,7 +325,7 @@ def _line(running: Sequence[_Running], waiting: Sequence[Stage]) -> str:
 
 
 def table(outcomes: Sequence[StageOutcome], seconds: float) -> Table:
-    """Return a table of the stages with their tests and times, the rehearsal's steps, and the slowest test files."""
+    """Return a table of the stages with numbers of tests and times, the rehearsal's steps, and the slowest test files."""
     made = Table(box=None, header_style="")
     for heading in ("What", "How many", "How long", "CPU", ""):
         made.add_column(heading, justify="right" if heading in ("How long", "CPU") else "left")

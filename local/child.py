@@ -15,7 +15,10 @@ from local import ROOT
 def spawn(
     module: str, *arguments: str, log: IO[bytes], env: Mapping[str, str], pass_fds: Sequence[int] = ()
 ) -> "subprocess.Popen[bytes]":
-    """Start a module as a child process, which must call `end_with_parent`. It inherits the descriptors in `pass_fds`."""
+    """Start a module as a child process, which must call `end_with_parent`.
+
+    The child process inherits the file descriptors in `pass_fds`.
+    """
     return subprocess.Popen(
         [sys.executable, "-m", module, *arguments],
         cwd=ROOT,
@@ -31,7 +34,7 @@ def spawn(
 
 
 def end(process: "subprocess.Popen[bytes]", seconds: float) -> bool:
-    """Terminate a process, wait up to `seconds`, then kill it and its group. Return whether it ended in time."""
+    """Terminate a process, wait for up to `seconds`, then kill the process group. Return whether the process ended in time."""
     try:
         process.terminate()
         with suppress(subprocess.TimeoutExpired):
@@ -46,7 +49,7 @@ def end(process: "subprocess.Popen[bytes]", seconds: float) -> bool:
 
 
 def end_with_parent() -> None:
-    """Send SIGTERM to this child process as soon as its parent ends, even by `kill -9`. Returns immediately."""
+    """Send SIGTERM to this process as soon as its parent process ends, even by `kill -9`. Returns immediately."""
 
     def wait() -> None:
         while os.read(0, 1):  # not sys.stdin: Python would crash at exit while a thread reads it

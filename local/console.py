@@ -1,6 +1,6 @@
-"""Checks of the console's modules: types, each API call against the OpenAPI document, and the tests of functions.
+"""Checks of the console's modules: types, each API call against the OpenAPI document, and tests without a browser.
 
-`make lint` runs it. The generated files are in `.local/console`, where editors also find them.
+`make lint` runs these checks. The generated files are in `.local/console`, where editors also find them.
 """
 
 import json
@@ -14,16 +14,16 @@ from local.toolbox import with_tools
 from shared.openapi.document import document
 
 TESTS = Path("tests", "console")
-"""Tests of functions, for Node's test runner."""
+"""Folder of the console's tests for Node's test runner."""
 WARNING = "MODULE_TYPELESS_PACKAGE_JSON"
-"""Node's warning that package.json does not declare the module type, which browsers do not need."""
+"""Name of Node's warning that package.json declares no module type. Browsers do not need the type."""
 PLACE = {"LC_ALL": "en_GB.UTF-8", "TZ": "Europe/London"}
-"""Language and time zone of the tests, so that results are the same on any machine."""
+"""Environment variables with the language and time zone of the tests, which must not depend on the machine."""
 GENERATED = STATE.relative_to(ROOT) / "console"
 
 
 def main(root: Path = ROOT) -> int:
-    """Check the console of a checkout, and return the exit status of the first program that failed, or 0."""
+    """Check the console of a checkout. Returns the exit status of the first program that failed, or 0."""
     for command in (*types(root), *tests(root)):
         status = subprocess.run(command, env=with_tools(os.environ | PLACE), check=False).returncode
         if status != 0:
@@ -33,7 +33,7 @@ def main(root: Path = ROOT) -> int:
 
 
 def types(root: Path) -> list[list[str | Path]]:
-    """Return the commands that check the types of the modules, and their API calls against the OpenAPI document."""
+    """Return the commands that check types, and API calls against the OpenAPI document. Writes that document to a file."""
     generated = root / GENERATED
     generated.mkdir(parents=True, exist_ok=True)
     described = generated / "openapi.json"
@@ -46,7 +46,7 @@ def types(root: Path) -> list[list[str | Path]]:
 
 
 def tests(root: Path) -> list[list[str | Path]]:
-    """Return the command that runs the tests of functions; an empty list if there are no tests."""
+    """Return a list with the command that runs the tests; an empty list if there are no tests."""
     if not (root / TESTS).is_dir():
         return []
     setup = (root / TESTS / "setup.js").as_uri()

@@ -1,6 +1,6 @@
 """Descriptions of the stored items, their attributes and their relations, for the tables of docs/data-model.md.
 
-tests/unit/test_data_model.py compares them with the items that the service stores.
+tests/unit/test_data_model.py compares the descriptions with the items that the service stores.
 """
 
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ COMMON: Mapping[str, str] = {
     "writeId": "random id of the write, which identifies a write whose response was lost",
     "purgeAt": "time from which DynamoDB may delete the item (TTL)",
 }
-"""Attributes that an item of any entity may have."""
+"""Descriptions of the attributes that an item of any entity may have, by attribute name."""
 
 
 class ItemDescription(NamedTuple):
@@ -32,12 +32,11 @@ class ItemDescription(NamedTuple):
     entity: Entity
     about: str
     attributes: Mapping[str, str]
-    """Descriptions by attribute name, without the attributes in COMMON. A key may list several names: `at, sequence`.
-    """
+    """Descriptions by attribute name, without the attributes in COMMON. A key may list several names: `at, sequence`."""
 
     @property
     def names(self) -> frozenset[str]:
-        """Names of all described attributes."""
+        """Names of all attributes in `attributes`."""
         return names_in(self.attributes)
 
 

@@ -1,6 +1,6 @@
 """`make demo`: loads the metadata of a few thousand real movies into the running service over HTTP, then queries it.
 
-First it uploads a dozen small videos for alice, so that the console can play some. The metadata is the movies table of
+First the demo uploads a dozen small videos for alice, which the console can play. The metadata is the movies table of
 the npm package vega-datasets. A second run creates no duplicates.
 """
 
@@ -34,15 +34,15 @@ FILMS = ROOT / "node_modules" / "vega-datasets" / "data" / "movies.json"
 CONCURRENT_REQUESTS = 8
 """Number of concurrent requests.
 
-MiniStack waits up to 50 ms for log lines after each call, so sequential requests would mostly wait. Each concurrent
-request needs a separate function worker of about 80 MB.
+MiniStack waits for log lines after each call, so sequential requests would mostly wait. Each concurrent request needs a
+separate function worker of about 80 MB.
 """
 REQUEST_ATTEMPTS = 8
 """Maximum attempts per request, including the first."""
 NEWEST_YEAR = 2011
 """Latest plausible release year. The table is from 2010 and has a few films announced for 2011.
 
-Its years once had only two digits, so films of 1915 to 1946 have the years 2015 to 2046.
+The table's years were converted from two digits, so films of 1915 to 1946 have the years 2015 to 2046.
 """
 NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "https://www.npmjs.com/package/vega-datasets#movies")
 
@@ -54,7 +54,7 @@ Document = dict[str, Any]
 
 
 def document(position: int, record: Record) -> Document:
-    """Return the video for a record; the same position and record always give the same video."""
+    """Return the video for a record of the table. The same position and record always return the same video."""
     film: Document = {
         "videoId": str(uuid.uuid5(NAMESPACE, str(position))),
         "title": title(record.get("Title")),
@@ -71,9 +71,9 @@ def document(position: int, record: Record) -> Document:
 
 
 def title(value: object) -> str:
-    """Return a title as text.
+    """Return a title of the table as correct text.
 
-    In the table, some titles are numbers, one is missing, and some were decoded with the wrong charset.
+    Some titles are numbers, one is missing, and some were decoded with the wrong charset.
     """
     text = _text(value)
     if text is None:
@@ -86,7 +86,7 @@ def title(value: object) -> str:
 
 
 def slug(value: object) -> str:
-    """Convert a name to an id, such as `Sony/TriStar` to `sony-tristar`. Empty if there is no value."""
+    """Convert a name to an id, such as `Sony/TriStar` to `sony-tristar`. Returns an empty text if there is no name."""
     plain = unicodedata.normalize("NFKD", _text(value) or "").encode("ascii", "ignore").decode()
     return re.sub(r"[^a-z0-9]+", "-", plain.lower()).strip("-")
 
@@ -139,7 +139,7 @@ def _metadata(record: Record) -> dict[str, str | float]:
 
 
 def _text(value: object) -> str | None:
-    """Return a value as one line of text; `None` if it is empty."""
+    """Return a value as one line of text; `None` if the value is missing or empty."""
     if value is None or isinstance(value, bool):
         return None
     return " ".join(str(value).split()) or None
@@ -154,7 +154,7 @@ def _unique(values: Iterable[object]) -> list[str]:
 
 
 def idempotency_key(position: int, film: Document) -> str:
-    """Return a key that is stable per film and position, so that a retry or a second run creates no duplicates."""
+    """Return the idempotency key for a film at a position. Retries and later runs use the same key."""
     content = json.dumps(film, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
     return f"demo-{position}-{hashlib.sha256(content.encode()).hexdigest()[:32]}"
 
@@ -163,7 +163,7 @@ def idempotency_key(position: int, film: Document) -> str:
 
 
 class ApiClient:
-    """HTTP client of one user. It retries while the service is busy."""
+    """HTTP client with the token of one user. The client retries requests while the service is busy."""
 
     def __init__(self, base_url: str, token: str) -> None:
         self._http = httpx.Client(
@@ -174,7 +174,10 @@ class ApiClient:
         self._base_url = base_url
 
     def send(self, method: str, path: str, **options: Any) -> httpx.Response:
-        """Send a request, with retries while the service is busy; raises LocalError after the last attempt."""
+        """Send a request, and return the response. Retries while the service is busy.
+
+        Raises LocalError after the last attempt. A response with another error status is returned.
+        """
         problem, pause = "", 0.0
         for attempt in range(REQUEST_ATTEMPTS):
             time.sleep(pause)  # at least Retry-After; 0 before the first attempt
@@ -198,7 +201,7 @@ class ApiClient:
 
 
 def is_busy(answer: httpx.Response) -> bool:
-    """Return whether the response is a transient error, so that a retry may succeed."""
+    """Return whether the response is a transient error. A retry may then succeed."""
     return answer.status_code in (429, 503) or (answer.status_code == 409 and not is_there_already(answer))
 
 
@@ -234,7 +237,7 @@ def _problem(answer: httpx.Response) -> dict[str, Any]:
 
 @dataclass
 class LoadResult:
-    """Counters of the films: created, already present, and refused by reason."""
+    """Numbers of films: created, already present, and refused by reason."""
 
     created: int = 0
     present: int = 0
@@ -263,7 +266,7 @@ def _create(client: ApiClient, numbered: tuple[int, Document]) -> httpx.Response
 
 
 def load_scenes(admin: ApiClient, owner: str) -> list[str]:
-    """Create the missing videos of local/sample_videos.py for `owner`, and return the ids of all of them."""
+    """Create the missing videos of local/sample_videos.py for `owner`, and return the ids of all these videos."""
     ids = []
     for scene in sample_videos.SCENES:
         video_id = str(uuid.uuid5(NAMESPACE, f"{owner}/{scene.title}"))

@@ -1,4 +1,4 @@
-"""Deploys the CDK app to MiniStack and to no other AWS, unless nothing has changed since the last deploy."""
+"""Deploys the CDK app to MiniStack, and never to AWS. Skips the deployment if nothing has changed since the last one."""
 
 import hashlib
 import json
@@ -26,7 +26,7 @@ API_STACK, JOBS_STACK, MEDIA_STACK = (f"VideoMetadata-dev-{part}" for part in ("
 STACKS = ("VideoMetadata-dev-Data", MEDIA_STACK, JOBS_STACK, API_STACK)
 BOOTSTRAP_STACK = "CDKToolkit"
 DEPLOY_SECONDS = 900.0
-"""Timeout of a command of the CDK in seconds."""
+"""Timeout of one command of the CDK, in seconds."""
 
 INPUTS = (
     "app.py",
@@ -39,10 +39,7 @@ INPUTS = (
     "requirements.txt",
     "shared",
 )
-"""Files and folders whose contents are inputs of a deployment.
-
-Further inputs are the interpreter, the ports and the issuer.
-"""
+"""Files and folders that determine a deployment. The interpreter, the ports and the issuer also determine it."""
 
 Tell = Callable[[str], None]
 """Function that is called with each line of progress."""
@@ -82,7 +79,7 @@ class Deployment:
 
 
 def environment(aws: Aws, work: Path) -> dict[str, str]:
-    """Return the environment of the CDK command line, in which MiniStack is the only reachable AWS."""
+    """Return environment variables for the CDK command line that make it call MiniStack instead of AWS."""
     env = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "CDK_"))}
     return with_tools(env) | {
         **aws.environment(),
@@ -100,7 +97,7 @@ def environment(aws: Aws, work: Path) -> dict[str, str]:
 
 
 def context(aws: Aws, issuer: str) -> list[str]:
-    """Return the CDK arguments that select the local target of the app."""
+    """Return the arguments of the CDK command line that select the app's local target."""
     given = {"target": "local", "endpoint": aws.objects_endpoint, "issuer": issuer, "audience": AUDIENCE}
     given["consoleClient"] = CONSOLE_CLIENT
     return [argument for name, value in given.items() for argument in ("-c", f"{name}={value}")]
@@ -130,7 +127,7 @@ def _files(path: Path) -> Iterator[Path]:
 def deploy(aws: Aws, issuer: str, work: Path, tell: Tell) -> Deployment:
     """Deploy the current sources to MiniStack if they changed, and return the deployment.
 
-    `work` is the folder of the assembly, the log and the record. It must always be used with the same MiniStack data.
+    `work` is the folder of the assembly, the log and the record. Use a separate folder for each MiniStack data folder.
     Raises LocalError with the log's path if the deploy fails.
     """
     record = work / DEPLOYMENT_FILE.name
@@ -197,9 +194,9 @@ def allow_origins(aws: Aws, assembly: Path, api_id: str) -> None:
 
 
 def build_index(aws: Aws) -> None:
-    """Invoke the indexer asynchronously. Until its first run, searches return 503.
+    """Invoke the indexer asynchronously. Until the first run of the indexer, searches return 503.
 
-    Its schedule would run it within a minute.
+    Without this call, the schedule would invoke the indexer within a minute.
     """
     client = aws.client("lambda")
     for page in client.get_paginator("list_functions").paginate():
@@ -209,7 +206,7 @@ def build_index(aws: Aws) -> None:
 
 
 def _properties(assembly: Path, type_: str) -> Iterator[dict[str, Any]]:
-    """Yield the properties of each resource of a type."""
+    """Yield the properties of each resource of a CloudFormation type in an assembly."""
     for template in assembly.glob("*.template.json"):
         for resource in json.loads(template.read_text(encoding="utf-8"))["Resources"].values():
             if resource["Type"] == type_:
@@ -226,9 +223,9 @@ def _is_deployed(aws: Aws, stack: str) -> bool:
 
 
 def cdk(arguments: list[str], env: dict[str, str], log: Path, tell: Tell) -> None:
-    """Run the CDK command line. Its output is written to the log, and lines of progress are passed to `tell`.
+    """Run the CDK command line. Appends the output to the log, and passes lines of progress to `tell`.
 
-    Raises LocalError if the command fails.
+    Raises LocalError if the command fails or takes longer than DEPLOY_SECONDS.
     """
     command = [str(CDK), *arguments, "--ci", "--no-notices", "--no-color"]
     last: deque[str] = deque(maxlen=200)
@@ -274,7 +271,7 @@ def _kill_group(group: int) -> None:
 
 
 def _reason(lines: Iterable[str]) -> str:
-    """Return the line that most likely explains the failure: the app's exception, otherwise CloudFormation's reason."""
+    """Return the line of an output that most likely has the cause of a failure, such as an exception of the app."""
     output = list(lines)
     for pattern in (r"^[\w.]+(Error|Exception): ", r"_FAILED", "\u274c", r"(?i)\b(error|failed)\b"):
         for line in reversed(output):

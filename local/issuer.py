@@ -1,7 +1,7 @@
 """Development issuer: signs tokens for the service on this machine and serves the public keys.
 
-It also signs users in to the console by authorization code with PKCE (RFC 6749, RFC 7636). Unlike other issuers, its
-page asks for no password. It exists only in the local target. A deployed service trusts Cognito or the configured
+The issuer also signs users in to the console by authorization code with PKCE (RFC 6749, RFC 7636). Its sign-in page
+requires no password. The issuer exists only on the local target. A deployed service trusts Cognito or the configured
 issuer.
 """
 
@@ -32,15 +32,15 @@ from local import AUDIENCE, CONSOLE_CLIENT, LocalError, write_private
 from local.ports import LOOPBACK
 
 REDIRECT_PATHS = ("/console/", "/console/index.html", "/docs")
-"""Paths of the service to which a sign-in may redirect: the console's and the API browser's."""
+"""Paths of the service to which a sign-in may redirect: the console and the API browser."""
 JSON = "application/json"
 
 DAY = 24 * 60 * 60
 LIFETIME = 7 * DAY
-"""Default lifetime of a token in seconds. It is long because a token leaked from this machine does little harm."""
+"""Default lifetime of a token in seconds. A long lifetime does little harm, because tokens are valid only locally."""
 
 SESSION = 60 * 60
-"""Lifetime of a console token in seconds, as in a deployment. The console renews it automatically."""
+"""Lifetime of a token of the console, in seconds, as in a deployment. The console renews its tokens automatically."""
 CODE_SECONDS = 60
 """Seconds until an authorization code expires."""
 PAGE_SECONDS = 600
@@ -53,10 +53,10 @@ USERS: Mapping[str, Sequence[str]] = {
     "bob": ("videos/read", "videos/write"),
     "admin": ("videos/read", "videos/write", "videos/admin"),
 }
-"""Users and their scopes. `.local/service.json` holds a token of each user."""
+"""Scopes of each user, by user id. `.local/service.json` contains a token of each user."""
 
 BACKDATE = 5
-"""Seconds by which `iat` is in the past, so that clock skew does not put it in the future."""
+"""Seconds to subtract from the time of issue, `iat`. With clock skew, `iat` could otherwise be in the future."""
 
 JWKS_PATH = "/.well-known/jwks.json"
 DISCOVERY_PATH = "/.well-known/openid-configuration"
@@ -88,7 +88,7 @@ PAGE = """<!doctype html>
 
 
 class TokenSigner:
-    """RSA key of the issuer, created once and stored in a file that only its owner can read."""
+    """Signer of tokens with an RSA key. The key is created once, and stored in a file that only its owner can read."""
 
     def __init__(self, key_file: Path) -> None:
         if not key_file.exists():
@@ -133,7 +133,7 @@ class TokenSigner:
 
 
 class OAuthError(Exception):
-    """Request for which no token is issued. The text is an error code of RFC 6749."""
+    """The issuer rejects the request. The message is an error code of RFC 6749, such as `invalid_grant`."""
 
 
 @dataclass(frozen=True)
@@ -146,10 +146,10 @@ class _Code:
 
 
 class SignIns:
-    """Issued sign-in pages, codes and refresh tokens. Each can be used once.
+    """Store of issued sign-in pages, codes and refresh tokens. Each can be used once.
 
-    `api` is the base URL of the service to whose console and docs users may be redirected. `clock` returns epoch
-    seconds.
+    `api` is the base URL of the service. Users may be redirected to its console and its API browser. `clock` returns
+    epoch seconds.
     """
 
     def __init__(self, api: str, clock: Callable[[], float] = time.time) -> None:
@@ -161,10 +161,10 @@ class SignIns:
         self._sessions: dict[str, tuple[str, tuple[str, ...]]] = {}
 
     def open_page(self, request: Mapping[str, str]) -> str:
-        """Return the token of a new sign-in page for a code request; raises OAuthError if the request is invalid.
+        """Return the token of a new sign-in page for an authorization request. Raises OAuthError if it is invalid.
 
-        Only the page contains the token, and no other site can read the page. So a form with the token must come from
-        the page, which prevents cross-site request forgery.
+        Only the page contains the token, and no other site can read the page. Therefore no other site can send a form
+        with the token, which prevents cross-site request forgery.
         """
         self._check(request)
         page = secrets.token_urlsafe(32)
@@ -175,9 +175,9 @@ class SignIns:
         return page
 
     def allow(self, form: Mapping[str, str]) -> str:
-        """Return the redirect URL for a submitted sign-in page, with a code for its `user`.
+        """Return the redirect URL for the form of a sign-in page. The URL has a code for the form's `user`.
 
-        Raises OAuthError if the page has expired or was used before, or the user does not exist.
+        Raises OAuthError if the page has expired or was used before, or if the user does not exist.
         """
         user = form.get("user", "")
         with self._lock:
@@ -198,7 +198,7 @@ class SignIns:
         return address in self._back
 
     def _check(self, request: Mapping[str, str]) -> None:
-        """Raise OAuthError unless the request is the console's, for a code, and with a redirect to the service."""
+        """Raise OAuthError unless the console requests a code, and the redirect URL belongs to the service."""
         if request.get("client_id") != CONSOLE_CLIENT:
             raise OAuthError("unauthorized_client")
         if not self.may_return_to(request.get("redirect_uri", "")):
@@ -209,7 +209,7 @@ class SignIns:
             raise OAuthError("invalid_request")
 
     def redeem(self, form: Mapping[str, str]) -> tuple[str, tuple[str, ...], str]:
-        """Return the user and scopes of a code or refresh token, and the next refresh token.
+        """Return the user and the scopes of a code or refresh token, and a new refresh token.
 
         Raises OAuthError if the code or token is invalid.
         """
@@ -246,10 +246,10 @@ class SignIns:
 
 
 class Issuer:
-    """Server of discovery, public keys, sign-in and tokens on loopback, for the duration of the `with` block.
+    """HTTP server of the issuer on loopback, for the duration of the `with` block.
 
-    Port 0 selects a free port. Entry raises OSError if the port is taken. `api` is the base URL of the service whose
-    console may sign users in. `clock` returns epoch seconds for pages and codes.
+    The server has endpoints for discovery, public keys, sign-in and tokens. Port 0 selects a free port. Entry raises
+    OSError if the port is taken. `api` is the base URL of the service with the console. `clock` returns epoch seconds.
     """
 
     def __init__(self, port: int, signer: TokenSigner, api: str, clock: Callable[[], float] = time.time) -> None:
@@ -258,7 +258,7 @@ class Issuer:
         self.api = api
         self.sign_ins = SignIns(api, clock)
         self.url = ""
-        """URL of the issuer, which is also in its tokens. It is known after entry."""
+        """Base URL of the issuer, and the claim `iss` of tokens. Empty before entry."""
 
     def __enter__(self) -> Self:
         self._server = _Server((LOOPBACK, self._port), _IssuerHandler)
@@ -293,11 +293,14 @@ class Issuer:
         self._server.server_close()
 
     def mint(self, subject: str, scopes: Sequence[str], lifetime: int = LIFETIME) -> str:
-        """Return a token of this issuer, see TokenSigner.mint. `lifetime` is in seconds."""
+        """Return a signed token of `subject` with `scopes`, valid for `lifetime` seconds from now."""
         return self._signer.mint(self.url, subject, scopes, lifetime)
 
     def token(self, form: Mapping[str, str]) -> dict[str, Any]:
-        """Return the response to a token request (RFC 6749, section 5.1); raises OAuthError if the request is invalid."""
+        """Return the body of the response to a token request (RFC 6749, section 5.1).
+
+        Raises OAuthError if the request is invalid.
+        """
         user, scopes, following = self.sign_ins.redeem(form)
         return {
             "access_token": self._signer.mint(self.url, user, scopes, SESSION, CONSOLE_CLIENT),
@@ -402,16 +405,16 @@ class _IssuerHandler(BaseHTTPRequestHandler):
             self._send(400, b"invalid_request\n", {"Content-Type": "text/plain"})
 
     def _is_allowed(self, *sites: str) -> bool:
-        """Return whether the request may be served: from a program, the address bar, or a page of `sites`.
+        """Return whether the sender of a request is allowed: a program, the address bar, or a page of `sites`.
 
-        Its `Host` must be the issuer's address, because a page can resolve another name to this address (DNS
+        The header `Host` must be the issuer's address, because a page can resolve another name to this address (DNS
         rebinding).
         """
         site = self.headers.get("Sec-Fetch-Site", "none")
         return self.headers.get("Host", "") == f"{LOOPBACK}:{self.server.server_port}" and site in ("none", *sites)
 
     def _cors(self) -> dict[str, str]:
-        """Return the CORS headers that let only the console read a response."""
+        """Return the CORS headers that allow only the console to read a response."""
         return {"Access-Control-Allow-Origin": self.server.issuer.api, "Vary": "Origin"}
 
     def _send(self, status: int, body: bytes = b"", headers: Mapping[str, str] = MappingProxyType({})) -> None:
@@ -424,15 +427,15 @@ class _IssuerHandler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *args: object, **kwargs: object) -> None:
-        """Log nothing, to keep the developer's terminal readable."""
+        """Do nothing. The inherited method would print a line per request in the developer's terminal."""
 
 
 def _first(text: str) -> dict[str, str]:
-    """Return the parameters of a query or form by name. If a parameter is repeated, the first value is returned."""
+    """Return the first value of each parameter of a query or form, by name."""
     return {name: values[0] for name, values in parse_qs(text, keep_blank_values=True).items()}
 
 
 def _thumbprint(jwk: dict[str, Any]) -> str:
-    """Return the key id, derived from the key (RFC 7638). So it is the same after each start."""
+    """Return the id of a key, which is derived from the key (RFC 7638). The id is the same after each start."""
     required = json.dumps({name: jwk[name] for name in ("e", "kty", "n")}, separators=(",", ":"), sort_keys=True)
     return urlsafe_b64encode(hashlib.sha256(required.encode()).digest()).rstrip(b"=").decode()

@@ -1,4 +1,4 @@
-"""Crash-safe SQLite file with the embedded AWS's table items, stream records and reader positions."""
+"""Crash-safe SQLite file with the data of the embedded AWS: table items, stream records and positions of consumers."""
 
 import sqlite3
 from collections.abc import Collection, Iterable, Iterator
@@ -12,17 +12,17 @@ CREATE TABLE IF NOT EXISTS reader (id TEXT PRIMARY KEY, stream TEXT NOT NULL, po
 """
 
 ItemRow = tuple[str, str, str, str | None]
-"""Table, partition key, sort key, and the item as JSON; `None` if it was deleted."""
+"""Id of the table, partition key, sort key, and the item as JSON; `None` if the item was deleted."""
 RecordRow = tuple[str, int, str]
-"""Stream, position, and the record as JSON."""
+"""ARN of the stream, position of the record, and the record as JSON."""
 ReaderRow = tuple[str, str, int]
-"""Reader, stream, and the position of the first unread record."""
+"""Id of the event source mapping that reads a stream, ARN of the stream, and position of the first unread record."""
 
 
 class Journal:
-    """Items, unread stream records, and reader positions.
+    """Store of items, unread stream records, and positions of readers.
 
-    Each writing method uses one transaction, which is on disk when the method returns.
+    Each method that writes uses one transaction. The data is on disk when the method returns.
     """
 
     def __init__(self, path: Path) -> None:
@@ -33,7 +33,7 @@ class Journal:
         self._db.executescript(_TABLES)
 
     def write(self, items: Iterable[ItemRow], records: Iterable[RecordRow], emptied: Collection[str] = ()) -> None:
-        """Store items and records, after deleting all items of the tables in `emptied`."""
+        """Delete all items of the tables in `emptied`, then store items and records."""
         with self._db:
             self._db.executemany("DELETE FROM item WHERE tab = ?", [(table,) for table in emptied])
             for table, pk, sk, item in items:
@@ -44,7 +44,7 @@ class Journal:
             self._db.executemany("INSERT OR REPLACE INTO record VALUES (?, ?, ?)", records)
 
     def advance(self, readers: Collection[ReaderRow]) -> None:
-        """Store the readers' positions, and delete the records that all readers of their stream have read."""
+        """Store the positions of readers, and delete the records that all readers of a stream have read."""
         with self._db:
             self._db.execute("DELETE FROM reader")
             self._db.executemany("INSERT INTO reader VALUES (?, ?, ?)", readers)

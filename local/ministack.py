@@ -1,4 +1,4 @@
-"""MiniStack, the embedded AWS, in a separate process that never outlives its parent."""
+"""Runs MiniStack, the embedded AWS, in a separate process that ends with its parent process."""
 
 import http.client
 import os
@@ -26,33 +26,35 @@ from local.ports import LOOPBACK, bound
 START_SECONDS = 60.0
 STOP_SECONDS = 60.0
 SAVE_SECONDS = 300.0
-"""Timeout in seconds of saving the whole state. Only logs and metrics depend on it: other state is saved as it changes.
+"""Timeout of saving the whole state, in seconds. A timeout loses only logs and metrics, because other data is saved
+immediately.
 """
 SAVE_PATH = "/_local/save"
 """Path of the POST request that saves the whole state. The response streams one line per saved service."""
 HEARTBEAT = "running"
-"""File that exists between a start and the next clean stop. All data up to its modification time is on disk."""
-WHOLE = "dynamodb.json"
-"""File that exists after the whole state was saved for the first time, at the end of the first deploy."""
-SOCKETS = "LOCAL_SOCKETS"
-"""Environment variable with the file descriptors of the engine's listening sockets: first the API's, then the objects'.
+"""Name of a file that exists between a start and the next clean stop. All data up to the file's modification time is on
+disk.
 """
+WHOLE = "dynamodb.json"
+"""Name of a file that exists after the whole state was saved for the first time, at the end of the first deploy."""
+SOCKETS = "LOCAL_SOCKETS"
+"""Name of the environment variable with the file descriptors of two listening sockets: for the API, and for objects."""
 FORGET_SECONDS = 2.0
-"""Seconds after which a MiniStack without persistence is killed.
+"""Maximum seconds that a MiniStack without persistence may take to stop.
 
-It has no data to save, but waits for open connections.
+It has no data to save, but would wait for open connections.
 """
 
 
 class MiniStack:
-    """MiniStack on loopback for the duration of the `with` block.
+    """MiniStack on loopback, for the duration of the `with` block.
 
-    Port 0 selects a free port. `state` is the directory of its data; without it, no data survives. Entry raises
-    LocalError if a port is taken or MiniStack does not start. The message shows the end of its log.
+    Port 0 selects a free port. `state` is the folder of MiniStack's data; without it, the data is lost at the end. Entry
+    raises LocalError if a port is taken, or if MiniStack does not start. The message has the end of MiniStack's log.
     """
 
     aws: Aws
-    """Endpoints and credentials. Each entry generates new credentials."""
+    """Endpoints and credentials of this MiniStack. Each entry generates new credentials."""
 
     def __init__(self, log: Path, state: Path | None = None, *, port: int = 0, objects_port: int = 0) -> None:
         self._ports = port, objects_port
@@ -96,29 +98,29 @@ class MiniStack:
 
     @property
     def pid(self) -> int:
-        """Process id."""
+        """Id of MiniStack's process."""
         if self._process is None:
             raise RuntimeError("MiniStack was not started")
         return self._process.pid
 
     def is_running(self) -> bool:
-        """Return whether the process is running."""
+        """Return whether MiniStack's process is running."""
         return self._process is not None and self._process.poll() is None
 
     def wait(self) -> int:
-        """Block until MiniStack ends and return its exit status, negative for a signal."""
+        """Wait until MiniStack ends, and return the exit status. A negative status is the number of a signal."""
         if self._process is None:
             raise RuntimeError("MiniStack was not started")
         return self._process.wait()
 
     def kept_until(self) -> datetime | None:
-        """Return the time up to which data is on disk after an unclean stop; `None` after a clean stop or without data."""
+        """Return the time up to which all data is on disk after an unclean stop. `None` after a clean stop."""
         if self.state is None or not all((self.state / name).exists() for name in (HEARTBEAT, WHOLE)):
             return None
         return datetime.fromtimestamp((self.state / HEARTBEAT).stat().st_mtime)
 
     def save(self, tell: Callable[[str], None] = lambda _: None) -> None:
-        """Save the whole state now, and call `tell` for each saved service. Raises LocalError if it cannot be saved."""
+        """Save the whole state now. `tell` receives lines of progress. Raises LocalError if the state cannot be saved."""
         connection = http.client.HTTPConnection(self.endpoint.partition("//")[2], timeout=SAVE_SECONDS)
         try:
             signed = AWSRequest("POST", self.endpoint + SAVE_PATH)
@@ -135,9 +137,9 @@ class MiniStack:
             raise LocalError(f"MiniStack could not save its state. Its log is {self.log}.")
 
     def stop(self) -> None:
-        """Stop MiniStack, which saves its data first, and end all its processes. A second call does nothing.
+        """Stop MiniStack and all its processes, after it has saved its data. A second call does nothing.
 
-        Raises LocalError if MiniStack had to be killed. The message says up to which time data is on disk.
+        Raises LocalError if MiniStack had to be killed. The message has the time up to which all data is on disk.
         """
         process, self._process = self._process, None
         if process is None:

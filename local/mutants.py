@@ -1,8 +1,8 @@
 """`make mutants`: applies planted defects (mutants) to the code, and checks that the tests of each defect catch it.
 
 The defects are in `tests/mutants`, one file per area. A run copies the checkout, applies one defect at a time to a
-copy, and runs its tests there. The developer's files are unchanged. First, each test must pass on the unchanged code.
-Results are stored in `.local/mutants`. An interrupted run resumes where it stopped, unless the code has changed.
+copy, and runs the tests of the defect there. The developer's files do not change. First, each test must pass without
+defects. Results are stored in `.local/mutants`. The same command resumes an interrupted run, unless the code has changed.
 """
 
 import argparse
@@ -35,7 +35,7 @@ RESULTS = STATE / "mutants"
 AT_ONCE = 2
 """Number of mutants that run concurrently."""
 LIMIT_SECONDS = 300.0
-"""Time limit of one test run in seconds. A mutant whose tests exceed it counts as caught."""
+"""Maximum seconds of one test run. If the tests take longer, the defect counts as caught."""
 NOT_COPIED = (".git", ".venv", "node_modules", ".local", "cdk.out", "__pycache__", ".*_cache", ".hypothesis")
 LINKED = (".venv", "node_modules")
 NODE = (
@@ -50,7 +50,9 @@ NODE = (
 CAUGHT, SURVIVED, TIMED_OUT, BROKEN, PASSES = "caught", "survived", "timed out", "broken", "passes"
 
 Command = Callable[[Sequence[str]], Sequence[str]]
-"""Function that returns the command to run tests. The command exits with 0 if all tests pass, and with 1 if one fails.
+"""Function that returns the command to run the given tests.
+
+The command must exit with 0 if all tests pass, and with 1 if a test fails.
 """
 
 
@@ -64,12 +66,12 @@ class Mutant:
     old: str
     new: str
     breaks: str
-    """Sentence that states the property which the defect breaks."""
+    """Sentence about the property of the service that the defect breaks."""
     tests: tuple[str, ...]
     """Files or ids of the tests that must catch the defect. At least one test must fail."""
 
     def applied(self, root: Path) -> str:
-        """Return the text of the file with the defect; raises LocalError unless `old` occurs exactly once."""
+        """Return the content of the file with the defect. Raises LocalError unless `old` occurs exactly once."""
         path = root / self.file
         text = path.read_text(encoding="utf-8") if path.is_file() else ""
         if (count := text.count(self.old)) != 1 or self.old == self.new:
@@ -79,16 +81,16 @@ class Mutant:
 
 @dataclass(frozen=True)
 class MutantOutcome:
-    """Result of one run of tests."""
+    """Result of running the tests of one mutant."""
 
     result: str
     seconds: float = 0.0
     reason: str = ""
-    """Sentence that says why the result is BROKEN."""
+    """Sentence with the reason why the result is BROKEN; empty for other results."""
 
 
 def load(folder: Path) -> list[Mutant]:
-    """Read all mutants of a folder; raises LocalError for an incomplete mutant or a name that occurs twice."""
+    """Read all mutants in the files of a folder. Raises LocalError if a mutant is incomplete, or a name occurs twice."""
     mutants: dict[str, Mutant] = {}
     names = {field.name for field in fields(Mutant)} - {"area"}
     for path in sorted(folder.glob("*.toml")):
@@ -112,7 +114,7 @@ def command(tests: Sequence[str]) -> Sequence[str]:
 
 @dataclass
 class Runner:
-    """Runner of tests in copies of a checkout. It stores the results."""
+    """Runner of tests in copies of a checkout, which stores the results."""
 
     root: Path
     results: Path
@@ -124,9 +126,9 @@ class Runner:
     _is_stopped: bool = False
 
     def run(self, mutants: Sequence[Mutant], *, again: bool = False) -> dict[str, MutantOutcome]:
-        """Run the mutants' tests, and return each outcome by the mutant's name.
+        """Run the tests of each mutant, and return the outcomes by name of the mutant.
 
-        `again` repeats mutants with a known result.
+        Mutants with a stored result are skipped, unless `again` is true.
         """
         self.results.mkdir(parents=True, exist_ok=True)
         file = self.results / "results.jsonl"
@@ -161,9 +163,9 @@ class Runner:
         work: Callable[[str], MutantOutcome],
         kept: IO[str],
     ) -> dict[str, MutantOutcome]:
-        """Return an outcome for each name: the known outcome of its key, or the result of `work`.
+        """Return an outcome for each name in `keys`: the outcome that `known` has for the name's key, or `work(name)`.
 
-        No test program is left running, even after an error.
+        All test programs end before this method returns, even after an error.
         """
         outcomes = {name: known[key] for name, key in keys.items() if key in known}
         pool = ThreadPoolExecutor(AT_ONCE)
@@ -191,7 +193,7 @@ class Runner:
         return replace(outcome, result=PASSES if outcome.result == SURVIVED else BROKEN)
 
     def _outcome(self, name: str, tests: Sequence[str], mutant: Mutant | None = None) -> MutantOutcome:
-        """Run tests in a free copy, with the mutant's defect if there is a mutant.
+        """Run tests in a free copy of the checkout, with the defect of `mutant` if it is not `None`.
 
         The output of the tests is written to `<name>.txt` in the results folder.
         """
@@ -247,9 +249,9 @@ def _copied(root: Path, folder: Path) -> Path:
 
 
 def _write(path: Path, content: bytes) -> None:
-    """Write a file and delete its bytecode.
+    """Write a Python file, and delete its bytecode.
 
-    Python would reuse the bytecode if the file's size and the second of its modification are unchanged.
+    Python would use the old bytecode if the new file has the same size and was written within the same second.
     """
     path.write_bytes(content)
     if path.suffix == ".py":
@@ -281,7 +283,7 @@ def _read(file: Path) -> dict[str, MutantOutcome]:
 
 
 def chosen(mutants: Sequence[Mutant], names: Sequence[str]) -> list[Mutant]:
-    """Return the mutants with these names or of these areas, or all without names.
+    """Return the mutants with these names or in these areas. Without names, return all mutants.
 
     Raises LocalError for an unknown name.
     """
@@ -292,7 +294,7 @@ def chosen(mutants: Sequence[Mutant], names: Sequence[str]) -> list[Mutant]:
 
 
 def report(mutants: Sequence[Mutant], outcomes: Mapping[str, MutantOutcome]) -> list[str]:
-    """Return the lines of the report: the score by area, each mutant that survived or is broken, and the total score."""
+    """Return the lines of the report: scores by area, mutants that no test caught, broken mutants, and the total score."""
     lines = []
     caught = {mutant.name for mutant in mutants if outcomes[mutant.name].result in (CAUGHT, TIMED_OUT)}
     for area in dict.fromkeys(mutant.area for mutant in mutants):
@@ -308,7 +310,7 @@ def report(mutants: Sequence[Mutant], outcomes: Mapping[str, MutantOutcome]) -> 
 
 
 def main(arguments: Sequence[str], root: Path = ROOT, results: Path = RESULTS, command: Command = command) -> int:
-    """Run the mutants with these names or of these areas, or all without names. Returns the exit status."""
+    """Run the mutants with these names or in these areas. Without names, run all. Returns the exit status."""
     parser = argparse.ArgumentParser(
         prog="make mutants", description="Plant defects, each of which its tests must catch."
     )

@@ -1,4 +1,4 @@
-"""Functions for loopback ports: check whether a port is taken, and reserve a free port."""
+"""Functions for loopback ports: whether a port is taken, free ports, and servers."""
 
 import os
 import socket
@@ -12,11 +12,11 @@ from local import LocalError
 
 LOOPBACK = "127.0.0.1"
 FROM_CONTAINER = "host.docker.internal"
-"""Name of this machine inside a container of Docker Desktop, which cannot share the host's network."""
+"""Name of this machine inside a container of Docker Desktop. Such a container cannot share the host's network."""
 
 
 def is_taken(port: int) -> bool:
-    """Return whether a server listens on the port, on loopback or on all interfaces."""
+    """Return whether a server uses the port on loopback, or on all interfaces."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         # Without this option, an old connection in TIME_WAIT would look like a server.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -31,7 +31,7 @@ def is_taken(port: int) -> bool:
 
 
 def bound(port: int) -> socket.socket:
-    """Return a socket bound to a loopback port, or to any free port for 0; raises LocalError if the port is taken.
+    """Return a socket that is bound to a loopback port. Port 0 selects a free port. Raises LocalError if the port is taken.
 
     Pass the socket to the server, because another program could take a free port before the server uses it.
     """
@@ -62,11 +62,11 @@ def serving(server: BaseServer) -> Iterator[None]:
 
 
 def free_port() -> int:
-    """Reserve a free port on loopback until this process ends, and return it.
+    """Return a free port on loopback. On Linux, the port is reserved until this process ends.
 
-    On Linux, the system never assigns a reserved port to a program that binds port 0. A server with SO_REUSEADDR, which
-    nearly all servers set, can still listen on it. On other systems, a reservation would block that server. So the port
-    is only free at the time of the call. Use `bound` where possible.
+    The system then assigns the port to no program that binds port 0. A server with SO_REUSEADDR can still listen on the
+    port; nearly all servers set this option. On other systems, a reservation would block such servers. Therefore the
+    port is only free at the time of the call. Use `bound` where possible.
     """
     holder = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -80,7 +80,7 @@ def free_port() -> int:
 
 
 def chosen_port(variable: str, default: int) -> int:
-    """Return the port in an environment variable, or the default; raises LocalError if it is not a port number."""
+    """Return the port in an environment variable, or the default. Raises LocalError if the value is not a port number."""
     text = os.environ.get(variable) or str(default)
     if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= 65535:
         raise LocalError(f"{variable}={text} is not a port. Use a number from 1 to 65535.")
@@ -90,7 +90,7 @@ def chosen_port(variable: str, default: int) -> int:
 
 
 def require_free(port: int, variable: str, purpose: str) -> None:
-    """Raise LocalError with a remedy if the port is taken."""
+    """Raise LocalError if the port is taken. The message names the environment variable that selects another port."""
     if is_taken(port):
         raise LocalError(
             f"Port {port} ({purpose}) is in use. Stop its process, or use another port with {variable}=<port>."

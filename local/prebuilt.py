@@ -1,4 +1,7 @@
-"""Generates the modules `prebuilt.py` of shared/. Their models of request bodies need pydantic_core, but not pydantic."""
+"""Generates the modules `prebuilt.py` of shared/.
+
+They contain models of request bodies that need pydantic_core, but not pydantic, which would take long to import.
+"""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -15,7 +18,7 @@ MODULES: Mapping[str, Sequence[type[Content]]] = {
     "shared/videos/prebuilt.py": (VideoContent, NewVideo, VideoPatch),
     "shared/views/prebuilt.py": (NewView,),
 }
-"""Models in each generated module. They validate the most frequent requests."""
+"""Models in each generated module, by path of the module. They validate the most frequent requests."""
 FOR_PYDANTIC = ("metadata", "ref", "serialization")
 """Keys of a core schema that pydantic_core does not need.
 
@@ -26,7 +29,7 @@ FIELD = "\n" + " " * 16
 
 
 def prebuilt() -> dict[Path, str]:
-    """Return the content of each generated module."""
+    """Return the source of each generated module, by path."""
     return {ROOT / file: _module(models) for file, models in MODULES.items()}
 
 
@@ -45,14 +48,14 @@ def _module(models: Sequence[type[Content]]) -> str:
 
 
 def _class(model: type[Content], functions: dict[str, set[str]]) -> str:
-    """Return the source of a model's class. Adds the functions that the class refers to, by module, to `functions`."""
+    """Return the source of a model's class. Adds the names that the class imports, by module, to `functions`."""
     model.model_rebuild()
     text = _literal(model.__pydantic_core_schema__, model, functions)
     return f"\n    class {model.__name__}(PrebuiltModel):\n        @classmethod\n        def core_schema(cls):\n            return {text}\n"
 
 
 def _literal(part: Any, model: type[Content], functions: dict[str, set[str]]) -> str:
-    """Return the source of a part of a core schema. Each field of a model begins a new line."""
+    """Return the source of a part of pydantic's core schema. Each field of a model is on a new line."""
     if isinstance(part, dict):
         entries = []
         for key, value in part.items():

@@ -1,6 +1,6 @@
-"""Checks docstrings, the OpenAPI document and test names: words, sentence length, and whether raised exceptions exist.
+"""Checks the words and the sentence length of docstrings, test names and the OpenAPI document.
 
-`make lint` runs it. `CONTRIBUTING.md` lists the rules.
+It also checks that exceptions which docstrings name exist. `make lint` runs it. `CONTRIBUTING.md` lists the rules.
 """
 
 import ast
@@ -15,9 +15,9 @@ from local import ROOT
 from shared.openapi.document import document
 
 CHECKED = ("app.py", "bench", "functions", "infra", "local", "openapi", "shared", "tests", "tools")
-"""Folders and files that are checked; `openapi` is the OpenAPI document."""
+"""Names of the folders and files to check. `openapi` is the OpenAPI document."""
 PRODUCT = ("shared", "functions", "infra")
-"""Folders in which no two classes may have the same name."""
+"""Names of the folders in which no two classes may have the same name."""
 MAX_WORDS = 25
 
 _FIRST = re.compile(r"(what|who|whose|whom|how|where|when|which|those|of|as|behind)\b", re.IGNORECASE)
@@ -109,7 +109,7 @@ def check(root: Path = ROOT, checked: tuple[str, ...] = CHECKED) -> Iterator[str
 
 
 def _unknown(wanted: set[str], sources: Iterable[str]) -> set[str]:
-    """Return the names that are neither built in nor in the code of any source."""
+    """Return the names in `wanted` that are neither built into Python nor in the code of any source."""
     unknown = wanted - {*dir(builtins)}
     for source in sources:
         if any(name in source for name in unknown):

@@ -1,11 +1,11 @@
 """Ordered partitions for MiniStack's Query.
 
-MiniStack sorts and evaluates a whole partition for each page. This module keeps the entries of each queried partition
-sorted. It passes only the entries that the page can contain to MiniStack's own Query. Validation, filters and
-projections remain MiniStack's, so the responses are the same. A page costs the same in a partition of any size.
+For each page, MiniStack sorts and evaluates a whole partition. This module keeps the entries of each queried partition
+sorted. It passes only the entries that the page can contain to MiniStack's own Query, which validates, filters and
+projects them. Therefore the responses are the same, and a page costs the same in a partition of any size.
 
-Requests in forms that the service never sends (legacy conditions, parentheses, a value before its key) still read the
-whole partition.
+The service never sends legacy conditions, parentheses or a value before its key. Such requests still read the whole
+partition.
 """
 
 from bisect import bisect_left, bisect_right, insort
@@ -19,35 +19,34 @@ from ministack.services import dynamodb
 
 Item = Mapping[str, Any]
 Order = tuple[Any, ...]
-"""Position of an item in a partition: the values of the index's sort key, followed by the keys of the table."""
+"""Position of an item in a partition: the values of the index's sort key, then the partition key and sort key of the table."""
 Key = tuple[str, str]
-"""Partition key and sort key of an item, as MiniStack's tables nest their items."""
+"""Partition key and sort key of an item, which are also the keys of MiniStack's nested dictionaries of items."""
 Entry = tuple[Order, Key]
 
 ORDERED = None
-"""Key under which the members of a table's indexes store the ordered partitions.
+"""Key under which this module stores its ordered partitions in MiniStack's dictionary of a table's index members.
 
-When MiniStack replaces the items or the indexes of a table, it discards the members, and so also the ordered
-partitions.
+When MiniStack replaces the items or the indexes of a table, it discards that dictionary with the ordered partitions.
 """
 TABLE = None
-"""Index name that selects the table itself."""
+"""Index name that selects the table instead of an index."""
 
 QUERY: FunctionType = dynamodb._query
 INDEX_ITEM: FunctionType = dynamodb._index_item
 PARSERS = {name: getattr(dynamodb, name) for name in ("_tokenize", "_condition_syntax_error")}
-"""MiniStack's parsers, by name.
+"""MiniStack's functions that parse expressions, by name.
 
-Their results can be cached: they depend only on an expression's text, and no code changes them.
+Their results can be cached, because they depend only on the text of an expression, and no code changes them.
 """
 MAX_EXPRESSIONS = 1_000
 """Maximum number of cached expressions. The service sends a few hundred different ones."""
 
 
 def install() -> None:
-    """Patch MiniStack to use ordered partitions for Queries and writes, and to cache parsed expressions.
+    """Patch MiniStack: queries and writes use ordered partitions, and parsed expressions are cached.
 
-    Without the cache, MiniStack parses each condition again for each item, which is a third of the CPU time of a Query.
+    Without the cache, MiniStack parses each condition again for each item. That is a third of the CPU time of a query.
     """
     dynamodb._query, dynamodb._index_item = query, index_item
     for name, parse in PARSERS.items():
@@ -85,17 +84,20 @@ def index_item(table: Any, pk: str, sk: str, item: Any, add: bool) -> None:
 
 
 class Unordered(Exception):
-    """Request that does not fit the order of the entries. MiniStack then reads the whole partition."""
+    """The order of the entries does not help to answer a request. MiniStack then reads the whole partition."""
 
 
 class KeyAttribute(NamedTuple):
-    """An attribute of a key, and its type."""
+    """Name and type of an attribute that is part of a key."""
 
     name: str
     kind: str
 
     def value(self, item: Item) -> Any:
-        """Return the value that an item sorts by. Raises Unordered if it has another type than the key."""
+        """Return the attribute's value in an item, in a form that sorts as in DynamoDB.
+
+        Raises Unordered if the value has another type than the key.
+        """
         value = item.get(self.name)
         if not (isinstance(value, dict) and list(value) == [self.kind] and isinstance(value[self.kind], str)):
             raise Unordered
@@ -103,7 +105,7 @@ class KeyAttribute(NamedTuple):
 
 
 class KeyCondition(NamedTuple):
-    """A clause of a key condition: its operator, and the values that the attribute is compared with."""
+    """Condition on one key attribute: the operator, and the values to compare the attribute with."""
 
     operator: str
     operands: list[Any]
@@ -130,7 +132,7 @@ class Partition:
         self._entries.sort()
 
     def __len__(self) -> int:
-        """Return the number of items in the partition."""
+        """Return the number of items in the partition, including items in `_mistyped`."""
         return len(self._entries) + len(self._mistyped)
 
     def add(self, item: Item, key: Key, *, insert: Callable[[list[Entry], Entry], None] = insort) -> None:
@@ -153,7 +155,7 @@ class Partition:
         return tuple(attribute.value(item) for attribute in self._order)
 
     def sample(self) -> list[Key]:
-        """Return the key of the first entry in a list, or an empty list if there are no ordered entries."""
+        """Return a list with the key of the first entry; an empty list if there are no ordered entries."""
         return [key for _, key in self._entries[:1]]
 
     def matching(self, conditions: Mapping[str, KeyCondition], start: Item | None, *, backwards: bool) -> Iterator[Key]:
@@ -174,7 +176,7 @@ class Partition:
         return (self._entries[number][1] for number in numbers)
 
     def _range(self, conditions: Mapping[str, KeyCondition]) -> tuple[int, int]:
-        """Return the range of the matching entries: the number of the first, and the number after the last."""
+        """Return the range of the matching entries: the index of the first entry, and the index after the last entry."""
         equal: Order = ()
         for attribute in self._ranges:
             if attribute.name not in conditions:
@@ -198,10 +200,10 @@ class Partition:
         return self._bisect(equal), self._bisect(equal, after=True)
 
     def _bisect(self, values: Order, *, after: bool = False, length: int | None = None) -> int:
-        """Return the number of the first entry whose leading values are at least `values`.
+        """Return the index of the first entry with leading values of at least `values`.
 
-        With `after`, they must be greater. `length` truncates the last leading value, a string or bytes, for the
-        comparison.
+        With `after`, the entry's values must be greater than `values`. `length` truncates the last compared value of an
+        entry, which is a string or bytes.
         """
 
         def compared(entry: Entry) -> Order:
@@ -212,9 +214,9 @@ class Partition:
 
 
 class OrderedPages:
-    """The partitions of a table or an index, each reduced to the entries that the page of one request can contain.
+    """The partitions of a table or index, reduced to the entries that the page of one request can contain.
 
-    MiniStack's Query reads them with `get`, once it has validated the request.
+    MiniStack's Query reads a partition with `get`, after it has validated the request.
     """
 
     def __init__(self, table: Any, index: str | None, request: Any) -> None:
@@ -223,7 +225,7 @@ class OrderedPages:
         self._request = request
 
     def get(self, partition: Any, default: Any) -> Any:
-        """Return a partition in MiniStack's form: items by sort key for a table, keys of items for an index."""
+        """Return a partition as MiniStack stores it: for a table the items by sort key, for an index the keys of items."""
         try:
             keys = self._page(self._ordered(partition))
         except Unordered:
@@ -238,7 +240,7 @@ class OrderedPages:
         return self._table["items"][key[0]][key[1]]
 
     def _ordered(self, name: Any) -> Partition:
-        """Return the ordered partition with this name. The first request creates and caches it."""
+        """Return the ordered partition with this partition key. The first call creates and caches the partition."""
         members = self._members()
         ordered: dict[tuple[str | None, Any], Partition] = members.setdefault(ORDERED, {})
         if (self._index, name) not in ordered:
@@ -255,7 +257,7 @@ class OrderedPages:
     def _page(self, partition: Partition) -> list[Key]:
         """Return the keys of the items that the page can contain.
 
-        They end at the page's limit, or with the first item that exceeds the page's size in bytes.
+        The last key is at the page's limit, or is of the first item that exceeds the page's size in bytes.
         """
         request = self._request
         conditions = conditions_of(request)
@@ -275,7 +277,7 @@ class OrderedPages:
 
 
 def conditions_of(request: Any) -> dict[str, KeyCondition]:
-    """Return the conditions on key attributes. Raises Unordered for forms that the service never sends."""
+    """Return the conditions on key attributes, by name. Raises Unordered if the condition has an unsupported form."""
     if request.get("KeyConditions"):
         raise Unordered
     aliases, values = request.get("ExpressionAttributeNames") or {}, request.get("ExpressionAttributeValues") or {}

@@ -45,15 +45,15 @@ SCHEDULED_CALLS = {
     "every five minutes: the rankings": "rankings",
     "every minute: the search index": "index_runs",
 }
-"""Members of the workload that count the runs of a schedule, by the request of the access pattern."""
+"""Attributes of the workload with the number of runs of a scheduled function, by request of the access pattern."""
 SAME_PATTERN = {"POST /v1/videos/{videoId}/views (viewerId)": "POST /v1/videos/{videoId}/views (Idempotency-Key)"}
-"""Access patterns of calls in the workload, if the access pattern has another remark in brackets than the call."""
+"""Requests of access patterns that have another name in the workload, by that name."""
 
 
 def generated() -> dict[Path, str]:
-    """Return the content that each generated file should have.
+    """Return the content of each generated file, by path.
 
-    Raises ValueError if a page lacks the marks of a generated section.
+    Raises ValueError if a page has no marks around a generated section.
     """
     pages = {
         API_REFERENCE: {"endpoints": _endpoints()},
@@ -74,7 +74,7 @@ def generated() -> dict[Path, str]:
 
 
 def _endpoints() -> str:
-    """Return the table of all endpoints, with their scopes, query parameters and headers."""
+    """Return a table of all endpoints, with scopes, query parameters and headers."""
     paths = document()["paths"]
     rows = []
     for route in ROUTES:
@@ -90,7 +90,7 @@ def _endpoints() -> str:
 
 
 def _problem_types() -> str:
-    """Return a section for each problem type: its status, when it occurs, what to do, and an example."""
+    """Return a section per problem type, with status, cause, advice to the client, and an example."""
     found = sorted(examples().items(), key=lambda found: found[0].status)
     return "\n" + "".join(
         f"## {kind.slug}\n\n**{kind.status} {kind.title}.** {summary(kind)}.\n\n**What to do:** {kind.advice}\n\n"
@@ -150,7 +150,7 @@ def _data_model() -> dict[str, str]:
 
 
 def calls_a_month() -> Counter[str]:
-    """Return the number of calls in a month of the reference workload, by the request of the access pattern."""
+    """Return the number of calls in a month of the reference workload, by request of the access pattern."""
     workload = tomllib.loads(WORKLOAD.read_text(encoding="utf-8"))
     patterns = {pattern.request for pattern in ACCESS_PATTERNS}
     calls = Counter({request: workload[figure] for request, figure in SCHEDULED_CALLS.items()})
@@ -160,7 +160,7 @@ def calls_a_month() -> Counter[str]:
 
 
 def _item_section(item: ItemDescription) -> str:
-    """Return the section of an entity, with its keys, purpose and attributes."""
+    """Return the section of the data model about an entity: keys, purpose and attributes."""
     entity = item.entity
     if entity is VIDEO:
         attributes = table(
@@ -186,20 +186,20 @@ def _anchor(heading: str) -> str:
 
 
 def _writers(field: VideoField) -> str:
-    """Return the writers of a field for its table, such as `client, probe`."""
+    """Return the writers of a field, such as `client, probe`, for the table of fields."""
     client = {"client": "client", "admin": "server, admin"}[field.create] if field.type else "server"
     return ", ".join([client, *(["probe"] if field.is_probed else [])])
 
 
 def _places(field: VideoField) -> str:
-    """Return the responses that include a field for its table, such as `in lists`; otherwise `yes` or `no`."""
+    """Return the responses that include a field, such as `in lists`, `yes` or `no`, for the table of fields."""
     places = {"to its owner": field.is_private, "in lists": field.projected and not field.is_private}
     shown = [place for place, holds in places.items() if holds]
     return ", ".join(shown) or ("yes" if field.is_shown else "no")
 
 
 def _console_labels() -> str:
-    """Return the console's module with the labels of video fields and job kinds, and the inputs of editable fields."""
+    """Return the source of the console's module with labels of video fields and job kinds, and inputs of fields."""
     schemas = VideoContent.model_json_schema()["properties"]
 
     def kind_of(field: VideoField) -> str:
@@ -232,7 +232,10 @@ def _console_labels() -> str:
 
 
 def filled(text: str, contents: Mapping[str, str]) -> str:
-    """Return a page with new contents between the marks of each section; raises ValueError if marks are missing."""
+    """Return the page `text` with new contents of its generated sections. `contents` has the contents by section name.
+
+    Raises ValueError if the marks of a section are missing.
+    """
     for name, content in contents.items():
         begin, end = f"<!-- generated: {name} -->\n", f"<!-- end: {name} -->\n"
         before, found, rest = text.partition(begin)
@@ -262,7 +265,7 @@ def _job_kinds() -> str:
 
 
 def _functions() -> str:
-    """Return the table of all functions, with the summaries of their handlers."""
+    """Return a table of all functions. Each row has the first paragraph of the docstring of the function's handler."""
     handlers = sorted((ROOT / "functions").glob("*/handler.py"))
     return table(
         ("Function", "Purpose"),
@@ -277,7 +280,7 @@ def _functions() -> str:
 
 
 def _parameters(query: type[Query]) -> str:
-    """Return the table of an operation's query parameters, described as in the OpenAPI document."""
+    """Return a table of an operation's query parameters, with their descriptions in the OpenAPI document."""
     return _described("Parameter", {each.name: each.description for each in query.parameters})
 
 
@@ -288,7 +291,7 @@ def _message_schema() -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Write the files, or compare them with `--check`; return the exit status."""
+    """Write the files. With `--check`, only compare them. Returns the exit status."""
     files = generated()
     if arguments == ["--check"]:
         return int(any(file.read_text(encoding="utf-8") != text for file, text in files.items()))

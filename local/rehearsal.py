@@ -1,8 +1,8 @@
 """`make e2e`: rehearses the life of a deployment on a separate MiniStack, from an empty account to an empty account.
 
-It bootstraps the account, deploys the tables with only some of their indexes, and fills them. Then it upgrades as `make
-deploy` does, checks that no data was lost, and runs the end-to-end tests. It also restores a lost table. Finally it
-destroys all stacks. All its processes end with it.
+The rehearsal bootstraps the account, deploys the tables with only some of their indexes, and fills them. Then it
+upgrades as `make deploy` does, checks that no data was lost, and runs the end-to-end tests. It also restores a lost
+table. Finally it destroys all stacks. All processes that it started end with it.
 """
 
 import fcntl
@@ -46,15 +46,15 @@ from shared.schema import AUDIT_TABLE_NAME, TABLE_NAME
 
 WORK = STATE / "rehearsal"
 QUIET_SECONDS = 60.0
-"""Maximum seconds to wait until no queue has a visible message."""
+"""Maximum seconds until all queues must be without visible messages."""
 TESTS_SECONDS = 1800.0
 """Timeout of the end-to-end tests in seconds."""
 GRACE_SECONDS = 20.0
-"""Seconds that interrupted tests have to clean up."""
+"""Maximum seconds that interrupted tests may take to clean up."""
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the rehearsal, which passes these arguments to pytest. Returns the exit status."""
+    """Run the rehearsal. `arguments` are passed to pytest. Returns the exit status."""
     return stoppable(lambda: _only(WORK, arguments))
 
 
@@ -143,12 +143,12 @@ def rehearse(work: Path, arguments: Sequence[str]) -> None:
 
 
 def names(table: RecordedTable) -> list[str]:
-    """Return the names of a table's indexes in shared/schema.py."""
+    """Return the names of the indexes that shared/schema.py defines for a table."""
     return [index["name"] for index in present(table)["indexes"]]
 
 
 def first_indexes(table: RecordedTable) -> list[str]:
-    """Return the indexes of the first deploy: at most one, so that the upgrade always adds some."""
+    """Return the names of the indexes in the first deployment: at most one, because the upgrade must add others."""
     every = names(table)
     return every[: min(1, len(every) - 1)]
 
@@ -166,7 +166,7 @@ def require_table(items: TableSample, table: RecordedTable, indexes: Sequence[st
 
 
 class IndexWatch:
-    """Watch of a table during an upgrade. After each change of its indexes, all items must be unchanged."""
+    """Observer of a table during an upgrade, which compares all items after each change of the table's indexes."""
 
     def __init__(self, items: TableSample, before: Snapshot) -> None:
         self._items = items
@@ -216,10 +216,9 @@ def _listed(indexes: Sequence[str]) -> str:
 
 
 def tokens_of(issuer: Issuer, folder: Path) -> Json:
-    """Return an issuer's settings for the end-to-end tests.
+    """Return the settings of an issuer for the end-to-end tests: URL, tokens by user, and tokens to be rejected.
 
-    They are its URL, tokens by user, and tokens that the gateway must reject. The key of an untrusted issuer is written
-    to the folder.
+    Writes the key of an untrusted issuer to the folder.
     """
     stranger = TokenSigner(folder / "stranger.pem")
     tokens = {user: issuer.mint(user, scopes) for user, scopes in USERS.items()}
@@ -236,7 +235,7 @@ def tokens_of(issuer: Issuer, folder: Path) -> Json:
 
 @dataclass
 class _Account:
-    """Account on MiniStack, and the operator's actions on it."""
+    """Account on MiniStack, and actions of an operator."""
 
     work: Path
     aws: Aws
@@ -375,7 +374,7 @@ class _Account:
         cdk(["destroy", "--all", "--force", "--app", self._assembly], self._env, self._log, print)
 
     def inventory(self) -> set[str]:
-        """Return the resources in the account that cost money or hold data."""
+        """Return the names of the resources in the account that would cost money or contain data."""
         stacks = self.aws.client("cloudformation").list_stacks()["StackSummaries"]
         names = {f"stack {stack['StackName']}" for stack in stacks if stack["StackStatus"] != "DELETE_COMPLETE"}
         names |= {f"table {name}" for name in self.aws.client("dynamodb").list_tables()["TableNames"]}
@@ -413,7 +412,7 @@ def _has_visible_messages(sqs: Any, queue: str) -> bool:
 
 
 def _status(command: Sequence[str], env: Mapping[str, str], seconds: float, log: Any = None) -> int:
-    """Run a program in a separate process group, and return its exit status. The whole group is ended in any case."""
+    """Run a program in a separate process group, and return the exit status. Always ends the whole group."""
     process = subprocess.Popen(
         command,
         cwd=ROOT,
@@ -432,9 +431,9 @@ def _status(command: Sequence[str], env: Mapping[str, str], seconds: float, log:
 
 
 def end_group(*processes: "subprocess.Popen[Any]", seconds: float = GRACE_SECONDS) -> None:
-    """End programs and their process groups. SIGINT is sent first, so that tests can clean up their resources.
+    """End programs and their process groups. Sends SIGINT first, because tests then clean up their resources.
 
-    After `seconds` in total, the remaining processes are killed.
+    After `seconds` in total, kills the remaining processes.
     """
     for process in processes:
         if process.poll() is None:

@@ -1,6 +1,6 @@
 """`make restore-drill`: fills a table, exports it, damages it, restores it, and checks that no data was lost.
 
-It uses a separate MiniStack and deployment, and only an operator's tools: `python -m tools` and HTTP.
+The drill uses a separate MiniStack and deployment. It works only with an operator's tools: `python -m tools` and HTTP.
 """
 
 import gzip
@@ -27,13 +27,13 @@ from shared.schema import ENTRY, MEMBERSHIP, PARTITION_KEY, TABLE_NAME, VIDEO, V
 
 TITLES = 40
 PURGE_SECONDS = 300
-"""Maximum seconds until the service has purged the child items of deleted videos."""
+"""Maximum seconds until the service must have purged the child items of deleted videos."""
 STAMPS = ("updatedAt", "updatedBy", "updatedAs", "updatedFor", "writeId", "version", "schemaVersion")
-"""Attributes that every repair writes, so comparisons ignore them. The version is one of them, and only increases."""
+"""Names of the attributes that every repair writes. Comparisons ignore these attributes."""
 LOST = "Lost by a bad change"
 
 Request = Callable[[str, str, str, Any], Any]
-"""Function that sends a request: method, path, user, body. Returns the response's JSON; raises on an error status."""
+"""Function that sends a request, given method, path, user and body. It returns the response's JSON, and raises errors."""
 Line = dict[str, Any]
 Lines = dict[tuple[str, ...], Line]
 """Lines of an export, by entity and identifiers."""
@@ -41,7 +41,7 @@ Lines = dict[tuple[str, ...], Line]
 
 @dataclass
 class RestoreDrill:
-    """One drill on an initially empty table."""
+    """One run of the drill. The table must be empty at the start."""
 
     aws: Aws
     table: str
@@ -62,7 +62,7 @@ class RestoreDrill:
         self.client = self.aws.client("dynamodb")
 
     def run(self) -> None:
-        """Run the drill; raises LocalError at the first failed check."""
+        """Run the drill. Raises LocalError at the first failed check."""
         own = self._fill()
         copy = self._export("copy")
         self.tell(f"Copied: {len(copy)} lines")
@@ -220,7 +220,7 @@ class RestoreDrill:
         }
 
     def _tools(self, *arguments: str, table: bool = True, may_find: bool = False) -> str:
-        """Run a tool and return its last output line that begins with a digit, or an empty text.
+        """Run a command of `python -m tools`. Returns the last line of output that begins with a digit, or an empty text.
 
         With `may_find`, exit status 1 is not a failure.
         """
@@ -237,9 +237,9 @@ def _content(line: Line) -> Line:
 
 
 def next_second() -> int:
-    """Wait for the next second, and return it in epoch seconds.
+    """Wait for the next second, and return that second in epoch seconds.
 
-    The service's times are whole seconds. So writes before and after this call have different times.
+    The service stores times as whole seconds. Therefore writes before and after this call have different times.
     """
     end = int(time.time()) + 1
     time.sleep(max(0.0, end - time.time()))  # until the clock shows the next whole second

@@ -27,14 +27,14 @@ from local.toolbox import installed_once
 INVOCATION = "/2015-03-31/functions/function/invocations"
 ANSWER_SECONDS = 120.0
 LIFETIME_SECONDS = 300
-"""Seconds after which the emulator ends, even if its parent was killed."""
+"""Seconds after which the emulator ends, even if its parent process was killed."""
 START_SECONDS = 15.0
 PROGRAMS = {"x86_64": "aws-lambda-rie-x86_64", "aarch64": "aws-lambda-rie-arm64"}
-"""Name of the emulator's program in the package aws-sam-cli, by machine."""
+"""Name of the emulator's program in the package aws-sam-cli, by processor architecture."""
 
 
 def require_machine() -> None:
-    """Raise LocalError if the emulator cannot run on this machine."""
+    """Raise LocalError if the emulator does not support this machine's system or processor."""
     if sys.platform != "linux" or platform.machine() not in PROGRAMS:
         raise LocalError(
             f"Lambda's Runtime Interface Emulator runs on Linux on {' or '.join(PROGRAMS)} only, "
@@ -43,10 +43,10 @@ def require_machine() -> None:
 
 
 def installed(requirements: Path, below: Path) -> Path:
-    """Return the folder with the emulator and the client, which the first call installs.
+    """Install the emulator and Lambda's client below a folder, unless they are installed. Returns their folder.
 
-    The folder is named after its contents, so that other versions get a separate folder. Raises LocalError if the
-    installation fails, or the emulator cannot run on this machine.
+    The name of the folder depends on `requirements`, so other versions get a separate folder. Raises LocalError if the
+    installation fails, or if the emulator does not support this machine.
     """
     require_machine()
     options = ("--quiet", "--no-deps", "--only-binary", ":all:", "--python", sys.executable)
@@ -58,10 +58,10 @@ def installed(requirements: Path, below: Path) -> Path:
 
 
 class Emulator:
-    """Deployed function that runs in the emulator for the duration of the `with` block.
+    """Deployed function that runs in the emulator, for the duration of the `with` block.
 
-    `runtime` is the result of `installed`. The code can import only the packages in its folder and Python's standard
-    library. Entry raises LocalError if the emulator does not start.
+    `runtime` is the result of `installed`. The function's code can import only the packages in its own folder, and
+    Python's standard library. Entry raises LocalError if the emulator does not start.
     """
 
     def __init__(self, function: SynthesizedFunction, aws: Aws, runtime: Path, log: Path) -> None:
@@ -106,7 +106,10 @@ class Emulator:
         self.stop()
 
     def invoke(self, event: Mapping[str, Any]) -> Any:
-        """Return the function's result. An error is a document with `errorMessage`, as in Lambda."""
+        """Invoke the function with an event, and return the result.
+
+        If the function raises an error, the result is a dictionary with `errorMessage`, as in Lambda.
+        """
         connection = http.client.HTTPConnection(LOOPBACK, self._port, timeout=ANSWER_SECONDS)
         try:
             connection.request("POST", INVOCATION, json.dumps(event))

@@ -1,4 +1,4 @@
-"""`make run`: deploys and runs the service on this machine until Ctrl-C. Its data is kept for the next run."""
+"""`make run`: deploys and runs the service on this machine until Ctrl-C. The next run continues with the same data."""
 
 import fcntl
 import json
@@ -40,7 +40,7 @@ WARM_UP_SECONDS = 60.0
 
 
 class StopRequested(BaseException):
-    """Request to stop the service: Ctrl-C, SIGTERM, or a closed terminal."""
+    """A signal requests the end of the program: Ctrl-C, SIGTERM, or a closed terminal."""
 
 
 def main() -> int:
@@ -100,7 +100,7 @@ def _serve(terminal: "_Terminal") -> NoReturn:
 
 
 def _stop(ministack: MiniStack, terminal: "_Terminal") -> None:
-    """Save the whole state and stop MiniStack, with progress on the terminal."""
+    """Save the whole state, and stop MiniStack. Shows progress on the terminal."""
     if not ministack.is_running():
         return
     with terminal.step("Saving") as tell:
@@ -114,7 +114,7 @@ def _stop(ministack: MiniStack, terminal: "_Terminal") -> None:
 
 @contextmanager
 def service_in(folder: Path, tell: Callable[[str], None]) -> Iterator[tuple[Aws, Issuer]]:
-    """Run a separate service in an empty folder for the duration of the block."""
+    """Run a separate service with its data in `folder`, which must be empty, until the end of the block."""
     key_file = folder / KEY_FILE.name
     with (
         MiniStack(folder / "ministack.log") as ministack,
@@ -148,7 +148,7 @@ def _warm_up(url: str) -> None:
 
 
 def _announce(aws: Aws, issuer: Issuer) -> None:
-    """Print the URLs of the service, and write them to `service.json`. The API and the embedded AWS share one URL."""
+    """Print the URLs of the service, and write `service.json`. The API and the embedded AWS have the same URL."""
     url = aws.endpoint
     tokens = {user: issuer.mint(user, scopes) for user, scopes in USERS.items()}
     service = {
@@ -175,7 +175,10 @@ def _announce(aws: Aws, issuer: Issuer) -> None:
 
 @contextmanager
 def _only_run_of_this_checkout() -> Iterator[None]:
-    """Hold the checkout's lock. The system releases it when this process ends for any reason."""
+    """Hold the lock of this checkout until the end of the block. Raises LocalError if another `make run` holds it.
+
+    The operating system releases the lock when this process ends for any reason.
+    """
     STATE.mkdir(exist_ok=True)
     STATE.chmod(0o700)  # the folder contains the data and the secrets of the service
     with (STATE / "run.lock").open("w") as lock:
@@ -189,9 +192,9 @@ def _only_run_of_this_checkout() -> Iterator[None]:
 
 
 def stop_on_signals(kept: str = "") -> None:
-    """Make the first SIGINT, SIGTERM or SIGHUP raise StopRequested. Later signals print an explanation.
+    """Install signal handlers. The first SIGINT, SIGTERM or SIGHUP raises StopRequested. Later signals only print a line.
 
-    `kept` is a sentence about the data that survives `kill -9`.
+    That line includes `kept`, a sentence about the data that survives `kill -9`.
     """
     stopping = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     explanation = (
@@ -214,7 +217,10 @@ def stop_on_signals(kept: str = "") -> None:
 
 
 def stoppable(action: Callable[[], object], stopped: str = "Stopped.") -> int:
-    """Run the action of a program, and return the exit status: 1 after a LocalError or a stop signal."""
+    """Run the action of a program, and return the exit status: 1 after a LocalError or a stop signal, otherwise 0.
+
+    After a stop signal, `stopped` is printed.
+    """
     stop_on_signals()
     try:
         return exit_status(action)
@@ -224,19 +230,19 @@ def stoppable(action: Callable[[], object], stopped: str = "Stopped.") -> int:
 
 
 class _Terminal:
-    """Progress on standard error: a spinner on a terminal, otherwise lines."""
+    """Output of progress on standard error: a spinner on a terminal, otherwise lines."""
 
     def __init__(self) -> None:
         self._console = Console(stderr=True, highlight=False)
 
     def say(self, text: str) -> None:
-        """Print one line, and ignore a closed terminal."""
+        """Print one line. Does nothing if the terminal is closed."""
         with suppress(OSError):
             self._console.print(escape(text))
 
     @contextmanager
     def step(self, title: str) -> Iterator[Callable[[str], None]]:
-        """Show a step while the block runs. Yields a function that reports one line of progress."""
+        """Show a step while the block runs. Yields a function that shows a line of progress."""
         started = time.monotonic()
         if self._console.is_terminal:
             with self._console.status(title) as status:

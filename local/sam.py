@@ -1,13 +1,13 @@
 """`make sam-env`: prepares `sam local invoke` against the service that runs on this machine.
 
-It writes these files to `.local/sam`, where the root `samconfig.toml` expects them:
+The program writes these files to `.local/sam`, as `samconfig.toml` expects:
 
 - the packages of the functions as Lambda gets them, for this machine's processors
 - `template.json` with these functions
 - `env.json` with the variables of the running service's functions
 
-It also writes the sample data of the events in `events/` to the service's table. `--page` rewrites the commands in
-docs/sam-local-invoke.md.
+The program also writes the sample data of the events in `events/` to the service's table. `--page` rewrites the commands
+in docs/sam-local-invoke.md.
 """
 
 import json
@@ -32,18 +32,18 @@ SAM = STATE / "sam"
 TEMPLATE, VARIABLES = "template.json", "env.json"
 """Names of the files to which `samconfig.toml` refers."""
 PROPERTIES = ("Architectures", "Handler", "MemorySize", "Runtime", "Timeout")
-"""Properties of a function that also apply in a container on this machine."""
+"""Names of the function properties that also apply in a container on this machine."""
 UNUSED = "unused"
-"""Placeholder for required properties that `sam local invoke` does not read."""
+"""Value of properties that CloudFormation requires, but `sam local invoke` does not read."""
 RESERVED_NAMES = "E3663"
-"""Rule of cfn-lint against variables that Lambda reserves."""
+"""Id of cfn-lint's rule against environment variables that Lambda reserves."""
 PAGE = ROOT / "docs" / "sam-local-invoke.md"
 BEGIN, END = "<!-- generated: commands -->\n", "<!-- end: commands -->\n"
 ARCHITECTURES = {"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "arm64", "arm64": "arm64"}
 
 
 def main(arguments: list[str]) -> int:
-    """Prepare the files, or with `--page` rewrite the page with the last prepared commands, and return the exit status."""
+    """Prepare the files. With `--page`, rewrite the commands in the document instead. Returns the exit status."""
     return exit_status(_write_page if arguments == ["--page"] else _prepare_all)
 
 
@@ -62,7 +62,10 @@ def _prepare_all() -> None:
 def prepare(
     folder: Path, functions: Sequence[SynthesizedFunction], aws: Aws, running: Iterable[SynthesizedFunction]
 ) -> None:
-    """Write the template of the functions, and the environment variables of the same functions in the running service."""
+    """Write the template of the functions, and the environment variables that they have in the running service.
+
+    `functions` are packaged for AWS. `running` are the functions of the running service.
+    """
     deployed = {function.folder: function for function in running}
     own = {name: from_container(value, platform.system()) for name, value in aws.environment().items()}
     variables = {
@@ -76,8 +79,8 @@ def prepare(
 def template(functions: Iterable[SynthesizedFunction], variables: Mapping[str, Iterable[str]]) -> dict[str, Any]:
     """Return one template with the functions of several stacks, without references to other resources.
 
-    It declares the variables of each function without values, because `sam local invoke` drops variables that are not
-    declared. The values are in `env.json`, which only its owner can read.
+    The template declares the variables of each function without values, because `sam local invoke` drops undeclared
+    variables. The values are in `env.json`, which only the developer can read.
     """
     resources = {}
     for function in functions:
@@ -98,10 +101,7 @@ def template(functions: Iterable[SynthesizedFunction], variables: Mapping[str, I
 
 
 def synthesise(aws: Aws, issuer: str, folder: Path) -> None:
-    """Write the templates and packages of a deployment to AWS into a folder.
-
-    The packages suit this machine's processors.
-    """
+    """Write the templates and packages of a deployment to AWS to a folder. The packages are for this machine's processor."""
     machine = platform.machine().lower()
     if machine not in ARCHITECTURES:
         raise LocalError(f"Lambda does not support the processor of this machine ({machine}).")
@@ -117,8 +117,8 @@ def synthesise(aws: Aws, issuer: str, folder: Path) -> None:
 def from_container(endpoint: str, system: str) -> str:
     """Return the URL by which a container reaches a server on this machine's loopback.
 
-    On Linux the container can share the host's network (`--docker-network host`). Elsewhere the host has a special
-    name.
+    On Linux the container can share the host's network (`--docker-network host`). On other systems, the host has a
+    special name in containers. `system` is the name of the system as in `platform.system()`.
     """
     return endpoint if system == "Linux" else endpoint.replace(LOOPBACK, FROM_CONTAINER)
 
@@ -148,7 +148,7 @@ def commands(functions: Iterable[SynthesizedFunction]) -> str:
 
 
 def page(text: str, functions: Iterable[SynthesizedFunction]) -> str:
-    """Return the page with new commands between its marks; raises ValueError if the marks are missing."""
+    """Return the page `text` with new commands between its marks. Raises ValueError if the marks are missing."""
     before, opened, rest = text.partition(BEGIN)
     _, closed, after = rest.partition(END)
     if not (opened and closed):

@@ -1,4 +1,4 @@
-"""Generated sample videos for a first look at the console: hills under a sun that rises and sets."""
+"""Generated sample videos for the demo and the screenshots: hills under a sun that rises and sets."""
 
 import io
 import math
@@ -26,9 +26,9 @@ class Scene:
     tags: tuple[str, ...]
     description: str
     said: tuple[str, str]
-    """Spoken text in the first half and in the second half."""
+    """Captions of the first half and of the second half."""
     sky: tuple[Colour, Colour]
-    """Colours at the top and at the horizon."""
+    """Colours of the sky at the top and at the horizon."""
     land: Colour
     sun: Colour
 
@@ -158,7 +158,7 @@ SCENES = (
 
 
 def captions(scene: Scene) -> str:
-    """Return the spoken text as WebVTT."""
+    """Return the captions of a scene as WebVTT."""
     return "WEBVTT\n\n00:01.000 --> 00:03.500\n{}\n\n00:04.500 --> 00:07.500\n{}\n".format(*scene.said)
 
 
@@ -191,7 +191,7 @@ def _sky(scene: Scene) -> Image.Image:
 
 
 def painted(scene: Scene, sky: Image.Image, share: float) -> Image.Image:
-    """Return the frame at this fraction of the video, from 0 to 1."""
+    """Return the frame of a scene at a position in the video. `share` is the position as a fraction from 0 to 1."""
     image = sky.copy()
     draw = ImageDraw.Draw(image)
     width, height = SIZE

@@ -1,8 +1,8 @@
-"""Recorded table definitions of each deployed schema version: `python -m local.schemas` records the current ones.
+"""Recorded definitions of the tables, for each schema version. `python -m local.schemas` records the current version.
 
-`schemas/<version>.json` has keys, indexes, projections, TTL and stream; `schemas/audit/` covers the audit trail's
-table. A record never changes, because a deployed index cannot change. A new index or projection needs a new version.
-See docs/upgrading.md.
+`schemas/<version>.json` has keys, indexes, projections, TTL and stream of the main table. `schemas/audit/` has the same
+for the audit table. A record never changes, because a deployed index cannot change. A new index or projection needs a
+new version. See docs/upgrading.md.
 """
 
 import json
@@ -22,11 +22,11 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class RecordedTable:
-    """Table whose definition is recorded for each schema version."""
+    """A table with recorded definitions: one for each schema version."""
 
     name: str
     constant: str
-    """Name of the constant in shared/schema.py that holds the table's schema version."""
+    """Name of the constant in shared/schema.py that contains the table's schema version."""
     indexes: tuple[schema.Index, ...]
     stream: str | None
     folder: Path
@@ -68,7 +68,7 @@ def _key(attribute: schema.Attribute, kind: str) -> Json:
 
 
 def described(table: Mapping[str, Any]) -> Json:
-    """Return keys, stream and indexes of a table, from a DescribeTable response or the properties of a template."""
+    """Return keys, stream and indexes of a table. `table` is from a DescribeTable response or from a template."""
     types = {attribute["AttributeName"]: attribute["AttributeType"] for attribute in table["AttributeDefinitions"]}
 
     def keys(of: Mapping[str, Any]) -> list[Json]:
@@ -92,14 +92,17 @@ def described(table: Mapping[str, Any]) -> Json:
 
 
 def recorded(table: RecordedTable = VIDEOS) -> dict[int, Json]:
-    """Return all recorded versions of a table, oldest first."""
+    """Return the recorded definitions of a table by version, oldest first."""
     folder = table.folder
     versions = sorted(int(file.stem) for file in folder.glob("*.json"))
     return {version: json.loads((folder / f"{version}.json").read_text(encoding="utf-8")) for version in versions}
 
 
 def record(table: RecordedTable = VIDEOS) -> Path:
-    """Record the current version of a table; raises LocalError if a different record exists."""
+    """Write the current definition of a table to its file, and return the path.
+
+    Raises LocalError if the file of this version has another definition.
+    """
     now = present(table)
     file = table.folder / f"{now['schemaVersion']}.json"
     if file.exists() and json.loads(file.read_text(encoding="utf-8")) != now:

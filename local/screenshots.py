@@ -1,6 +1,6 @@
 """`make screenshots`: takes the screenshots of the console for the documents.
 
-It uses a separate MiniStack and deployment, with the videos of local/sample_videos.py.
+The program uses a separate MiniStack and deployment, with the videos of local/sample_videos.py.
 """
 
 import io
@@ -28,7 +28,7 @@ PATIENCE_MS = 60_000
 READY_SECONDS = 300.0
 """Maximum seconds to wait for one condition, such as a video that becomes ready."""
 SEARCHED = "watre"
-"""Query with a typo, found in the description or the captions of five videos."""
+"""Search query with a typo. The correct word is in the description or the captions of five videos."""
 NO_FILM = b"This is a letter, and not a film.\n" * 100
 
 
@@ -49,7 +49,7 @@ class Studio:
     clients: dict[str, ApiClient]
 
     def fill(self) -> list[str]:
-        """Create the videos and return their ids once they are ready."""
+        """Create the videos, wait until all of them are ready, and return their ids."""
         films = load_scenes(self.clients["admin"], "alice")
         for video_id in films:
             self._await(f"/v1/videos/{video_id}", "status", "ready")
@@ -78,7 +78,10 @@ class Studio:
         return answer.json()
 
     def _await(self, path: str, name: str, value: Any) -> None:
-        """Poll a document until its member `name` has the value. The API sends no notification of it."""
+        """Poll the API until the member `name` of the document at `path` has the value.
+
+        The API sends no notification of such a change.
+        """
         deadline = time.monotonic() + READY_SECONDS
         while self._send("admin", "GET", path)[name] != value:
             if time.monotonic() > deadline:
@@ -137,9 +140,9 @@ def _posters(page: Page, number: int) -> list[Locator]:
 
 
 def _save(page: Page, name: str, shown: Sequence[Locator]) -> None:
-    """Write a screenshot as WebP, which has a third of a PNG's size.
+    """Wait until the elements in `shown` and their images are loaded, then write a screenshot of the page.
 
-    Waits until these elements and their images are loaded.
+    The format is WebP, which has a third of the size of a PNG.
     """
     for part in shown:
         part.wait_for()

@@ -20,11 +20,14 @@ from local.run import stoppable
 LOGS = STATE / "soak"
 TESTS = ("rehearsal", "unit", "proofs", "infra", "integration")
 BUSY = "import os\nparent = os.getppid()\nwhile os.getppid() == parent: pass"
-"""Program that keeps one core busy until its parent ends."""
+"""Python program that keeps one core busy until its parent process ends."""
 
 
 def soak(asked: argparse.Namespace, wanted: Sequence[Stage], logs: Path) -> None:
-    """Run the stages repeatedly, and print the failures of each test; raises LocalError if a test failed."""
+    """Run the stages repeatedly, and print the number of failures of each test. Raises LocalError if a test failed.
+
+    `asked` has the options of the command line.
+    """
     end = time.monotonic() + 60 * asked.minutes
     failed: Counter[str] = Counter()
     shutil.rmtree(logs, ignore_errors=True)  # the logs of earlier runs

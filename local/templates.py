@@ -49,11 +49,10 @@ DEPLOYMENTS: Mapping[str, Mapping[str, object]] = {
         "webhookSecret": "arn:aws:secretsmanager:eu-west-1:111122223333:secret:VideoMetadata-trial/webhooks-AbCdEf",
     },
 }
-"""Context values by deployment. Each setting of `infra.settings` that adds or changes resources occurs at least once.
-"""
+"""Context values by description of the deployment. Each setting that adds or changes resources occurs at least once."""
 
 NO_PACKAGES: Mapping[str, object] = {"aws:cdk:bundling-stacks": []}
-"""Context value that disables the packaging of functions in all stacks."""
+"""Context values that disable the packaging of functions in all stacks."""
 
 
 def check(folder: Path, deployments: Mapping[str, Mapping[str, object]] = DEPLOYMENTS) -> None:

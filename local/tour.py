@@ -1,4 +1,4 @@
-"""Runs the commands of the documents against the running service: `python -m local.tour` writes their outputs into the pages.
+"""Runs the commands of the documents against the running service. `python -m local.tour` writes the outputs into the pages.
 
 The end-to-end tests run the same commands and compare the outputs.
 """
@@ -18,12 +18,12 @@ PAGES = tuple(
     for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
     if BLOCK.search(page.read_text(encoding="utf-8"))
 )
-"""Pages with commands to run: each has blocks below the mark `<!-- tour -->`."""
+"""Paths of the pages with commands to run. Such a page has blocks of commands below the mark `<!-- tour -->`."""
 FUNCTIONS = r"""api() { curl -sS -w '\n' -X "$2" "$URL$3" -H "Authorization: Bearer $1" -H 'Content-Type: application/json' "${@:4}"; }
 field() { python3 -c 'import functools, json, sys; print(functools.reduce(
     lambda at, key: at[int(key)] if isinstance(at, list) else at.get(key), sys.argv[1:], json.load(sys.stdin)))' "$@"; }
 """
-"""Shell functions of the pages: send a request as a user, and print one field of a JSON document."""
+"""Shell functions that the commands use: `api` sends a request as a user, and `field` prints a field of JSON."""
 SECONDS = 300
 _MARK = "-- end of command --"
 
@@ -45,7 +45,7 @@ _VARYING = (
 
 
 def played(page: str, environment: Mapping[str, str]) -> str:
-    """Run the commands of a page in order in one shell, and return the page with their outputs.
+    """Run the commands of a page in one shell, in order, and return the page with the new outputs.
 
     Raises LocalError if the page has no commands, and CalledProcessError if the shell fails.
     """
@@ -83,12 +83,12 @@ def masked(text: str) -> str:
 
 
 def variables(service: Mapping[str, Any]) -> dict[str, str]:
-    """Return the commands' variables: `URL`, and the token of each user under the user's name in capitals."""
+    """Return the shell variables of the commands: `URL`, and the token of each user, such as `ALICE`."""
     return {"URL": service["baseUrl"], **{user.upper(): token for user, token in service["tokens"].items()}}
 
 
 def commands_of(block: str) -> list[str]:
-    """Return the commands of a console block: the text after `$ `, including lines that a backslash continues."""
+    """Return the commands in a block of a page: the text after `$ `, including continued lines after a backslash."""
     commands: list[str] = []
     continued = False
     for line in block.splitlines():
@@ -103,7 +103,10 @@ def commands_of(block: str) -> list[str]:
 
 
 def main(arguments: list[str]) -> int:
-    """Rewrite the outputs in the pages, or with `--variables` print the shell's set-up. Returns the exit status."""
+    """Rewrite the outputs in the pages. With `--variables`, print shell variables and functions instead.
+
+    Returns the exit status.
+    """
     return exit_status(_print_variables if arguments == ["--variables"] else _write)
 
 

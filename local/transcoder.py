@@ -1,6 +1,6 @@
-"""External transcoder for the service on this machine. It implements docs/transcode-queue.md like any other transcoder.
+"""Transcoder for the service on this machine. It follows docs/transcode-queue.md, as any external transcoder does.
 
-It uses only the queue, the buckets and the API. One process works on one source video at a time.
+The transcoder uses only the queue, the buckets and the API. One process works on one source video at a time.
 """
 
 import json
@@ -41,9 +41,9 @@ if TYPE_CHECKING:
 
 SUBJECT = "local-transcoder"
 WAIT_SECONDS = 20
-"""Seconds that one receive request waits for a message."""
+"""Maximum seconds that one receive request waits for a message."""
 VISIBILITY_SECONDS = 120
-"""Visibility timeout in seconds, which the worker extends regularly.
+"""Visibility timeout of a message in seconds. The worker extends the timeout regularly.
 
 If the worker crashes, SQS delivers the message again after this time.
 """
@@ -60,7 +60,7 @@ LOGGER = logging.getLogger("transcoder")
 
 
 class JobWithdrawn(Exception):
-    """Attempt on which the API no longer accepts reports. `gone` means that the job does not exist."""
+    """The API no longer accepts reports on this attempt. `gone` is true if the job does not exist."""
 
     def __init__(self, detail: str, *, gone: bool) -> None:
         super().__init__(detail)
@@ -68,20 +68,20 @@ class JobWithdrawn(Exception):
 
 
 class ReportFailed(Exception):
-    """Report that the API rejected, or to which it did not respond."""
+    """The API rejected a report, or did not respond."""
 
 
 class SourceLost(Exception):
-    """Source file that was deleted or replaced since the job was queued. The message is one sentence."""
+    """The source file was deleted or replaced after the job was queued. The message is one sentence."""
 
 
 class TranscoderStopped(BaseException):
-    """Request to end the process."""
+    """A signal requests the end of the process."""
 
 
 @dataclass(frozen=True)
 class TranscoderSettings:
-    """Configuration of the process."""
+    """Configuration of a transcoder process."""
 
     queue_url: str
     base_url: str
@@ -152,7 +152,7 @@ class TranscodeWorker:
         self._clock = clock
 
     def work(self, wait_seconds: int = WAIT_SECONDS) -> bool:
-        """Process the next message, and return `False` if none arrived within `wait_seconds`."""
+        """Process the next message. Returns `False` if no message arrived within `wait_seconds`."""
         answer = self._sqs.receive_message(
             QueueUrl=self._queue_url,
             MaxNumberOfMessages=1,
@@ -256,7 +256,7 @@ class TranscodeWorker:
             raise
 
     def _set_visibility(self, receipt: str, seconds: int) -> None:
-        """Hide the message for `seconds` from other receivers. An error is logged and not raised."""
+        """Hide the message from other receivers for `seconds`. Logs errors instead of raising them."""
         try:
             self._sqs.change_message_visibility(
                 QueueUrl=self._queue_url, ReceiptHandle=receipt, VisibilityTimeout=seconds
@@ -279,7 +279,7 @@ def _parsed(body: str) -> JobMessage:
 class Transcoder:
     """Transcoder in a separate process, for the duration of the `with` block.
 
-    It is restarted after a crash, because a damaged file can crash FFmpeg.
+    A new process replaces a process that has crashed. A damaged file can crash FFmpeg.
     """
 
     def __init__(self, aws: Aws, settings: TranscoderSettings, log: Path) -> None:
@@ -308,7 +308,7 @@ class Transcoder:
 
     @property
     def pid(self) -> int:
-        """Id of the current process."""
+        """Id of the current transcoder process."""
         if self._process is None:
             raise RuntimeError("The transcoder was not started")
         return self._process.pid

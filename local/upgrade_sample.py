@@ -1,7 +1,7 @@
-"""Sample data for the rehearsal of an upgrade, and all queries that must find it afterwards.
+"""Sample data for the rehearsal of an upgrade, and all queries that must return the data after the upgrade.
 
-Four owners have public and private videos, with credits, releases, ratings and playlists. The videos of two owners are
-rewritten to the previous schema version, which allowed several spellings of one tag.
+Four owners have public and private videos, with credits, releases, ratings and playlists. The rehearsal rewrites the
+videos of two owners to the previous schema version, which allowed several spellings of one tag.
 """
 
 import time
@@ -19,22 +19,21 @@ from shared.schema import CHANGESET, CHANGESET_INDEX, INDEX, MARKER, PARTITION_K
 ADMIN = "admin"
 OWNERS = ("ann", "ben", "cleo", "dan")
 OF_OLDER = ("cleo", "dan")
-"""Owners whose videos are rewritten to the previous schema version."""
+"""User ids of the owners with videos in the previous schema version."""
 READER = "eve"
-"""User without videos, who sees only public videos."""
+"""User id of a user without videos, who sees only public videos."""
 CATEGORIES = ("rehearsal keynotes", "rehearsal films")
 TAGS = ("Rehearsal One", "Rehearsal Two", "Rehearsal Three")
 PERSON, REGION = "rehearsal-person", "NZ"
 VIDEOS_EACH = 4
 HIDDEN = 3
-"""Number of each owner's first video, from 0, that is private and uploaded. The videos before it are public and ready.
-"""
+"""Number of public, ready videos per owner. All further videos of the owner are private and uploaded."""
 MOST = "100"
-"""Page size that holds a complete list."""
+"""Page size that is sufficient for each complete list."""
 
 PATIENCE = 120.0
 REWRITTEN = {"schemaVersion", "version", "updatedAt", "updatedBy", "updatedAs", "updatedFor", "writeId", "tags"}
-"""Attributes that an upgrade of a video changes."""
+"""Names of the attributes that an upgrade of a video changes."""
 
 Key = tuple[str, str]
 Json = dict[str, Any]
@@ -42,16 +41,16 @@ Snapshot = Mapping[Key, Mapping[str, Any]]
 
 
 class DataLost(LocalError):
-    """Item or query result that is missing or differs from the sample."""
+    """An item or the result of a query is missing, or differs from the sample data."""
 
 
 class UpgradeSample:
-    """Created videos and the requests that were made for them."""
+    """The sample data, the requests that create it, and the queries that must return it."""
 
     def __init__(self, clients: Mapping[str, ApiClient]) -> None:
         self.clients = clients
         self.videos: list[Json] = []
-        """Responses of the create requests."""
+        """Documents of the created videos, from the responses."""
         self._playlists: dict[str, tuple[str, list[str]]] = {}
         """Playlist id and video ids in order, by owner."""
         self._views: Counter[str] = Counter()
@@ -101,7 +100,7 @@ class UpgradeSample:
         return [video["videoId"] for video in self.videos if video["userId"] in OF_OLDER]
 
     def require_owners(self) -> None:
-        """Raise DataLost unless the list of each owner's videos, which uses the table's first index, is complete."""
+        """Raise DataLost unless the list of each owner's videos is complete. These lists use the table's first index."""
         for owner in OWNERS:
             mine = _ids(video for video in self.videos if video["userId"] == owner)
             self._require(f"the videos of {owner}", mine, self._listed(ADMIN, userId=owner))
@@ -190,7 +189,7 @@ def _require(what: str, wanted: object, actual: object) -> None:
 
 
 class TableSample:
-    """Direct access to a deployed table, without the API."""
+    """Client that reads and writes a deployed table directly, without the API."""
 
     def __init__(self, dynamodb: Any, table: str) -> None:
         self._dynamodb = dynamodb
@@ -214,7 +213,7 @@ class TableSample:
         return found
 
     def settled(self, video_ids: Iterable[str]) -> Snapshot:
-        """Return all items once the totals include these videos and no item has changed for two seconds.
+        """Wait until the totals include these videos, and no item has changed for two seconds. Returns all items.
 
         Raises LocalError after PATIENCE seconds.
         """
@@ -242,13 +241,10 @@ class TableSample:
 
 
 class TrailSample(TableSample):
-    """Deployed table of the audit trail."""
+    """Client that reads the deployed audit table directly."""
 
     def require_change_sets(self, entries: Snapshot) -> None:
-        """Raise DataLost unless the index returns all entries of each change set.
-
-        Also raises it if no change set exists.
-        """
+        """Raise DataLost unless the index returns all entries of each change set, or if there is no change set."""
         sets: dict[str, set[Key]] = {}
         for key, item in entries.items():
             if CHANGESET in item:
@@ -274,7 +270,7 @@ def _key(key: Mapping[str, str]) -> Key:
 
 
 def require_unchanged(before: Snapshot, after: Snapshot) -> None:
-    """Raise DataLost unless the items are exactly the same as before."""
+    """Raise DataLost unless both snapshots have exactly the same items."""
     _require_kept(before, after)
     for key in after:
         if key not in before:
@@ -284,7 +280,7 @@ def require_unchanged(before: Snapshot, after: Snapshot) -> None:
 
 
 def require_upgraded(before: Snapshot, after: Snapshot, sample: UpgradeSample) -> None:
-    """Raise DataLost unless the items are the same as before, except for the upgraded attributes of the older videos."""
+    """Raise DataLost unless both snapshots have the same items, except for the upgraded attributes of older videos."""
     _require_kept(before, after)
     older = {_key(VIDEO.key(videoId=video_id)) for video_id in sample.older}
     for key, item in after.items():

@@ -1,9 +1,9 @@
-"""Data model for NoSQL Workbench: the tables of shared/schema.py with sample items, in the format of Workbench's models, version 3.0.
+"""Data model for NoSQL Workbench: the tables of shared/schema.py with sample items, in version 3.0 of Workbench's format.
 
 The format has limits, which the description of the model states:
 
 - An index has one partition attribute and one sort attribute. The model has the first of each.
-- An attribute has one type in a table. So each attribute name has the same sample value in all items.
+- An attribute has one type in a table. Therefore an attribute name has the same sample value in all items.
 - Access patterns are facets: one for each entity, with the items of its key.
 """
 
@@ -25,12 +25,12 @@ _RELATION = ("rel", "relShard", "relSort", "relId")
 
 
 def _each(names: str, value: Any) -> dict[str, Any]:
-    """Return a dictionary that has the same value for each name. `names` are separated by spaces."""
+    """Return a dictionary with the same value for each name. `names` are separated by spaces."""
     return dict.fromkeys(names.split(), value)
 
 
 def _documented_samples() -> Iterator[tuple[str, Any]]:
-    """Yield path parameters and members of responses, with their examples in the OpenAPI document."""
+    """Yield the names of path parameters and of members of responses, with their examples in the OpenAPI document."""
     for operation in (operation for path in document()["paths"].values() for operation in path.values()):
         for response in operation["responses"].values():
             for content in response.get("content", {}).values():
@@ -228,11 +228,10 @@ VARIANTS: Mapping[Entity, tuple[Item, ...]] = {
     schema.CHANGES: ({}, {"position": schema.TAIL}),
     schema.OWNER_CHANGES: ({}, {"position": schema.TAIL}),
 }
-"""Attributes that override SAMPLES, for each sample item of an entity. An entity without an entry has one sample item.
-"""
+"""Attributes of each sample item of an entity that override SAMPLES. An entity without an entry has one sample item."""
 
 OMITTED = frozenset({"deletedAt", "failure", "pausedBecause", "paused", "removing", "statusBeforeDelete"})
-"""Attributes that no sample has, because they are absent from items in normal use."""
+"""Names of the attributes that no sample item has, because most stored items do not have them."""
 
 DESCRIPTION = f"""Generated from shared/schema.py and local/access_patterns: run `python -m local.readme`.
 
@@ -325,7 +324,7 @@ def _keys(partition: str, sort: str, types: Mapping[str, str]) -> dict[str, dict
 
 
 def samples(described: ItemDescription) -> list[Item]:
-    """Return the sample items of an entity, with all of its documented attributes except OMITTED."""
+    """Return the sample items of an entity, with all documented attributes of the entity except OMITTED."""
     names = (names_in(COMMON) | described.names) - OMITTED
     if "expires" not in described.about.lower():
         names -= {TTL_ATTRIBUTE}

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from shared.schema import Index
 
 OWN_GOAL_MS, TRIP_GOAL_MS = 30, 20
-"""Latency goals at p99 in milliseconds, without cold starts. The first is for gateway and function together, the second
-for a round trip to DynamoDB.
+"""Latency goals at p99 in milliseconds, without cold starts: for gateway and function together, and for one round trip to
+DynamoDB.
 """
 
 
@@ -19,19 +19,19 @@ def round_trips(operations: Sequence[str]) -> int:
 
 @dataclass(frozen=True)
 class AccessPattern:
-    """Query of a client and the DynamoDB operations that serve it."""
+    """A request of a client, or an event, and the DynamoDB operations that serve it."""
 
     purpose: str
     """Purpose of the request, as a short phrase such as "Create a video"."""
     request: str
-    """Method and path of the API, or the event that triggers a background function. Unique."""
+    """Method and path of the API, or the event that invokes a background function. Unique."""
     operations: tuple[str, ...]
-    """DynamoDB operations of a request that succeeds without retries, in order. A test asserts exactly these."""
+    """Names of the DynamoDB operations that the request sends if nothing is retried, in order. A test compares them."""
     index: Index | None
     key: str
     """Keys that the operations address, in order, and their conditions."""
     cost: str
-    """On-demand units if reads return up to 4 KB and written items have up to 1 KB."""
+    """Consumed on-demand units, if reads return at most 4 KB, and written items have at most 1 KB."""
     reason: str = ""
     """Reason why the pattern needs more requests or units than the minimum of any design. Empty if it needs the
     minimum.

@@ -1,4 +1,4 @@
-"""The service with its audit trail. Both process the stream only when a test calls `settle`."""
+"""The service with its audit trail, for tests. Stream records are processed only when a test calls `settle`."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -28,7 +28,7 @@ class AuditedService(BackgroundWork):
         self._kept = 0
 
     def settle(self) -> None:
-        """Process all stream records with the router, then with the audit trail."""
+        """Process all stream records with the router, then with the audit function."""
         super().settle()
         self.keep(self.seen_records[self._kept :])
         self._kept = len(self.seen_records)
@@ -48,7 +48,10 @@ class AuditedService(BackgroundWork):
         self.trail.table.batch_delete(list(map(key_of, entries)))
 
     def write(self, method: str, path: str, body: Any = None, **options: Any) -> Reply:
-        """Advance the clock by a second, send a request, and update the trail. Fails unless the request succeeds."""
+        """Advance the clock by a second, send a request, and process its stream records.
+
+        Raises AssertionError unless the request succeeds.
+        """
         self.clock.advance(1)
         reply = self.api.request(method, path, json_body=body, **options)
         assert reply.status < 300, reply.body
@@ -56,18 +59,18 @@ class AuditedService(BackgroundWork):
         return reply
 
     def create(self, user: str = "alice", **fields: Any) -> str:
-        """Create a video, update the trail, and return the video's id."""
+        """Create a video, process its stream records, and return the video's id."""
         self.clock.advance(1)
         video_id = str(self.api.create(user, **fields)["videoId"])
         self.settle()
         return video_id
 
     def patch(self, video_id: str, user: str = "alice", **fields: Any) -> None:
-        """Change fields of a video, and update the trail."""
+        """Change fields of a video, and process the stream records."""
         self.write("PATCH", f"/v1/videos/{video_id}", fields, user=user)
 
     def revert(self, video_id: str, version: int, *, query: str = "", user: str = "alice", **body: Any) -> Reply:
-        """Revert a video to an earlier version, and update the trail."""
+        """Revert a video to an earlier version, and process the stream records."""
         self.clock.advance(1)
         wanted = {"toVersion": version} | body
         reply = self.api.post(f"/v1/videos/{video_id}/revert", wanted, query=query, user=user)
@@ -94,7 +97,7 @@ class AuditedService(BackgroundWork):
         return list(self.trail.iterate_back(video_id, int(self.clock())))
 
     def of_last_request(self, *video_ids: str) -> Mapping[str, list[Item]]:
-        """Return the entries of the change set that last changed the first video, by the ids of these videos."""
+        """Return the entries of the last change set of the first video, by video id, for these videos."""
         id_ = self.entries(video_ids[0])[0][CHANGESET]
         return {
             video_id: [made for made in self.entries(video_id) if made.get(CHANGESET) == id_] for video_id in video_ids

@@ -1,6 +1,4 @@
-"""Background work in tests: the table's stream, the router, the queues and the workers. Each runs only when a test
-calls it.
-"""
+"""Background work in tests: the table's stream, the router, queues and workers. They run only when a test calls them."""
 
 import atexit
 from collections import defaultdict
@@ -45,7 +43,7 @@ atexit.register(READER.close)
 
 @dataclass
 class FakeQueue:
-    """Fake queue that stores messages until a test takes them. `delays` has the delay of each message, in seconds."""
+    """Queue that stores messages until a test takes them. `delays` has the delay of each message in seconds."""
 
     sent: list[dict[str, Any]] = field(default_factory=list)
     delays: list[int] = field(default_factory=list)
@@ -94,9 +92,9 @@ class BackgroundWork:
         self.aggregates = resources.make(aggregates.lambda_handler)
         self.tallies = resources.make(tallies.lambda_handler)
         self.seen_records: list[dict[str, Any]] = []
-        """All processed stream records, in order."""
+        """All stream records that were processed, in order."""
         self._taken = 0
-        """Number of records read from the stream."""
+        """Number of records that were read from the stream."""
 
     def records(self) -> list[dict[str, Any]]:
         """Return the stream's new records, in Lambda's format."""
@@ -106,7 +104,7 @@ class BackgroundWork:
         return [raw | {"dynamodb": raw["dynamodb"] | at} for raw in new]
 
     def settle(self) -> None:
-        """Deliver all stream records to the router, and all tallies messages to their worker, until both are used up."""
+        """Deliver stream records to the router, and messages to the tallies worker, until nothing is left to deliver."""
         records = self.records()
         while records or self.queues["tallies"].sent:
             self.seen_records += records

@@ -47,7 +47,7 @@ from shared.videos.store import VideoStore
 from shared.web.requests import JSON, MERGE_PATCH
 
 Arrange = Callable[[Api], str]
-"""Function that creates the items that a call needs. It returns the argument of the call, usually an id or a path."""
+"""Function that creates the items for a call. It returns the argument of the call, usually an id or a path."""
 Call = Callable[[Api, str], Reply]
 
 _OPENAPI = document()
@@ -88,9 +88,7 @@ BODIES: Mapping[str, dict[str, Any]] = {
     "createWebhook": {"url": "https://hooks.acme.com/"},
     "replayWebhook": {"from": NOW},
 }
-"""Bodies of the operations that require a body. They are the documented examples, unless the tests' items need another
-body.
-"""
+"""Request bodies by operation, for operations that require a body. Most are examples of the OpenAPI document."""
 
 QUERIES = {
     "batchVideos": "dryRun=true",
@@ -98,8 +96,9 @@ QUERIES = {
     "getVideoByExternalId": "userId=alice",
     "getVideoBySlug": "userId=alice",
 }
-"""Query strings of the operations that need one. With `dryRun`, an error fails the whole batch, so the status reports
-it.
+"""Query strings by operation, for operations that need one.
+
+With `dryRun`, an error in one operation of a batch fails the whole batch. The status of the response then shows it.
 """
 
 PLACES: Mapping[str, str] = {
@@ -121,7 +120,7 @@ PLACES: Mapping[str, str] = {
     "revertId": "never-was",
     "webhookId": MISSING,
 }
-"""Values of the path parameters. They are the documented examples, unless the tests' items need another value."""
+"""Values of path parameters, by name of the parameter. Most are examples of the OpenAPI document."""
 
 
 def path_of(route: Route, **places: str) -> str:
@@ -130,7 +129,7 @@ def path_of(route: Route, **places: str) -> str:
 
 
 def put_examples(api: Api, function: str, user: str = "alice", **places: str) -> None:
-    """Send the example of each PUT of a function, so that the resources of its other operations exist."""
+    """Send the example of each PUT operation of a function. This creates the resources for its other operations."""
     for route in ROUTES:
         if (route.function, route.method) == (function, "PUT") and route.scope in (READ, WRITE):
             reply = api.put(path_of(route, **places), BODIES[route.operation], user=user)
@@ -155,7 +154,7 @@ def _published(api: Api) -> str:
 
 
 def _reserved(api: Api) -> str:
-    """Create a video whose external id and slug are its id."""
+    """Create a video, with its id also as external id and slug."""
     video_id = str(uuid4())
     return str(api.publish(videoId=video_id, externalId=video_id, slug=video_id)["videoId"])
 
@@ -170,9 +169,7 @@ def _viewed(api: Api) -> str:
 
 
 def _send(request: str, body: Any = None, **options: Any) -> Callable[[Api, str], Reply]:
-    """Return a call that sends a request, such as `GET /v1/videos/{}?fields=title`. `{}` is replaced by the call's
-    argument.
-    """
+    """Return a call that sends a request, such as `GET /v1/videos/{}?fields=title`, with its argument instead of `{}`."""
     method, _, address = request.partition(" ")
     path, _, query = address.partition("?")
     return lambda api, made: api.request(method, path.format(made), json_body=body, query=query.format(made), **options)
@@ -287,8 +284,9 @@ def _with_counted_tags(api: Api) -> str:
 
 
 def _hidden_by_a_job(api: Api) -> str:
-    """Create a video that a new source file hides from lists. Its entries are not updated yet, because jobs cannot
-    write them.
+    """Create a video that is hidden, because a new source file has arrived. Its index entries still exist.
+
+    Jobs cannot write index entries. The aggregates worker updates them later.
     """
     video_id = _with_relations(api)
     VideoStore(api.table, moves_entries=False).change(
@@ -317,12 +315,13 @@ def _tally(**counted: list[list[Any]]) -> Callable[[Api, str], Reply]:
 
 
 PART = b"x" * 5 * MIB
-"""Content of an upload's part, of the minimum size that S3 accepts for all parts except the last."""
+"""Content of a part of a multipart upload. It has the minimum size that S3 accepts for all parts except the last."""
 
 
 def _uploading(size: int) -> Callable[[Api], str]:
-    """Return a setup that starts an upload of `size` bytes and sends its file. It returns the upload's path below
-    /v1/videos.
+    """Return a setup that starts an upload of `size` bytes, and sends the file to S3.
+
+    The setup returns the path of the upload below /v1/videos.
     """
 
     def arrange(api: Api) -> str:
@@ -367,7 +366,7 @@ FILMS = [f"{number:08d}-0000-4000-8000-000000000000" for number in range(4)]
 
 
 def _with_playlist(api: Api) -> str:
-    """Create a playlist of all FILMS except the last one, and return its path. All FILMS exist afterwards."""
+    """Create all FILMS, and a playlist with all of them except the last one. Returns the playlist's path."""
     playlist_id = api.post("/v1/playlists", {"title": "t"}).json["playlistId"]
     for video_id in FILMS:
         if api.get(f"/v1/videos/{video_id}").status == 404:
@@ -679,7 +678,7 @@ OWN_CALLS: Mapping[str, tuple[Arrange, Call]] = {
     "the queue: deliveries": (_with_changes, _serve),
     "GET /health": (lambda _: "", _send("GET /health")),
 }
-"""Setups and calls of the access patterns for which the example of their operation is not suitable."""
+"""Setup and call by request, for access patterns that the example of the operation does not exercise."""
 
 CALLS: dict[str, tuple[Arrange, Call]] = {
     pattern.request: OWN_CALLS.get(pattern.request) or _example(pattern.request) for pattern in ACCESS_PATTERNS

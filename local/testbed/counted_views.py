@@ -1,6 +1,4 @@
-"""View counters for tests, counted at given times, with the hourly and daily items that the stream's consumer would
-store.
-"""
+"""View counters for tests, with views at given times, and with the hourly and daily items of the tallies worker."""
 
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -26,7 +24,7 @@ class CountedViews:
     _starts: dict[tuple[str, str], Item] = field(default_factory=dict)
 
     def count(self, video_id: str, at: int, *, shard: int = 0, **additions: int) -> None:
-        """Add `additions` to the sums of a shard, by default one view. `at` is in epoch seconds."""
+        """Add views to a shard of a video's counter: one view, or the sums in `additions`. `at` is in epoch seconds."""
         key, hour, day = (video_id, shard), hour_of(at), day_of(at)
         before = self._hours.get(key, "")
         if before != hour:

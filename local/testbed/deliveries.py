@@ -1,4 +1,4 @@
-"""Webhook delivery in tests: the feed, the delivery worker, and a receiver whose responses the test chooses."""
+"""Webhook delivery in tests: the feed, the delivery worker, and a receiver. Tests choose the receiver's responses."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -37,7 +37,7 @@ def respond_with(status: int | None = 204, **said: Any) -> ReceiverResponse:
 
 
 def always_in_time(_: int) -> bool:
-    """Accept any version of a webhook."""
+    """Return `True` for any version of a webhook, as an If-Match check that always succeeds."""
     return True
 
 
@@ -98,9 +98,7 @@ class DeliveryTestbed:
     def make(
         self, events: Any = None, send: Callable[..., ReceiverResponse] | None = None, **variables: str
     ) -> LambdaHandler:
-        """Return a delivery worker. `events` is an EventBridge client. With it, the worker also delivers to an event
-        bus.
-        """
+        """Return a delivery worker. With `events`, an EventBridge client, the worker also delivers to an event bus."""
         queues = {"deliveries": self.queue}
         resources = FakeResources(self.table, self.clock, audit=self.feed.table, queues=queues, events=events)
         variables |= {"EVENT_BUS": "the-bus"} if events else {}
@@ -138,9 +136,7 @@ class DeliveryTestbed:
     def handle(
         self, body: Mapping[str, Any], worker: LambdaHandler | None = None, context: Any = None, age: float = 0
     ) -> bool:
-        """Deliver a message to a worker, and return whether the worker succeeded. The message has been queued for `age`
-        seconds.
-        """
+        """Deliver a message that is `age` seconds old to a worker, and return whether the worker succeeded."""
         sent = str(int((self.clock() - age) * 1000))
         return (worker or self.worker)(sqs_event(body, SentTimestamp=sent), context or Context()) == {
             "batchItemFailures": []
@@ -182,7 +178,7 @@ class DeliveryTestbed:
         return cast(Webhook, self.places.webhook(id_) or {})
 
     def is_caught_up(self, id_: str = "hook") -> bool:
-        """Return whether a webhook has reached the end of its logs, without a pending delivery or retry."""
+        """Return whether a webhook has received all changes in its logs, and no attempt is pending."""
         place = self.place(id_)
         ends = {log: list(self.feed.end(log)) for log in place["places"]}
         waits = {"leaseUntil", "nextAttemptAt", "rel", "delivered", "tried", "failures", "oldestWaiting"} & place.keys()

@@ -12,9 +12,7 @@ VIDEO = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
 
 
 def change(number: int = 1, **fields: Any) -> Change:
-    """Return a change of a video that alice owns. `number` determines its id, version and time, and `fields` override
-    its fields.
-    """
+    """Return a change of a video of alice. `number` determines id, version and time, and `fields` override all fields."""
     made: Change = {
         "id": f"change-{number:04}",
         "type": "video.changed",

@@ -67,13 +67,13 @@ NOW = 1_750_000_000
 SOURCES_BUCKET = "sources"
 MEDIA_BUCKET = "media"
 LINKS = Links(MEDIA_BUCKET, "https://pictures.example")
-"""Links of generated media: the bucket, and the base URL of thumbnails."""
+"""Converter between S3 URIs and URLs of generated media, with the tests' bucket and base URL."""
 
 CURSOR_SECRET = "a secret of the tests"
-"""Secret from which the key that encrypts cursors is derived."""
+"""Cursor secret of the tests. The key that encrypts cursors is derived from it."""
 
 MASTER = "what the tests' webhooks sign with"
-"""Master secret from which the secrets of webhooks are derived."""
+"""Master secret of the tests. The secrets of webhooks are derived from it."""
 
 DELIVERY_SHARES = {"deliveries": 3, "slow-deliveries": 1, "all-slow-deliveries": 5}
 """Concurrency quotas of deliveries, as on AWS with ten workers."""
@@ -174,7 +174,7 @@ class Reply:
 
 
 class LazyHandlers(Mapping[str, LambdaHandler]):
-    """Handlers by function. Each is created on its first use, because few tests call more than two functions."""
+    """Handlers by function. A handler is created when it is first used, because few tests call more than two functions."""
 
     def __init__(self, makers: Mapping[str, Callable[[], LambdaHandler]]) -> None:
         self._makers = makers
@@ -325,8 +325,9 @@ def _route(method: str, path: str) -> Route | None:
 
 
 def _matched(route: Route, path: str) -> re.Match[str] | None:
-    """Match a path against a route, or return `None`. The groups are its parameters. `{name+}` matches the rest of the
-    path.
+    """Match a path against the path of a route. Returns a match with the parameters as groups, or `None`.
+
+    A parameter `{name+}` matches the rest of the path.
     """
     greedy = re.sub(r"{(\w+)\+}", r"(?P<\1>(?s:.+))", route.gateway_path)
     return re.fullmatch(re.sub(r"{(\w+)}", r"(?P<\1>[^/]+)", greedy), path)
@@ -425,8 +426,9 @@ def make_api(
 
 
 def local_index(clock: Clock, generations: Generations, feed: Feed, films: DocumentLoader) -> LocalIndex:
-    """Return a function instance's local copy of the search index. Its folder is deleted with the object. Waiting
-    advances the clock instead of sleeping.
+    """Return the local copy of the search index of one function instance.
+
+    The folder of the copy is deleted with the object. Waiting advances the clock instead of sleeping.
     """
 
     def begun() -> Path:
@@ -498,7 +500,7 @@ def remove_video(table: Table, video_id: str) -> list[Item]:
 
 @dataclass(frozen=True)
 class RecordedOperation:
-    """Request that was sent to DynamoDB."""
+    """A request that was sent to DynamoDB: its operation and parameters."""
 
     name: str
     index: str | None

@@ -43,7 +43,7 @@ _lock = threading.RLock()
 
 
 def install(patch: pytest.MonkeyPatch) -> None:
-    """Apply all patches. They are removed when `patch` is undone."""
+    """Apply all patches with `patch`. Undoing `patch` removes them."""
     # moto also patches the library `requests`, which the service does not use. Its 1,288 mocks per test take 4 % of the
     # unit tests' CPU time.
     patch.setattr(models, "RESPONSES_METHODS", ())
@@ -58,7 +58,7 @@ def install(patch: pytest.MonkeyPatch) -> None:
 
 
 def stored_tables() -> bytes:
-    """Return a copy of all tables of the account. `put_back` restores it faster than a test could create the tables."""
+    """Return a copy of all tables of the account, for `put_back`. Restoring a copy is faster than creating the tables."""
     return pickle.dumps(dict(dynamodb_backends[DEFAULT_ACCOUNT_ID]["us-east-1"].tables))
 
 
@@ -108,7 +108,7 @@ class MotoClient(WholeClient):
 
 
 def _answer(action: str, region: str, request: Any) -> tuple[int, Any]:
-    """Return the HTTP status and the body. The body is parsed if the request succeeded, and bytes otherwise."""
+    """Execute a request in moto. Returns the HTTP status, and the body: parsed after success, otherwise bytes."""
     text = request["body"]
     handler = DynamoHandler()
     handler.region, handler.current_account, handler.headers = region, DEFAULT_ACCOUNT_ID, request["headers"]
@@ -366,7 +366,7 @@ def _use_value_types(patch: pytest.MonkeyPatch) -> None:
 
 
 def _query_one_partition(patch: pytest.MonkeyPatch) -> None:
-    """Examine only the items of one partition in a query. moto sorts the whole table for each query, which is slow."""
+    """Examine only the items of one partition in a query. Without this patch, moto sorts the whole table for each query."""
     query = Table.query
     given = signature(query)
 
@@ -386,7 +386,7 @@ def _query_one_partition(patch: pytest.MonkeyPatch) -> None:
 
 
 def _copy_mutable_values(patch: pytest.MonkeyPatch) -> None:
-    """Copy only maps, lists and sets, because updates modify them in place. Updates replace all other values."""
+    """Copy only maps, lists and sets, which updates modify in place. Updates replace values of all other types."""
 
     def copied(value: DynamoType, _: Any = None) -> DynamoType:
         kind = value.type

@@ -6,16 +6,15 @@
 >>> run.done, run.failed
 (2000, [])
 
-Each writer simulates a service instance. It is created once from its own Table (here by `ViewCounters(table)`), has its
-own caches, and executes one call at a time, as in Lambda. No thread sleeps. Instead, a writer that waits for a response
-or for its next attempt yields to the writer that is due next. Runs are therefore deterministic, and take only the time
-that their computation needs.
+Each writer simulates an instance of a Lambda function. It has its own Table and caches (here a `ViewCounters`), and
+executes one call at a time. No thread sleeps. Instead, a writer that waits for a response or for its next attempt yields
+to the writer that is due next. Therefore runs are deterministic, and take only the time of the computation.
 
 The simulated limits (https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/bp-partition-key-design.html):
 
 - An item accepts 1,000 write units and 3,000 read units per second, and accumulates unused capacity for `burst` seconds.
 - A request above the limits fails with the error of an on-demand table.
-- Each item has its own limits, as if it was alone in a partition.
+- Each item has its own limits, as if the item was alone in a partition.
 - Each partition key of an index has the same limits for writes.
 
 The class Stub of local/testbed/stub.py stores the items.
@@ -43,7 +42,7 @@ from shared.core.errors import NotApplied, ServiceError, Unavailable
 from shared.schema import INDEXES, TABLE_NAME
 
 WRITES, READS = 1_000, 3_000
-"""Maximum write units and read units per second of one partition. An item is in one partition, so they limit it too."""
+"""Maximum write units and read units per second of one partition, and therefore of one item."""
 FASTEST, SLOWEST = 0.002, 0.004
 """Minimum and maximum latency of DynamoDB, in seconds."""
 SECONDS_PER_PART = 0.0003
@@ -54,7 +53,7 @@ _Instance = TypeVar("_Instance")
 
 @dataclass
 class SimulatedRun:
-    """Results of the calls of a run."""
+    """Results of one run of a simulation."""
 
     done: int = 0
     failed: list[ServiceError] = field(default_factory=list)
@@ -64,10 +63,10 @@ class SimulatedRun:
     seconds: float = 0.0
     """Virtual time from the start of the run to the end of its last call, including waits for a free writer."""
     requests: Counter[str] = field(default_factory=Counter)
-    """Number of sent requests, by operation. The key `throttled` has the number of throttled requests."""
+    """Number of requests by operation. The key `throttled` has the number of throttled requests."""
     reads: float = 0.0
     writes: float = 0.0
-    """Write units of requests that were not throttled. `reads` has their read units."""
+    """Consumed write units of requests that were not throttled. `reads` has the read units of the same requests."""
 
     @property
     def calls(self) -> int:
@@ -76,9 +75,7 @@ class SimulatedRun:
 
 
 class Simulation(Generic[_Instance]):
-    """Table with DynamoDB's limits, and the service instances that share it. Each run continues from the state of the
-    previous run.
-    """
+    """A table with DynamoDB's limits, and the writers that share the table. Each run continues with the same items."""
 
     def __init__(
         self,
@@ -90,7 +87,7 @@ class Simulation(Generic[_Instance]):
         start: int = NOW,
         is_pipelined: bool = False,
     ) -> None:
-        """Create `writers` instances with `make`. `burst` is in seconds, `start` in epoch seconds.
+        """Create the writers, each by a call of `make` with a Table. `burst` is in seconds, `start` in epoch seconds.
 
         With `is_pipelined`, instances may send requests before earlier responses have arrived, as the service's client
         does.
@@ -115,11 +112,10 @@ class Simulation(Generic[_Instance]):
         return int(self.time)
 
     def run(self, seconds: float, per_second: float, work: Callable[[_Instance, int], object]) -> SimulatedRun:
-        """Start `per_second` calls in each second, and return when all calls have ended. A call waits until a writer is
-        free.
+        """Start `per_second` calls per second for some seconds, and return after all calls have ended.
 
-        `work` executes one call. Its arguments are an instance and the time in epoch seconds. The result collects
-        errors of the classes NotApplied and Unavailable. All other errors are raised.
+        A call waits until a writer is free. `work` executes one call, given the instance of the writer and the time in
+        epoch seconds. Errors of the classes NotApplied and Unavailable are in the result. All other errors are raised.
         """
         run, begin = SimulatedRun(), self.time
         self._run = run
@@ -168,7 +164,7 @@ class Simulation(Generic[_Instance]):
         turn.acquire()
 
     def _together(self, write: Callable[[_Instance], None]) -> None:
-        """Run `write` for all instances, of which one thread executes at a time. Raises the first error of any thread."""
+        """Run `write` for all instances in threads, one thread at a time. Raises the first error of any thread."""
         errors: list[BaseException] = []
         over, writing = Lock(), len(self.instances)
         over.acquire()
@@ -221,8 +217,9 @@ class Simulation(Generic[_Instance]):
         self.wait(latency if sent is None else sent + latency - self.time)
 
     def take(self, place: Place, units: float, limit: int) -> bool:
-        """Consume units of an item's capacity, and return `True`, if at least one unit is left. `limit` is WRITES or
-        READS.
+        """Consume units of an item's capacity if at least one unit is left. Returns whether the units were consumed.
+
+        `limit` is WRITES or READS.
         """
         most = limit * self._burst
         left, at = self._buckets.get((place, limit), (most, self.time))
@@ -241,15 +238,15 @@ class Simulation(Generic[_Instance]):
 
 
 class _Limited(Stub):
-    """Items of a simulation. Each request has a latency, and consumes capacity of items and index partitions."""
+    """Table in memory with latency and limits. Each request consumes capacity of items and index partitions."""
 
     def __init__(self, simulation: Simulation[Any]) -> None:
         super().__init__()
         self._simulation = simulation
         self._held: set[Place] = set()
-        """Items locked by transactions."""
+        """Keys of the items that transactions have locked."""
         self.sent: float | None = None
-        """Virtual time at which the next request was sent. `None` if it is sent at the time of its execution."""
+        """Virtual time at which the next request was sent. `None` if requests are sent when they are executed."""
 
     def wait_for(self, operation: str) -> None:
         """Wait for DynamoDB's response."""
@@ -265,10 +262,10 @@ class _Limited(Stub):
     def spend_write(
         self, changes: Iterable[tuple[Place, AttributeMap | None, AttributeMap | None]], *, together: bool
     ) -> None:
-        """Consume write units of items and of their index entries. A transaction, with `together`, consumes an item's
-        units twice.
+        """Consume the write units of items and of their index entries.
 
-        Raises ErrorResponse if an item or an index partition is throttled.
+        With `together`, the changes are a transaction, which consumes the units of items twice. Raises ErrorResponse if
+        an item or an index partition is throttled.
         """
         if together:
             self._spend_transaction(changes)
@@ -323,9 +320,7 @@ class _PipelinedClient(client.Client):
         self._idle = []
 
     def begin(self, operation: str, **parameters: Any) -> Callable[[], Any]:
-        """Record the time at which a request is sent. The returned function executes the request and returns the
-        response.
-        """
+        """Record the time at which a request is sent. Returns a function that executes the request."""
         sent = self._simulation.time
 
         def answer() -> Any:

@@ -1,7 +1,7 @@
-"""Meter of a DynamoDB client, which adds up the capacity that its requests would consume on AWS.
+"""Meter that adds up the capacity that the requests of a DynamoDB client would consume on AWS.
 
 The capacity that moto reports differs from DynamoDB's. The meter therefore reads the items before and after each
-request, and applies the rules of local/testbed/units.py to them.
+request, and computes the capacity by the rules of local/testbed/units.py.
 """
 
 import re
@@ -24,16 +24,16 @@ _WRITES = ("PutItem", "UpdateItem", "DeleteItem")
 
 @dataclass
 class MeteredUsage:
-    """Requests that were sent, and the capacity that they consume."""
+    """Requests that were sent, and the capacity that the requests consume."""
 
     units: CapacityUnits = field(default_factory=CapacityUnits)
     operations: list[str] = field(default_factory=list)
     changed: CapacityUnits = field(default_factory=CapacityUnits)
-    """Units that the changed items would consume if each was written once, without a transaction."""
+    """Units that the changed items would consume if each item was written once, without a transaction."""
     looked_up: float = 0
-    """Read units that the items read by key would consume with eventually consistent reads."""
+    """Read units that eventually consistent reads of the same items by key would consume."""
     queried: Counter[str | None] = field(default_factory=Counter)
-    """Number of bytes that queries examined, by index. The key `None` is the table."""
+    """Number of bytes that queries examined, by name of the index; `None` for the table."""
 
     @property
     def trips(self) -> int:
@@ -42,10 +42,10 @@ class MeteredUsage:
 
     @property
     def least(self) -> CapacityUnits:
-        """Minimum capacity that any design would need for the same items.
+        """Minimum capacity that any design would need to read or write the same items.
 
-        A request that writes would write each changed item once, and read none. A request that only reads would read
-        all items with eventual consistency, and the items of its queries from one partition.
+        An ideal design writes each changed item once, and reads none before. It reads with eventual consistency, and
+        finds all items of a query in one partition.
         """
         if self.changed.writes:
             return self.changed
@@ -55,14 +55,12 @@ class MeteredUsage:
 
     @property
     def fewest(self) -> int:
-        """Minimum number of requests of any design. It is two for a read that needs both a range and single items,
-        otherwise one.
-        """
+        """Minimum number of requests that any design would need: two to read a range and single items, otherwise one."""
         return 1 if self.changed.writes or not self.queried or not self.looked_up else 2
 
 
 class Meter:
-    """Meter of the requests of `client`. It reads stored items with `reader`, whose requests it does not count."""
+    """Meter of the requests of `client`. The meter reads stored items with `reader`, and does not count these reads."""
 
     def __init__(self, client: Any, reader: Any) -> None:
         self._client = client
@@ -72,7 +70,7 @@ class Meter:
 
     @contextmanager
     def measure(self) -> Iterator[MeteredUsage]:
-        """Measure the requests that are sent within the context. The yielded usage grows with each request."""
+        """Measure the requests within the context. Each request is added to the yielded usage."""
         self._used = used = MeteredUsage()
         undo = intercept(self._client, self._between)
         try:
@@ -166,7 +164,7 @@ class Meter:
 
 
 def _writes(operation: str, params: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """Return the table and key of each item that a request writes. In a transaction, checked items are included."""
+    """Return the table and key of each item that a request writes, or checks as part of a transaction."""
     if operation == "TransactWriteItems":
         parts = [part for write in params["TransactItems"] for part in write.values()]
     else:

@@ -1,4 +1,4 @@
-"""Stream records in DynamoDB's format, events of queue messages, and delivery of batches as by Lambda."""
+"""Stream records and queue events in AWS's formats, and delivery of batches to a function as Lambda does it."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +14,7 @@ Invoke = Callable[[dict[str, Any]], dict[str, Any]]
 def stream_record(
     old: Item | None, new: Item | None, *, sequence: int = 1, at: float = NOW, identity: dict[str, str] | None = None
 ) -> Raw:
-    """Return the stream record of a change. It is an INSERT if `old` is `None`, and a REMOVE if `new` is `None`."""
+    """Return the stream record of a change: an INSERT if `old` is `None`, a REMOVE if `new` is `None`, else a MODIFY."""
     item = new or old or {}
     images = {"OldImage": old, "NewImage": new}
     raw: Raw = {
@@ -37,7 +37,7 @@ def stream_record(
 
 
 EXPIRY = {"type": "Service", "principalId": "dynamodb.amazonaws.com"}
-"""User identity in the record of an item that DynamoDB deleted after its TTL."""
+"""User identity in the stream record of an item that expired."""
 
 
 def event(*raws: Raw) -> dict[str, Any]:
@@ -75,8 +75,8 @@ def deliver(batch: Sequence[Raw], invoke: Invoke, *, retries: int, bisect: bool 
     """Deliver one batch as Lambda does, until all records are processed or discarded. Returns the discarded records.
 
     After a partial batch response, delivery continues at the first record that the response names. If an invocation
-    raises, `bisect` splits a batch of several records, and each half has its own retries. Otherwise the remaining
-    records are retried unchanged. After the last retry, all of them are discarded.
+    raises an error and `bisect` is true, the batch is split in two, and each half has its own retries. Otherwise the
+    remaining records are retried together. After the last retry, they are discarded.
     """
     left = list(batch)
     tries = 0

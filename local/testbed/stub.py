@@ -32,7 +32,7 @@ from shared.core.attributes import AttributeMap, AttributeValue, Item, decode_it
 from shared.schema import AUDIT_INDEXES, INDEXES, PARTITION_KEY, SORT_KEY, Index
 
 Place = tuple[str, str]
-"""Partition key and sort key of an item. The sort key is `""` in a table that has none."""
+"""Partition key and sort key of an item. The sort key is `""` if the table has none."""
 
 
 class Stub:
@@ -47,9 +47,7 @@ class Stub:
         self.partitions: defaultdict[str, dict[str, AttributeMap]] = defaultdict(dict)
         """Items by partition key and then sort key."""
         self.changes: list[tuple[AttributeMap | None, AttributeMap | None]] = []
-        """Old and new item of each single write that changed an item, in order. Writes of transactions are not
-        included.
-        """
+        """Old and new item of each write that changed an item, in order. Writes of transactions are not included."""
         self._indexes = {index.name: index for index in indexes}
         self._key = tuple(key)
 
@@ -160,7 +158,7 @@ class Stub:
         return page
 
     def _rows(self, asked: Mapping[str, Any], index: Index | None) -> Iterable[AttributeMap]:
-        """Return the items that a Query may match: the items of its partition, or all entries of its index."""
+        """Return the items that a Query may match: the items of the partition, or all entries of the index."""
         if index:
             entries = (
                 index_entry(item, index) for item in chain.from_iterable(map(dict.values, self.partitions.values()))
@@ -260,7 +258,7 @@ def _invalid(message: str) -> ErrorResponse:
 
 
 def _returned(asked: Mapping[str, Any], old: AttributeMap | None) -> dict[str, AttributeMap]:
-    """Return the stored item for the error of a failed condition, if the request asks for it. Otherwise return `{}`."""
+    """Return the member with the stored item for the error of a failed condition; `{}` if the request does not want it."""
     return {"Item": old} if old and asked.get("ReturnValuesOnConditionCheckFailure") == "ALL_OLD" else {}
 
 
@@ -280,7 +278,7 @@ class _Part:
     change: Callable[[AttributeMap | None], AttributeMap | None]
     is_met: Callable[[AttributeMap | None], bool]
     returned: Callable[[AttributeMap | None], Mapping[str, AttributeMap]]
-    """Function that returns the part of the error that contains the stored item, if the condition fails."""
+    """Function that returns the member of the error with the stored item, for a failed condition."""
 
     @classmethod
     def of(cls, kind: str, asked: Mapping[str, Any], place: Callable[[AttributeMap], Place]) -> "_Part":
@@ -332,7 +330,7 @@ class _Placeholders:
         return cls(asked.get("ExpressionAttributeNames", {}), asked.get("ExpressionAttributeValues", {}))
 
     def name(self, word: str) -> str:
-        """Return the attribute name of a word, which is a name or a `#` placeholder."""
+        """Return the attribute name for a word of an expression. The word is a name or a placeholder with `#`."""
         return self.names[word] if word.startswith("#") else word
 
 
@@ -469,7 +467,7 @@ _KEY_CONDITION = re.compile(
 
 @cache
 def _key_conditions(text: str) -> tuple[Sequence[str], Sequence[str]]:
-    """Return the names that a key condition compares with `=`, and the names that it compares otherwise.
+    """Return the names that a key condition compares with `=`, and the names that it compares by other operators.
 
     Raises ErrorResponse if the condition is invalid.
     """

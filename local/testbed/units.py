@@ -15,7 +15,7 @@ from shared.core.attributes import AttributeMap, AttributeValue
 from shared.schema import INDEXES, PARTITION_KEY, SORT_KEY, Index
 
 READ_BYTES, WRITE_BYTES = 4096, 1024
-"""Number of bytes that one unit reads with strong consistency, and that one unit writes."""
+"""Bytes per read unit with strong consistency, and bytes per write unit."""
 TRANSACTION = 2
 """Factor by which a transaction multiplies the write units of a table's items, because it prepares and commits each
 write.
@@ -100,9 +100,7 @@ def write(old: AttributeMap | None, new: AttributeMap | None, indexes: Iterable[
 
 
 def written(bytes_: int) -> int:
-    """Return the write units of an item of `bytes_` bytes. After a failed condition, this is the size of the stored
-    item.
-    """
+    """Return the write units of an item of `bytes_` bytes. For a failed condition, pass the size of the stored item."""
     return max(1, math.ceil(bytes_ / WRITE_BYTES))
 
 
@@ -115,7 +113,7 @@ def index_entry(item: AttributeMap | None, index: Index) -> AttributeMap | None:
 
 
 def _index_writes(old: AttributeMap | None, new: AttributeMap | None, index: Index) -> int:
-    """Return the write units of an index entry. It costs none if unchanged, and a delete and a put if its keys change."""
+    """Return the write units of a change in an index: 0 for an unchanged entry, and a delete and a put for changed keys."""
     if old == new:
         return 0
     keys = _keys(index)

@@ -1,4 +1,4 @@
-"""Small source files for tests, encoded with PyAV. They have the same content in each run, and most are cached."""
+"""Small source files for tests, encoded with PyAV. A file has the same content in each run. Most files are cached."""
 
 import importlib.util
 import io
@@ -174,8 +174,9 @@ Format: Layer, Start, End, Style, Name, MarginL, MarginR, MarginV, Effect, Text
 def make_subtitled(
     *tracks: SubtitleSpec, container: str = "matroska", pictures: bytes = b"", muxer: tuple[tuple[str, str], ...] = ()
 ) -> bytes:
-    """Return a file with subtitle tracks, in Matroska by default. Its frames are copied from the video `pictures`, by
-    default one of four seconds.
+    """Return a file with subtitle tracks, in Matroska by default.
+
+    The frames are copied from the video file `pictures`. By default, that is a video of four seconds.
     """
     with tempfile.NamedTemporaryFile() as file, av.open(io.BytesIO(pictures or film(4, TINY)), "r") as seen:
         with av.open(file.name, "w", format=container, options=dict(muxer)) as output:
@@ -209,8 +210,9 @@ def _encoded(codec: str, text: str) -> bytes:
 
 @lru_cache(maxsize=8)
 def grey_hdr(code: int, transfer: int, size: tuple[int, int] = (320, 180)) -> bytes:
-    """Return a 10-bit HDR video. Its left half has the luma `code`, and its right half is black. `transfer` selects PQ
-    or HLG.
+    """Return a 10-bit HDR video with the luma `code` in the left half, and black in the right half.
+
+    `transfer` selects PQ or HLG.
     """
     file = io.BytesIO()
     with av.open(file, "w", format="mp4") as output:
@@ -412,9 +414,9 @@ def damage(whole: bytes, rng: random.Random) -> bytes:
 
 
 def read(reader: Sandbox, source: Source) -> MediaInfo:
-    """Run all operations of the workers on a source file, and check that each returns a result.
+    """Run all operations of the workers on a source file, and return the result of the probe.
 
-    Returns the result of the probe. Raises the errors of `reader`.
+    Raises AssertionError if an operation has no result. Raises the errors of `reader`.
     """
     facts: MediaInfo = reader.run("probe", source)
     assert facts.width > 0

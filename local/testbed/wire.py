@@ -1,5 +1,6 @@
-"""Interception of the requests of a DynamoDB client, either the service's client or boto3's. Tests observe requests and
-replace responses.
+"""Interception of requests to DynamoDB, with which tests observe requests and replace responses.
+
+The functions accept the service's client and boto3's.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -12,15 +13,15 @@ from shared.aws.lean.client import Client, ErrorResponse
 from shared.aws.lean.signing import Credentials
 
 Between = Callable[[str, Mapping[str, Any], Callable[..., Any]], Any]
-"""Interceptor of a request. Its arguments are the operation, the parameters, and a function that sends the request.
+"""Interceptor of requests: a function of the operation, the parameters, and a function `send` that sends the request.
 
-Keyword arguments of that function override parameters. The interceptor returns the response, or raises an error as the
-client does.
+Keyword arguments of `send` override parameters. The interceptor returns the response, or raises an error as the client
+does.
 """
 
 
 class WholeClient(Client):
-    """The service's client. Tests can also call all methods of boto3's client, which `others` provides."""
+    """The service's client, extended by all methods of boto3's client, which `others` provides."""
 
     def __init__(self, endpoint: str, others: Any, secret: str = "test") -> None:
         super().__init__(endpoint, REGION, lambda: Credentials(ACCOUNT, secret, None))
@@ -55,9 +56,7 @@ def intercept(client: Any, between: Between) -> Callable[[], None]:
 
 
 def unconditional_puts(client: Any) -> list[Mapping[str, Any]]:
-    """Return a list that will contain the parameters of each PutItem without a condition that the client sends from now
-    on.
-    """
+    """Return a list that collects the parameters of each later PutItem request of the client without a condition."""
     found: list[Mapping[str, Any]] = []
 
     def between(operation: str, parameters: Mapping[str, Any], send: Callable[[], Any]) -> Any:
