@@ -333,7 +333,7 @@ class JobStore:
         return {name: value for name, value in video.items() if name != "failure"} | {"status": "processing"}
 
     def get(self, ticket: JobAttempt) -> "Job | None":
-        """Return the job of a ticket, even if its current attempt or input differs from the ticket.
+        """Return the job that an attempt belongs to, even if the job has another attempt or another input now.
 
         `None` if the job does not exist or was withdrawn. Costs one GetItem.
         """

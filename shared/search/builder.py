@@ -39,7 +39,7 @@ PAGE = 100
 often (`SLICE` in shared/search/consumer.py).
 """
 SAVED_EVERY = 10_000
-"""Number of videos after which a rebuild saves a draft."""
+"""Number of videos after which a rebuild saves its progress."""
 SECONDS_BEFORE = 300
 """Number of seconds before the start of a rebuild at which its reading of the feed starts. RelationIndex, which is
 eventually consistent, may lack these changes.
@@ -56,7 +56,7 @@ SOURCES = tuple(
 """Relation and shard of each RelationIndex partition that lists searchable videos."""
 
 UNUSABLE_ERRORS = (Gone, IncompatibleIndex, ObjectMissing, DamagedFile)
-"""Errors that show that a generation or draft is unusable. The builder then rebuilds from scratch."""
+"""Errors that show that a generation or a saved rebuild is unusable. The builder then rebuilds from scratch."""
 
 Outcome = Literal["busy", "unchanged", "published", "unfinished"]
 """Outcome of a run. `busy`: another builder holds the lease. `unfinished`: the next run resumes the rebuild."""
@@ -85,12 +85,12 @@ class BuildPosition(NamedTuple):
 
     @classmethod
     def of(cls, item: Item) -> "BuildPosition":
-        """Read the progress from a draft's item."""
+        """Parse the stored progress of a rebuild."""
         return cls(item["source"], item.get("after"), item["begun"])
 
     @property
     def item(self) -> Item:
-        """The progress as attributes of a draft's item."""
+        """Attributes that store the progress of the rebuild."""
         return {name: value for name, value in self._asdict().items() if value is not None}
 
 
@@ -206,7 +206,7 @@ class IndexBuilder:
     def _rebuild(self, held: GenerationPointer, in_time: Callable[[], bool]) -> BuildResult:
         """Index every video, then consume the changes since the start of the rebuild.
 
-        Resumes from the draft if there is one.
+        Resumes an unfinished rebuild if its progress is stored.
         """
         draft = held.draft
         self._generations.copy_of(draft.generation if draft else None, self._copy)

@@ -82,7 +82,7 @@ class Draft(NamedTuple):
 
 @dataclass(frozen=True)
 class GenerationPointer:
-    """Pointer item: the published generation, the draft and the lease."""
+    """Pointer item: the published generation, the progress of an unfinished rebuild, and the lease."""
 
     generation: str | None = None
     """Name of the published generation. `None` if nothing was published yet."""
@@ -272,7 +272,7 @@ class Generations:
         checkpoint: "IndexCheckpoint",
         video_count: int,
     ) -> GenerationPointer:
-        """Publish a local copy as the new generation and remove the draft. If it raises LeaseLost, nothing changed."""
+        """Publish a local copy as the new generation, and remove the draft. If it raises LeaseLost, nothing changed."""
         generation, stored = self._saved(held, copy, files)
         new = replace(
             held,
@@ -304,7 +304,7 @@ class Generations:
     def save_draft(
         self, held: GenerationPointer, copy: LocalCopy, files: Sequence["IndexFile"], at: Item
     ) -> GenerationPointer:
-        """Store the files and the progress of a rebuild as a draft. Raises LeaseLost."""
+        """Store the files and the progress of a rebuild, so that another builder can resume it. Raises LeaseLost."""
         generation, _ = self._saved(held, copy, files)
         draft = Draft(generation, at)
         self._write(
@@ -314,7 +314,7 @@ class Generations:
         return replace(held, draft=draft)
 
     def drop_draft(self, held: GenerationPointer) -> GenerationPointer:
-        """Discard a draft that cannot be resumed. Raises LeaseLost."""
+        """Discard the stored progress of a rebuild that cannot be resumed. Raises LeaseLost."""
         self._write(held.lease, Expression.of("REMOVE #draft"))
         return replace(held, draft=None)
 
@@ -361,9 +361,9 @@ class Generations:
 
         Returns the pointer and the number of deleted objects.
 
-        The published generation, the previous one, the draft and all objects younger than KEPT_SECONDS are retained.
-        Raises LeaseLost. Raises ObjectMissing or DamagedFile if the referenced objects cannot be determined, and then
-        deletes nothing.
+        Retains the published generation, the previous generation, an unfinished rebuild, and all objects younger than
+        KEPT_SECONDS. Raises LeaseLost. Raises ObjectMissing or DamagedFile if the referenced objects cannot be
+        determined, and then deletes nothing.
         """
         now = int(self._clock())
         if now - held.tidied_at < KEPT_SECONDS:

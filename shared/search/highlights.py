@@ -247,7 +247,7 @@ class _Needles:
 
 
 def _anchors(flat: str, words: str, needles: Iterable[str]) -> list[Range]:
-    """Return the indexes of the first and last cue of each occurrence of a needle, at most MAX_ANCHORS."""
+    """Return the indexes of the first and last cue of each occurrence of a search string, at most MAX_ANCHORS."""
     occurrences: list[Range] = []
     for needle in needles:
         cue = counted_to = 0

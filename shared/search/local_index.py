@@ -88,7 +88,7 @@ class LocalIndex:
         """Return the engine after it has caught up with the feed, or after the time limit.
 
         The result includes all changes before `cursors`, which are positions in the logs of all owners' changes. The
-        method waits up to INDEX_WAIT seconds for them.
+        method waits up to INDEX_WAIT seconds for these changes.
         """
         with limit_time(PREPARING_SECONDS, self._elapsed):
             try:

@@ -282,8 +282,8 @@ class ViewCounters:
     def _learn(self, video_id: str, first: Item, now: int) -> _ShardedCounter | None:
         """Update the cache from `first`, the item of shard 0, and return the cached counter.
 
-        If the counter is not sharded, removes it from the cache and returns `None`. Evicts the least recently used
-        video.
+        If the counter is not sharded, removes it from the cache and returns `None`. If the cache is full, evicts the
+        least recently used counter.
         """
         with self._changing:  # the videos of a batch are counted in parallel
             if shards_of(first) == 1 or "folded" in first:

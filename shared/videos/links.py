@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from shared.core.errors import invalid_fields, pointer
 
 THUMBNAILS = "thumbnails/"
-"""Prefix of the public objects in the media bucket."""
+"""Key prefix of the public objects in the media bucket."""
 
 
 def is_stored(url: str) -> bool:

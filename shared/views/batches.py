@@ -24,7 +24,7 @@ The function times out after 28 s.
 
 
 def count_all(store: ViewStore, sent: Sequence[QueuedView], caller: Caller, now: int) -> list[dict[str, Any]]:
-    """Count views and return their results in order. A result has `ViewVerdict.as_response`, or a problem document.
+    """Count views and return their results in order: the values of `ViewVerdict.as_response`, or a problem document.
 
     Views with the same viewer and video are counted in order of their times; all others in parallel. Raises Unavailable
     if the videos or counters cannot be read. In that case, no view was counted.

@@ -232,7 +232,7 @@ class ViewStore:
         return None
 
     def _remember(self, video_id: str, item: Item | None, now: int) -> Item | None:
-        """Cache a video if it exists; evict the least recently used one."""
+        """Cache a video if it exists, and return it. If the cache is full, evict the least recently used video."""
         self._cache.pop(video_id, None)
         if item:
             self._cache[video_id] = (now, item)

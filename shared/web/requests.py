@@ -49,8 +49,7 @@ class Request:
     event: Mapping[str, Any]
     """Event that API Gateway sent."""
     replays: list[str] = field(default_factory=list)
-    """Ids of earlier requests with the same Idempotency-Key, if the response is the stored response of the last of
-    them."""
+    """Ids of earlier requests with the same Idempotency-Key. If any, the response is the stored one of the last id."""
 
     @property
     def change_set(self) -> str | None:

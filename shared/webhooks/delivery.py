@@ -14,10 +14,10 @@ is skipped. Deliveries continue in each of these cases:
 - The receiver fails, or the webhook was created, changed or replayed: it is in the index of due webhooks. The sweeper
   sends a message if the first message was not sent or was lost. A minute later, the sweeper also checks a new or
   changed webhook, because the index of subscribers may have been stale.
-- The worker's turn or its run time ends: the worker sends a new message after it releases the lease.
+- TURN_SECONDS or the run time of the worker ends: the worker sends a new message after it releases the lease.
 - The quota of the owner is used up: the webhook waits, and the worker that releases a claim sends a message. If that
   message is lost, the sweeper finds the webhook in the index of due webhooks.
-- The receiver is slow: deliveries to it pause after each turn, and the webhook is due again after the pause.
+- The receiver is slow: deliveries pause after each run of a worker, and the webhook is due again after the pause.
 - The webhook is paused: its owner resumes it, which makes it due.
 """
 
@@ -70,9 +70,9 @@ MAX_EXAMINED = 5000
 """Maximum number of changes that are read for one page, if few of them have the webhook's types."""
 TURN_SECONDS = 10
 """Seconds during which a worker starts requests for one webhook before it serves other webhooks. A slow request may
-extend a turn to twice the time."""
+extend the run to twice the time."""
 REST_TIMES, MAX_REST = 3, 60
-"""Pause of deliveries to a slow receiver after a turn, as a multiple of the turn's duration. Maximum pause in
+"""Pause of deliveries to a slow receiver after a worker's run, as a multiple of the run's duration. Maximum pause in
 seconds."""
 QUOTA_SECONDS, MAX_QUOTA_SECONDS = 120, 900
 """Minimum and maximum seconds after which the sweeper sends a message for a webhook that waits for a quota.
@@ -245,7 +245,7 @@ class _DeliveryRun:
         """Average response time of the receiver in milliseconds; `None` until this worker has a response."""
 
     def in_time(self) -> bool:
-        """Return whether the turn and the run time have time left for another request."""
+        """Return whether this run has time left for another request."""
         return self.seconds_left() > SECONDS_TO_STOP and self.to.clock() < self.begun + TURN_SECONDS
 
     def carry_on(self) -> None:
@@ -424,13 +424,13 @@ class _DeliveryRun:
         return True
 
     def _rest(self) -> int:
-        """Return the seconds to pause after this turn. 0 if the receiver is quick, or has no response in this turn."""
+        """Return the seconds to pause after this run. 0 if the receiver is quick, or did not respond in this run."""
         if not is_slow(self.answer_ms):
             return 0
         return min(MAX_REST, math.ceil(REST_TIMES * (self.to.clock() - self.begun)))
 
     def _resting(self, new: "WebhookState") -> "WebhookState":
-        """Return the state at the end of a turn. If the receiver is slow, the webhook is due only after a pause."""
+        """Return the state at the end of this run. If the receiver is slow, the webhook is due only after a pause."""
         if not (rest := self._rest()):
             return new
         at = int(self.to.clock()) + rest

@@ -49,8 +49,8 @@ SECONDS_BETWEEN_TESTS = 10
 """Minimum seconds between two tests of a webhook. A test takes no longer, so the tests of one webhook occupy at most
 one function instance."""
 LARGEST_READ = 25
-"""Maximum number of items with attempts per Query. An item has the attempts of one turn: at least one attempt, and at
-most one for each change of a page."""
+"""Maximum number of items with attempts per Query. An item has the attempts for one page of changes: at least one
+attempt, and at most one for each change."""
 INDEXED = ("rel", "relShard", "relSort", "relId")
 """Names of the attributes that project an item into RelationIndex."""
 WAITING = (*INDEXED, "nextAttemptAt")
@@ -104,7 +104,7 @@ class DeliveryStateStore:
     def set_notified(self, state: "WebhookState", at: int | None) -> None:
         """Record that a message was sent at `at` (epoch seconds). With `None`, record that a worker received it.
 
-        Does not change the turn, so two concurrent senders may both send. Does nothing if the webhook was deleted.
+        Does not change `turn`, so two concurrent senders may both send. Does nothing if the webhook was deleted.
         """
         change = change_between({NOTIFIED_AT: 0}, {} if at is None else {NOTIFIED_AT: at})
         with suppress(ConditionFailed):
@@ -126,7 +126,7 @@ class DeliveryStateStore:
     def save(
         self, state: "WebhookState", new: "WebhookState", now: int, in_time: Callable[[], bool] = lambda: False
     ) -> "WebhookState":
-        """Replace the delivery state `state` by `new`, with the next turn, and return the stored state.
+        """Replace the delivery state `state` by `new`, with `turn` incremented, and return the stored state.
 
         Retries while the table is throttled and `in_time` returns true. Raises LeaseLost and Unavailable.
         """
@@ -186,7 +186,10 @@ class DeliveryStateStore:
             ) from failure
 
     def add_attempts(self, webhook_id: str, at: int, turn: int, attempts: Sequence[Mapping[str, Any]]) -> None:
-        """Store the attempts of a turn that ended at `at` (epoch milliseconds), in this order, for DAYS_KEPT days."""
+        """Store attempts that ended at `at` (epoch milliseconds), in this order, for DAYS_KEPT days.
+
+        `turn` is the attribute of the delivery state. It makes the key of the item unique.
+        """
         item = {
             **WEBHOOK_ATTEMPTS.key(webhookId=webhook_id, at=f"{at:013}", turn=turn),
             "attempts": zlib.compress(orjson.dumps(attempts)),
@@ -198,8 +201,8 @@ class DeliveryStateStore:
     def attempts(self, webhook_id: str, now: int, *, limit: int, after: Position | None = None) -> Page[dict[str, Any]]:
         """Return a page of a webhook's attempts, newest first, in the form that `add_attempts` received.
 
-        A position consists of the time of an item (epoch milliseconds), its turn, and the number of its attempts
-        already returned.
+        A position consists of the `at` and `turn` of an item, and the number of its attempts that were already
+        returned.
         """
         turn, _, shown = after.id.partition("/") if after else ("", "", "0")
         newest = _sort_key(after.at, turn) if after else f"{WEBHOOK_ATTEMPTS.sort_prefix}:"  # greater than all digits
@@ -232,7 +235,7 @@ class DeliveryStateStore:
 
 
 def _sort_key(at: int, turn: int | str) -> str:
-    """Return the sort key of the attempts of one turn; `at` is in epoch milliseconds."""
+    """Return the sort key of the item with attempts that ended at `at` (epoch milliseconds)."""
     return WEBHOOK_ATTEMPTS.key(webhookId="", at=f"{at:013}", turn=turn)[SORT_KEY]
 
 

@@ -24,8 +24,8 @@ EVERYBODY = "*"
 SLOW_MS = 2000
 """Minimum average response time of a slow receiver, in milliseconds."""
 WEIGHT = 0.25
-"""Weight, from 0 to 1, of the newest responses in the average response time. One turn with responses of 9 s makes a
-quick receiver slow. After several turns with quick responses, the receiver is quick again."""
+"""Weight, from 0 to 1, of the newest responses in the average response time. One run with responses of 9 s makes a
+quick receiver slow. After several runs with quick responses, the receiver is quick again."""
 
 
 class DeliveryQuotas(Quotas[str]):

@@ -31,7 +31,7 @@ def delay_after(
 ) -> int:
     """Return the seconds until the next attempt, after `failures` consecutive failures; at most `longest`.
 
-    `responses` are the failed responses of the last turn. `chance` returns a random number between its two arguments.
+    `responses` are the failed responses of the last run. `chance` returns a random number between its two arguments.
     """
     delay = DELAYS[min(failures, len(DELAYS)) - 1] * chance(1 - JITTER, 1 + JITTER)
     retry_after = max(response.retry_after or 0 for response in responses)
@@ -51,7 +51,7 @@ def reason_to_pause(responses: Sequence[ReceiverResponse], seconds: int) -> str 
     """Return the reason, a sentence, to pause a webhook after failed attempts; `None` to retry.
 
     `seconds` is the time for which the receiver has accepted no change. `responses` are the failed responses of the
-    last turn.
+    last run.
     """
     for response in responses:
         if response.is_forbidden:
