@@ -171,7 +171,7 @@ class IndexBuilder:
     def _run(self, held: GenerationPointer, in_time: Callable[[], bool], from_scratch: bool) -> BuildResult:
         if not from_scratch and held.draft is None and held.readable is not None:
             try:
-                return self._fold(held, in_time)
+                return self._update(held, in_time)
             except UNUSABLE_ERRORS as error:
                 # The published generation stays in use until the rebuild is published.
                 _warn(held.readable, error)
@@ -183,7 +183,7 @@ class IndexBuilder:
                 held = self._generations.drop_draft(held)
         return self._rebuild(held, in_time)
 
-    def _fold(self, held: GenerationPointer, in_time: Callable[[], bool]) -> BuildResult:
+    def _update(self, held: GenerationPointer, in_time: Callable[[], bool]) -> BuildResult:
         """Update the published generation from the feed."""
         self._generations.copy_of(held.readable, self._copy)
         engine = SearchEngine(self._copy.folder)

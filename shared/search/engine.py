@@ -170,8 +170,8 @@ class SearchEngine:
         limit = min(limit, DEEPEST)
         past: tuple[float, str] | None = None
         if after:
-            standing = self._ranked(searcher, query.with_id(after.video_id), query, 1)[0]
-            past = _rank(standing[0] if standing else after)
+            present = self._ranked(searcher, query.with_id(after.video_id), query, 1)[0]
+            past = _rank(present[0] if present else after)
         ranked, total = self._ranked(searcher, query.query, query, DEEPEST if past else limit + 1)
         first = next((index for index, hit in enumerate(ranked) if past is None or _rank(hit) > past), len(ranked))
         hits = ranked[first : min(first + limit, DEEPEST)]

@@ -31,7 +31,7 @@ _IN_ORDER = 2.0
 """Factor of a field's weight: the bonus if the query's words are adjacent in the field, in the same order."""
 _LIKE: Mapping[str, float] = {"title": 2.0, "tags": 3.0, "description": 1.5, "captions": 1.0}
 """Weight of a word that two similar videos share, by field."""
-_MOST_LOOKED_AT, _MOST_TERMS = 50, 25
+_MAX_COUNTED, _MAX_TERMS = 50, 25
 """Maximum number of words per field for which the engine counts the document frequency. Maximum number of these words
 in the query for similar videos.
 """
@@ -74,14 +74,14 @@ class IndexQuery:
         self._schema = schema
         self.is_by_time = not search_query.clauses
         """Whether all results score the same. They are then sorted by creation time, newest first."""
-        out = [self._fitting_anyhow(clause) for clause in search_query.excluded]
+        out = [self._unscored_clause(clause) for clause in search_query.excluded]
         if without:
             out.append(Query.term_set_query(schema, "id", list(without)))
 
         def among(must: Sequence[Query]) -> Query:
             return self._restrict(must, out, caller, now, filters)
 
-        self.all = among([self._fitting_anyhow(clause) for clause in search_query.clauses])
+        self.all = among([self._unscored_clause(clause) for clause in search_query.clauses])
         """Query without scores, for totals and facets."""
         self.query = self.all
         """Query with scores, for ranking."""
@@ -184,7 +184,7 @@ class IndexQuery:
                 likely = self._fuzzy(name, word.text, word.prefix_typos, prefix=True)
                 yield Query.const_score_query(likely, weight * _PREFIX_TYPO)
 
-    def _fitting_anyhow(self, clause: Clause) -> Query:
+    def _unscored_clause(self, clause: Clause) -> Query:
         """Return the query of a clause without scores. It needs fewer scans of the term dictionary than `_scored`."""
         if isinstance(clause, QueryPhrase):
             return _any([Query.phrase_query(self._schema, name, list(clause.texts)) for name in WEIGHTS])
@@ -239,7 +239,7 @@ def candidates(texts: Mapping[str, Sequence[str]]) -> dict[Term, int]:
     for name in _LIKE:
         counts = Counter(word for text in texts.get(name, ()) for word in text.split())
         likely = sorted(counts, key=lambda word: (-counts[word] * len(word), word))
-        found.update(((name, word), counts[word]) for word in likely[:_MOST_LOOKED_AT])
+        found.update(((name, word), counts[word]) for word in likely[:_MAX_COUNTED])
     return found
 
 
@@ -261,7 +261,7 @@ def distinctive_terms(
         of_field = sorted(
             (term for term in rarity if term[0] == name), key=lambda term: (-term_counts[term] * rarity[term], term)
         )
-        chosen.update((term, weight * rarity[term]) for term in of_field[:_MOST_TERMS])
+        chosen.update((term, weight * rarity[term]) for term in of_field[:_MAX_TERMS])
     return chosen
 
 

@@ -132,7 +132,7 @@ class Batches:
         present = {item["videoId"]: item for item in self._store.items(video_ids, consistent=True)}
         taken: dict[str, str] = {}
 
-        def imagined(operation: _BatchOperation) -> Result:
+        def previewed(operation: _BatchOperation) -> Result:
             operation = self._resolved(operation, request, taken)
             if isinstance(operation.work, _Edit) and operation.video_id not in present:
                 items = self._store.items([operation.video_id], consistent=True)
@@ -148,7 +148,7 @@ class Batches:
                 **truncate_to_fit({"changes": list(changes(old, self._to_document(after)))}, LARGEST_CHANGES),
             }
 
-        results |= {operation.position: _result(operation, partial(imagined, operation)) for operation in operations}
+        results |= {operation.position: _result(operation, partial(previewed, operation)) for operation in operations}
         return [results[position] for position in sorted(results)]
 
     def _read_all(self, request: Request, bodies: Sequence[object]) -> tuple[list[_BatchOperation], dict[int, Result]]:
@@ -250,8 +250,9 @@ class Batches:
     def _write(self, operation: _BatchOperation, request: Request, write_id: str) -> dict[str, Any]:
         caller, now, work = request.caller, request.now, operation.work
         if isinstance(work, _Creation):
-            brought = operation.is_client_id
-            return self._store.create(work.item, caller, now, work.once, write_id=write_id, has_client_id=brought)
+            return self._store.create(
+                work.item, caller, now, work.once, write_id=write_id, has_client_id=operation.is_client_id
+            )
         return self._store.change(operation.video_id, caller, now, work.apply, matches=work.matches, write_id=write_id)
 
     def _to_document(self, item: Item) -> dict[str, Any]:

@@ -325,8 +325,8 @@ def reject_upload(item: Item, upload_id: str, reason: str, now: int) -> Item:
     """
     later = item.get("source", {}).get("uploadId", "") >= upload_id
     # A failure of a job on the current source is more important to the owner.
-    job_s = item["status"] == "failed" and "source" in item and "failure" in item
-    if item["status"] == "deleted" or later or job_s or item.get("failure", {}).get("reason") == reason:
+    has_job_failure = item["status"] == "failed" and "source" in item and "failure" in item
+    if item["status"] == "deleted" or later or has_job_failure or item.get("failure", {}).get("reason") == reason:
         return item
     failed = {} if "source" in item or item["status"] == "ready" else {"status": "failed"}
     return item | {"failure": {"job": "upload", "reason": reason, "at": now}} | failed

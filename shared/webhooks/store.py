@@ -279,7 +279,7 @@ class WebhookStore:
             new = with_version(new, caller, now, version=hook["version"] + 1, write_id=write_id)
             writes = [self.table.update(key, change_between(hook, new), condition=at_version(hook))]
             if cursors is not None or _delivered_by(new) != _delivered_by(hook):
-                changed, removed = _turned(webhook_id, now, paused=new["paused"], cursors=cursors)
+                changed, removed = _state_changes(webhook_id, now, paused=new["paused"], cursors=cursors)
                 state_change = change_between(dict.fromkeys(removed), changed) + Expression.of("ADD #turn :one", one=1)
                 # A worker may write the delivery state at any time. The condition on the webhook guards the
                 # transaction.
@@ -316,7 +316,7 @@ def require_following(user_id: str | None, caller: Caller) -> None:
         raise Forbidden.scopes(CHANGES, ADMIN, advice="Omit userId.")
 
 
-def _turned(
+def _state_changes(
     webhook_id: str, now: int, *, paused: bool, cursors: Mapping[str, LogCursor] | None
 ) -> "tuple[DeliveryRestart, Sequence[str]]":
     """Return the attributes to set in the delivery state, and the names to remove, after a change of the webhook.
