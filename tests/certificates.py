@@ -25,8 +25,8 @@ def make_certificate(folder: Path, host: str | IPv4Address, *, days: int = 1) ->
         .sign(key, hashes.SHA256())
     )
     encoding = serialization.Encoding.PEM
-    plain = serialization.NoEncryption()
-    (folder / "key.pem").write_bytes(key.private_bytes(encoding, serialization.PrivateFormat.PKCS8, plain))
+    unencrypted = serialization.NoEncryption()
+    (folder / "key.pem").write_bytes(key.private_bytes(encoding, serialization.PrivateFormat.PKCS8, unencrypted))
     (folder / "certificate.pem").write_bytes(certificate.public_bytes(encoding))
     return folder / "certificate.pem"
 

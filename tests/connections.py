@@ -16,7 +16,7 @@ class Listener:
     """Server on loopback that serves each connection in a separate thread until `close` ends them all."""
 
     def __init__(self, converse: Converse, tls: ssl.SSLContext | None = None) -> None:
-        self.taken: list[socket.socket] = []
+        self.accepted: list[socket.socket] = []
         """All connections that clients have opened."""
         self._converse, self._tls = converse, tls
         self._socket = socket.create_server(("127.0.0.1", 0))
@@ -28,7 +28,7 @@ class Listener:
         """End all connections, and take no more; fails unless every thread ends."""
         self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
-        for connection in self.taken:
+        for connection in self.accepted:
             with suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
         for thread in self._threads:
@@ -38,11 +38,13 @@ class Listener:
     def _serve(self) -> None:
         with suppress(OSError):
             while True:
-                self.taken.append(self._socket.accept()[0])
-                self._threads.append(threading.Thread(target=self._take, args=(self.taken[-1],), daemon=True))
+                self.accepted.append(self._socket.accept()[0])
+                self._threads.append(
+                    threading.Thread(target=self._serve_connection, args=(self.accepted[-1],), daemon=True)
+                )
                 self._threads[-1].start()
 
-    def _take(self, connection: socket.socket) -> None:
+    def _serve_connection(self, connection: socket.socket) -> None:
         with suppress(OSError), connection:
             if self._tls:
                 connection = self._tls.wrap_socket(connection, server_side=True)

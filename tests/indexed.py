@@ -45,13 +45,13 @@ class IndexedService(AuditedService):
         super().add(entry)
         self.feed.append([change])
 
-    def film(self, title: str, owner: str = "alice", **fields: object) -> str:
+    def publish_video(self, title: str, owner: str = "alice", **fields: object) -> str:
         """Publish a video, visible to everyone, and bring the feed up to date."""
         video_id = str(self.api.publish(owner, title=title, **fields)["videoId"])
         self.settle()
         return video_id
 
-    def say(self, video_id: str, text: str, language: str = "en") -> None:
+    def put_captions(self, video_id: str, text: str, language: str = "en") -> None:
         """Upload captions with this text, and bring the feed up to date."""
         path = f"/v1/videos/{video_id}/captions/{language}"
         reply = self.api.request("PUT", path, body=WEBVTT.format(text), headers={"content-type": "text/vtt"})
@@ -61,7 +61,7 @@ class IndexedService(AuditedService):
     def builder(
         self,
         folder: Path,
-        tell: Callable[[int], None] = lambda _: None,
+        report_progress: Callable[[int], None] = lambda _: None,
         heartbeat: Callable[[Callable[[], None]], AbstractContextManager[Any]] = nullcontext,
     ) -> IndexBuilder:
         """Create a builder with its own folder. Its lease is renewed only if a test passes a heartbeat."""
@@ -72,7 +72,7 @@ class IndexedService(AuditedService):
             self.feed,
             self.loader,
             clock=self.clock,
-            report_progress=tell,
+            report_progress=report_progress,
             heartbeat=heartbeat,
         )
 
@@ -81,6 +81,6 @@ class IndexedService(AuditedService):
         copy = LocalCopy(folder)
         self.generations.copy_newest(copy)
         engine = SearchEngine(copy.folder)
-        found = {video_id: engine.stored(video_id) for video_id in video_ids}
+        documents = {video_id: engine.stored(video_id) for video_id in video_ids}
         engine.close()
-        return found
+        return documents

@@ -40,7 +40,7 @@ LAMBDA_LEVELS = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL")
 RFC_3339 = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
 
 
-def is_kept_by_lambda(line: Line, least: str) -> bool:
+def passes_lambda_filter(line: Line, least: str) -> bool:
     """Whether Lambda hands a line on to CloudWatch when `least`, one of its levels, is set for the function.
 
     https://docs.aws.amazon.com/lambda/latest/dg/monitoring-cloudwatchlogs-log-level.html

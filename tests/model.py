@@ -44,7 +44,7 @@ PROBED = ("duration", "format")
 ADMINS_OWN = ("videoId", "userId", "createdAt", "status")
 NEVER = "00000000-0000-4000-8000-000000000000"
 INTERNAL = ("before", "deletedAt")
-SHOWN = (
+SUMMARY_FIELDS = (
     *("videoId", "userId", "createdAt", "title", "duration", "format", "category"),
     *("status", "visibility", "publishAt", "expiresAt"),
 )
@@ -56,15 +56,19 @@ NEXT = {
 }
 
 
-class Answer(NamedTuple):
+class Expected(NamedTuple):
     """A status, and the content or the last word of a problem's type."""
 
     status: int
     content: Any = None
 
 
-NOT_FOUND, FORBIDDEN, MISMATCH = Answer(404, "not-found"), Answer(403, "forbidden"), Answer(412, "version-mismatch")
-ILLEGAL, REUSED = Answer(409, "illegal-transition"), Answer(422, "idempotency-key-reused")
+NOT_FOUND, FORBIDDEN, MISMATCH = (
+    Expected(404, "not-found"),
+    Expected(403, "forbidden"),
+    Expected(412, "version-mismatch"),
+)
+ILLEGAL, REUSED = Expected(409, "illegal-transition"), Expected(422, "idempotency-key-reused")
 
 
 def canonical(value: Any) -> str:
@@ -87,16 +91,16 @@ class Model:
     def __init__(self) -> None:
         self.videos: dict[str, Video] = {}
         self.views: Counter[str] = Counter()
-        self.stored_responses: dict[tuple[str, str, str], tuple[int, str, Answer]] = {}
+        self.stored_responses: dict[tuple[str, str, str], tuple[int, str, Expected]] = {}
         self.keys: dict[tuple[str, str, str], int] = {}
         """Time at which a view with an idempotency key was counted, by caller, video and key."""
         self.viewers: dict[tuple[str, str, str], tuple[int, str | None]] = {}
         """Time and key of the last counted view, by caller, video and viewer."""
 
-    def create(self, user: str, body: Video, key: str | None, now: int, video_id: str) -> Answer:
+    def create(self, user: str, body: Video, key: str | None, now: int, video_id: str) -> Expected:
         """Create a video; `video_id` is the id in the response."""
         content = DEFAULTS | body
-        if stored := self._answered(user, "create", key, content, now):
+        if stored := self._stored_response(user, "create", key, content, now):
             return stored
         own = {name: content.pop(name) for name in ADMINS_OWN if name in content}
         video = content | {"videoId": video_id, "userId": user, "createdAt": now, "status": "uploaded"}
@@ -104,59 +108,61 @@ class Model:
         origin = "import" if own and user == "admin" else "person"
         video["origins"] = {name: origin for name in PROBED if name in content}
         if _is_impossible({}, video, min(now, video["createdAt"])):
-            return Answer(422, "invalid-content")
+            return Expected(422, "invalid-content")
         if video["videoId"] in self.videos:
-            return Answer(409, "already-exists")
-        answer = Answer(201, self._write(video, now) | {"viewCount": 0})
-        return self._keep(user, "create", key, DEFAULTS | body, now, answer)
+            return Expected(409, "already-exists")
+        response = Expected(201, self._write(video, now) | {"viewCount": 0})
+        return self._store_response(user, "create", key, DEFAULTS | body, now, response)
 
-    def get(self, user: str, video_id: str, now: int) -> Answer:
+    def get(self, user: str, video_id: str, now: int) -> Expected:
         if not (video := self._visible(user, video_id, now)):
             return NOT_FOUND
-        shown = _document(video) | {"viewCount": self.views[video_id]}
+        document = _document(video) | {"viewCount": self.views[video_id]}
         if user not in (video["userId"], "admin"):
-            shown.pop("purgeAt", None)
-            if names := shown.pop("resolutions"):
-                shown |= {"renditions": {name: {} for name in names}, "playback": f"/v1/videos/{video_id}/playback"}
-            shown["thumbnails"] = {name: it for name, it in video["thumbnails"].items() if _is_url(it["url"])}
-        return Answer(200, shown)
+            document.pop("purgeAt", None)
+            if names := document.pop("resolutions"):
+                document |= {"renditions": {name: {} for name in names}, "playback": f"/v1/videos/{video_id}/playback"}
+            document["thumbnails"] = {name: it for name, it in video["thumbnails"].items() if _is_url(it["url"])}
+        return Expected(200, document)
 
-    def patch(self, user: str, video_id: str, patch: Video, version: int | None, now: int) -> Answer:
+    def patch(self, user: str, video_id: str, patch: Video, version: int | None, now: int) -> Expected:
         video = self._changeable(user, video_id, version, now)
-        if isinstance(video, Answer):
+        if isinstance(video, Expected):
             return video
         status = patch.get("status", video["status"])
         if video["status"] == "deleted" or status not in (video["status"], *NEXT[video["status"]]):
             return ILLEGAL
         changed = DEFAULTS | merged(video, patch)
         if any("url" not in picture for picture in changed["thumbnails"].values()):
-            return Answer(422, "invalid-content")
+            return Expected(422, "invalid-content")
         if _is_impossible(video, changed, now):
-            return Answer(422, "invalid-content")
+            return Expected(422, "invalid-content")
         origins = video["origins"] | {name: "person" for name in PROBED if name in patch}
         changed["origins"] = {name: origin for name, origin in origins.items() if name in changed}
-        return Answer(200, self._change(video, changed, now))
+        return Expected(200, self._change(video, changed, now))
 
-    def delete(self, user: str, video_id: str, version: int | None, now: int) -> Answer:
+    def delete(self, user: str, video_id: str, version: int | None, now: int) -> Expected:
         video = self._changeable(user, video_id, version, now)
-        if isinstance(video, Answer):
+        if isinstance(video, Expected):
             return video
         if video["status"] != "deleted":
             self._change(video, video | {"status": "deleted", "before": video["status"], "deletedAt": now}, now)
-        return Answer(204)
+        return Expected(204)
 
-    def restore(self, user: str, video_id: str, version: int | None, key: str | None, now: int) -> Answer:
-        if stored := self._answered(user, "restore", key, video_id, now):
+    def restore(self, user: str, video_id: str, version: int | None, key: str | None, now: int) -> Expected:
+        if stored := self._stored_response(user, "restore", key, video_id, now):
             return stored
         video = self._changeable(user, video_id, version, now)
-        if isinstance(video, Answer):
+        if isinstance(video, Expected):
             return video
         if video["status"] != "deleted":
             return ILLEGAL
         restored = {name: value for name, value in video.items() if name not in INTERNAL} | {"status": video["before"]}
-        return self._keep(user, "restore", key, video_id, now, Answer(200, self._change(video, restored, now)))
+        return self._store_response(
+            user, "restore", key, video_id, now, Expected(200, self._change(video, restored, now))
+        )
 
-    def view(self, user: str, video_id: str, key: str | None, viewer: str | None, at: int, now: int) -> Answer:
+    def view(self, user: str, video_id: str, key: str | None, viewer: str | None, at: int, now: int) -> Expected:
         if not (video := self._visible(user, video_id, now)):
             return NOT_FOUND
         reason, ends = _ruled_out(user, video, now), None
@@ -168,38 +174,40 @@ class Model:
             else:
                 self.keys[user, video_id, key] = now
         # What has a viewer or key is counted by the stream, which does not run here.
-        is_to_come = not reason and bool(viewer or key)
-        self.views[video_id] += not reason and not is_to_come
+        is_deferred = not reason and bool(viewer or key)
+        self.views[video_id] += not reason and not is_deferred
         content = {
             "videoId": video_id,
             "counted": not reason,
             "reason": reason,
-            "viewCount": self.views[video_id] + is_to_come,
+            "viewCount": self.views[video_id] + is_deferred,
             "windowEnds": ends,
         }
-        return Answer(200, content)
+        return Expected(200, content)
 
-    def _of_viewer(self, who: tuple[str, str, str], key: str | None, at: int, now: int) -> tuple[str | None, int]:
+    def _of_viewer(
+        self, viewer_key: tuple[str, str, str], key: str | None, at: int, now: int
+    ) -> tuple[str | None, int]:
         """Why a viewer's view does not count, and when the window ends."""
-        last, last_key = self.viewers.get(who, (0, None))
-        is_known = last + 8 * DAY > now
-        if is_known and key and key == last_key:
+        last, last_key = self.viewers.get(viewer_key, (0, None))
+        is_remembered = last + 8 * DAY > now
+        if is_remembered and key and key == last_key:
             return "duplicate", last + WINDOW
-        if is_known and at < last + WINDOW:
+        if is_remembered and at < last + WINDOW:
             return "repeated", last + WINDOW
-        self.viewers[who] = (at, key)
+        self.viewers[viewer_key] = (at, key)
         return None, at + WINDOW
 
-    def list(self, user: str, query: Mapping[str, Any], now: int) -> Answer:
+    def list(self, user: str, query: Mapping[str, Any], now: int) -> Expected:
         """The whole list, in order."""
         start, end = query.get("from", 0), query.get("to", 10**12)
         shortest, longest = query.get("minDuration", 0), query.get("maxDuration", 10**12)
         owner, status, category = query.get("userId"), query.get("status"), query.get("category")
         if start >= end or shortest > longest:
-            return Answer(400, "invalid-parameter")
+            return Expected(400, "invalid-parameter")
         by_tag = "tag" in query
         if by_tag and status == "deleted":
-            return Answer(400, "unserved-query")
+            return Expected(400, "unserved-query")
         by_status = not by_tag and owner is None and status is not None and not (category and status == "ready")
         if by_status and user != "admin":
             return FORBIDDEN
@@ -222,7 +230,7 @@ class Model:
             )
 
         videos = sorted(filter(belongs, self.videos.values()), key=lambda video: (video["createdAt"], video["videoId"]))
-        return Answer(200, [_summary(video) for video in (videos if query["order"] == "asc" else reversed(videos))])
+        return Expected(200, [_summary(video) for video in (videos if query["order"] == "asc" else reversed(videos))])
 
     def _visible(self, user: str, video_id: str, now: int) -> Video | None:
         video = self.videos.get(video_id)
@@ -230,7 +238,7 @@ class Model:
             return None
         return video if user in (video["userId"], "admin") or _published(video, now) else None
 
-    def _changeable(self, user: str, video_id: str, version: int | None, now: int) -> Video | Answer:
+    def _changeable(self, user: str, video_id: str, version: int | None, now: int) -> Video | Expected:
         if not (video := self._visible(user, video_id, now)):
             return NOT_FOUND
         if user not in (video["userId"], "admin"):
@@ -251,16 +259,18 @@ class Model:
         self.videos[video["videoId"]] = video | {"updatedAt": now}
         return _document(self.videos[video["videoId"]])
 
-    def _answered(self, user: str, operation: str, key: str | None, request: Any, now: int) -> Answer | None:
-        at, same, answer = self.stored_responses.get((user, operation, key or ""), (0, "", NOT_FOUND))
+    def _stored_response(self, user: str, operation: str, key: str | None, request: Any, now: int) -> Expected | None:
+        at, same, response = self.stored_responses.get((user, operation, key or ""), (0, "", NOT_FOUND))
         if at + DAY <= now:
             return None
-        return answer if same == canonical(request) else REUSED
+        return response if same == canonical(request) else REUSED
 
-    def _keep(self, user: str, operation: str, key: str | None, request: Any, now: int, answer: Answer) -> Answer:
+    def _store_response(
+        self, user: str, operation: str, key: str | None, request: Any, now: int, response: Expected
+    ) -> Expected:
         if key:
-            self.stored_responses[user, operation, key] = (now, canonical(request), answer)
-        return answer
+            self.stored_responses[user, operation, key] = (now, canonical(request), response)
+        return response
 
 
 def _is_impossible(old: Video, new: Video, first: int) -> bool:
@@ -291,8 +301,8 @@ def _document(video: Video) -> Video:
 
 def _summary(video: Video) -> Video:
     poster = video["thumbnails"].get("poster", {})
-    shown = {name: video[name] for name in SHOWN if name in video}
-    return shown | ({"poster": poster["url"]} if poster and _is_url(poster["url"]) else {})
+    summary = {name: video[name] for name in SUMMARY_FIELDS if name in video}
+    return summary | ({"poster": poster["url"]} if poster and _is_url(poster["url"]) else {})
 
 
 def _is_url(address: str) -> bool:
@@ -411,7 +421,7 @@ class Catalogue(RuleBasedStateMachine):
         return multiple(*(self._import(video) for video in AT_FIRST))
 
     @rule(user=USERS)
-    def get_what_never_was(self, user: str) -> None:
+    def get_unknown_video(self, user: str) -> None:
         self._compare(self.api.get(f"/v1/videos/{NEVER}", user=user), self.model.get(user, NEVER, self._now))
 
     @rule(target=ids, user=USERS, body=NEW, key=KEYS)
@@ -421,7 +431,7 @@ class Catalogue(RuleBasedStateMachine):
 
     @precondition(lambda self: self.last is not None)
     @rule(target=ids)
-    def send_the_last_create_again(self) -> Any:
+    def retry_last_create(self) -> Any:
         return self._create()
 
     @rule(user=ACTORS, video_id=ids)
@@ -430,8 +440,8 @@ class Catalogue(RuleBasedStateMachine):
         reply = self.api.get(f"/v1/videos/{video_id}", user=user)
         self._compare(reply, self.model.get(user, video_id, self._now))
         if reply.status == 200:
-            known = {"If-None-Match": reply.etag}
-            assert self.api.get(f"/v1/videos/{video_id}", user=user, headers=known).status == 304
+            conditional = {"If-None-Match": reply.etag}
+            assert self.api.get(f"/v1/videos/{video_id}", user=user, headers=conditional).status == 304
 
     @rule(user=ACTORS, video_id=ids, patch=PATCHES, match=VERSIONS)
     def patch(self, user: str, video_id: str, patch: Video, match: str | None) -> None:
@@ -524,7 +534,7 @@ class Catalogue(RuleBasedStateMachine):
         current = int(self.model.videos[video_id]["version"])
         return current if match == "current" else current - 1
 
-    def _compare(self, reply: Reply, expected: Answer) -> None:
+    def _compare(self, reply: Reply, expected: Expected) -> None:
         if reply.status >= 400:
             assert (reply.status, reply.slug) == expected
         elif reply.status == 204:

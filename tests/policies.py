@@ -203,7 +203,7 @@ class PolicyWatch:
 
     def __init__(self, roles: Mapping[str, IamRole]) -> None:
         self.roles = roles
-        self.seen: list[tuple[str, Access]] = []
+        self.accesses: list[tuple[str, Access]] = []
         """Accesses in order, each with its function."""
         self.refused: list[str] = []
         self._at_work: str | None = None
@@ -235,15 +235,15 @@ class PolicyWatch:
 
         vars(client)["generate_presigned_url"] = signed
 
-    def aside(self) -> AbstractContextManager[None]:
+    def as_test(self) -> AbstractContextManager[None]:
         """Attribute requests within the context to the test."""
         return self._as(None)
 
-    def look_up(self, access: Access) -> None:
+    def check(self, access: Access) -> None:
         """Note what the function at work does, and whether its role refuses it."""
         if self._at_work is None:
             return
-        self.seen.append((self._at_work, access))
+        self.accesses.append((self._at_work, access))
         reason = self.roles[self._at_work].refusal(access)
         if reason:
             self.refused.append(f"{self._at_work}: {reason}")
@@ -259,5 +259,5 @@ class PolicyWatch:
     def _sent(self, service: str, operation: str, parameters: Mapping[str, Any], send: Callable[[], Any]) -> Any:
         if self._at_work is not None:  # else it is the test itself
             for access in accesses(service, operation, parameters):
-                self.look_up(access)
+                self.check(access)
         return send()

@@ -16,13 +16,13 @@ Each pause is a tenth of the elapsed time, so long waits leave the processor to 
 _Result = TypeVar("_Result")
 
 
-def eventually(look: Callable[[], _Result], until: Callable[[_Result], object] = bool) -> _Result:
+def eventually(read: Callable[[], _Result], until: Callable[[_Result], object] = bool) -> _Result:
     """Call `look` until `until` accepts its result, and return that result.
 
     Raises AssertionError with the last result after LIMIT seconds.
     """
     started = time.monotonic()
-    while not until(result := look()):
+    while not until(result := read()):
         waited = time.monotonic() - started
         assert waited < LIMIT, f"After {LIMIT:.0f} seconds it is still {result!r}."
         time.sleep(min(max(POLL_SECONDS, waited / 10), LONGEST_POLL_SECONDS))

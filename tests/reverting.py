@@ -83,11 +83,11 @@ class RevertTestbed(AuditedService):
         page = self.trail.table.query(index=None, condition=condition, ascending=False, limit=1)
         return str(page.items[0][CHANGESET])
 
-    def backstage_forgets(self) -> None:
+    def discard_records(self) -> None:
         """Let all that was written and not followed yet be lost to the trail."""
         self.records()
 
-    def create_whole(self, changeset_id: str, user: str = "alice", *, videos: int = 1) -> "WholeChangeSet":
+    def create_change_set(self, changeset_id: str, user: str = "alice", *, videos: int = 1) -> "CreatedChangeSet":
         """A change set that creates something of every kind."""
         caller = self.admin(changeset_id)._replace(subject=user)
         video_ids = []
@@ -114,14 +114,14 @@ class RevertTestbed(AuditedService):
         for video_id in video_ids:
             self.entries_of_playlists.append(playlist_id, video_id, caller, self.now)
         self.settle()
-        return WholeChangeSet(self, video_ids, playlist_id)
+        return CreatedChangeSet(self, video_ids, playlist_id)
 
     def undo(self, changeset_id: str, *, query: str = "", user: str = "admin", **body: Any) -> Reply:
         """Request the revert of a change set, one second after the last change."""
         self.clock.advance(1)
         return self.api.post(f"/v1/changesets/{changeset_id}/revert", body or None, query=query, user=user)
 
-    def require_undone(self, changeset_id: str, **options: Any) -> dict[str, Any]:
+    def revert_and_settle(self, changeset_id: str, **options: Any) -> dict[str, Any]:
         """The report on a change set that was taken back at once; the trail follows."""
         reply = self.undo(changeset_id, **options)
         assert reply.status == 200, reply.body
@@ -156,20 +156,20 @@ class RevertTestbed(AuditedService):
         return {(item["pk"]["S"], item["sk"]["S"]): item for item in raw}
 
 
-class WholeChangeSet:
+class CreatedChangeSet:
     """Items that a change set created."""
 
-    def __init__(self, undoing: RevertTestbed, video_ids: list[str], playlist_id: str) -> None:
-        self.undoing, self.video_ids, self.playlist_id = undoing, video_ids, playlist_id
+    def __init__(self, testbed: RevertTestbed, video_ids: list[str], playlist_id: str) -> None:
+        self.testbed, self.video_ids, self.playlist_id = testbed, video_ids, playlist_id
 
     def there(self) -> dict[str, Any]:
         """Return the existing items of the change set, for the first video."""
-        video_id, table = self.video_ids[0], self.undoing.table
+        video_id, table = self.video_ids[0], self.testbed.table
         playlist = table.get(PLAYLIST.key(playlistId=self.playlist_id), consistent=True) or {}
         totals = table.get(RATING_TOTALS.key(videoId=video_id), consistent=True) or {}
         release = RELEASE.key(videoId=video_id, region="NZ", language="mi")
         return {
-            "video": self.undoing.item(video_id)["status"] != "deleted",
+            "video": self.testbed.item(video_id)["status"] != "deleted",
             "credit": table.get(CREDIT.key(videoId=video_id, personId="sam"), consistent=True) is not None,
             "release": table.get(release, consistent=True) is not None,
             "captions": table.get(CAPTION.key(videoId=video_id, language="mi"), consistent=True) is not None,

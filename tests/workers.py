@@ -15,15 +15,15 @@ LADDER = ("720p", "240p")
 class ProcessingWorkers:
     """The two functions, and a film that was uploaded for them."""
 
-    def __init__(self, api: Api, backstage: BackgroundWork, objects: Objects) -> None:
+    def __init__(self, api: Api, background: BackgroundWork, objects: Objects) -> None:
         self.api = api
-        self.backstage = backstage
+        self.background = background
         self.objects = objects
         self.begin()
 
     def begin(self) -> None:
         """Start both functions afresh."""
-        resources = FakeResources(self.api.table, self.backstage.clock, objects=self.objects)
+        resources = FakeResources(self.api.table, self.background.clock, objects=self.objects)
         self.handlers = {
             "probe": resources.make(probe.lambda_handler, RENDITIONS=",".join(LADDER)),
             "thumbnails": resources.make(thumbnails.lambda_handler),
@@ -34,15 +34,15 @@ class ProcessingWorkers:
         video_id = video_id or str(self.api.create()["videoId"])
         key = f"{video_id}/{upload}"
         etag = self.objects.client.put_object(Bucket=SOURCES_BUCKET, Key=key, Body=data)["ETag"].strip('"')
-        self.backstage.arrive(video_id, upload=upload, etag=etag, size=len(data))
+        self.background.arrive(video_id, upload=upload, etag=etag, size=len(data))
         return video_id
 
     def deliver(self, queue: str, *bodies: dict[str, Any]) -> dict[str, Any]:
         """Deliver the waiting or the given messages to a function, as Lambda does."""
-        waiting = bodies or self.backstage.queues[queue].take()
-        answer = self.handlers[queue](sqs_event(*waiting), Context())
-        self.backstage.settle()
-        return answer
+        waiting = bodies or self.background.queues[queue].take()
+        response = self.handlers[queue](sqs_event(*waiting), Context())
+        self.background.settle()
+        return response
 
     def work(self) -> None:
         """Let both functions do what there is to do."""

@@ -106,11 +106,11 @@ class HeldRequests:
     """
 
     def __init__(
-        self, page: Page, pattern: str | re.Pattern[str], wanted: Callable[[Request], bool] = lambda _: True
+        self, page: Page, pattern: str | re.Pattern[str], matches: Callable[[Request], bool] = lambda _: True
     ) -> None:
         self.page = page
         self.held: list[Route] = []
-        self.wanted = wanted
+        self.matches = matches
         self.is_open = False
         page.route(pattern, self._meet)
 
@@ -152,7 +152,7 @@ class HeldRequests:
         return [route for route in self.held if route.request.failure is None]
 
     def _meet(self, route: Route) -> None:
-        if self.is_open or not self.wanted(route.request):
+        if self.is_open or not self.matches(route.request):
             route.fallback()
         else:
             self.held.append(route)
@@ -164,8 +164,8 @@ def meet_first(page: Page, pattern: str | re.Pattern[str], meet: Callable[[Route
     Playwright's `times` does the same, but it ends the routing while requests are in flight and sometimes loses one:
     https://github.com/microsoft/playwright/issues/41802
     """
-    left = iter(range(count))
-    page.route(pattern, lambda route: route.fallback() if next(left, None) is None else meet(route))
+    remaining = iter(range(count))
+    page.route(pattern, lambda route: route.fallback() if next(remaining, None) is None else meet(route))
 
 
 def disable_frames(page: Page) -> None:
@@ -177,16 +177,16 @@ def list_serious_violations(page: Page) -> list[str]:
     """Return the serious and critical axe violations of a page: the rule, and the offending elements."""
     if not page.evaluate("'axe' in window"):
         page.evaluate(AXE.read_text(encoding="utf-8"))  # the page's own policy blocks script tags
-    found: list[str] = page.evaluate(SERIOUS)
-    return found
+    violations: list[str] = page.evaluate(SERIOUS)
+    return violations
 
 
-def require_good_layout(page: Page, *shown: tuple[Literal["light", "dark"], int]) -> None:
+def require_good_layout(page: Page, *layouts: tuple[Literal["light", "dark"], int]) -> None:
     """Require that a page has no serious fault, runs no text of users, and is at most as wide as its window.
 
     `shown` are colours and widths, without which it is looked at in light colours on a phone and in dark ones on a desk.
     """
-    for scheme, width in shown or PHONE_AND_DESK:
+    for scheme, width in layouts or PHONE_AND_DESK:
         page.emulate_media(color_scheme=scheme)
         page.set_viewport_size({"width": width, "height": 800})
         assert page.evaluate(FAULTS, width) == {"wider": None, "hit": None}
@@ -195,11 +195,11 @@ def require_good_layout(page: Page, *shown: tuple[Literal["light", "dark"], int]
 
 def _checkout() -> dict[str, bytes]:
     """The console's files as they are in the checkout now, put together once for all requests between two changes."""
-    return _put_together(max(file.stat().st_mtime_ns for file in CONSOLE.rglob("*")))
+    return _bundle(max(file.stat().st_mtime_ns for file in CONSOLE.rglob("*")))
 
 
 @lru_cache(maxsize=1)
-def _put_together(_changed: int) -> dict[str, bytes]:
+def _bundle(_changed: int) -> dict[str, bytes]:
     return site()
 
 
@@ -252,9 +252,9 @@ class Console:
     def _watch(self, page: Page) -> None:
         self.pages.append(page)
         page.on("pageerror", lambda error: self.errors.append(str(error)))
-        page.on("console", self._hear)
+        page.on("console", self._record_policy_violation)
 
-    def _hear(self, message: ConsoleMessage) -> None:
+    def _record_policy_violation(self, message: ConsoleMessage) -> None:
         """Keep what breaks the page's policy, in whichever document: the browser says so on its console."""
         if "Content Security Policy" in message.text:
             self.errors.append(message.text)
@@ -265,7 +265,7 @@ class Console:
         if url.scheme in ("http", "https") and f"{url.scheme}://{url.netloc}" not in own:
             self.foreign.append(request.url)
 
-    def open(self, place: str = "", user: str | None = "alice") -> Page:
+    def open(self, route: str = "", user: str | None = "alice") -> Page:
         """Open a page of the console, such as `upload`, as a signed-in user; `None` leaves the page signed out."""
         page = self.context.new_page()
         if user is not None:
@@ -273,7 +273,7 @@ class Console:
             page.goto(f"{self.service.base_url}/console/config.json")
             page.evaluate("(tokens) => sessionStorage.setItem('tokens', JSON.stringify(tokens))", self._tokens(user))
         # Not until all of it is loaded: a page whose files were refused loads itself again, which would break that off.
-        page.goto(f"{self.service.base_url}/console/#/{place}", wait_until="commit")
+        page.goto(f"{self.service.base_url}/console/#/{route}", wait_until="commit")
         if user is not None:
             expect(account(page)).to_be_visible()
         return page
@@ -284,7 +284,7 @@ class Console:
         They come from the issuer, without its sign-in pages.
         """
         verifier, back = secrets.token_urlsafe(32), f"{self.service.base_url}/console/"
-        asked = {
+        authorization = {
             "response_type": "code",
             "client_id": self.config["clientId"],
             "redirect_uri": back,
@@ -293,17 +293,17 @@ class Console:
             "code_challenge_method": "S256",
         }
         http, authorize = self.service.http, f"{self.config['issuer']}{AUTHORIZE_PATH}"
-        (page,) = re.findall(r'name="page" value="([^"]+)"', http.get(authorize, params=asked).text)
+        (page,) = re.findall(r'name="page" value="([^"]+)"', http.get(authorize, params=authorization).text)
         led = http.post(authorize, data={"page": page, "user": user})
-        given = {
+        form = {
             "grant_type": "authorization_code",
             "client_id": self.config["clientId"],
             "code": parse_qs(urlsplit(led.headers["location"]).query)["code"][0],
             "redirect_uri": back,
             "code_verifier": verifier,
         }
-        answer = self.service.http.post(f"{self.config['issuer']}{TOKEN_PATH}", data=given).json()
-        return {"accessToken": answer["access_token"], "refreshToken": answer["refresh_token"]}
+        tokens = self.service.http.post(f"{self.config['issuer']}{TOKEN_PATH}", data=form).json()
+        return {"accessToken": tokens["access_token"], "refreshToken": tokens["refresh_token"]}
 
     def sign_in(self, page: Page, user: str) -> None:
         """Sign in as people do: by a click here, and one at the issuer."""

@@ -84,13 +84,13 @@ class Service:
 
     def upload(self, video: Mapping[str, Any], data: bytes, user: str = "alice", kind: str = "video/mp4") -> str:
         """Send a film as any client would, and return the upload's id."""
-        wanted = {"contentType": kind, "fileSize": len(data)}
-        begun = self.request("POST", f"/v1/videos/{video['videoId']}/upload", user, json=wanted)
+        announced = {"contentType": kind, "fileSize": len(data)}
+        begun = self.request("POST", f"/v1/videos/{video['videoId']}/upload", user, json=announced)
         assert begun.status_code == 201, begun.text
-        told = begun.json()
-        sent = self.http.request(told["method"], told["url"], content=data, headers=told["headers"])
+        upload = begun.json()
+        sent = self.http.request(upload["method"], upload["url"], content=data, headers=upload["headers"])
         assert sent.status_code == 200, sent.text
-        return str(told["uploadId"])
+        return str(upload["uploadId"])
 
     def create(self, user: str = "alice", **fields: Any) -> dict[str, Any]:
         """A new video."""
@@ -103,14 +103,14 @@ class Service:
         """Return the ids of a user's videos with this title from all pages, because other tests create videos
         concurrently.
         """
-        asked: dict[str, str | int] = {"userId": user, "limit": 100}
+        params: dict[str, str | int] = {"userId": user, "limit": 100}
         ids: list[str] = []
         while True:
-            page = self.request("GET", "/v1/videos", user, params=asked).json()
+            page = self.request("GET", "/v1/videos", user, params=params).json()
             ids += [video["videoId"] for video in page["items"] if video["title"] == title]
             if page["nextCursor"] is None:
                 return ids
-            asked["cursor"] = page["nextCursor"]
+            params["cursor"] = page["nextCursor"]
 
     def at_once(self, count: int, method: str, path: str, **options: Any) -> list[httpx.Response]:
         """Send the same request several times at once; options that are callable are called with each number."""
@@ -152,21 +152,21 @@ def own_service(service: Service, request: pytest.FixtureRequest) -> Service:
 @pytest.fixture(scope="session")
 def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """Deploy a service for the tests, or use the running service that E2E_SERVICE names."""
-    given = os.environ.get("E2E_SERVICE")
-    if given:
-        told = json.loads(Path(given).read_text(encoding="utf-8"))
-        bad = _forged(told["tokens"]["alice"]) | told.get("badTokens", {})
-        assembly = Path(told["assembly"]) if "assembly" in told else None
-        aws = Aws.of(told) if "endpoint" in told else None
-        mint = _mint(told.get("issuer"), Path(given).parent / KEY_FILE.name)
-        yield Service(told["baseUrl"], told["tokens"], bad, assembly, aws, mint=mint)
+    path = os.environ.get("E2E_SERVICE")
+    if path:
+        described = json.loads(Path(path).read_text(encoding="utf-8"))
+        bad = _forged(described["tokens"]["alice"]) | described.get("badTokens", {})
+        assembly = Path(described["assembly"]) if "assembly" in described else None
+        aws = Aws.of(described) if "endpoint" in described else None
+        mint = _mint(described.get("issuer"), Path(path).parent / KEY_FILE.name)
+        yield Service(described["baseUrl"], described["tokens"], bad, assembly, aws, mint=mint)
         return
     folder = tmp_path_factory.mktemp("e2e")
     log: list[str] = []
     with service_in(folder, log.append) as (aws, issuer):
-        told = tokens_of(issuer, folder)
-        bad = _forged(told["tokens"]["alice"]) | told["badTokens"]
-        yield Service(aws.endpoint, told["tokens"], bad, folder / "cdk.out", aws, mint=issuer.mint)
+        described = tokens_of(issuer, folder)
+        bad = _forged(described["tokens"]["alice"]) | described["badTokens"]
+        yield Service(aws.endpoint, described["tokens"], bad, folder / "cdk.out", aws, mint=issuer.mint)
 
 
 def _mint(issuer: str | None, key_file: Path) -> Callable[[str, Sequence[str]], str] | None:
@@ -194,8 +194,8 @@ def unique() -> str:
 def receiver(service: Service) -> Iterator[Receiver]:
     """Receiver for the webhooks of a test."""
     assert service.aws  # what is deployed elsewhere cannot reach this machine
-    with receiving() as made:
-        yield made
+    with receiving() as opened:
+        yield opened
 
 
 @pytest.fixture(scope="session")

@@ -16,7 +16,7 @@ class Receiver:
     """Webhook receiver that records requests and responds with the configured status and body."""
 
     status: int = 200
-    said: bytes = b"taken"
+    body: bytes = b"taken"
     received: list[tuple[dict[str, str], bytes]] = field(default_factory=list)
     """Headers, with their names in lower case, and bodies."""
 
@@ -29,9 +29,9 @@ class Receiver:
                 receiver.received.append(({name.lower(): value for name, value in self.headers.items()}, body))
                 with suppress(ConnectionError):  # who asked may have gone
                     self.send_response(receiver.status)
-                    self.send_header("Content-Length", str(len(receiver.said)))
+                    self.send_header("Content-Length", str(len(receiver.body)))
                     self.end_headers()
-                    self.wfile.write(receiver.said)
+                    self.wfile.write(receiver.body)
 
             def log_message(self, *_: object) -> None:
                 """Say nothing."""
@@ -57,6 +57,6 @@ class Receiver:
 @contextmanager
 def receiving() -> Iterator[Receiver]:
     """A receiver that answers inside the block."""
-    made = Receiver()
-    with serving(made.server):
-        yield made
+    receiver = Receiver()
+    with serving(receiver.server):
+        yield receiver

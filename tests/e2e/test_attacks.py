@@ -17,7 +17,7 @@ from tests.e2e.conftest import Service
 
 STACK = "attack"
 TEMPLATE = {"Resources": {"Topic": {"Type": "AWS::SNS::Topic"}}}
-SIGNED_BY_NOBODY = "test/20260101/us-east-1/cloudformation/aws4_request"
+UNKNOWN_CREDENTIALS = "test/20260101/us-east-1/cloudformation/aws4_request"
 FILE = "attack.html"
 
 PAGE = """<!doctype html><title>An unrelated page</title>
@@ -42,7 +42,7 @@ def attacks(service: Service) -> dict[str, str]:
         "Version": "2010-05-15",
         "StackName": STACK,
         "TemplateBody": json.dumps(TEMPLATE),
-        "X-Amz-Credential": SIGNED_BY_NOBODY,
+        "X-Amz-Credential": UNKNOWN_CREDENTIALS,
     }
     request = {
         "client_id": "console",
@@ -90,7 +90,7 @@ def _require_untouched(service: Service, attacks: dict[str, str]) -> None:
 
 def test_requests_without_this_start_s_secret_are_refused(service: Service, attacks: dict[str, str]) -> None:
     endpoint, objects = service.aws.endpoint, service.aws.objects_endpoint
-    answers = {
+    responses = {
         "a stack": service.http.get(attacks["create_stack"]),
         "a page in a bucket": service.http.put(attacks["put"], content=b"<script></script>"),
         "the same at the objects' port": service.http.put(attacks["put"].replace(endpoint, objects), content=b"x"),
@@ -99,7 +99,7 @@ def test_requests_without_this_start_s_secret_are_refused(service: Service, atta
         "a save": service.http.post(f"{endpoint}/_local/save"),
         "another host": service.http.get(f"{service.base_url}/v1/videos", headers={"Host": "evil.example"}),
     }
-    assert {name: answer.status_code for name, answer in answers.items()} == dict.fromkeys(answers, 403)
+    assert {name: response.status_code for name, response in responses.items()} == dict.fromkeys(responses, 403)
     _require_untouched(service, attacks)
     assert service.http.get(re.sub(r"/authorize\?", "/authorize/admin?", attacks["sign_in"])).status_code == 404
 

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.xdist_group("e2e")
 USERS = Path(__file__).parent / "clients"
 """Example programs, one for each generated client."""
 
-ANSWERS = {
+EXPECTED = {
     "description": "Of a harbour",
     # Nobody but its owner sees the video yet.
     "views": {"viewCount": 0, "counted": False, "reason": "unpublished"},
@@ -98,12 +98,12 @@ def _run(folder: Path, *command: str) -> str:
 
 def _call(folder: Path, service: Service, category: str, *command: str) -> Mapping[str, Any]:
     """Run a program that calls the service, and return its output."""
-    answers: dict[str, Any] = json.loads(
+    results: dict[str, Any] = json.loads(
         _run(folder, *command, service.base_url, service.tokens["alice"], category, "film.mp4")
     )
-    stored = service.request("GET", f"/v1/videos/{answers.pop('videoId')}").json()
+    stored = service.request("GET", f"/v1/videos/{results.pop('videoId')}").json()
     assert (stored["category"], stored["description"], stored["viewCount"]) == (category, "Of a harbour", 0)
-    return answers
+    return results
 
 
 def test_a_python_client(service: Service, folder: Path, unique: str) -> None:
@@ -115,16 +115,18 @@ def test_a_python_client(service: Service, folder: Path, unique: str) -> None:
     )
     (folder / "client.py").write_bytes((USERS / "client.py").read_bytes())
     _run(folder, sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent", "client.py")
-    assert _call(folder, service, unique, sys.executable, "client.py") == ANSWERS
+    assert _call(folder, service, unique, sys.executable, "client.py") == EXPECTED
 
 
 def test_a_typescript_client(service: Service, folder: Path, unique: str) -> None:
-    said = _run(folder, "node", "node_modules/openapi-typescript/bin/cli.js", "openapi.json", "--output", "schema.d.ts")
-    assert "⚠" not in said
+    output = _run(
+        folder, "node", "node_modules/openapi-typescript/bin/cli.js", "openapi.json", "--output", "schema.d.ts"
+    )
+    assert "⚠" not in output
     (folder / "client.ts").write_bytes((USERS / "client.ts").read_bytes())
     (folder / "tsconfig.json").write_text(json.dumps(COMPILER))
     _run(folder, "node", "node_modules/typescript/bin/tsc", "--project", ".")
-    assert _call(folder, service, unique, "node", "--input-type=module", "--eval", CALL) == ANSWERS
+    assert _call(folder, service, unique, "node", "--input-type=module", "--eval", CALL) == EXPECTED
 
 
 def test_redocly_has_nothing_to_say_about_the_document(folder: Path) -> None:

@@ -24,8 +24,8 @@ AT_ONCE = "const wait = setTimeout; window.setTimeout = (act, _milliseconds, ...
 
 def _denied(route: Route) -> None:
     """Answer as an issuer that denies access."""
-    asked = parse_qs(urlsplit(route.request.url).query)
-    back = f"{asked['redirect_uri'][0]}?error=access_denied&state={asked['state'][0]}"
+    parameters = parse_qs(urlsplit(route.request.url).query)
+    back = f"{parameters['redirect_uri'][0]}?error=access_denied&state={parameters['state'][0]}"
     route.fulfill(status=302, headers={"Location": back})
 
 
@@ -37,8 +37,8 @@ def _second_window(console: Console, page: Page) -> Page:
 
 
 def test_a_person_who_follows_a_link_signs_in_reloads_and_signs_out(console: Console) -> None:
-    asked: list[str] = []
-    console.context.on("request", lambda request: asked.append(request.url))
+    urls: list[str] = []
+    console.context.on("request", lambda request: urls.append(request.url))
     page = console.open("upload?video=1", user=None)
     expect(button(page, "Sign in")).to_be_visible()
     require_good_layout(page)
@@ -58,7 +58,7 @@ def test_a_person_who_follows_a_link_signs_in_reloads_and_signs_out(console: Con
     with page.expect_request(f"{console.issuer}/logout?*"):  # else the issuer might let the next person in as alice
         console.sign_out(page)
     assert page.evaluate("sessionStorage.length + localStorage.length") == 0
-    assert not [url for url in asked if any(token in url for token in tokens)]
+    assert not [url for url in urls if any(token in url for token in tokens)]
 
 
 def test_a_token_that_has_ended_is_renewed_but_not_for_somebody_who_signs_out(console: Console) -> None:
@@ -70,7 +70,7 @@ def test_a_token_that_has_ended_is_renewed_but_not_for_somebody_who_signs_out(co
     link(page, "Library").click()
     expect(page.get_by_role("alert")).to_contain_text("No connection")  # which ends no session
     expect(page.get_by_role("dialog")).to_have_count(0)
-    with page.expect_response(lambda answer: "/v1/videos?" in answer.url and answer.status == 200):
+    with page.expect_response(lambda response: "/v1/videos?" in response.url and response.status == 200):
         button(page, "Try again").click()
     expect(page.get_by_role("alert")).to_have_count(0)
     assert page.evaluate("sessionStorage.getItem('tokens')") != spoilt
@@ -103,13 +103,13 @@ def test_an_ended_session_waits_for_the_same_person_to_sign_in_again(console: Co
     refused.close()
     refusing.clear()
 
-    stranger = _second_window(console, page)
-    console.identify(stranger, "bob")
-    expect(stranger.get_by_role("alert")).to_contain_text("You signed in as bob, but the other window expects alice.")
-    stranger.close()
+    other = _second_window(console, page)
+    console.identify(other, "bob")
+    expect(other.get_by_role("alert")).to_contain_text("You signed in as bob, but the other window expects alice.")
+    other.close()
     expect(ended).to_be_visible()
 
-    with page.expect_response(lambda answer: "/v1/playlists?" in answer.url and answer.status == 200):
+    with page.expect_response(lambda response: "/v1/playlists?" in response.url and response.status == 200):
         console.identify(_second_window(console, page), "alice")
     expect(ended).to_have_count(0)
     expect(heading(page, "Playlists")).to_be_visible()

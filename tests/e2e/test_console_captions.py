@@ -52,12 +52,12 @@ def send(page: Page, name: str, content: bytes, language: str = "") -> Locator:
 
 def test_owners_write_captions_and_chapters_that_everybody_gets_in_the_player(console: Console) -> None:
     service = console.service
-    film = service.create(title="A ride with words", visibility="public")
-    path = f"/v1/videos/{film['videoId']}"
-    service.upload(film, clip("bikes").read_bytes())
+    video = service.create(title="A ride with words", visibility="public")
+    path = f"/v1/videos/{video['videoId']}"
+    service.upload(video, clip("bikes").read_bytes())
     eventually(lambda: service.request("GET", path).json()["status"], lambda status: status == "ready")
     eventually(lambda: service.request("GET", f"{path}/chapters").status_code, lambda status: status == 200)
-    page = opened(console, film)
+    page = opened(console, video)
 
     expect(texts(page)).to_contain_text("No captions yet.")
     expect(send(page, "ride.en-NZ.srt", SUBRIP)).to_have_count(0)  # its name says the language
@@ -78,9 +78,9 @@ def test_owners_write_captions_and_chapters_that_everybody_gets_in_the_player(co
     button(chapters, "Save chapters").click()
     expect(chapters).to_have_count(0)
     expect(texts(page)).to_contain_text("0:00 The harbour <1>")
-    kept = service.request("GET", f"{path}/chapters").json()
-    starts = [chapter["start"] for chapter in kept["proposed"]]
-    assert [chapter["start"] for chapter in kept["chapters"]] == starts
+    stored_chapters = service.request("GET", f"{path}/chapters").json()
+    starts = [chapter["start"] for chapter in stored_chapters["proposed"]]
+    assert [chapter["start"] for chapter in stored_chapters["chapters"]] == starts
     added = len(starts) + 1
     assert 6500 not in starts
 
@@ -103,11 +103,11 @@ def test_owners_write_captions_and_chapters_that_everybody_gets_in_the_player(co
     expect(there).to_have_attribute("aria-current", "true")
     button(page, "Edit chapters").click()
     button(chapters, "Add chapter at playback position").click()
-    behind = 2 + sum(start < 6500 for start in starts)
-    expect(field(chapters, f"Start of chapter {behind}")).to_have_value("0:06.5")
+    following = 2 + sum(start < 6500 for start in starts)
+    expect(field(chapters, f"Start of chapter {following}")).to_have_value("0:06.5")
     require_good_layout(page)
 
-    theirs = opened(console, film, "bob")
+    theirs = opened(console, video, "bob")
     expect(texts(theirs)).to_contain_text("English (New Zealand)")
     expect(texts(theirs)).to_contain_text("0:06.5 Out at sea")
     expect(button(texts(theirs), re.compile("^(Add|Edit|Replace|Remove)( .*)?$"))).to_have_count(0)

@@ -14,9 +14,9 @@ from tests.polling import eventually
 WRITES = re.compile(r"/v1/videos/[^/]+(/credits/[^/]+)?$")
 
 
-def details(console: Console, video: dict[str, Any], shown: str = "facts", user: str | None = "alice") -> Page:
+def details(console: Console, video: dict[str, Any], tab: str = "facts", user: str | None = "alice") -> Page:
     """A page at a tab of a video."""
-    page = console.open(f"videos/{video['videoId']}?tab={shown}", user)
+    page = console.open(f"videos/{video['videoId']}?tab={tab}", user)
     expect(page.get_by_role("tab", selected=True)).to_be_visible()
     return page
 
@@ -29,8 +29,8 @@ def edit(page: Page) -> Locator:
 
 def stored(console: Console, video: dict[str, Any]) -> dict[str, Any]:
     """The video as the API has it now."""
-    answer: dict[str, Any] = console.service.request("GET", f"/v1/videos/{video['videoId']}").json()
-    return answer
+    document: dict[str, Any] = console.service.request("GET", f"/v1/videos/{video['videoId']}").json()
+    return document
 
 
 def published(service: Service, **fields: Any) -> dict[str, Any]:
@@ -250,11 +250,11 @@ def test_leaving_with_unsaved_changes_asks_first(console: Console) -> None:
 
     link(page, "Playlists").click()
     expect(asking).to_be_visible()
-    places = page.evaluate("history.length")
+    entries = page.evaluate("history.length")
     button(asking, "Discard changes").click()
     expect(heading(page, "Playlists")).to_be_visible()
     assert stored(console, video)["title"] == "Before"
-    assert page.evaluate("history.length") == places  # it is the place that was left, not another one like it
+    assert page.evaluate("history.length") == entries  # it is the place that was left, not another one like it
 
 
 def test_credits_are_added_edited_by_two_people_and_removed(console: Console, unique: str) -> None:
@@ -273,8 +273,8 @@ def test_credits_are_added_edited_by_two_people_and_removed(console: Console, un
     expect(field(adding, "Person")).to_have_accessible_description(re.compile("letters, digits"))
     field(adding, "Person").fill(unique)
     button(adding, "Save").click()
-    shown = panel(page, "Credits")
-    expect(shown.get_by_role("listitem").first).to_contain_text("actor as George, The pilot")
+    credits_panel = panel(page, "Credits")
+    expect(credits_panel.get_by_role("listitem").first).to_contain_text("actor as George, The pilot")
 
     path = f"/v1/videos/{video['videoId']}/credits"
     first = {"name": "First", "ordering": 1, "roles": [{"category": "director"}]}
@@ -291,11 +291,11 @@ def test_credits_are_added_edited_by_two_people_and_removed(console: Console, un
     expect(editing.get_by_role("alert")).to_contain_text("Changed by another user")
     expect(field(editing, "Name")).to_have_value("Ada Mason")
     button(editing, "Keep my changes").click()
-    expect(link(shown, re.compile("^(First|Ada Mason|Theirs)$"))).to_have_text(["First", "Ada Mason"])
+    expect(link(credits_panel, re.compile("^(First|Ada Mason|Theirs)$"))).to_have_text(["First", "Ada Mason"])
 
-    link(shown, "Ada Mason").click()
-    films = region(page, "Videos of a person")
-    expect(link(films, re.compile("^Credited .*$"))).to_contain_text("1993 actor as George, The pilot")
+    link(credits_panel, "Ada Mason").click()
+    listed = region(page, "Videos of a person")
+    expect(link(listed, re.compile("^Credited .*$"))).to_contain_text("1993 actor as George, The pilot")
     button(page, "Remove Ada Mason").click()
     button(dialog(page, "Remove Ada Mason?"), "Remove").click()
     expect(button(page, "Edit Ada Mason")).to_have_count(0)
@@ -394,8 +394,8 @@ def test_a_video_is_rated_and_put_into_playlists(console: Console, unique: str) 
     button(dialog(page, f"Remove it from {old}?"), "Remove").click()
     expect(playlists.get_by_role("link")).to_have_text([new])
     expect(playlists).to_be_focused()  # for the button is gone
-    answer = console.service.request("GET", f"/v1/videos/{video['videoId']}/playlists", "bob").json()
-    assert [playlist["title"] for playlist in answer["items"]] == [new]
+    response = console.service.request("GET", f"/v1/videos/{video['videoId']}/playlists", "bob").json()
+    assert [playlist["title"] for playlist in response["items"]] == [new]
 
 
 def test_hostile_texts_of_a_video_run_nothing_and_break_no_layout(console: Console, unique: str) -> None:
@@ -411,7 +411,7 @@ def test_hostile_texts_of_a_video_run_nothing_and_break_no_layout(console: Conso
     credit = {"name": HOSTILE, "ordering": 1, "roles": [{"category": word, "job": HOSTILE, "characters": [HOSTILE]}]}
     title = {"title": HOSTILE, "types": [word], "attributes": [HOSTILE]}
     playlist = console.service.request("POST", "/v1/playlists", json={"title": HOSTILE}).json()
-    for answer in (
+    for response in (
         console.service.request("PUT", f"{path}/credits/{unique}", json=credit),
         console.service.request("PUT", f"{path}/releases/XWW", json={"titles": [title]}),
         console.service.request("PUT", f"{path}/chapters", json={"chapters": [{"start": 0, "title": HOSTILE}]}),
@@ -419,14 +419,14 @@ def test_hostile_texts_of_a_video_run_nothing_and_break_no_layout(console: Conso
             "POST", f"/v1/playlists/{playlist['playlistId']}/entries", json={"videoId": video["videoId"]}
         ),
     ):
-        assert answer.status_code == 201, answer.text
+        assert response.status_code == 201, response.text
     eventually(lambda: console.service.request("GET", f"{path}/audit").json()["items"])
     page = details(console, video)
     for name in ("Details", "Credits", "Titles", "Captions and chapters", "Playlists", "History"):
         tab(page, name).click()
-        shown = panel(page, name)
-        expect(shown.filter(has_text="onerror")).to_be_visible()
-        assert shown.locator("img").count() == 0
+        tab_panel = panel(page, name)
+        expect(tab_panel.filter(has_text="onerror")).to_be_visible()
+        assert tab_panel.locator("img").count() == 0
         require_good_layout(page, ("dark", 3840), ("light", 360))
     tab(page, "Details").click()
     editing = edit(page)

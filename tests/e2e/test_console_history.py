@@ -19,7 +19,7 @@ from tests.e2e.conftest import Service
 from tests.e2e.locators import button, dialog, field, group, heading, link, panel, region
 from tests.polling import eventually
 
-BEHIND = {
+TRAIL_BEHIND = {
     "type": "urn:video-metadata:problem:trail-behind",
     "title": "Audit trail behind",
     "status": 503,
@@ -48,7 +48,7 @@ def listed(service: Service, path: str, count: int) -> list[dict[str, Any]]:
     def entries() -> list[dict[str, Any]]:
         return list(service.request("GET", path, "admin").json().get("items", []))
 
-    return eventually(entries, lambda seen: len(seen) >= count)
+    return eventually(entries, lambda items: len(items) >= count)
 
 
 def settled(service: Service, video: dict[str, Any]) -> str:
@@ -121,23 +121,23 @@ def test_a_history_says_in_words_who_changed_what(console: Console) -> None:
 def test_versions_are_compared_and_shown_as_they_were(console: Console) -> None:
     video = spoilt(console.service)
     page = history(console, video)
-    shown = panel(page, "History")
+    tab = panel(page, "History")
     field(page, "Compare version 3").check()
     field(page, "Compare version 1").check()
     button(page, "Compare").click()
     expect(heading(page, "Changes from version 1 to version 3")).to_be_focused()
-    expect(shown).to_contain_text("Title: The harbour → SPOILT")
-    expect(shown).to_contain_text("Category: travel → spoilt")
+    expect(tab).to_contain_text("Title: The harbour → SPOILT")
+    expect(tab).to_contain_text("Category: travel → spoilt")
     require_good_layout(page)
     field(page, "From version").fill("2")
     field(page, "To version").fill("3")
     field(page, "To version").press("Enter")
     expect(heading(page, "Changes from version 2 to version 3")).to_be_visible()
-    expect(shown).to_contain_text("Category: travel → spoilt")
-    expect(shown).not_to_contain_text("Title:")
+    expect(tab).to_contain_text("Category: travel → spoilt")
+    expect(tab).not_to_contain_text("Title:")
     field(page, "From version").fill("3")
     button(page, "Compare").click()
-    expect(shown).to_contain_text("These versions are identical.")
+    expect(tab).to_contain_text("These versions are identical.")
 
     link(page, "Full history").click()
     link(page, "View version 1").click()
@@ -149,7 +149,7 @@ def test_versions_are_compared_and_shown_as_they_were(console: Console) -> None:
     link(page, "Version 2").click()
     expect(page.get_by_role("article", name="Version 2", exact=True)).to_contain_text("SPOILT")
     link(page, "Compare with current version").click()
-    expect(shown).to_contain_text("Category: travel → spoilt")
+    expect(tab).to_contain_text("Category: travel → spoilt")
 
     def at(query: str) -> None:
         page.goto(f"{console.service.base_url}/console/#/videos/{video['videoId']}?tab=history&{query}")
@@ -167,12 +167,14 @@ def test_versions_are_compared_and_shown_as_they_were(console: Console) -> None:
 def test_going_back_leaves_alone_what_others_changed_unless_it_is_ticked(console: Console) -> None:
     video = spoilt(console.service)
     page = history(console, video)
-    again = HeldRequests(page, "**/revert?*")
-    meet_first(page, "**/revert?*", lambda route: route.fulfill(status=503, headers={"Retry-After": "1"}, json=BEHIND))
+    retries = HeldRequests(page, "**/revert?*")
+    meet_first(
+        page, "**/revert?*", lambda route: route.fulfill(status=503, headers={"Retry-After": "1"}, json=TRAIL_BEHIND)
+    )
     button(page, "Revert to this version: 1").click()
     asking = dialog(page, "Revert to version 1?")
     expect(asking.get_by_role("status")).to_contain_text("not available yet")
-    again.let_go()  # it tries again by itself
+    retries.let_go()  # it tries again by itself
     own = group(asking, "Fields to revert")
     expect(own).to_contain_text("Category: spoilt → travel")
     others = group(asking, "Changed later by other users. Select a field to revert it too.")
@@ -290,10 +292,10 @@ def test_a_change_set_is_looked_at_undone_and_put_back(console: Console) -> None
     assert not any("category" in stored(console.service, video) for video in videos)
     require_good_layout(page)
 
-    again = link(undo, "View the change set of this revert")  # the undo is a change set as well
-    undo_id = str(again.get_attribute("href")).rpartition("/")[2]
+    undo_link = link(undo, "View the change set of this revert")  # the undo is a change set as well
+    undo_id = str(undo_link.get_attribute("href")).rpartition("/")[2]
     listed(console.service, f"/v1/changesets/{undo_id}?limit=100", len(videos))
-    again.click()
+    undo_link.click()
     expect(entries(page).filter(has_text="Title: SPOILT 1 → Film 1")).to_have_count(1)
     button(page, "Preview revert").click()
     button(page, "Revert now").click()
@@ -415,8 +417,8 @@ def test_hostile_texts_of_a_history_run_nothing_and_break_no_layout(console: Con
     expect(field(dialog(page, "Revert to version 1?"), "Metadata \u203a __proto__")).to_be_checked()
     require_good_layout(page)
     page.keyboard.press("Escape")
-    for place in ("tab=history&version=1", "tab=history&from=1&to=2"):
-        page.goto(f"{service.base_url}/console/#/videos/{video['videoId']}?{place}")
+    for route in ("tab=history&version=1", "tab=history&from=1&to=2"):
+        page.goto(f"{service.base_url}/console/#/videos/{video['videoId']}?{route}")
         expect(panel(page, "History").filter(has_text="onerror")).to_be_visible()
         require_good_layout(page)
     page.goto(f"{service.base_url}/console/#/changesets/{set_id}")

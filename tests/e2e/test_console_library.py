@@ -100,9 +100,9 @@ def at(page: Page, query: str) -> None:
     expect(page).to_have_url(re.compile(re.escape(f"#/{query}") + "$"))
 
 
-def answered(page: Page, path: str) -> AbstractContextManager[object]:
+def expect_response(page: Page, path: str) -> AbstractContextManager[object]:
     """Wait at the end until the service has answered such a request."""
-    return page.expect_response(lambda answer: f"/v1/{path}" in answer.url and answer.status == 200)
+    return page.expect_response(lambda response: f"/v1/{path}" in response.url and response.status == 200)
 
 
 def enter(page: Page, label: str, value: str) -> None:
@@ -114,8 +114,8 @@ def enter(page: Page, label: str, value: str) -> None:
 def test_a_card_says_what_is_known_of_a_video_and_who_sees_it(console: Console, unique: str) -> None:
     picture = {"url": "https://pictures.example/poster.jpg"}
     console.service.create(title="Not sent yet", category=unique, thumbnails={"poster": picture})
-    seen = publish(console.service, title="Regatta", category=unique, duration=61 * MINUTE + 5000)
-    console.service.request("POST", f"/v1/videos/{seen['videoId']}/views", "bob")
+    visible = publish(console.service, title="Regatta", category=unique, duration=61 * MINUTE + 5000)
+    console.service.request("POST", f"/v1/videos/{visible['videoId']}/views", "bob")
     hidden = publish(console.service, title="Rehearsal", category=unique)
     console.service.request("PATCH", f"/v1/videos/{hidden['videoId']}", json={"visibility": "private"})
     page = console.open(f"?userId=me&category={unique}")
@@ -190,16 +190,16 @@ def test_library_shows_each_kind_of_list(console: Console, unique: str) -> None:
     at(page, f"?category={unique}")
     expect(cards(page)).to_contain_text(["Found"])
     show.select_option("By owner")
-    with answered(page, "videos?userId=alice"):
+    with expect_response(page, "videos?userId=alice"):
         enter(page, "Owner", "alice")
     at(page, "?userId=alice")
-    with answered(page, "videos?limit="):
+    with expect_response(page, "videos?limit="):
         show.select_option("everyone")
     at(page, "?show=everyone")
     show.select_option("By release region")
     enter(page, "Region", "nowhere")
     expect(field(page, "Region")).to_have_attribute("aria-invalid", "true")
-    with answered(page, "videos?region=nz"):
+    with expect_response(page, "videos?region=nz"):
         enter(page, "Region", "nz")
     at(page, "?region=nz")
     expect(text(page, "New Zealand")).to_be_visible()
@@ -234,8 +234,8 @@ def test_a_long_list_goes_on_to_its_end_and_keeps_its_place(console: Console, un
     opened.scroll_into_view_if_needed()
     title, address = opened.locator(".title").inner_text(), str(opened.get_attribute("href"))
     opened.focus()
-    place = page.evaluate("scrollY")
-    assert place > 0
+    scroll_offset = page.evaluate("scrollY")
+    assert scroll_offset > 0
     opened.press("Enter")
     expect(heading(page, title)).to_be_visible()
     console.service.request("PATCH", f"/v1/{address.removeprefix('#/')}", json={"title": "Renamed"})
@@ -244,7 +244,7 @@ def test_a_long_list_goes_on_to_its_end_and_keeps_its_place(console: Console, un
     page.go_back()
     expect(opened).to_contain_text("Renamed")
     expect(opened).to_be_focused()
-    page.wait_for_function("place => scrollY === place", arg=place)
+    page.wait_for_function("place => scrollY === place", arg=scroll_offset)
     assert cards(page).count() == 120
     # The first page may be looked at: what other tests do is among the changes that the console follows.
     assert not [url for url in requests if "cursor=" in url]
@@ -291,12 +291,12 @@ def test_the_first_screen_is_small_and_everything_on_it_is_done_by_keyboard(cons
     page = console.open(f"?userId=me&category={unique}")
     expect(cards(page)).to_have_count(48)
     received: list[Response] = []
-    page.on("response", lambda answer: received.append(answer))
+    page.on("response", lambda response: received.append(response))
     page.reload()
     expect(cards(page)).to_have_count(48)
     sizes = {
-        answer.url: len(gzip.compress(answer.body())) if "/console/" in answer.url else len(answer.body())
-        for answer in received
+        response.url: len(gzip.compress(response.body())) if "/console/" in response.url else len(response.body())
+        for response in received
     }
     assert any(url.endswith("/app.js") for url in sizes)
     assert any("/v1/videos?" in url for url in sizes)
@@ -311,9 +311,15 @@ def test_the_first_screen_is_small_and_everything_on_it_is_done_by_keyboard(cons
     expect(field(page, "Category")).to_have_value(f"{unique}/")
     page.keyboard.press("Backspace")
     cards(page).first.focus()
-    for key, place in [("ArrowRight", 1), ("ArrowDown", 1 + columns), ("ArrowUp", 1), ("End", 47), ("Home", 0)]:
+    for key, expected_index in [
+        ("ArrowRight", 1),
+        ("ArrowDown", 1 + columns),
+        ("ArrowUp", 1),
+        ("End", 47),
+        ("Home", 0),
+    ]:
         page.keyboard.press(key)
-        expect(cards(page).nth(place)).to_be_focused()
+        expect(cards(page).nth(expected_index)).to_be_focused()
     expect(page.locator(".library a[tabindex='0']")).to_have_count(1)
     title = titles(page)[0]
     page.keyboard.press("Enter")
@@ -339,8 +345,10 @@ def test_selected_videos_are_edited_together_and_the_edit_is_undone(console: Con
     button(page, "Preview revert").click()
     button(page, "Revert now").click()
     expect(heading(page, "Reverted")).to_be_visible()
-    found = console.service.request("GET", "/v1/videos", params={"userId": "alice", "category": unique}).json()["items"]
-    assert {video["visibility"] for video in found} == {"private"}
+    listed = console.service.request("GET", "/v1/videos", params={"userId": "alice", "category": unique}).json()[
+        "items"
+    ]
+    assert {video["visibility"] for video in listed} == {"private"}
 
 
 def test_library_shows_a_changed_status_without_a_reload(console: Console, unique: str) -> None:

@@ -10,7 +10,7 @@ from tests.e2e.browser import HOSTILE, Console, HeldRequests, meet_first, requir
 from tests.e2e.locators import button, field, heading, link, region
 from tests.polling import eventually
 
-NO_FILM = b"This is not a film. " * 64
+NOT_A_VIDEO = b"This is not a film. " * 64
 FAILED = "**/v1/videos?status=failed*"
 """The list of the videos that failed."""
 TITLES = (
@@ -29,7 +29,7 @@ TITLES = (
 def failed(console: Console, title: str) -> str:
     """A video whose film is not a film; its id."""
     video = console.service.create(title=title)
-    console.service.upload(video, NO_FILM)
+    console.service.upload(video, NOT_A_VIDEO)
     eventually(lambda: status(console, video["videoId"]), lambda now: now == "failed")
     return str(video["videoId"])
 
@@ -44,7 +44,7 @@ def only(*video_ids: str) -> Callable[[Route], None]:
     nothing of it away.
     """
 
-    def answer(route: Route) -> None:
+    def fulfill(route: Route) -> None:
         url = route.request.url.replace("limit=12", "limit=100")
         reply = route.fetch(url=url)
         page = reply.json()
@@ -52,10 +52,10 @@ def only(*video_ids: str) -> Callable[[Route], None]:
         while page["nextCursor"]:
             page = route.fetch(url=f"{url}&cursor={page['nextCursor']}").json()
             items += page["items"]
-        wanted = [video for video in items if video["videoId"] in video_ids]
-        route.fulfill(response=reply, json={"items": wanted, "nextCursor": None})
+        selected = [video for video in items if video["videoId"] in video_ids]
+        route.fulfill(response=reply, json={"items": selected, "nextCursor": None})
 
-    return answer
+    return fulfill
 
 
 def without_final(route: Route) -> None:
@@ -86,14 +86,14 @@ def test_failed_films_say_why_and_are_retried_where_that_can_help(console: Conso
     expect(button(rows[worth], f"Retry: Probe, {worth}")).to_be_visible()
 
     # Else it may have failed again before anybody saw it queued.
-    looks = HeldRequests(page, f"**/v1/videos/{ids[worth]}/jobs", lambda _: bool(retried))
+    held_reads = HeldRequests(page, f"**/v1/videos/{ids[worth]}/jobs", lambda _: bool(retried))
     button(failures, "Retry all shown").click()
     expect(failures.get_by_role("status").filter(has_text="Done")).to_have_text(
         "Done: 2 of 2 videos; 1 job retried, 1 video not retried because of the source file."
     )
     assert retried == [f"{console.service.base_url}/v1/videos/{ids[worth]}/jobs/probe/retry"]
     expect(rows[worth]).to_contain_text("Queued")
-    looks.let_go()
+    held_reads.let_go()
     expect(rows[worth]).to_contain_text("The file is not a video in a supported format")  # once it has failed again
     jobs = console.service.request("GET", f"/v1/videos/{ids[worth]}/jobs").json()["items"]
     assert [(job["kind"], job["state"], job["attempt"]) for job in jobs] == [("probe", "failed", 2)]
@@ -107,8 +107,8 @@ def test_failed_films_say_why_and_are_retried_where_that_can_help(console: Conso
 def test_reasons_are_asked_for_when_they_come_into_view_whatever_videos_are_called(console: Console) -> None:
     videos = [console.service.create("admin", title=title, status="failed")["videoId"] for title in TITLES]
     page = console.open("", "admin")
-    asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url) if request.url.endswith("/jobs") else None)
+    requests: list[str] = []
+    page.on("request", lambda request: requests.append(request.url) if request.url.endswith("/jobs") else None)
     page.route(FAILED, only(*videos))
     page.set_viewport_size({"width": 500, "height": 500})
     link(page, "Operations").click()
@@ -116,7 +116,7 @@ def test_reasons_are_asked_for_when_they_come_into_view_whatever_videos_are_call
     expect(rows).to_have_count(len(TITLES))
     rows.first.scroll_into_view_if_needed()
     expect(rows.first).to_contain_text("No job failed")
-    assert 0 < len(asked) < len(TITLES)
+    assert 0 < len(requests) < len(TITLES)
     rows.last.scroll_into_view_if_needed()
     expect(rows.last).to_contain_text("No job failed")
     require_good_layout(page)
@@ -172,10 +172,10 @@ def test_numbers_are_looked_up_and_a_panel_that_fails_takes_no_other_along(conso
     expect(top).to_contain_text(re.compile("Computed|Not computed yet"))
     field(top, "Period").select_option("month")
     field(top, "Sort by").select_option("largest rise")
-    with page.expect_response(re.compile(f"/v1/top.*category={unique}")) as answer:
+    with page.expect_response(re.compile(f"/v1/top.*category={unique}")) as response:
         field(top, "Category").fill(unique)
         field(top, "Category").press("Enter")
-    assert re.search("window=month&sort=-rise", answer.value.url)
+    assert re.search("window=month&sort=-rise", response.value.url)
     expect(top).to_contain_text("No views of published videos")
     expect(top).to_contain_text("Not computed yet")
     require_good_layout(page)
@@ -183,9 +183,9 @@ def test_numbers_are_looked_up_and_a_panel_that_fails_takes_no_other_along(conso
 
 def test_operations_are_for_administrators_alone(console: Console) -> None:
     page = console.open("operations")
-    asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url) if "/v1/" in request.url else None)
+    requests: list[str] = []
+    page.on("request", lambda request: requests.append(request.url) if "/v1/" in request.url else None)
     page.reload()
     expect(page.get_by_role("main")).to_contain_text("This page is for administrators.")
     expect(link(page.get_by_role("navigation"), "Operations")).to_have_count(0)
-    assert asked == []
+    assert requests == []

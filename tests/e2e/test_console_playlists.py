@@ -64,9 +64,9 @@ def wait_for_order(page: Page, *titles: str) -> None:
 
 def moves(page: Page, act: Callable[[], object]) -> None:
     """Do what moves an entry, and wait until the service has moved it."""
-    with page.expect_response(lambda answer: answer.request.method == "PATCH") as answer:
+    with page.expect_response(lambda response: response.request.method == "PATCH") as response:
         act()
-    assert answer.value.status == 200, answer.value.text()
+    assert response.value.status == 200, response.value.text()
 
 
 def pull(page: Page, title: str, onto: str) -> None:
@@ -85,8 +85,8 @@ def drag(page: Page, title: str, onto: str) -> None:
 
 
 def test_a_playlist_is_created_filled_and_deleted(console: Console, unique: str) -> None:
-    film, name = f"Film {unique}", f"Evening {unique}"
-    video_id = console.service.create(title=film)["videoId"]
+    title, name = f"Film {unique}", f"Evening {unique}"
+    video_id = console.service.create(title=title)["videoId"]
     page = console.open("playlists")
     button(page, "New playlist").click()
     expect(field(page, "Title")).to_be_visible()
@@ -108,21 +108,21 @@ def test_a_playlist_is_created_filled_and_deleted(console: Console, unique: str)
     expect(adding).to_have_accessible_description(re.compile("enter the address of a video page"))
     adding.fill(f"{console.service.base_url}/console/#/videos/{video_id}?tab=history")
     add.click()
-    wait_for_order(page, film)
-    expect(link(page, re.compile(f"^{film} .*$"))).to_have_attribute("href", f"#/videos/{video_id}")
+    wait_for_order(page, title)
+    expect(link(page, re.compile(f"^{title} .*$"))).to_have_attribute("href", f"#/videos/{video_id}")
     adding.fill(video_id.upper())
     add.click()
     expect(adding).to_have_accessible_description(re.compile("already contains"))
     adding.fill("00000000-0000-4000-8000-000000000000")
     add.click()
     expect(adding).to_have_accessible_description(re.compile("must be the id of an existing video"))
-    assert order(console, playlist_id) == [film]
-    button(page, f"Remove {film}").click()
+    assert order(console, playlist_id) == [title]
+    button(page, f"Remove {title}").click()
     expect(rows(page)).to_have_count(0)
     adding.fill(video_id)
     add.click()
-    wait_for_order(page, film)
-    assert order(console, playlist_id) == [film]
+    wait_for_order(page, title)
+    assert order(console, playlist_id) == [title]
 
     button(page, "Delete").click()
     asking = dialog(page, "Delete playlist?")
@@ -238,23 +238,23 @@ def test_videos_are_reordered_by_keyboard_and_by_buttons(console: Console) -> No
     playlist_id, _ = playlist(console, "One", "Two", "Three")
     page = console.open(f"playlists/{playlist_id}")
     handle = handle_of(page, "One")
-    said = page.locator("[aria-live=assertive]")
+    announcement = page.locator("[aria-live=assertive]")
     handle.press("Enter")
-    expect(said).to_contain_text("Picked up. Position 1 of 3")
+    expect(announcement).to_contain_text("Picked up. Position 1 of 3")
     page.keyboard.press("ArrowDown")
-    expect(said).to_have_text("Position 2.")
+    expect(announcement).to_have_text("Position 2.")
     page.keyboard.press("ArrowDown")
     wait_for_order(page, "Two", "Three", "One")
     expect(handle).to_be_focused()
     page.keyboard.press("Escape")
-    expect(said).to_have_text("Move cancelled. Position 1.")
+    expect(announcement).to_have_text("Move cancelled. Position 1.")
     wait_for_order(page, "One", "Two", "Three")
     expect(handle).to_be_focused()
 
     page.keyboard.press("Space")
     page.keyboard.press("ArrowDown")
     moves(page, lambda: page.keyboard.press("Enter"))
-    expect(said).to_have_text("Dropped at position 2.")
+    expect(announcement).to_have_text("Dropped at position 2.")
     expect(handle).to_be_focused()
     assert order(console, playlist_id) == ["Two", "One", "Three"]
 

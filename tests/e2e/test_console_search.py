@@ -13,15 +13,15 @@ from tests.polling import eventually
 CAPTIONS = "WEBVTT\n\n00:01.000 --> 00:03.000\nWe begin\n\n00:05.000 --> 00:08.000\nThe {word} sails at dawn\n"
 
 
-def found(service: Service, word: str, count: int) -> None:
+def await_hits(service: Service, word: str, count: int) -> None:
     """Wait until the index contains `count` videos of alice with a word."""
-    asked = {"q": f'"{word}"', "userId": "alice"}
+    params = {"q": f'"{word}"', "userId": "alice"}
 
-    def look() -> int:
-        reply = service.request("GET", "/v1/search", params=asked)
+    def count_hits() -> int:
+        reply = service.request("GET", "/v1/search", params=params)
         return int(reply.json()["total"]) if reply.status_code == 200 else -1
 
-    eventually(look, lambda total: total == count)
+    eventually(count_hits, lambda total: total == count)
 
 
 def tally(page: Page) -> Locator:
@@ -49,7 +49,7 @@ def test_a_film_is_found_by_what_is_said_in_it_and_plays_from_there(
     body = CAPTIONS.format(word=unique)
     put = service.request("PUT", f"{path}/captions/en", content=body, headers={"Content-Type": "text/vtt"})
     assert put.status_code == 201, put.text
-    found(service, unique, 1)
+    await_hits(service, unique, 1)
     page = console.open()
     page.keyboard.press("/")
     typed(page, f'"{unique} sails" dawn')
@@ -67,7 +67,7 @@ def test_facets_lead_to_fewer_videos_whatever_their_titles_are(console: Console,
     hostile = f"\U0001f3ac {HOSTILE[:80]} {unique} {'W' * 150}"
     for number, title in enumerate(("Part one of", "Part two of", hostile)):
         service.create(title=title if number == 2 else f"{title} {unique}", tags=["odd" if number % 2 else "even"])
-    found(service, unique, 3)
+    await_hits(service, unique, 3)
     page = console.open(f"search?q={unique}")
     expect(tally(page)).to_contain_text("3 videos")
     result = page.locator(".result").filter(has_text="onerror")

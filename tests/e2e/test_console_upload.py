@@ -61,17 +61,17 @@ def choose(page: Page, *files: Path | str, label: str = "Select files") -> None:
     field(page, label).set_input_files(list(files))
 
 
-def parts_taken(page: Page) -> list[str]:
+def stored_parts(page: Page) -> list[str]:
     """The numbers of the parts that S3 takes from now on."""
-    taken: list[str] = []
+    stored: list[str] = []
 
     def note(request: Request) -> None:
         number = re.search(r"[?&]partNumber=(\d+)", request.url)
         if request.method == "PUT" and number:
-            taken.append(number[1])
+            stored.append(number[1])
 
     page.on("requestfinished", note)
-    return taken
+    return stored
 
 
 def row(page: Page, title: str) -> Locator:
@@ -87,9 +87,9 @@ def send(page: Page, file: Path, title: str) -> Locator:
     return row(page, title)
 
 
-def step(shown: Locator, words: str) -> Locator:
+def step(item: Locator, words: str) -> Locator:
     """A step of a film that was sent."""
-    return shown.get_by_role("listitem").filter(has_text=words)
+    return item.get_by_role("listitem").filter(has_text=words)
 
 
 def videos(service: Service, title: str, user: str = "alice") -> list[dict[str, Any]]:
@@ -99,10 +99,10 @@ def videos(service: Service, title: str, user: str = "alice") -> list[dict[str, 
 
 def reload(page: Page) -> None:
     """Load the page again although it asks not to."""
-    with page.expect_event("dialog") as asked:
+    with page.expect_event("dialog") as prompt:
         page.once("dialog", lambda dialog: dialog.accept())
         page.reload()
-    assert asked.value.type == "beforeunload"
+    assert prompt.value.type == "beforeunload"
 
 
 def spoil_tokens(page: Page, **changes: str) -> None:
@@ -142,13 +142,13 @@ def test_a_film_becomes_a_video_once_what_is_wrong_is_put_right(console: Console
     field(page, "Category").fill("cycling")
     field(page, "Visibility").select_option("Public")
     title.press("Enter")
-    shown = row(page, unique)
-    expect(shown.get_by_role("heading")).to_be_focused()
+    item = row(page, unique)
+    expect(item.get_by_role("heading")).to_be_focused()
     for name in ("Uploaded", "Received", "Probe", "Poster", "Storyboard", "Rendition 240p", "Ready"):
-        expect(step(shown, f"{name}: done")).to_be_visible()
-    expect(shown.locator(".poster img")).to_have_js_property("complete", True)
+        expect(step(item, f"{name}: done")).to_be_visible()
+    expect(item.locator(".poster img")).to_have_js_property("complete", True)
     require_good_layout(page)
-    link(shown, "View video").click()
+    link(item, "View video").click()
     expect(heading(page, unique)).to_be_visible()
     (video,) = videos(console.service, unique, "bob")
     assert (video["category"], sorted(video["tags"]), video["visibility"]) == ("cycling", ["bikes", "street"], "public")
@@ -194,28 +194,28 @@ def test_neither_a_pause_nor_a_reload_nor_the_end_of_a_session_loses_what_was_se
 ) -> None:
     console.context.add_init_script(HOLD_LATER_PARTS)
     page = console.open("upload")
-    taken = parts_taken(page)
-    shown = send(page, zeros, unique)
+    parts = stored_parts(page)
+    item = send(page, zeros, unique)
     # Another screen does not disturb it, and leads back.
     link(page, "Library").click()
     link(page, re.compile(r"^Uploading, \d+%$")).click()
-    expect(shown).to_contain_text(SO_FAR)
-    wait_until(page, lambda: taken == ["1"])  # all of it is sent a moment before S3 has it
+    expect(item).to_contain_text(SO_FAR)
+    wait_until(page, lambda: parts == ["1"])  # all of it is sent a moment before S3 has it
     page.wait_for_function(HOLDS_BOTH)
-    button(shown, "Pause").click()
-    expect(field(shown, "Paused")).to_be_visible()
+    button(item, "Pause").click()
+    expect(field(item, "Paused")).to_be_visible()
     reload(page)
     assert "X-Amz" not in page.evaluate("JSON.stringify(sessionStorage)"), "a presigned URL lets its holder upload"
     # Each page links to the uploads that wait for their files.
     link(page, "Playlists").click()
     link(page, "Resume upload").click()
     choose(page, clip(SMALL), label="Select file again")
-    expect(shown.get_by_role("alert")).to_contain_text("This is a different file")
+    expect(item.get_by_role("alert")).to_contain_text("This is a different file")
     require_good_layout(page)
-    field(shown, "Select file again").focus()
+    field(item, "Select file again").focus()
     choose(page, zeros, label="Select file again")
-    expect(shown).to_contain_text(SO_FAR)
-    expect(shown.get_by_role("heading")).to_be_focused()  # the button has gone
+    expect(item).to_contain_text(SO_FAR)
+    expect(item.get_by_role("heading")).to_be_focused()  # the button has gone
     page.wait_for_function(HOLDS_BOTH)
 
     spoil_tokens(page, accessToken=refused(console.service), refreshToken="it has ended")
@@ -225,9 +225,9 @@ def test_neither_a_pause_nor_a_reload_nor_the_end_of_a_session_loses_what_was_se
         button(ended, "Sign in again").click()
     console.identify(popup.value, "alice")
     expect(ended).to_be_hidden()
-    expect(step(shown, "Received: done")).to_be_visible()
-    wait_until(page, lambda: len(taken) >= 3)
-    assert sorted(taken) == ["1", "2", "3"]
+    expect(step(item, "Received: done")).to_be_visible()
+    wait_until(page, lambda: len(parts) >= 3)
+    assert sorted(parts) == ["1", "2", "3"]
     assert len(videos(console.service, unique)) == 1
 
 
@@ -241,21 +241,21 @@ def test_an_upload_goes_on_after_a_quota_a_pause_and_a_lost_connection(console: 
         lambda route: route.fulfill(status=429, headers={"Retry-After": "7000"}, json=problem),
     )
     transit = HeldRequests(page, TO_S3)
-    shown = send(page, clip(SMALL), unique)
-    expect(shown.get_by_role("alert")).to_contain_text("Quota exceeded")
-    expect(shown.get_by_role("alert")).to_contain_text("Try again in 2 hours.")
-    button(shown, "Try again").press("Enter")
-    expect(button(shown, "Pause")).to_be_focused()
+    item = send(page, clip(SMALL), unique)
+    expect(item.get_by_role("alert")).to_contain_text("Quota exceeded")
+    expect(item.get_by_role("alert")).to_contain_text("Try again in 2 hours.")
+    button(item, "Try again").press("Enter")
+    expect(button(item, "Pause")).to_be_focused()
     transit.wait_for(1)
     page.keyboard.press("Enter")
-    expect(button(shown, "Resume")).to_be_focused()
+    expect(button(item, "Resume")).to_be_focused()
     page.keyboard.press("Enter")
-    expect(button(shown, "Pause")).to_be_focused()
+    expect(button(item, "Pause")).to_be_focused()
     transit.wait_for(1)
     transit.cut()
-    expect(shown.locator(".trouble")).to_contain_text("No connection.")
+    expect(item.locator(".trouble")).to_contain_text("No connection.")
     page.context.set_offline(False)
-    expect(step(shown, "Received: done")).to_be_visible()
+    expect(step(item, "Received: done")).to_be_visible()
     assert len(videos(console.service, unique, "bob")) == 1
 
 
@@ -271,17 +271,17 @@ def test_two_films_are_sent_at_a_time_and_one_can_be_given_up(console: Console, 
     expect(row(page, names[0]).get_by_role("heading")).to_be_focused()
     (waiting,) = [name for name in names if not field(row(page, name), "Uploading").is_visible()]
     expect(row(page, waiting)).to_contain_text("Waiting to upload.")
-    given_up, other = [name for name in names if name != waiting]
+    cancelled, other = [name for name in names if name != waiting]
     transit.wait_for(2)
-    button(row(page, given_up), "Cancel").click()
+    button(row(page, cancelled), "Cancel").click()
     button(dialog(page, "Cancel this upload?"), "Cancel upload").click()
-    expect(row(page, given_up)).to_have_count(0)
+    expect(row(page, cancelled)).to_have_count(0)
     expect(heading(page, "Upload")).to_be_focused()
     expect(field(row(page, waiting), "Uploading")).to_be_visible()
     transit.let_go()
     for name in (waiting, other):
         expect(step(row(page, name), "Received: done")).to_be_visible()
-    assert [len(videos(console.service, name, "admin")) for name in (given_up, waiting, other)] == [0, 1, 1]
+    assert [len(videos(console.service, name, "admin")) for name in (cancelled, waiting, other)] == [0, 1, 1]
 
 
 def test_neither_leaving_nor_signing_out_loses_a_film_by_mistake(console: Console, unique: str) -> None:
@@ -292,20 +292,20 @@ def test_neither_leaving_nor_signing_out_loses_a_film_by_mistake(console: Consol
     choose(page, clip(SMALL))
     button(page, "Remove").click()
     expect(field(page, "Title")).to_have_count(0)
-    asked: list[str] = []
-    page.on("dialog", lambda dialog: asked.append(dialog.type))
+    prompts: list[str] = []
+    page.on("dialog", lambda dialog: prompts.append(dialog.type))
     page.reload()
     expect(field(page, "Select files")).to_be_attached()
-    assert asked == []
+    assert prompts == []
 
     transit = HeldRequests(page, TO_S3)
-    shown = send(page, clip(SMALL), unique)
+    item = send(page, clip(SMALL), unique)
     transit.wait_for(1)
     account(page).click()
     button(page, "Sign out").click()
     asking = dialog(page, "Sign out during an upload?")
     button(asking, "Stay signed in").click()
-    expect(field(shown, "Uploading")).to_be_visible()
+    expect(field(item, "Uploading")).to_be_visible()
     account(page).click()
     button(page, "Sign out").click()
     expect(asking).to_be_visible()

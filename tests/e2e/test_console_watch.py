@@ -35,7 +35,7 @@ LOADED = "(image) => image.decode()"
 
 
 @pytest.fixture(scope="module")
-def film(service: Service) -> dict[str, Any]:
+def video(service: Service) -> dict[str, Any]:
     """A public video of alice's, ten seconds long, all of whose jobs are done."""
     video = service.create(title="A ride through the city", visibility="public")
     service.upload(video, clip("bikes").read_bytes())
@@ -95,11 +95,11 @@ def test_a_film_is_watched_while_it_is_made_and_after_it_was_deleted_and_restore
     assert play(page, before) >= before
 
 
-def test_a_film_goes_on_in_another_quality_and_after_a_lost_connection(console: Console, film: dict[str, Any]) -> None:
-    page = console.open(f"videos/{film['videoId']}")
-    is_lost: list[bool] = []
-    for films in (RENDITION, SOURCE):
-        page.route(films, lambda route: route.abort() if is_lost else route.fallback())
+def test_a_film_goes_on_in_another_quality_and_after_a_lost_connection(console: Console, video: dict[str, Any]) -> None:
+    page = console.open(f"videos/{video['videoId']}")
+    interrupted: list[bool] = []
+    for pattern in (RENDITION, SOURCE):
+        page.route(pattern, lambda route: route.abort() if interrupted else route.fallback())
     expect(player(page)).to_have_attribute("src", RENDITION)
     player(page).evaluate(NOTE_CHANGE)
     before = play(page)
@@ -108,15 +108,15 @@ def test_a_film_goes_on_in_another_quality_and_after_a_lost_connection(console: 
     assert played(page, before) > before
     assert -0.1 < page.evaluate("window.wentOn - window.left") < 5
 
-    is_lost.append(True)
+    interrupted.append(True)
     field(page, "Quality").select_option("240p")
-    lost = page.get_by_role("alert").filter(has_text="Playback interrupted")
-    expect(lost).to_be_visible()
+    notice = page.get_by_role("alert").filter(has_text="Playback interrupted")
+    expect(notice).to_be_visible()
     expect(page.get_by_role("main")).not_to_contain_text("The browser cannot play")
-    is_lost.clear()
-    button(lost, "Try again").click()
+    interrupted.clear()
+    button(notice, "Try again").click()
     assert played(page, before) >= before
-    expect(lost).to_have_count(0)
+    expect(notice).to_have_count(0)
 
     for _ in ("240p", "source"):  # as when each of them is damaged
         player(page).evaluate("""(video) => {
@@ -130,9 +130,9 @@ def test_a_film_goes_on_in_another_quality_and_after_a_lost_connection(console: 
 
 
 def test_the_scrubber_shows_pictures_of_the_storyboard_and_none_of_elsewhere(
-    console: Console, film: dict[str, Any]
+    console: Console, video: dict[str, Any]
 ) -> None:
-    page = console.open(f"videos/{film['videoId']}", "bob")
+    page = console.open(f"videos/{video['videoId']}", "bob")
     scrubber = page.locator("media-time-range")
     expect(scrubber).to_have_attribute("mediaduration", re.compile(r"^10(\.|$)"))
     page.wait_for_function(HAS_CUES)
@@ -148,28 +148,30 @@ def test_the_scrubber_shows_pictures_of_the_storyboard_and_none_of_elsewhere(
 
     def elsewhere(route: Route) -> None:
         """Their owner may say any address."""
-        answer = route.fetch()
+        response = route.fetch()
         pictures = {"poster": {"url": "https://elsewhere.example/poster.jpg"}}
         pictures["storyboard.vtt"] = {"url": "https://elsewhere.example/storyboard.vtt"}
-        route.fulfill(response=answer, body=json.dumps(answer.json() | {"thumbnails": pictures}))
+        route.fulfill(response=response, body=json.dumps(response.json() | {"thumbnails": pictures}))
 
     def sheets(route: Route) -> None:
         """Serve a storyboard that refers to another origin."""
-        answer = route.fetch()
-        route.fulfill(response=answer, body=answer.text().replace("storyboard.jpg", "https://elsewhere.example/a.jpg"))
+        response = route.fetch()
+        route.fulfill(
+            response=response, body=response.text().replace("storyboard.jpg", "https://elsewhere.example/a.jpg")
+        )
 
     page = console.open("nowhere")
-    page.route(f"**/v1/videos/{film['videoId']}", elsewhere)
+    page.route(f"**/v1/videos/{video['videoId']}", elsewhere)
     page.route("**/storyboard.vtt*", sheets)
     with page.expect_response("**/storyboard.vtt*"):  # the one that the service itself says
-        page.goto(f"{console.service.base_url}/console/#/videos/{film['videoId']}")
+        page.goto(f"{console.service.base_url}/console/#/videos/{video['videoId']}")
     expect(text(page, "4 jobs, all done")).to_be_visible()
     page.locator("media-time-range").hover()
     expect(page.locator("media-poster-image")).to_have_count(0)  # and `console` knows who was asked
 
 
 def test_an_address_that_has_ended_is_renewed_and_another_film_plays_for_one_that_cannot(
-    console: Console, film: dict[str, Any]
+    console: Console, video: dict[str, Any]
 ) -> None:
     page = console.open("nowhere")
     refused: list[str] = []
@@ -180,43 +182,43 @@ def test_an_address_that_has_ended_is_renewed_and_another_film_plays_for_one_tha
 
     meet_first(page, RENDITION, refuse)
     with HeldRequests(page, "**/playback", lambda _: bool(refused)) as renewal:
-        page.goto(f"{console.service.base_url}/console/#/videos/{film['videoId']}")
+        page.goto(f"{console.service.base_url}/console/#/videos/{video['videoId']}")
         renewal.wait_for(1)
         button(page, "play").click()  # while there is nothing to play yet
     assert played(page, 1) > 1
     page.close()
 
     page = console.open("nowhere")
-    is_lost: list[bool] = []
+    interrupted: list[bool] = []
     page.route(RENDITION, lambda route: route.fulfill(status=200, body="not a film", content_type="video/mp4"))
-    page.route(SOURCE, lambda route: route.abort() if is_lost else route.fallback())
-    page.goto(f"{console.service.base_url}/console/#/videos/{film['videoId']}")
+    page.route(SOURCE, lambda route: route.abort() if interrupted else route.fallback())
+    page.goto(f"{console.service.base_url}/console/#/videos/{video['videoId']}")
     expect(page.get_by_role("main")).to_contain_text("The browser cannot play 240p")
     expect(player(page)).to_have_attribute("src", SOURCE)
     assert play(page) > 1
-    is_lost.append(True)
+    interrupted.append(True)
     page.reload()
     expect(page.get_by_role("main")).to_contain_text("This video cannot be played in this browser")
-    is_lost.clear()
+    interrupted.clear()
     button(page, "Try again").click()
     assert play(page) > 1
 
 
 def test_a_view_counts_once_for_each_visit_and_owners_see_it_and_choose_the_poster(
-    console: Console, film: dict[str, Any]
+    console: Console, video: dict[str, Any]
 ) -> None:
-    page = console.open(f"videos/{film['videoId']}", "bob")  # nobody else of these tests plays it, but for its owner
+    page = console.open(f"videos/{video['videoId']}", "bob")  # nobody else of these tests plays it, but for its owner
     play(page)
     expect(page.locator(".facts")).to_contain_text("1 view")
     page.reload()
-    with page.expect_response("**/views") as again:
+    with page.expect_response("**/views") as second_view:
         play(page)
-    assert again.value.json()["reason"] == "repeated"
+    assert second_view.value.json()["reason"] == "repeated"
     page.close()
 
-    path = f"/v1/videos/{film['videoId']}/views"
+    path = f"/v1/videos/{video['videoId']}/views"
     eventually(lambda: console.service.request("GET", path).json()["total"])
-    page = console.open(f"videos/{film['videoId']}", "alice")
+    page = console.open(f"videos/{video['videoId']}", "alice")
     expect(page.get_by_role("img", name=re.compile("^1 view in the last 30 days.*$"))).to_be_visible()
     expect(page.get_by_role("main")).to_contain_text("Another view of the same viewer was counted")
     field(page, "24 hours").check()
@@ -261,12 +263,12 @@ def test_a_film_that_cannot_be_shown_says_why(console: Console) -> None:
 
     def jobs(route: Route) -> None:
         """Respond with jobs whose errors are final or transient; the page shows both alike except for one word."""
-        answer = route.fetch()
-        listed = answer.json()
+        response = route.fetch()
+        listed = response.json()
         for one in listed["items"]:
             if not is_final:
                 one.get("error", {}).pop("final", None)
-        route.fulfill(response=answer, body=json.dumps(listed))
+        route.fulfill(response=response, body=json.dumps(listed))
 
     def attempt() -> int:
         listed = console.service.request("GET", f"/v1/videos/{video['videoId']}/jobs").json()["items"]

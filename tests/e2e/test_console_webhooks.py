@@ -38,8 +38,8 @@ def named(service: Service, unique: str) -> Iterator[str]:
 
 def hooked(service: Service, url: str, description: str, **fields: Any) -> dict[str, Any]:
     """A webhook of alice's, with its secret."""
-    wanted = {"url": url, "description": description, "types": TITLES, **fields}
-    reply = service.request("POST", "/v1/webhooks", json=wanted)
+    webhook = {"url": url, "description": description, "types": TITLES, **fields}
+    reply = service.request("POST", "/v1/webhooks", json=webhook)
     assert reply.status_code == 201, reply.text
     hook: dict[str, Any] = reply.json()
     return hook
@@ -71,13 +71,13 @@ def state(page: Page) -> Locator:
     return page.locator(".webhook-state")
 
 
-def tries(page: Page, video_id: str) -> Locator:
+def delivery_rows(page: Page, video_id: str) -> Locator:
     """The deliveries that the page shows of changes of a video."""
     its_video = page.locator(f'a[href="#/videos/{video_id}"]')
     return region(page, "Deliveries").get_by_role("listitem").filter(has=its_video)
 
 
-def show_news(page: Page, within: Locator, noun: str) -> None:
+def click_new_items(page: Page, within: Locator, noun: str) -> None:
     """From now on show what a list offers as soon as it does; what other tests made may be offered first. Open no dialog after it."""
     offered = button(within, re.compile(rf"^Show \d+ new {noun}s?$"))
     page.add_locator_handler(offered, lambda offer: offer.click())
@@ -132,9 +132,9 @@ def test_a_webhook_is_made_with_a_secret_that_is_shown_once_and_delivers(
     video_id = released(console.service)
     (headers, body), *_ = eventually(lambda: receiver.about(video_id))
     assert Webhook(secret).verify(body, headers)["type"] == "release.created"
-    show_news(page, region(page, "Deliveries"), "attempt")
-    expect(tries(page, video_id)).to_contain_text("Titles: created")
-    expect(tries(page, video_id)).to_contain_text(re.compile(r"200.* \d+ ms"))
+    click_new_items(page, region(page, "Deliveries"), "attempt")
+    expect(delivery_rows(page, video_id)).to_contain_text("Titles: created")
+    expect(delivery_rows(page, video_id)).to_contain_text(re.compile(r"200.* \d+ ms"))
     expect(state(page)).to_contain_text("Up to date")
 
 
@@ -179,15 +179,15 @@ def test_a_webhook_is_paused_changed_and_deleted_by_keyboard(console: Console, r
 def test_a_webhook_that_fails_says_so_with_the_answer_and_why_it_is_paused(
     console: Console, receiver: Receiver, named: str
 ) -> None:
-    receiver.status, receiver.said = 503, b"Closed for the night."
+    receiver.status, receiver.body = 503, b"Closed for the night."
     page = opened(console, hooked(console.service, receiver.url, named))
     video_id = released(console.service)
     expect(state(page)).to_contain_text(re.compile("Delivery failed.*Behind since .*Next attempt: "))
-    show_news(page, region(page, "Deliveries"), "attempt")
-    answered = tries(page, video_id).last  # later ones come before it
-    expect(answered).to_contain_text("503")
-    text(answered, "Response body").click()
-    expect(text(answered, "Closed for the night.")).to_be_visible()
+    click_new_items(page, region(page, "Deliveries"), "attempt")
+    delivery = delivery_rows(page, video_id).last  # later ones come before it
+    expect(delivery).to_contain_text("503")
+    text(delivery, "Response body").click()
+    expect(text(delivery, "Closed for the night.")).to_be_visible()
     button(page, "Send test").click()
     tested = page.get_by_role("status").filter(has_text="Test failed.")
     expect(tested).to_contain_text("503")
@@ -221,8 +221,8 @@ def test_a_webhook_sends_again_and_signs_with_both_secrets_for_a_day(
     field(sending, "Replay from").fill(f"{datetime.now() - timedelta(minutes=5):%Y-%m-%dT%H:%M:%S}")
     button(sending, "Replay").click()
     expect(sending).to_have_count(0)
-    (again, _), *_ = eventually(lambda: receiver.about(video_id))
-    assert again["webhook-id"] == first["webhook-id"]
+    (resent, _), *_ = eventually(lambda: receiver.about(video_id))
+    assert resent["webhook-id"] == first["webhook-id"]
 
     button(page, "Rotate secret …").click()
     button(dialog(page, "Rotate secret?"), "Rotate secret").click()
@@ -265,7 +265,7 @@ def test_webhooks_of_everybodys_changes_are_for_administrators_and_followers(
     # Nobody signs in here with just the scope of followers, so the page gets a token of the test's, and the test's answers.
     sent: list[Any] = []
 
-    def answer(route: Route) -> None:
+    def fulfill(route: Route) -> None:
         if route.request.method == "POST":
             sent.append(route.request.post_data_json)
             route.fulfill(status=503, json={"title": "Unavailable", "status": 503})
@@ -273,7 +273,7 @@ def test_webhooks_of_everybodys_changes_are_for_administrators_and_followers(
             route.fulfill(json={"items": [], "nextCursor": None})
 
     page = console.open("webhooks", None)
-    page.route("**/v1/webhooks", answer)
+    page.route("**/v1/webhooks", fulfill)
     page.evaluate("tokens => sessionStorage.setItem('tokens', JSON.stringify(tokens))", token_of(READ, WRITE, CHANGES))
     page.reload()
     button(page, "New webhook").click()
@@ -295,7 +295,7 @@ def token_of(*scopes: str) -> dict[str, str | None]:
 def test_hostile_answers_and_names_of_webhooks_break_no_layout(
     console: Console, receiver: Receiver, named: str
 ) -> None:
-    receiver.said = HOSTILE.encode()
+    receiver.body = HOSTILE.encode()
     hook = hooked(console.service, f"{receiver.url}?{'w' * 300}", f"{HOSTILE} {named}"[:300])
     page = console.open("webhooks")
     expect(card_of(page, named)).to_be_visible()
@@ -315,21 +315,21 @@ def test_hostile_answers_and_names_of_webhooks_break_no_layout(
     require_good_layout(page)
 
 
-def followed(console: Console, place: str, user: str = "alice") -> Page:
+def open_following(console: Console, route: str, user: str = "alice") -> Page:
     """Open a page and wait until it has the current position of the feed. It must display all later changes."""
     console.context.clock.install()
     page = console.open("webhooks", user)
-    follow(console, page, place)
+    follow(console, page, route)
     return page
 
 
-def follow(console: Console, page: Page, place: str) -> None:
+def follow(console: Console, page: Page, route: str) -> None:
     """Open a place in a page, and wait until the page has its position in the feed."""
     with page.expect_response(BEGINNING) as begun:
-        page.goto(f"{console.service.base_url}/console/#/{place}")
+        page.goto(f"{console.service.base_url}/console/#/{route}")
     assert begun.value.status == 200
     begun.value.finished()
-    if place != "operations":  # whose rows load when they are seen
+    if route != "operations":  # whose rows load when they are seen
         expect(page.locator(".loading, .skeleton")).to_have_count(0)
 
 
@@ -338,72 +338,72 @@ def soon(page: Page) -> None:
     page.clock.fast_forward(6000)
 
 
-def films(page: Page) -> Locator:
+def cards(page: Page) -> Locator:
     """The videos that a library shows."""
     return page.get_by_role("list", name="Videos", exact=True).locator("a.card")
 
 
 def test_a_library_changes_in_place_and_offers_what_would_move_it(console: Console, unique: str) -> None:
     service = console.service
-    page = followed(console, f"?userId=me&category={unique}")
+    page = open_following(console, f"?userId=me&category={unique}")
     expect(page.get_by_role("main")).to_contain_text("No videos match these filters.")
-    made = [service.create(title="Film 0", category=unique)]
+    created = [service.create(title="Film 0", category=unique)]
     soon(page)
-    expect(films(page)).to_contain_text(["Film 0"])  # an empty list begins by itself
+    expect(cards(page)).to_contain_text(["Film 0"])  # an empty list begins by itself
 
-    made += [service.create(title=f"Film {number}", category=unique) for number in range(1, 8)]
+    created += [service.create(title=f"Film {number}", category=unique) for number in range(1, 8)]
     with page.expect_response(BEGINNING) as begun:
         page.reload()
     begun.value.finished()
-    expect(films(page)).to_have_count(8)
-    films(page).filter(has_text="Film 3").focus()
-    before = films(page).filter(has_text="Film 3").bounding_box()
+    expect(cards(page)).to_have_count(8)
+    cards(page).filter(has_text="Film 3").focus()
+    before = cards(page).filter(has_text="Film 3").bounding_box()
     # Not the last of them, which may leave at once. Those of one second are in any order.
-    gone = films(page).locator(".title").filter(has_not_text="Film 3").first.inner_text()
-    (leaving,) = (film for film in made if film["title"] == gone)
+    leaving_title = cards(page).locator(".title").filter(has_not_text="Film 3").first.inner_text()
+    (leaving,) = (video for video in created if video["title"] == leaving_title)
     service.create(title="New", category=unique)
     service.request("DELETE", f"/v1/videos/{leaving['videoId']}")
-    patched(service, made[3], title="Renamed")
+    patched(service, created[3], title="Renamed")
     soon(page)
-    renamed = films(page).filter(has_text="Renamed")
+    renamed = cards(page).filter(has_text="Renamed")
     expect(renamed).to_be_focused()
     shows = button(page, "Show 2 new changes")
     expect(shows).to_be_visible()
     assert renamed.bounding_box() == before
     shows.click()
-    expect(films(page).filter(has_text="New")).to_have_count(1)
-    expect(films(page).filter(has_text=gone)).to_have_count(0)
+    expect(cards(page).filter(has_text="New")).to_have_count(1)
+    expect(cards(page).filter(has_text=leaving_title)).to_have_count(0)
     expect(shows).to_have_count(0)
     page.keyboard.press("Tab")  # the list begins where the button was
-    expect(films(page).and_(page.locator(":focus"))).to_have_count(1)
+    expect(cards(page).and_(page.locator(":focus"))).to_have_count(1)
 
-    films(page).filter(has_text="New").click()
+    cards(page).filter(has_text="New").click()
     expect(heading(page, "New")).to_be_visible()
     service.create(title="Came meanwhile", category=unique)
     page.go_back()
     soon(page)
     button(page, "Show 1 new change").click()
-    expect(films(page).filter(has_text="Came meanwhile")).to_have_count(1)
+    expect(cards(page).filter(has_text="Came meanwhile")).to_have_count(1)
 
     # A feed that no longer has what was missed: the list is read again.
     meet_first(page, FEED, lambda route: route.fulfill(status=410, json={"title": "Gone", "status": 410}))
     service.create(title="Missed", category=unique)
     soon(page)
     button(page, "Show 1 new change").click()
-    expect(films(page).filter(has_text="Missed")).to_have_count(1)
+    expect(cards(page).filter(has_text="Missed")).to_have_count(1)
 
 
 def test_a_video_is_shown_as_others_change_it_and_what_is_typed_stays(console: Console) -> None:
-    film = console.service.create(title="Before")
-    page = followed(console, f"videos/{film['videoId']}")
+    video = console.service.create(title="Before")
+    page = open_following(console, f"videos/{video['videoId']}")
     expect(heading(page, "Before")).to_be_visible()
-    patched(console.service, film, "admin", title="After", status="failed")
+    patched(console.service, video, "admin", title="After", status="failed")
     soon(page)
     expect(heading(page, "After")).to_be_visible()
     expect(page.locator(".facts .status").first).to_have_text("Failed")
     button(page, "Edit").click()
     field(page, "Description").fill("Mine")
-    patched(console.service, film, "admin", title="Last")
+    patched(console.service, video, "admin", title="Last")
     soon(page)
     expect(heading(page, "Last")).to_be_visible()
     expect(field(page, "Description")).to_have_value("Mine")
@@ -412,11 +412,11 @@ def test_a_video_is_shown_as_others_change_it_and_what_is_typed_stays(console: C
 
 def test_administrators_see_the_changes_of_everybody_and_what_has_failed(console: Console, unique: str) -> None:
     fields = {"userId": "bob", "category": unique, "status": "ready", "visibility": "public"}
-    film = console.service.create("admin", title="Old", **fields)
-    page = followed(console, f"?category={unique}", "admin")
-    patched(console.service, film, "bob", title="By bob")
+    video = console.service.create("admin", title="Old", **fields)
+    page = open_following(console, f"?category={unique}", "admin")
+    patched(console.service, video, "bob", title="By bob")
     soon(page)
-    expect(films(page)).to_contain_text(["By bob"])
+    expect(cards(page)).to_contain_text(["By bob"])
 
     console.service.create("admin", title="Failed before", status="failed")
     # Other tests' videos may push it off a short list.
@@ -428,16 +428,16 @@ def test_administrators_see_the_changes_of_everybody_and_what_has_failed(console
     failures = region(page, "Failed videos")
     expect(failures.get_by_role("listitem").first).to_be_visible()
     console.service.create("admin", title=unique, status="failed")
-    show_news(page, failures, "change")
+    click_new_items(page, failures, "change")
     soon(page)
     expect(link(failures, unique)).to_be_visible()
 
 
 def test_the_feed_is_asked_while_somebody_looks_at_a_list_that_follows_it(console: Console) -> None:
-    asked: list[str] = []
+    positions: list[str] = []
 
     def note(route: Route) -> None:
-        asked.extend(re.findall("after=([^&]+)", route.request.url))
+        positions.extend(re.findall("after=([^&]+)", route.request.url))
         route.fulfill(json={"items": [], "nextCursor": "here", "caughtUp": True})
 
     console.context.clock.install()
@@ -449,26 +449,26 @@ def test_the_feed_is_asked_while_somebody_looks_at_a_list_that_follows_it(consol
     expect(page.locator(".loading, .skeleton")).to_have_count(0)
     # It waits for its first answer until its clock stands still, however long that takes: nothing is due by then.
     page.clock.pause_at(page.evaluate("Date.now() / 1000 + 60"))
-    answer_taken(page, hold.let_go)
-    answer_taken(page, lambda: page.clock.run_for(5000))
-    assert asked == ["now", "here"]
+    poll_feed(page, hold.let_go)
+    poll_feed(page, lambda: page.clock.run_for(5000))
+    assert positions == ["now", "here"]
     hide(page, True)
     page.clock.run_for(60_000)
-    assert asked == ["now", "here"]
+    assert positions == ["now", "here"]
     hide(page, False)
-    answer_taken(page, lambda: page.clock.run_for(500))  # what was missed comes soon
+    poll_feed(page, lambda: page.clock.run_for(500))  # what was missed comes soon
     link(page, "Playlists").click()
     expect(heading(page, "Library")).to_have_count(0)
     page.clock.run_for(60_000)
     expect(heading(page, "Playlists")).to_be_visible()
-    assert asked == ["now", "here", "here"]
+    assert positions == ["now", "here", "here"]
 
 
-def answer_taken(page: Page, act: Callable[[], object]) -> None:
+def poll_feed(page: Page, act: Callable[[], object]) -> None:
     """Do something that makes the page query the feed, and wait until the page has processed the response."""
-    with page.expect_response(FEED) as answer:
+    with page.expect_response(FEED) as response:
         act()
-    answer.value.finished()
+    response.value.finished()
     page.evaluate("fetch('config.json').then((answer) => answer.text())")  # its answer comes after the feed's
 
 

@@ -62,8 +62,8 @@ def test_listen_shows_verified_events_and_leaves_no_webhook(service: Service) ->
         eventually(lambda: lines or listener.poll() is not None)
         assert lines[0].startswith(f"Listening at {url}/")
         (hook,) = webhooks()
-        tried = service.request("POST", f"/v1/webhooks/{hook['webhookId']}/test").json()
-        assert (tried["delivered"], tried["status"]) == (True, 204)
+        attempt = service.request("POST", f"/v1/webhooks/{hook['webhookId']}/test").json()
+        assert (attempt["delivered"], attempt["status"]) == (True, 204)
         # Changes of other tests may come between.
         eventually(lambda: any("webhook.test" in line for line in lines))
         video_id = service.create()["videoId"]

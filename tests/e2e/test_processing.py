@@ -47,7 +47,7 @@ def _get(service: Service, video: dict[str, Any], below: str = "", user: str = "
 
 def _settled(service: Service, video: dict[str, Any]) -> dict[str, Any]:
     """The video once it is ready or has failed, and nothing is under way any more."""
-    eventually(lambda: _get(service, video, "/why-not-ready"), lambda told: told["status"] in SETTLED)
+    eventually(lambda: _get(service, video, "/why-not-ready"), lambda report: report["status"] in SETTLED)
     eventually(lambda: _states(service, video), lambda states: not {"queued", "running"} & set(states.values()))
     return _get(service, video)
 
@@ -114,13 +114,13 @@ class TestARealClip:
         assert (lines[0][0], lines[-1][1]) == ("00:00:00.000", "00:00:10.000")
         sheet = service.http.get(urljoin(url, lines[0][2]))
         with Image.open(io.BytesIO(sheet.content)) as image:
-            for _, _, _, *place in lines:
-                left, top, width, height = map(int, place)
-                assert left + width <= image.width
+            for _, _, _, *rectangle in lines:
+                x, top, width, height = map(int, rectangle)
+                assert x + width <= image.width
                 assert top + height <= image.height
 
     def test_history_names_the_author_of_each_step_in_order(self, service: Service, ready: dict[str, Any]) -> None:
-        def seen() -> list[tuple[str, str, str]]:
+        def list_steps() -> list[tuple[str, str, str]]:
             entries = _get(service, ready, "/audit?order=asc&limit=100")["items"]
             return [(entry.get("kind", "video"), entry["action"], entry["by"]["id"]) for entry in entries]
 
@@ -133,7 +133,7 @@ class TestARealClip:
             ("transcode.240p", "done", "local-transcoder"),
         ]
         poster = ("poster", "done", "job:thumbnails")
-        story = eventually(seen, lambda entries: {*expected, poster} <= {*entries})
+        story = eventually(list_steps, lambda entries: {*expected, poster} <= {*entries})
         assert [entry for entry in story if entry in expected] == expected
 
 
@@ -141,33 +141,33 @@ def test_poster_is_replaced_by_that_of_another_moment(service: Service) -> None:
     video = service.create()
     service.upload(video, film())
     before = _settled(service, video)["thumbnails"]["poster"]
-    shown = service.http.get(before["url"]).content
-    moment = _get(service, video)["duration"] * 3 // 4
-    assert service.request("POST", f"{_path(video)}/thumbnail", json={"position": moment}).status_code == 202
+    poster = service.http.get(before["url"]).content
+    at = _get(service, video)["duration"] * 3 // 4
+    assert service.request("POST", f"{_path(video)}/thumbnail", json={"position": at}).status_code == 202
     after = eventually(
         lambda: _get(service, video)["thumbnails"]["poster"], lambda poster: poster["time"] != before["time"]
     )
-    assert service.http.get(after["url"]).content != shown
+    assert service.http.get(after["url"]).content != poster
 
 
 class TestPlaying:
     """Playback by a player, which has the URLs but no token, and sends range requests."""
 
     def test_rendition_plays_in_ranges_in_pages_of_the_console(self, service: Service, ready: dict[str, Any]) -> None:
-        answer = _get(service, ready, "/playback")
-        (rendition,) = answer["renditions"]
+        playback = _get(service, ready, "/playback")
+        (rendition,) = playback["renditions"]
         part = service.http.get(rendition["url"], headers={"Origin": service.base_url, "Range": "bytes=0-1023"})
         assert (part.status_code, len(part.content)) == (206, 1024)
         assert part.headers["content-range"] == f"bytes 0-1023/{rendition['size']}"
         assert part.headers["content-type"] == rendition["type"] == "video/mp4"
         assert part.headers["access-control-allow-origin"] in ("*", service.base_url)
         assert {"*", "content-range"} & {*part.headers["access-control-expose-headers"].lower().split(", ")}
-        whole = service.http.get(rendition["url"])
-        assert (whole.status_code, len(whole.content)) == (200, rendition["size"])
-        with av.open(io.BytesIO(whole.content)) as film:
-            video = film.streams.video[0]
+        complete = service.http.get(rendition["url"])
+        assert (complete.status_code, len(complete.content)) == (200, rendition["size"])
+        with av.open(io.BytesIO(complete.content)) as container:
+            video = container.streams.video[0]
             assert (video.width, video.height) == (rendition["width"], rendition["height"])
-        assert rendition["bitRate"] == round(rendition["size"] * 8000 / answer["duration"])
+        assert rendition["bitRate"] == round(rendition["size"] * 8000 / playback["duration"])
 
     def test_source_plays_in_ranges_for_its_owner(self, service: Service, ready: dict[str, Any]) -> None:
         source = _get(service, ready, "/playback")["source"]
@@ -177,8 +177,8 @@ class TestPlaying:
         assert (source["size"], source["type"]) == (len(data), part.headers["content-type"])
 
     def test_playback_url_reads_nothing_else_and_writes_nothing(self, service: Service, ready: dict[str, Any]) -> None:
-        answer = _get(service, ready, "/playback")
-        url = answer["renditions"][0]["url"]
+        playback = _get(service, ready, "/playback")
+        url = playback["renditions"][0]["url"]
         assert service.http.get(url.replace("240p.mp4", "other.mp4")).status_code == 403
         assert service.http.get(url.replace("video%2Fmp4", "text%2Fhtml")).status_code == 403
         assert service.http.put(url, content=b"x").status_code == 403
@@ -193,8 +193,8 @@ def test_upload_that_is_no_film_fails_with_its_reason_until_a_film_replaces_it(s
     assert failed["failure"]["reason"] == NOT_A_VIDEO
     assert NOT_A_VIDEO in _get(service, video, "/why-not-ready")["reason"]
 
-    again = service.request("POST", f"{_path(video)}/jobs/probe/retry")
-    assert again.status_code == 202
+    retry = service.request("POST", f"{_path(video)}/jobs/probe/retry")
+    assert retry.status_code == 202
     assert _settled(service, video)["failure"]["reason"] == NOT_A_VIDEO
 
     service.upload(video, film())
@@ -216,8 +216,8 @@ def test_empty_object_fails_its_video(service: Service) -> None:
 class TestUploads:
     def test_storage_refuses_another_size_or_type_than_announced(self, service: Service) -> None:
         video = service.create()
-        wanted = {"contentType": "video/mp4", "fileSize": 10}
-        begun = service.request("POST", f"{_path(video)}/upload", json=wanted).json()
+        upload = {"contentType": "video/mp4", "fileSize": 10}
+        begun = service.request("POST", f"{_path(video)}/upload", json=upload).json()
         for body, headers in (
             (b"", begun["headers"]),
             (b"0123456789more", begun["headers"]),
@@ -233,9 +233,9 @@ class TestUploads:
         size = 101_000_000
         free = size - len(data)
         data += free.to_bytes(4, "big") + b"free" + bytes(free - 8)
-        wanted = {"contentType": "video/mp4", "fileSize": size}
+        upload = {"contentType": "video/mp4", "fileSize": size}
         url = f"{service.base_url}{_path(video)}/upload"
-        begun = service.request("POST", f"{_path(video)}/upload", json=wanted).json()
+        begun = service.request("POST", f"{_path(video)}/upload", json=upload).json()
         parts, start = [], 0
         for part in begun["parts"]:
             sent = service.http.put(part["url"], content=data[start : start + part["size"]])

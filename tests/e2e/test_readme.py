@@ -12,6 +12,6 @@ pytestmark = pytest.mark.xdist_group("e2e")
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_a_page_shows_what_its_commands_print(service: Service, page: Path) -> None:
-    shown = page.read_text(encoding="utf-8")
-    really = played(shown, variables({"baseUrl": service.base_url, "tokens": service.tokens}))
-    assert masked(shown) == masked(really)
+    text = page.read_text(encoding="utf-8")
+    really = played(text, variables({"baseUrl": service.base_url, "tokens": service.tokens}))
+    assert masked(text) == masked(really)

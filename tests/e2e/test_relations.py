@@ -44,9 +44,9 @@ def _published(service: Service, **fields: Any) -> dict[str, Any]:
 
 
 def _playlist(service: Service, title: str = "Evening") -> str:
-    made = service.request("POST", "/v1/playlists", json={"title": title, "visibility": "public"})
-    assert made.status_code == 201, made.text
-    return f"/v1/playlists/{made.json()['playlistId']}"
+    response = service.request("POST", "/v1/playlists", json={"title": title, "visibility": "public"})
+    assert response.status_code == 201, response.text
+    return f"/v1/playlists/{response.json()['playlistId']}"
 
 
 def _append(service: Service, playlist: str, video: dict[str, Any]) -> None:
@@ -67,61 +67,61 @@ def _count(service: Service, tag: str) -> int:
 def test_video_enters_the_lists_at_its_publishAt_and_leaves_them_at_its_expiresAt(
     service: Service, unique: str
 ) -> None:
-    film = _published(service, title="In time", tags=[unique], publishAt=int(time.time()) + 5)
-    _put(service, _path(film, f"/credits/{unique}"), {"roles": [{"category": "actor"}], "ordering": 1})
+    video = _published(service, title="In time", tags=[unique], publishAt=int(time.time()) + 5)
+    _put(service, _path(video, f"/credits/{unique}"), {"roles": [{"category": "actor"}], "ordering": 1})
 
-    def found() -> tuple[bool, int, bool]:
+    def visibility() -> tuple[bool, int, bool]:
         videos = _get(service, f"/v1/videos?tag={unique}", "bob")["items"]
         person = service.request("GET", f"/v1/people/{unique}/videos", "bob").status_code == 200
         return bool(videos), _count(service, unique), person
 
-    eventually(found, lambda seen: seen == (True, 1, True))
-    patched = service.request("PATCH", _path(film), json={"expiresAt": int(time.time()) + 5})
+    eventually(visibility, lambda visible: visible == (True, 1, True))
+    patched = service.request("PATCH", _path(video), json={"expiresAt": int(time.time()) + 5})
     assert patched.status_code == 200, patched.text
-    eventually(found, lambda seen: seen == (False, 0, False))
+    eventually(visibility, lambda visible: visible == (False, 0, False))
 
 
 def test_video_that_moves_to_another_year_takes_its_credits_along(service: Service) -> None:
-    film = _published(service, releaseYear=2001)
+    video = _published(service, releaseYear=2001)
     role = {"roles": [{"category": "director"}], "ordering": 1}
-    person = f"p-{film['videoId']}"
-    _put(service, _path(film, f"/credits/{person}"), role)
-    patched = service.request("PATCH", _path(film), json={"releaseYear": 2002})
+    person = f"p-{video['videoId']}"
+    _put(service, _path(video, f"/credits/{person}"), role)
+    patched = service.request("PATCH", _path(video), json={"releaseYear": 2002})
     assert patched.status_code == 200
     later = f"/v1/people/{person}/videos?fromYear=2002&toYear=2002"
 
     def moved() -> bool:
-        answer = service.request("GET", later)
+        response = service.request("GET", later)
         # Until its credit has moved, the film is in neither year, and a person without any film is not found.
-        assert answer.status_code in (200, 404)
-        return answer.status_code == 200 and bool(answer.json()["items"])
+        assert response.status_code in (200, 404)
+        return response.status_code == 200 and bool(response.json()["items"])
 
     eventually(moved)
     assert _get(service, f"/v1/people/{person}/videos?fromYear=2001&toYear=2001")["items"] == []
 
 
 def test_tags_are_counted_while_their_videos_are_listed(service: Service, unique: str) -> None:
-    films = [_published(service, tags=[unique]) for _ in range(2)]
+    videos = [_published(service, tags=[unique]) for _ in range(2)]
     eventually(lambda: _count(service, unique), lambda counted: counted == 2)
-    assert service.request("DELETE", _path(films[0])).status_code == 204
+    assert service.request("DELETE", _path(videos[0])).status_code == 204
     eventually(lambda: _count(service, unique), lambda counted: counted == 1)
 
 
 def test_stream_counts_each_view_key_and_each_rater_once(service: Service) -> None:
-    film = _published(service)
+    video = _published(service)
     users = ("alice", "bob", "admin")
     for number in range(6):
-        key = {"Idempotency-Key": f"{film['videoId']}-{number % 3}"}
-        assert service.request("POST", _path(film, "/views"), "bob", headers=key).status_code == 200
+        key = {"Idempotency-Key": f"{video['videoId']}-{number % 3}"}
+        assert service.request("POST", _path(video, "/views"), "bob", headers=key).status_code == 200
     replies = service.at_once(
-        6, "PUT", _path(film, "/rating"), user=lambda n: users[n % 3], json=lambda n: {"value": 1 + n % 3}
+        6, "PUT", _path(video, "/rating"), user=lambda n: users[n % 3], json=lambda n: {"value": 1 + n % 3}
     )
     assert {reply.status_code for reply in replies} <= {200, 409}
     for number, user in enumerate(users):
-        _put(service, _path(film, "/rating"), {"value": 8 + number}, user)
-    eventually(lambda: _get(service, _path(film))["viewCount"], lambda count: count == 3)
+        _put(service, _path(video, "/rating"), {"value": 8 + number}, user)
+    eventually(lambda: _get(service, _path(video))["viewCount"], lambda count: count == 3)
     eventually(
-        lambda: _get(service, _path(film, "/rating")), lambda totals: (totals["votes"], totals["average"]) == (3, 9)
+        lambda: _get(service, _path(video, "/rating")), lambda totals: (totals["votes"], totals["average"]) == (3, 9)
     )
 
 
@@ -129,26 +129,26 @@ def test_totals_of_a_user_follow_creation_and_deletion(service: Service, unique:
     def totals() -> Any:
         return _get(service, f"/v1/users/{unique}", "admin")
 
-    film = service.create("admin", userId=unique, duration=1000, fileSize=7)
-    after = eventually(totals, lambda told: told["videos"]["uploaded"] == 1)
+    video = service.create("admin", userId=unique, duration=1000, fileSize=7)
+    after = eventually(totals, lambda document: document["videos"]["uploaded"] == 1)
     assert after["bytes"] == 7
-    assert service.request("DELETE", _path(film), "admin").status_code == 204
-    eventually(totals, lambda told: (told["videos"]["uploaded"], told["videos"]["deleted"]) == (0, 1))
+    assert service.request("DELETE", _path(video), "admin").status_code == 204
+    eventually(totals, lambda document: (document["videos"]["uploaded"], document["videos"]["deleted"]) == (0, 1))
 
 
 def test_removed_video_leaves_no_relation(service: Service, unique: str) -> None:
-    film = _published(service, tags=[unique, f"{unique} 2"])
+    video = _published(service, tags=[unique, f"{unique} 2"])
     playlist = _playlist(service)
-    _append(service, playlist, film)
-    _put(service, _path(film, "/rating"), {"like": True}, "bob")
+    _append(service, playlist, video)
+    _put(service, _path(video, "/rating"), {"like": True}, "bob")
     for number in range(PEOPLE):
-        _put(service, _path(film, f"/credits/{unique}-{number}"), {"roles": [{"category": "actor"}], "ordering": 1})
+        _put(service, _path(video, f"/credits/{unique}-{number}"), {"roles": [{"category": "actor"}], "ordering": 1})
     dynamodb = service.aws.client("dynamodb")
-    partition = {"S": f"VIDEO#{film['videoId']}"}
+    partition = {"S": f"VIDEO#{video['videoId']}"}
     # As TTL does it, 90 days after the deletion.
     dynamodb.delete_item(TableName=TABLE_NAME, Key={"pk": partition, "sk": {"S": "#META"}})
 
-    def left() -> list[str]:
+    def remaining() -> list[str]:
         page = dynamodb.query(
             TableName=TABLE_NAME,
             KeyConditionExpression="pk = :pk",
@@ -156,7 +156,7 @@ def test_removed_video_leaves_no_relation(service: Service, unique: str) -> None
         )
         return [item["sk"]["S"] for item in page["Items"]]
 
-    eventually(left, lambda keys: not keys)
-    rating = {name: {"S": part} for name, part in rating_key(film["videoId"], service.subjects["bob"]).items()}
-    eventually(lambda: dynamodb.get_item(TableName=TABLE_NAME, Key=rating), lambda found: "Item" not in found)
-    eventually(lambda: _get(service, playlist), lambda told: told["entryCount"] == 0)
+    eventually(remaining, lambda keys: not keys)
+    rating = {name: {"S": part} for name, part in rating_key(video["videoId"], service.subjects["bob"]).items()}
+    eventually(lambda: dynamodb.get_item(TableName=TABLE_NAME, Key=rating), lambda response: "Item" not in response)
+    eventually(lambda: _get(service, playlist), lambda document: document["entryCount"] == 0)

@@ -54,7 +54,7 @@ COUNTED_LATER = {"viewCount"}
 """Fields that the stream updates concurrently, because the same views were also sent through the API."""
 
 
-class Answer(NamedTuple):
+class HttpResponse(NamedTuple):
     """Response as a client sees it."""
 
     status: int
@@ -92,14 +92,14 @@ def test_functions_answer_requests_in_lambdas_runtime_as_behind_the_api(
 ) -> None:
     # Each pass begins with the same world and sends the same requests in the same order, so both write the same.
     _seed(service, table)
-    behind_the_api = {example: _sent(service, EXAMPLES[example].event) for example in REQUESTS}
+    via_api = {example: _sent(service, EXAMPLES[example].event) for example in REQUESTS}
     _seed(service, table)
     for folder, own in _by_function(REQUESTS):
         with Emulator(assembly[folder], service.aws, runtime, tmp_path / f"{folder}.log") as emulator:
             for where in own:
-                answer = _invoked(emulator, where)
-                assert _answer(answer).status == EXAMPLES[where].answers, f"{where}: {answer}"
-                _compare(where, emulator, service, _answer(answer), behind_the_api[where])
+                response = _invoked(emulator, where)
+                assert _decoded(response).status == EXAMPLES[where].answers, f"{where}: {response}"
+                _compare(where, emulator, service, _decoded(response), via_api[where])
 
 
 def test_functions_handle_events_in_lambdas_runtime(
@@ -109,11 +109,11 @@ def test_functions_handle_events_in_lambdas_runtime(
     for folder, own in _by_function(EVENTS):
         with Emulator(assembly[folder], service.aws, runtime, tmp_path / f"{folder}.log") as emulator:
             for where in own:
-                answer, wanted = _invoked(emulator, where), EXAMPLES[where].answers
-                assert isinstance(wanted, Mapping)
+                response, expected = _invoked(emulator, where), EXAMPLES[where].answers
+                assert isinstance(expected, Mapping)
                 # Counts may exceed those of the world, because the service does other work concurrently.
-                assert answer.keys() == wanted.keys(), where
-                assert answer.get("batchItemFailures") == wanted.get("batchItemFailures"), where
+                assert response.keys() == expected.keys(), where
+                assert response.get("batchItemFailures") == expected.get("batchItemFailures"), where
 
 
 def test_functions_behind_the_api_do_their_work_in_lambda_s_runtime(
@@ -123,20 +123,22 @@ def test_functions_behind_the_api_do_their_work_in_lambda_s_runtime(
         with Emulator(assembly[folder], service.aws, runtime, tmp_path / f"{folder}.log") as emulator:
             assert _invoked(emulator, f"{folder}/{name}") == {"batchItemFailures": []}
 
-    def becomes(key: Mapping[str, str], wanted: Callable[[dict[str, Any]], object]) -> None:
+    def await_item(key: Mapping[str, str], expected: Callable[[dict[str, Any]], object]) -> None:
         # The deployed function may have come first: the stream and the sweeper have read of the world as well.
-        eventually(lambda: table.get(dict(key), consistent=True) or {}, until=wanted)
+        eventually(lambda: table.get(dict(key), consistent=True) or {}, until=expected)
 
     _seed(service, table)
     invoke("probe", "film")
-    becomes(VIDEO.key(videoId=example_data.ARRIVED), lambda video: video["source"].get("media") == example_data.MEDIA)
+    await_item(
+        VIDEO.key(videoId=example_data.ARRIVED), lambda video: video["source"].get("media") == example_data.MEDIA
+    )
     invoke("thumbnails", "poster")
-    becomes(JOB.key(videoId=example_data.PROBED, kind="poster"), lambda job: job["state"] == "done")
+    await_item(JOB.key(videoId=example_data.PROBED, kind="poster"), lambda job: job["state"] == "done")
     invoke("arrivals", "film-uploaded")
-    becomes(VIDEO.key(videoId=example_data.AWAITED), lambda video: video["status"] == "processing")
+    await_item(VIDEO.key(videoId=example_data.AWAITED), lambda video: video["status"] == "processing")
     # What the router sends, the deployed purge takes.
     invoke("stream_router", "video-removed")
-    becomes(CREDIT.key(videoId=example_data.GONE, personId=example_data.PERSON), lambda left: not left)
+    await_item(CREDIT.key(videoId=example_data.GONE, personId=example_data.PERSON), lambda item: not item)
 
 
 def _by_function(names: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
@@ -147,12 +149,12 @@ def _by_function(names: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
 
 def _invoked(emulator: Emulator, where: str) -> Any:
     """Return the function's answer to an example; fail if the function raised."""
-    answer = emulator.invoke(EXAMPLES[where].event)
-    assert "errorMessage" not in answer, f"{where}: {answer}\n{emulator.log.read_text()}"
-    return answer
+    response = emulator.invoke(EXAMPLES[where].event)
+    assert "errorMessage" not in response, f"{where}: {response}\n{emulator.log.read_text()}"
+    return response
 
 
-def _sent(service: Service, event: Event) -> Answer | None:
+def _sent(service: Service, event: Event) -> HttpResponse | None:
     """Send the same request through the API. `None` if its caller has no token."""
     context, headers = event["requestContext"], event["headers"]
     user = context["authorizer"]["jwt"]["claims"]["sub"] if "authorizer" in context else None
@@ -162,12 +164,12 @@ def _sent(service: Service, event: Event) -> Answer | None:
     passed_on = ("accept-language", "content-type", "idempotency-key", "if-match", "if-none-match")
     sent = {name: headers[name] for name in passed_on if name in headers}
     reply = service.request(context["http"]["method"], path, user, content=event.get("body"), headers=sent)
-    return Answer(reply.status_code, _read(reply.text))
+    return HttpResponse(reply.status_code, _read(reply.text))
 
 
-def _answer(answer: Mapping[str, Any]) -> Answer:
-    body = base64.b64decode(answer["body"]).decode() if answer["isBase64Encoded"] else answer["body"]
-    return Answer(answer["statusCode"], _read(body))
+def _decoded(response: Mapping[str, Any]) -> HttpResponse:
+    body = base64.b64decode(response["body"]).decode() if response["isBase64Encoded"] else response["body"]
+    return HttpResponse(response["statusCode"], _read(body))
 
 
 def _read(body: str) -> Any:
@@ -177,27 +179,29 @@ def _read(body: str) -> Any:
         return body
 
 
-def _compare(where: str, emulator: Emulator, service: Service, answer: Answer, behind_the_api: Answer | None) -> None:
+def _compare(
+    where: str, emulator: Emulator, service: Service, response: HttpResponse, via_api: HttpResponse | None
+) -> None:
     """Require equal responses. A GET is repeated, because background work may change the item between two reads."""
     event = EXAMPLES[where].event
     is_read = event["requestContext"]["http"]["method"] == "GET"
-    if behind_the_api is not None and is_read and _seen(where, answer) != _seen(where, behind_the_api):
+    if via_api is not None and is_read and _reproducible(where, response) != _reproducible(where, via_api):
         eventually(
-            lambda: [_answer(emulator.invoke(event)), _sent(service, event)],
-            until=lambda both: _seen(where, both[0]) == _seen(where, both[1]),
+            lambda: [_decoded(emulator.invoke(event)), _sent(service, event)],
+            until=lambda both: _reproducible(where, both[0]) == _reproducible(where, both[1]),
         )
-    elif behind_the_api is not None:
-        assert _seen(where, answer) == _seen(where, behind_the_api), where
+    elif via_api is not None:
+        assert _reproducible(where, response) == _reproducible(where, via_api), where
 
 
-def _seen(where: str, answer: Answer | None) -> Any:
+def _reproducible(where: str, response: HttpResponse | None) -> Any:
     """Return the reproducible part of a response."""
-    if answer is None:
+    if response is None:
         return None
     if where in MOVING:
-        return answer.status, answer.body.keys()
+        return response.status, response.body.keys()
     varying = VARYING | COUNTED_LATER if EXAMPLES[where].function == "views" else VARYING
-    return answer.status, _lasting(answer.body, varying)
+    return response.status, _lasting(response.body, varying)
 
 
 def _lasting(value: Any, varying: Set[str]) -> Any:

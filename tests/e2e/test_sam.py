@@ -91,13 +91,13 @@ def test_sam_invokes_a_function_by_its_name_and_an_event(service: Service, check
         table = configuration(service.aws, function).environment["TABLE_NAME"]
         example_data.seed(Table(table, service.aws.client("dynamodb")), service.aws.client("s3"), int(time.time()))
     done = checkout.run(*arguments, "--debug")
-    for found in (
+    for part in (
         "'env_vars': '.local/sam/env.json'",
         f"Using SAM Template at {checkout.files / sam.TEMPLATE}\n",
         f"--event={example.path.relative_to(ROOT)} --function_logical_id={function.logical_id} ",
         f"Found Lambda function with name='{function.logical_id}' and CodeUri='{function.asset}'\n",
     ):
-        assert found in done.stderr
+        assert part in done.stderr
     if HAS_ENGINE:
         require_response(example, done)
     else:

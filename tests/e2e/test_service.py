@@ -25,19 +25,19 @@ def _path(video: dict[str, Any]) -> str:
 
 class TestTokens:
     def test_gateway_refuses_every_route_with_a_scope_without_a_token(self, service: Service) -> None:
-        answers = {}
+        statuses = {}
         for route in ROUTES:
             if route.scope:
                 path = re.sub(r"{\w+}", "3f2504e0-4f89-41d3-9a0c-0305e82c3301", route.path)
                 reply = service.request(route.method, path, user=None)
-                answers[route.operation] = reply.status_code, reply.json(), reply.headers["www-authenticate"]
-        assert answers == dict.fromkeys(answers, (401, {"message": "Unauthorized"}, "Bearer"))
+                statuses[route.operation] = reply.status_code, reply.json(), reply.headers["www-authenticate"]
+        assert statuses == dict.fromkeys(statuses, (401, {"message": "Unauthorized"}, "Bearer"))
 
     def test_gateway_refuses_bad_tokens(self, service: Service) -> None:
-        for what, token in service.bad_tokens.items():
+        for fault, token in service.bad_tokens.items():
             reply = service.request("GET", "/v1/videos", headers={"Authorization": f"Bearer {token}"})
-            assert (reply.status_code, reply.json()) == (401, {"message": "Unauthorized"}), what
-            assert 'error="invalid_token"' in reply.headers["www-authenticate"], what
+            assert (reply.status_code, reply.json()) == (401, {"message": "Unauthorized"}), fault
+            assert 'error="invalid_token"' in reply.headers["www-authenticate"], fault
 
     def test_functions_receive_the_scopes_of_the_token(self, service: Service) -> None:
         refused = service.request("GET", "/v1/videos?status=ready", "alice")
@@ -63,8 +63,8 @@ class TestBrowsers:
     ORIGIN: ClassVar = {"Origin": "https://films.example"}
 
     def test_preflight_allows_methods_and_headers_of_the_api(self, service: Service) -> None:
-        asked = {"Access-Control-Request-Method": "PATCH", "Access-Control-Request-Headers": "authorization,if-match"}
-        reply = service.request("OPTIONS", "/v1/videos/a", user=None, headers=self.ORIGIN | asked)
+        headers = {"Access-Control-Request-Method": "PATCH", "Access-Control-Request-Headers": "authorization,if-match"}
+        reply = service.request("OPTIONS", "/v1/videos/a", user=None, headers=self.ORIGIN | headers)
         assert (reply.status_code, reply.headers["access-control-allow-origin"]) == (204, "*")
         assert "PATCH" in reply.headers["access-control-allow-methods"].split(",")
         allowed = reply.headers["access-control-allow-headers"].lower().split(",")
@@ -122,21 +122,21 @@ class TestGateway:
 
     def test_pages_of_a_list_are_read_by_link(self, service: Service, unique: str) -> None:
         category = f"{unique}, with a comma & more"
-        shown = {"status": "ready", "visibility": "public", "category": category}
+        published = {"status": "ready", "visibility": "public", "category": category}
         for second in range(5):
-            service.create("admin", createdAt=1000 + second, title=f"{second}", **shown)
-        seen: list[str] = []
+            service.create("admin", createdAt=1000 + second, title=f"{second}", **published)
+        titles: list[str] = []
         url: httpx.URL | None = httpx.URL(f"{service.base_url}/v1/videos").copy_merge_params(
             {"category": category, "limit": 2}
         )
         while url is not None:
             reply = service.http.get(url, headers={"Authorization": f"Bearer {service.tokens['bob']}"})
             assert reply.status_code == 200, reply.text
-            seen += [item["title"] for item in reply.json()["items"]]
+            titles += [item["title"] for item in reply.json()["items"]]
             link = re.fullmatch(r'<(.+)>; rel="next"', reply.headers.get("link", ""))
             assert (link is None) == (reply.json()["nextCursor"] is None)
             url = url.join(link[1]) if link else None
-        assert seen == ["4", "3", "2", "1", "0"]
+        assert titles == ["4", "3", "2", "1", "0"]
 
     def test_response_to_a_known_etag_has_no_body(self, service: Service) -> None:
         path = _path(service.create())

@@ -21,10 +21,10 @@ def service(own_service: Service) -> Service:
 @pytest.fixture
 def hook(service: Service, receiver: Receiver) -> Iterator[dict[str, Any]]:
     """A webhook of alice's for her videos, with its secret."""
-    wanted = {"url": receiver.url, "types": ["video.*"], "description": "A test"}
-    made = service.request("POST", "/v1/webhooks", json=wanted)
-    assert made.status_code == 201, made.text
-    hook: dict[str, Any] = made.json()
+    request = {"url": receiver.url, "types": ["video.*"], "description": "A test"}
+    response = service.request("POST", "/v1/webhooks", json=request)
+    assert response.status_code == 201, response.text
+    hook: dict[str, Any] = response.json()
     yield hook
     assert service.request("DELETE", _path(hook)).status_code == 204
 
@@ -53,13 +53,13 @@ def test_webhook_receives_each_change_signed_and_in_order(
 ) -> None:
     video_id = _changed(service, "Two", "Three")
     eventually(lambda: len({*receiver.ids(video_id)}) == 3)
-    told = list({event["data"]["id"]: event for event in receiver.verified(hook["secret"], video_id)}.values())
-    assert [(event["type"], event["data"]["version"]) for event in told] == [
+    events = list({event["data"]["id"]: event for event in receiver.verified(hook["secret"], video_id)}.values())
+    assert [(event["type"], event["data"]["version"]) for event in events] == [
         ("video.created", 1),
         ("video.changed", 2),
         ("video.changed", 3),
     ]
-    assert "/title" in told[1]["data"]["fields"]
+    assert "/title" in events[1]["data"]["fields"]
 
 
 def test_test_event_is_signed_with_both_secrets_after_a_rotation(
@@ -67,8 +67,8 @@ def test_test_event_is_signed_with_both_secrets_after_a_rotation(
 ) -> None:
     rotated = _post(service, hook, "/rotate")
     assert rotated["secret"] != hook["secret"]
-    tried = _post(service, hook, "/test")
-    assert (tried["delivered"], tried["status"], tried["answer"]) == (True, 200, "taken")
+    attempt = _post(service, hook, "/test")
+    assert (attempt["delivered"], attempt["status"], attempt["answer"]) == (True, 200, "taken")
     for secret in (hook["secret"], rotated["secret"]):
         (event,) = receiver.verified(secret, hook["webhookId"])
         assert event["type"] == "webhook.test"
@@ -77,7 +77,7 @@ def test_test_event_is_signed_with_both_secrets_after_a_rotation(
 def test_feed_has_the_changes_of_its_owner_in_dense_positions(service: Service) -> None:
     cursor = _now(service)
     video_id = _changed(service, "Two")
-    changes = _followed(service, cursor, video_id)
+    changes = _feed_items(service, cursor, video_id)
     positions = [change["position"] for change in changes]
     assert positions == list(range(positions[0], positions[0] + len(positions)))
     own = [(change["type"], change["version"]) for change in changes if change.get("videoId") == video_id]
@@ -89,20 +89,20 @@ def _now(service: Service) -> str:
     return str(_page(service, "now")["nextCursor"])
 
 
-def _followed(service: Service, cursor: str, video_id: str) -> list[dict[str, Any]]:
+def _feed_items(service: Service, cursor: str, video_id: str) -> list[dict[str, Any]]:
     """Return the changes of alice's videos after a cursor, up to the video's current version."""
     version = service.request("GET", f"/v1/videos/{video_id}").json()["version"]
-    seen: list[dict[str, Any]] = []
+    items: list[dict[str, Any]] = []
 
     def is_there() -> bool:
         nonlocal cursor
         page = _page(service, cursor)
         cursor = page["nextCursor"]
-        seen.extend(page["items"])
-        return any(change.get("videoId") == video_id and change.get("version") == version for change in seen)
+        items.extend(page["items"])
+        return any(change.get("videoId") == video_id and change.get("version") == version for change in items)
 
     eventually(is_there)
-    return seen
+    return items
 
 
 def _page(service: Service, after: str) -> Any:

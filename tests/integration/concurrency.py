@@ -16,7 +16,7 @@ Instance = Callable[[], Api]
 _Result = TypeVar("_Result")
 
 
-def start_together(*jobs: Callable[[], _Result]) -> list[_Result]:
+def run_concurrently(*jobs: Callable[[], _Result]) -> list[_Result]:
     """The results of jobs that begin at once, in their order."""
     start = Barrier(len(jobs))
 
@@ -30,4 +30,4 @@ def start_together(*jobs: Callable[[], _Result]) -> list[_Result]:
 
 def at_once(instance: Instance, requests: Sequence[Request]) -> list[Reply]:
     """Send requests concurrently, each to a separate instance, as Lambda does, and return the responses."""
-    return start_together(*(partial(request, instance()) for request in requests))
+    return run_concurrently(*(partial(request, instance()) for request in requests))

@@ -83,9 +83,9 @@ def patient() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Aws]:
     """A DynamoDB and its streams, and nothing else."""
-    given = os.environ.get("DYNAMODB_ENDPOINT_URL")
-    if given:
-        yield Aws(given, given, "test")
+    endpoint = os.environ.get("DYNAMODB_ENDPOINT_URL")
+    if endpoint:
+        yield Aws(endpoint, endpoint, "test")
         return
     with ExitStack() as stack:
         with pytest.MonkeyPatch.context() as patch:

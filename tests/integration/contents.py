@@ -29,7 +29,7 @@ def contents(table: Table) -> list[str]:
     Also assert that each shard matches the id that determines it.
     """
     items = items_of(table)
-    made = sorted(item["videoId"] for item in items if "version" in item)
+    video_ids = sorted(item["videoId"] for item in items if "version" in item)
     lines = []
     for item in items:
         for name in SHARDED:
@@ -38,7 +38,7 @@ def contents(table: Table) -> list[str]:
             item.pop(name, None)
         if "answer" in item:
             item["answer"] = json.loads(zlib.decompress(item["answer"]))
-        lines.append(anonymous(json.dumps(item, sort_keys=True, default=sorted), made))
+        lines.append(anonymous(json.dumps(item, sort_keys=True, default=sorted), video_ids))
     return sorted(lines)
 
 
@@ -49,6 +49,6 @@ def anonymous(text: str, ids: list[str]) -> str:
     return text
 
 
-def anonymous_answer(content: Any) -> Any:
+def without_identity(content: Any) -> Any:
     """A document without its id, when the server made it."""
     return {name: value for name, value in content.items() if name != "videoId"}

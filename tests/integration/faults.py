@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 Send = Callable[[], AWSResponse]
 """Carries the request out and returns the answer."""
 
-Carry = Callable[..., Any]
+Transport = Callable[..., Any]
 """Answers a request, given the name of botocore's event and the request."""
 
 Incident = Callable[[Send], AWSResponse | None]
@@ -43,11 +43,11 @@ class Crash(Exception):
 
 def crash_after(calls: int, patch: pytest.MonkeyPatch, *methods: str) -> None:
     """Let methods of Table raise Crash once they have been called `calls` times together."""
-    left = iter([True] * calls)
+    remaining = iter([True] * calls)
 
     def dying(method: Callable[..., object]) -> Callable[..., object]:
         def call(*arguments: object, **options: object) -> object:
-            if not next(left, False):
+            if not next(remaining, False):
                 raise Crash
             return method(*arguments, **options)
 
@@ -60,14 +60,16 @@ def crash_after(calls: int, patch: pytest.MonkeyPatch, *methods: str) -> None:
 class FaultLine:
     """Watches clients; nothing happens until it is armed."""
 
-    def __init__(self, *clients: "DynamoDBClient | S3Client | SQSClient | Client", carry: Carry | None = None) -> None:
+    def __init__(
+        self, *clients: "DynamoDBClient | S3Client | SQSClient | Client", transport: Transport | None = None
+    ) -> None:
         """`carry` takes a request to where it is answered, if that is not the network."""
         self.calls: list[str] = []
         """The operations since it was armed, in order; what botocore sends again counts again."""
         self._incident: Incident | None = None
         self._at: int | None = None
         self._lock = threading.Lock()
-        self._carry = carry
+        self._transport = transport
         self._undo: list[Callable[[], None]] = []
         for client in clients:
             self._watch(client)
@@ -86,7 +88,7 @@ class FaultLine:
         while self._undo:
             self._undo.pop()()
 
-    def _happens(self, operation: str) -> Incident | None:
+    def _next_incident(self, operation: str) -> Incident | None:
         """Return the incident of this call, if any."""
         with self._lock:
             position = len(self.calls)
@@ -95,21 +97,21 @@ class FaultLine:
 
     def _between(self, operation: str, parameters: Mapping[str, Any], send: Callable[[], Any]) -> Any:
         """Intercept a request of the lean client, and its response."""
-        incident = self._happens(operation)
+        incident = self._next_incident(operation)
         sent: list[Any] = []
 
         def carried_out() -> AWSResponse:
             sent.append(send())
-            return answer({})
+            return aws_response({})
 
-        given = incident(carried_out) if incident else None
-        if given is None:
+        response = incident(carried_out) if incident else None
+        if response is None:
             return send()
-        if sent and given.status_code == 200:
+        if sent and response.status_code == 200:
             return sent[0]
-        if given.status_code == 200:
-            return json.loads(given.content)
-        raise ErrorResponse(given.status_code, json.loads(given.content))
+        if response.status_code == 200:
+            return json.loads(response.content)
+        raise ErrorResponse(response.status_code, json.loads(response.content))
 
     def _watch(self, client: "DynamoDBClient | S3Client | SQSClient | Client") -> None:
         if isinstance(client, Client):
@@ -120,14 +122,14 @@ class FaultLine:
         transport = inner._endpoint.http_session
 
         def before_send(request: AWSPreparedRequest, event_name: str, **_: Any) -> AWSResponse | None:
-            incident, carry = self._happens(event_name.rpartition(".")[2]), self._carry
+            incident, carrier = self._next_incident(event_name.rpartition(".")[2]), self._transport
             if incident is None:
                 return None
-            given = incident(lambda: carry(event_name, request) if carry else transport.send(request))
-            if given is not None and carry:
+            response = incident(lambda: carrier(event_name, request) if carrier else transport.send(request))
+            if response is not None and carrier:
                 # moto is asked too, whatever was answered here; this address it does not know.
                 request.url = "http://answered.invalid/"
-            return given
+            return response
 
         events: Any = client.meta.events  # its stubs know of no handler that answers
         events.register(f"before-send.{client.meta.service_model.service_id.hyphenize()}", before_send)
@@ -179,7 +181,7 @@ def cancelled(*reasons: str) -> Incident:
     return incident
 
 
-def run_meanwhile(action: Callable[[], object]) -> Incident:
+def run_before_request(action: Callable[[], object]) -> Incident:
     """Something else happens just before the request goes out."""
 
     def incident(_: Send) -> None:
@@ -190,7 +192,7 @@ def run_meanwhile(action: Callable[[], object]) -> Incident:
 
 def refusal(code: str, status: int = 400, **more: Any) -> AWSResponse:
     """An error as DynamoDB spells it."""
-    return answer({"__type": f"com.amazonaws.dynamodb.v20120810#{code}", "message": code, **more}, status)
+    return aws_response({"__type": f"com.amazonaws.dynamodb.v20120810#{code}", "message": code, **more}, status)
 
 
 def s3_refusal(code: str, status: int) -> Incident:
@@ -204,7 +206,7 @@ def s3_refusal(code: str, status: int) -> Incident:
     return incident
 
 
-def answer(content: Mapping[str, Any], status: int = 200) -> AWSResponse:
+def aws_response(content: Mapping[str, Any], status: int = 200) -> AWSResponse:
     """An answer that DynamoDB did not give."""
     headers: Any = {"x-amzn-requestid": "none"}
     return AWSResponse("dynamodb", status, headers, _Raw(json.dumps(content).encode()))

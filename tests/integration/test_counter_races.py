@@ -15,7 +15,7 @@ from shared.core.errors import NotApplied, Unavailable
 from shared.schema import PARTITION_KEY, VIEW_COUNTER
 from shared.videos.counters import FOLD_SECONDS, LOOK_SECONDS, ViewCounters
 from tests.integration import faults
-from tests.integration.concurrency import start_together
+from tests.integration.concurrency import run_concurrently
 from tests.integration.conftest import Connect
 from tests.integration.faults import FaultLine, Incident
 
@@ -52,28 +52,28 @@ def _viewing(table: Table, now: int = NOW) -> list[int]:
     return [counters.add(VIDEO, ONE, now) for _ in range(VIEWS)]
 
 
-def _held(table: Table) -> int:
+def _stored_views(table: Table) -> int:
     """Return the sum of all shards, and assert that all ways to read it agree."""
     counters = ViewCounters(table)
-    held = counters.read([VIDEO], consistent=True)[VIDEO].views
-    assert counters.counts({VIDEO: _first(table)}) == {VIDEO: held}
-    return held
+    count = counters.read([VIDEO], consistent=True)[VIDEO].views
+    assert counters.counts({VIDEO: _first(table)}) == {VIDEO: count}
+    return count
 
 
 def test_many_that_double_at_once_agree_and_lose_nothing(table: Table, hot: Table) -> None:
-    answers = start_together(*[partial(_viewing, hot)] * THREADS)
+    counts = run_concurrently(*[partial(_viewing, hot)] * THREADS)
 
     first = _first(table)
     # Those who were throttled on shards 0 to 3 went on to twice as many, once, and found room there.
     assert (first["shards"], first["spread"]) == (8, 8)
-    assert _held(table) == THREADS * VIEWS
-    assert all(answer == sorted(answer) and answer[-1] <= THREADS * VIEWS for answer in answers)
+    assert _stored_views(table) == THREADS * VIEWS
+    assert all(seen_counts == sorted(seen_counts) and seen_counts[-1] <= THREADS * VIEWS for seen_counts in counts)
 
 
 def test_writers_and_readers_agree_when_it_is_done(table: Table, hot: Table) -> None:
     calm = [partial(_viewing, table)] * (THREADS // 2)
-    start_together(*calm, *[partial(_viewing, hot)] * (THREADS // 2))
-    assert _held(table) == THREADS * VIEWS
+    run_concurrently(*calm, *[partial(_viewing, hot)] * (THREADS // 2))
+    assert _stored_views(table) == THREADS * VIEWS
     assert ViewCounters(table).add(VIDEO, ONE, NOW) == THREADS * VIEWS + 1
 
 
@@ -88,9 +88,9 @@ def called_back(table: Table, hot: Table) -> int:
 
 
 def test_many_that_fold_at_once_fold_once(table: Table, called_back: int) -> None:
-    start_together(*[lambda: ViewCounters(table).calm(VIDEO, called_back)] * THREADS)
+    run_concurrently(*[lambda: ViewCounters(table).calm(VIDEO, called_back)] * THREADS)
     assert _first(table)["folded"] == {"views": VIEWS}
-    assert _held(table) == VIEWS
+    assert _stored_views(table) == VIEWS
 
 
 def test_a_storm_and_a_fold_at_once_lose_nothing(table: Table, hot: Table, called_back: int) -> None:
@@ -99,8 +99,8 @@ def test_a_storm_and_a_fold_at_once_lose_nothing(table: Table, hot: Table, calle
             ViewCounters(table).calm(VIDEO, called_back + later)
         return []
 
-    start_together(*[partial(_viewing, hot, called_back)] * (THREADS - 2), folding, folding)
-    assert _held(table) == VIEWS + (THREADS - 2) * VIEWS
+    run_concurrently(*[partial(_viewing, hot, called_back)] * (THREADS - 2), folding, folding)
+    assert _stored_views(table) == VIEWS + (THREADS - 2) * VIEWS
     assert ("folded" in _first(table)) != ("shards" in _first(table))
 
 
@@ -132,10 +132,10 @@ class TestBrokenCalls:
             counted = range(1)
         except Unavailable:
             counted = range(2)
-        assert _held(table) in counted
+        assert _stored_views(table) in counted
 
         line.disarm()
-        held = _held(table)
+        held = _stored_views(table)
         assert ViewCounters(self.far).add(VIDEO, ONE, NOW) == held + 1
         # Throttled on the new shard too, the view doubled them once more.
         shards = 4 if (incident, at) == (faults.throttle, 2) else 2

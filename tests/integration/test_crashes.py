@@ -20,7 +20,7 @@ from shared.aws.dynamodb import REQUEST_ATTEMPTS, Table
 from shared.videos.counters import ViewCounters
 from tests.integration import faults
 from tests.integration.conftest import NewTable
-from tests.integration.contents import anonymous_answer, contents, videos_of
+from tests.integration.contents import contents, videos_of, without_identity
 from tests.integration.faults import FaultLine, Incident, Killed, Send
 
 if TYPE_CHECKING:
@@ -279,8 +279,8 @@ def _content(reply: Reply) -> Any:
         return None
     content = reply.json
     if "items" in content:
-        return [anonymous_answer(item) for item in content["items"]]
-    return anonymous_answer(content)
+        return [without_identity(item) for item in content["items"]]
+    return without_identity(content)
 
 
 def assert_unavailable(reply: Reply) -> None:
@@ -482,7 +482,7 @@ def _unprocessed(service: Service, video_id: str) -> Incident:
     content = {"Responses": {}, "UnprocessedKeys": {service.table.name: {"Keys": keys}}}
 
     def unprocessed(_: Send) -> AWSResponse:
-        return faults.answer(content)
+        return faults.aws_response(content)
 
     return unprocessed
 

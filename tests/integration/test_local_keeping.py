@@ -83,8 +83,8 @@ def test_twenty_thousand_items_survive_a_kill_and_an_orderly_end(laptop: Laptop)
         first.kill()
         assert first.engine.kept_until() is not None
     with laptop.run() as second:
-        kept = count(second.client("dynamodb"))
-        assert ITEMS <= kept <= ITEMS + BATCH
+        item_count = count(second.client("dynamodb"))
+        assert ITEMS <= item_count <= ITEMS + BATCH
         write(second.client("dynamodb"), range(ITEMS, ITEMS + 2 * BATCH))
     assert second.engine.kept_until() is None
     with laptop.run() as third:
@@ -135,8 +135,8 @@ def test_tables_forget_what_has_expired_as_the_templates_say(laptop: Laptop, tmp
         create_table(client, TABLE)
         for _ in range(2):  # each deploy, and each start
             switch_on_ttl(run.engine.aws, tmp_path)
-        told = client.describe_time_to_live(TableName=TABLE)["TimeToLiveDescription"]
-        assert told == {"TimeToLiveStatus": "ENABLED", "AttributeName": "purgeAt"}
+        description = client.describe_time_to_live(TableName=TABLE)["TimeToLiveDescription"]
+        assert description == {"TimeToLiveStatus": "ENABLED", "AttributeName": "purgeAt"}
 
 
 def test_browsers_may_call_the_api_from_where_the_templates_say(laptop: Laptop, tmp_path: Path) -> None:
@@ -147,14 +147,16 @@ def test_browsers_may_call_the_api_from_where_the_templates_say(laptop: Laptop, 
     with laptop.run() as run:
         run.client("cloudformation").create_stack(StackName="Api", TemplateBody=json.dumps(template))
         run.client("cloudformation").get_waiter("stack_create_complete").wait(StackName="Api")
-        (made,) = run.client("apigatewayv2").get_apis()["Items"]
+        (http_api,) = run.client("apigatewayv2").get_apis()["Items"]
 
-        def asked_from(origin: str) -> tuple[int, str | None]:
-            asked = {"Origin": origin, "Access-Control-Request-Method": "GET"}
-            answer = httpx.options(f"{run.engine.endpoint}/v1/videos", headers=asked, trust_env=False, timeout=LIMIT)
-            return answer.status_code, answer.headers.get("access-control-allow-origin")
+        def preflight(origin: str) -> tuple[int, str | None]:
+            headers = {"Origin": origin, "Access-Control-Request-Method": "GET"}
+            response = httpx.options(
+                f"{run.engine.endpoint}/v1/videos", headers=headers, trust_env=False, timeout=LIMIT
+            )
+            return response.status_code, response.headers.get("access-control-allow-origin")
 
         for _ in range(2):  # each deploy, and each start
-            allow_origins(run.engine.aws, tmp_path, made["ApiId"])
-        assert asked_from("https://films.example") == (204, "https://films.example")
-        assert asked_from("https://other.example") == (403, None)
+            allow_origins(run.engine.aws, tmp_path, http_api["ApiId"])
+        assert preflight("https://films.example") == (204, "https://films.example")
+        assert preflight("https://other.example") == (403, None)

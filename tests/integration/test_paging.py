@@ -51,8 +51,8 @@ class Library:
 
     def expected(self, keep: Keep, *, ascending: bool = False) -> list[str]:
         """The ids of a list, in order."""
-        kept = sorted((video["createdAt"], video["videoId"]) for video in self.videos if keep(video))
-        return [video_id for _, video_id in (kept if ascending else reversed(kept))]
+        positions = sorted((video["createdAt"], video["videoId"]) for video in self.videos if keep(video))
+        return [video_id for _, video_id in (positions if ascending else reversed(positions))]
 
 
 def random_videos(dice: random.Random) -> Iterator[Video]:
@@ -290,23 +290,23 @@ def test_changes_in_the_middle_of_a_walk_neither_lose_nor_repeat_the_others(
     leaving = [publish() for _ in range(12)]
     coming: set[str] = set()
 
-    seen: list[str] = []
+    video_ids: list[str] = []
     cursor = None
-    while cursor or not seen:
+    while cursor or not video_ids:
         reply = page(api, query | {"limit": 7, "order": order}, cursor)
         ids = [item["videoId"] for item in reply.json["items"]]
-        seen += ids
+        video_ids += ids
         cursor = reply.json["nextCursor"]
         coming.add(publish())
         # The video that the cursor stands at goes, too: its place stays.
-        for gone in {leaving.pop() if leaving else "", ids[-1] if len(seen) > 30 and ids else ""} - {""}:
-            assert api.delete(f"/v1/videos/{gone}").status == 204
-            staying.discard(gone)
+        for deleted_id in {leaving.pop() if leaving else "", ids[-1] if len(video_ids) > 30 and ids else ""} - {""}:
+            assert api.delete(f"/v1/videos/{deleted_id}").status == 204
+            staying.discard(deleted_id)
 
-    assert len(seen) == len(set(seen))
-    assert staying <= set(seen)
-    places = [(api.get(f"/v1/videos/{video_id}").json["createdAt"], video_id) for video_id in seen]
-    assert places == sorted(places, reverse=order == "desc")
+    assert len(video_ids) == len(set(video_ids))
+    assert staying <= set(video_ids)
+    positions = [(api.get(f"/v1/videos/{video_id}").json["createdAt"], video_id) for video_id in video_ids]
+    assert positions == sorted(positions, reverse=order == "desc")
 
 
 def cursor_of(api: Api, query: dict[str, Any], user: str = "alice") -> str:
@@ -324,8 +324,8 @@ def test_a_cursor_continues_with_other_pages_of_the_same_list(library: Library, 
 def test_the_link_header_leads_through_the_whole_list(library: Library) -> None:
     user, query, keep = LISTS["durations in a category"]
     reply = page(library.api, query | {"limit": 3}, user=user)
-    seen = [item["videoId"] for item in reply.json["items"]]
+    video_ids = [item["videoId"] for item in reply.json["items"]]
     while link := reply.headers.get("link"):
         reply = library.api.get("/v1/videos", query=link.removeprefix("<?").partition(">")[0], user=user)
-        seen += [item["videoId"] for item in reply.json["items"]]
-    assert seen == library.expected(keep)
+        video_ids += [item["videoId"] for item in reply.json["items"]]
+    assert video_ids == library.expected(keep)

@@ -23,23 +23,23 @@ if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
 THREADS = 8
-FILMS = [f"{number:08d}-0000-4000-8000-000000000000" for number in range(THREADS)]
+VIDEO_IDS = [f"{number:08d}-0000-4000-8000-000000000000" for number in range(THREADS)]
 KEY = {"Idempotency-Key": "k1"}
 ALICE = Caller("alice", frozenset())
 
 
 @pytest.fixture(autouse=True)
-def films(api: Api) -> None:
+def videos(api: Api) -> None:
     """The films are there."""
-    for film in FILMS:
-        api.publish(videoId=film)
+    for video_id in VIDEO_IDS:
+        api.publish(videoId=video_id)
 
 
-def playlist(api: Api, films: Sequence[str] = ()) -> str:
+def playlist(api: Api, video_ids: Sequence[str] = ()) -> str:
     """The path of a new playlist of these films."""
     path = f"/v1/{api.post('/v1/playlists', {'title': 't'}).headers['location']}"
-    for film in films:
-        assert api.post(f"{path}/entries", {"videoId": film}).status == 201
+    for video_id in video_ids:
+        assert api.post(f"{path}/entries", {"videoId": video_id}).status == 201
     return path
 
 
@@ -54,10 +54,10 @@ def checked(api: Api, table: Table, path: str) -> list[str]:
     members = {(item["videoId"], item["rank"]) for item in stored if item["sk"].startswith("HAS#")}
     assert entries == members
     assert len(stored) == 1 + 2 * len(entries)
-    shown = order(api, path)
-    assert shown == [video for video, _ in sorted(entries, key=lambda entry: entry[1])]
-    assert api.get(path).json["entryCount"] == len(shown)
-    return shown
+    listed = order(api, path)
+    assert listed == [video for video, _ in sorted(entries, key=lambda entry: entry[1])]
+    assert api.get(path).json["entryCount"] == len(listed)
+    return listed
 
 
 def there(table: Table) -> list[dict[str, Any]]:
@@ -76,64 +76,64 @@ def retry_until_final(send: Callable[[], Reply], reply: Reply) -> Reply:
 def test_appends_at_once_are_all_in_the_list(api: Api, table: Table, instance: Instance) -> None:
     path = playlist(api)
 
-    def appending(film: str) -> Request:
-        return lambda api: api.post(f"{path}/entries", {"videoId": film})
+    def appending(video_id: str) -> Request:
+        return lambda api: api.post(f"{path}/entries", {"videoId": video_id})
 
-    replies = at_once(instance, [appending(film) for film in FILMS])
-    for film, reply in zip(FILMS, replies, strict=True):
-        assert retry_until_final(lambda film=film: appending(film)(api), reply).status == 201  # type: ignore[misc]
-    assert set(checked(api, table, path)) == set(FILMS)
+    replies = at_once(instance, [appending(video_id) for video_id in VIDEO_IDS])
+    for video_id, reply in zip(VIDEO_IDS, replies, strict=True):
+        assert retry_until_final(lambda video_id=video_id: appending(video_id)(api), reply).status == 201  # type: ignore[misc]
+    assert set(checked(api, table, path)) == set(VIDEO_IDS)
 
 
 def test_exactly_one_of_several_appends_of_one_video_wins(api: Api, table: Table, instance: Instance) -> None:
     path = playlist(api)
-    replies = at_once(instance, [lambda api: api.post(f"{path}/entries", {"videoId": FILMS[0]})] * THREADS)
+    replies = at_once(instance, [lambda api: api.post(f"{path}/entries", {"videoId": VIDEO_IDS[0]})] * THREADS)
     assert [reply.status for reply in replies].count(201) == 1
     assert {reply.status for reply in replies} == {201, 409}
-    assert checked(api, table, path) == FILMS[:1]
+    assert checked(api, table, path) == VIDEO_IDS[:1]
 
 
 def test_appends_with_one_key_get_one_answer(api: Api, table: Table, instance: Instance) -> None:
     path = playlist(api)
 
     def appending(api: Api) -> Reply:
-        return api.post(f"{path}/entries", {"videoId": FILMS[0]}, headers=KEY)
+        return api.post(f"{path}/entries", {"videoId": VIDEO_IDS[0]}, headers=KEY)
 
-    answers = [retry_until_final(lambda: appending(api), reply) for reply in at_once(instance, [appending] * THREADS)]
-    assert {(reply.status, reply.body) for reply in answers} == {(201, answers[0].body)}
-    assert checked(api, table, path) == FILMS[:1]
+    replies = [retry_until_final(lambda: appending(api), reply) for reply in at_once(instance, [appending] * THREADS)]
+    assert {(reply.status, reply.body) for reply in replies} == {(201, replies[0].body)}
+    assert checked(api, table, path) == VIDEO_IDS[:1]
 
 
 def test_moves_at_once_lose_and_double_nothing(api: Api, table: Table, instance: Instance) -> None:
-    path = playlist(api, FILMS)
+    path = playlist(api, VIDEO_IDS)
     chance = random.Random(1)
 
-    def moving(film: str) -> Request:
-        beside = chance.choice([other for other in FILMS if other != film])
-        return lambda api: api.patch(f"{path}/entries/{film}", {chance.choice(["after", "before"]): beside})
+    def moving(video_id: str) -> Request:
+        neighbour = chance.choice([other for other in VIDEO_IDS if other != video_id])
+        return lambda api: api.patch(f"{path}/entries/{video_id}", {chance.choice(["after", "before"]): neighbour})
 
     for _ in range(3):
-        replies = at_once(instance, [moving(film) for film in FILMS])
+        replies = at_once(instance, [moving(video_id) for video_id in VIDEO_IDS])
         assert {reply.status for reply in replies} <= {200, 409}
-    assert sorted(checked(api, table, path)) == FILMS
+    assert sorted(checked(api, table, path)) == VIDEO_IDS
 
 
 def test_moves_appends_and_removals_at_once_leave_one_list(api: Api, table: Table, instance: Instance) -> None:
-    path = playlist(api, FILMS[:5])
+    path = playlist(api, VIDEO_IDS[:5])
     requests: list[Request] = [
-        lambda api: api.delete(f"{path}/entries/{FILMS[0]}"),
-        lambda api: api.delete(f"{path}/entries/{FILMS[0]}"),
-        lambda api: api.patch(f"{path}/entries/{FILMS[1]}", {"after": FILMS[0]}),
-        lambda api: api.patch(f"{path}/entries/{FILMS[0]}", {"before": None}),
-        lambda api: api.post(f"{path}/entries", {"videoId": FILMS[5]}),
+        lambda api: api.delete(f"{path}/entries/{VIDEO_IDS[0]}"),
+        lambda api: api.delete(f"{path}/entries/{VIDEO_IDS[0]}"),
+        lambda api: api.patch(f"{path}/entries/{VIDEO_IDS[1]}", {"after": VIDEO_IDS[0]}),
+        lambda api: api.patch(f"{path}/entries/{VIDEO_IDS[0]}", {"before": None}),
+        lambda api: api.post(f"{path}/entries", {"videoId": VIDEO_IDS[5]}),
         lambda api: api.patch(path, {"title": "New"}),
     ]
     replies = at_once(instance, requests)
     assert {reply.status for reply in replies} <= {200, 201, 204, 404, 409, 422}
-    shown = checked(api, table, path)
-    assert set(FILMS[1:5]) <= set(shown)
-    assert (FILMS[0] in shown) == (204 not in {reply.status for reply in replies[:2]})
-    assert (FILMS[5] in shown) == (replies[4].status == 201)
+    listed = checked(api, table, path)
+    assert set(VIDEO_IDS[1:5]) <= set(listed)
+    assert (VIDEO_IDS[0] in listed) == (204 not in {reply.status for reply in replies[:2]})
+    assert (VIDEO_IDS[5] in listed) == (replies[4].status == 201)
     assert (api.get(path).json["title"] == "New") == (replies[5].status == 200)
 
 
@@ -154,29 +154,29 @@ def test_a_delete_in_the_middle_of_an_append_leaves_nothing(
 ) -> None:
     path = playlist(api)
     client, line = recorded_client
-    line.arm(faults.run_meanwhile(lambda: instance().delete(path)), at=call)
-    reply = make_api(Table(table.name, client, sleep=lambda _: None)).post(f"{path}/entries", {"videoId": FILMS[0]})
+    line.arm(faults.run_before_request(lambda: instance().delete(path)), at=call)
+    reply = make_api(Table(table.name, client, sleep=lambda _: None)).post(f"{path}/entries", {"videoId": VIDEO_IDS[0]})
     line.disarm()
     assert reply.status == 404
-    (left,) = [item for item in items_of(table) if item["pk"].startswith("PLAYLIST#")]
-    assert (left["entryCount"], left["version"], "deletedAt" in left) == (0, 2, True)
+    (playlist_item,) = [item for item in items_of(table) if item["pk"].startswith("PLAYLIST#")]
+    assert (playlist_item["entryCount"], playlist_item["version"], "deletedAt" in playlist_item) == (0, 2, True)
 
 
 OPERATIONS: dict[str, Callable[[Api, str], Reply]] = {
-    "append": lambda api, path: api.post(f"{path}/entries", {"videoId": FILMS[3]}),
+    "append": lambda api, path: api.post(f"{path}/entries", {"videoId": VIDEO_IDS[3]}),
     "append with a key": lambda api, path: api.post(
-        f"{path}/entries", {"videoId": FILMS[3]}, headers={"Idempotency-Key": path}
+        f"{path}/entries", {"videoId": VIDEO_IDS[3]}, headers={"Idempotency-Key": path}
     ),
-    "move": lambda api, path: api.patch(f"{path}/entries/{FILMS[2]}", {"after": None}),
-    "remove": lambda api, path: api.delete(f"{path}/entries/{FILMS[0]}"),
+    "move": lambda api, path: api.patch(f"{path}/entries/{VIDEO_IDS[2]}", {"after": None}),
+    "remove": lambda api, path: api.delete(f"{path}/entries/{VIDEO_IDS[0]}"),
     "rename": lambda api, path: api.patch(path, {"title": "New"}),
 }
 AFTERWARDS = {
-    "append": FILMS[:4],
-    "append with a key": FILMS[:4],
-    "move": [FILMS[2], *FILMS[:2]],
-    "remove": FILMS[1:3],
-    "rename": FILMS[:3],
+    "append": VIDEO_IDS[:4],
+    "append with a key": VIDEO_IDS[:4],
+    "move": [VIDEO_IDS[2], *VIDEO_IDS[:2]],
+    "remove": VIDEO_IDS[1:3],
+    "rename": VIDEO_IDS[:3],
 }
 
 
@@ -186,13 +186,13 @@ def test_a_call_that_breaks_is_made_again_and_counts_once(
     api: Api, table: Table, recorded_client: tuple["DynamoDBClient", FaultLine], operation: str, incident: Incident
 ) -> None:
     client, line = recorded_client
-    broken = made = 0
-    while broken <= made:
-        path = playlist(api, FILMS[:3])
+    broken = carried_out = 0
+    while broken <= carried_out:
+        path = playlist(api, VIDEO_IDS[:3])
         line.arm(incident, at=broken)
         reply = OPERATIONS[operation](make_api(Table(table.name, client, sleep=lambda _: None)), path)
         line.disarm()
-        made = len(line.calls)
+        carried_out = len(line.calls)
         assert reply.status < 300, reply.body
         assert checked(api, table, path) == AFTERWARDS[operation]
         broken += 1
@@ -223,11 +223,11 @@ def test_an_end_or_return_that_is_broken_off_is_completed_by_its_retry(
     api: Api, table: Table, recorded_client: tuple["DynamoDBClient", FaultLine], operation: str, incident: Incident
 ) -> None:
     client, line = recorded_client
-    path = playlist(api, FILMS[:2])
+    path = playlist(api, VIDEO_IDS[:2])
     if operation == "restore":
         api.delete(path)
 
-    def carry_out(table: Table) -> None:
+    def end_or_restore(table: Table) -> None:
         if operation == "delete":
             assert make_api(table).delete(path).status in (204, 404)
         else:
@@ -236,19 +236,19 @@ def test_an_end_or_return_that_is_broken_off_is_completed_by_its_retry(
     for call in range(2):
         line.arm(incident, at=call)
         with suppress(Killed):
-            carry_out(Table(table.name, client, sleep=lambda _: None))
+            end_or_restore(Table(table.name, client, sleep=lambda _: None))
         line.disarm()
         profile = table.get(PROFILE.key(userId="alice"), consistent=True)
         assert profile is not None
         assert profile["playlists"] == len(there(table))
-    carry_out(table)
+    end_or_restore(table)
     assert len(there(table)) == (operation == "restore")
     if operation == "restore":
-        assert checked(api, table, path) == FILMS[:2]
+        assert checked(api, table, path) == VIDEO_IDS[:2]
 
 
 def test_ends_and_returns_at_once_are_counted_exactly(api: Api, table: Table, instance: Instance) -> None:
-    path = playlist(api, FILMS[:2])
+    path = playlist(api, VIDEO_IDS[:2])
 
     def restoring(api: Api) -> Reply:
         with suppress(WriteContention):
@@ -261,7 +261,7 @@ def test_ends_and_returns_at_once_are_counted_exactly(api: Api, table: Table, in
     assert profile is not None
     assert profile["playlists"] == len(there(table))
     restoring(api)
-    assert checked(api, table, path) == FILMS[:2]
+    assert checked(api, table, path) == VIDEO_IDS[:2]
 
 
 @pytest.mark.parametrize("incident", [faults.kill_before, faults.kill_after])
@@ -269,14 +269,14 @@ def test_ends_and_returns_at_once_are_counted_exactly(api: Api, table: Table, in
 def test_a_death_in_the_middle_leaves_a_whole_list(
     api: Api, table: Table, recorded_client: tuple["DynamoDBClient", FaultLine], operation: str, incident: Incident
 ) -> None:
-    path = playlist(api, FILMS[:3])
+    path = playlist(api, VIDEO_IDS[:3])
     client, line = recorded_client
     for call in range(5):
         line.arm(incident, at=call)
         try:
             OPERATIONS[operation](make_api(Table(table.name, client, sleep=lambda _: None)), path)
         except Killed:
-            assert checked(api, table, path) in (FILMS[:3], AFTERWARDS[operation])
+            assert checked(api, table, path) in (VIDEO_IDS[:3], AFTERWARDS[operation])
         else:
             break
         finally:
@@ -285,19 +285,19 @@ def test_a_death_in_the_middle_leaves_a_whole_list(
 
 
 def test_a_purge_and_changes_at_once_leave_no_entry_of_the_video(api: Api, table: Table, instance: Instance) -> None:
-    path = playlist(api, FILMS)
-    table.delete(VIDEO.key(videoId=FILMS[3]))
+    path = playlist(api, VIDEO_IDS)
+    table.delete(VIDEO.key(videoId=VIDEO_IDS[3]))
 
     def purging(api: Api) -> Reply:
         purge = Purge(api.table, _NoObjects(), "sources", "media")
-        assert purge.video(FILMS[3], 1, lambda: True)
+        assert purge.video(VIDEO_IDS[3], 1, lambda: True)
         return Reply(200, {}, b"")
 
-    def moving(film: str) -> Request:
-        return lambda api: api.patch(f"{path}/entries/{film}", {"after": None})
+    def moving(video_id: str) -> Request:
+        return lambda api: api.patch(f"{path}/entries/{video_id}", {"after": None})
 
-    at_once(instance, [purging, *(moving(film) for film in FILMS[4:7])])
-    assert sorted(checked(api, table, path)) == [film for film in FILMS if film != FILMS[3]]
+    at_once(instance, [purging, *(moving(video_id) for video_id in VIDEO_IDS[4:7])])
+    assert sorted(checked(api, table, path)) == [video_id for video_id in VIDEO_IDS if video_id != VIDEO_IDS[3]]
 
 
 class _NoObjects:

@@ -16,7 +16,7 @@ from shared.aws.dynamodb import Table
 from shared.core.attributes import Item
 from shared.schema import PARTITION_KEY, VIEWER
 from tests.integration import faults
-from tests.integration.concurrency import Instance, Request, at_once, start_together
+from tests.integration.concurrency import Instance, Request, at_once, run_concurrently
 from tests.integration.conftest import NewTable
 from tests.integration.contents import contents, items_of, videos_of
 from tests.integration.faults import FaultLine
@@ -114,10 +114,10 @@ def test_a_batch_sent_at_once_and_again_creates_each_video_once(table: Table, in
 
     items = [item for reply in replies for item in reply.json["items"]]
     assert {item["status"] for item in items} <= {201, 409}  # in flight
-    again = sending(instance()).json["items"]
+    retried = sending(instance()).json["items"]
     assert sorted(video["title"] for video in videos_of(table)) == sorted(str(n) for n in range(40))
-    assert [item["status"] for item in again] == [201] * 40
-    assert {item["videoId"] for item in items if item["status"] == 201} <= {item["videoId"] for item in again}
+    assert [item["status"] for item in retried] == [201] * 40
+    assert {item["videoId"] for item in items if item["status"] == 201} <= {item["videoId"] for item in retried}
     assert len([item for item in items_of(table) if item["sk"].startswith("TAG#")]) == 80
 
 
@@ -164,11 +164,11 @@ def test_creates_with_one_key_make_one_video_and_one_answer(table: Table, instan
         assert (reply.status, reply.slug, reply.headers["retry-after"]) == (409, "request-in-flight", "1")
 
     # Whoever was asked to retry gets the same answer then.
-    answers = [reply for reply in replies if reply.status == 201] + [creating_once(instance()) for _ in in_flight]
+    successes = [reply for reply in replies if reply.status == 201] + [creating_once(instance()) for _ in in_flight]
 
-    assert {reply.status for reply in answers} == {201}
-    assert len({(reply.body, reply.etag, reply.headers["location"]) for reply in answers}) == 1
-    assert [video["videoId"] for video in videos_of(table)] == [answers[0].json["videoId"]]
+    assert {reply.status for reply in successes} == {201}
+    assert len({(reply.body, reply.etag, reply.headers["location"]) for reply in successes}) == 1
+    assert [video["videoId"] for video in videos_of(table)] == [successes[0].json["videoId"]]
 
 
 def test_creates_with_one_key_and_two_bodies_make_one_of_them(table: Table, instance: Instance) -> None:
@@ -201,8 +201,8 @@ def test_views_at_once_are_all_counted_and_each_sees_its_own(api: Api, instance:
         replies = [api.post(f"{PATH}/views", user="bob") for _ in range(each)]
         return [reply.json["viewCount"] for reply in replies]
 
-    replies = start_together(*(partial(viewing, instance()) for _ in range(THREADS)))
-    counts = [count for seen in replies for count in seen]
+    replies = run_concurrently(*(partial(viewing, instance()) for _ in range(THREADS)))
+    counts = [count for own_counts in replies for count in own_counts]
 
     assert sorted(counts) == list(range(1, THREADS * each + 1))
     assert api.get(PATH).json["viewCount"] == THREADS * each
@@ -217,8 +217,8 @@ def test_views_with_and_without_keys_at_once_are_counted_exactly(api: Api, table
 
     # Three keys of two users, each sent three times, are six views; a key means nothing between users.
     keyed = [viewing(user, key) for user, key in product(("bob", "carol"), ("k1", "k2", "k3"))] * 3
-    plain = [viewing(user, None) for user in ("bob", "carol")] * 3
-    replies = at_once(instance, keyed + plain)
+    unkeyed = [viewing(user, None) for user in ("bob", "carol")] * 3
+    replies = at_once(instance, keyed + unkeyed)
 
     assert {reply.status for reply in replies} == {200}
     reasons = [reply.json["reason"] for reply in replies[: len(keyed)]]
@@ -292,9 +292,9 @@ def test_restores_with_one_key_get_one_answer(api: Api, table: Table, instance: 
     replies = at_once(instance, [restoring_once] * THREADS)
     in_flight = [reply for reply in replies if reply.status != 200]
     assert {reply.slug for reply in in_flight} <= {"request-in-flight"}
-    answers = [reply for reply in replies if reply.status == 200] + [restoring_once(instance()) for _ in in_flight]
+    successes = [reply for reply in replies if reply.status == 200] + [restoring_once(instance()) for _ in in_flight]
 
-    assert len({(reply.status, reply.body, reply.etag) for reply in answers}) == 1
+    assert len({(reply.status, reply.body, reply.etag) for reply in successes}) == 1
     (video,) = videos_of(table)
     assert (video["status"], video["version"]) == ("ready", 3)
 
@@ -381,7 +381,7 @@ def test_interleaved_requests_are_serializable(
         def intrude(api: Api = api, intruder: list[Reply] = intruder) -> None:
             intruder.append(REQUESTS[other](api))
 
-        line.arm(faults.run_meanwhile(intrude), at=call)
+        line.arm(faults.run_before_request(intrude), at=call)
         reply = REQUESTS[one](make_api(Table(table.name, recorded_client[0], sleep=lambda _: None)))
         if not intruder:
             break  # it makes no more calls than these
@@ -392,7 +392,7 @@ def test_a_create_in_the_middle_of_its_own_retry_gives_its_answer(
     table: Table, recorded_client: tuple["DynamoDBClient", FaultLine], line: FaultLine, instance: Instance
 ) -> None:
     first: list[Reply] = []
-    line.arm(faults.run_meanwhile(lambda: first.append(creating_once(instance()))), at=0)
+    line.arm(faults.run_before_request(lambda: first.append(creating_once(instance()))), at=0)
 
     reply = creating_once(make_api(Table(table.name, recorded_client[0])))
 
@@ -406,7 +406,7 @@ def test_views_in_the_middle_of_a_view_are_counted(
     api.publish(videoId=VIDEO_ID)
     calls = 3
     for call in range(calls):
-        line.arm(faults.run_meanwhile(lambda: instance().post(f"{PATH}/views", user="bob")), at=call)
+        line.arm(faults.run_before_request(lambda: instance().post(f"{PATH}/views", user="bob")), at=call)
         mine = make_api(Table(table.name, recorded_client[0]))
         reply = mine.post(f"{PATH}/views", headers={"Idempotency-Key": f"k{call}"}, user="bob")
         assert (reply.status, reply.json["counted"]) == (200, True)
@@ -427,7 +427,7 @@ def test_a_view_in_the_middle_of_another_of_the_same_viewer_makes_one_of_them_co
         def intrude(viewer: dict[str, str] = viewer, intruder: list[Reply] = intruder) -> None:
             intruder.append(instance().post(f"{PATH}/views", viewer, user="bob"))
 
-        line.arm(faults.run_meanwhile(intrude), at=call)
+        line.arm(faults.run_before_request(intrude), at=call)
         mine = make_api(Table(table.name, recorded_client[0])).post(f"{PATH}/views", viewer, user="bob")
         line.disarm()
         assert sorted(str(reply.json["reason"]) for reply in (mine, *intruder)) == ["None", "repeated"]

@@ -20,7 +20,7 @@ from shared.core.errors import WriteContention
 from shared.relations.entry_updates import EntryUpdater
 from shared.relations.ratings import TOTALS, RatingChoice, rating_contribution
 from tests.integration import faults
-from tests.integration.concurrency import Request, start_together
+from tests.integration.concurrency import Request, run_concurrently
 from tests.integration.contents import items_of
 from tests.integration.faults import FaultLine, Incident, Killed
 from tests.rating_totals import settle_ratings
@@ -62,8 +62,8 @@ def assert_exact_ratings(table: Table, streams: Any) -> None:
     sums: Counter[str] = Counter()
     for choice in own_ratings(table).values():
         sums.update(rating_contribution(choice))
-    kept = table.get(schema.RATING_TOTALS.key(videoId=VIDEO_ID), consistent=True) or {}
-    assert {name: kept.get(name, 0) for name in TOTALS} == {name: sums[name] for name in TOTALS}
+    totals = table.get(schema.RATING_TOTALS.key(videoId=VIDEO_ID), consistent=True) or {}
+    assert {name: totals.get(name, 0) for name in TOTALS} == {name: sums[name] for name in TOTALS}
 
 
 class TestRatingsAtOnce:
@@ -77,14 +77,16 @@ class TestRatingsAtOnce:
             mine = make_api(Table(table.name, table.client), clock)
             return [rating(f"user-{thread}-{n}", (thread + n) % 10 + 1)(mine) for n in range(each)]
 
-        replies = [reply for batch in start_together(*(lambda t=t: run(t) for t in range(THREADS))) for reply in batch]
+        replies = [
+            reply for batch in run_concurrently(*(lambda t=t: run(t) for t in range(THREADS))) for reply in batch
+        ]
 
         assert {reply.status for reply in replies} == {200}
         assert {reply.json["votes"] for reply in replies} == {1}  # nobody's but one's own is counted yet
         assert_exact_ratings(table, streams)
         values = [(thread + n) % 10 + 1 for thread in range(THREADS) for n in range(each)]
-        shown = api.get(PATH).json
-        assert (shown["votes"], shown["average"]) == (len(values), round(sum(values) / len(values), 2))
+        body = api.get(PATH).json
+        assert (body["votes"], body["average"]) == (len(values), round(sum(values) / len(values), 2))
 
     def test_the_last_rating_of_one_user_counts_once(self, api: Api, table: Table, clock: Clock, streams: Any) -> None:
         api.publish(videoId=VIDEO_ID)
@@ -92,7 +94,7 @@ class TestRatingsAtOnce:
         def run(value: int) -> Reply:
             return rating("bob", value)(make_api(Table(table.name, table.client), clock))
 
-        replies = start_together(*(lambda v=v: run(v) for v in range(1, THREADS + 1)))
+        replies = run_concurrently(*(lambda v=v: run(v) for v in range(1, THREADS + 1)))
 
         assert {reply.status for reply in replies} <= {200, 409}
         assert len(own_ratings(table)) == 1
@@ -110,7 +112,7 @@ class TestRatingsAtOnce:
                 doing = chance.choice([rating(user, chance.randint(1, 10)), liking(user, True), taking_back(user)])
                 assert doing(mine).status in (200, 204, 409)
 
-        start_together(*(lambda s=s: run(s) for s in range(THREADS)))
+        run_concurrently(*(lambda s=s: run(s) for s in range(THREADS)))
 
         assert_exact_ratings(table, streams)
 
@@ -126,7 +128,7 @@ class TestRatingsAtOnce:
             run = Reconcile(table, clock=lambda: NOW, sleep=lambda _: settle_ratings(table, streams))
             return max(200 + run.run(True, lambda _: None).outcomes["repaired"] for _ in range(10))
 
-        assert start_together(*(lambda t=t: rate(t) for t in range(4)), repair) == [200] * 5
+        assert run_concurrently(*(lambda t=t: rate(t) for t in range(4)), repair) == [200] * 5
         assert_exact_ratings(table, streams)
 
 
@@ -173,15 +175,15 @@ def test_interleaved_ratings_are_serializable(
     possible = (after(one, other), after(other, one))
     for call in range(MAX_CALLS):
         prepare()
-        came: list[Reply] = []
+        replies: list[Reply] = []
 
-        def intrude(came: list[Reply] = came) -> None:
-            came.append(REQUESTS[other](api))
+        def intrude(replies: list[Reply] = replies) -> None:
+            replies.append(REQUESTS[other](api))
 
-        line.arm(faults.run_meanwhile(intrude), at=call)
+        line.arm(faults.run_before_request(intrude), at=call)
         assert REQUESTS[one](make_api(through(table, recorded_client))).status < 300
         line.disarm()
-        if not came:
+        if not replies:
             break  # it makes no more calls than these
         assert own_ratings(table) in possible
         assert_exact_ratings(table, streams)
@@ -209,12 +211,12 @@ class TestBrokenCalls:
         incident: Incident,
     ) -> None:
         api.publish(videoId=VIDEO_ID)
-        wanted: dict[str, tuple[Request, RatingChoice | None]] = {
+        cases: dict[str, tuple[Request, RatingChoice | None]] = {
             "rate": (rating("bob", 8), RatingChoice(8)),
             "like": (liking("bob", True), RatingChoice.liked(True)),
             "take back": (taking_back("bob"), None),
         }
-        for call, (request, choice) in product(range(MAX_CALLS), wanted.values()):
+        for call, (request, choice) in product(range(MAX_CALLS), cases.values()):
             rating("bob", 3)(api)
             line.arm(incident, at=call)
             try:
@@ -241,10 +243,10 @@ class TestBrokenCalls:
         conflicts: int,
     ) -> None:
         api.publish(videoId=VIDEO_ID)
-        left = [faults.conflict] * conflicts
+        conflicts_left = [faults.conflict] * conflicts
 
         def conflicting(send: Any) -> Any:
-            return left.pop()(send) if left and line.calls[-1] == "PutItem" else None
+            return conflicts_left.pop()(send) if conflicts_left and line.calls[-1] == "PutItem" else None
 
         line.arm(conflicting)
         assert rating("bob", 8)(make_api(through(table, recorded_client))).status == 200
@@ -276,9 +278,9 @@ def assert_exact_totals(table: Table) -> None:
         if part:
             users.setdefault(part.user_id, Counter()).update(part.counts())
             tags.update(part.tags)
-    kept = {item["userId"]: item for item in items if item["sk"] == schema.PROFILE.sk}
-    for user in users.keys() | kept.keys():
-        present: Item = kept.get(user, {})
+    profiles = {item["userId"]: item for item in items if item["sk"] == schema.PROFILE.sk}
+    for user in users.keys() | profiles.keys():
+        present: Item = profiles.get(user, {})
         assert {name: present.get(name, 0) for name in PROFILE_COUNTS} == {
             name: users.get(user, Counter())[name] for name in PROFILE_COUNTS
         }
@@ -305,20 +307,20 @@ class TestTotals:
                 assert mine.patch(f"/v1/videos/{video_id}", body, user="admin").status in (200, 409)
                 worker.settle([video_id], NOW)
 
-        start_together(*(lambda s=s: settle(s) for s in range(3)), *(lambda s=s: change(s) for s in range(3)))
+        run_concurrently(*(lambda s=s: settle(s) for s in range(3)), *(lambda s=s: change(s) for s in range(3)))
 
         assert_exact_totals(table)
 
     def test_a_repair_counts_what_nobody_has_side_by_side(self, api: Api, table: Table) -> None:
         video_ids = [api.publish(f"user-{n % 3}", tags=["a", f"t{n % 4}"], fileSize=n)["videoId"] for n in range(24)]
         waited: list[float] = []
-        found: list[tuple[str, str]] = []
+        findings: list[tuple[str, str]] = []
 
         Reconcile(table, clock=lambda: NOW, sleep=waited.append).run(
-            True, lambda finding: found.append((finding.kind, finding.id))
+            True, lambda finding: findings.append((finding.kind, finding.id))
         )
 
-        assert sorted(found) == sorted(("marker", video_id) for video_id in video_ids)
+        assert sorted(findings) == sorted(("marker", video_id) for video_id in video_ids)
         assert waited == []
         assert_exact_totals(table)
 
@@ -384,7 +386,7 @@ class TestYears:
                         assert worker.update_entries(VIDEO_ID, NOW) is None
                         break
 
-        start_together(*(lambda s=s: run(s) for s in range(4)))
+        run_concurrently(*(lambda s=s: run(s) for s in range(4)))
 
         assert credit_years(table) == {api.get(f"/v1/videos/{VIDEO_ID}").json.get("releaseYear", 0)}
 
@@ -402,16 +404,16 @@ class TestYears:
             assert date(api, 1990) == 200
             EntryUpdater(table).update_entries(VIDEO_ID, NOW)
             assert date(api, 2000) == 200
-            came: list[int] = []
+            replies: list[int] = []
 
-            def intrude(came: list[int] = came) -> None:
-                came.append(date(api, year))
+            def intrude(replies: list[int] = replies) -> None:
+                replies.append(date(api, year))
                 EntryUpdater(table).update_entries(VIDEO_ID, NOW)
 
-            line.arm(faults.run_meanwhile(intrude), at=call)
+            line.arm(faults.run_before_request(intrude), at=call)
             assert EntryUpdater(through(table, recorded_client)).update_entries(VIDEO_ID, NOW) is None
             line.disarm()
-            if not came:
+            if not replies:
                 assert call == 7  # the video, its tags, and twice a page and its transaction
                 return
             assert credit_years(table) == {year or 0}

@@ -74,7 +74,7 @@ def test_whenever_the_year_changes_while_a_credit_is_put_it_has_the_last_one(
             assert api.patch(PATH, {"releaseYear": 1991}).status == 200
             changed.append(EntryUpdater(table).update_entries(VIDEO_ID, NOW) is None)
 
-        line.arm(faults.run_meanwhile(change), at=call)
+        line.arm(faults.run_before_request(change), at=call)
         reply = crediting(2)(make_api(Table(table.name, recorded_client[0], sleep=lambda _: None)))
         line.disarm()
         if not changed:
@@ -156,8 +156,8 @@ def test_a_removal_that_is_broken_off_anywhere_leaves_the_credit_as_it_was_and_c
         if call == 2 and incident is faults.kill_after:
             assert api.get(SAM).status == 404
             continue
-        left = api.get(SAM)
-        assert (left.json, left.etag) == (before.json, before.etag)
+        credit = api.get(SAM)
+        assert (credit.json, credit.etag) == (before.json, before.etag)
         assert bool((credit_in(table) or {}).get("removing")) == (
             call == 2 or (call, incident) == (1, faults.kill_after)
         )
@@ -182,17 +182,18 @@ def test_removals_and_writes_at_once_end_with_a_credit_that_is_not_being_removed
 
 @pytest.mark.parametrize("order", ["asc", "desc"])
 def test_no_entry_of_a_person_comes_twice_or_never(api: Api, order: str) -> None:
-    films = [api.publish(releaseYear=1990)["videoId"] for _ in range(5)]
-    for film in films:
+    video_ids = [api.publish(releaseYear=1990)["videoId"] for _ in range(5)]
+    for video_id in video_ids:
         assert (
-            api.put(f"/v1/videos/{film}/credits/sam", {"ordering": 1, "roles": [{"category": "actor"}]}).status == 201
+            api.put(f"/v1/videos/{video_id}/credits/sam", {"ordering": 1, "roles": [{"category": "actor"}]}).status
+            == 201
         )
 
-    seen: list[str] = []
+    listed: list[str] = []
     cursor: str | None = ""
     while cursor is not None:
         page = api.get("/v1/people/sam/videos", query=f"order={order}&limit=2{cursor and '&cursor=' + cursor}").json
-        seen += [item["video"]["videoId"] for item in page["items"]]
+        listed += [item["video"]["videoId"] for item in page["items"]]
         cursor = page["nextCursor"]
 
-    assert seen == sorted(films, reverse=order == "desc")
+    assert listed == sorted(video_ids, reverse=order == "desc")

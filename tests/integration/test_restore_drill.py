@@ -23,11 +23,11 @@ class NoObjects:
 def test_a_damaged_table_is_put_back_and_keeps_what_users_did_since(table: Table, aws: Aws, tmp_path: Path) -> None:
     clock = Clock(int(time.time()))
     api = make_api(table, clock=clock)
-    told: list[str] = []
+    lines: list[str] = []
 
     def request(method: str, path: str, user: str, body: Any) -> Any:
-        place, _, query = path.partition("?")
-        reply = api.request(method, place, query=query, json_body=body, user=user)
+        route, _, query = path.partition("?")
+        reply = api.request(method, route, query=query, json_body=body, user=user)
         assert reply.status < 300, reply.body
         return reply.json
 
@@ -35,15 +35,15 @@ def test_a_damaged_table_is_put_back_and_keeps_what_users_did_since(table: Table
         clock.advance(1)
         return int(clock())
 
-    def await_purge(gone: Sequence[str], is_done: Callable[[], bool]) -> None:
+    def await_purge(video_ids: Sequence[str], is_done: Callable[[], bool]) -> None:
         assert not is_done()
         purge = Purge(table, NoObjects(), "sources", "media")
-        assert all(purge.video(video_id, int(clock()), lambda: True) for video_id in gone)
+        assert all(purge.video(video_id, int(clock()), lambda: True) for video_id in video_ids)
         assert is_done()
 
-    RestoreDrill(aws, table.name, tmp_path, request, next_second, await_purge, told.append).run()
+    RestoreDrill(aws, table.name, tmp_path, request, next_second, await_purge, lines.append).run()
 
-    assert [line.partition(":")[0] for line in told] == [
+    assert [line.partition(":")[0] for line in lines] == [
         "Filled",
         "Copied",
         "Purged",

@@ -16,7 +16,7 @@ from shared.core.attributes import encode_item
 from shared.core.errors import WriteContention
 from shared.processing.messages import TallyMessage, parse, tally_message
 from shared.videos.counters import SUMS, ViewCounters
-from tests.integration.concurrency import start_together
+from tests.integration.concurrency import run_concurrently
 
 VIDEO = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
 CHANGES = [(deduplication_key(f"change {number}", NOW + number // 20), number) for number in range(100)]
@@ -30,8 +30,8 @@ def shuffled(seed: int) -> list[TallyMessage]:
     entries: list[tuple[str, list[object]]] = [("views", list(change)) for change in CHANGES]
     entries += [("ratings", [mark, {"votes": 1, "sum": number}]) for mark, number in CHANGES]
     entries += [
-        ("starts", [shard, hour, True, dict.fromkeys(SUMS, 10 * place + shard + chance.randrange(5) * (seed > 0))])
-        for place, hour in enumerate(HOURS)
+        ("starts", [shard, hour, True, dict.fromkeys(SUMS, 10 * position + shard + chance.randrange(5) * (seed > 0))])
+        for position, hour in enumerate(HOURS)
         for shard in range(3)
     ]
     entries += chance.sample(entries, 50)
@@ -69,15 +69,15 @@ def test_workers_that_count_the_same_changes_at_once_count_each_once(table: Tabl
         for _ in range(30):
             counters.add(VIDEO, {"views": 1}, NOW)
 
-    start_together(view, *(partial(worker, table, seed) for seed in range(WORKERS)))
+    run_concurrently(view, *(partial(worker, table, seed) for seed in range(WORKERS)))
 
     counter = table.get(schema.VIEW_COUNTER.key(videoId=VIDEO, shard=0), consistent=True) or {}
     totals = table.get(schema.RATING_TOTALS.key(videoId=VIDEO), consistent=True) or {}
     everything = sum(number for _, number in CHANGES)
     assert (counter["views"], counter["keyed"], counter["watched"]) == (30, len(CHANGES), everything)
     assert (totals["votes"], totals["sum"]) == (len(CHANGES), everything)
-    for place, hour in enumerate(HOURS):
-        kept = table.get(schema.VIEW_HOUR.key(videoId=VIDEO, hour=hour), consistent=True) or {}
-        assert kept["starts"] == {str(shard): dict.fromkeys(SUMS, 10 * place + shard) for shard in range(3)}
+    for position, hour in enumerate(HOURS):
+        counts = table.get(schema.VIEW_HOUR.key(videoId=VIDEO, hour=hour), consistent=True) or {}
+        assert counts["starts"] == {str(shard): dict.fromkeys(SUMS, 10 * position + shard) for shard in range(3)}
     day = table.get(schema.VIEW_DAY.key(videoId=VIDEO, day=HOURS[0][:10]), consistent=True) or {}
     assert day["starts"] == {str(shard): dict.fromkeys(SUMS, shard) for shard in range(3)}

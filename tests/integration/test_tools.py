@@ -39,8 +39,8 @@ def test_a_catalogue_is_imported_by_many_threads_and_comes_back_from_its_export(
         with pytest.raises(Crash):
             import_imdb(tmp_path, table)
     import_imdb(tmp_path, table)
-    again = import_imdb(tmp_path, table)
-    assert {what for counts in again.values() for what in counts} == {"unchanged", "read"}
+    second = import_imdb(tmp_path, table)
+    assert {outcome for counts in second.values() for outcome in counts} == {"unchanged", "read"}
     Export(table, tmp_path / "one.jsonl.gz", bars=Bars()).run()
     other = new_table()
     with work_file(tmp_path / "lines", {}, other) as work:

@@ -21,11 +21,11 @@ from shared.core.errors import QuotaExceeded
 from shared.processing.daily_quota import QuotaStore
 from shared.processing.uploads import LARGEST_PUT, UploadStore
 from shared.schema import QUOTA, VIDEO
-from tests.integration.concurrency import start_together
+from tests.integration.concurrency import run_concurrently
 from tests.integration.conftest import reaching
 from tests.polling import LIMIT, eventually
 
-FILM = b"not really a film"
+SOURCE = b"not really a film"
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +64,7 @@ def browser() -> Iterator[httpx.Client]:
         yield client
 
 
-def _begin(api: Api, size: int = len(FILM)) -> tuple[str, dict[str, Any]]:
+def _begin(api: Api, size: int = len(SOURCE)) -> tuple[str, dict[str, Any]]:
     video_id = str(api.create()["videoId"])
     reply = api.post(f"/v1/videos/{video_id}/upload", {"contentType": "video/mp4", "fileSize": size})
     assert reply.status == 201, reply.body
@@ -75,7 +75,7 @@ def _deliver(queue: Queue, table: Table, objects: Objects, clock: Clock, video_i
     """Hand on what S3 sent to the queue, until the video has its film."""
     function = FakeResources(table, clock, objects=objects).make(arrivals.lambda_handler)
 
-    def look() -> Item | None:
+    def read_video() -> Item | None:
         received = queue.client.receive_message(QueueUrl=queue.url, MaxNumberOfMessages=10, WaitTimeSeconds=1)
         for message in received.get("Messages", []):
             record = {"messageId": message["MessageId"], "body": message["Body"]}
@@ -83,7 +83,7 @@ def _deliver(queue: Queue, table: Table, objects: Objects, clock: Clock, video_i
             queue.client.delete_message(QueueUrl=queue.url, ReceiptHandle=message["ReceiptHandle"])
         return table.get(VIDEO.key(videoId=video_id), consistent=True)
 
-    return eventually(look, lambda item: item and "source" in item) or {}
+    return eventually(read_video, lambda item: item and "source" in item) or {}
 
 
 class TestPut:
@@ -91,30 +91,30 @@ class TestPut:
         self, api: Api, browser: httpx.Client, queue: Queue, table: Table, objects: Objects, clock: Clock
     ) -> None:
         video_id, begun = _begin(api)
-        assert browser.put(begun["url"], content=FILM, headers=begun["headers"]).status_code == 200
+        assert browser.put(begun["url"], content=SOURCE, headers=begun["headers"]).status_code == 200
         item = _deliver(queue, table, objects, clock, video_id)
-        assert (item["status"], item["source"]["fileSize"]) == ("processing", len(FILM))
-        assert objects.read(item["source"]["uri"], 0, 100, item["source"]["etag"]) == FILM
+        assert (item["status"], item["source"]["fileSize"]) == ("processing", len(SOURCE))
+        assert objects.read(item["source"]["uri"], 0, 100, item["source"]["etag"]) == SOURCE
 
     @pytest.mark.parametrize(
-        ("film", "change"),
+        ("source", "change"),
         [
-            (FILM + b"!", {}),
-            (FILM[1:], {}),
+            (SOURCE + b"!", {}),
+            (SOURCE[1:], {}),
             (b"", {}),
-            (FILM, {"Content-Type": "text/html"}),
-            (FILM, {"If-None-Match": ""}),
+            (SOURCE, {"Content-Type": "text/html"}),
+            (SOURCE, {"If-None-Match": ""}),
         ],
     )
     def test_upload_that_differs_from_its_announcement_is_refused(
-        self, api: Api, browser: httpx.Client, film: bytes, change: dict[str, str]
+        self, api: Api, browser: httpx.Client, source: bytes, change: dict[str, str]
     ) -> None:
         _, begun = _begin(api)
-        assert browser.put(begun["url"], content=film, headers=begun["headers"] | change).status_code == 403
+        assert browser.put(begun["url"], content=source, headers=begun["headers"] | change).status_code == 403
 
     def test_the_url_works_once(self, api: Api, browser: httpx.Client) -> None:
         _, begun = _begin(api)
-        statuses = [browser.put(begun["url"], content=FILM, headers=begun["headers"]).status_code for _ in range(2)]
+        statuses = [browser.put(begun["url"], content=SOURCE, headers=begun["headers"]).status_code for _ in range(2)]
         assert statuses == [200, 412]
 
 
@@ -126,9 +126,9 @@ class TestParts:
         parts = []
         for part in begun["parts"]:
             data = bytes([part["partNumber"]]) * part["size"]
-            answer = browser.put(part["url"], content=data)
-            assert answer.status_code == 200, answer.text
-            parts.append({"partNumber": part["partNumber"], "etag": answer.headers["ETag"]})
+            response = browser.put(part["url"], content=data)
+            assert response.status_code == 200, response.text
+            parts.append({"partNumber": part["partNumber"], "etag": response.headers["ETag"]})
         path = urljoin(f"/v1/videos/{video_id}/upload", begun["complete"])
         wrong = [*parts[:-1], {"partNumber": len(parts), "etag": '"00000000000000000000000000000000"'}]
         assert api.post(path, {"parts": wrong}).status == 422
@@ -183,11 +183,11 @@ class TestGoingOn:
         video_id, begun = _begin(api)
         path = f"/v1/videos/{video_id}/upload/{begun['uploadId']}"
         upload = api.get(path).json
-        assert browser.put(upload["url"], content=FILM + b"!", headers=upload["headers"]).status_code == 403
-        assert browser.put(upload["url"], content=FILM, headers=upload["headers"]).status_code == 200
+        assert browser.put(upload["url"], content=SOURCE + b"!", headers=upload["headers"]).status_code == 403
+        assert browser.put(upload["url"], content=SOURCE, headers=upload["headers"]).status_code == 200
         # S3 has the film, and nobody has read its notification.
         assert api.get(path).json["state"] == "received"
-        assert browser.put(begun["url"], content=FILM, headers=begun["headers"]).status_code == 412
+        assert browser.put(begun["url"], content=SOURCE, headers=begun["headers"]).status_code == 412
 
     def test_fresh_urls_end_with_the_upload(self, api: Api, browser: httpx.Client) -> None:
         video_id, begun = _begin(api, LARGEST_PUT + 1)
@@ -218,7 +218,7 @@ def test_completing_and_aborting_side_by_side_have_one_outcome(api: Api, table: 
         parts = [{"partNumber": number, "etag": etag} for number, etag in enumerate(etags, 1)]
         # One handler serves one request at a time, so each has its own.
         both = [make_api(table, api.clock, objects) for _ in range(2)]
-        completed, aborted = start_together(
+        completed, aborted = run_concurrently(
             partial(both[0].post, f"{path}/complete", {"parts": parts}), partial(both[1].delete, path)
         )
         outcome = (completed.status, aborted.status)
@@ -242,7 +242,7 @@ def test_a_race_for_the_last_jobs_of_a_day_lets_only_as_many_through_as_are_left
             return False
         return True
 
-    assert sum(start_together(*[reserve] * 16)) == 3
+    assert sum(run_concurrently(*[reserve] * 16)) == 3
     item = table.get(QUOTA.key(userId="alice", date="2025-06-15"), consistent=True)
     assert item
     assert item["jobs"] == 9

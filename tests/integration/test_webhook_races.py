@@ -90,9 +90,9 @@ def test_creates_changes_and_deletes_at_once_leave_whole_ones(api: Api, table: T
     ]
     replies = at_once(instance, requests)
     assert {reply.status for reply in replies} <= {200, 201, 204, 404, 409}
-    left = checked(table)
-    assert (path.rpartition("/")[2] in left) == (204 not in {reply.status for reply in replies[6:]})
-    assert len(left - {path.rpartition("/")[2]}) == [reply.status for reply in replies].count(201)
+    remaining = checked(table)
+    assert (path.rpartition("/")[2] in remaining) == (204 not in {reply.status for reply in replies[6:]})
+    assert len(remaining - {path.rpartition("/")[2]}) == [reply.status for reply in replies].count(201)
 
 
 OPERATIONS: dict[str, Callable[[Api, str], Reply]] = {
@@ -118,19 +118,19 @@ def test_a_call_that_breaks_is_made_again_and_counts_once(
 ) -> None:
     client, line = recorded_client
     tables = [Table(name, client, sleep=lambda _: None) for name in (table.name, audit.name)]
-    broken = made = 0
-    while broken <= made:
+    broken = carried_out = 0
+    while broken <= carried_out:
         path = create(api)
         before = len(checked(table))
         line.arm(incident, at=broken)
         reply = OPERATIONS[operation](make_api(tables[0], audit=tables[1]), path)
         line.disarm()
-        made = len(line.calls)
+        carried_out = len(line.calls)
         assert reply.status < 300, reply.body
         assert len(checked(table)) == before + (reply.status == 201) - (reply.status == 204)
-        shown = api.get(path)
+        webhook = api.get(path)
         version = 1 if operation.startswith("create") else 2
-        assert (shown.status, shown.json.get("version")) == ((404, None) if reply.status == 204 else (200, version))
+        assert (webhook.status, webhook.json.get("version")) == ((404, None) if reply.status == 204 else (200, version))
         broken += 1
     assert broken > 2
 

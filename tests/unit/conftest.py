@@ -53,7 +53,7 @@ def account() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def empty_tables(lean_moto: pytest.MonkeyPatch, moto_answers: None) -> bytes:
+def empty_tables(lean_moto: pytest.MonkeyPatch, moto_client: None) -> bytes:
     """Ours, as they are made."""
     with mock_aws():
         client = make_client()
@@ -63,69 +63,69 @@ def empty_tables(lean_moto: pytest.MonkeyPatch, moto_answers: None) -> bytes:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def moto_answers(lean_moto: pytest.MonkeyPatch) -> Iterator[None]:
+def moto_client(lean_moto: pytest.MonkeyPatch) -> Iterator[None]:
     """Let our own client be answered by moto, as boto3's is. DYNAMODB_CLIENT=boto3 runs all tests with that one."""
     make = lean.make_client
 
-    def answered(service: AwsService = DYNAMODB, **options: Any) -> Client:
+    def make_moto_client(service: AwsService = DYNAMODB, **options: Any) -> Client:
         is_moto = service is DYNAMODB
         return MotoClient("http://moto.invalid", boto3_client.make_client()) if is_moto else make(service, **options)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lean, "make_client", answered)
+        patch.setattr(lean, "make_client", make_moto_client)
         yield
 
 
-class Shared:
+class SharedClient:
     """A client for all tests, because making one takes longer than many of them."""
 
     def __init__(self, client: Any) -> None:
         self._client = client
         self._attributes = dict(vars(client))
         self._emitter = client.meta.events._emitter
-        self._listeners, self._seen = copy.copy(self._emitter._handlers), self._emitter._lookup_cache
+        self._listeners, self._cache = copy.copy(self._emitter._handlers), self._emitter._lookup_cache
 
-    def as_made(self) -> Any:
+    def reset(self) -> Any:
         """The client, without what an earlier test hung on it."""
         vars(self._client).clear()
         vars(self._client).update(self._attributes)
         # Each listener that comes or goes gets the emitter another cache; to copy all takes longer than many tests.
-        if self._emitter._lookup_cache is not self._seen:
-            self._seen = {}
-            self._emitter._handlers, self._emitter._lookup_cache = copy.copy(self._listeners), self._seen
+        if self._emitter._lookup_cache is not self._cache:
+            self._cache = {}
+            self._emitter._handlers, self._emitter._lookup_cache = copy.copy(self._listeners), self._cache
         return self._client
 
 
 @pytest.fixture(scope="session")
-def shared_client(moto_answers: None) -> Shared:
+def shared_client(moto_client: None) -> SharedClient:
     """The client of `table`."""
-    return Shared(make_client())
+    return SharedClient(make_client())
 
 
 @pytest.fixture(scope="session")
-def shared_s3_client() -> Shared:
+def shared_s3_client() -> SharedClient:
     """The client of `objects`."""
-    return Shared(make_s3_client())
+    return SharedClient(make_s3_client())
 
 
 @pytest.fixture
-def table(empty_tables: bytes, shared_client: Shared, account: None) -> Table:
+def table(empty_tables: bytes, shared_client: SharedClient, account: None) -> Table:
     """An empty table."""
     put_back(empty_tables)
-    return Table("VideoMetadata", shared_client.as_made(), sleep=lambda _: None)
+    return Table("VideoMetadata", shared_client.reset(), sleep=lambda _: None)
 
 
 T = TypeVar("T")
 
 
 @pytest.fixture(scope="module")
-def fill_once(empty_tables: bytes, shared_client: Shared) -> Callable[[Callable[[Api], T]], tuple[bytes, T]]:
+def fill_once(empty_tables: bytes, shared_client: SharedClient) -> Callable[[Callable[[Api], T]], tuple[bytes, T]]:
     """Fill our tables through the service, for a fixture of a module that `put_back` restores before each test."""
 
     def fill(write: Callable[[Api], T]) -> tuple[bytes, T]:
         with mock_aws():
             put_back(empty_tables)
-            table = Table("VideoMetadata", shared_client.as_made(), sleep=lambda _: None)
+            table = Table("VideoMetadata", shared_client.reset(), sleep=lambda _: None)
             written = write(make_api(table, clock=Clock()))
             return stored_tables(), written
 
@@ -145,7 +145,7 @@ def reverts(api: Api) -> RevertTestbed:
 
 
 @pytest.fixture
-def objects(account: None, shared_s3_client: Shared) -> Objects:
+def objects(account: None, shared_s3_client: SharedClient) -> Objects:
     """The empty buckets."""
     create_buckets(SOURCES_BUCKET, MEDIA_BUCKET)
-    return Objects(shared_s3_client.as_made(), sleep=lambda _: None)
+    return Objects(shared_s3_client.reset(), sleep=lambda _: None)

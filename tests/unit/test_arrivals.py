@@ -34,7 +34,7 @@ from tests.integration.faults import (
     kill_before,
     lose_request,
     lose_response,
-    run_meanwhile,
+    run_before_request,
     s3_refusal,
     throttle,
 )
@@ -300,9 +300,10 @@ class TestIgnored:
         key = _upload(api, objects, api.create()["videoId"])
         video_id, _, upload_id = key.partition("/")
         statuses = []
-        line = FaultLine(objects.client, carry=botocore_stubber)
+        line = FaultLine(objects.client, transport=botocore_stubber)
         line.arm(
-            run_meanwhile(lambda: statuses.append(api.delete(f"/v1/videos/{video_id}/upload/{upload_id}").status)), at=0
+            run_before_request(lambda: statuses.append(api.delete(f"/v1/videos/{video_id}/upload/{upload_id}").status)),
+            at=0,
         )
         assert _deliver(arrivals, _created(key)) == []
         assert statuses == [204]
@@ -336,14 +337,14 @@ class TestIgnored:
     ) -> None:
         video_id = api.create()["videoId"]
         key = _upload(api, objects, video_id)
-        line = FaultLine(table.client, carry=botocore_stubber)
+        line = FaultLine(table.client, transport=botocore_stubber)
 
         def delete() -> None:
             line.disarm()
             api.delete(f"/v1/videos/{video_id}")
 
         # The fourth call writes the video that the third has read.
-        line.arm(run_meanwhile(delete), at=3)
+        line.arm(run_before_request(delete), at=3)
         assert _deliver(arrivals, _created(key)) == []
         item = _video(table, video_id)
         assert (item["status"], item["source"]["uploadId"]) == ("deleted", key.partition("/")[2])
@@ -453,7 +454,7 @@ class TestFaults:
     def test_transient_fault_is_retried(
         self, api: Api, table: Table, arrivals: LambdaHandler, objects: Objects, data: bytes
     ) -> None:
-        line = FaultLine(table.client, objects.client, carry=botocore_stubber)
+        line = FaultLine(table.client, objects.client, transport=botocore_stubber)
         for incident in (lose_request, lose_response):
             for at in range(CALLS[data]):
                 video_id, key = self._arrange(api, objects, data)
@@ -467,7 +468,7 @@ class TestFaults:
     def test_after_a_crash_anywhere_the_next_delivery_ends_it(
         self, api: Api, table: Table, arrivals: LambdaHandler, objects: Objects, data: bytes
     ) -> None:
-        line = FaultLine(table.client, objects.client, carry=botocore_stubber)
+        line = FaultLine(table.client, objects.client, transport=botocore_stubber)
         for incident in (kill_before, kill_after):
             for at in range(CALLS[data]):
                 video_id, key = self._arrange(api, objects, data)
@@ -483,7 +484,7 @@ class TestFaults:
     ) -> None:
         for client, incident in ((table.client, throttle), (objects.client, s3_refusal("SlowDown", 503))):
             video_id, key = self._arrange(api, objects, FILM)
-            line = FaultLine(client, carry=botocore_stubber)
+            line = FaultLine(client, transport=botocore_stubber)
             line.arm(incident)
             assert _deliver(arrivals, _created(key), _created("x")) == ["m0"]
             line.disarm()

@@ -325,7 +325,7 @@ class World:
     """Resources of alice's, created on demand."""
 
     api: Api
-    backstage: BackgroundWork
+    background: BackgroundWork
     upload_id: str = ""
     input_hash: str = ""
     unique: str = ""
@@ -347,7 +347,7 @@ class World:
         if state == "deleted":
             assert self.api.delete(path).status == 204
         if state == "deleted" or function in ("history", "undo"):
-            self.backstage.settle()
+            self.background.settle()
         return video_id
 
     def _blank(self) -> str:
@@ -357,8 +357,8 @@ class World:
         return str(self.api.create("admin", userId="alice", **fields)["videoId"])
 
     def _film(self) -> str:
-        video_id = self.backstage.uploaded_film(self.api, visibility="private")
-        self.input_hash = self.backstage.message("transcode", "transcode.360p").inputHash
+        video_id = self.background.uploaded_film(self.api, visibility="private")
+        self.input_hash = self.background.message("transcode", "transcode.360p").inputHash
         return video_id
 
     def playlist(self, visibility: str, *video_ids: str) -> str:
@@ -460,7 +460,7 @@ def test_any_other_subject_can_use_everything(world: World, subject: str) -> Non
         assert api.post(f"{path}/views", user=subject, headers=key).status == 200
     assert api.put(f"{path}/rating", {"value": 7}, user=subject).status == 200
     assert api.post("/v1/playlists", {"title": "t"}, user=subject, headers=key).status == 201
-    world.backstage.settle_totals()
+    world.background.settle_totals()
     shown = api.get(f"/v1/users/{quote(subject, safe='')}", user=subject).json
     assert (shown["userId"], shown["videos"]["total"], shown["playlists"]) == (subject, 1, 1)
     for listed in ("videos", "playlists"):
@@ -577,7 +577,7 @@ def test_a_change_set(world: World, operation: str, thing: str, expected: dict[s
     )
 
     def ask(caller: str) -> str:
-        world.backstage.settle()
+        world.background.settle()
         return _outcome(world.ask(operation, caller, changesetId="set", revertId="run"))
 
     _each_caller(ask, expected)

@@ -30,39 +30,39 @@ NOTHING = dict.fromkeys(EVERYTHING, False)
 
 class TestAtOnce:
     def test_created_items_are_deleted_and_the_revert_can_be_reverted(self, reverts: RevertTestbed) -> None:
-        whole = reverts.create_whole("import-1")
+        whole = reverts.create_change_set("import-1")
         assert whole.there() == EVERYTHING
-        report = reverts.require_undone("import-1")
+        report = reverts.revert_and_settle("import-1")
         assert whole.there() == NOTHING
         assert _by_entity(report) == dict.fromkeys(EVERYTHING, "reverted")
         counts = {name: report[name] for name in ("examined", "reverted", "unchanged", "skipped", "failed")}
         assert counts == {"examined": 8, "reverted": 7, "unchanged": 0, "skipped": 0, "failed": 0}
 
-        back = reverts.require_undone(report["revertId"])
+        back = reverts.revert_and_settle(report["revertId"])
         assert whole.there() == EVERYTHING
         assert _by_entity(back) == dict.fromkeys(EVERYTHING, "reverted")
 
-        again = reverts.require_undone(back["revertId"])
+        again = reverts.revert_and_settle(back["revertId"])
         assert whole.there() == NOTHING
         assert _by_entity(again) == dict.fromkeys(EVERYTHING, "reverted")
 
     def test_a_second_time_writes_nothing(self, reverts: RevertTestbed) -> None:
-        reverts.create_whole("import-1")
-        reverts.require_undone("import-1")
+        reverts.create_change_set("import-1")
+        reverts.revert_and_settle("import-1")
         with record_operations(reverts.table.client) as seen:
-            report = reverts.require_undone("import-1")
+            report = reverts.revert_and_settle("import-1")
         assert _by_entity(report) == dict.fromkeys(EVERYTHING, "unchanged")
         assert not WRITES & {operation.name for operation in seen}
 
     def test_permanently_deleted_items_are_unchanged(self, reverts: RevertTestbed) -> None:
-        whole = reverts.create_whole("import-1")
+        whole = reverts.create_change_set("import-1")
         remove_video(reverts.table, whole.video_ids[0])
         reverts.table.delete(PLAYLIST.key(playlistId=whole.playlist_id))
         reverts.settle()
-        assert _by_entity(reverts.require_undone("import-1")) == dict.fromkeys(EVERYTHING, "unchanged")
+        assert _by_entity(reverts.revert_and_settle("import-1")) == dict.fromkeys(EVERYTHING, "unchanged")
 
     def test_change_to_a_permanently_deleted_video_fails_to_revert(self, reverts: RevertTestbed) -> None:
-        (video_id,) = reverts.create_whole("import-1").video_ids
+        (video_id,) = reverts.create_change_set("import-1").video_ids
         reverts.write(
             "PUT",
             f"/v1/videos/{video_id}/credits/sam",
@@ -73,28 +73,28 @@ class TestAtOnce:
         changeset_id = reverts.last_changeset(video_id)
         remove_video(reverts.table, video_id)
         reverts.settle()
-        (item,) = reverts.require_undone(changeset_id)["items"]
+        (item,) = reverts.revert_and_settle(changeset_id)["items"]
         assert (item["result"], item["problem"]["status"]) == ("failed", 404)
 
     def test_a_dry_run_says_the_same_and_writes_nothing(self, reverts: RevertTestbed) -> None:
-        whole = reverts.create_whole("import-1")
+        whole = reverts.create_change_set("import-1")
         before = reverts.stored()
-        rehearsed = reverts.require_undone("import-1", query="dryRun=true")
+        rehearsed = reverts.revert_and_settle("import-1", query="dryRun=true")
         assert (rehearsed["dryRun"], reverts.stored(), whole.there()) == (True, before, EVERYTHING)
-        carried_out = reverts.require_undone("import-1")
+        carried_out = reverts.revert_and_settle("import-1")
         assert rehearsed["items"] == carried_out["items"]
 
-        rehearsed = reverts.require_undone(carried_out["revertId"], query="dryRun=true")
+        rehearsed = reverts.revert_and_settle(carried_out["revertId"], query="dryRun=true")
         assert whole.there() == NOTHING
-        assert rehearsed["items"] == reverts.require_undone(carried_out["revertId"])["items"]
+        assert rehearsed["items"] == reverts.revert_and_settle(carried_out["revertId"])["items"]
 
     def test_items_changed_since_by_a_person_are_skipped_with_the_author(self, reverts: RevertTestbed) -> None:
-        whole = reverts.create_whole("import-1")
+        whole = reverts.create_change_set("import-1")
         (video_id,) = whole.video_ids
         credit = {"name": "Sam", "ordering": 1, "roles": ROLES}
         reverts.write("PUT", f"/v1/videos/{video_id}/credits/sam", credit, user="admin", headers={"If-Match": '"1"'})
         reverts.write("PATCH", f"/v1/playlists/{whole.playlist_id}", {"title": "Mine"})
-        report = reverts.require_undone("import-1")
+        report = reverts.revert_and_settle("import-1")
         assert _by_entity(report)["credit"] == _by_entity(report)["playlist"] == "skipped"
         assert whole.there()["credit"]
         assert whole.there()["playlist"]
@@ -104,11 +104,11 @@ class TestAtOnce:
         assert (left["reason"], left["by"]) == ("changedSince", {"kind": "person", "id": "alice"})
 
     def test_items_changed_since_by_a_person_are_reverted_when_forced(self, reverts: RevertTestbed) -> None:
-        whole = reverts.create_whole("import-1")
+        whole = reverts.create_change_set("import-1")
         credit = {"name": "Sam", "ordering": 1, "roles": ROLES}
         reverts.write("PUT", f"/v1/videos/{whole.video_ids[0]}/credits/sam", credit, headers={"If-Match": '"1"'})
         reverts.write("PATCH", f"/v1/playlists/{whole.playlist_id}", {"title": "Mine"})
-        report = reverts.require_undone("import-1", force=[""])
+        report = reverts.revert_and_settle("import-1", force=[""])
         assert whole.there() == NOTHING
         assert _by_entity(report) == dict.fromkeys(EVERYTHING, "reverted")
 
@@ -118,7 +118,7 @@ class TestAtOnce:
 def test_revert_interrupted_at_any_write_is_completed_by_the_next_request(
     reverts: RevertTestbed, at: int, after: bool
 ) -> None:
-    whole = reverts.create_whole("import-1")
+    whole = reverts.create_change_set("import-1")
     live = kill_at(reverts.table, at, after=after)
     try:
         with pytest.raises(Killed):
@@ -126,20 +126,20 @@ def test_revert_interrupted_at_any_write_is_completed_by_the_next_request(
     finally:
         live()
     reverts.settle()
-    report = reverts.require_undone("import-1")
+    report = reverts.revert_and_settle("import-1")
     assert whole.there() == NOTHING
     assert (report["failed"], report["skipped"], report["reverted"] + report["unchanged"]) == (0, 0, 7)
 
 
 class TestCreditsReleasesAndRatings:
     def test_a_change_is_taken_back_field_by_field(self, reverts: RevertTestbed) -> None:
-        whole = reverts.create_whole("import-1")
+        whole = reverts.create_change_set("import-1")
         path = f"/v1/videos/{whole.video_ids[0]}/credits/sam"
         changed = {"name": "Sam", "ordering": 2, "roles": ROLES}
         reverts.write("PUT", path, changed, headers={"If-Match": '"1"'})
         changeset_id = reverts.last_changeset(whole.video_ids[0])
         reverts.write("PUT", path, changed | {"ordering": 3}, user="admin", headers={"If-Match": '"2"'})
-        report = reverts.require_undone(changeset_id, user="alice")
+        report = reverts.revert_and_settle(changeset_id, user="alice")
         (item,) = report["items"]
         assert (item["result"], item["fields"]) == ("reverted", ["/name"])
         assert [left["field"] for left in item["skipped"]] == ["/ordering"]
@@ -148,52 +148,52 @@ class TestCreditsReleasesAndRatings:
 
     @pytest.mark.parametrize("kind", ["credits/sam", "releases/NZ/mi"])
     def test_removed_item_is_restored_unchanged(self, reverts: RevertTestbed, kind: str) -> None:
-        whole = reverts.create_whole("import-1")
+        whole = reverts.create_change_set("import-1")
         path = f"/v1/videos/{whole.video_ids[0]}/{kind}"
         before = reverts.api.get(path).json
         reverts.write("DELETE", path)
         changeset_id = reverts.last_changeset(whole.video_ids[0])
-        reverts.require_undone(changeset_id, user="alice")
+        reverts.revert_and_settle(changeset_id, user="alice")
         after = reverts.api.get(path).json
         assert {**after, "updatedAt": 0} == {**before, "updatedAt": 0}
 
     def test_item_recreated_by_another_user_is_skipped(self, reverts: RevertTestbed) -> None:
-        whole = reverts.create_whole("import-1")
+        whole = reverts.create_change_set("import-1")
         path = f"/v1/videos/{whole.video_ids[0]}/credits/sam"
         reverts.write("DELETE", path)
         changeset_id = reverts.last_changeset(whole.video_ids[0])
         theirs = {"ordering": 9, "roles": ROLES}
         reverts.write("PUT", path, theirs, user="admin")
-        (item,) = reverts.require_undone(changeset_id, user="alice")["items"]
+        (item,) = reverts.revert_and_settle(changeset_id, user="alice")["items"]
         assert (item["result"], {left["field"] for left in item["skipped"]}) == ("skipped", {"/ordering"})
         assert reverts.api.get(path).json["ordering"] == 9
 
     def test_an_imported_rating_goes_back_to_the_one_before(self, reverts: RevertTestbed) -> None:
-        (video_id,) = reverts.create_whole("import-1").video_ids
+        (video_id,) = reverts.create_change_set("import-1").video_ids
         reverts.ratings.set_imported(video_id, 8.0, 11, reverts.admin("import-2"), reverts.now)
         reverts.settle()
-        reverts.require_undone("import-2")
+        reverts.revert_and_settle("import-2")
         rating = reverts.api.get(f"/v1/videos/{video_id}/rating").json
         assert rating["imported"] == {"average": 7.5, "votes": 10}
 
     def test_imported_rating_is_reverted_by_admins_only(self, reverts: RevertTestbed) -> None:
-        whole = reverts.create_whole("import-1")
-        report = reverts.require_undone("import-1", user="alice")
+        whole = reverts.create_change_set("import-1")
+        report = reverts.revert_and_settle("import-1", user="alice")
         assert _by_entity(report) == dict.fromkeys(EVERYTHING, "reverted") | {"rating": "skipped"}
         assert whole.there() == NOTHING | {"rating": True}
 
     def test_a_credit_of_a_video_that_is_deleted_fails_with_the_reason(self, reverts: RevertTestbed) -> None:
-        whole = reverts.create_whole("import-1")
+        whole = reverts.create_change_set("import-1")
         (video_id,) = whole.video_ids
         reverts.write("PUT", f"/v1/videos/{video_id}/credits/kim", {"ordering": 2, "roles": ROLES})
         changeset_id = reverts.last_changeset(video_id)
         reverts.write("DELETE", f"/v1/videos/{video_id}")
         for query in ("dryRun=true", ""):
-            (item,) = reverts.require_undone(changeset_id, query=query)["items"]
+            (item,) = reverts.revert_and_settle(changeset_id, query=query)["items"]
             assert (item["result"], item["problem"]["status"]) == ("failed", 409)
 
     def test_a_state_that_todays_model_refuses_fails_with_the_pointer(self, reverts: RevertTestbed) -> None:
-        whole = reverts.create_whole("import-1")
+        whole = reverts.create_change_set("import-1")
         (video_id,) = whole.video_ids
         key = CREDIT.key(videoId=video_id, personId="sam")
         old = reverts.table.get(key, consistent=True) or {}
@@ -201,7 +201,7 @@ class TestCreditsReleasesAndRatings:
         reverts.settle()
         path = f"/v1/videos/{video_id}/credits/sam"
         reverts.write("PUT", path, {"ordering": 5, "roles": ROLES}, headers={"If-Match": '"2"'})
-        (item,) = reverts.require_undone(reverts.last_changeset(video_id))["items"]
+        (item,) = reverts.revert_and_settle(reverts.last_changeset(video_id))["items"]
         assert (item["result"], item["problem"]["status"]) == ("failed", 422)
         assert [fault["pointer"] for fault in item["problem"]["errors"]] == ["/ordering"]
 
@@ -244,12 +244,12 @@ class TestCaptionsAndChapters:
         self, reverts: RevertTestbed, say: Say
     ) -> None:
         video_id = reverts.create()
-        report = reverts.require_undone(say(video_id, HELLO), user="alice")
+        report = reverts.revert_and_settle(say(video_id, HELLO), user="alice")
         (item,) = report["items"]
         names = {"entity": "captions", "videoId": video_id, "language": "en", "result": "reverted"}
         assert {name: item[name] for name in names} == names
         assert self._said(reverts, video_id) is None
-        reverts.require_undone(report["revertId"], user="alice")
+        reverts.revert_and_settle(report["revertId"], user="alice")
         assert self._said(reverts, video_id) == HELLO
 
     def test_captions_that_were_replaced_say_again_what_they_said(self, reverts: RevertTestbed, say: Say) -> None:
@@ -258,10 +258,10 @@ class TestCaptionsAndChapters:
         before = self._listed(reverts, video_id)
         changeset_id = say(video_id, GOODBYE)
         assert self._said(reverts, video_id) == GOODBYE
-        (item,) = reverts.require_undone(changeset_id, user="alice")["items"]
+        (item,) = reverts.revert_and_settle(changeset_id, user="alice")["items"]
         assert (item["result"], item["fields"]) == ("reverted", ["/cues", "/size", "/text"])
         assert (self._said(reverts, video_id), self._listed(reverts, video_id)) == (HELLO, before)
-        (item,) = reverts.require_undone(changeset_id, user="alice")["items"]
+        (item,) = reverts.revert_and_settle(changeset_id, user="alice")["items"]
         assert item["result"] == "unchanged"
 
     def test_captions_that_were_removed_are_put_back(self, reverts: RevertTestbed, say: Say) -> None:
@@ -269,7 +269,7 @@ class TestCaptionsAndChapters:
         say(video_id, HELLO)
         reverts.write("DELETE", f"/v1/videos/{video_id}/captions/en")
         assert self._said(reverts, video_id) is None
-        reverts.require_undone(reverts.last_changeset(video_id), user="alice")
+        reverts.revert_and_settle(reverts.last_changeset(video_id), user="alice")
         assert self._said(reverts, video_id) == HELLO
 
     @pytest.mark.parametrize("since", [f"{GOODBYE}\n", GOODBYE.replace("Goodbye", "Bye-bye")])
@@ -283,12 +283,12 @@ class TestCaptionsAndChapters:
         say(video_id, since, "admin")
         before = self._listed(reverts, video_id)
         for force in ([], ["/size"]):
-            (item,) = reverts.require_undone(changeset_id, user="alice", force=force)["items"]
+            (item,) = reverts.revert_and_settle(changeset_id, user="alice", force=force)["items"]
             (left,) = item["skipped"]
             assert (item["result"], item["fields"], left["field"]) == ("skipped", [], "/text")
             assert (left["reason"], left["by"]["id"], left["version"]) == ("changedSince", "admin", 3)
             assert (self._said(reverts, video_id), self._listed(reverts, video_id)) == (since, before)
-        (item,) = reverts.require_undone(changeset_id, user="alice", force=["/text"])["items"]
+        (item,) = reverts.revert_and_settle(changeset_id, user="alice", force=["/text"])["items"]
         assert item["result"] == "reverted"
         assert self._said(reverts, video_id) == HELLO
 
@@ -298,10 +298,10 @@ class TestCaptionsAndChapters:
         video_id = reverts.create()
         changeset_id = say(video_id, HELLO)
         say(video_id, GOODBYE, "admin")
-        (item,) = reverts.require_undone(changeset_id, user="alice")["items"]
+        (item,) = reverts.revert_and_settle(changeset_id, user="alice")["items"]
         assert (item["result"], item["skipped"][0]["by"]["id"]) == ("skipped", "admin")
         assert self._said(reverts, video_id) == GOODBYE
-        reverts.require_undone(changeset_id, user="alice", force=[""])
+        reverts.revert_and_settle(changeset_id, user="alice", force=[""])
         assert self._said(reverts, video_id) is None
 
     def test_a_dry_run_says_what_would_come_back_and_changes_nothing(self, reverts: RevertTestbed, say: Say) -> None:
@@ -309,16 +309,16 @@ class TestCaptionsAndChapters:
         say(video_id, HELLO)
         changeset_id = say(video_id, GOODBYE)
         before = reverts.stored()
-        rehearsed = reverts.require_undone(changeset_id, user="alice", query="dryRun=true")["items"]
+        rehearsed = reverts.revert_and_settle(changeset_id, user="alice", query="dryRun=true")["items"]
         assert (reverts.stored(), self._said(reverts, video_id)) == (before, GOODBYE)
-        assert reverts.require_undone(changeset_id, user="alice")["items"] == rehearsed
+        assert reverts.revert_and_settle(changeset_id, user="alice")["items"] == rehearsed
 
     def test_captions_are_reverted_by_owner_and_admins_only(self, reverts: RevertTestbed, say: Say) -> None:
         video_id = reverts.create()
         changeset_id = say(video_id, HELLO)
         assert reverts.undo(changeset_id, user="bob").status == 404
         assert self._said(reverts, video_id) == HELLO
-        assert reverts.require_undone(changeset_id, user="admin")["reverted"] == 1
+        assert reverts.revert_and_settle(changeset_id, user="admin")["reverted"] == 1
 
     def test_chapters_that_were_put_replaced_or_removed_are_as_they_were(self, reverts: RevertTestbed) -> None:
         video_id = reverts.create()
@@ -328,12 +328,12 @@ class TestCaptionsAndChapters:
         put = reverts.last_changeset(video_id)
         reverts.write("PUT", path, other)
         replaced = reverts.last_changeset(video_id)
-        reverts.require_undone(replaced, user="alice")
+        reverts.revert_and_settle(replaced, user="alice")
         assert reverts.api.get(path).json["chapters"] == CONTENTS["chapters"]
         reverts.write("DELETE", path)
-        reverts.require_undone(reverts.last_changeset(video_id), user="alice")
+        reverts.revert_and_settle(reverts.last_changeset(video_id), user="alice")
         assert reverts.api.get(path).json["chapters"] == CONTENTS["chapters"]
-        (item,) = reverts.require_undone(put, user="alice", force=[""])["items"]
+        (item,) = reverts.revert_and_settle(put, user="alice", force=[""])["items"]
         assert (item["entity"], item["result"]) == ("chapters", "reverted")
         assert reverts.api.get(path).status == 404
 
@@ -345,10 +345,10 @@ class TestCaptionsAndChapters:
             reverts.write("PUT", path, {"chapters": [{"start": 0, "title": title}]}, user=user)
             changesets_of[title] = reverts.last_changeset(video_id)
         mine = changesets_of["Two"]
-        (item,) = reverts.require_undone(mine, user="alice")["items"]
+        (item,) = reverts.revert_and_settle(mine, user="alice")["items"]
         assert [(left["field"], left["by"]["id"]) for left in item["skipped"]] == [("/chapters", "admin")]
         assert reverts.api.get(path).json["chapters"][0]["title"] == "Three"
-        reverts.require_undone(mine, user="alice", force=["/chapters"])
+        reverts.revert_and_settle(mine, user="alice", force=["/chapters"])
         assert reverts.api.get(path).json["chapters"][0]["title"] == "One"
 
     def test_chapters_behind_the_end_of_a_shorter_film_fail_with_the_pointer(self, reverts: RevertTestbed) -> None:
@@ -358,7 +358,7 @@ class TestCaptionsAndChapters:
         reverts.write("DELETE", path)
         changeset_id = reverts.last_changeset(video_id)
         reverts.patch(video_id, "admin", duration=5000)
-        (item,) = reverts.require_undone(changeset_id, user="alice")["items"]
+        (item,) = reverts.revert_and_settle(changeset_id, user="alice")["items"]
         assert (item["result"], item["problem"]["status"]) == ("failed", 422)
         assert [fault["pointer"] for fault in item["problem"]["errors"]] == ["/chapters/1/start"]
 
@@ -389,13 +389,15 @@ class TestPlaylists:
         }
         reverts.write(*requests[change])
         changeset_id = reverts.last_changeset_of_playlist(playlist_id)
-        report = reverts.require_undone(changeset_id, user="alice")
+        report = reverts.revert_and_settle(changeset_id, user="alice")
         (item,) = report["items"]
         assert (item["entity"], item["playlistId"], item["result"]) == ("playlist", playlist_id, "reverted")
         after = self._entries_of(reverts, playlist_id), reverts.api.get(path).json
         changing = {"version": 0, "updatedAt": 0}
         assert (after[0], after[1] | changing) == (before[0], before[1] | changing)
-        assert [item["result"] for item in reverts.require_undone(changeset_id, user="alice")["items"]] == ["unchanged"]
+        assert [item["result"] for item in reverts.revert_and_settle(changeset_id, user="alice")["items"]] == [
+            "unchanged"
+        ]
 
     def test_an_entry_comes_back_beside_the_one_that_has_its_place(self, reverts: RevertTestbed) -> None:
         playlist_id, (first, second, third, last) = self._list(reverts)
@@ -404,7 +406,7 @@ class TestPlaylists:
         reverts.write("DELETE", f"{path}/{last}")
         changeset_id = reverts.last_changeset_of_playlist(playlist_id)
         reverts.write("PATCH", f"{path}/{third}", {"after": first})
-        reverts.require_undone(changeset_id, user="alice")
+        reverts.revert_and_settle(changeset_id, user="alice")
         assert [video_id for video_id, _ in self._entries_of(reverts, playlist_id)] == [first, third, last, second]
         reverts.write("PATCH", f"{path}/{second}", {"before": last})
         assert [video_id for video_id, _ in self._entries_of(reverts, playlist_id)] == [first, third, second, last]
@@ -415,7 +417,7 @@ class TestPlaylists:
         reverts.write("PATCH", f"{path}/{last}", {"after": None})
         changeset_id = reverts.last_changeset_of_playlist(playlist_id)
         reverts.write("PATCH", f"{path}/{last}", {"after": second}, user="admin")
-        (item,) = reverts.require_undone(changeset_id, user="alice")["items"]
+        (item,) = reverts.revert_and_settle(changeset_id, user="alice")["items"]
         assert (item["result"], [left["field"] for left in item["skipped"]]) == ("skipped", [f"/entries/{last}/rank"])
         assert [video_id for video_id, _ in self._entries_of(reverts, playlist_id)] == [first, second, last, third]
 
@@ -424,7 +426,7 @@ class TestPlaylists:
         reverts.write("DELETE", f"/v1/playlists/{playlist_id}/entries/{second}")
         changeset_id = reverts.last_changeset_of_playlist(playlist_id)
         reverts.table.delete(VIDEO.key(videoId=second))
-        (item,) = reverts.require_undone(changeset_id, user="alice")["items"]
+        (item,) = reverts.revert_and_settle(changeset_id, user="alice")["items"]
         assert (item["result"], item["skipped"]) == ("skipped", [{"field": f"/entries/{second}", "reason": "gone"}])
 
     def test_many_entries_come_back_in_several_writes(
@@ -436,7 +438,7 @@ class TestPlaylists:
         for video_id in video_ids:
             reverts.entries_of_playlists.remove(playlist_id, video_id, reverts.admin("set"), reverts.now)
         reverts.settle()
-        (item,) = reverts.require_undone("set")["items"]
+        (item,) = reverts.revert_and_settle("set")["items"]
         assert (item["result"], len(item["fields"])) == ("reverted", 5)
         assert self._entries_of(reverts, playlist_id) == before
 
@@ -445,7 +447,7 @@ class TestPlaylists:
         reverts.write("PATCH", f"/v1/playlists/{playlist_id}", {"title": "Other"})
         changeset_id = reverts.last_changeset_of_playlist(playlist_id)
         reverts.write("DELETE", f"/v1/playlists/{playlist_id}", user="admin")
-        (item,) = reverts.require_undone(changeset_id, user="alice")["items"]
+        (item,) = reverts.revert_and_settle(changeset_id, user="alice")["items"]
         assert (item["result"], item["skipped"][0]["field"], item["skipped"][0]["by"]["id"]) == ("skipped", "", "admin")
         assert DELETED_AT in (reverts.table.get(PLAYLIST.key(playlistId=playlist_id)) or {})
 
@@ -456,12 +458,12 @@ class TestOthersParts:
         for video_id in (ours, theirs):
             reverts.videos.change(video_id, reverts.admin("set"), reverts.now, lambda item: item | {"title": "New"})
         reverts.settle()
-        report = reverts.require_undone("set", user="alice")
+        report = reverts.revert_and_settle("set", user="alice")
         assert [item["videoId"] for item in report["items"]] == [ours]
         assert [reverts.item(video_id)["title"] for video_id in (ours, theirs)] == ["A film", "New"]
 
     def test_a_set_of_which_nothing_is_ones_own_is_as_one_that_never_was(self, reverts: RevertTestbed) -> None:
-        reverts.create_whole("import-1")
+        reverts.create_change_set("import-1")
         replies = [reverts.undo(changeset_id, user="carol") for changeset_id in ("import-1", "never-was")]
         assert [reply.status for reply in replies] == [404, 404]
         assert replies[0].json == replies[1].json
@@ -470,13 +472,13 @@ class TestOthersParts:
         self, reverts: RevertTestbed, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(changesets, "LARGEST_QUERY", 1)
-        reverts.create_whole("import-1")
+        reverts.create_change_set("import-1")
         assert [reverts.undo("import-1", user=user).status for user in ("carol", "alice")] == [404, 202]
 
 
 class TestTheTrailIsBehind:
     def test_revert_writes_nothing_and_is_503_while_the_trail_is_behind(self, reverts: RevertTestbed) -> None:
-        whole = reverts.create_whole("import-1")
+        whole = reverts.create_change_set("import-1")
         path = f"/v1/videos/{whole.video_ids[0]}/credits/sam"
         assert reverts.api.put(path, {"ordering": 4, "roles": ROLES}, headers={"If-Match": '"1"'}).status == 200
         before = reverts.stored()
@@ -485,29 +487,29 @@ class TestTheTrailIsBehind:
         assert reply.json["type"].endswith(":trail-behind")
         assert reverts.stored() == before
         reverts.settle()
-        assert _by_entity(reverts.require_undone("import-1"))["credit"] == "skipped"
+        assert _by_entity(reverts.revert_and_settle("import-1"))["credit"] == "skipped"
         assert whole.there()["credit"]
 
     def test_change_missing_from_the_trail_after_a_day_has_an_unknown_author(self, reverts: RevertTestbed) -> None:
-        (video_id,) = reverts.create_whole("import-1").video_ids
+        (video_id,) = reverts.create_change_set("import-1").video_ids
         path = f"/v1/videos/{video_id}/credits/sam"
         reverts.write("PUT", path, {"ordering": 4, "roles": ROLES}, headers={"If-Match": '"1"'})
         changeset_id = reverts.last_changeset(video_id)
         assert reverts.api.put(path, {"ordering": 5, "roles": ROLES}, headers={"If-Match": '"2"'}).status == 200
         reverts.clock.advance(86_400)
-        reverts.backstage_forgets()
-        (item,) = reverts.require_undone(changeset_id)["items"]
+        reverts.discard_records()
+        (item,) = reverts.revert_and_settle(changeset_id)["items"]
         assert [left["by"]["id"] for left in item["skipped"]] == ["unknown"]
 
     def test_created_item_that_differs_from_the_trail_is_skipped(self, reverts: RevertTestbed) -> None:
-        whole = reverts.create_whole("import-1")
+        whole = reverts.create_change_set("import-1")
         (video_id,) = whole.video_ids
         credit, title = f"/v1/videos/{video_id}/credits/sam", f"/v1/playlists/{whole.playlist_id}"
         assert reverts.api.put(credit, {"ordering": 4, "roles": ROLES}, headers={"If-Match": '"1"'}).status == 200
         assert reverts.api.patch(title, {"title": "Another"}).status == 200
         reverts.clock.advance(86_400)
-        reverts.backstage_forgets()
-        report = reverts.require_undone("import-1")
+        reverts.discard_records()
+        report = reverts.revert_and_settle("import-1")
         assert {_by_entity(report)[entity] for entity in ("credit", "playlist")} == {"skipped"}
         assert reverts.api.get(credit).json["ordering"] == 4
         assert reverts.api.get(title).json["title"] == "Another"

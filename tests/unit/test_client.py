@@ -62,7 +62,7 @@ class Server(Listener):
     @property
     def connections(self) -> int:
         """Return the number of connections that clients opened."""
-        return len(self.taken)
+        return len(self.accepted)
 
     def _answer(self, connection: socket.socket) -> None:
         stream = connection.makefile("rb")

@@ -58,14 +58,14 @@ class Service:
         self.api.handlers = {name: self._noting(handle) for name, handle in self.api.handlers.items()}
         self.requests: list[str] = []
         """Request ids so far."""
-        self.backstage = BackgroundWork(table, clock)
-        resources = FakeResources(table, clock, objects=objects, queues=self.backstage.queues)
+        self.background = BackgroundWork(table, clock)
+        resources = FakeResources(table, clock, objects=objects, queues=self.background.queues)
         self.audit = make_audit(resources.audit, clock, objects=objects)
         self.workers = {
             "arrivals": resources.make(arrivals_handler.lambda_handler),
             "probe": resources.make(probe_handler.lambda_handler),
             "thumbnails": resources.make(thumbnails_handler.lambda_handler),
-            "aggregates": self.backstage.aggregates,
+            "aggregates": self.background.aggregates,
             "purge": resources.make(purge_handler.lambda_handler),
         }
 
@@ -78,15 +78,15 @@ class Service:
 
     def deliver(self, queue: str, *bodies: dict[str, Any]) -> None:
         """Run a worker on its queued messages, or on the given ones, and then route the resulting changes."""
-        waiting = bodies or self.backstage.queues[queue].take()
+        waiting = bodies or self.background.queues[queue].take()
         assert self.workers[queue](streams.sqs_event(*waiting), Context()) == {"batchItemFailures": []}
         self.settle()
 
     def settle(self) -> None:
         """Deliver all changes to both stream consumers."""
-        before = len(self.backstage.seen_records)
-        self.backstage.settle()
-        records = self.backstage.seen_records[before:]
+        before = len(self.background.seen_records)
+        self.background.settle()
+        records = self.background.seen_records[before:]
         if records:
             assert self.audit({"Records": records}, Context()) == {"batchItemFailures": []}
 
@@ -149,7 +149,7 @@ class TestAnUpload:
             ("#META", *jobs), begun
         )
         # Messages, also that of the transcoder, which is not part of the service.
-        assert {body["correlationId"] for body in service.backstage.queues["transcode"].take()} == {begun}
+        assert {body["correlationId"] for body in service.background.queues["transcode"].take()} == {begun}
         # The audit trail, as clients read it.
         trail = service.api.get(f"/v1/videos/{video_id}/audit", query="order=asc&limit=100").json["items"]
         first, *rest = trail
@@ -177,18 +177,18 @@ class TestAnUpload:
     def test_job_resent_by_the_sweeper_keeps_its_correlation_id(self, service: Service) -> None:
         video_id = service.api.create()["videoId"]
         begun = service.upload(video_id, film(1))
-        service.backstage.queues["probe"].take()  # and lost
+        service.background.queues["probe"].take()  # and lost
         service.clock.advance(kind_of("probe").patience + 1)
         with log_lines() as lines:
-            assert service.backstage.sweep()["resent"] == 1
+            assert service.background.sweep()["resent"] == 1
         assert _messages(lines, begun) == ["job overdue", "message sent"]
-        assert [body["correlationId"] for body in service.backstage.queues["probe"].take()] == [begun]
+        assert [body["correlationId"] for body in service.background.queues["probe"].take()] == [begun]
 
     def test_a_transcoder_reports_for_it_and_not_for_its_own_request(self, service: Service) -> None:
         video_id = service.api.create()["videoId"]
         begun = service.upload(video_id, film(1, (426, 240)))
         service.deliver("probe")
-        (message,) = service.backstage.queues["transcode"].take()
+        (message,) = service.background.queues["transcode"].take()
         told = {"inputHash": message["inputHash"], "attempt": message["attempt"]}
         for report in ({"state": "running"}, {"state": "done", "uri": message["output"]}):
             service.send("PUT", message["report"], told | report, user="transcoder", scopes="videos/transcode")
@@ -201,13 +201,13 @@ class TestAnUpload:
     def test_a_retry_is_another_request(self, service: Service) -> None:
         video_id = service.api.create()["videoId"]
         service.upload(video_id, film(1))
-        ticket = service.backstage.message("probe", "probe").ticket
-        service.backstage.queues["probe"].take()
-        service.backstage.jobs.fail(ticket, "It broke.", Caller.job("probe"), NOW, retry=False)
+        ticket = service.background.message("probe", "probe").ticket
+        service.background.queues["probe"].take()
+        service.background.jobs.fail(ticket, "It broke.", Caller.job("probe"), NOW, retry=False)
         retried = service.send("POST", f"/v1/videos/{video_id}/jobs/probe/retry")
         service.settle()
-        assert [body["correlationId"] for body in service.backstage.queues["probe"].take()] == [retried]
-        assert service.backstage.job(video_id, "probe")["updatedFor"] == retried
+        assert [body["correlationId"] for body in service.background.queues["probe"].take()] == [retried]
+        assert service.background.job(video_id, "probe")["updatedFor"] == retried
 
     def test_deleting_the_video_withdraws_its_jobs_for_that_request(self, service: Service) -> None:
         video_id = service.api.create()["videoId"]
@@ -379,10 +379,10 @@ class TestWhatIsNotShown:
             service.upload(broken, b"Hidden bytes, and no film", **hidden)
             for queue in ("probe", "thumbnails"):
                 service.deliver(queue)
-            (message,) = service.backstage.queues["transcode"].take()
+            (message,) = service.background.queues["transcode"].take()
             told = {"inputHash": message["inputHash"], "attempt": message["attempt"]}
             service.clock.advance(kind_of(message["kind"]).patience + 1)
-            assert service.backstage.sweep()["resent"] == 1
+            assert service.background.sweep()["resent"] == 1
             for report in ({"state": "running"}, {"state": "done", "uri": message["output"]}):
                 service.send("PUT", message["report"], told | report, **hidden | {"scopes": "videos/transcode"})
             for method, rest, body in (

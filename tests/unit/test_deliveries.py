@@ -27,7 +27,7 @@ from shared.webhooks.http_client import ReceiverResponse
 from shared.webhooks.retry_schedule import DAYS_FAILING, DELAYS, RECEIVER_GONE, delay_after, is_due
 from shared.webhooks.transport import CONCURRENT_REQUESTS
 from tests import logs
-from tests.integration.faults import FaultLine, run_meanwhile, throttle
+from tests.integration.faults import FaultLine, run_before_request, throttle
 from tests.logs import log_lines
 from tests.polling import LIMIT
 
@@ -577,7 +577,7 @@ class TestWhatWakesIt:
             service.deliver()
             service.change("c", type_="video.deleted")
 
-        line.arm(run_meanwhile(first_is_faster), at=3)
+        line.arm(run_before_request(first_is_faster), at=3)
         service.deliver()
         assert line.calls[3] == "UpdateItem"
         assert service.receiver.ids == ["b", "c"]

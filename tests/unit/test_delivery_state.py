@@ -15,7 +15,7 @@ from shared.feed.log import LogCursor, owner_log
 from shared.routes import READ, WRITE
 from shared.webhooks.delivery_state import DeliveryStateStore, as_due, as_idle, encode_cursors
 from shared.webhooks.store import WebhookStore
-from tests.integration.faults import FaultLine, lose_response, run_meanwhile
+from tests.integration.faults import FaultLine, lose_response, run_before_request
 
 ALICE = Caller("alice", frozenset({READ, WRITE}))
 LOG = owner_log("alice")
@@ -71,7 +71,7 @@ def test_write_with_a_lost_response_fails_when_the_lease_was_taken_since(
         hooks.replay("a", {LOG: LogCursor(1, 0)}, ALICE, NOW, always)
 
     def lost_then_replayed(send: Any) -> Any:
-        line.arm(run_meanwhile(replayed), at=0)
+        line.arm(run_before_request(replayed), at=0)
         return lose_response(send)
 
     line.arm(lost_then_replayed, at=0)

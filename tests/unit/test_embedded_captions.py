@@ -62,7 +62,7 @@ def send(workers: ProcessingWorkers, video_id: str, language: str = "en", text: 
 
 
 def output(workers: ProcessingWorkers, video_id: str) -> Item:
-    job = workers.backstage.job(video_id, "captions")
+    job = workers.background.job(video_id, "captions")
     assert job["state"] == "done"
     made: Item = job["output"]
     return made
@@ -82,7 +82,7 @@ def test_the_texts_of_a_film_are_captions_of_it(workers: ProcessingWorkers, cont
         "size": len(ENGLISH),
         "origin": "film",
         "version": 1,
-        "updatedAt": int(workers.backstage.clock()),
+        "updatedAt": int(workers.background.clock()),
     }
     assert said(workers, video_id) == ENGLISH
     assert output(workers, video_id) == {"captions": [{"track": 1, "language": "en", "cues": 2}], "skipped": []}
@@ -98,7 +98,7 @@ def test_every_subtitle_language_is_extracted_under_its_normalised_tag(workers: 
 
 def test_a_film_without_subtitles_has_no_such_job(workers: ProcessingWorkers) -> None:
     video_id = uploaded(workers)
-    assert "captions" not in workers.backstage.states(video_id)
+    assert "captions" not in workers.background.states(video_id)
 
 
 def test_tracks_that_are_not_taken_have_a_reason(workers: ProcessingWorkers) -> None:
@@ -158,21 +158,21 @@ def test_source_file_without_subtitles_removes_extracted_captions(workers: Proce
     send(workers, video_id, "de")
     workers.upload(film(1, TINY), video_id, "0002")
     assert [(item["language"], item["origin"]) for item in listed(workers, video_id)] == [("de", "owner")]
-    workers.backstage.replay()
+    workers.background.replay()
     assert [item["language"] for item in listed(workers, video_id)] == ["de"]
 
 
 def test_late_record_of_an_earlier_file_removes_no_current_captions(workers: ProcessingWorkers) -> None:
     video_id = uploaded(workers, GERMAN)
     uploaded(workers, SubtitleSpec(), video_id=video_id, upload="0002")
-    workers.backstage.replay()
+    workers.background.replay()
     assert [item["language"] for item in listed(workers, video_id)] == ["en"]
 
 
 def test_a_job_of_an_earlier_film_that_ends_late_writes_nothing(workers: ProcessingWorkers) -> None:
     video_id = workers.upload(make_subtitled(GERMAN))
     workers.deliver("probe")
-    late = [body for body in workers.backstage.queues["thumbnails"].take() if body["kind"] == "captions"]
+    late = [body for body in workers.background.queues["thumbnails"].take() if body["kind"] == "captions"]
     workers.upload(make_subtitled(SubtitleSpec()), video_id, "0002")
     workers.deliver("thumbnails", *late)
     workers.work()
@@ -186,7 +186,7 @@ def test_a_job_that_fails_keeps_no_video_from_being_ready(
     monkeypatch.setattr(Sandbox, "within", lambda _: _Here())
     workers.begin()
     video_id = uploaded(workers, SubtitleSpec(), container="matroska")
-    job = workers.backstage.job(video_id, "captions")
+    job = workers.background.job(video_id, "captions")
     assert (job["state"], job["error"]["reason"], job["error"]["final"]) == ("failed", errors.TOO_LONG_TO_READ, True)
     assert (workers.document(video_id)["status"], "failure" in workers.document(video_id)) == ("processing", False)
     assert "captions" not in workers.api.get(f"/v1/videos/{video_id}/why-not-ready").json["reason"]
@@ -265,7 +265,7 @@ def test_languages_have_the_services_tags(name: str, tag: str) -> None:
 def test_a_message_that_comes_twice_writes_once(workers: ProcessingWorkers) -> None:
     video_id = workers.upload(make_subtitled(SubtitleSpec()))
     workers.deliver("probe")
-    bodies = workers.backstage.queues["thumbnails"].take()
+    bodies = workers.background.queues["thumbnails"].take()
     workers.deliver("thumbnails", *bodies, *bodies)
     assert [item["version"] for item in listed(workers, video_id)] == [1]
 
@@ -277,20 +277,20 @@ def test_a_worker_that_ends_at_the_last_write_is_followed_by_one_that_writes_onc
     video_id = workers.upload(make_subtitled(SubtitleSpec()))
     workers.deliver("probe")
     with monkeypatch.context() as patch:
-        transact = workers.backstage.table.client.transact_write_items
+        transact = workers.background.table.client.transact_write_items
 
         def ended(**parameters: Any) -> Any:
             if len(parameters["TransactItems"]) > 2 and applied:
                 transact(**parameters)
             raise SystemExit
 
-        patch.setattr(workers.backstage.table.client, "transact_write_items", ended)
-        captions = [body for body in workers.backstage.queues["thumbnails"].take() if body["kind"] == "captions"]
+        patch.setattr(workers.background.table.client, "transact_write_items", ended)
+        captions = [body for body in workers.background.queues["thumbnails"].take() if body["kind"] == "captions"]
         with pytest.raises(SystemExit):
             workers.deliver("thumbnails", *captions)
     for _ in range(2):
         clock.advance(kind_of("captions").lease + 1)
-        workers.backstage.sweep()
+        workers.background.sweep()
         workers.work()
     assert [item["version"] for item in listed(workers, video_id)] == [1]
     assert said(workers, video_id) == ENGLISH
@@ -311,7 +311,7 @@ def test_a_text_that_cannot_be_stored_is_tried_again(
     with monkeypatch.context() as patch:
         patch.setattr(workers.objects, "put", refused)
         workers.deliver("thumbnails")
-    assert (listed(workers, video_id), workers.backstage.states(video_id)["captions"]) == ([], "queued")
+    assert (listed(workers, video_id), workers.background.states(video_id)["captions"]) == ([], "queued")
     workers.work()
     assert said(workers, video_id) == ENGLISH
 
@@ -354,7 +354,7 @@ def test_a_film_that_arrives_while_the_job_ends_wins(
 def test_the_video_itself_is_not_written(workers: ProcessingWorkers) -> None:
     video_id = workers.upload(make_subtitled(SubtitleSpec()))
     workers.deliver("probe")
-    captions = [body for body in workers.backstage.queues["thumbnails"].take() if body["kind"] == "captions"]
+    captions = [body for body in workers.background.queues["thumbnails"].take() if body["kind"] == "captions"]
     before = workers.document(video_id)["version"]
     workers.deliver("thumbnails", *captions)
     assert workers.document(video_id)["version"] == before
@@ -365,7 +365,7 @@ def test_extracted_captions_record_their_author_and_request(workers: ProcessingW
     video_id = uploaded(workers, SubtitleSpec())
     item = table.get(CAPTION.key(videoId=video_id, language="en"))
     assert item is not None
-    job = workers.backstage.job(video_id, "captions")
+    job = workers.background.job(video_id, "captions")
     assert (item["updatedBy"], item.get("updatedFor")) == ("job:thumbnails", job.get("updatedFor"))
 
 
@@ -408,6 +408,6 @@ def test_an_undo_brings_back_what_a_film_said_and_leaves_what_the_job_did(
     entries = reverts.trail.table.query(index=None, condition=of_video, limit=100).items
     sets = [entry.get(CHANGESET) for entry in entries if entry["entity"] == "captions"]
     assert sets == [None, reverts.last_changeset(video_id)]
-    assert reverts.require_undone(reverts.last_changeset(video_id))["reverted"] == 1
+    assert reverts.revert_and_settle(reverts.last_changeset(video_id))["reverted"] == 1
     assert said(workers, video_id) == ENGLISH
     assert [item["origin"] for item in listed(workers, video_id)] == ["film"]

@@ -27,30 +27,30 @@ class Work:
 
     def __init__(self, api: Api, backstage: BackgroundWork) -> None:
         self.api = api
-        self.backstage = backstage
+        self.background = backstage
 
     def upload(self, owner: str) -> str:
         """Create a video of this owner whose source arrives, and return its id."""
         video_id = str(self.api.create(user=owner)["videoId"])
-        self.backstage.arrive(video_id)
+        self.background.arrive(video_id)
         return video_id
 
     def received(self) -> list[JobMessage]:
         """Return the messages that were queued since the last call, in order."""
-        return [parse(JobMessage, body) for body in self.backstage.queues["probe"].take()]
+        return [parse(JobMessage, body) for body in self.background.queues["probe"].take()]
 
     def finish(self, ticket: JobAttempt, *, retry: bool = False) -> Job:
         """Start a job and fail it, permanently unless `retry` is true."""
-        now = int(self.backstage.clock())
-        assert self.backstage.jobs.claim(ticket, WORKER, now)
-        ended = self.backstage.jobs.fail(ticket, "It is not a film.", WORKER, now, retry=retry)
-        self.backstage.settle()
+        now = int(self.background.clock())
+        assert self.background.jobs.claim(ticket, WORKER, now)
+        ended = self.background.jobs.fail(ticket, "It is not a film.", WORKER, now, retry=retry)
+        self.background.settle()
         assert ended
         return ended
 
     def shares(self) -> list[Item]:
         """Return the stored quota items."""
-        return [item for item in items_of(self.backstage.table) if item["pk"].startswith("SHARE#")]
+        return [item for item in items_of(self.background.table) if item["pk"].startswith("SHARE#")]
 
 
 @pytest.fixture
@@ -127,7 +127,7 @@ def test_job_deleted_while_it_waits_is_skipped(work: Work) -> None:
     begun = work.received()
     waiting = [video_id for video_id in videos if video_id not in {message.videoId for message in begun}]
     work.api.delete(f"/v1/videos/{waiting[0]}")
-    work.backstage.settle()
+    work.background.settle()
     work.finish(begun[0].ticket)
     assert [message.videoId for message in work.received()] == [waiting[1]]
     assert sum(share["sk"].startswith("WAITS#") for share in work.shares()) == 0
@@ -138,7 +138,7 @@ def test_job_deleted_while_it_holds_a_place_releases_it(work: Work) -> None:
         work.upload("alice")
     begun = work.received()
     work.api.delete(f"/v1/videos/{begun[0].videoId}")
-    work.backstage.settle()
+    work.background.settle()
     assert len(work.received()) == 1
 
 
@@ -146,7 +146,7 @@ def test_records_that_are_delivered_again_send_nothing_beyond_the_share(work: Wo
     for _ in range(SHARE + 2):
         work.upload("alice")
     before = {message.videoId for message in work.received()}
-    work.backstage.replay()
+    work.background.replay()
     assert {message.videoId for message in work.received()} <= before
 
 
@@ -160,15 +160,15 @@ def test_message_that_could_not_be_sent_is_sent_when_the_record_is_redelivered(
     def refused(*_: Any, **__: Any) -> None:
         raise Unavailable
 
-    now = int(work.backstage.clock())
-    assert work.backstage.jobs.claim(begun[0].ticket, WORKER, now)
-    assert work.backstage.jobs.fail(begun[0].ticket, "It is not a film.", WORKER, now, retry=False)
-    records = work.backstage.records()
+    now = int(work.background.clock())
+    assert work.background.jobs.claim(begun[0].ticket, WORKER, now)
+    assert work.background.jobs.fail(begun[0].ticket, "It is not a film.", WORKER, now, retry=False)
+    records = work.background.records()
     with monkeypatch.context() as patch:
         patch.setattr(FakeQueue, "send", refused)
         for record in records:
-            work.backstage.replay(record)
-    work.backstage.replay(*records)
+            work.background.replay(record)
+    work.background.replay(*records)
     assert len(work.received()) == 1
 
 
@@ -177,14 +177,14 @@ def test_a_place_that_nobody_gave_up_is_found(work: Work, clock: Clock) -> None:
         work.upload("alice")
     for message in work.received():
         now = int(clock())
-        assert work.backstage.jobs.claim(message.ticket, WORKER, now)
-        assert work.backstage.jobs.fail(message.ticket, "It is not a film.", WORKER, now, retry=False)
-    work.backstage.records()  # lost: no consumer receives that they ended
+        assert work.background.jobs.claim(message.ticket, WORKER, now)
+        assert work.background.jobs.fail(message.ticket, "It is not a film.", WORKER, now, retry=False)
+    work.background.records()  # lost: no consumer receives that they ended
     last = work.upload("alice")
     assert work.received() == []
     # The sweeper has the message of one that waits sent once more.
     clock.advance(kind_of("probe").patience + 1)
-    work.backstage.sweep()
+    work.background.sweep()
     assert [message.videoId for message in work.received()] == [last]
 
 
@@ -192,9 +192,9 @@ def test_unreleased_place_is_recovered_by_the_next_upload(work: Work, clock: Clo
     for _ in range(SHARE):
         work.upload("alice")
     for message in work.received():
-        assert work.backstage.jobs.claim(message.ticket, WORKER, int(clock()))
-        assert work.backstage.jobs.fail(message.ticket, "It is not a film.", WORKER, int(clock()), retry=False)
-    work.backstage.records()
+        assert work.background.jobs.claim(message.ticket, WORKER, int(clock()))
+        assert work.background.jobs.fail(message.ticket, "It is not a film.", WORKER, int(clock()), retry=False)
+    work.background.records()
     clock.advance(CHECK_SECONDS)
     next_one = work.upload("alice")
     assert [message.videoId for message in work.received()] == [next_one]
@@ -203,18 +203,18 @@ def test_unreleased_place_is_recovered_by_the_next_upload(work: Work, clock: Clo
 def test_a_job_that_is_gone_with_its_video_gives_its_place_up(work: Work) -> None:
     videos = [work.upload("alice") for _ in range(SHARE + 1)]
     gone = work.received()[0]
-    assert work.backstage.jobs.claim(gone.ticket, WORKER, int(work.backstage.clock()))
-    remove_video(work.backstage.table, gone.videoId)
-    work.backstage.settle()
+    assert work.background.jobs.claim(gone.ticket, WORKER, int(work.background.clock()))
+    remove_video(work.background.table, gone.videoId)
+    work.background.settle()
     assert [message.videoId for message in work.received()] == [videos[-1]]
 
 
 def test_kinds_that_share_a_queue_share_the_places_of_it(work: Work) -> None:
     for _ in range(SHARE):
         video_id = work.upload("alice")
-        work.backstage.probe(video_id)
-    pictures = work.backstage.queues["thumbnails"].take()
+        work.background.probe(video_id)
+    pictures = work.background.queues["thumbnails"].take()
     assert len(pictures) == JOB_QUEUES["thumbnails"]
     assert {body["kind"] for body in pictures} == {"poster", "storyboard"}
-    job = work.backstage.job(pictures[0]["videoId"], "poster")
+    job = work.background.job(pictures[0]["videoId"], "poster")
     assert ticket_of(job).attempt == 1

@@ -37,7 +37,7 @@ def _put(objects: Objects, data: bytes = b"0123456789", key: str = "v/u") -> Obj
 
 
 def _line(objects: Objects) -> FaultLine:
-    return FaultLine(objects.client, carry=botocore_stubber)
+    return FaultLine(objects.client, transport=botocore_stubber)
 
 
 class TestUris:

@@ -73,7 +73,7 @@ def test_a_write_on_an_older_version_is_refused_and_stores_nothing_and_one_on_th
     assert changed.status == 200
     if route.operation == "restoreVideo":
         assert api.delete(thing).status == 204
-    world.backstage.settle()
+    world.background.settle()
     present, before = api.get(thing).headers.get("etag", changed.etag), _stored(api)
     assert old != present
 

@@ -265,7 +265,7 @@ class TestSend:
         assert self._bodies(queue) == []
 
     def test_a_fault_that_passes_is_not_noticed(self, queue: Queue) -> None:
-        line = FaultLine(queue.client, carry=botocore_stubber)
+        line = FaultLine(queue.client, transport=botocore_stubber)
         for incident in FAULTS.values():
             line.arm(incident, at=0)
             queue.send({"n": 1})
@@ -274,7 +274,7 @@ class TestSend:
         assert len(self._bodies(queue)) == len(FAULTS) + 1
 
     def test_send_raises_unavailable_when_a_fault_persists(self, queue: Queue) -> None:
-        line = FaultLine(queue.client, carry=botocore_stubber)
+        line = FaultLine(queue.client, transport=botocore_stubber)
         for incident in FAULTS.values():
             line.arm(incident)
             with pytest.raises(Unavailable, match="queue is busy"):
@@ -282,7 +282,7 @@ class TestSend:
             assert len(line.calls) == REQUEST_ATTEMPTS
 
     def test_a_refusal_that_no_retry_mends_is_not_repeated(self, queue: Queue) -> None:
-        line = FaultLine(queue.client, carry=botocore_stubber)
+        line = FaultLine(queue.client, transport=botocore_stubber)
         line.arm(_sqs_denied)
         with pytest.raises(InternalError):
             queue.send({"n": 1})
@@ -304,14 +304,14 @@ class TestSendTogether:
 
     @pytest.mark.parametrize(("count", "requests"), [(0, 0), (1, 1), (10, 1), (11, 2), (25, 3)])
     def test_ten_messages_are_one_request(self, queue: Queue, count: int, requests: int) -> None:
-        line = FaultLine(queue.client, carry=botocore_stubber)
+        line = FaultLine(queue.client, transport=botocore_stubber)
         line.arm(lambda _: None)
         queue.send_all([{"n": number} for number in range(count)])
         assert line.calls == ["SendMessageBatch"] * requests
         assert self._numbers(queue) == list(range(count))
 
     def test_a_fault_that_passes_is_not_noticed(self, queue: Queue) -> None:
-        line = FaultLine(queue.client, carry=botocore_stubber)
+        line = FaultLine(queue.client, transport=botocore_stubber)
         for incident in FAULTS.values():
             line.arm(incident, at=0)
             queue.send_all([{"n": 1}, {"n": 2}])
@@ -320,7 +320,7 @@ class TestSendTogether:
         assert set(self._numbers(queue)) == {1, 2}
 
     def test_send_all_raises_unavailable_when_a_fault_persists(self, queue: Queue) -> None:
-        line = FaultLine(queue.client, carry=botocore_stubber)
+        line = FaultLine(queue.client, transport=botocore_stubber)
         line.arm(_sqs_busy)
         with pytest.raises(Unavailable, match="queue is busy"):
             queue.send_all([{"n": 1}])

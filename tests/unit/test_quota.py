@@ -71,7 +71,7 @@ def test_a_count_goes_by_itself(quota: QuotaStore, table: Table) -> None:
     "incident", [lose_request, lose_response, throttle, fail], ids=lambda incident: incident.__name__
 )
 def test_a_fault_that_passes_counts_once(quota: QuotaStore, table: Table, incident: Any) -> None:
-    line = FaultLine(table.client, carry=botocore_stubber)
+    line = FaultLine(table.client, transport=botocore_stubber)
     for count in (3, 7):  # below the cap, and up to it: counted twice, it would be refused
         line.arm(incident, at=0)
         quota.reserve("alice", count, NOW)
@@ -82,7 +82,7 @@ def test_a_fault_that_passes_counts_once(quota: QuotaStore, table: Table, incide
 def test_a_fault_that_stays_is_said_and_counts_nothing(
     quota: QuotaStore, table: Table, incident: Incident, error: type[Exception]
 ) -> None:
-    line = FaultLine(table.client, carry=botocore_stubber)
+    line = FaultLine(table.client, transport=botocore_stubber)
     line.arm(incident)
     with pytest.raises(error):
         quota.reserve("alice", 1, NOW)

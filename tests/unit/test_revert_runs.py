@@ -153,7 +153,7 @@ class TestTheRun:
         assert reverts.stored() == before
 
     def test_run_reverts_every_item_of_a_video_across_pages(self, reverts: RevertTestbed, small_pages: None) -> None:
-        whole = reverts.create_whole("import-1", videos=3)
+        whole = reverts.create_change_set("import-1", videos=3)
         revert_id = _begun(reverts, "import-1")
         reverts.work()
         report = reverts.run("import-1", revert_id).json
@@ -248,7 +248,7 @@ def test_a_run_that_is_killed_after_any_of_its_writes_is_resumed_and_counts_ever
     reverts: RevertTestbed, small_pages: None, comes_back: bool, at: int
 ) -> None:
     """-1: it is killed before its first write. Before the others it is as after the write before."""
-    whole, changeset_id = reverts.create_whole("import-1"), "import-1"
+    whole, changeset_id = reverts.create_change_set("import-1"), "import-1"
     if comes_back:
         changeset_id = _begun(reverts, changeset_id)
         reverts.work()
@@ -272,7 +272,7 @@ def test_a_run_that_is_killed_after_any_of_its_writes_is_resumed_and_counts_ever
 def test_run_makes_the_number_of_writes_that_the_kill_test_covers(
     reverts: RevertTestbed, small_pages: None, comes_back: bool, writes: int
 ) -> None:
-    reverts.create_whole("import-1")
+    reverts.create_change_set("import-1")
     changeset_id = "import-1"
     if comes_back:
         changeset_id = _begun(reverts, changeset_id)
@@ -309,7 +309,7 @@ class TestTheTrailIsBehind:
         reverts.set_page_size(pages)
         monkeypatch.setattr(undoing_module, "ENTRIES_PER_STEP", 8)  # what belongs to one video is on one page
         chance = random.Random(seed)
-        whole = reverts.create_whole("set", videos=2)
+        whole = reverts.create_change_set("set", videos=2)
         video_ids = _renamed(reverts, 12)
         path = f"/v1/videos/{whole.video_ids[0]}/credits/sam"
         revert_id = _begun(reverts)
@@ -352,7 +352,7 @@ class TestTheTrailIsBehind:
         reverts.settle()
         for video_id in video_ids[:3]:
             assert reverts.api.patch(f"/v1/videos/{video_id}", {"title": "Mine"}).status == 200
-        reverts.backstage_forgets()
+        reverts.discard_records()
         messages = reverts.work(follow=False)
         assert messages <= undoing_module.MAX_STALLS + 3
         report = reverts.run("set", revert_id).json
@@ -363,7 +363,7 @@ class TestTheTrailIsBehind:
     def test_a_video_is_not_deleted_before_what_waits_of_it_is_done(
         self, reverts: RevertTestbed, small_pages: None
     ) -> None:
-        whole = reverts.create_whole("set")
+        whole = reverts.create_change_set("set")
         (video_id,) = whole.video_ids
         revert_id = _begun(reverts)
         reverts.settle()

@@ -84,13 +84,13 @@ def pages(api: Api, user: str = "carol", **query: Any) -> Iterator[list[dict[str
 
 class TestAnAnswer:
     def test_has_the_video_as_lists_show_it(self, service: IndexedService, api: Api) -> None:
-        service.film("Apples", category="food")
+        service.publish_video("Apples", category="food")
         (found,) = ask(api, q="aples").json["items"]
         assert found["video"] == api.get("/v1/videos").json["items"][0]
         assert found["score"] > 0
 
     def test_says_where_the_question_fits(self, service: IndexedService, api: Api) -> None:
-        service.film("Crème brûlée", tags=["Dessert"])
+        service.publish_video("Crème brûlée", tags=["Dessert"])
         (found,) = ask(api, q="creme dessert").json["items"]
         assert found["highlights"] == [
             {"field": "title", "text": "Crème brûlée", "ranges": [[0, 5]]},
@@ -99,7 +99,7 @@ class TestAnAnswer:
         assert "quote" not in found
 
     def test_says_what_is_said_and_when(self, service: IndexedService, api: Api) -> None:
-        service.say(service.film("Apples"), "An <i>apple</i> a day")
+        service.put_captions(service.publish_video("Apples"), "An <i>apple</i> a day")
         (found,) = ask(api, q='"apple a day"').json["items"]
         assert found["quote"] == {
             "language": "en",
@@ -109,14 +109,14 @@ class TestAnAnswer:
         }
 
     def test_shows_no_text_that_the_video_has_no_longer(self, service: IndexedService, api: Api) -> None:
-        film = service.film("My secret apples", description="Call secret 555", tags=["secret"])
+        film = service.publish_video("My secret apples", description="Call secret 555", tags=["secret"])
         assert len(ask(api, q="secret").json["items"][0]["highlights"]) == 3
         api.patch(f"/v1/videos/{film}", {"title": "My apples", "description": None, "tags": []}, user="alice")
         (found,) = ask(api, q="secret").json["items"]
         assert (found["video"]["title"], found["highlights"]) == ("My apples", [])
 
     def test_shows_of_equal_tags_the_first_by_alphabet(self, service: IndexedService, api: Api) -> None:
-        service.film("Film", tags=["sea e", "sea b", "sea d", "sea a", "sea c"])
+        service.publish_video("Film", tags=["sea e", "sea b", "sea d", "sea a", "sea c"])
         (found,) = ask(api, q="sea").json["items"]
         assert [part["text"] for part in found["highlights"]] == ["sea a", "sea b", "sea c"]
 
@@ -124,14 +124,14 @@ class TestAnAnswer:
         self, service: IndexedService, api: Api, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         for title in ("Apples apples", "Apples", "Of apples"):
-            service.say(service.film(title), "All apples of this orchard")
+            service.put_captions(service.publish_video(title), "All apples of this orchard")
         monkeypatch.setattr("shared.search.video_search.MAX_QUOTED", 2 * len("All apples of this orchard "))
         found = ask(api, q="apples orchard").json["items"]
         assert ["quote" in item for item in found] == [True, True, False]
         assert all(item["highlights"] for item in found)
 
     def test_says_how_far_the_index_has_followed(self, service: IndexedService, api: Api) -> None:
-        service.film("Apples")
+        service.publish_video("Apples")
         reply = ask(api, q="apples")
         assert reply.json["asOf"] == int(api.clock() * 1000)
         assert reply.json["complete"] is True
@@ -140,7 +140,7 @@ class TestAnAnswer:
 
     def test_without_a_question_has_the_newest_first(self, service: IndexedService, api: Api) -> None:
         for age, title in ((3, "old"), (1, "new"), (2, "middle")):
-            service.film(title, createdAt=NOW - age)
+            service.publish_video(title, createdAt=NOW - age)
         reply = ask(api)
         assert titles(reply) == ["new", "middle", "old"]
         assert all(set(item) == {"video"} for item in reply.json["items"])
@@ -161,9 +161,9 @@ class TestFilters:
     @pytest.fixture
     def films(self, service: IndexedService) -> None:
         """Three that differ in all that can be asked for."""
-        service.film("film one", category="food", tags=["Red Fruit"], language="en-NZ", createdAt=NOW - 30)
-        service.film("film two", "bob", category="art", tags=["fruit"], language="en", createdAt=NOW - 20)
-        service.film("film three", "bob", category="art", language="de", createdAt=NOW - 10)
+        service.publish_video("film one", category="food", tags=["Red Fruit"], language="en-NZ", createdAt=NOW - 30)
+        service.publish_video("film two", "bob", category="art", tags=["fruit"], language="en", createdAt=NOW - 20)
+        service.publish_video("film three", "bob", category="art", language="de", createdAt=NOW - 10)
 
     @pytest.mark.parametrize(
         ("query", "expected"),
@@ -200,7 +200,7 @@ class TestWhoMaySee:
             "film expired": {"createdAt": NOW - 10, "expiresAt": NOW - 5},
         }
         for title, fields in hidden.items():
-            service.film(title, **fields)
+            service.publish_video(title, **fields)
         assert titles(ask(api, "carol", q="film")) == []
         assert len(titles(ask(api, "alice", q="film"))) == 4
         assert titles(ask(api, "admin", q="film")) == []
@@ -209,7 +209,7 @@ class TestWhoMaySee:
     def test_time_publishes_and_expires_without_any_change(
         self, service: IndexedService, api: Api, clock: Clock
     ) -> None:
-        service.film("film", publishAt=NOW + 100, expiresAt=NOW + 200)
+        service.publish_video("film", publishAt=NOW + 100, expiresAt=NOW + 200)
         assert titles(ask(api, q="film")) == []
         clock.now = NOW + 110
         assert titles(ask(api, q="film")) == ["film"]
@@ -269,13 +269,13 @@ class TestWhoMaySee:
 
 class TestPages:
     def test_lead_on_to_everything_once(self, service: IndexedService, api: Api) -> None:
-        wanted = {service.film(f"film {number}") for number in range(7)}
+        wanted = {service.publish_video(f"film {number}") for number in range(7)}
         found = list(pages(api, q="film", limit=3))
         assert [len(page) for page in found] == [3, 3, 1]
         assert {item["video"]["videoId"] for page in found for item in page} == wanted
 
     def test_are_full_while_the_table_hides_what_the_index_has(self, service: IndexedService, api: Api) -> None:
-        films = [service.film(f"film {number}") for number in range(20)]
+        films = [service.publish_video(f"film {number}") for number in range(20)]
         assert ask(api).json["total"] == 20
         for film in films[::2]:
             api.patch(f"/v1/videos/{film}", {"visibility": "private"}, user="alice")
@@ -284,7 +284,7 @@ class TestPages:
         assert {item["video"]["videoId"] for page in found for item in page} == set(films[1::2])
 
     def test_total_and_facets_exclude_videos_hidden_by_the_table(self, service: IndexedService, api: Api) -> None:
-        films = [service.film(f"film {number}", category="art", tags=["Red"]) for number in range(5)]
+        films = [service.publish_video(f"film {number}", category="art", tags=["Red"]) for number in range(5)]
         assert ask(api, q="film").json["total"] == 5
         api.patch(f"/v1/videos/{films[0]}", {"visibility": "private"}, user="alice")
         api.delete(f"/v1/videos/{films[1]}", user="alice")
@@ -296,7 +296,7 @@ class TestPages:
 
     def test_look_up_no_video_twice(self, service: IndexedService, api: Api, table: Table) -> None:
         """However few are asked for, and however many are hidden before them."""
-        films = [service.film(f"film {number}") for number in range(40)]
+        films = [service.publish_video(f"film {number}") for number in range(40)]
         ask(api)
         order = [item["video"]["videoId"] for item in ask(api, q="film", limit=100).json["items"]]
         assert set(order) == set(films)
@@ -332,7 +332,7 @@ class TestPages:
         index.close()
 
     def test_are_not_sought_for_ever(self, service: IndexedService, api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-        films = [service.film(f"film {number}") for number in range(4)]
+        films = [service.publish_video(f"film {number}") for number in range(4)]
         assert ask(api).json["total"] == 4
         for film in films:
             api.patch(f"/v1/videos/{film}", {"visibility": "private"}, user="alice")
@@ -342,14 +342,14 @@ class TestPages:
 
     def test_a_link_leads_to_the_next(self, service: IndexedService, api: Api) -> None:
         for number in range(2):
-            service.film(f"film {number}")
+            service.publish_video(f"film {number}")
         reply = ask(api, q="film", limit=1)
         assert f"cursor={reply.json['nextCursor']}" in reply.headers["link"]
 
     @pytest.mark.parametrize("other", [{"q": "movie"}, {"q": "film", "category": "art"}, {"q": "film", "from": 1}, {}])
     def test_a_cursor_belongs_to_its_question(self, service: IndexedService, api: Api, other: dict[str, Any]) -> None:
         for number in range(2):
-            service.film(f"film {number}")
+            service.publish_video(f"film {number}")
         cursor = ask(api, q="film", limit=1).json["nextCursor"]
         assert ask(api, q="film", limit=2, facets="tag", cursor=cursor).status == 200
         reply = ask(api, **other, cursor=cursor)
@@ -386,13 +386,13 @@ class TestFacets:
 class TestConsistentWith:
     def test_ones_own_changes(self, service: IndexedService, api: Api) -> None:
         assert titles(ask(api, q="film")) == []
-        service.film("film")
+        service.publish_video("film")
         cursor = api.get("/v1/changes", query="userId=alice", user="alice").json["nextCursor"]
         reply = api.get("/v1/search", query=f"q=film&consistentWith={cursor}", user="alice")
         assert titles(reply) == ["film"]
 
     def test_reads_the_videos_as_they_are_by_now(self, service: IndexedService, api: Api, table: Table) -> None:
-        service.film("film")
+        service.publish_video("film")
         cursor = api.get("/v1/changes", query="userId=alice", user="alice").json["nextCursor"]
 
         def asks(**query: str) -> list[bool]:
@@ -409,7 +409,7 @@ class TestConsistentWith:
 
     def test_everybodys_changes(self, service: IndexedService, api: Api) -> None:
         assert titles(ask(api, q="film")) == []
-        service.film("film")
+        service.publish_video("film")
         cursor = api.get("/v1/changes", query="after=now", user="bob", scopes=FOLLOWER_SCOPES).json["nextCursor"]
         reply = api.get("/v1/search", query=f"q=film&consistentWith={cursor}", user="bob", scopes=FOLLOWER_SCOPES)
         assert titles(reply) == ["film"]
@@ -418,7 +418,7 @@ class TestConsistentWith:
         self, service: IndexedService, api: Api, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         assert titles(ask(api, q="film")) == []
-        service.film("film")
+        service.publish_video("film")
         cursor = api.get("/v1/changes", query="userId=alice", user="alice").json["nextCursor"]
         monkeypatch.setattr("shared.search.consumer.FeedConsumer.catch_up", lambda *_: True)
         began = api.clock()
@@ -427,8 +427,8 @@ class TestConsistentWith:
         assert 2 <= api.clock() - began < 3
 
     def test_takes_no_other_cursor(self, service: IndexedService, api: Api) -> None:
-        service.film("film one")
-        service.film("film two")
+        service.publish_video("film one")
+        service.publish_video("film two")
         of_types = api.get("/v1/changes", query="userId=alice&types=video.*", user="alice").json["nextCursor"]
         of_search = ask(api, "alice", q="film", limit=1).json["nextCursor"]
         for cursor in (of_types, of_search, "nonsense"):
@@ -438,22 +438,22 @@ class TestConsistentWith:
 
 class TestSimilar:
     def test_films_that_have_much_in_common(self, service: IndexedService, api: Api) -> None:
-        wanted = service.film("Apples and pears", tags=["fruit"])
-        alike = service.film("Pears and apples", tags=["fruit"])
-        service.film("Steam engines", tags=["rail"])
+        wanted = service.publish_video("Apples and pears", tags=["fruit"])
+        alike = service.publish_video("Pears and apples", tags=["fruit"])
+        service.publish_video("Steam engines", tags=["rail"])
         reply = api.get(f"/v1/videos/{wanted}/similar", user="carol")
         assert [item["video"]["videoId"] for item in reply.json["items"]] == [alike]
         assert reply.json["items"][0]["score"] > 0
 
     def test_shows_nothing_that_is_hidden_by_now(self, service: IndexedService, api: Api) -> None:
-        wanted, hidden, shown = (service.film("Apples and pears") for _ in range(3))
+        wanted, hidden, shown = (service.publish_video("Apples and pears") for _ in range(3))
         assert ask(api).status == 200
         api.patch(f"/v1/videos/{hidden}", {"visibility": "private"}, user="alice")
         reply = api.get(f"/v1/videos/{wanted}/similar", query="limit=1", user="carol")
         assert [item["video"]["videoId"] for item in reply.json["items"]] == [shown]
 
     def test_similar_to_a_video_hidden_from_the_caller_is_404(self, service: IndexedService, api: Api) -> None:
-        film = service.film("Apples", visibility="private")
+        film = service.publish_video("Apples", visibility="private")
         assert api.get(f"/v1/videos/{film}/similar", user="carol").status == 404
         assert api.get(f"/v1/videos/{film}/similar", user="alice").json["items"] == []
 
@@ -465,16 +465,16 @@ class TestSimilar:
 
 class TestTheIndex:
     def test_is_copied_and_taken_further(self, service: IndexedService, api: Api, tmp_path: Path) -> None:
-        service.film("film one")
+        service.publish_video("film one")
         assert service.builder(tmp_path).run().outcome == "published"
-        service.film("film two")
+        service.publish_video("film two")
         assert set(titles(ask(api, q="film"))) == {"film one", "film two"}
 
     def test_is_not_there_before_it_is_built(
         self, table: Table, objects: Objects, clock: Clock, tmp_path: Path
     ) -> None:
         service = IndexedService(table, objects, clock)
-        film = service.film("film")
+        film = service.publish_video("film")
         for path in ("/v1/search", f"/v1/videos/{film}/similar"):
             reply = service.api.get(path)
             assert (reply.status, reply.headers["retry-after"]) == (503, "10")
@@ -486,7 +486,7 @@ class TestTheIndex:
     def test_index_of_another_format_is_not_copied(
         self, service: IndexedService, api: Api, tmp_path: Path, objects: Objects, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        service.film("film")
+        service.publish_video("film")
         for module in (engine, generations):
             monkeypatch.setattr(module, "FORM", document.FORM + 1)
         with record_operations(objects.client) as operations:
@@ -498,11 +498,11 @@ class TestTheIndex:
     def test_lagging_index_is_replaced_by_a_newly_published_generation(
         self, service: IndexedService, api: Api, tmp_path: Path, objects: Objects, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        service.film("film")
+        service.publish_video("film")
         assert titles(ask(api, q="film")) == ["film"]
         seen_at = ask(api).json["asOf"]
         for number in range(SLICE + 1):
-            service.film(f"film {number}")
+            service.publish_video(f"film {number}")
         service.builder(tmp_path).run()
         with monkeypatch.context() as patch, record_operations(objects.client) as operations, log_lines() as lines:
             patch.setattr(local_index, "LONGEST_CATCH_UP", 0)
@@ -518,7 +518,7 @@ class TestTheIndex:
     ) -> None:
         assert ask(api).json["total"] == 0
         seen_at = ask(api).json["asOf"]
-        film, *_ = [service.film(f"film {number}") for number in range(SLICE + 1)]
+        film, *_ = [service.publish_video(f"film {number}") for number in range(SLICE + 1)]
         monkeypatch.setattr(local_index, "LONGEST_CATCH_UP", 0)
         with record_operations(objects.client) as operations:
             behind = ask(api)
@@ -534,7 +534,7 @@ class TestTheIndex:
     def far_behind(self, service: IndexedService, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
         """The changes of seven minutes that no indexer has followed, and instances that have time for SLICE of them."""
         for number in range(2 * SLICE + 1):
-            service.film(f"film {number}")
+            service.publish_video(f"film {number}")
         clock.advance(420)
         monkeypatch.setattr(local_index, "LONGEST_FIRST_CATCH_UP", 0)
 
@@ -560,7 +560,7 @@ class TestTheIndex:
         for turn in range(4):
             replies.append(ask(api))
             for number in range(2 * SLICE):  # more than an instance follows in the meantime
-                service.film(f"film {turn}-{number}")
+                service.publish_video(f"film {turn}-{number}")
             clock.advance(local_index.LONGEST_REFUSAL / 3)
         assert [reply.status for reply in replies] == [503, 503, 503, 200]
         assert replies[-1].json["complete"] is False
@@ -575,7 +575,7 @@ class TestTheIndex:
         self, service: IndexedService, api: Api, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         for number in range(SLICE + 1):
-            service.film(f"film {number}")
+            service.publish_video(f"film {number}")
         monkeypatch.setattr(local_index, "LONGEST_FIRST_CATCH_UP", 0)
         found = ask(api)
         assert (found.json["total"], found.json["complete"]) == (SLICE, False)
@@ -584,7 +584,7 @@ class TestTheIndex:
     def test_is_copied_anew_when_the_feed_no_longer_has_what_comes_next(
         self, service: IndexedService, api: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        service.film("film")
+        service.publish_video("film")
         service.builder(tmp_path).run()
         assert titles(ask(api, q="film")) == ["film"]
         failures = [Gone("It is no longer kept.")]
@@ -599,7 +599,7 @@ class TestTheIndex:
     def test_a_damaged_file_is_fetched_again_at_the_next_question(
         self, service: IndexedService, api: Api, objects: Objects, tmp_path: Path
     ) -> None:
-        service.film("film")
+        service.publish_video("film")
         service.builder(tmp_path).run()
         holds = service.generations.pointer().generation
         mark = f"index/{holds}/mark.json"
@@ -616,7 +616,7 @@ class TestTheIndex:
 
     def test_is_not_looked_at_for_every_question(self, service: IndexedService, api: Api) -> None:
         assert titles(ask(api, q="film")) == []
-        service.film("film")
+        service.publish_video("film")
         assert titles(api.get("/v1/search", query="q=film")) == []
         assert titles(ask(api, q="film")) == ["film"]
 
@@ -663,7 +663,7 @@ class TestBadInput:
 
     @pytest.mark.parametrize("q", ["a~9", "title:*", "apples AND (", "\\", "/.*/", "the of and", "[1 TO 2]", "a^999"])
     def test_operators_of_other_engines_are_plain_text(self, service: IndexedService, api: Api, q: str) -> None:
-        service.film("apples")
+        service.publish_video("apples")
         assert ask(api, q=q).status in (200, 400)
 
     def test_a_list_says_where_to_search(self, api: Api) -> None:

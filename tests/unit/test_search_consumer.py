@@ -57,23 +57,23 @@ Indexed = Callable[[str], StoredFields | None]
 
 class TestEachKindOfChange:
     def test_a_new_video(self, service: IndexedService, indexed: Indexed) -> None:
-        found = indexed(service.film("Apples", tags=["fruit"], description="Of trees"))
+        found = indexed(service.publish_video("Apples", tags=["fruit"], description="Of trees"))
         assert found == StoredFields("Apples", [], ["fruit"], "Of trees", [])
 
     def test_a_changed_video(self, service: IndexedService, indexed: Indexed) -> None:
-        film = service.film("Apples")
+        film = service.publish_video("Apples")
         assert indexed(film)
         service.patch(film, title="Pears")
         assert (found := indexed(film))
         assert found.title == "Pears"
 
     def test_a_private_video_is_there_for_its_owner(self, service: IndexedService, indexed: Indexed) -> None:
-        film = service.film("Apples")
+        film = service.publish_video("Apples")
         service.patch(film, visibility="private")
         assert indexed(film)
 
     def test_a_deleted_video_goes_and_comes_back_restored(self, service: IndexedService, indexed: Indexed) -> None:
-        film = service.film("Apples")
+        film = service.publish_video("Apples")
         assert indexed(film)
         service.write("DELETE", f"/v1/videos/{film}")
         assert indexed(film) is None
@@ -81,7 +81,7 @@ class TestEachKindOfChange:
         assert indexed(film)
 
     def test_a_video_that_is_removed_for_good(self, service: IndexedService, table: Table, indexed: Indexed) -> None:
-        film = service.film("Apples")
+        film = service.publish_video("Apples")
         assert indexed(film)
         remove_video(table, film)
         service.settle()
@@ -90,7 +90,7 @@ class TestEachKindOfChange:
     def test_credit_change_updates_indexed_names_and_characters(
         self, service: IndexedService, indexed: Indexed
     ) -> None:
-        film = service.film("Apples")
+        film = service.publish_video("Apples")
         assert indexed(film)
         body = {"name": "Zoë", "ordering": 1, "roles": [{"category": "actor", "characters": ["Eve"]}]}
         service.write("PUT", f"/v1/videos/{film}/credits/nm1", body)
@@ -101,21 +101,21 @@ class TestEachKindOfChange:
         assert found.names == []
 
     def test_release_change_updates_indexed_titles(self, service: IndexedService, indexed: Indexed) -> None:
-        film = service.film("Apples")
+        film = service.publish_video("Apples")
         assert indexed(film)
         service.write("PUT", f"/v1/videos/{film}/releases/NZ/mi", {"titles": [{"title": "Āporo"}]})
         assert (found := indexed(film))
         assert found.names == ["Āporo"]
 
     def test_caption_change_updates_indexed_texts(self, service: IndexedService, indexed: Indexed) -> None:
-        film = service.film("Apples")
+        film = service.publish_video("Apples")
         assert indexed(film)
-        service.say(film, "An <i>apple</i> a day")
+        service.put_captions(film, "An <i>apple</i> a day")
         assert (found := indexed(film))
         assert [(said.language, said.starts, said.texts) for said in found.captions] == [
             ("en", "1000", "An apple a day")
         ]
-        service.say(film, "Keeps the doctor away")
+        service.put_captions(film, "Keeps the doctor away")
         assert (found := indexed(film))
         assert found.captions[0].texts == "Keeps the doctor away"
         service.write("DELETE", f"/v1/videos/{film}/captions/en")
@@ -125,8 +125,8 @@ class TestEachKindOfChange:
     def test_captions_whose_text_went_with_the_video_stop_nobody(
         self, service: IndexedService, objects: Objects, indexed: Indexed
     ) -> None:
-        film = service.film("Apples")
-        service.say(film, "An apple a day")
+        film = service.publish_video("Apples")
+        service.put_captions(film, "An apple a day")
         objects.delete_prefix("media", "captions/")
         assert (found := indexed(film))
         assert found.captions == []
@@ -135,10 +135,10 @@ class TestEachKindOfChange:
     def test_captions_whose_text_is_damaged_are_left_out_with_a_warning(
         self, service: IndexedService, objects: Objects, indexed: Indexed, damaged: bytes
     ) -> None:
-        film = service.film("Apples")
-        service.say(film, "An apple a day")
+        film = service.publish_video("Apples")
+        service.put_captions(film, "An apple a day")
         (text,) = objects.list_objects(MEDIA_BUCKET, "captions/")
-        service.say(film, "Ein Apfel am Tag", "de")
+        service.put_captions(film, "Ein Apfel am Tag", "de")
         objects.put(MEDIA_BUCKET, text.key, damaged, "text/vtt")
         with log_lines() as lines:
             assert (found := indexed(film))
@@ -151,10 +151,10 @@ class TestEachKindOfChange:
         self, service: IndexedService, objects: Objects, indexed: Indexed, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("shared.search.document.MAX_CUES", 1)
-        film = service.film("Apples", language="fr")
-        service.say(film, "An apple a day")
+        film = service.publish_video("Apples", language="fr")
+        service.put_captions(film, "An apple a day")
         (english,) = objects.list_objects(MEDIA_BUCKET, "captions/")
-        service.say(film, "Une pomme par jour", "fr")
+        service.put_captions(film, "Une pomme par jour", "fr")
         objects.put(MEDIA_BUCKET, english.key, b"damaged", "text/vtt")
         with log_lines() as lines:
             assert (found := indexed(film))
@@ -162,7 +162,7 @@ class TestEachKindOfChange:
         assert lines == []
 
     def test_ratings_and_playlists_change_nothing(self, service: IndexedService, follower: FeedConsumer) -> None:
-        film = service.film("Apples")
+        film = service.publish_video("Apples")
         follower.catch_up()
         playlist = service.api.post("/v1/playlists", {"title": "Mine"}).json["playlistId"]
         service.write("POST", f"/v1/playlists/{playlist}/entries", {"videoId": film})
@@ -176,7 +176,7 @@ class TestEachKindOfChange:
     def test_video_with_several_changes_is_read_once(
         self, service: IndexedService, follower: FeedConsumer, table: Table
     ) -> None:
-        film = service.film("Apples")
+        film = service.publish_video("Apples")
         for number in range(5):
             service.patch(film, title=f"Apples {number}")
         with record_operations(table.client) as operations:
@@ -188,7 +188,7 @@ class TestEachKindOfChange:
         self, service: IndexedService, indexed: Indexed, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("shared.search.loader.LARGEST_READ", 2)
-        film = service.film("Apples")
+        film = service.publish_video("Apples")
         for number in range(5):
             body = {"name": f"Person {number}", "ordering": number + 1, "roles": [{"category": "actor"}]}
             service.write("PUT", f"/v1/videos/{film}/credits/nm{number}", body)
@@ -204,11 +204,11 @@ class TestHowFar:
     def test_follower_resumes_from_the_position_stored_in_the_index_folder(
         self, service: IndexedService, engine: SearchEngine, follower: FeedConsumer, clock: Clock, tmp_path: Path
     ) -> None:
-        service.film("Apples")
+        service.publish_video("Apples")
         follower.catch_up()
         engine.close()
         clock.advance(60)
-        pears = service.film("Pears")
+        pears = service.publish_video("Pears")
         again = SearchEngine(tmp_path / "index")
         second = FeedConsumer(again, service.feed, service.loader, clock=clock)
         second.catch_up()
@@ -221,7 +221,7 @@ class TestHowFar:
         follower.catch_up()
         empty_at = follower.checkpoint.as_of
         clock.advance(60)
-        films = [service.film(f"Film {number}") for number in range(SLICE + 4)]
+        films = [service.publish_video(f"Film {number}") for number in range(SLICE + 4)]
         assert not follower.catch_up(lambda: False)
         assert (follower.put, engine.size) == (SLICE, SLICE)
         assert (engine.checkpoint, follower.checkpoint.as_of) == (follower.checkpoint, empty_at)
@@ -247,7 +247,7 @@ class TestHowFar:
     def test_a_video_that_changes_over_and_over_is_put_in_once_for_each_page(
         self, service: IndexedService, engine: SearchEngine, follower: FeedConsumer
     ) -> None:
-        film = service.film("Apples")
+        film = service.publish_video("Apples")
         for number in range(2 * SLICE):
             service.patch(film, title=f"Apples {number}")
         asked = iter([True, False])
@@ -258,7 +258,7 @@ class TestHowFar:
     def test_an_import_is_taken_in_larger_slices(
         self, service: IndexedService, engine: SearchEngine, clock: Clock, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        films = [service.film(f"Film {number}") for number in range(2 * SLICE)]
+        films = [service.publish_video(f"Film {number}") for number in range(2 * SLICE)]
         commits: list[IndexCheckpoint] = []
         monkeypatch.setattr(engine, "commit", commits.append)
         FeedConsumer(engine, service.feed, service.loader, clock=clock, slice_=len(films)).catch_up()
@@ -267,7 +267,7 @@ class TestHowFar:
     def test_wait_for_returns_whether_the_index_reached_the_positions(
         self, service: IndexedService, engine: SearchEngine, follower: FeedConsumer
     ) -> None:
-        film = service.film("Apples")
+        film = service.publish_video("Apples")
         places = end_cursors(service.feed, shard_logs())
         assert follower.wait_for(places, lambda: True)
         assert engine.stored(film)
@@ -279,7 +279,7 @@ class TestHowFar:
         self, service: IndexedService, follower: FeedConsumer, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(log, "LARGEST_TAIL", 300)
-        film = service.film("Apples")
+        film = service.publish_video("Apples")
         in_the_tail = end_cursors(service.feed, shard_logs())
         for number in range(9):
             service.patch(film, title=f"Apples {number}")
@@ -290,7 +290,7 @@ class TestHowFar:
         self, service: IndexedService, follower: FeedConsumer, monkeypatch: pytest.MonkeyPatch, clock: Clock
     ) -> None:
         monkeypatch.setattr(log, "LARGEST_TAIL", 300)
-        film = service.film("Apples")
+        film = service.publish_video("Apples")
         follower.catch_up()
         for number in range(9):
             service.patch(film, title=f"Apples {number}")

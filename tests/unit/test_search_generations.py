@@ -92,7 +92,7 @@ class TestPublishing:
     def test_the_first_generation_has_all_videos_also_those_that_the_feed_no_longer_keeps(
         self, service: IndexedService, builder: IndexBuilder, tmp_path: Path, clock: Clock
     ) -> None:
-        films = [service.film("Apples"), service.film("Pears", visibility="private")]
+        films = [service.publish_video("Apples"), service.publish_video("Pears", visibility="private")]
         uploading = str(service.api.create(title="Plums")["videoId"])
         for item in items_of(service.feed_table):
             service.feed_table.delete({"pk": item["pk"], "sk": item["sk"]})
@@ -105,7 +105,7 @@ class TestPublishing:
     def test_the_next_one_has_what_changed_and_names_the_files_that_did_not(
         self, service: IndexedService, builder: IndexBuilder, fresh: Callable[[], Path], objects: Objects
     ) -> None:
-        films = [service.film("Apples"), service.film("Pears")]
+        films = [service.publish_video("Apples"), service.publish_video("Pears")]
         builder.run()
         first, before = service.generations.pointer(), keys(objects)
         service.patch(films[1], title="Plums")
@@ -121,18 +121,18 @@ class TestPublishing:
     def test_second_machine_continues_the_published_generation(
         self, service: IndexedService, builder: IndexBuilder, fresh: Callable[[], Path]
     ) -> None:
-        films = [service.film("Apples")]
+        films = [service.publish_video("Apples")]
         builder.run()
-        films.append(service.film("Pears"))
+        films.append(service.publish_video("Pears"))
         assert service.builder(fresh()).run().outcome == "published"
-        films.append(service.film("Plums"))
+        films.append(service.publish_video("Plums"))
         assert builder.run().outcome == "published", "though its own copy is older now"
         assert titles(service, fresh(), *films) == ["Apples", "Pears", "Plums"]
 
     def test_without_a_change_of_a_video_nothing_is_published_for_an_hour(
         self, service: IndexedService, builder: IndexBuilder, clock: Clock
     ) -> None:
-        film = service.film("Apples")
+        film = service.publish_video("Apples")
         builder.run()
         held = service.generations.pointer().generation
         assert builder.run().outcome == "unchanged"
@@ -147,11 +147,11 @@ class TestPublishing:
     def test_a_reader_keeps_its_copy_while_it_is_the_newest(
         self, service: IndexedService, builder: IndexBuilder, tmp_path: Path, objects: Objects
     ) -> None:
-        service.film("Apples")
+        service.publish_video("Apples")
         builder.run()
         copy = LocalCopy(tmp_path / "reader")
         service.generations.copy_newest(copy)
-        line = FaultLine(objects.client, carry=botocore_stubber)
+        line = FaultLine(objects.client, transport=botocore_stubber)
         line.arm(faults.lose_request)
         service.generations.copy_newest(copy)
         assert line.calls == []
@@ -164,7 +164,7 @@ class TestPublishing:
         objects: Objects,
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        film = service.film("Apples")
+        film = service.publish_video("Apples")
         builder.run()
         old = service.generations.pointer()
         service.patch(film, title="Pears")
@@ -180,7 +180,7 @@ class TestPublishing:
     def test_a_file_that_is_not_what_it_was_is_not_used(
         self, service: IndexedService, builder: IndexBuilder, tmp_path: Path, objects: Objects
     ) -> None:
-        service.film("Apples")
+        service.publish_video("Apples")
         builder.run()
         key = next(key for key in keys(objects) if key.endswith("meta.json"))
         objects.put(MEDIA_BUCKET, key, b"{}", "application/json")
@@ -192,7 +192,7 @@ class TestPublishing:
     def test_a_copy_that_is_made_anew_reads_only_what_is_missing(
         self, service: IndexedService, builder: IndexBuilder, tmp_path: Path, objects: Objects
     ) -> None:
-        films = [service.film("Apples"), service.film("Pears")]
+        films = [service.publish_video("Apples"), service.publish_video("Pears")]
         builder.run()
         copy = LocalCopy(tmp_path / "reader")
         service.generations.copy_newest(copy)
@@ -238,7 +238,7 @@ class TestTheLease:
     def test_failed_builder_releases_the_lease(
         self, service: IndexedService, builder: IndexBuilder, objects: Objects
     ) -> None:
-        line = FaultLine(objects.client, carry=botocore_stubber)
+        line = FaultLine(objects.client, transport=botocore_stubber)
         line.arm(faults.lose_request)
         with pytest.raises(Unavailable):
             builder.run()
@@ -253,7 +253,7 @@ class TestTheLease:
         clock: Clock,
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        film = service.film("Apples")
+        film = service.publish_video("Apples")
         away = SearchEngine.files
 
         def overtaken(self: SearchEngine) -> list[engine.IndexFile]:
@@ -282,7 +282,7 @@ class TestTheLease:
             return nullcontext()
 
         builder = service.builder(tmp_path / "slow", heartbeat=heartbeat)
-        service.film("Apples")
+        service.publish_video("Apples")
         others: list[object] = []
         quickly = getattr(SearchEngine, step)
 
@@ -300,7 +300,7 @@ class TestTheLease:
     def test_a_builder_whose_heartbeat_finds_another_builder_stops_at_its_next_step(
         self, service: IndexedService, tmp_path: Path, clock: Clock
     ) -> None:
-        service.film("Apples")
+        service.publish_video("Apples")
         beats: list[Callable[[], None]] = []
         others: list[object] = []
 
@@ -365,10 +365,10 @@ class TestBuildersThatDie:
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         monkeypatch.setattr(generations, "SIDE_BY_SIDE", 1)
-        films = [service.film("Apples 0"), service.film("Pears 0")]
+        films = [service.publish_video("Apples 0"), service.publish_video("Pears 0")]
         builder = service.builder(fresh())
         builder.run()
-        line = FaultLine(table.client, objects.client, carry=botocore_stubber)
+        line = FaultLine(table.client, objects.client, transport=botocore_stubber)
         step, is_whole = 0, False
         while not is_whole:
             before, after = [f"Apples {step}", f"Pears {step}"], [f"Apples {step + 1}", f"Pears {step + 1}"]
@@ -403,8 +403,8 @@ class TestBuildersThatDie:
         monkeypatch.setattr(building, "PAGE", 1)
         monkeypatch.setattr(building, "SAVED_EVERY", 2)
         monkeypatch.setattr(building, "SOURCES", SOURCES[:4])
-        films = [service.film(f"Film {number}") for number in range(3)]
-        line = FaultLine(table.client, objects.client, carry=botocore_stubber)
+        films = [service.publish_video(f"Film {number}") for number in range(3)]
+        line = FaultLine(table.client, objects.client, transport=botocore_stubber)
         step = 0
         while service.generations.pointer().generation is None:
             line.arm(dead_from(step))
@@ -422,7 +422,7 @@ class TestARebuild:
         self, service: IndexedService, fresh: Callable[[], Path], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(building, "PAGE", 2)
-        films = [service.film(f"Film {number}") for number in range(9)]
+        films = [service.publish_video(f"Film {number}") for number in range(9)]
         put = [0]
         run = service.builder(fresh(), put.append).run(lambda: put[-1] == 0)
         assert run.outcome == "unfinished"
@@ -439,7 +439,7 @@ class TestARebuild:
     def test_lets_what_holds_be_read_until_it_has_ended(
         self, service: IndexedService, builder: IndexBuilder, fresh: Callable[[], Path]
     ) -> None:
-        film = service.film("Apples")
+        film = service.publish_video("Apples")
         builder.run()
         held = service.generations.pointer().generation
         assert builder.run(lambda: False, from_scratch=True).outcome == "unfinished"
@@ -451,7 +451,7 @@ class TestARebuild:
     def test_takes_out_what_the_feed_did_not_tell_of(
         self, service: IndexedService, builder: IndexBuilder, fresh: Callable[[], Path], table: Table
     ) -> None:
-        film = service.film("Apples")
+        film = service.publish_video("Apples")
         builder.run()
         table.delete({"pk": f"VIDEO#{film}", "sk": "#META"})
         assert titles(service, fresh(), film) == ["Apples"]
@@ -467,7 +467,7 @@ class TestARebuild:
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         monkeypatch.setattr(log, "LARGEST_TAIL", 300)
-        film = service.film("Apples")
+        film = service.publish_video("Apples")
         builder.run()
         for number in range(9):
             service.patch(film, title=f"Apples {number}")
@@ -484,7 +484,7 @@ class TestARebuild:
         objects: Objects,
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        film = service.film("Apples")
+        film = service.publish_video("Apples")
         builder.run()
         old = service.generations.pointer()
         deploy_other_form(monkeypatch)
@@ -499,7 +499,7 @@ class TestARebuild:
         self, service: IndexedService, fresh: Callable[[], Path], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(building, "PAGE", 1)
-        films = [service.film(f"Film {number}") for number in range(3)]
+        films = [service.publish_video(f"Film {number}") for number in range(3)]
         put = [0]
         assert service.builder(fresh(), put.append).run(lambda: put[-1] == 0).outcome == "unfinished"
         deploy_other_form(monkeypatch)
@@ -516,7 +516,7 @@ class TestARebuild:
         objects: Objects,
         manifest: bytes | None,
     ) -> None:
-        film = service.film("Apples")
+        film = service.publish_video("Apples")
         assert builder.run(lambda: False).outcome == "unfinished"
         draft = manifest_of(service)
         objects.delete(MEDIA_BUCKET, [draft])
@@ -545,7 +545,7 @@ class TestARebuild:
         content: bytes | None,
         reason: str,
     ) -> None:
-        film = service.film("Apples")
+        film = service.publish_video("Apples")
         builder.run()
         key = manifest_of(service).replace("manifest.json", name)
         objects.delete(MEDIA_BUCKET, [key])
@@ -562,7 +562,7 @@ class TestARebuild:
     def test_begins_when_a_builder_that_has_a_copy_finds_no_manifest_of_it(
         self, service: IndexedService, builder: IndexBuilder, fresh: Callable[[], Path], objects: Objects
     ) -> None:
-        film = service.film("Apples")
+        film = service.publish_video("Apples")
         builder.run()
         objects.put(MEDIA_BUCKET, manifest_of(service), b"{", "application/json")
         service.patch(film, title="Pears")
@@ -583,7 +583,7 @@ class TestTidying:
     ) -> None:
         # S3 notes when an object was written, by its own clock.
         clock.now = max(found.changed for found in [*_written(objects)]).timestamp()
-        film = service.film("Apples")
+        film = service.publish_video("Apples")
         builder.run()
         first = service.generations.pointer().generation
         for number in range(3):
@@ -601,7 +601,7 @@ class TestTidying:
         self, service: IndexedService, builder: IndexBuilder, objects: Objects, clock: Clock
     ) -> None:
         clock.now = max(found.changed for found in [*_written(objects)]).timestamp() + 2 * KEPT_SECONDS
-        service.film("Apples")
+        service.publish_video("Apples")
         builder.run()
         clock.advance(KEPT_SECONDS + 60)
         objects.put(MEDIA_BUCKET, manifest_of(service), b"{", "application/json")

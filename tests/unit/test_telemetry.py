@@ -20,7 +20,7 @@ from shared.core.telemetry import METRICS, emit, emit_views, service_logger, use
 from shared.job_kinds import kind_of
 from shared.processing.job_store import JobStore
 from shared.schema import AUDIT_TABLE_NAME, JOB, SORT_KEY, VIDEO
-from tests.logs import LAMBDA_LEVELS, is_kept_by_lambda, log_lines, metrics
+from tests.logs import LAMBDA_LEVELS, log_lines, metrics, passes_lambda_filter
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "logs-and-metrics.md").read_text(encoding="utf-8")
@@ -311,7 +311,7 @@ class TestLambdasFilter:
         with log_lines() as lines:
             getattr(service_logger(), method)("happened")
         (line,) = lines
-        assert [level for level in LAMBDA_LEVELS if is_kept_by_lambda(line, level)] == [
+        assert [level for level in LAMBDA_LEVELS if passes_lambda_filter(line, level)] == [
             level for level in LAMBDA_LEVELS if LAMBDA_LEVELS.index(level) <= LAMBDA_LEVELS.index(least)
         ]
 
@@ -321,12 +321,12 @@ class TestLambdasFilter:
         service_logger().warning("happened")
         line = json.loads(capsys.readouterr().out)
         assert (line["service"], line["message"]) == ("made-for-this-test", "happened")
-        assert is_kept_by_lambda(line, "WARN")
+        assert passes_lambda_filter(line, "WARN")
 
     def test_takes_metrics_for_info_so_that_alarms_need_that_level(self, capsys: Printed) -> None:
         emit({"OpenJobs": 1}, queue="probe")
         line = json.loads(capsys.readouterr().out)
-        assert [level for level in ("INFO", "WARN", "ERROR") if is_kept_by_lambda(line, level)] == ["INFO"]
+        assert [level for level in ("INFO", "WARN", "ERROR") if passes_lambda_filter(line, level)] == ["INFO"]
 
     def test_meets_no_other_logger(self) -> None:
         """The first that is made for a service sets the form of all its lines."""

@@ -47,13 +47,13 @@ def index_status(service: IndexedService) -> str:
 
 class TestRebuilding:
     def test_has_all_videos_also_when_one_holds_already(self, service: IndexedService, tmp_path: Path) -> None:
-        service.film("Apples")
+        service.publish_video("Apples")
         assert rebuilt(service, tmp_path / "one") == 1
-        service.film("Pears")
+        service.publish_video("Pears")
         assert rebuilt(service, tmp_path / "two") == 2
 
     def test_waits_for_another_builder(self, service: IndexedService, tmp_path: Path) -> None:
-        service.film("Apples")
+        service.publish_video("Apples")
         begun = service.clock.now
         assert service.generations.lease()
         assert rebuilt(service, tmp_path / "one") == 1
@@ -64,7 +64,7 @@ class TestRebuilding:
     ) -> None:
         monkeypatch.setattr(builder, "PAGE", 1)
         monkeypatch.setattr(builder, "SAVED_EVERY", 4)
-        films = [service.film(f"Film {number}") for number in range(6)]
+        films = [service.publish_video(f"Film {number}") for number in range(6)]
         with mock.patch.object(Generations, "publish", side_effect=KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
             rebuilt(service, tmp_path / "one")
         assert "A rebuild started at 2025-06-15 15:06:" in index_status(service)
@@ -81,7 +81,7 @@ class TestTheStatus:
     def test_says_which_generation_holds_and_how_many_changes_wait(
         self, service: IndexedService, tmp_path: Path
     ) -> None:
-        film = service.film("Apples")
+        film = service.publish_video("Apples")
         rebuilt(service, tmp_path / "one")
         generation = service.generations.pointer().generation
         assert index_status(service).startswith(f"Generation {generation}: 1 videos, ")
@@ -105,7 +105,7 @@ class TestTheStatus:
         self, service: IndexedService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(log, "LARGEST_TAIL", 300)
-        film = service.film("Apples")
+        film = service.publish_video("Apples")
         rebuilt(service, tmp_path / "one")
         for number in range(9):
             service.patch(film, title=f"Apples {number}")

@@ -273,7 +273,7 @@ class TestParts:
         self, api: Api, video_id: str, objects: Objects, table: Table
     ) -> None:
         begun = _begin(api, video_id, LARGE)
-        line = FaultLine(objects.client, carry=botocore_stubber)
+        line = FaultLine(objects.client, transport=botocore_stubber)
         line.arm(s3_refusal("EntityTooSmall", 400))
         parts = [{"partNumber": part["partNumber"], "etag": '"e"'} for part in begun["parts"]]
         reply = _complete(api, video_id, begun["uploadId"], parts)
@@ -440,7 +440,7 @@ class TestGoingOn:
         begun = _begin(api, video_id, film)
         before = _item(table, video_id, begun["uploadId"])
         quota = table.get(QUOTA.key(userId="alice", date="2025-06-15"))
-        line = FaultLine(table.client, objects.client, carry=botocore_stubber)
+        line = FaultLine(table.client, objects.client, transport=botocore_stubber)
         line.arm(lambda send: None)
         for _ in range(3):
             assert _read(api, video_id, begun["uploadId"]).status == 200
@@ -678,7 +678,7 @@ class TestFaults:
     def test_transient_fault_is_retried_and_hidden_from_the_client(
         self, api: Api, table: Table, objects: Objects, what: str
     ) -> None:
-        line = FaultLine(table.client, objects.client, carry=botocore_stubber)
+        line = FaultLine(table.client, objects.client, transport=botocore_stubber)
         for incident in (lose_request, lose_response):
             at = 0
             while True:
@@ -696,7 +696,7 @@ class TestFaults:
         self, api: Api, table: Table, objects: Objects, what: str
     ) -> None:
         for client, incident in ((table.client, throttle), (objects.client, s3_refusal("SlowDown", 503))):
-            line = FaultLine(client, carry=botocore_stubber)
+            line = FaultLine(client, transport=botocore_stubber)
             request = self._run(api, table, objects, what, line, incident, None)  # type: ignore[arg-type]
             reply = request()
             assert (reply.status, reply.headers["retry-after"]) == (503, "1")
@@ -708,7 +708,7 @@ class TestFaults:
     def test_after_a_crash_anywhere_asking_again_helps(
         self, api: Api, table: Table, objects: Objects, what: str
     ) -> None:
-        line = FaultLine(table.client, objects.client, carry=botocore_stubber)
+        line = FaultLine(table.client, objects.client, transport=botocore_stubber)
         for incident in (kill_before, kill_after):
             at = 0
             while True:
@@ -727,7 +727,7 @@ class TestFaults:
 
     def test_completing_and_aborting_at_once_has_one_outcome(self, api: Api, table: Table, objects: Objects) -> None:
         # The completion's process died after S3 was asked: the film is there, whatever the item says.
-        line = FaultLine(table.client, objects.client, carry=botocore_stubber)
+        line = FaultLine(table.client, objects.client, transport=botocore_stubber)
         video_id = str(api.create()["videoId"])
         begun = _begin(api, video_id, LARGE)
         parts = _send_parts(objects, video_id, begun, table)
@@ -745,12 +745,12 @@ class TestFaults:
     ) -> None:
         begun = _begin(api, video_id, LARGE)
         parts = _send_parts(objects, video_id, begun, table)
-        both = FaultLine(table.client, objects.client, carry=botocore_stubber)
+        both = FaultLine(table.client, objects.client, transport=botocore_stubber)
         both.arm(kill_after, at=2)
         with pytest.raises(Killed):
             _complete(api, video_id, begun["uploadId"], parts)
         both.disarm()
-        line = FaultLine(objects.client, carry=botocore_stubber)
+        line = FaultLine(objects.client, transport=botocore_stubber)
         line.arm(s3_refusal(code, status), at=0)
         assert _complete(api, video_id, begun["uploadId"], parts).status == 200
         assert line.calls[0] == "CompleteMultipartUpload"

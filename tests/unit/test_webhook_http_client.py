@@ -207,7 +207,7 @@ def test_no_redirect_is_followed(receiver: Make, status: int, place: str) -> Non
     location = place.format(port=elsewhere.port)
     one = receiver(says(f"HTTP/1.1 {status} Moved\r\nLocation: {location}\r\nContent-Length: 0\r\n\r\n".encode()))
     assert sent(one).status == status
-    assert (len(one.taken), elsewhere.taken) == (1, [])
+    assert (len(one.accepted), elsewhere.accepted) == (1, [])
 
 
 MEGABYTE = b"x" * 1_000_000
@@ -460,7 +460,7 @@ def test_no_proxy_is_used(receiver: Make, monkeypatch: pytest.MonkeyPatch) -> No
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.setenv(name, proxy.url("/"))
     assert sent(receiver(says(b"HTTP/1.1 204 No Content\r\n\r\n"))).status == 204
-    assert proxy.taken == []
+    assert proxy.accepted == []
 
 
 def test_eight_at_a_time_get_each_its_own_answer_and_leave_no_thread_behind(receiver: Make) -> None:

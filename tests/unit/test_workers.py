@@ -48,7 +48,7 @@ class TestALookAtAFilm:
     def test_probe_requests_renditions_no_larger_than_the_source(self, workers: ProcessingWorkers) -> None:
         workers.upload(film(1, (426, 240)))
         workers.deliver("probe")
-        (message,) = workers.backstage.queues["transcode"].take()
+        (message,) = workers.background.queues["transcode"].take()
         assert message["input"]["rendition"] == {"name": "240p", "width": 426, "height": 240}
 
     @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ class TestALookAtAFilm:
         document = workers.document(video_id)
         assert document["status"] == "failed"
         assert word in document["failure"]["reason"]
-        assert workers.backstage.states(video_id) == {"probe": "failed"}
+        assert workers.background.states(video_id) == {"probe": "failed"}
 
     def test_why_not_ready_suggests_another_upload_for_an_unreadable_file(self, workers: ProcessingWorkers) -> None:
         video_id = workers.upload(b"no film")
@@ -78,12 +78,12 @@ class TestALookAtAFilm:
     ) -> None:
         video_id = workers.upload(make_with_sample_count(80_000_000))
         workers.work()
-        job = workers.backstage.job(video_id, "probe")
+        job = workers.background.job(video_id, "probe")
         assert (job["state"], job["attempt"], job["error"]["reason"]) == ("failed", 1, errors.TOO_MANY_FRAMES)
         assert workers.document(video_id)["failure"]["reason"] == errors.TOO_MANY_FRAMES
         other = workers.upload(film(1))
         workers.work()
-        assert workers.backstage.states(other)["probe"] == "done"
+        assert workers.background.states(other)["probe"] == "done"
 
     def test_a_film_that_takes_too_long_fails_after_one_attempt(
         self, workers: ProcessingWorkers, monkeypatch: pytest.MonkeyPatch
@@ -94,7 +94,7 @@ class TestALookAtAFilm:
         workers.begin()
         video_id = workers.upload(film(1))
         workers.work()
-        job = workers.backstage.job(video_id, "probe")
+        job = workers.background.job(video_id, "probe")
         assert (job["state"], job["attempt"], job["error"]["reason"]) == ("failed", 1, errors.TOO_SLOW)
         assert "final" not in job["error"]  # perhaps the storage was slow
 
@@ -139,7 +139,7 @@ class TestPictures:
             film(8, (96, 64), paint=lambda number, size: Image.new("RGB", size, "red" if number < 40 else "blue"))
         )
         workers.work()
-        assert workers.backstage.job(video_id, "storyboard")["output"] == {
+        assert workers.background.job(video_id, "storyboard")["output"] == {
             "pictures": ["storyboard.jpg", "storyboard.vtt"],
             "chapters": [{"start": 0}, {"start": 4000}],
         }
@@ -168,7 +168,7 @@ class TestPictures:
         workers.work()
         before = workers.document(video_id)["thumbnails"]
         workers.api.post(f"/v1/videos/{video_id}/thumbnail", {"position": 2000})
-        workers.backstage.settle()
+        workers.background.settle()
         workers.work()
         after = workers.document(video_id)["thumbnails"]
         assert (before["poster"]["url"] != after["poster"]["url"], after["poster"]["time"]) == (True, 2000)
@@ -200,7 +200,7 @@ class TestPatchesOfWhatWasMade:
         assert workers.api.patch(path, {"thumbnails": None}).json["thumbnails"] == {}
         for kind in ("poster", "storyboard"):
             assert workers.api.post(f"{path}/jobs/{kind}/retry").status == 202
-        workers.backstage.settle()
+        workers.background.settle()
         workers.work()
         assert workers.document(video_id)["thumbnails"] == before
         assert workers.api.post(f"{path}/jobs/poster/retry").status == 409
@@ -215,7 +215,7 @@ class TestPatchesOfWhatWasMade:
     def test_a_rendition_of_the_film_can_be_replaced_and_not_removed(self, workers: ProcessingWorkers) -> None:
         video_id = workers.upload(film(1))
         workers.work()
-        message = workers.backstage.message("transcode", "transcode.240p")
+        message = workers.background.message("transcode", "transcode.240p")
         body = {"inputHash": message.inputHash, "attempt": 1, "state": "done", "uri": message.output}
         path = f"/v1/videos/{video_id}"
         assert workers.api.request("PUT", f"{path}/renditions/240p", json_body=body, user="admin").status == 200
@@ -230,22 +230,22 @@ class TestRepeats:
     def test_messages_delivered_twice_and_in_reverse_are_done_once(self, workers: ProcessingWorkers) -> None:
         video_id = workers.upload(film(1))
         for queue in workers.handlers:
-            bodies = workers.backstage.queues[queue].take()
+            bodies = workers.background.queues[queue].take()
             assert workers.deliver(queue, *bodies, *reversed(bodies)) == {"batchItemFailures": []}
-        assert {job["attempt"] for job in workers.backstage.jobs.list_for_video(video_id)} == {1}
+        assert {job["attempt"] for job in workers.background.jobs.list_for_video(video_id)} == {1}
 
     def test_a_poison_message_does_not_keep_back_the_good_one(self, workers: ProcessingWorkers) -> None:
         video_id = workers.upload(film(1))
-        (good,) = workers.backstage.queues["probe"].take()
+        (good,) = workers.background.queues["probe"].take()
         answer = workers.deliver("probe", {"schema": "something else"}, good, {"schema": good["schema"]})
         assert answer == {"batchItemFailures": [{"itemIdentifier": "m0"}, {"itemIdentifier": "m2"}]}
-        assert workers.backstage.states(video_id)["probe"] == "done"
+        assert workers.background.states(video_id)["probe"] == "done"
 
     def test_a_film_replaced_while_it_is_read_is_dropped_and_the_new_one_is_done(
         self, workers: ProcessingWorkers
     ) -> None:
         video_id = workers.upload(film(1))
-        (old,) = workers.backstage.queues["probe"].take()
+        (old,) = workers.background.queues["probe"].take()
         workers.upload(film(2), video_id, "0002")
         workers.deliver("probe", old)
         workers.deliver("probe")
@@ -266,7 +266,7 @@ class TestRepeats:
         workers.deliver("probe")
         document = workers.document(video_id)
         assert (document["status"], "duration" in document) == ("deleted", False)
-        assert workers.backstage.states(video_id) == {}
+        assert workers.background.states(video_id) == {}
 
 
 class TestFaults:
@@ -276,16 +276,16 @@ class TestFaults:
         video_id = workers.upload(film(1))
         with monkeypatch.context() as patch:
             patch.setattr(workers.objects, "read", _raise(SystemExit))
-            (body,) = workers.backstage.queues["probe"].take()
+            (body,) = workers.background.queues["probe"].take()
             with pytest.raises(SystemExit):
                 workers.deliver("probe", body)
-        assert workers.backstage.states(video_id) == {"probe": "running"}
+        assert workers.background.states(video_id) == {"probe": "running"}
         # SQS delivers the message again; the job is still the dead worker's.
         workers.deliver("probe", body)
         clock.advance(kind_of("probe").lease + 1)
-        workers.backstage.sweep()
+        workers.background.sweep()
         workers.deliver("probe")
-        assert workers.backstage.states(video_id)["probe"] == "done"
+        assert workers.background.states(video_id)["probe"] == "done"
 
     @pytest.mark.parametrize(
         "failure",
@@ -304,11 +304,11 @@ class TestFaults:
         with monkeypatch.context() as patch:
             patch.setattr(workers.objects, "read", _raise(failure))
             assert workers.deliver("probe") == {"batchItemFailures": []}
-        job = workers.backstage.job(video_id, "probe")
+        job = workers.background.job(video_id, "probe")
         assert (job["state"], job["attempt"]) == ("queued", 2)
         assert job["error"]["reason"] == "The worker failed. The log of the service has the error."
         workers.deliver("probe")
-        assert workers.backstage.states(video_id)["probe"] == "done"
+        assert workers.background.states(video_id)["probe"] == "done"
 
     def test_a_fault_that_stays_ends_as_failed(
         self, workers: ProcessingWorkers, monkeypatch: pytest.MonkeyPatch
@@ -317,7 +317,7 @@ class TestFaults:
         monkeypatch.setattr(workers.objects, "read", _raise(Unavailable()))
         for _ in range(LAST_ATTEMPT):
             workers.deliver("probe")
-        assert workers.backstage.queues["probe"].take() == []
+        assert workers.background.queues["probe"].take() == []
         assert workers.document(video_id)["failure"]["job"] == "probe"
 
     def test_a_film_that_is_gone_fails_at_once(self, workers: ProcessingWorkers) -> None:
@@ -343,9 +343,9 @@ class TestFaults:
             patch.setattr(workers.objects, "put", third_fails)
             workers.deliver("thumbnails")
         pictures = ("poster", "storyboard")
-        assert sorted(workers.backstage.states(video_id)[kind] for kind in pictures) == ["done", "queued"]
+        assert sorted(workers.background.states(video_id)[kind] for kind in pictures) == ["done", "queued"]
         workers.deliver("thumbnails")
-        assert {workers.backstage.states(video_id)[kind] for kind in pictures} == {"done"}
+        assert {workers.background.states(video_id)[kind] for kind in pictures} == {"done"}
 
     @pytest.mark.parametrize("queue", ["probe", "thumbnails"])
     def test_an_answer_of_dynamodb_that_is_lost_costs_no_attempt(
@@ -357,12 +357,12 @@ class TestFaults:
                 workers.deliver("probe")
             with monkeypatch.context() as patch:
                 timeout = ReadTimeoutError(endpoint_url="dynamodb")
-                _break_call(patch, workers.backstage.table, at, applied=True, error=timeout)
+                _break_call(patch, workers.background.table, at, applied=True, error=timeout)
                 workers.deliver(queue)
             kinds = ("probe",) if queue == "probe" else ("poster", "storyboard")
-            jobs = [workers.backstage.job(video_id, kind) for kind in kinds]
+            jobs = [workers.background.job(video_id, kind) for kind in kinds]
             assert [(job["state"], job["attempt"]) for job in jobs] == [("done", 1)] * len(kinds), at
-            for emptied in workers.backstage.queues.values():
+            for emptied in workers.background.queues.values():
                 emptied.take()
 
     @pytest.mark.parametrize("queue", ["probe", "thumbnails"])
@@ -374,21 +374,21 @@ class TestFaults:
             video_id = workers.upload(film(1))
             if queue == "thumbnails":
                 workers.deliver("probe")
-            bodies = workers.backstage.queues[queue].take()
+            bodies = workers.background.queues[queue].take()
             with monkeypatch.context() as patch:
-                _break_call(patch, workers.backstage.table, at, applied=applied)
+                _break_call(patch, workers.background.table, at, applied=applied)
                 answer = workers.handlers[queue](sqs_event(*bodies), Context())
-            workers.backstage.settle()
+            workers.background.settle()
             # SQS delivers what was not done again.
             for failed in answer["batchItemFailures"]:
                 workers.deliver(queue, bodies[int(failed["itemIdentifier"][1:])])
             for _ in range(2):
                 clock.advance(kind_of("poster").lease + 1)
-                workers.backstage.sweep()
+                workers.background.sweep()
                 workers.work()
-            states = workers.backstage.states(video_id)
+            states = workers.background.states(video_id)
             assert {states[kind] for kind in ("probe", "poster", "storyboard")} == {"done"}, at
-            for emptied in workers.backstage.queues.values():
+            for emptied in workers.background.queues.values():
                 emptied.take()
 
 

@@ -40,17 +40,17 @@ from video_metadata_client.models import (
     ViewResults,
 )
 
-Wanted = TypeVar("Wanted")
+Expected = TypeVar("Expected")
 
 
-def body(kind: type[Wanted], answer: object) -> Wanted:
+def body(kind: type[Expected], response: object) -> Expected:
     """Return the response body if it has the expected type. The client also returns problems; they raise TypeError."""
-    if not isinstance(answer, kind):
-        raise TypeError(f"{kind.__name__} was asked for, and the answer is {answer}")
-    return answer
+    if not isinstance(response, kind):
+        raise TypeError(f"{kind.__name__} was asked for, and the answer is {response}")
+    return response
 
 
-def use(base_url: str, token: str, category: str, film: bytes) -> dict[str, object]:
+def use(base_url: str, token: str, category: str, source: bytes) -> dict[str, object]:
     """Takes a video through its life, and returns what the service answered on the way."""
     with AuthenticatedClient(base_url, token, timeout=httpx.Timeout(120)) as client:
         created = body(Video, create_video.sync(client=client, body=NewVideo(title="A film", category=category)))
@@ -85,11 +85,11 @@ def use(base_url: str, token: str, category: str, film: bytes) -> dict[str, obje
         deletion = Batch(operations=[DeleteOperation(op="delete", video_id=video_id)])
         rehearsed = body(BatchResult, batch_videos.sync(client=client, body=deletion, dry_run=True))
 
-        wanted = NewUpload(content_type="video/mp4", file_size=len(film))
-        begun = body(PutUpload, create_upload.sync(video_id, client=client, body=wanted))
+        upload = NewUpload(content_type="video/mp4", file_size=len(source))
+        begun = body(PutUpload, create_upload.sync(video_id, client=client, body=upload))
         open_ = body(OpenPutUpload, get_upload.sync(video_id, begun.upload_id, client=client))
         headers = open_.headers.additional_properties
-        sent = httpx.request(open_.method, open_.url, headers=headers, content=film, timeout=120, trust_env=False)
+        sent = httpx.request(open_.method, open_.url, headers=headers, content=source, timeout=120, trust_env=False)
         read = body(EndedUpload, get_upload.sync(video_id, begun.upload_id, client=client))
 
     return {
@@ -114,5 +114,5 @@ def use(base_url: str, token: str, category: str, film: bytes) -> dict[str, obje
 
 
 if __name__ == "__main__":
-    url, token, category, film = sys.argv[1:]
-    sys.stdout.write(json.dumps(use(url, token, category, Path(film).read_bytes())))
+    url, token, category, source = sys.argv[1:]
+    sys.stdout.write(json.dumps(use(url, token, category, Path(source).read_bytes())))

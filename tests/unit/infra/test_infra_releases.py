@@ -12,7 +12,7 @@ from local.testbed.harness import make_api
 from local.testbed.wire import intercept
 from shared.aws.dynamodb import Table
 from shared.routes import ROUTES
-from tests.logs import is_kept_by_lambda, log_lines
+from tests.logs import log_lines, passes_lambda_filter
 from tests.unit.infra.templates import FUNCTIONS, ROOT, Json, Templates, as_list
 
 ANSWERING = sorted({route.function for route in ROUTES})
@@ -209,7 +209,7 @@ class TestGradualShift:
         undo()
         (failed,) = [line for line in lines if line["message"] == "unhandled error"]
         assert (failed["level"], failed["function_version"]) == ("ERROR", "7")
-        assert is_kept_by_lambda(failed, LOG_LEVELS[level].value)
+        assert passes_lambda_filter(failed, LOG_LEVELS[level].value)
 
 
 class TestCodeDeploysRole:

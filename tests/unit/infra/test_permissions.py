@@ -89,7 +89,7 @@ class WatchedQueue(FakeQueue):
 
     def send(self, body: Mapping[str, object], delay_seconds: int = 0) -> None:
         """Keep a message, and note who sends it."""
-        self._watch.look_up(Access("sqs:SendMessage", f"{self._name.capitalize()}Queue"))
+        self._watch.check(Access("sqs:SendMessage", f"{self._name.capitalize()}Queue"))
         super().send(body, delay_seconds)
 
 
@@ -142,22 +142,22 @@ class Service:
         made = make_api(self.table, clock, self.objects)
         handlers = {name: watch.over(name, handler) for name, handler in made.handlers.items()}
         self.api = Api(self.table, handlers, clock)
-        self.backstage = BackgroundWork(self.table, clock)
+        self.background = BackgroundWork(self.table, clock)
         queues = {
             name: WatchedQueue(watch, name)
             for name in (
                 *("probe", "thumbnails", "transcode", "purge", "aggregates", "tallies", "reverts", "deliveries"),
             )
         }
-        self.backstage.queues.update(queues)
+        self.background.queues.update(queues)
         audit_table = Table(schema.AUDIT_TABLE_NAME, client, sleep=lambda _: None)
         self.resources = FakeResources(self.table, clock, audit=audit_table, objects=self.objects, queues=queues)
         resources = self.resources
-        self.backstage.router = watch.over("stream_router", resources.make(stream_router.lambda_handler))
-        self.backstage.sweeper = watch.over("sweeper", resources.make(sweeper.lambda_handler))
-        self.backstage.aggregates = watch.over("aggregates", resources.make(aggregates.lambda_handler))
+        self.background.router = watch.over("stream_router", resources.make(stream_router.lambda_handler))
+        self.background.sweeper = watch.over("sweeper", resources.make(sweeper.lambda_handler))
+        self.background.aggregates = watch.over("aggregates", resources.make(aggregates.lambda_handler))
         self.rankings = watch.over("rankings", resources.make(rankings.lambda_handler))
-        self.backstage.tallies = watch.over("tallies", self.backstage.tallies)
+        self.background.tallies = watch.over("tallies", self.background.tallies)
         feed = Feed(audit_table, clock)
         self.index = Generations(self.table, self.objects, MEDIA_BUCKET, clock)
         self.films = DocumentLoader(self.table, self.objects, MEDIA_BUCKET)
@@ -183,19 +183,19 @@ class Service:
 
     def deliver(self, worker: str, *bodies: dict[str, Any], context: Context | None = None) -> None:
         """Deliver the waiting or the given messages to a worker, then run the router."""
-        waiting = bodies or self.backstage.queues[worker].take()
+        waiting = bodies or self.background.queues[worker].take()
         event = sqs_event(*waiting, SentTimestamp=str(int(self.api.clock() * 1000)))
         assert self._workers[worker](event, context or Context()) == {"batchItemFailures": []}
-        self.backstage.settle()
+        self.background.settle()
 
     def keep_history(self) -> None:
         """Let the audit read all that the router has read."""
-        assert self._audit({"Records": self.backstage.seen_records}, Context()) == {"batchItemFailures": []}
+        assert self._audit({"Records": self.background.seen_records}, Context()) == {"batchItemFailures": []}
 
     def deliver_changes(self) -> None:
         """Let the audit append to the feed what the router has read, and webhooks be served until nothing waits."""
         self.keep_history()
-        while self.backstage.queues["deliveries"].sent:
+        while self.background.queues["deliveries"].sent:
             self.api.clock.advance(3)  # so that what was created just now is not looked for in the index for ever
             self.deliver("deliveries")
 
@@ -267,7 +267,7 @@ def more_films_than_a_share(service: Service) -> None:
     for video_id in videos:
         service.upload(video_id, data)
     service.api.delete(f"/v1/videos/{videos[-1]}")
-    service.backstage.settle()
+    service.background.settle()
     service.deliver("probe")
     service.deliver("probe")
 
@@ -278,7 +278,7 @@ def from_upload_to_pictures(service: Service) -> None:
     service.upload(video_id, film(2, (640, 360), audio=True))
     service.work()
     for name in RENDITIONS:
-        message = service.backstage.message("transcode", f"transcode.{name}")
+        message = service.background.message("transcode", f"transcode.{name}")
         report: dict[str, Any] = {"inputHash": message.inputHash, "attempt": message.attempt}
         uri = f"s3://{MEDIA_BUCKET}/renditions/{video_id}/{message.inputHash}/{name}.mp4"
         for state in ({"state": "running"}, {"state": "running", "progress": 50}, {"state": "done", "uri": uri}):
@@ -291,7 +291,7 @@ def from_upload_to_pictures(service: Service) -> None:
     assert len(service.api.get(f"/v1/videos/{video_id}/playback").json["renditions"]) == len(RENDITIONS)
     service.make_older(video_id, "Cats", "cats")
     service.api.post(f"/v1/videos/{video_id}/thumbnail", {"position": 1000})
-    service.backstage.settle()
+    service.background.settle()
     service.work()
     service.upload(video_id, film(1))
     service.work()
@@ -323,11 +323,11 @@ def what_is_no_film(service: Service) -> None:
     service.upload(video_id, b"This is no film.")
     service.work()
     service.api.post(f"/v1/videos/{video_id}/jobs/probe/retry")
-    service.backstage.settle()
+    service.background.settle()
     service.work()
     service.upload(video_id, b"short", size=6)
     service.api.delete(f"/v1/videos/{video_id}")
-    service.backstage.settle()
+    service.background.settle()
     service.upload(service.api.create()["videoId"], b"short", size=6)
     late = service.api.create()["videoId"]
     begun = service.api.post(f"/v1/videos/{late}/upload", {"contentType": "video/mp4", "fileSize": 1}).json
@@ -337,13 +337,13 @@ def what_is_no_film(service: Service) -> None:
     record = {"bucket": {"name": SOURCES_BUCKET}, "object": {"key": key}}
     service.deliver("arrivals", {"Records": [{"eventName": "ObjectCreated:Put", "s3": record}]})
     service.api.post(f"/v1/videos/{late}/restore")
-    service.backstage.settle()
+    service.background.settle()
     service.work()
 
 
 def jobs_that_get_stuck(service: Service) -> None:
     """Workers that die, messages and jobs that get lost, and a person who tries again."""
-    api, backstage = service.api, service.backstage
+    api, backstage = service.api, service.background
     video_id = backstage.uploaded_film(api)
     transcode = backstage.message("transcode", "transcode.360p")
     path = f"/v1/videos/{video_id}/renditions/360p"
@@ -372,7 +372,7 @@ def jobs_that_get_stuck(service: Service) -> None:
 
 def totals_and_years(service: Service) -> None:
     """Change counted videos, and move credits to another year with their video."""
-    api, backstage = service.api, service.backstage
+    api, backstage = service.api, service.background
     video_id = api.publish(tags=["a"], releaseYear=1993)["videoId"]
     api.put(f"/v1/videos/{video_id}/credits/sam", CREDIT)
     backstage.settle_totals()
@@ -383,7 +383,7 @@ def totals_and_years(service: Service) -> None:
     def move_year(operation: str, _: Any, send: Callable[[], Any]) -> Any:
         if operation == "PutItem" and not year_moved:
             year_moved.append(video_id)
-            with service.watch.aside():
+            with service.watch.as_test():
                 change = Expression("SET releaseYear = :year", {}, {":year": 1995})
                 service.table.write(service.table.update(schema.VIDEO.key(videoId=video_id), change))
         return send()
@@ -401,17 +401,17 @@ def totals_and_years(service: Service) -> None:
 def what_is_published_in_time(service: Service) -> None:
     """A video whose publishAt comes."""
     service.api.publish(publishAt=int(service.api.clock()) + 3600)
-    service.backstage.settle_totals()
+    service.background.settle_totals()
     service.api.clock.advance(3600)
-    service.backstage.sweep()
-    service.backstage.settle_totals()
+    service.background.sweep()
+    service.background.settle_totals()
 
 
 def what_the_stream_counts(service: Service) -> None:
     """Views of many viewers, and ratings; some of them once more."""
     video_id = service.api.publish(category="drama")["videoId"]
-    service.backstage.settle()
-    with service.watch.aside():
+    service.background.settle()
+    with service.watch.as_test():
         for number in range(100):
             lane, at = schema.lane_of(f"viewer {number}"), int(service.api.clock())
             for entity, named in (
@@ -420,8 +420,8 @@ def what_the_stream_counts(service: Service) -> None:
             ):
                 item = {**entity.key(videoId=video_id, lane=lane, **named), "videoId": video_id, "value": 7, "at": at}
                 service.table.write(service.table.put(item, condition=ABSENT))
-    service.backstage.settle()
-    service.backstage.replay()
+    service.background.settle()
+    service.background.replay()
 
 
 def a_storm_of_views(service: Service) -> None:
@@ -463,7 +463,7 @@ def what_is_removed(service: Service) -> None:
     # As DynamoDB does when their time has come; of the other playlist that is later.
     service.table.delete(schema.PLAYLIST.key(playlistId=playlists[0]))
     service.table.delete(schema.VIDEO.key(videoId=video_id))
-    service.backstage.settle()
+    service.background.settle()
     service.deliver("purge")
     service.deliver("purge", purge_message(video_id), context=Ended())
     service.keep_history()
@@ -482,7 +482,7 @@ def what_is_viewed_most(service: Service) -> None:
         viewed.categories[video_id] = category
         for shard in range(3):
             viewed.count(video_id, int(service.api.clock()), shard=shard)
-        with service.watch.aside():
+        with service.watch.as_test():
             viewed.store()
         service.rankings({}, Context())
     assert service.api.get("/v1/top", query="category=c").status == 200
@@ -495,21 +495,21 @@ def what_search_asks(service: Service) -> None:
         with mock.patch.object(indexer, "own_folder", return_value=Path(folder)):
             build = watch.over("indexer", service.resources.make(indexer.lambda_handler))
         captions_and_chapters(service)
-        service.backstage.settle()
+        service.background.settle()
         service.keep_history()
         build({}, Ended())
-        with watch.aside():
+        with watch.as_test():
             clock.now = time.time() + 2 * KEPT_SECONDS  # S3 has a clock of its own
             service.objects.put(MEDIA_BUCKET, "index/left", b"behind", "application/octet-stream")
         build({}, Begun())
         video_id = service.api.publish(title="Apples")["videoId"]
-        service.backstage.settle()
+        service.background.settle()
         service.keep_history()
         shutil.rmtree(folder)
         Path(folder).mkdir()
         clock.advance(LEASE_SECONDS)
         build({}, Begun())
-        with watch.aside():
+        with watch.as_test():
             copy = LocalCopy(Path(folder))
             service.index.copy_newest(copy)
             assert SearchEngine(copy.folder).stored(video_id)
@@ -519,7 +519,7 @@ def what_search_asks(service: Service) -> None:
     for query in (asked, "q=apples&limit=1&facets=tag"):
         assert service.api.get("/v1/search", query=query, **user).status == 200
     captions_and_chapters(service)
-    service.backstage.settle()
+    service.background.settle()
     service.keep_history()
     clock.advance(1)
     assert service.api.get(f"/v1/videos/{video_id}/similar", **user).status == 200
@@ -529,10 +529,10 @@ def what_is_taken_back(service: Service) -> None:
     """Change sets of every kind, at once and by the worker, and the undo of an undo."""
     api, watch = service.api, service.watch
     undoing = RevertTestbed(api)
-    undoing.queues["reverts"] = service.backstage.queues["reverts"]
+    undoing.queues["reverts"] = service.background.queues["reverts"]
     undoing.set_page_size(1)
     undoing.worker = watch.over("reverts", undoing.worker)
-    whole = undoing.create_whole("created")
+    whole = undoing.create_change_set("created")
     listed = api.publish(tags=["a"], category="c", slug="listed", seriesId=whole.video_ids[0], episode=1)["videoId"]
     playlist_id = api.post("/v1/playlists", {"title": "t"}).json["playlistId"]
     for video_id in (whole.video_ids[0], listed):
@@ -555,9 +555,9 @@ def what_is_taken_back(service: Service) -> None:
     with mock.patch("shared.history.changeset_reverts.MAX_ENTRIES_INLINE", 0):
         # The trail does not follow a change at once, and then it is somebody else's.
         api.patch(f"/v1/videos/{listed}", {"tags": ["c"]}, user="admin")
-        service.backstage.settle()
+        service.background.settle()
         reply = undoing.undo(sets[1])
-        service.backstage.settle()
+        service.background.settle()
         undoing.deliver(*undoing.queues["reverts"].take())
         undoing.work()
         (part,) = undoing.run(sets[1], reply.json["revertId"]).json["items"]
@@ -572,16 +572,16 @@ def what_followers_are_told(service: Service) -> None:
     assert api.post("/v1/webhooks", wanted, headers=key).json["webhookId"] == hook
     everybody = api.post("/v1/webhooks", wanted | {"userId": "*"}, user="admin").json["webhookId"]
     video_id = api.create()["videoId"]
-    service.backstage.settle()
+    service.background.settle()
     service.deliver_changes()
     assert receiver.taken == 2
     receiver.status = 503
     api.patch(f"/v1/videos/{video_id}", {"title": "u"})
-    service.backstage.settle()
+    service.background.settle()
     service.deliver_changes()
     receiver.status = 200
     api.clock.advance(60)
-    service.backstage.sweep()
+    service.background.sweep()
     service.deliver_changes()
     assert receiver.taken == 4
     api.post(f"/v1/webhooks/{hook}/replay", {"from": int(api.clock()) - 600})
@@ -615,9 +615,9 @@ def more_webhooks_than_a_quota(service: Service) -> None:
     share = {**schema.SHARE.key(userId="zoe", queue=QUICK), "jobs": lost, "checkedAt": int(api.clock())}
     service.table.write(service.table.put(share, condition=None))
     api.create(user="zoe")
-    service.backstage.settle()
+    service.background.settle()
     service.keep_history()
-    service.backstage.queues["deliveries"].take()
+    service.background.queues["deliveries"].take()
     service.deliver("deliveries", deliver_message(hooks[0]))
     assert service.receiver.taken == taken
     api.clock.advance(CHECK_SECONDS)
@@ -631,7 +631,7 @@ def _revert_change_set(service: Service, undoing: RevertTestbed, changeset_id: s
     reply = undoing.undo(changeset_id, query=query)
     assert reply.status < 300, reply.body
     revert_id = str(reply.json["revertId"])
-    service.backstage.settle()
+    service.background.settle()
     if reply.status == 202:
         (message,) = undoing.queues["reverts"].take()
         undoing.deliver(message, context=Ended())
@@ -712,7 +712,7 @@ def test_every_role_allows_exactly_the_requests_of_its_function(aws: Templates, 
 
 def _unused(aws: Templates, watched: PolicyWatch, folder: str) -> Iterator[str]:
     """Yield the permissions that a function never used: actions, resources and key prefixes."""
-    done = [access for function, access in watched.seen if function == folder]
+    done = [access for function, access in watched.accesses if function == folder]
     for statement in aws.statements(folder):
         patterns = statement.get("Condition", {}).get("ForAllValues:StringLike", {}).get("dynamodb:LeadingKeys", ["*"])
         for action in as_list(statement["Action"]):

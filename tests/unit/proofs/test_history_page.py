@@ -91,15 +91,15 @@ def test_the_pages_answers_are_those_to_its_script_and_the_undo_of_each_hundred(
     assert story.api.get(f"{film}/diff", query="from=1&to=2").json == DIFF
 
     sets = [story.entries(IDS[hundred[1]])[0]["correlationId"] for hundred in story.hundreds]
-    dry = story.require_undone(sets[0], user="alice", query="dryRun=true")
+    dry = story.revert_and_settle(sets[0], user="alice", query="dryRun=true")
     assert comparable(dry) == comparable(UNDO)
     two = [item for item in dry["items"] if item["videoId"] in (IDS[0], IDS[1])]
     assert list(map(untimed, two)) == list(map(untimed, UNDO["items"]))
     for changeset in sets:
-        assert comparable(story.require_undone(changeset, user="alice")) == comparable(UNDO) | {"dryRun": False}
+        assert comparable(story.revert_and_settle(changeset, user="alice")) == comparable(UNDO) | {"dryRun": False}
     story.assert_undone()
 
-    again = story.require_undone(sets[0], user="alice")
+    again = story.revert_and_settle(sets[0], user="alice")
     assert (again["reverted"], again["unchanged"], again["skipped"]) == (0, 90, 10)
     assert "`reverted` is 0 then, `unchanged` 90, `skipped` the same 10" in PAGE
 

@@ -51,7 +51,7 @@ class Laptop:
 
     def __init__(self, api: Api, backstage: BackgroundWork, s3: "S3Client") -> None:
         self.api = api
-        self.backstage = backstage
+        self.background = backstage
         self.s3 = s3
         self.sqs: SQSClient = boto3.client("sqs")
         self.queue = self.sqs.create_queue(QueueName="transcode")["QueueUrl"]
@@ -85,15 +85,15 @@ class Laptop:
         video_id = str(self.api.create()["videoId"])
         key = f"{video_id}/0001"
         etag = self.s3.put_object(Bucket=SOURCES_BUCKET, Key=key, Body=data)["ETag"].strip('"')
-        self.backstage.arrive(video_id, etag=etag, size=len(data))
-        self.backstage.probe(video_id, RENDITION)
+        self.background.arrive(video_id, etag=etag, size=len(data))
+        self.background.probe(video_id, RENDITION)
         self.deliver()
         return video_id
 
     def deliver(self) -> None:
         """Hand over what the router sent."""
-        self.backstage.settle()
-        for body in self.backstage.queues["transcode"].take():
+        self.background.settle()
+        for body in self.background.queues["transcode"].take():
             self.sqs.send_message(QueueUrl=self.queue, MessageBody=json.dumps(body))
 
     def work(self) -> bool:
@@ -126,7 +126,7 @@ def laptop(api: Api, table: Any, objects: Objects, clock: Clock) -> Laptop:
 def test_a_rendition_is_made_and_the_video_becomes_ready(laptop: Laptop) -> None:
     video_id = laptop.upload(film())
     assert laptop.work()
-    job = laptop.backstage.job(video_id, KIND)
+    job = laptop.background.job(video_id, KIND)
     assert (job["state"], job["attempt"], job["progress"]) == ("done", 1, 100)
     key = f"renditions/{video_id}/{job['inputHash']}/160p.mp4"
     video = laptop.api.get(f"/v1/videos/{video_id}").json
@@ -165,7 +165,7 @@ def test_a_film_that_never_ends_is_given_up_with_its_reason(laptop: Laptop, monk
     monkeypatch.setattr(transcoder, "transcode", without_end)
     video_id = laptop.upload(film())
     laptop.work()
-    job = laptop.backstage.job(video_id, KIND)
+    job = laptop.background.job(video_id, KIND)
     assert (job["state"], job["attempt"], job["error"]["reason"]) == ("failed", 1, errors.TOO_SLOW)
     assert laptop.now == LONGEST_SECONDS
     assert laptop.waiting() == (0, 0)
@@ -173,12 +173,12 @@ def test_a_film_that_never_ends_is_given_up_with_its_reason(laptop: Laptop, monk
 
 def test_a_message_that_comes_twice_changes_nothing(laptop: Laptop) -> None:
     video_id = laptop.upload(film())
-    laptop.backstage.replay()
+    laptop.background.replay()
     laptop.deliver()
     assert laptop.waiting()[0] >= 2
     while laptop.work():
         pass
-    assert laptop.backstage.job(video_id, KIND)["state"] == "done"
+    assert laptop.background.job(video_id, KIND)["state"] == "done"
     assert laptop.states() == ["running", "done", *["running"] * (len(laptop.reports) - 2)]
     assert set(laptop.answers[2:]) == {409}
     assert laptop.waiting() == (0, 0)
@@ -186,8 +186,8 @@ def test_a_message_that_comes_twice_changes_nothing(laptop: Laptop) -> None:
 
 def test_a_message_for_another_film_is_dropped(laptop: Laptop) -> None:
     video_id = laptop.upload(film())
-    laptop.backstage.arrive(video_id, upload="0002", etag="e2")
-    laptop.backstage.probe(video_id, RENDITION)
+    laptop.background.arrive(video_id, upload="0002", etag="e2")
+    laptop.background.probe(video_id, RENDITION)
     assert laptop.work()
     assert laptop.answers == [409]
     assert (laptop.waiting(), laptop.made()) == ((0, 0), [])
@@ -196,7 +196,7 @@ def test_a_message_for_another_film_is_dropped(laptop: Laptop) -> None:
 def test_a_message_of_a_deleted_video_is_dropped(laptop: Laptop) -> None:
     video_id = laptop.upload(film())
     laptop.api.delete(f"/v1/videos/{video_id}")
-    laptop.backstage.settle()
+    laptop.background.settle()
     assert laptop.work()
     assert laptop.answers[0] in (404, 409)
     assert (laptop.waiting(), laptop.made()) == ((0, 0), [])
@@ -207,7 +207,7 @@ def test_work_that_nobody_wants_any_more_is_broken_off(laptop: Laptop, monkeypat
     went_on = []
 
     def replaced_meanwhile(source: Path, target: Path, *, progress: Callable[[int], None], **size: int) -> None:
-        laptop.backstage.arrive(video_id, upload="0002", etag="e2")
+        laptop.background.arrive(video_id, upload="0002", etag="e2")
         laptop.now += BEAT_SECONDS
         progress(50)
         went_on.append(True)
@@ -225,8 +225,8 @@ def test_output_is_deleted_when_the_video_was_removed_during_transcoding(laptop:
         if report["state"] == "done":
             assert laptop.made()
             for sk in ("#META", f"JOB#{KIND}"):
-                laptop.backstage.table.client.delete_item(
-                    TableName=laptop.backstage.table.name,
+                laptop.background.table.client.delete_item(
+                    TableName=laptop.background.table.name,
                     Key={"pk": {"S": f"VIDEO#{video_id}"}, "sk": {"S": sk}},
                 )
 
@@ -239,7 +239,7 @@ class TestFilmsThatCannotBeUsed:
     def test_file_that_is_not_a_video_fails_at_once_with_a_reason(self, laptop: Laptop) -> None:
         video_id = laptop.upload(b"This is no film.")
         laptop.work()
-        job = laptop.backstage.job(video_id, KIND)
+        job = laptop.background.job(video_id, KIND)
         assert (job["state"], job["attempt"]) == ("failed", 1)
         assert job["error"]["reason"].startswith("The file is not a video")
         assert laptop.api.get(f"/v1/videos/{video_id}").json["status"] == "failed"
@@ -250,7 +250,7 @@ class TestFilmsThatCannotBeUsed:
         laptop.s3.put_object(Bucket=SOURCES_BUCKET, Key=f"{video_id}/0001", Body=film(1))
         laptop.work()
         assert "replaced" in laptop.reports[-1]["reason"]
-        assert laptop.backstage.job(video_id, KIND)["state"] == "failed"
+        assert laptop.background.job(video_id, KIND)["state"] == "failed"
 
     def test_missing_source_file_fails_the_job(self, laptop: Laptop) -> None:
         video_id = laptop.upload(film())
@@ -271,7 +271,7 @@ class TestTrouble:
         for _ in range(LAST_ATTEMPT):
             assert laptop.work()
             laptop.deliver()
-        job = laptop.backstage.job(video_id, KIND)
+        job = laptop.background.job(video_id, KIND)
         assert (job["state"], job["attempt"], laptop.waiting()) == ("failed", LAST_ATTEMPT, (0, 0))
         assert "no space left" not in json.dumps(laptop.reports)
 
@@ -296,11 +296,11 @@ class TestTrouble:
         laptop.work()
         assert laptop.waiting() == (0, 1)
         laptop.before_report = lambda _: None
-        laptop.backstage.replay()
+        laptop.background.replay()
         laptop.deliver()
         while laptop.work():
             pass
-        assert laptop.backstage.job(video_id, KIND)["state"] == "done"
+        assert laptop.background.job(video_id, KIND)["state"] == "done"
 
     def test_failed_report_is_sent_again(self, laptop: Laptop) -> None:
         video_id = laptop.upload(film())
@@ -308,7 +308,7 @@ class TestTrouble:
         laptop.before_report = lambda _: failing.pop() if failing else None
         laptop.work()
         assert laptop.states() == ["running", "running", "running", "done"]
-        assert laptop.backstage.job(video_id, KIND)["state"] == "done"
+        assert laptop.background.job(video_id, KIND)["state"] == "done"
 
     def test_progress_that_cannot_be_reported_stops_nothing(
         self, laptop: Laptop, monkeypatch: pytest.MonkeyPatch
@@ -323,7 +323,7 @@ class TestTrouble:
         laptop.before_report = lambda report: httpx.Response(503) if report.get("progress") else None
         laptop.work()
         assert laptop.answers == [200, 503, 200]
-        assert laptop.backstage.job(video_id, KIND)["state"] == "done"
+        assert laptop.background.job(video_id, KIND)["state"] == "done"
 
     def test_transcoder_stopped_during_work_leaves_its_message_in_the_queue(
         self, laptop: Laptop, monkeypatch: pytest.MonkeyPatch
@@ -336,10 +336,10 @@ class TestTrouble:
             patch.setattr(transcoder, "transcode", ended)
             with pytest.raises(TranscoderStopped):
                 laptop.work()
-        assert laptop.backstage.job(video_id, KIND)["state"] == "running"
+        assert laptop.background.job(video_id, KIND)["state"] == "running"
         assert laptop.waiting() == (1, 0)
         assert laptop.work()
-        job = laptop.backstage.job(video_id, KIND)
+        job = laptop.background.job(video_id, KIND)
         assert (job["state"], job["attempt"]) == ("done", 1)
 
     @pytest.mark.parametrize("body", ["{", "[]", "{}", '{"schema": "video-metadata/job/2"}'])

@@ -72,7 +72,7 @@ class Chronicle:
         self.clock = Clock()
         self.table = Table(TABLE_NAME, client, sleep=lambda _: None)
         self.api: Api = make_api(self.table, self.clock)
-        self.backstage = BackgroundWork(self.table, self.clock)
+        self.background = BackgroundWork(self.table, self.clock)
         self.told: dict[str, RecordedDocuments] = {}
         self.done: defaultdict[str, int] = defaultdict(int)
         self._read = 0
@@ -116,16 +116,16 @@ class Chronicle:
     def carry_out(self, kind: Callable[[str], object], video_id: str) -> None:
         """Write, run the background work, and record the document."""
         kind(video_id)
-        self.backstage.settle()
+        self.background.settle()
         self.record(kind.__name__)
 
     def record(self, kind: str) -> None:
         """Read the videos that have changed, as their owners see them."""
         changed = {
             raw["dynamodb"]["Keys"]["pk"]["S"].removeprefix("VIDEO#")
-            for raw in self.backstage.seen_records[self._read :]
+            for raw in self.background.seen_records[self._read :]
         }
-        self._read = len(self.backstage.seen_records)
+        self._read = len(self.background.seen_records)
         for video_id in sorted(changed & self.told.keys()):
             told = self.told[video_id]
             reply = self.api.get(f"/v1/videos/{video_id}", user="admin")
@@ -195,7 +195,7 @@ class Chronicle:
             own = {"userId": "bob", "createdAt": NOW - 7 * DAY, "status": "ready"}
             video_id = self.api.create("admin", **content, **own)["videoId"]
         self.told[str(video_id)] = RecordedDocuments()
-        self.backstage.settle()
+        self.background.settle()
         self.record("create")
 
     def patch(self, video_id: str) -> None:
@@ -213,7 +213,7 @@ class Chronicle:
         operations.append({"op": "delete", "videoId": self.random.choice(operations)["videoId"]})
         for operation in operations:  # one at a time: else versions come and go that nobody has read
             assert self.api.post("/v1/videos/batch", {"operations": [operation]}, user="admin").status == 200
-            self.backstage.settle()
+            self.background.settle()
             self.record("batch")
 
     def next_status(self, video_id: str) -> None:
@@ -231,19 +231,19 @@ class Chronicle:
     def arrive(self, video_id: str) -> None:
         """A film arrives."""
         if self.stored(video_id):
-            self.backstage.arrive(video_id, upload=f"{self.now:012}", etag=f"e{self.now}")
+            self.background.arrive(video_id, upload=f"{self.now:012}", etag=f"e{self.now}")
 
     def _worked(self, queue: str, edit: Callable[[Any, Item], Item]) -> None:
-        messages = self.backstage.queues[queue].sent
+        messages = self.background.queues[queue].sent
         if not messages:
             return
-        message = self.backstage.message(queue, self.random.choice(messages)["kind"])
+        message = self.background.message(queue, self.random.choice(messages)["kind"])
         messages.remove(
             next(body for body in messages if body["videoId"] == message.videoId and body["kind"] == message.kind)
         )
         worker = Caller.job(queue)
-        if self.backstage.jobs.claim(message.ticket, worker, self.now):
-            self.backstage.jobs.complete(message.ticket, {}, worker, self.now, lambda item: edit(message, item))
+        if self.background.jobs.claim(message.ticket, worker, self.now):
+            self.background.jobs.complete(message.ticket, {}, worker, self.now, lambda item: edit(message, item))
 
     def probe(self, _: str) -> None:
         """A film is looked at."""
@@ -259,11 +259,11 @@ class Chronicle:
 
     def report(self, _: str) -> None:
         """A transcoder says how far it is."""
-        messages = self.backstage.queues["transcode"].sent
+        messages = self.background.queues["transcode"].sent
         if not messages:
             return
         kind = self.random.choice(messages)["kind"]
-        message = self.backstage.message("transcode", kind)
+        message = self.background.message("transcode", kind)
         state = self.random.choice(("running", "done", "done", "failed"))
         more: dict[str, Item] = {"done": {"uri": message.output, "fileSize": 5}, "failed": {"reason": "It broke."}}
         body = {"inputHash": message.inputHash, "attempt": message.attempt, "state": state, **more.get(state, {})}
@@ -275,15 +275,15 @@ class Chronicle:
     def fail(self, _: str) -> None:
         """A job is given up."""
         for queue in ("probe", "thumbnails"):
-            if messages := self.backstage.queues[queue].sent:
-                message = self.backstage.message(queue, messages[-1]["kind"])
+            if messages := self.background.queues[queue].sent:
+                message = self.background.message(queue, messages[-1]["kind"])
                 messages.pop()
-                self.backstage.jobs.fail(message.ticket, "It broke.", Caller.job(queue), self.now, retry=False)
+                self.background.jobs.fail(message.ticket, "It broke.", Caller.job(queue), self.now, retry=False)
                 return
 
     def retry(self, video_id: str) -> None:
         """Retry all failed jobs of a video."""
-        for kind, state in self.backstage.states(video_id).items():
+        for kind, state in self.background.states(video_id).items():
             if state == "failed":
                 self.api.post(f"/v1/videos/{video_id}/jobs/{kind}/retry", user="admin")
 
@@ -293,7 +293,7 @@ class Chronicle:
 
     def settle(self, video_id: str) -> None:
         """Bring it to the present schema, and into or out of the lists as its times have it."""
-        self.backstage.videos.settle(video_id, self.now)
+        self.background.videos.settle(video_id, self.now)
 
     def make_older(self, video_id: str) -> None:
         """Remove it, and bring one of the schema version before, which an upgrade will change."""
@@ -328,7 +328,7 @@ class Chronicle:
             self.kept[video_id] = stored
             for told in (self.told[video_id].by_version, self.told[video_id].by_second):
                 told.clear()
-            self.backstage.settle()
+            self.background.settle()
 
     def _is_young(self, video_id: str) -> bool:
         """Whether deleting the video loses few comparisons, because only the last life of each video is compared."""
@@ -352,7 +352,7 @@ class Chronicle:
         """All that the stream had, in order."""
         return [
             raw | {"userIdentity": EXPIRY} if raw["eventName"] == "REMOVE" else raw
-            for raw in self.backstage.seen_records
+            for raw in self.background.seen_records
         ]
 
     def living(self) -> Iterator[tuple[str, RecordedDocuments, Item]]:

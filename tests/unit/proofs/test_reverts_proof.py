@@ -25,7 +25,7 @@ from shared.schema import CHANGESET, SORT_KEY, TABLE_NAME, VIDEO
 from shared.videos.video import apply_patch, new_item
 from tests.integration.faults import Killed
 from tests.reverting import RevertTestbed
-from tests.unit.conftest import Shared
+from tests.unit.conftest import SharedClient
 
 VIDEOS, EDITED, SEED = 120, 30, 1
 """More videos than a change set may have to be reverted at once, so that a run is begun."""
@@ -193,11 +193,11 @@ def named(outcomes: Mapping[str, RevertResult]) -> Named:
 
 
 @pytest.fixture(scope="module")
-def saved(empty_tables: bytes, shared_client: Shared) -> tuple[Saved, Saved]:
+def saved(empty_tables: bytes, shared_client: SharedClient) -> tuple[Saved, Saved]:
     """The library, before its trail follows and afterwards: to write it takes longer than to take it back."""
     with mock_aws():
         put_back(empty_tables)
-        library = Library(make_api(Table(TABLE_NAME, shared_client.as_made(), sleep=lambda _: None), Clock()))
+        library = Library(make_api(Table(TABLE_NAME, shared_client.reset(), sleep=lambda _: None), Clock()))
         library.fill()
         written = library.saved()
         library.keep(library.all_records())
