@@ -57,7 +57,7 @@ class World(IndexedService):
             put_examples(api, function, videoId=self.video_id)
         self.settle()
         self.write("PUT", f"{path}/rating", {"value": 7}, **STRANGER)
-        self.say(self.video_id, "the tide is out")
+        self.put_captions(self.video_id, "the tide is out")
         made = self.write("POST", "/v1/playlists", {"title": "Films", "visibility": "public"}, user="carol")
         self.playlist_id = made.json["playlistId"]
         self.write("POST", f"/v1/playlists/{self.playlist_id}/entries", {"videoId": self.video_id}, user="carol")

@@ -9,9 +9,9 @@ import pytest
 
 from tests.unit.infra.templates import (
     BOUNDARY,
-    GIVEN_BUS,
-    GIVEN_KEY,
-    GIVEN_STREAM,
+    EXISTING_BUS,
+    EXISTING_KEY,
+    EXISTING_STREAM,
     ISSUER,
     LOCAL,
     ON_CALL,
@@ -67,10 +67,16 @@ def costs(synthesize: Synthesize) -> Templates:
 
 
 @pytest.fixture(scope="session")
-def given(synthesize: Synthesize) -> Templates:
+def external(synthesize: Synthesize) -> Templates:
     """Production with an existing KMS key and issuer, a web site, and no app client for the console."""
     return synthesize(
-        {"env": "prod", "kmsKey": GIVEN_KEY, "alarmEmail": ON_CALL, "allowOrigins": "https://videos.example", **ISSUER}
+        {
+            "env": "prod",
+            "kmsKey": EXISTING_KEY,
+            "alarmEmail": ON_CALL,
+            "allowOrigins": "https://videos.example",
+            **ISSUER,
+        }
     )
 
 
@@ -92,10 +98,10 @@ def chosen(synthesize: Synthesize) -> Templates:
             "callbackUrls": "https://videos.example/console/",
             "coldStart": "provisioned:3",
             "dashboard": "true",
-            "eventBus": GIVEN_BUS,
+            "eventBus": EXISTING_BUS,
             "logLevel": "ERROR",
             "shift": "linear",
-            "streamArn": GIVEN_STREAM,
+            "streamArn": EXISTING_STREAM,
         }
     )
 

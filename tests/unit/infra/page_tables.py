@@ -60,13 +60,13 @@ def operations(templates: Templates) -> Json:
 
 def alarms(templates: Templates) -> dict[str, Json]:
     """Return the stack's alarms by name, as in the template."""
-    properties = [made["Properties"] for made in of_type(templates, "AWS::CloudWatch::Alarm")]
+    properties = [alarm["Properties"] for alarm in of_type(templates, "AWS::CloudWatch::Alarm")]
     return {alarm["AlarmName"]: alarm for alarm in properties}
 
 
 def of_type(templates: Templates, type_: str, *, part: str = "Operations") -> list[Json]:
     """The resources of a type in the stack, or in another."""
-    return [made for made in templates.parts()[part]["Resources"].values() if made["Type"] == type_]
+    return [resource for resource in templates.parts()[part]["Resources"].values() if resource["Type"] == type_]
 
 
 def watched(alarm: Json) -> list[Json]:
@@ -91,7 +91,7 @@ def is_current(page: Path, contents: Mapping[str, str]) -> bool:
 def permissions(templates: Templates) -> dict[str, str]:
     """Return the sections of docs/permissions.md: all wildcards, and the permissions of each function."""
     folders = sorted(
-        made["Properties"]["Handler"].split(".")[1] for made in templates.all("AWS::Lambda::Function").values()
+        function["Properties"]["Handler"].split(".")[1] for function in templates.all("AWS::Lambda::Function").values()
     )
     return {
         "wildcards": table(("Resource", "Reason"), ((f"`{name}`", reason) for name, reason in WILDCARDS.items())),
@@ -112,7 +112,7 @@ def _role_section(templates: Templates, folder: str) -> str:
     for (resource, keys, attributes, returning), actions in rows.items():
         parts = (("below", keys), ("attributes", attributes), ("returns", returning))
         may.append(
-            (", ".join(actions), f"`{resource}`", "; ".join(f"{what} `{names}`" for what, names in parts if names))
+            (", ".join(actions), f"`{resource}`", "; ".join(f"{label} `{names}`" for label, names in parts if names))
         )
     return f"### {folder}\n\n" + (table(("Actions", "Resource", "Only"), may) if may else "No permissions.\n")
 

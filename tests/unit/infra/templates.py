@@ -22,9 +22,9 @@ LOCAL = {
 }
 ISSUER = {"issuer": "https://login.example/realms/films", "audience": "video-metadata,other"}
 """An issuer that the deployment does not make."""
-GIVEN_KEY = "arn:aws:kms:eu-west-1:111122223333:key/12345678-90ab-cdef-1234-567890abcdef"
-GIVEN_BUS = "arn:aws:events:eu-west-1:123456789012:event-bus/of/others"
-GIVEN_STREAM = "arn:aws:dynamodb:us-east-1:123456789012:table/VideoMetadata/stream/2026-01-01T00:00:00.000"
+EXISTING_KEY = "arn:aws:kms:eu-west-1:111122223333:key/12345678-90ab-cdef-1234-567890abcdef"
+EXISTING_BUS = "arn:aws:events:eu-west-1:123456789012:event-bus/of/others"
+EXISTING_STREAM = "arn:aws:dynamodb:us-east-1:123456789012:table/VideoMetadata/stream/2026-01-01T00:00:00.000"
 BOUNDARY = "VideoMetadataBoundary"
 ON_CALL = "oncall@example.com"
 
@@ -37,7 +37,7 @@ def settings_of(context: Json, region: str | None = None) -> DeploymentSettings:
     return DeploymentSettings.from_context(cdk.App(context=defaults | context).node, region)
 
 
-def asked_for() -> set[str]:
+def context_names() -> set[str]:
     """Return the names of the context's values, as the settings read them."""
 
     class Recorder:
@@ -76,16 +76,16 @@ def synthesized(context: Json, outdir: Path) -> Json:
 class Templates:
     """The templates of one deployment."""
 
-    def __init__(self, made: Json) -> None:
-        self.names: list[str] = made["names"]
+    def __init__(self, assembly: Json) -> None:
+        self.names: list[str] = assembly["names"]
         self._parts: dict[str, Json] = {
-            name.split("-")[-1]: template for name, template in zip(self.names, made["templates"], strict=True)
+            name.split("-")[-1]: template for name, template in zip(self.names, assembly["templates"], strict=True)
         }
         self.data, self.media = self._parts["Data"], self._parts["Media"]
         self.jobs, self.api = self._parts["Jobs"], self._parts["Api"]
         self.identity = self._parts.get("Identity")
         self.operations = self._parts.get("Operations")
-        self.protected = {name.split("-")[-1] for name in made["protected"]}
+        self.protected = {name.split("-")[-1] for name in assembly["protected"]}
 
     def parts(self) -> dict[str, Json]:
         """The template of every stack, by the last part of its name."""
@@ -93,7 +93,7 @@ class Templates:
 
     def all(self, type_: str) -> dict[str, Json]:
         """Every resource of a type, by logical id."""
-        resources = {name: made for part in self._parts.values() for name, made in part["Resources"].items()}
+        resources = {name: resource for part in self._parts.values() for name, resource in part["Resources"].items()}
         return {name: resource for name, resource in resources.items() if resource["Type"] == type_}
 
     def one(self, type_: str, part: str = "") -> Json:
@@ -103,22 +103,22 @@ class Templates:
 
     def function(self, folder: str) -> tuple[str, Json]:
         """The logical id and the properties of the function that runs a folder's handler."""
-        (found,) = (
+        (function,) = (
             (name, resource["Properties"])
             for name, resource in self.all("AWS::Lambda::Function").items()
             if resource["Properties"]["Handler"] == f"functions.{folder}.handler.lambda_handler"
         )
-        return found
+        return function
 
     def alias(self, folder: str) -> str:
         """The logical id of the alias by which a folder's function is called."""
         function = {"Ref": self.function(folder)[0]}
-        (found,) = (
+        (alias,) = (
             name
-            for name, made in self.all("AWS::Lambda::Alias").items()
-            if made["Properties"]["FunctionName"] == function
+            for name, resource in self.all("AWS::Lambda::Alias").items()
+            if resource["Properties"]["FunctionName"] == function
         )
-        return found
+        return alias
 
     def statements(self, folder: str) -> list[Json]:
         """Return the policy statements of a function's role."""

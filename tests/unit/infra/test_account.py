@@ -80,7 +80,7 @@ def test_boundary_allows_what_the_roles_allow_and_no_other_service(all_templates
 
 
 def test_page_says_how_many_functions_run_at_a_time(prod: Templates) -> None:
-    mappings = [made["Properties"] for made in prod.all("AWS::Lambda::EventSourceMapping").values()]
+    mappings = [mapping["Properties"] for mapping in prod.all("AWS::Lambda::EventSourceMapping").values()]
     lanes = [mapping["ParallelizationFactor"] for mapping in mappings if "ParallelizationFactor" in mapping]
     audit, router = sorted(lanes)
     assert f"| workers of the queues, at most | {preflight.WORKERS_AT_A_TIME} |" in PAGE

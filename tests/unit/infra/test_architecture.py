@@ -44,17 +44,17 @@ def _drawn(picture: str) -> Arrows:
 
 def _arrows(line: str, folder: str) -> Arrows:
     """Return the arrows of one permission: `sqs:SendMessage PurgeQueue` is an arrow to that queue."""
-    action, place = line.split()[:2]
-    place = place.partition("/")[0]
+    action, target = line.split()[:2]
+    target = target.partition("/")[0]
     match action.partition(":"):
         case "sqs", _, "ReceiveMessage":
-            return {(place, folder)}
+            return {(target, folder)}
         case "sqs", _, "SendMessage":
-            return {(folder, place)}
+            return {(folder, target)}
         case "dynamodb", _, "GetRecords":
             return {("Stream", folder)}
-        case (("dynamodb" | "s3" | "secretsmanager"), _, _) if not place.endswith(".StreamArn"):
-            return {(folder, place)}
+        case (("dynamodb" | "s3" | "secretsmanager"), _, _) if not target.endswith(".StreamArn"):
+            return {(folder, target)}
         case _:
             return set()
 
@@ -65,7 +65,7 @@ def _of_roles(aws: Templates, folders: set[str]) -> Arrows:
 
 @pytest.fixture
 def background(aws: Templates) -> set[str]:
-    handlers = {made["Properties"]["Handler"] for made in aws.all("AWS::Lambda::Function").values()}
+    handlers = {function["Properties"]["Handler"] for function in aws.all("AWS::Lambda::Function").values()}
     return {handler.split(".")[1] for handler in handlers} - HTTP
 
 
@@ -75,11 +75,11 @@ def test_the_picture_of_a_request_shows_every_permission_of_the_functions_that_a
 
 
 def test_the_other_picture_shows_every_permission_of_the_functions_behind(aws: Templates, background: set[str]) -> None:
-    told_by_s3, called_by_time = (
+    notified_by_s3, called_by_time = (
         {("Sources", "ArrivalsQueue")},
         {("Schedule", "sweeper"), ("RankingsSchedule", "rankings"), ("IndexSchedule", "indexer")},
     )
-    assert _drawn(FOLLOWS) - OUTSIDE == told_by_s3 | called_by_time | _of_roles(aws, background)
+    assert _drawn(FOLLOWS) - OUTSIDE == notified_by_s3 | called_by_time | _of_roles(aws, background)
 
 
 def test_pictures_come_from_the_media_bucket(aws: Templates) -> None:

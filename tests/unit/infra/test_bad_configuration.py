@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from infra.settings import Misconfigured
-from tests.unit.infra.templates import GIVEN_BUS, LOCAL, Json, asked_for, settings_of
+from tests.unit.infra.templates import EXISTING_BUS, LOCAL, Json, context_names, settings_of
 
-TAKEN_AS_THEY_ARE = {"alarmEmail", "allowOrigins", "callbackUrls", "consoleClient"}
+UNCHECKED = {"alarmEmail", "allowOrigins", "callbackUrls", "consoleClient"}
 """Context values that infra does not check. `make deploy` checks the sites (tools/preflight.py), AWS the others."""
 
 PERIODS = "1, 3, 7, 14, 30, 60, 90, 180, 365, 731, 3653"
@@ -100,7 +100,7 @@ WRONG: list[tuple[Json, str]] = [
         f"The environment has no setting 'logdays'; there are {VALUES}.",
     ),
     (
-        {"eventBus": GIVEN_BUS},
+        {"eventBus": EXISTING_BUS},
         "Context 'eventBus' names a bus in eu-west-1, but the service is deployed to us-east-1, and puts events on buses of "
         "its own region only. Name a bus in us-east-1; a rule of that bus can pass events on.",
     ),
@@ -115,4 +115,4 @@ def test_a_wrong_value_is_refused_with_its_sentence(context: Json, sentence: str
 
 
 def test_every_value_that_can_be_wrong_is_in_the_table() -> None:
-    assert {name for context, _ in WRONG for name in context} >= asked_for() - TAKEN_AS_THEY_ARE
+    assert {name for context, _ in WRONG for name in context} >= context_names() - UNCHECKED

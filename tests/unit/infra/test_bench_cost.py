@@ -158,12 +158,12 @@ def test_a_transaction_writes_the_table_twice_and_indexes_once(table: Table) -> 
     """AWS's pricing calculator agrees."""
     absent = Expression("attribute_not_exists(#pk)", {"#pk": "pk"})
     meter = Meter(table.client, make_client())
-    with meter.measure() as alone:
+    with meter.measure() as single:
         table.write(table.put(INDEXED, condition=absent))
     other = INDEXED | {"pk": "VIDEO#2", "videoId": "2"}
     with meter.measure() as in_transaction:
         table.transact([table.put(other, condition=absent)])
-    assert (alone.units, in_transaction.units) == (CapacityUnits(0, 1, 1), CapacityUnits(0, 2, 1))
+    assert (single.units, in_transaction.units) == (CapacityUnits(0, 1, 1), CapacityUnits(0, 2, 1))
 
 
 def test_tags_cost_nothing_until_their_video_is_published(
@@ -239,36 +239,36 @@ def test_pattern_above_the_minimal_cost_has_a_reason(
     used = measured[0][pattern.request]
     assert used.units.reads >= used.least.reads
     assert used.units.writes >= used.least.writes
-    goes_beyond = (len(used.operations), used.units) != (used.fewest, used.least)
-    assert bool(pattern.reason) == goes_beyond
+    exceeds_minimum = (len(used.operations), used.units) != (used.fewest, used.least)
+    assert bool(pattern.reason) == exceeds_minimum
 
 
 @pytest.fixture(scope="module")
-def followed() -> dict[str, BackgroundCost]:
+def background() -> dict[str, BackgroundCost]:
     """Background cost of each request that changes a video."""
     return measure_background()
 
 
 @pytest.fixture
 def report(
-    measured: tuple[dict[str, MeasuredRequest], CatalogueSize], followed: dict[str, BackgroundCost]
+    measured: tuple[dict[str, MeasuredRequest], CatalogueSize], background: dict[str, BackgroundCost]
 ) -> CostReport:
     """Cost report from the measurements."""
-    return CostReport(*measured, followed, Prices.load(), Workload.load())
+    return CostReport(*measured, background, Prices.load(), Workload.load())
 
 
-class TestBehind:
+class TestBackgroundCost:
     def test_a_change_that_no_total_counts_is_an_entry_of_the_trail_and_of_its_index_alone(
-        self, followed: dict[str, BackgroundCost]
+        self, background: dict[str, BackgroundCost]
     ) -> None:
-        change = followed[DESCRIBE]
+        change = background[DESCRIBE]
         # Both descriptions and who changed them: more than 1 KB.
         assert (change.work, change.trail, change.messages) == (CapacityUnits(), CapacityUnits(0, 2, 1), 0)
 
     def test_a_change_is_a_write_unit_in_each_of_its_two_logs_and_a_look_who_follows(
-        self, followed: dict[str, BackgroundCost]
+        self, background: dict[str, BackgroundCost]
     ) -> None:
-        for change in (followed[DESCRIBE], followed[ADD_CREDIT]):
+        for change in (background[DESCRIBE], background[ADD_CREDIT]):
             assert (change.feed, change.delivery_messages, change.delivery_checks) == (
                 CapacityUnits(0, 2, 0),
                 1,
@@ -282,9 +282,9 @@ class TestBehind:
         assert measured[0][POLL].units == CapacityUnits(2, 0, 0)
 
     def test_a_credit_is_an_entry_of_the_trail_and_of_its_index_alone(
-        self, followed: dict[str, BackgroundCost]
+        self, background: dict[str, BackgroundCost]
     ) -> None:
-        credit = followed[ADD_CREDIT]
+        credit = background[ADD_CREDIT]
         assert (credit.work, credit.trail, credit.messages) == (CapacityUnits(), CapacityUnits(0, 1, 1), 0)
 
     def test_revert_costs_one_write_and_three_reads_per_video(
@@ -299,37 +299,37 @@ class TestBehind:
         assert units.table_writes // MANY == of_a_video
         assert MANY * 3 <= units.reads < MANY * 3 + 4
 
-    def test_a_status_moves_the_marker_and_the_owner_s_totals(self, followed: dict[str, BackgroundCost]) -> None:
-        change = followed[STATUS]
+    def test_a_status_moves_the_marker_and_the_owner_s_totals(self, background: dict[str, BackgroundCost]) -> None:
+        change = background[STATUS]
         assert (change.work, change.trail, change.messages) == (CapacityUnits(3, 4, 0), CapacityUnits(0, 1, 1), 1)
 
-    def test_tags_are_counted_when_their_video_is_listed(self, followed: dict[str, BackgroundCost]) -> None:
+    def test_tags_are_counted_when_their_video_is_listed(self, background: dict[str, BackgroundCost]) -> None:
         # The marker, and the count of each of three tags with its place in the index; and a look at the entries.
-        assert followed[PUBLISH].work == CapacityUnits(6, 2 * 4, 3)
-        assert followed[CREATE].work.writes < followed[PUBLISH].work.writes
+        assert background[PUBLISH].work == CapacityUnits(6, 2 * 4, 3)
+        assert background[CREATE].work.writes < background[PUBLISH].work.writes
 
     def test_a_view_costs_one_unit_and_two_of_a_viewer(
-        self, measured: tuple[dict[str, MeasuredRequest], CatalogueSize], followed: dict[str, BackgroundCost]
+        self, measured: tuple[dict[str, MeasuredRequest], CatalogueSize], background: dict[str, BackgroundCost]
     ) -> None:
         """The stream, its messages and its functions included; the first view of an hour and a day begins these too."""
         writes = {
-            request: measured[0][request].units.writes + followed[request].work.writes
+            request: measured[0][request].units.writes + background[request].work.writes
             for request in (VIEW_LATER, VIEW_OF, VIEW)
         }
         assert writes == {VIEW_LATER: 1, VIEW_OF: 2, VIEW: 1 + 2 + 2}
 
     def test_a_rating_costs_three_units_at_most(
-        self, measured: tuple[dict[str, MeasuredRequest], CatalogueSize], followed: dict[str, BackgroundCost]
+        self, measured: tuple[dict[str, MeasuredRequest], CatalogueSize], background: dict[str, BackgroundCost]
     ) -> None:
-        assert measured[0][RATE].units.writes + followed[RATE].work.writes <= 3
+        assert measured[0][RATE].units.writes + background[RATE].work.writes <= 3
 
-    def test_a_film_makes_all_of_its_jobs_and_each_is_in_the_trail(self, followed: dict[str, BackgroundCost]) -> None:
-        film = followed[ARRIVAL]
+    def test_a_film_makes_all_of_its_jobs_and_each_is_in_the_trail(self, background: dict[str, BackgroundCost]) -> None:
+        arrival = background[ARRIVAL]
         jobs = 3 + len(RENDITIONS)
-        assert film.messages == film.worked + len(RENDITIONS)
-        assert film.audited > 2 * jobs  # each is queued and done, and the video changes
-        assert film.trail.table_writes >= film.audited
-        assert film.stored.table > jobs * 300
+        assert arrival.messages == arrival.worked + len(RENDITIONS)
+        assert arrival.audited > 2 * jobs  # each is queued and done, and the video changes
+        assert arrival.trail.table_writes >= arrival.audited
+        assert arrival.stored.table > jobs * 300
 
     def test_views_write_a_metric_and_other_requests_no_line(
         self, measured: tuple[dict[str, MeasuredRequest], CatalogueSize]
@@ -361,27 +361,27 @@ def test_repeated_measurements_of_upload_url_bytes_are_equal() -> None:
     """They contain the id of the upload, which moto draws at random, in different lengths."""
 
     def bytes_out() -> int:
-        with measured_service() as place:
-            return measure_alone("GET /v1/videos/{videoId}/upload/{uploadId}", place, place.api()).bytes_out
+        with measured_service() as service:
+            return measure_alone("GET /v1/videos/{videoId}/upload/{uploadId}", service, service.api()).bytes_out
 
     assert {bytes_out() for _ in range(5)} == {bytes_out()}
 
 
-def test_figures_of_the_dynamodb_page_are_computed(report: CostReport, followed: dict[str, BackgroundCost]) -> None:
+def test_figures_of_the_dynamodb_page_are_computed(report: CostReport, background: dict[str, BackgroundCost]) -> None:
     page = " ".join((PAGE.parent / "dynamodb.md").read_text(encoding="utf-8").split())
     usd, times, hours = report.prices.usd, report.workload.calls, DAYS_A_MONTH * 24
     reads = sum(report.measured[request].units.reads * number for request, number in times.items())
-    for request in times.keys() & followed.keys():
-        cost = followed[request]
-        looks = cost.delivery_checks.reads / report.workload.figures["changes_together"]
-        reads += times[request] * ((cost.work + cost.trail + cost.feed).reads + looks)
+    for request in times.keys() & background.keys():
+        cost = background[request]
+        checks = cost.delivery_checks.reads / report.workload.figures["changes_together"]
+        reads += times[request] * ((cost.work + cost.trail + cost.feed).reads + checks)
     nodes = 3 * hours * usd["dax_node_hour"]
     video = report.catalogue.video
     short = {f"{number:x}": value for number, value in enumerate(video.values())}
     assert written(size(video)) == written(size(short)) == 2
     assert read(size(video), consistent=False) == read(size(short), consistent=False) == CapacityUnits(0.5)
     saved = storage(StoredSize(report.workload.figures["videos"] * (size(video) - size(short))), report.prices)
-    entries = followed[ARRIVAL]
+    entries = background[ARRIVAL]
     transactions = sum("TransactWriteItems" in pattern.operations for pattern in ACCESS_PATTERNS)
     title_page = "GET /v1/videos/{videoId}?include=credits,releases,ratings,tags,jobs"
     bill = total(report.bill.values())
@@ -417,17 +417,17 @@ def test_a_month_grows_with_its_calls_and_an_idle_one_costs_no_calls(report: Cos
     assert sum(bill["Idle"].values()) == pytest.approx(sum(total(bill.values()).values()))
     twice = Workload.load(changed={name: 2 * times for name, times in report.workload.calls.items()})
     views = "POST /v1/videos/{videoId}/views"
-    grown = month(report.measured, report.followed, report.catalogue, report.prices, twice)
+    doubled = month(report.measured, report.followed, report.catalogue, report.prices, twice)
     for name in (views, background_name(ARRIVAL), "Storage of the audit trail, with point-in-time recovery"):
-        assert grown[name]["DynamoDB"] == pytest.approx(2 * report.bill[name]["DynamoDB"])
+        assert doubled[name]["DynamoDB"] == pytest.approx(2 * report.bill[name]["DynamoDB"])
 
 
 def test_fifo_requests_cost_a_quarter_more_than_others(report: CostReport) -> None:
     usd = report.prices.usd
     view, change = (after(report.followed[request], report.prices, report.workload) for request in (VIEW_OF, STATUS))
     assert view["SQS"] == pytest.approx(3 * 1.25 * usd["sqs_request"] / 1e6)
-    wakes = report.followed[STATUS].delivery_messages / report.workload.figures["changes_together"]
-    assert change["SQS"] == pytest.approx(3 * (1 + wakes) * usd["sqs_request"] / 1e6)
+    messages_per_change = report.followed[STATUS].delivery_messages / report.workload.figures["changes_together"]
+    assert change["SQS"] == pytest.approx(3 * (1 + messages_per_change) * usd["sqs_request"] / 1e6)
 
 
 def test_sign_in_costs_nothing_for_the_free_users_of_an_account(report: CostReport) -> None:
@@ -457,10 +457,10 @@ def test_the_trail_grows_for_as_long_as_its_entries_are_kept(report: CostReport)
 
 def test_recovery_is_not_charged_for_indexes(report: CostReport) -> None:
     """It is charged by the size of the table; global indexes are made again from it."""
-    kept = report.catalogue.stored + report.followed[ARRIVAL].stored
+    stored = report.catalogue.stored + report.followed[ARRIVAL].stored
     usd, videos = report.prices.usd, report.workload.figures["videos"]
-    dollars = videos * (kept.table * (usd["dynamodb_storage"] + usd["dynamodb_pitr"])) / 1e9
-    dollars += videos * kept.indexes * usd["dynamodb_storage"] / 1e9
+    dollars = videos * (stored.table * (usd["dynamodb_storage"] + usd["dynamodb_pitr"])) / 1e9
+    dollars += videos * stored.indexes * usd["dynamodb_storage"] / 1e9
     bill = report.bill["Storage of videos, with point-in-time recovery"]
     assert bill["DynamoDB"] == pytest.approx(dollars)
 
@@ -481,47 +481,51 @@ def test_comparison_with_the_naive_design_uses_the_charged_requests(report: Cost
 
 def test_a_month_without_lists_can_be_compared_too(report: CostReport) -> None:
     lists = {request: 0.0 for request in report.workload.calls if request.startswith(LISTS)}
-    again = CostReport(report.measured, report.catalogue, report.followed, report.prices, Workload.load(changed=lists))
-    assert [comparison.times for comparison in again.comparisons if comparison.request.startswith("list")] == [0, 0]
+    compared = CostReport(
+        report.measured, report.catalogue, report.followed, report.prices, Workload.load(changed=lists)
+    )
+    assert [comparison.times for comparison in compared.comparisons if comparison.request.startswith("list")] == [0, 0]
 
 
 class TestTheWorkload:
     """The idle cost of the benchmark's workload matches production."""
 
     def test_p99_goals_of_the_access_patterns_are_below_the_threshold_of_the_alarm(self, prod: "Templates") -> None:
-        alarms = [made["Properties"] for made in prod.all("AWS::CloudWatch::Alarm").values()]
+        alarms = [resource["Properties"] for resource in prod.all("AWS::CloudWatch::Alarm").values()]
         (threshold,) = {alarm["Threshold"] for alarm in alarms if "API is slow" in json.dumps(alarm["AlarmName"])}
         assert max(pattern.p99_goal or 0 for pattern in ACCESS_PATTERNS) < threshold == 3_000
 
     def test_has_the_alarms_of_production(self, prod: "Templates") -> None:
-        alarms = [made["Properties"] for made in prod.all("AWS::CloudWatch::Alarm").values()]
+        alarms = [resource["Properties"] for resource in prod.all("AWS::CloudWatch::Alarm").values()]
         metrics = sum(
             sum("MetricStat" in metric for metric in alarm.get("Metrics", [{"MetricStat": {}}])) for alarm in alarms
         )
         assert Workload.load().figures["alarm_metrics"] == metrics
 
     def test_has_the_keys_secrets_and_dashboards_of_production(self, prod: "Templates") -> None:
-        told = Workload.load().figures
+        figures = Workload.load().figures
         for name, type_ in (
             ("kms_keys", "AWS::KMS::Key"),
             ("secrets", "AWS::SecretsManager::Secret"),
             ("dashboards", "AWS::CloudWatch::Dashboard"),
         ):
-            assert told[name] == len(prod.all(type_)), name
+            assert figures[name] == len(prod.all(type_)), name
 
     def test_has_the_queues_that_functions_read(self, prod: "Templates") -> None:
-        readers = [made["Properties"] for made in prod.all("AWS::Lambda::EventSourceMapping").values()]
+        readers = [resource["Properties"] for resource in prod.all("AWS::Lambda::EventSourceMapping").values()]
         streams = [reader for reader in readers if "StartingPosition" in reader]
         assert Workload.load().figures["polled_queues"] == len(readers) - len(streams)
 
     def test_fifo_queues_are_those_of_production(self, prod: "Templates") -> None:
-        fifo = {name for name, made in prod.all("AWS::SQS::Queue").items() if made["Properties"].get("FifoQueue")}
+        fifo = {
+            name for name, resource in prod.all("AWS::SQS::Queue").items() if resource["Properties"].get("FifoQueue")
+        }
         queues = {name.lower().partition("queue")[0] for name in fifo}
         assert queues == FIFO_QUEUES
         assert Workload.load().figures["polled_fifo_queues"] == len(queues)
 
     def test_machine_clients_are_the_app_clients_with_client_credentials(self, prod: "Templates") -> None:
-        clients = [made["Properties"] for made in prod.all("AWS::Cognito::UserPoolClient").values()]
+        clients = [resource["Properties"] for resource in prod.all("AWS::Cognito::UserPoolClient").values()]
         machines = [client for client in clients if "client_credentials" in client.get("AllowedOAuthFlows", [])]
         assert Workload.load().figures["machine_clients"] == len(machines) > 0
 
@@ -568,12 +572,14 @@ class TestTheWorkload:
         assert Workload.load(changed={"metrics": 7}).figures["metrics"] == 7
 
     def test_keeps_the_trail_and_makes_renditions_as_production_does(self, prod: "Templates") -> None:
-        told = Workload.load()
+        workload = Workload.load()
         assert prod.function("audit")[1]["Environment"]["Variables"]["AUDIT_DAYS"] == str(AUDIT_DAYS)
-        assert told.figures["audit_days"] == AUDIT_DAYS
+        assert workload.figures["audit_days"] == AUDIT_DAYS
         assert prod.function("probe")[1]["Environment"]["Variables"]["RENDITIONS"] == ",".join(RENDITIONS)
-        reports = [told.calls[f"PUT /v1/videos/{{videoId}}/renditions/{{name}} ({how})"] for how in ("running", "done")]
-        assert reports == [told.calls[ARRIVAL] * len(RENDITIONS)] * 2
+        reports = [
+            workload.calls[f"PUT /v1/videos/{{videoId}}/renditions/{{name}} ({how})"] for how in ("running", "done")
+        ]
+        assert reports == [workload.calls[ARRIVAL] * len(RENDITIONS)] * 2
 
 
 def test_the_naive_design_is_dearer_in_every_point(report: CostReport) -> None:
@@ -603,18 +609,18 @@ def test_an_unknown_figure_is_refused_by_name() -> None:
 
 def test_the_command_prints_tables_or_json(
     measured: tuple[dict[str, MeasuredRequest], CatalogueSize],
-    followed: dict[str, BackgroundCost],
+    background: dict[str, BackgroundCost],
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
 ) -> None:
     monkeypatch.setattr(command, "measure_lifelike", lambda: measured)
-    monkeypatch.setattr(command, "measure_background", lambda: followed)
+    monkeypatch.setattr(command, "measure_background", lambda: background)
     assert command.main([]) == 0
     assert "The naive design" in capsys.readouterr().out
     assert command.main(["--json", "--set", "alarm_metrics=0"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["calls"]["POST /v1/videos/{videoId}/views"]["tableWru"] == 1
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["calls"]["POST /v1/videos/{videoId}/views"]["tableWru"] == 1
     page = tmp_path / "costs.md"
     shutil.copy(PAGE, page)
     monkeypatch.setattr(command, "PAGE", page)

@@ -6,16 +6,16 @@ from bench.growth import LISTS, PICTURE, SIZES, GrownTable, RequestCost, growth,
 
 
 @pytest.fixture(scope="module")
-def taken() -> dict[str, list[RequestCost]]:
+def measured() -> dict[str, list[RequestCost]]:
     """Cost of each list in small and large catalogues, and deep in the largest."""
     return growth()
 
 
 @pytest.mark.parametrize("name", LISTS)
 def test_a_page_takes_the_same_in_any_catalogue_and_at_any_depth(
-    taken: dict[str, list[RequestCost]], name: str
+    measured: dict[str, list[RequestCost]], name: str
 ) -> None:
-    assert taken[name] == [taken[name][0]] * (len(SIZES) + 1)
+    assert measured[name] == [measured[name][0]] * (len(SIZES) + 1)
 
 
 @pytest.mark.parametrize(
@@ -28,5 +28,5 @@ def test_a_page_of_a_tag_takes_one_round_and_little_more_than_its_videos(items: 
     assert spent == RequestCost(requests, (items + 1) / 2 + above)
 
 
-def test_the_picture_shows_what_is_measured(taken: dict[str, list[RequestCost]]) -> None:
-    assert PICTURE.read_text(encoding="utf-8") == picture(taken), "run: python -m bench.growth"
+def test_the_picture_shows_what_is_measured(measured: dict[str, list[RequestCost]]) -> None:
+    assert PICTURE.read_text(encoding="utf-8") == picture(measured), "run: python -m bench.growth"

@@ -43,8 +43,8 @@ def test_sequential_processing_would_be_several_times_slower(monkeypatch: pytest
 
 def test_bench_reads_the_stream_as_the_deployed_function_does(aws: Templates) -> None:
     (mapping,) = (
-        made["Properties"]
-        for name, made in aws.all("AWS::Lambda::EventSourceMapping").items()
+        mapping["Properties"]
+        for name, mapping in aws.all("AWS::Lambda::EventSourceMapping").items()
         if name.startswith("Audit")
     )
     assert mapping["BatchSize"] == BATCH

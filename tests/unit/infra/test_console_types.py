@@ -29,15 +29,15 @@ def checkout(tmp_path: Path) -> Path:
 def test_every_console_call_is_checked_against_the_openapi_document(
     checkout: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    shown = "export const title = data?.title;\nexport const heading = data?.heading;\n"
-    (checkout / "console" / "call.js").write_text(CALL + shown)
+    source = "export const title = data?.title;\nexport const heading = data?.heading;\n"
+    (checkout / "console" / "call.js").write_text(CALL + source)
     assert console.main(checkout) != 0
-    said = capfd.readouterr().out
-    assert re.findall(r"call\.js.*?error TS\d+: (Property '\w+' does not exist)", said) == [
+    output = capfd.readouterr().out
+    assert re.findall(r"call\.js.*?error TS\d+: (Property '\w+' does not exist)", output) == [
         "Property 'heading' does not exist"
     ]
-    assert said.count("error TS") == 1
-    assert "Success:" not in said
+    assert output.count("error TS") == 1
+    assert "Success:" not in output
 
 
 def test_check_fails_when_a_test_of_a_function_fails(
@@ -52,9 +52,9 @@ def test_check_fails_when_a_test_of_a_function_fails(
     for expected in (1, 2):
         (tests / "one.test.js").write_text(f'{test}test("one is counted", () => assert.equal(one, {expected}));\n')
         assert (console.main(checkout) == 0) is (expected == 1)
-        said = capfd.readouterr().out
-        assert ("Success:" in said) is (expected == 1)
-        assert ("one is counted" in said) is (expected == 2)
+        output = capfd.readouterr().out
+        assert ("Success:" in output) is (expected == 1)
+        assert ("one is counted" in output) is (expected == 2)
 
 
 def test_without_a_description_nothing_is_checked(

@@ -20,8 +20,8 @@ from infra.settings import DeploymentSettings
 from local import ROOT
 from local.testbed.harness import create_audit_table, create_table
 from shared.schema import AUDIT_INDEXES, INDEXES
-from tests.unit.infra.templates import GIVEN_KEY as KEY
-from tests.unit.infra.templates import GIVEN_STREAM, ON_CALL, Json, Templates, settings_of
+from tests.unit.infra.templates import EXISTING_KEY as KEY
+from tests.unit.infra.templates import EXISTING_STREAM, ON_CALL, Json, Templates, settings_of
 from tools import ToolError, deploying, preflight
 from tools.deploying import Account, Status, next_indexes
 
@@ -55,14 +55,14 @@ class Cdk:
         self.calls: list[list[str]] = []
         self.indexes, self.issuer = list(indexes), issuer
         self.key, self.email, self.protected = key, email, protected
-        self.change: Callable[[Sequence[str]], None] = _bring_to
+        self.change: Callable[[Sequence[str]], None] = _set_indexes
         self.webhook_secret: str | None = None
 
     def __call__(self, arguments: Sequence[str]) -> None:
         self.calls.append(list(arguments))
         if arguments[0] == "synth":
-            given = [argument for argument in arguments if argument.startswith("webhookSecret=")]
-            self.webhook_secret = given[-1].partition("=")[2] if given else None
+            secrets = [argument for argument in arguments if argument.startswith("webhookSecret=")]
+            self.webhook_secret = secrets[-1].partition("=")[2] if secrets else None
             _write(Path(arguments[arguments.index("--output") + 1]), self.templates())
         elif "--all" not in arguments:
             (chosen,) = (argument for argument in arguments if argument.startswith("indexes="))
@@ -111,19 +111,19 @@ def _data(
         "Replicas": [replica],
         **({"StreamSpecification": {"StreamViewType": "NEW_AND_OLD_IMAGES"}} if streams else {}),
     }
-    made = {"Table": _resource("DynamoDB::GlobalTable", table)}
+    tables = {"Table": _resource("DynamoDB::GlobalTable", table)}
     if trail is not None:
         listed = [{"IndexName": index} for index in trail]
-        beside = table | {"TableName": AUDIT_TABLE, "GlobalSecondaryIndexes": listed}
-        made["AuditTable"] = _resource("DynamoDB::GlobalTable", beside)
-    return {"Resources": made}
+        audit_table = table | {"TableName": AUDIT_TABLE, "GlobalSecondaryIndexes": listed}
+        tables["AuditTable"] = _resource("DynamoDB::GlobalTable", audit_table)
+    return {"Resources": tables}
 
 
 def _secret(*, named: bool) -> Json:
     """The secret of webhooks in a template."""
     name = {"Name": SECRET_NAME} if named else {}
-    made = _resource("SecretsManager::Secret", {"Description": SECRET_DESCRIPTION, **name})
-    return made | {"DeletionPolicy": "RetainExceptOnCreate"}
+    secret = _resource("SecretsManager::Secret", {"Description": SECRET_DESCRIPTION, **name})
+    return secret | {"DeletionPolicy": "RetainExceptOnCreate"}
 
 
 def _operations(email: str | None) -> Json:
@@ -147,20 +147,20 @@ def _write(folder: Path, templates: Mapping[str, Json]) -> None:
         (folder / f"{name}.json").write_text(json.dumps(template))
 
 
-def _bring_to(indexes: Sequence[str]) -> None:
+def _set_indexes(indexes: Sequence[str]) -> None:
     """Give the tables these of their indexes, and no others."""
     dynamodb = boto3.client("dynamodb")
     for table in dynamodb.list_tables()["TableNames"]:
         present = _indexes(table)
-        wanted = [name for name in indexes if (name in AUDIT_NAMES) == (table == AUDIT_TABLE)]
-        for name in [name for name in wanted if name not in present]:
+        expected = [name for name in indexes if (name in AUDIT_NAMES) == (table == AUDIT_TABLE)]
+        for name in [name for name in expected if name not in present]:
             created: Any = {
                 "IndexName": name,
                 "KeySchema": [{"AttributeName": "pk", "KeyType": "HASH"}],
                 "Projection": {"ProjectionType": "KEYS_ONLY"},
             }
             dynamodb.update_table(TableName=table, GlobalSecondaryIndexUpdates=[{"Create": created}])
-        for name in [name for name in present if name not in wanted]:
+        for name in [name for name in present if name not in expected]:
             dynamodb.update_table(TableName=table, GlobalSecondaryIndexUpdates=[{"Delete": {"IndexName": name}}])
 
 
@@ -204,7 +204,7 @@ def deployed(stacks: dict[str, Json]) -> Deployed:
         create_table(dynamodb, TABLE)
         if trail is not None:
             create_audit_table(dynamodb, AUDIT_TABLE)
-        _bring_to([*indexes, *(trail or ())])
+        _set_indexes([*indexes, *(trail or ())])
         dynamodb.update_table(TableName=TABLE, DeletionProtectionEnabled=protected)
         stacks[API] = _api(issuer)
         stacks[OPERATIONS] = _operations(email)
@@ -244,9 +244,9 @@ class TestUnattended:
 
     def test_unattended_deploy_is_refused_before_any_cdk_call(self, deploy: Deploy) -> None:
         cdk = Cdk()
-        status, said = deploy(cdk, attended=False)
+        status, output = deploy(cdk, attended=False)
         assert (status, cdk.calls) == (1, [])
-        assert "make deploy ENV=staging YES=1" in said
+        assert "make deploy ENV=staging YES=1" in output
 
     def test_yes_answers_beforehand_for_the_index_and_for_all(self, deploy: Deploy, deployed: Deployed) -> None:
         deployed(indexes=NAMES[:-1])
@@ -256,11 +256,11 @@ class TestUnattended:
         for call in (call for call in cdk.calls if call[0] == "deploy"):
             assert "--require-approval never" in " ".join(call)
 
-    @pytest.mark.parametrize("given", [["--require-approval=any-change"], ["--require-approval", "never"]])
-    def test_approval_option_for_the_cdk_overrides_the_prompt(self, deploy: Deploy, given: list[str]) -> None:
+    @pytest.mark.parametrize("options", [["--require-approval=any-change"], ["--require-approval", "never"]])
+    def test_approval_option_for_the_cdk_overrides_the_prompt(self, deploy: Deploy, options: list[str]) -> None:
         cdk = Cdk()
-        assert deploy(cdk, *given, attended=False) == (0, "")
-        assert cdk.calls[-1][-len(given) :] == given
+        assert deploy(cdk, *options, attended=False) == (0, "")
+        assert cdk.calls[-1][-len(options) :] == options
 
     def test_with_a_terminal_the_cdk_asks(self, deploy: Deploy) -> None:
         cdk = Cdk()
@@ -268,8 +268,8 @@ class TestUnattended:
         assert not [argument for call in cdk.calls for argument in call if "approval" in argument]
 
     def test_make_hands_yes_on(self) -> None:
-        for given, passed in (("YES=1", True), ("YES=", False)):
-            command = ["make", "--dry-run", "-o", ".venv/installed", "deploy", given]
+        for argument, passed in (("YES=1", True), ("YES=", False)):
+            command = ["make", "--dry-run", "-o", ".venv/installed", "deploy", argument]
             done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
             assert ("--yes" in done.stdout) is passed
 
@@ -287,9 +287,9 @@ class TestTheSecretOfWebhooks:
         def run() -> list[str]:
             cdk = Cdk(secret=True)
             assert deploy(cdk) == (0, "")
-            given = [[part for part in call if part.startswith("webhookSecret=")] for call in cdk.calls]
-            assert [call[0] for call in cdk.calls] == [*["synth"] * (len(given) - 1), "deploy"]
-            return [part.partition("=")[2] for parts in given for part in parts]
+            secrets = [[part for part in call if part.startswith("webhookSecret=")] for call in cdk.calls]
+            assert [call[0] for call in cdk.calls] == [*["synth"] * (len(secrets) - 1), "deploy"]
+            return [part.partition("=")[2] for parts in secrets for part in parts]
 
         return run
 
@@ -338,9 +338,9 @@ class TestTheSecretOfWebhooks:
         deployed()
         stacks[DATA]["Resources"][SECRET_ID] = _secret(named=True)
         cdk = Cdk(secret=True)
-        status, said = deploy(cdk, "-c", "webhookSecret=generated")
+        status, output = deploy(cdk, "-c", "webhookSecret=generated")
         assert (status, cdk.deploys) == (1, [])
-        assert "Remove webhookSecret" in said
+        assert "Remove webhookSecret" in output
 
     def test_secret_of_another_environment_is_not_adopted(
         self, contexts: Callable[[], list[str]], deployed: Deployed
@@ -360,10 +360,10 @@ class TestTheSecretOfWebhooks:
         deployed()
         arns = [_create_secret(f"WebhookSecret5A-x1Y2z{number}") for number in range(2)]
         cdk = Cdk(secret=True)
-        status, said = deploy(cdk)
+        status, output = deploy(cdk)
         assert status == 1
-        assert all(arn in said for arn in arns)
-        assert "Set webhookSecret" in said
+        assert all(arn in output for arn in arns)
+        assert "Set webhookSecret" in output
         assert cdk.deploys == []
 
     def test_secret_named_in_the_context_is_used_without_a_lookup(self, deploy: Deploy) -> None:
@@ -378,9 +378,11 @@ class TestTheSecretOfWebhooks:
             _data_template(context)
             for context in ({}, {"webhookSecret": "generated"}, {"webhookSecret": arn}, {"keepData": "false"})
         )
-        (id_,) = (id_ for id_, made in _secrets(named).items() if made["Properties"].get("Name") == SECRET_NAME)
+        (id_,) = (id_ for id_, secret in _secrets(named).items() if secret["Properties"].get("Name") == SECRET_NAME)
         for template in (named, generated):
-            retained = [key for key, made in _secrets(template).items() if made["DeletionPolicy"].startswith("Retain")]
+            retained = [
+                key for key, secret in _secrets(template).items() if secret["DeletionPolicy"].startswith("Retain")
+            ]
             assert retained == [id_]
         assert "Name" not in _secrets(generated)[id_]["Properties"]
         assert "Name" not in _secrets(local)[id_]["Properties"], (
@@ -417,7 +419,9 @@ def _data_template(context: Json) -> Json:
 
 
 def _secrets(template: Json) -> dict[str, Json]:
-    return {id_: made for id_, made in template["Resources"].items() if made["Type"] == deploying.KEY_MATERIAL}
+    return {
+        id_: resource for id_, resource in template["Resources"].items() if resource["Type"] == deploying.KEY_MATERIAL
+    }
 
 
 class TestRestoredTable:
@@ -432,8 +436,8 @@ class TestRestoredTable:
     def test_everything_is_recreated_with_the_stream_that_is_there(
         self, deploy: Deploy, stream: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        lost = stream.rpartition("/")[0] + "/2026-01-01T00:00:00.000"
-        monkeypatch.setattr(Account, "known_stream", lambda *_: lost)
+        deleted_stream = stream.rpartition("/")[0] + "/2026-01-01T00:00:00.000"
+        monkeypatch.setattr(Account, "known_stream", lambda *_: deleted_stream)
         cdk = Cdk(streams=True)
         assert deploy(cdk) == (0, "")
         first, second, last = cdk.calls
@@ -453,10 +457,10 @@ class TestRestoredTable:
     def test_without_its_stream_it_is_refused_because_nobody_would_follow_it(self, deploy: Deploy, stream: str) -> None:
         off: Any = {"StreamEnabled": False}
         boto3.client("dynamodb").update_table(TableName=TABLE, StreamSpecification=off)
-        status, said = deploy(Cdk(streams=True))
+        status, output = deploy(Cdk(streams=True))
         assert status == 1
-        assert f"The table {TABLE} has no stream, because it was restored" in said
-        page, section = re.findall(r"(docs/[\w-]+\.md), “(.+?)”", said)[0]
+        assert f"The table {TABLE} has no stream, because it was restored" in output
+        page, section = re.findall(r"(docs/[\w-]+\.md), “(.+?)”", output)[0]
         assert f"\n## {section}\n" in (ROOT / page).read_text(encoding="utf-8")
 
     def test_the_stack_says_what_it_knows_in_an_output(self) -> None:
@@ -474,9 +478,9 @@ class TestRestoredTable:
         """The table's stack keeps its output, because deployed readers still import it."""
         mappings = chosen.all("AWS::Lambda::EventSourceMapping").values()
         streams = [mapping["Properties"] for mapping in mappings if "StartingPosition" in mapping["Properties"]]
-        assert [stream["EventSourceArn"] for stream in streams] == [GIVEN_STREAM] * 2
+        assert [stream["EventSourceArn"] for stream in streams] == [EXISTING_STREAM] * 2
         for folder in ("stream_router", "audit"):
-            assert f"dynamodb:GetRecords {GIVEN_STREAM}" in chosen.allowed(folder)
+            assert f"dynamodb:GetRecords {EXISTING_STREAM}" in chosen.allowed(folder)
         assert chosen.data == aws.data
         assert [name for name in chosen.data["Outputs"] if "StreamArn" in name]
 
@@ -525,20 +529,20 @@ def test_an_upgrade_that_was_broken_off_continues(deploy: Deploy, deployed: Depl
     def fail(_: Sequence[str]) -> None:
         raise ToolError("cdk deploy failed.")
 
-    broken.change = lambda indexes: _bring_to(indexes) if len(indexes) == 2 else fail(indexes)
+    broken.change = lambda indexes: _set_indexes(indexes) if len(indexes) == 2 else fail(indexes)
     assert deploy(broken) == (1, "cdk deploy failed.\n")
-    again = Cdk()
-    assert deploy(again) == (0, "")
-    assert again.deploys == [",".join(NAMES), "--all"]
+    second = Cdk()
+    assert deploy(second) == (0, "")
+    assert second.deploys == [",".join(NAMES), "--all"]
 
 
 def test_an_update_that_did_not_bring_the_index_ends_the_deploy(deploy: Deploy, deployed: Deployed) -> None:
     deployed(NAMES[:2])
     cdk = Cdk()
     cdk.change = lambda _: None
-    status, said = deploy(cdk)
+    status, output = deploy(cdk)
     assert status == 1
-    assert f"does not have exactly the expected indexes with {NAMES[2]}" in said
+    assert f"does not have exactly the expected indexes with {NAMES[2]}" in output
     assert "--all" not in cdk.deploys
 
 
@@ -606,9 +610,9 @@ class TestRefused:
     def test_change_of_the_issuer_is_refused(self, deploy: Deploy, deployed: Deployed) -> None:
         deployed(issuer=ISSUER)
         cdk = Cdk(issuer=COGNITO)
-        status, said = deploy(cdk)
+        status, output = deploy(cdk)
         assert (status, cdk.deploys) == (1, [])
-        assert f"accepts tokens of {ISSUER}, and would accept only tokens of its own Cognito user pool" in said
+        assert f"accepts tokens of {ISSUER}, and would accept only tokens of its own Cognito user pool" in output
 
     def test_unless_it_is_meant(self, deploy: Deploy, deployed: Deployed) -> None:
         deployed(issuer=ISSUER)
@@ -627,10 +631,10 @@ class TestRefused:
         """It imports outputs of stacks that are deployed first, and CloudFormation does not remove an imported output."""
         deployed()
         cdk = Cdk(watched=False)
-        status, said = deploy(cdk)
+        status, output = deploy(cdk)
         assert (status, cdk.deploys) == (1, [])
-        assert f"`aws cloudformation delete-stack --stack-name {OPERATIONS}`" in said
-        assert 'set "dashboard": true for the environment' in said
+        assert f"`aws cloudformation delete-stack --stack-name {OPERATIONS}`" in output
+        assert 'set "dashboard": true for the environment' in output
         del stacks[OPERATIONS]
         assert deploy(cdk) == (0, "")
         assert cdk.deploys == ["--all"]
@@ -638,16 +642,16 @@ class TestRefused:
     def test_a_table_whose_stack_is_gone(self, deploy: Deploy, deployed: Deployed) -> None:
         deployed(data=False)
         cdk = Cdk()
-        status, said = deploy(cdk)
+        status, output = deploy(cdk)
         assert (status, cdk.deploys) == (1, [])
-        assert f"cdk import {DATA}" in said
+        assert f"cdk import {DATA}" in output
 
     def test_losing_an_index(self, deploy: Deploy, deployed: Deployed) -> None:
         deployed([*NAMES, "Old"])
         cdk = Cdk()
-        status, said = deploy(cdk)
+        status, output = deploy(cdk)
         assert (status, cdk.deploys) == (1, [])
-        assert "would lose Old" in said
+        assert "would lose Old" in output
 
     def test_losing_it_is_possible_by_name(self, deploy: Deploy, deployed: Deployed) -> None:
         deployed([*NAMES, "Old"])
@@ -661,12 +665,12 @@ class TestRefused:
     ) -> None:
         deployed(present)
         cdk = Cdk()
-        status, said = deploy(cdk, "--drop-index=Old")
+        status, output = deploy(cdk, "--drop-index=Old")
         assert (status, cdk.deploys) == (1, [])
-        assert "would lose" in said
+        assert "would lose" in output
 
     @pytest.mark.parametrize(
-        ("before", "after", "told"),
+        ("before", "after", "message"),
         [
             (KEY, None, f"encrypted with kmsKey {KEY}, and functions with kmsKey none could not read it"),
             (KEY, OWN_KEY, f"encrypted with kmsKey {KEY}, and functions with kmsKey create could not read it"),
@@ -675,13 +679,13 @@ class TestRefused:
         ],
     )
     def test_change_of_the_kms_key_is_refused_without_the_option(
-        self, deploy: Deploy, deployed: Deployed, before: str | Json, after: str | Json | None, told: str
+        self, deploy: Deploy, deployed: Deployed, before: str | Json, after: str | Json | None, message: str
     ) -> None:
         deployed(key=before)
         cdk = Cdk(key=after)
-        status, said = deploy(cdk)
+        status, output = deploy(cdk)
         assert (status, cdk.deploys) == (1, [])
-        assert told in said
+        assert message in output
         assert deploy(cdk, "--change-key") == (0, "")
 
     @pytest.mark.parametrize(("before", "after"), [(None, KEY), (None, OWN_KEY), (KEY, KEY), (OWN_KEY, OWN_KEY)])
@@ -694,9 +698,9 @@ class TestRefused:
     def test_alarms_that_would_reach_nobody_any_more(self, deploy: Deploy, deployed: Deployed) -> None:
         deployed(email="oncall@example.com")
         cdk = Cdk(email=None)
-        status, said = deploy(cdk)
+        status, output = deploy(cdk)
         assert (status, cdk.deploys) == (1, [])
-        assert "Alarms would no longer be sent to oncall@example.com" in said
+        assert "Alarms would no longer be sent to oncall@example.com" in output
         assert deploy(cdk, "-c", "alarmEmail=") == (0, "")
 
     def test_changed_alarm_address_is_accepted(self, deploy: Deploy, deployed: Deployed) -> None:
@@ -706,9 +710,9 @@ class TestRefused:
     def test_a_table_that_could_be_deleted_from_now_on(self, deploy: Deploy, deployed: Deployed) -> None:
         deployed(protected=True)
         cdk = Cdk(protected=False)
-        status, said = deploy(cdk)
+        status, output = deploy(cdk)
         assert (status, cdk.deploys) == (1, [])
-        assert f"The table {TABLE} would lose its deletion protection" in said
+        assert f"The table {TABLE} would lose its deletion protection" in output
         assert deploy(cdk, "-c", "deletionProtection=false") == (0, "")
 
     def test_unchanged_or_added_deletion_protection_is_accepted(self, deploy: Deploy, deployed: Deployed) -> None:
@@ -718,21 +722,23 @@ class TestRefused:
 
     def test_the_section_that_a_sentence_names_is_there(self, deploy: Deploy, deployed: Deployed) -> None:
         deployed(protected=True)
-        _, said = deploy(Cdk(protected=False))
-        page, section = re.findall(r"(docs/\w+\.md), “(.+?)”", said)[0]
+        _, output = deploy(Cdk(protected=False))
+        page, section = re.findall(r"(docs/\w+\.md), “(.+?)”", output)[0]
         assert f"\n## {section}\n" in (ROOT / page).read_text(encoding="utf-8")
 
     def test_all_reasons_are_listed_at_once(self, deploy: Deploy, deployed: Deployed) -> None:
         deployed([*NAMES, "Old"], data=False)
-        _, said = deploy(Cdk(issuer=COGNITO))
-        assert len(said.splitlines()) == 3
+        _, output = deploy(Cdk(issuer=COGNITO))
+        assert len(output.splitlines()) == 3
 
 
 class TestTheFirstDeployFailed:
     """CloudFormation can do nothing with such a stack but delete it."""
 
     @pytest.fixture
-    def left(self, stacks: dict[str, Json], monkeypatch: pytest.MonkeyPatch) -> Callable[[Status], None]:
+    def fail_first_deployment(
+        self, stacks: dict[str, Json], monkeypatch: pytest.MonkeyPatch
+    ) -> Callable[[Status], None]:
         """Return a function that leaves the API's stack in the state of its first deployment."""
 
         def leave(status: Status) -> None:
@@ -745,31 +751,33 @@ class TestTheFirstDeployFailed:
         "status", [Status("ROLLBACK_COMPLETE", True), Status("ROLLBACK_FAILED", True), Status("ROLLBACK_FAILED", False)]
     )
     def test_first_stack_that_failed_and_that_the_cdk_cannot_delete_is_named(
-        self, deploy: Deploy, left: Callable[[Status], None], status: Status
+        self, deploy: Deploy, fail_first_deployment: Callable[[Status], None], status: Status
     ) -> None:
-        left(status)
+        fail_first_deployment(status)
         cdk = Cdk()
-        ended, said = deploy(cdk)
+        ended, output = deploy(cdk)
         assert (ended, cdk.deploys) == (1, [])
-        assert f"The first deployment of {API} failed ({status.name})" in said
-        assert f"delete-stack --stack-name {API}" in said
+        assert f"The first deployment of {API} failed ({status.name})" in output
+        assert f"delete-stack --stack-name {API}" in output
 
     def test_the_rest_the_cdk_clears_away_and_nothing_of_it_counts(
-        self, deploy: Deploy, left: Callable[[Status], None]
+        self, deploy: Deploy, fail_first_deployment: Callable[[Status], None]
     ) -> None:
-        left(Status("ROLLBACK_COMPLETE", False))
+        fail_first_deployment(Status("ROLLBACK_COMPLETE", False))
         assert deploy(Cdk()) == (0, "")
 
-    def test_the_section_that_the_sentence_names_is_there(self, deploy: Deploy, left: Callable[[Status], None]) -> None:
-        left(Status("ROLLBACK_COMPLETE", True))
-        _, said = deploy(Cdk())
-        page, section = re.findall(r"(docs/\w+\.md), “(.+?)”", said)[0]
+    def test_the_section_that_the_sentence_names_is_there(
+        self, deploy: Deploy, fail_first_deployment: Callable[[Status], None]
+    ) -> None:
+        fail_first_deployment(Status("ROLLBACK_COMPLETE", True))
+        _, output = deploy(Cdk())
+        page, section = re.findall(r"(docs/\w+\.md), “(.+?)”", output)[0]
         assert f"\n## {section}\n" in (ROOT / page).read_text(encoding="utf-8")
 
 
 class TestEnvironment:
     @pytest.mark.parametrize(
-        ("given", "contexts", "configured", "chosen"),
+        ("name", "contexts", "configured", "chosen"),
         [
             ("", [], {}, "dev"),
             ("staging", [], {}, "staging"),
@@ -779,9 +787,9 @@ class TestEnvironment:
         ],
     )
     def test_is_the_one_that_is_named(
-        self, given: str, contexts: list[str], configured: dict[str, str], chosen: str
+        self, name: str, contexts: list[str], configured: dict[str, str], chosen: str
     ) -> None:
-        assert deploying.chosen_environment(given, contexts, configured) == chosen
+        assert deploying.chosen_environment(name, contexts, configured) == chosen
 
     def test_two_at_a_time_are_refused(self, deploy: Deploy) -> None:
         cdk = Cdk()
@@ -794,15 +802,15 @@ class TestEnvironment:
     def test_environment_missing_from_cdk_json_is_reported(
         self, deploy: Deploy, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        said: list[str] = []
-        monkeypatch.setattr("builtins.print", lambda *words, **_: said.append(" ".join(map(str, words))))
+        output: list[str] = []
+        monkeypatch.setattr("builtins.print", lambda *words, **_: output.append(" ".join(map(str, words))))
         sites = ("-c", "allowOrigins=none", "-c", "callbackUrls=none")
         assert deploy(Cdk(), "--env", "pr12", *sites)[0] == 0
-        assert "cdk.json does not list pr12, so the settings of dev apply." in said
+        assert "cdk.json does not list pr12, so the settings of dev apply." in output
         assert "pr12" not in json.loads((ROOT / "cdk.json").read_text())["context"]["environments"]
 
 
-class TestGivenValues:
+class TestContextValues:
     """The preflight reads the same values as infra/settings.py, with the same order of precedence."""
 
     @pytest.mark.parametrize("env", ["dev", "prod", "trial"])
@@ -859,8 +867,12 @@ def test_the_status_of_a_stack_is_what_cloudformation_says() -> None:
             account.status(API)
 
 
-def test_the_real_templates_are_understood(prod: Templates, encrypted: Templates, given: Templates) -> None:
-    for templates, key, addresses in ((prod, None, set()), (encrypted, "create", {ON_CALL}), (given, KEY, {ON_CALL})):
+def test_the_real_templates_are_understood(prod: Templates, encrypted: Templates, external: Templates) -> None:
+    for templates, key, addresses in (
+        (prod, None, set()),
+        (encrypted, "create", {ON_CALL}),
+        (external, KEY, {ON_CALL}),
+    ):
         assert deploying.kms_key(templates.data) == key
         assert deploying.addresses(templates.operations or {}) == addresses
 

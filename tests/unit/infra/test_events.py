@@ -97,12 +97,12 @@ class Service:
     handlers: Mapping[str, LambdaHandler]
     queues: Mapping[str, FakeQueue]
 
-    def answer(self, name: str) -> dict[str, Any]:
+    def invoke(self, name: str) -> dict[str, Any]:
         """Return a function's response to the event of a file."""
         event = json.loads(EXAMPLES[name].path.read_text(encoding="utf-8"))
         return self.handlers[EXAMPLES[name].function](event, Unhurried())
 
-    def taken(self) -> dict[str, list[dict[str, Any]]]:
+    def take_messages(self) -> dict[str, list[dict[str, Any]]]:
         """Return the messages sent to the queues since the last call."""
         return {name: sent for name, queue in self.queues.items() if (sent := queue.take())}
 
@@ -115,7 +115,7 @@ class Service:
 class Played:
     """Outcome of all events, delivered in the order of their files."""
 
-    answers: dict[str, dict[str, Any]]
+    responses: dict[str, dict[str, Any]]
     sent: dict[str, dict[str, list[dict[str, Any]]]]
     """Messages sent by each event, by queue."""
     items: dict[tuple[str, str], Item]
@@ -161,7 +161,7 @@ def _seeded() -> Iterator[Service]:
             objects.client.create_bucket(Bucket=bucket)
         queues: defaultdict[str, FakeQueue] = defaultdict(FakeQueue)
         resources = FakeResources(table, clock, objects=objects, queues=queues)
-        behind: dict[str, LambdaHandler] = {
+        background_handlers: dict[str, LambdaHandler] = {
             "stream_router": resources.make(stream_router.lambda_handler),
             "audit": resources.make(audit.lambda_handler),
             "deliveries": resources.make(deliveries.lambda_handler),
@@ -177,7 +177,7 @@ def _seeded() -> Iterator[Service]:
             "indexer": resources.make(indexer.lambda_handler),
             "console": console.lambda_handler,
         }
-        service = Service(table, objects, {**make_api(table, clock, objects).handlers, **behind}, queues)
+        service = Service(table, objects, {**make_api(table, clock, objects).handlers, **background_handlers}, queues)
         service.seed()
         yield service
 
@@ -198,18 +198,18 @@ def console_is_deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[No
 def played(console_is_deployed: None) -> Played:
     """The world after all events; made once, because moto takes seconds for all of it."""
     with _seeded() as service:
-        answers, sent = {}, {}
+        responses, sent = {}, {}
         for name in EXAMPLES:
-            answers[name] = service.answer(name)
-            sent[name] = service.taken()
+            responses[name] = service.invoke(name)
+            sent[name] = service.take_messages()
         items, entries = _all(service.table, TABLE_NAME), _all(service.table, AUDIT_TABLE_NAME)
         later = []
         for names in (reversed(EXAMPLES), EXAMPLES):
             service.seed()
-            met = {name: service.answer(name) for name in names}
-            later.append({name: answer.get("statusCode", answer) for name, answer in met.items()})
+            met = {name: service.invoke(name) for name in names}
+            later.append({name: response.get("statusCode", response) for name, response in met.items()})
     by_key = {(item["pk"], item["sk"]): item for item in items}
-    return Played(answers, sent, by_key, sorted(entries, key=lambda entry: str(entry["sk"])), later)
+    return Played(responses, sent, by_key, sorted(entries, key=lambda entry: str(entry["sk"])), later)
 
 
 def _all(table: Table, name: str) -> list[Item]:
@@ -289,7 +289,7 @@ def _is_such(value: Any, alternative: Any) -> bool:
 # --- Requests -------------------------------------------------------------------------------------------------------
 
 PROBLEM = "urn:video-metadata:problem:"
-PART_OF_ANSWER: dict[str, Any] = {
+PARTIAL_RESPONSE: dict[str, Any] = {
     "console/get-console-file-absent": {"type": f"{PROBLEM}not-found"},
     "console/get-console-file-configuration": CONFIG,
     "history/get-changeset-absent": {"type": f"{PROBLEM}not-found"},
@@ -406,16 +406,16 @@ REQUESTS = [name for name, example in EXAMPLES.items() if isinstance(example.ans
 
 @pytest.mark.parametrize("name", REQUESTS)
 def test_a_request_is_answered_as_it_says(played: Played, name: str) -> None:
-    answer = played.answers[name]
-    assert answer["statusCode"] == EXAMPLES[name].answers, answer["body"]
-    if name in PART_OF_ANSWER:
-        assert _within(PART_OF_ANSWER[name], json.loads(_body(answer))), _body(answer)
+    response = played.responses[name]
+    assert response["statusCode"] == EXAMPLES[name].answers, response["body"]
+    if name in PARTIAL_RESPONSE:
+        assert _within(PARTIAL_RESPONSE[name], json.loads(_body(response))), _body(response)
     elif name in TEXTS:
-        assert TEXTS[name] in _body(answer).lower()
-    elif answer["statusCode"] in (204, 304):
-        assert answer["body"] == ""
+        assert TEXTS[name] in _body(response).lower()
+    elif response["statusCode"] in (204, 304):
+        assert response["body"] == ""
     else:
-        jsonschema_rs.Draft202012Validator(_response_schema(name)).validate(json.loads(_body(answer)))
+        jsonschema_rs.Draft202012Validator(_response_schema(name)).validate(json.loads(_body(response)))
 
 
 def test_events_are_answered_so_in_any_order_and_once_more_when_the_world_is_put_back(played: Played) -> None:
@@ -432,17 +432,19 @@ def _response_schema(name: str) -> dict[str, Any]:
     return {**content[kind]["schema"], "components": document()["components"]}
 
 
-def _body(answer: Mapping[str, Any]) -> str:
-    return base64.b64decode(answer["body"]).decode() if answer["isBase64Encoded"] else str(answer["body"])
+def _body(response: Mapping[str, Any]) -> str:
+    return base64.b64decode(response["body"]).decode() if response["isBase64Encoded"] else str(response["body"])
 
 
-def _within(part: Any, whole: Any) -> bool:
+def _within(part: Any, document: Any) -> bool:
     """Whether a document has these members; lists have just these elements."""
     if isinstance(part, Mapping):
-        return isinstance(whole, Mapping) and all(name in whole and _within(part[name], whole[name]) for name in part)
+        return isinstance(document, Mapping) and all(
+            name in document and _within(part[name], document[name]) for name in part
+        )
     if isinstance(part, list):
-        return isinstance(whole, list) and len(part) == len(whole) and all(map(_within, part, whole))
-    return bool(part == whole)
+        return isinstance(document, list) and len(part) == len(document) and all(map(_within, part, document))
+    return bool(part == document)
 
 
 # --- Behind the API -------------------------------------------------------------------------------------------------
@@ -450,7 +452,7 @@ def _within(part: Any, whole: Any) -> bool:
 
 @pytest.mark.parametrize("name", [name for name in EXAMPLES if name not in REQUESTS])
 def test_event_that_is_no_request_is_handled_without_failure(played: Played, name: str) -> None:
-    assert played.answers[name] == EXAMPLES[name].answers
+    assert played.responses[name] == EXAMPLES[name].answers
 
 
 SENT = {
@@ -542,16 +544,16 @@ def test_pictures_are_made(played: Played, kind: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "left",
+    "key",
     [
         CREDIT.key(videoId=example_data.GONE, personId=example_data.PERSON),
         MEMBERSHIP.key(playlistId=example_data.LOST, videoId=example_data.HARBOUR),
     ],
     ids=["video", "playlist"],
 )
-def test_a_purge_removes_what_is_left(played: Played, left: dict[str, str]) -> None:
-    assert left in [{name: item[name] for name in left} for item in example_data.items(NOW)]
-    assert played.item(left) is None
+def test_a_purge_removes_what_is_left(played: Played, key: dict[str, str]) -> None:
+    assert key in [{name: item[name] for name in key} for item in example_data.items(NOW)]
+    assert played.item(key) is None
 
 
 def test_totals_move_to_what_videos_count_for(played: Played) -> None:
@@ -569,9 +571,9 @@ def test_views_and_ratings_are_counted_of_videos_that_are_there(played: Played) 
 
 
 def test_the_world_has_no_job_that_is_overdue(played: Played) -> None:
-    assert set(played.answers["sweeper/every-minute"].values()) == {0}
+    assert set(played.responses["sweeper/every-minute"].values()) == {0}
 
 
 def test_no_expectation_is_left_of_an_event_that_is_gone() -> None:
-    assert PART_OF_ANSWER.keys() | TEXTS.keys() <= set(REQUESTS)
+    assert PARTIAL_RESPONSE.keys() | TEXTS.keys() <= set(REQUESTS)
     assert {f"stream_router/{name}" for name in SENT} <= EXAMPLES.keys()

@@ -42,10 +42,14 @@ class TestTable:
 
     @pytest.mark.parametrize("index", schema.INDEXES, ids=lambda index: index.name)
     def test_indexes_show_the_projection_and_do_not_repeat_their_keys(self, table: Json, index: schema.Index) -> None:
-        (made,) = (made for made in table["Properties"]["GlobalSecondaryIndexes"] if made["IndexName"] == index.name)
+        (candidate,) = (
+            candidate
+            for candidate in table["Properties"]["GlobalSecondaryIndexes"]
+            if candidate["IndexName"] == index.name
+        )
         keys = {attribute.name for attribute in (*index.partition, *index.sort)}
-        assert made["Projection"]["ProjectionType"] == "INCLUDE"
-        assert set(made["Projection"]["NonKeyAttributes"]) == set(PROJECTION) - keys
+        assert candidate["Projection"]["ProjectionType"] == "INCLUDE"
+        assert set(candidate["Projection"]["NonKeyAttributes"]) == set(PROJECTION) - keys
 
     def test_is_paid_on_demand(self, table: Json) -> None:
         assert table["Properties"]["BillingMode"] == "PAY_PER_REQUEST"
@@ -71,7 +75,7 @@ class TestTable:
         assert table["DeletionPolicy"] == "Delete"
 
     def test_the_local_table_differs_in_nothing_else(self, aws: Templates, local: Templates) -> None:
-        there, here = (_table(made)["Properties"] for made in (aws, local))
+        there, here = (_table(templates)["Properties"] for templates in (aws, local))
         assert {**there, "Replicas": None} == {**here, "Replicas": None}
 
 
@@ -101,8 +105,8 @@ class TestAuditTable:
         assert table["Properties"]["TimeToLiveSpecification"] == {"AttributeName": "purgeAt", "Enabled": True}
 
     def test_is_paid_and_kept_like_the_other(self, aws: Templates, prod: Templates, local: Templates) -> None:
-        for made in (aws, prod, local):
-            one, other = _table(made), _table(made, "AuditTable")
+        for templates in (aws, prod, local):
+            one, other = _table(templates), _table(templates, "AuditTable")
             assert one["DeletionPolicy"] == other["DeletionPolicy"]
             for name in ("BillingMode", "SSESpecification"):
                 assert one["Properties"][name] == other["Properties"][name]
@@ -113,67 +117,72 @@ class TestAuditTable:
 
 class TestRoutes:
     @pytest.fixture
-    def made(self, aws: Templates) -> dict[str, Json]:
+    def by_key(self, aws: Templates) -> dict[str, Json]:
         return {
             route["Properties"]["RouteKey"]: route["Properties"]
             for route in aws.all("AWS::ApiGatewayV2::Route").values()
         }
 
-    def test_are_those_of_the_route_table_and_default(self, made: dict[str, Json]) -> None:
-        assert set(made) == {route.key for route in routes.ROUTES} | {"$default", *CONSOLE_KEYS}
+    def test_are_those_of_the_route_table_and_default(self, by_key: dict[str, Json]) -> None:
+        assert set(by_key) == {route.key for route in routes.ROUTES} | {"$default", *CONSOLE_KEYS}
 
-    def test_ask_for_a_token_exactly_when_a_scope_is_needed(self, made: dict[str, Json]) -> None:
-        asked = {route.key: made[route.key].get("AuthorizationType", "NONE") for route in routes.ROUTES}
-        assert asked == {route.key: "JWT" if route.scope else "NONE" for route in routes.ROUTES}
+    def test_ask_for_a_token_exactly_when_a_scope_is_needed(self, by_key: dict[str, Json]) -> None:
+        authorizations = {route.key: by_key[route.key].get("AuthorizationType", "NONE") for route in routes.ROUTES}
+        assert authorizations == {route.key: "JWT" if route.scope else "NONE" for route in routes.ROUTES}
 
-    def test_call_the_function_of_the_route_table(self, aws: Templates, made: dict[str, Json]) -> None:
-        called = {route.key: aws.route_target(made[route.key]) for route in routes.ROUTES}
+    def test_call_the_function_of_the_route_table(self, aws: Templates, by_key: dict[str, Json]) -> None:
+        called = {route.key: aws.route_target(by_key[route.key]) for route in routes.ROUTES}
         assert called == {route.key: aws.alias(route.function) for route in routes.ROUTES}
 
     @pytest.mark.parametrize("key", CONSOLE_KEYS)
-    def test_the_console_needs_no_token_to_be_loaded(self, aws: Templates, made: dict[str, Json], key: str) -> None:
-        assert made[key].get("AuthorizationType", "NONE") == "NONE"
-        assert aws.route_target(made[key]) == aws.alias("console")
+    def test_the_console_needs_no_token_to_be_loaded(self, aws: Templates, by_key: dict[str, Json], key: str) -> None:
+        assert by_key[key].get("AuthorizationType", "NONE") == "NONE"
+        assert aws.route_target(by_key[key]) == aws.alias("console")
 
-    def test_default_needs_no_token(self, aws: Templates, made: dict[str, Json]) -> None:
-        assert made["$default"].get("AuthorizationType", "NONE") == "NONE"
-        assert aws.route_target(made["$default"]) == aws.alias(routes.DEFAULT_FUNCTION)
+    def test_default_needs_no_token(self, aws: Templates, by_key: dict[str, Json]) -> None:
+        assert by_key["$default"].get("AuthorizationType", "NONE") == "NONE"
+        assert aws.route_target(by_key["$default"]) == aws.alias(routes.DEFAULT_FUNCTION)
 
     @pytest.mark.parametrize("type_", ["Route", "Integration"])
     def test_are_made_five_at_a_time(self, aws: Templates, type_: str) -> None:
         """API Gateway refuses some of fifty changes at once. CloudFormation makes at once what waits for nothing."""
         waiting = {
-            name: {before for before in as_list(made.get("DependsOn", [])) if type_ == _type(aws, before)}
-            for name, made in aws.all(f"AWS::ApiGatewayV2::{type_}").items()
+            name: {before for before in as_list(resource.get("DependsOn", [])) if type_ == _type(aws, before)}
+            for name, resource in aws.all(f"AWS::ApiGatewayV2::{type_}").items()
         }
-        made_at_once: list[int] = []
+        batch_sizes: list[int] = []
         while waiting:
             ready = {name for name, before in waiting.items() if not before & waiting.keys()}
-            made_at_once.append(len(ready))
+            batch_sizes.append(len(ready))
             waiting = {name: before for name, before in waiting.items() if name not in ready}
-        assert sum(made_at_once) == len(aws.all(f"AWS::ApiGatewayV2::{type_}"))
-        assert max(made_at_once) == 5
+        assert sum(batch_sizes) == len(aws.all(f"AWS::ApiGatewayV2::{type_}"))
+        assert max(batch_sizes) == 5
 
     def test_are_there_before_the_stage(self, aws: Templates) -> None:
         """Otherwise it would be deployed again with each route."""
         assert set(aws.all("AWS::ApiGatewayV2::Route")) <= set(aws.one("AWS::ApiGatewayV2::Stage")["DependsOn"])
 
-    def test_leave_scopes_to_the_functions(self, made: dict[str, Json]) -> None:
+    def test_leave_scopes_to_the_functions(self, by_key: dict[str, Json]) -> None:
         """The gateway's 403 would not be the service's problem+json."""
-        assert not [key for key, route in made.items() if route.get("AuthorizationScopes")]
+        assert not [key for key, route in by_key.items() if route.get("AuthorizationScopes")]
 
     def test_use_payload_2_and_one_integration_for_each_function(self, aws: Templates) -> None:
         integrations = aws.all("AWS::ApiGatewayV2::Integration").values()
-        assert [made["Properties"]["PayloadFormatVersion"] for made in integrations] == ["2.0"] * len(FUNCTIONS)
+        assert [integration["Properties"]["PayloadFormatVersion"] for integration in integrations] == ["2.0"] * len(
+            FUNCTIONS
+        )
 
     def test_may_call_their_functions(self, aws: Templates) -> None:
         """`$default` has no path, so its permission ends after the stage and the rest."""
         permissions = [
-            made["Properties"]
-            for made in aws.all("AWS::Lambda::Permission").values()
-            if made["Properties"]["Principal"] == "apigateway.amazonaws.com"
+            permission["Properties"]
+            for permission in aws.all("AWS::Lambda::Permission").values()
+            if permission["Properties"]["Principal"] == "apigateway.amazonaws.com"
         ]
-        granted = {(made["FunctionName"]["Ref"], made["SourceArn"]["Fn::Join"][1][-1]) for made in permissions}
+        granted = {
+            (permission["FunctionName"]["Ref"], permission["SourceArn"]["Fn::Join"][1][-1])
+            for permission in permissions
+        }
         assert granted == {
             *((aws.alias(route.function), f"/*/*{route.gateway_path}") for route in routes.ROUTES),
             (aws.alias(routes.DEFAULT_FUNCTION), "/*/*"),
@@ -248,9 +257,9 @@ class TestIdentity:
         assert _scopes(transcoder) == {"/transcode"}
 
     def test_a_follower_may_see_all_changes_and_make_none(self, aws: Templates) -> None:
-        follower = _client(aws, "client_credentials", "Follower")
-        assert follower["GenerateSecret"] is True
-        assert _scopes(follower) == {"/read", "/changes"}
+        machine_client = _client(aws, "client_credentials", "Follower")
+        assert machine_client["GenerateSecret"] is True
+        assert _scopes(machine_client) == {"/read", "/changes"}
 
     def test_tokens_of_all_clients_are_accepted(self, aws: Templates) -> None:
         accepted = aws.one("AWS::ApiGatewayV2::Authorizer")["Properties"]["JwtConfiguration"]
@@ -269,9 +278,9 @@ class TestIdentity:
 
     def test_is_left_to_a_given_issuer(self, local: Templates, snapshots: Templates) -> None:
         """test_infra_console.py says which tokens the API accepts then."""
-        for made in (snapshots, local):
-            assert made.identity is None
-            types = {resource["Type"] for resource in made.data["Resources"].values()}
+        for templates in (snapshots, local):
+            assert templates.identity is None
+            types = {resource["Type"] for resource in templates.data["Resources"].values()}
             assert types == {"AWS::DynamoDB::GlobalTable", "AWS::SecretsManager::Secret"}
 
 
@@ -291,9 +300,9 @@ class TestSites:
         assert people["AllowedOAuthFlowsUserPoolClient"] is False
         assert not {"CallbackURLs", "AllowedOAuthFlows"} & people.keys()
 
-    def test_the_console_may_upload_and_play_beside_whom_it_allows(self, given: Templates) -> None:
-        assert _let_in(given) == ["https://videos.example", CONSOLES] * 3
-        sources = given.one("AWS::S3::Bucket", "Sources")["Properties"]["CorsConfiguration"]
+    def test_the_console_may_upload_and_play_beside_whom_it_allows(self, external: Templates) -> None:
+        assert _let_in(external) == ["https://videos.example", CONSOLES] * 3
+        sources = external.one("AWS::S3::Bucket", "Sources")["Properties"]["CorsConfiguration"]
         (rule,) = sources["CorsRules"]
         assert "PUT" in rule["AllowedMethods"]
         assert "ETag" in rule["ExposedHeaders"]
@@ -302,12 +311,12 @@ class TestSites:
         assert _let_in(aws) == ["*"] * 3
         assert _let_in(local) == ["*"] * 2  # MiniStack shows the pictures itself
 
-    @pytest.mark.parametrize("given", ["https://videos.example", "*"])
-    def test_explicit_sites_are_used_as_given(self, given: str) -> None:
+    @pytest.mark.parametrize("value", ["https://videos.example", "*"])
+    def test_explicit_sites_are_used_as_given(self, value: str) -> None:
         settings = settings_of(
-            {"env": "prod", "allowOrigins": given, "callbackUrls": "https://videos.example/signed-in"}
+            {"env": "prod", "allowOrigins": value, "callbackUrls": "https://videos.example/signed-in"}
         )
-        assert settings.allow_origins == (given,)
+        assert settings.allow_origins == (value,)
         assert settings.callback_urls == ("https://videos.example/signed-in",)
 
     def test_none_can_be_said_as_well(self) -> None:
@@ -336,9 +345,11 @@ class TestSecrets:
 
     def test_webhook_secret_is_retained_on_aws_and_deleted_locally(self, aws: Templates, local: Templates) -> None:
         """Receivers store secrets that are derived from it."""
-        kept, gone = (templates.one("AWS::SecretsManager::Secret", "WebhookSecret") for templates in (aws, local))
-        assert (kept["DeletionPolicy"], kept["UpdateReplacePolicy"]) == ("RetainExceptOnCreate", "Retain")
-        assert (gone["DeletionPolicy"], gone["UpdateReplacePolicy"]) == ("Delete", "Delete")
+        retained, deleted = (
+            templates.one("AWS::SecretsManager::Secret", "WebhookSecret") for templates in (aws, local)
+        )
+        assert (retained["DeletionPolicy"], retained["UpdateReplacePolicy"]) == ("RetainExceptOnCreate", "Retain")
+        assert (deleted["DeletionPolicy"], deleted["UpdateReplacePolicy"]) == ("Delete", "Delete")
 
 
 class TestSettings:
@@ -376,15 +387,17 @@ class TestSettings:
 
 
 def _keys(described: Json) -> list[tuple[str, str, str]]:
-    types = {made["AttributeName"]: made["AttributeType"] for made in described["AttributeDefinitions"]}
+    types = {attribute["AttributeName"]: attribute["AttributeType"] for attribute in described["AttributeDefinitions"]}
     return [(key["AttributeName"], key["KeyType"], types[key["AttributeName"]]) for key in described["KeySchema"]]
 
 
 def _table(templates: Templates, name: str = "Table") -> Json:
-    (found,) = (
-        made for id_, made in templates.all("AWS::DynamoDB::GlobalTable").items() if to_text({"Ref": id_}) == name
+    (table,) = (
+        resource
+        for id_, resource in templates.all("AWS::DynamoDB::GlobalTable").items()
+        if to_text({"Ref": id_}) == name
     )
-    return found
+    return table
 
 
 def _type(templates: Templates, id_: str) -> str:

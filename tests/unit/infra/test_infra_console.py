@@ -67,7 +67,7 @@ class TestCognito:
         assert _config(aws)["clientId"] == to_text({"Ref": name})
 
 
-class TestAGivenIssuer:
+class TestExternalIssuer:
     def test_is_asked_as_the_client_that_it_has_for_the_console(self, snapshots: Templates) -> None:
         assert _config(snapshots) == {
             "issuer": ISSUER["issuer"],
@@ -78,8 +78,8 @@ class TestAGivenIssuer:
         }
         assert not snapshots.all("AWS::Cognito::UserPoolClient")
 
-    def test_without_a_client_lets_nobody_sign_in(self, given: Templates) -> None:
-        assert "clientId" not in _config(given)
+    def test_without_a_client_lets_nobody_sign_in(self, external: Templates) -> None:
+        assert "clientId" not in _config(external)
 
     def test_is_the_only_other_that_the_page_may_ask(self, snapshots: Templates) -> None:
         assert _variables(snapshots)["CONNECT_ORIGINS"] == "https://login.example"

@@ -13,14 +13,14 @@ from infra.settings import VALUES
 from tests.unit.infra import page_tables
 from tests.unit.infra.conftest import Synthesize
 from tests.unit.infra.templates import (
+    EXISTING_KEY,
     FUNCTIONS,
-    GIVEN_KEY,
     LOCAL,
     ROOT,
     Json,
     Templates,
     as_list,
-    asked_for,
+    context_names,
     settings_of,
     to_text,
 )
@@ -60,7 +60,7 @@ def _key_uses(templates: Templates, folder: str) -> set[str]:
 
 
 @pytest.fixture(scope="session")
-def made(aws: Templates, staging: Templates, prod: Templates) -> dict[str, Templates]:
+def environments(aws: Templates, staging: Templates, prod: Templates) -> dict[str, Templates]:
     """Templates of each environment of cdk.json."""
     return {"dev": aws, "staging": staging, "prod": prod}
 
@@ -72,47 +72,49 @@ def fleeting(synthesize: Synthesize) -> Templates:
     return synthesize({"env": "trial", "kmsKey": "create", **values})
 
 
-def test_every_environment_is_synthesized(made: dict[str, Templates]) -> None:
-    assert set(made) == set(ENVIRONMENTS)
+def test_every_environment_is_synthesized(environments: dict[str, Templates]) -> None:
+    assert set(environments) == set(ENVIRONMENTS)
 
 
 @pytest.mark.parametrize("env", ENVIRONMENTS)
 class TestEveryEnvironment:
-    def test_keeps_logs_as_long_as_it_says(self, made: dict[str, Templates], env: str) -> None:
-        groups = made[env].all("AWS::Logs::LogGroup").values()
+    def test_keeps_logs_as_long_as_it_says(self, environments: dict[str, Templates], env: str) -> None:
+        groups = environments[env].all("AWS::Logs::LogGroup").values()
         assert {group["Properties"]["RetentionInDays"] for group in groups} == {ENVIRONMENTS[env]["logDays"]}
 
-    def test_can_be_restored_as_far_back_as_it_says(self, made: dict[str, Templates], env: str) -> None:
-        for table in made[env].all("AWS::DynamoDB::GlobalTable").values():
+    def test_can_be_restored_as_far_back_as_it_says(self, environments: dict[str, Templates], env: str) -> None:
+        for table in environments[env].all("AWS::DynamoDB::GlobalTable").values():
             (replica,) = table["Properties"]["Replicas"]
             assert replica["PointInTimeRecoverySpecification"] == {
                 "PointInTimeRecoveryEnabled": True,
                 "RecoveryPeriodInDays": ENVIRONMENTS[env]["recoveryDays"],
             }
 
-    def test_is_protected_from_deletion_as_it_says(self, made: dict[str, Templates], env: str) -> None:
+    def test_is_protected_from_deletion_as_it_says(self, environments: dict[str, Templates], env: str) -> None:
         protected = ENVIRONMENTS[env].get("deletionProtection", True)
-        assert made[env].protected == (KEEPING_DATA if protected else set())
-        for table in made[env].all("AWS::DynamoDB::GlobalTable").values():
+        assert environments[env].protected == (KEEPING_DATA if protected else set())
+        for table in environments[env].all("AWS::DynamoDB::GlobalTable").values():
             assert table["Properties"]["Replicas"][0]["DeletionProtectionEnabled"] is protected
-        pool = made[env].one("AWS::Cognito::UserPool")["Properties"]
+        pool = environments[env].one("AWS::Cognito::UserPool")["Properties"]
         assert pool["DeletionProtection"] == ("ACTIVE" if protected else "INACTIVE")
 
     @pytest.mark.parametrize("type_", DATA_TYPES)
-    def test_leaves_its_data_when_it_is_destroyed(self, made: dict[str, Templates], env: str, type_: str) -> None:
+    def test_leaves_its_data_when_it_is_destroyed(
+        self, environments: dict[str, Templates], env: str, type_: str
+    ) -> None:
         """A failed creation is the exception: the resource is empty then, and would block the next deploy."""
-        for resource in made[env].all(type_).values():
+        for resource in environments[env].all(type_).values():
             assert resource["DeletionPolicy"] == "RetainExceptOnCreate"
             assert resource["UpdateReplacePolicy"] == "Retain"
 
-    def test_throttles_as_it_says(self, made: dict[str, Templates], env: str) -> None:
-        assert made[env].one("AWS::ApiGatewayV2::Stage")["Properties"]["DefaultRouteSettings"] == {
+    def test_throttles_as_it_says(self, environments: dict[str, Templates], env: str) -> None:
+        assert environments[env].one("AWS::ApiGatewayV2::Stage")["Properties"]["DefaultRouteSettings"] == {
             "ThrottlingRateLimit": ENVIRONMENTS[env]["throttleRate"],
             "ThrottlingBurstLimit": ENVIRONMENTS[env]["throttleBurst"],
         }
 
-    def test_logs_at_its_level_and_says_its_name(self, made: dict[str, Templates], env: str) -> None:
-        for function in made[env].all("AWS::Lambda::Function").values():
+    def test_logs_at_its_level_and_says_its_name(self, environments: dict[str, Templates], env: str) -> None:
+        for function in environments[env].all("AWS::Lambda::Function").values():
             variables = function["Properties"]["Environment"]["Variables"]
             level = function["Properties"]["LoggingConfig"]["ApplicationLogLevel"]
             assert level == variables["POWERTOOLS_LOG_LEVEL"] == ENVIRONMENTS[env]["logLevel"]
@@ -122,15 +124,15 @@ class TestEveryEnvironment:
 class TestAnEnvironmentThatLeavesNothing:
     @pytest.mark.parametrize("type_", [*DATA_TYPES, "AWS::KMS::Key"])
     def test_takes_its_data_with_it(self, fleeting: Templates, type_: str) -> None:
-        assert {made["DeletionPolicy"] for made in fleeting.all(type_).values()} == {"Delete"}
+        assert {resource["DeletionPolicy"] for resource in fleeting.all(type_).values()} == {"Delete"}
 
     @pytest.mark.parametrize("type_", [*DATA_TYPES, "AWS::KMS::Key"])
     def test_can_be_made_of_one_that_kept_everything(
         self, fleeting: Templates, encrypted: Templates, type_: str
     ) -> None:
         """CloudFormation takes a new deletion policy only if something else of a resource changes too."""
-        for id_, made in fleeting.all(type_).items():
-            assert made["Metadata"]["KeepData"] is False
+        for id_, resource in fleeting.all(type_).items():
+            assert resource["Metadata"]["KeepData"] is False
             assert encrypted.all(type_)[id_]["Metadata"]["KeepData"] is True
 
     def test_can_be_destroyed(self, fleeting: Templates) -> None:
@@ -140,8 +142,8 @@ class TestAnEnvironmentThatLeavesNothing:
     def test_logs_warnings_only(self, fleeting: Templates) -> None:
         """Lambda's name for the level is another than Python's."""
         levels = {
-            made["Properties"]["LoggingConfig"]["ApplicationLogLevel"]
-            for made in fleeting.all("AWS::Lambda::Function").values()
+            function["Properties"]["LoggingConfig"]["ApplicationLogLevel"]
+            for function in fleeting.all("AWS::Lambda::Function").values()
         }
         assert levels == {"WARN"}
 
@@ -173,7 +175,7 @@ WITHIN = {
 class TestNames:
     """Environments coexist in one account and region."""
 
-    def test_stacks_and_exports_are_all_different(self, made: dict[str, Templates]) -> None:
+    def test_stacks_and_exports_are_all_different(self, environments: dict[str, Templates]) -> None:
         for of in (
             lambda templates: templates.names,
             lambda templates: [
@@ -183,13 +185,13 @@ class TestNames:
                 if "Export" in output
             ],
         ):
-            names = [name for templates in made.values() for name in of(templates)]
+            names = [name for templates in environments.values() for name in of(templates)]
             assert len(names) == len(set(names))
             assert names
 
-    def test_no_physical_name_is_shared(self, made: dict[str, Templates]) -> None:
-        names = {env: _names(templates) for env, templates in made.items()}
-        for one, other in combinations(made, 2):
+    def test_no_physical_name_is_shared(self, environments: dict[str, Templates]) -> None:
+        names = {env: _names(templates) for env, templates in environments.items()}
+        for one, other in combinations(environments, 2):
             shared = {name for name in names[one] & names[other] if name[:2] not in WITHIN}
             assert not shared, f"{one} and {other} share {sorted(shared)}"
 
@@ -206,7 +208,7 @@ class TestNames:
         }
 
     def test_the_keys_alias_has_the_environment(self, encrypted: Templates, fleeting: Templates) -> None:
-        aliases = [made.one("AWS::KMS::Alias")["Properties"]["AliasName"] for made in (encrypted, fleeting)]
+        aliases = [templates.one("AWS::KMS::Alias")["Properties"]["AliasName"] for templates in (encrypted, fleeting)]
         assert aliases == ["alias/video-metadata-prod", "alias/video-metadata-trial"]
 
 
@@ -300,9 +302,9 @@ class TestKey:
 
 
 @pytest.fixture(params=["create", "given"])
-def with_a_key(request: pytest.FixtureRequest, encrypted: Templates, given: Templates) -> tuple[Templates, str]:
+def with_a_key(request: pytest.FixtureRequest, encrypted: Templates, external: Templates) -> tuple[Templates, str]:
     """An environment with a KMS key, and what its templates call the key."""
-    return (encrypted, "Key") if request.param == "create" else (given, GIVEN_KEY)
+    return (encrypted, "Key") if request.param == "create" else (external, EXISTING_KEY)
 
 
 class TestEncryption:
@@ -334,15 +336,19 @@ class TestEncryption:
         assert [_named_key(secret, "KmsKeyId") for secret in secrets] == [key] * 2
 
     def test_logs_are_encrypted_only_with_a_key_created_by_the_stack(
-        self, encrypted: Templates, given: Templates
+        self, encrypted: Templates, external: Templates
     ) -> None:
         """CloudWatch asks the key's policy, which is not ours to write when the key is given."""
         groups = [group["Properties"] for group in encrypted.all("AWS::Logs::LogGroup").values()]
         assert [_named_key(group, "KmsKeyId") for group in groups] == ["Key"] * (len(FUNCTIONS) + 1)
-        assert not [made for made in given.all("AWS::Logs::LogGroup").values() if "KmsKeyId" in made["Properties"]]
+        assert not [
+            group for group in external.all("AWS::Logs::LogGroup").values() if "KmsKeyId" in group["Properties"]
+        ]
 
-    def test_makes_no_key_when_one_is_given(self, given: Templates) -> None:
-        assert not [made for made in given.data["Resources"].values() if made["Type"].startswith("AWS::KMS")]
+    def test_makes_no_key_when_one_is_given(self, external: Templates) -> None:
+        assert not [
+            resource for resource in external.data["Resources"].values() if resource["Type"].startswith("AWS::KMS")
+        ]
 
     def test_lets_a_function_use_the_key_only_for_its_permissions(
         self, with_a_key: tuple[Templates, str], prod: Templates
@@ -439,12 +445,12 @@ class TestPage:
         assert page_tables.is_current(page_tables.ENVIRONMENTS, page_tables.setting_table()), page_tables.HINT
 
     def test_every_value_is_read_and_every_one_read_is_described(self) -> None:
-        assert asked_for() == VALUES.keys()
+        assert context_names() == VALUES.keys()
 
     @pytest.mark.parametrize("name", [name for name, value in VALUES.items() if value.default is not None])
     def test_default_is_a_valid_value(self, name: str) -> None:
-        given = {name: page_tables.as_text(VALUES[name].default), "environments": {}}
-        assert settings_of(given) == settings_of({"environments": {}})
+        context = {name: page_tables.as_text(VALUES[name].default), "environments": {}}
+        assert settings_of(context) == settings_of({"environments": {}})
 
     def test_cost_of_a_key_counts_the_functions_with_a_table_and_the_queues(
         self, encrypted: Templates, prod: Templates
@@ -465,12 +471,12 @@ class TestPage:
 
     def test_shows_the_owner_of_a_key_what_its_policy_needs(self, encrypted: Templates) -> None:
         """The statements equal the policy of the environment's own key, except for logs."""
-        (told,) = (json.loads(block) for block in re.findall(r"```json\n(.*?)```", PAGE, flags=re.DOTALL))
-        assert told == [_written_out(_statement(encrypted, sid)) for sid in ("UploadsAreTold", "PicturesAreShown")]
+        (policy,) = (json.loads(block) for block in re.findall(r"```json\n(.*?)```", PAGE, flags=re.DOTALL))
+        assert policy == [_written_out(_statement(encrypted, sid)) for sid in ("UploadsAreTold", "PicturesAreShown")]
 
 
 def _key(templates: Templates) -> Json:
-    (key,) = [made for made in templates.data["Resources"].values() if made["Type"] == "AWS::KMS::Key"]
+    (key,) = [resource for resource in templates.data["Resources"].values() if resource["Type"] == "AWS::KMS::Key"]
     return dict(key)
 
 
@@ -490,7 +496,7 @@ def _written_out(value: Any) -> Any:
     if isinstance(value, dict) and not value.keys() & {"Ref", "Fn::Join"}:
         return {key: _written_out(member) for key, member in value.items()}
     example = {"AWS::Partition": "aws", "AWS::AccountId": "111122223333", "AWS::Region": "eu-west-1"}
-    return re.sub(r"AWS::\w+", lambda found: example[found[0]], to_text(value))
+    return re.sub(r"AWS::\w+", lambda match: example[match[0]], to_text(value))
 
 
 def _named_key(properties: Json, name: str) -> str:

@@ -5,7 +5,7 @@ import re
 from importlib import import_module
 
 from shared.core.settings import Settings
-from tests.unit.infra.templates import FUNCTIONS, GIVEN_BUS, ROOT, Json, Templates, as_list, to_text
+from tests.unit.infra.templates import EXISTING_BUS, FUNCTIONS, ROOT, Json, Templates, as_list, to_text
 
 READS_THE_STREAM = {
     "dynamodb:DescribeStream Table.StreamArn",
@@ -27,8 +27,8 @@ def _only(line: str, *attributes: str, returning: str = "") -> str:
     return f"{line}: {named}" + (f" -> {returning}" if returning else "")
 
 
-SEEN = "expiresAt publishAt purgeAt schemaVersion status userId visibility"
-SUMMARY = f"{SEEN} category createdAt duration format poster title videoId"
+VISIBILITY_FIELDS = "expiresAt publishAt purgeAt schemaVersion status userId visibility"
+SUMMARY = f"{VISIBILITY_FIELDS} category createdAt duration format poster title videoId"
 STAMP = "schemaVersion updatedAt updatedBy updatedFor"
 RELATION = "rel relId relShard relSort"
 LEDGER = "seen seenUpTo tally"
@@ -76,8 +76,8 @@ ALLOWED = {
     "views": {
         "dynamodb:BatchGetItem Table VIEWS#*",
         "dynamodb:GetItem Table VIEWS#*",
-        _only("dynamodb:BatchGetItem Table VIDEO#*", SEEN),
-        _only("dynamodb:GetItem Table VIDEO#*", SEEN),
+        _only("dynamodb:BatchGetItem Table VIDEO#*", VISIBILITY_FIELDS),
+        _only("dynamodb:GetItem Table VIDEO#*", VISIBILITY_FIELDS),
         "dynamodb:Query Table VIEWS#*",
         "dynamodb:PutItem Table VIEWER#*",
         _only(
@@ -113,7 +113,9 @@ ALLOWED = {
         ),
     },
     "playback": {
-        _only("dynamodb:GetItem Table VIDEO#*", SEEN, "duration failure pictures source thumbnails videoId"),
+        _only(
+            "dynamodb:GetItem Table VIDEO#*", VISIBILITY_FIELDS, "duration failure pictures source thumbnails videoId"
+        ),
         "dynamodb:Query Table VIDEO#*",
         "s3:GetObject Media/captions/*",
         "s3:GetObject Media/renditions/*",
@@ -172,7 +174,7 @@ ALLOWED = {
     "ratings": {
         _only(
             "dynamodb:BatchGetItem Table RATINGS#* VIDEO#*",
-            SEEN,
+            VISIBILITY_FIELDS,
             "dislikes imported like likes ratedAt sum value votes writeId",
         ),
         "dynamodb:PutItem Table RATINGS#*",
@@ -202,7 +204,7 @@ ALLOWED = {
         "dynamodb:Query AuditTable CHANGES#*",
         "dynamodb:GetItem Table INDEX",
         _only("dynamodb:BatchGetItem Table VIDEO#*", SUMMARY, "description language tags"),
-        _only("dynamodb:GetItem Table VIDEO#*", SEEN),
+        _only("dynamodb:GetItem Table VIDEO#*", VISIBILITY_FIELDS),
         "dynamodb:Query Table VIDEO#*",
         "s3:GetObject Media/captions/*",
         "s3:GetObject Media/index/*",
@@ -310,7 +312,7 @@ ALLOWED = {
     },
     "tallies": _consumes("TalliesQueue")
     | {
-        _only("dynamodb:GetItem Table VIDEO#* VIEWS#*", SEEN, "category", LEDGER),
+        _only("dynamodb:GetItem Table VIDEO#* VIEWS#*", VISIBILITY_FIELDS, "category", LEDGER),
         f"dynamodb:PutItem Table SEEN#* VIEWS#{'?' * 36}",
         "dynamodb:Query Table SEEN#*",
         _only("dynamodb:UpdateItem Table VIDEO#*", "votes sum likes dislikes version videoId", STAMP, LEDGER),
@@ -407,7 +409,7 @@ OWN_VALUES = {
 }
 """Values of variables that differ between functions."""
 
-LOCAL_DELIVERY_SHARES = "deliveries=1,slow-deliveries=1,all-slow-deliveries=1"
+LOCAL_DELIVERY_QUOTAS = "deliveries=1,slow-deliveries=1,all-slow-deliveries=1"
 LOCAL_CONSOLE = {
     "CONFIG": '{"issuer":"http://127.0.0.1:9000","clientId":"console",'
     '"scopes":"videos/read videos/write videos/admin","audience":"video-metadata","media":["http://127.0.0.1:4566"]}',
@@ -439,7 +441,7 @@ SIZES = {
 
 
 def test_every_folder_of_functions_is_deployed(aws: Templates) -> None:
-    handlers = {made["Properties"]["Handler"] for made in aws.all("AWS::Lambda::Function").values()}
+    handlers = {function["Properties"]["Handler"] for function in aws.all("AWS::Lambda::Function").values()}
     assert handlers == {f"functions.{folder}.handler.lambda_handler" for folder in FUNCTIONS}
 
 
@@ -500,21 +502,23 @@ class TestEveryFunction:
         for folder in FUNCTIONS:
             read, optional = _variables(folder)
             # Powertools reads its own.
-            given = {name for name in _environment(local, folder) if not name.startswith("POWERTOOLS_")}
-            assert read - optional <= given <= read, folder
+            variables_set = {name for name in _environment(local, folder) if not name.startswith("POWERTOOLS_")}
+            assert read - optional <= variables_set <= read, folder
 
     def test_runs_python_313_on_arm_untraced(self, aws: Templates) -> None:
-        made = {folder: aws.function(folder)[1] for folder in FUNCTIONS}
+        functions = {folder: aws.function(folder)[1] for folder in FUNCTIONS}
         names = ("Runtime", "Architectures", "MemorySize", "Timeout", "TracingConfig")
-        assert {folder: [properties.get(name) for name in names] for folder, properties in made.items()} == {
+        assert {folder: [properties.get(name) for name in names] for folder, properties in functions.items()} == {
             folder: ["python3.13", ["arm64"], *SIZES.get(folder, (512, 28)), None] for folder in FUNCTIONS
         }
 
     def test_carries_ffmpeg_only_if_it_reads_films_and_tantivy_only_if_it_searches(self, aws: Templates) -> None:
-        films, searching, all_others = (aws.function(name)[1]["Code"] for name in ("thumbnails", "indexer", "videos"))
+        processing, searching, all_others = (
+            aws.function(name)[1]["Code"] for name in ("thumbnails", "indexer", "videos")
+        )
         for folder in FUNCTIONS:
             code = aws.function(folder)[1]["Code"]
-            assert (code == films) == (folder in ("probe", "thumbnails")), folder
+            assert (code == processing) == (folder in ("probe", "thumbnails")), folder
             assert (code == searching) == (folder in SEARCHING), folder
             assert (code == all_others) == (folder not in ("probe", "thumbnails", "console", *SEARCHING)), folder
 
@@ -527,7 +531,7 @@ class TestEveryFunction:
             variables |= {"ANSWER_SECONDS": "25"}
             variables |= LOCAL_CONSOLE if folder == "console" else {}
             variables |= {"WEBHOOK_LOCAL": "true"} if folder in ("webhooks", "deliveries") else {}
-            variables |= {"SHARES": LOCAL_DELIVERY_SHARES} if folder == "deliveries" else {}
+            variables |= {"SHARES": LOCAL_DELIVERY_QUOTAS} if folder == "deliveries" else {}
             expected[folder] = (variables, aws.allowed(folder))
         assert {folder: (_environment(local, folder), local.allowed(folder)) for folder in FUNCTIONS} == expected
 
@@ -587,8 +591,8 @@ def test_search_functions_have_storage_for_the_index(aws: Templates) -> None:
 def test_local_webhook_receivers_are_enabled_on_the_local_stack_only(
     local: Templates, aws: Templates, staging: Templates, encrypted: Templates, snapshots: Templates, chosen: Templates
 ) -> None:
-    for made in (aws, staging, encrypted, snapshots, chosen):
-        assert "WEBHOOK_LOCAL" not in json.dumps([*made.parts().values()])
+    for templates in (aws, staging, encrypted, snapshots, chosen):
+        assert "WEBHOOK_LOCAL" not in json.dumps([*templates.parts().values()])
     assert json.dumps(local.parts()).count('"WEBHOOK_LOCAL": "true"') == 2
 
 
@@ -596,11 +600,11 @@ class TestEventBus:
     def test_is_put_to_by_the_worker_alone(self, snapshots: Templates, chosen: Templates) -> None:
         """The event bus is given by its name or by its ARN."""
         own = "arn:AWS::Partition:events:AWS::Region:AWS::AccountId:event-bus/changes"
-        for made, given, arn in ((snapshots, "changes", own), (chosen, GIVEN_BUS, GIVEN_BUS)):
-            lines = {(folder, line) for folder in FUNCTIONS for line in made.allowed(folder)}
+        for templates, bus, arn in ((snapshots, "changes", own), (chosen, EXISTING_BUS, EXISTING_BUS)):
+            lines = {(folder, line) for folder in FUNCTIONS for line in templates.allowed(folder)}
             putting = {(folder, line) for folder, line in lines if line.startswith("events:")}
             assert putting == {("deliveries", f"events:PutEvents {arn}")}
-            assert _environment(made, "deliveries")["EVENT_BUS"] == given
+            assert _environment(templates, "deliveries")["EVENT_BUS"] == bus
 
     def test_is_none_unless_it_is_named(self, aws: Templates) -> None:
         assert not [line for line in aws.allowed("deliveries") if line.startswith("events:")]

@@ -31,8 +31,8 @@ VISIBILITY = {
 
 COUNTED = (schema.VIEW_COUNTER, schema.VIEWER, schema.RATING)
 """Items that the stream counts, or in which it detects a new hour."""
-BESIDE = (schema.CREDIT, schema.RELEASE, schema.CAPTION, schema.CHAPTERS)
-AUDITED = (schema.VIDEO, schema.JOB, *BESIDE, schema.RATING_TOTALS, schema.PLAYLIST)
+CHILD_ENTITIES = (schema.CREDIT, schema.RELEASE, schema.CAPTION, schema.CHAPTERS)
+AUDITED = (schema.VIDEO, schema.JOB, *CHILD_ENTITIES, schema.RATING_TOTALS, schema.PLAYLIST)
 """Items that the audit trail records."""
 WAKING = (schema.REVERT, *AUDITED, *COUNTED)
 
@@ -52,7 +52,7 @@ class TestEveryBucket:
         assert rule == {"ServerSideEncryptionByDefault": {"SSEAlgorithm": "AES256"}}
 
     def test_refuses_requests_without_tls(self, aws: Templates, name: str) -> None:
-        denied = [made for made in _bucket_policy(aws, name) if made["Effect"] == "Deny"]
+        denied = [statement for statement in _bucket_policy(aws, name) if statement["Effect"] == "Deny"]
         (statement,) = denied
         assert statement["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
         assert statement["Action"] == "s3:*"
@@ -68,8 +68,8 @@ class TestEveryBucket:
         assert not {"ExpirationInDays", "ExpirationDate"} & set(rule)
 
     def test_keeps_what_is_replaced_if_it_is_the_archive(self, aws: Templates, name: str) -> None:
-        kept = _bucket(aws, name)["Properties"].get("VersioningConfiguration")
-        assert kept == ({"Status": "Enabled"} if name == "Archive" else None)
+        versioning = _bucket(aws, name)["Properties"].get("VersioningConfiguration")
+        assert versioning == ({"Status": "Enabled"} if name == "Archive" else None)
         (rule,) = _bucket(aws, name)["Properties"]["LifecycleConfiguration"]["Rules"]
         assert not [name for name in rule if name.startswith("Noncurrent")]
 
@@ -91,12 +91,12 @@ def test_no_bucket_is_forgotten_here(aws: Templates) -> None:
 
 class TestArrivals:
     def test_the_queue_is_notified_of_every_new_film(self, aws: Templates) -> None:
-        (told,) = _bucket(aws, "Sources")["Properties"]["NotificationConfiguration"]["QueueConfigurations"]
-        assert told["Event"] == "s3:ObjectCreated:*"
-        assert to_text(told["Queue"]) == "ArrivalsQueue"
+        (notification,) = _bucket(aws, "Sources")["Properties"]["NotificationConfiguration"]["QueueConfigurations"]
+        assert notification["Event"] == "s3:ObjectCreated:*"
+        assert to_text(notification["Queue"]) == "ArrivalsQueue"
 
     def test_arrivals_queue_accepts_only_the_sources_bucket_of_this_account(self, aws: Templates) -> None:
-        (allowed,) = [made for made in _queue_policy(aws, "ArrivalsQueue") if made["Effect"] == "Allow"]
+        (allowed,) = [statement for statement in _queue_policy(aws, "ArrivalsQueue") if statement["Effect"] == "Allow"]
         name = to_text(_bucket(aws, "Sources")["Properties"]["BucketName"])
         assert name == "videos-dev-sources-AWS::AccountId-AWS::Region"
         assert allowed["Principal"] == {"Service": "s3.amazonaws.com"}
@@ -133,13 +133,13 @@ class TestArrivals:
     def test_no_function_of_cdks_own_is_needed(self, aws: Templates, local: Templates) -> None:
         for templates in (aws, local):
             for template in (templates.data, templates.media, templates.jobs, templates.api):
-                types = {made["Type"] for made in template["Resources"].values()}
+                types = {resource["Type"] for resource in template["Resources"].values()}
                 assert not [name for name in types if name.startswith(("Custom::", "AWS::CloudFormation::Custom"))]
 
 
 class TestPictures:
     def test_media_bucket_lets_only_the_distribution_read_only_thumbnails(self, aws: Templates) -> None:
-        (allowed,) = [made for made in _bucket_policy(aws, "Media") if made["Effect"] == "Allow"]
+        (allowed,) = [statement for statement in _bucket_policy(aws, "Media") if statement["Effect"] == "Allow"]
         assert allowed["Principal"] == {"Service": "cloudfront.amazonaws.com"}
         assert allowed["Action"] == "s3:GetObject"
         assert to_text(allowed["Resource"]) == "Media/thumbnails/*"
@@ -148,7 +148,7 @@ class TestPictures:
 
     def test_no_other_bucket_has_readers(self, aws: Templates) -> None:
         for name in ("Sources", "Archive"):
-            assert [made["Effect"] for made in _bucket_policy(aws, name)] == ["Deny"]
+            assert [statement["Effect"] for statement in _bucket_policy(aws, name)] == ["Deny"]
 
     def test_the_distribution_signs_its_requests(self, aws: Templates) -> None:
         access = aws.one("AWS::CloudFront::OriginAccessControl")["Properties"]["OriginAccessControlConfig"]
@@ -183,14 +183,14 @@ class TestPictures:
         assert all(to_text(name).endswith("-AWS::Region") for name in named)
 
     def test_there_is_none_locally(self, local: Templates) -> None:
-        assert not [made for made in local.media["Resources"].values() if "CloudFront" in made["Type"]]
+        assert not [resource for resource in local.media["Resources"].values() if "CloudFront" in resource["Type"]]
         assert to_text(local.media["Outputs"]["MediaUrl"]["Value"]) == "http://127.0.0.1:4566/Media"
 
 
 class TestQueues:
     @pytest.fixture
     def queues(self, aws: Templates) -> dict[str, Json]:
-        return {to_text({"Ref": id_}): made["Properties"] for id_, made in aws.all("AWS::SQS::Queue").items()}
+        return {to_text({"Ref": id_}): queue["Properties"] for id_, queue in aws.all("AWS::SQS::Queue").items()}
 
     def test_are_these_each_with_a_dead_letter_queue(self, queues: dict[str, Json]) -> None:
         assert set(queues) == {f"{name}{part}" for name in VISIBILITY for part in ("", "DeadLetters")}
@@ -235,14 +235,16 @@ class TestQueues:
     def test_are_encrypted_and_refuse_requests_without_tls(self, aws: Templates, queues: dict[str, Json]) -> None:
         for name, queue in queues.items():
             assert queue["SqsManagedSseEnabled"] is True
-            (denied,) = [made for made in _queue_policy(aws, name) if made["Effect"] == "Deny"]
+            (denied,) = [statement for statement in _queue_policy(aws, name) if statement["Effect"] == "Deny"]
             assert denied["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
             assert (denied["Action"], to_text(denied["Resource"])) == ("sqs:*", name)
 
     def test_no_queue_policy_except_that_of_arrivals_allows_a_sender(
         self, aws: Templates, queues: dict[str, Json]
     ) -> None:
-        allowing = [name for name in queues if any(made["Effect"] == "Allow" for made in _queue_policy(aws, name))]
+        allowing = [
+            name for name in queues if any(statement["Effect"] == "Allow" for statement in _queue_policy(aws, name))
+        ]
         assert allowing == ["ArrivalsQueue"]
 
     @pytest.mark.parametrize("output", ["TranscodeQueueUrl", "TranscodeQueueArn"])
@@ -272,8 +274,8 @@ class TestWorkers:
         mapping.pop("FunctionName")
         scaling = {"ScalingConfig": {"MaximumConcurrency": concurrency}} if concurrency else {}
         waiting = {"MaximumBatchingWindowInSeconds": window} if window else {}
-        together = {"BatchSize": batch, "FunctionResponseTypes": ["ReportBatchItemFailures"], **scaling, **waiting}
-        assert mapping == together
+        batching = {"BatchSize": batch, "FunctionResponseTypes": ["ReportBatchItemFailures"], **scaling, **waiting}
+        assert mapping == batching
 
     def test_aggregate_workers_use_at_most_four_fifths_of_an_index_partition(self, aws: Templates) -> None:
         workers = _mapping(aws, "aggregates")["ScalingConfig"]["MaximumConcurrency"]
@@ -294,19 +296,19 @@ class TestWorkers:
     ) -> None:
         templates: Templates = request.getfixturevalue(target)
         variables = templates.one("AWS::Lambda::Function", "Deliveries")["Properties"]["Environment"]["Variables"]
-        shares = {name: int(most) for name, most in (pair.split("=") for pair in variables["SHARES"].split(","))}
-        assert set(shares) == {QUICK, SLOW, ALL_SLOW}
+        quotas = {name: int(most) for name, most in (pair.split("=") for pair in variables["SHARES"].split(","))}
+        assert set(quotas) == {QUICK, SLOW, ALL_SLOW}
         workers = _mapping(templates, "deliveries")["ScalingConfig"]["MaximumConcurrency"]
-        assert min(shares.values()) >= 1
-        assert shares[QUICK] + shares[SLOW] < workers
-        assert shares[QUICK] + shares[ALL_SLOW] < workers
+        assert min(quotas.values()) >= 1
+        assert quotas[QUICK] + quotas[SLOW] < workers
+        assert quotas[QUICK] + quotas[ALL_SLOW] < workers
 
     def test_job_quota_gives_one_owner_at_most_half_of_the_workers(self, aws: Templates) -> None:
         variables = aws.one("AWS::Lambda::Function", "Router")["Properties"]["Environment"]["Variables"]
-        shares = {name: int(most) for name, most in (pair.split("=") for pair in variables["SHARES"].split(","))}
-        assert set(shares) == {kind.queue for kind in KINDS.values()}
+        quotas = {name: int(most) for name, most in (pair.split("=") for pair in variables["SHARES"].split(","))}
+        assert set(quotas) == {kind.queue for kind in KINDS.values()}
         for folder in ("probe", "thumbnails"):
-            assert 1 <= shares[folder] <= _mapping(aws, folder)["ScalingConfig"]["MaximumConcurrency"] // 2
+            assert 1 <= quotas[folder] <= _mapping(aws, folder)["ScalingConfig"]["MaximumConcurrency"] // 2
 
     @pytest.mark.parametrize(
         "kind", [kind for kind in KINDS.values() if kind.queue != "transcode"], ids=lambda kind: kind.name
@@ -317,8 +319,8 @@ class TestWorkers:
 
     def test_no_function_consumes_the_transcode_queue(self, aws: Templates) -> None:
         sources = {
-            to_text(made["Properties"]["EventSourceArn"])
-            for made in aws.all("AWS::Lambda::EventSourceMapping").values()
+            to_text(mapping["Properties"]["EventSourceArn"])
+            for mapping in aws.all("AWS::Lambda::EventSourceMapping").values()
         }
         assert "TranscodeQueue" not in sources
         assert len(sources) == 9
@@ -342,10 +344,10 @@ class TestWorkers:
         assert target["Arn"] == called
         assert target["RetryPolicy"] == {"MaximumRetryAttempts": 0}
         (permission,) = [
-            made["Properties"]
-            for made in aws.all("AWS::Lambda::Permission").values()
-            if made["Properties"]["Principal"] == "events.amazonaws.com"
-            and made["Properties"]["FunctionName"] == called
+            permission["Properties"]
+            for permission in aws.all("AWS::Lambda::Permission").values()
+            if permission["Properties"]["Principal"] == "events.amazonaws.com"
+            and permission["Properties"]["FunctionName"] == called
         ]
         assert to_text(permission["SourceArn"]) == name
 
@@ -354,14 +356,14 @@ class TestWorkers:
         called = [
             target["Arn"] for rule in aws.all("AWS::Events::Rule").values() for target in rule["Properties"]["Targets"]
         ]
-        configured = [made["Properties"] for made in aws.all("AWS::Lambda::EventInvokeConfig").values()]
+        configured = [config["Properties"] for config in aws.all("AWS::Lambda::EventInvokeConfig").values()]
         assert called
         assert len(configured) == len(called)
         for alias in called:
             named = aws.jobs["Resources"][alias["Ref"]]["Properties"]
             assert named["Name"] == "live"
-            (found,) = [made for made in configured if made["FunctionName"] == named["FunctionName"]]
-            assert found == {
+            (invoke_config,) = [config for config in configured if config["FunctionName"] == named["FunctionName"]]
+            assert invoke_config == {
                 "FunctionName": named["FunctionName"],
                 # The last part of the alias's ARN, so that the alias exists before.
                 "Qualifier": {"Fn::Select": [7, {"Fn::Split": [":", alias]}]},
@@ -397,7 +399,7 @@ class TestStreamReaders:
 
     def test_are_two_which_is_all_that_a_stream_takes(self, aws: Templates) -> None:
         mappings = aws.all("AWS::Lambda::EventSourceMapping").values()
-        assert [to_text(made["Properties"]["EventSourceArn"]) for made in mappings].count("Table.StreamArn") == 2
+        assert [to_text(mapping["Properties"]["EventSourceArn"]) for mapping in mappings].count("Table.StreamArn") == 2
 
     def test_wait_for_their_role(self, aws: Templates) -> None:
         """Lambda checks its permissions while it makes the mapping."""
@@ -440,7 +442,7 @@ class TestStreamReaders:
         image: Json | None = None if name == "REMOVE" else {}
         assert _matching_readers(aws, name, schema.PLAYLIST.pk, schema.PLAYLIST.sk, image) == {"stream_router", "audit"}
 
-    @pytest.mark.parametrize("entity", BESIDE, ids=lambda entity: entity.name)
+    @pytest.mark.parametrize("entity", CHILD_ENTITIES, ids=lambda entity: entity.name)
     def test_a_credit_or_release_wakes_the_trail_unless_it_goes_with_its_video(
         self, aws: Templates, entity: schema.Entity
     ) -> None:
@@ -523,9 +525,9 @@ def _mapping(templates: Templates, folder: str) -> Json:
     # Its ARN; or its name, which is a part of that.
     named = {"Fn::Join": ["", [{"Fn::Select": [6, {"Fn::Split": [":", alias]}]}, ":live"]]}
     (properties,) = (
-        made["Properties"]
-        for made in templates.all("AWS::Lambda::EventSourceMapping").values()
-        if made["Properties"]["FunctionName"] in (alias, named)
+        mapping["Properties"]
+        for mapping in templates.all("AWS::Lambda::EventSourceMapping").values()
+        if mapping["Properties"]["FunctionName"] in (alias, named)
     )
     return dict(properties)
 
@@ -543,16 +545,16 @@ def _cors(templates: Templates, name: str) -> Json:
 def _bucket_policy(templates: Templates, name: str) -> list[Json]:
     return [
         statement
-        for made in templates.all("AWS::S3::BucketPolicy").values()
-        if to_text(made["Properties"]["Bucket"]) == name
-        for statement in made["Properties"]["PolicyDocument"]["Statement"]
+        for policy in templates.all("AWS::S3::BucketPolicy").values()
+        if to_text(policy["Properties"]["Bucket"]) == name
+        for statement in policy["Properties"]["PolicyDocument"]["Statement"]
     ]
 
 
 def _queue_policy(templates: Templates, name: str) -> list[Json]:
     return [
         statement
-        for made in templates.all("AWS::SQS::QueuePolicy").values()
-        if name in [to_text(queue) for queue in as_list(made["Properties"]["Queues"])]
-        for statement in made["Properties"]["PolicyDocument"]["Statement"]
+        for policy in templates.all("AWS::SQS::QueuePolicy").values()
+        if name in [to_text(queue) for queue in as_list(policy["Properties"]["Queues"])]
+        for statement in policy["Properties"]["PolicyDocument"]["Statement"]
     ]

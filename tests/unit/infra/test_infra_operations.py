@@ -54,9 +54,9 @@ class TestEveryAlarm:
 
     def test_takes_no_more_metrics_than_cloudwatch_allows(self, prod: Templates, costs: Templates) -> None:
         """Ten, and each stack counts: a release is watched by alarms in the stack of the API."""
-        for made in (prod, costs):
-            every_alarm = made.all("AWS::CloudWatch::Alarm")
-            assert len(every_alarm) > len(alarms(made))
+        for templates in (prod, costs):
+            every_alarm = templates.all("AWS::CloudWatch::Alarm")
+            assert len(every_alarm) > len(alarms(templates))
             for id_, alarm in every_alarm.items():
                 # The sum of some metrics is among them, and counted here too.
                 assert len(alarm["Properties"].get("Metrics", [alarm])) <= 10, id_
@@ -81,13 +81,13 @@ class TestAlarms:
         assert of_type(chosen, "AWS::SNS::Topic") == of_type(chosen, "AWS::KMS::Key") == []
 
     def test_staging_has_those_of_prod(self, prod: Templates, staging: Templates) -> None:
-        there, here = ({name.partition(" ")[2] for name in alarms(made)} for made in (prod, staging))
+        there, here = ({name.partition(" ")[2] for name in alarms(templates)} for templates in (prod, staging))
         assert there == here
 
     def test_errors_are_a_share_of_the_requests_once_there_are_some(self, prod: Templates) -> None:
         alarm = alarms(prod)["prod API answers with errors"]
-        (share,) = (metric["Expression"] for metric in alarm["Metrics"] if "Expression" in metric)
-        assert share == "IF(requests >= 5, 100 * FILL(errors, 0) / requests, 0)"
+        (error_rate,) = (metric["Expression"] for metric in alarm["Metrics"] if "Expression" in metric)
+        assert error_rate == "IF(requests >= 5, 100 * FILL(errors, 0) / requests, 0)"
         assert lines(alarm) == {"AWS/ApiGateway Count ApiId=HttpApi", "AWS/ApiGateway 5xx ApiId=HttpApi"}
         assert {metric["Stat"] for metric in watched(alarm)} == {"Sum"}
 
@@ -112,7 +112,7 @@ class TestAlarms:
 
     def test_crashes_of_every_function_behind_the_api_are_watched(self, prod: Templates) -> None:
         jobs = prod.jobs["Resources"].items()
-        names = {to_text({"Ref": id_}) for id_, made in jobs if made["Type"] == "AWS::Lambda::Function"}
+        names = {to_text({"Ref": id_}) for id_, resource in jobs if resource["Type"] == "AWS::Lambda::Function"}
         watched_ones = {
             line
             for name in ("Workers", "Scheduled functions", "Deliveries")
@@ -160,10 +160,10 @@ class TestAlarms:
 
     @pytest.mark.parametrize("reader", ["Router", "Audit"])
     def test_readers_of_the_stream_are_watched(self, prod: Templates, reader: str) -> None:
-        behind, gave_up = alarms(prod)[f"prod {reader} is behind"], alarms(prod)[f"prod {reader} gave up records"]
-        assert lines(behind) == {f"AWS/Lambda IteratorAge FunctionName={reader}Function"}
-        assert (behind["Threshold"], watched(behind)[0]["Stat"]) == (5 * 60 * 1000, "Maximum")
-        assert lines(gave_up) == {
+        lag, discarded = alarms(prod)[f"prod {reader} is behind"], alarms(prod)[f"prod {reader} gave up records"]
+        assert lines(lag) == {f"AWS/Lambda IteratorAge FunctionName={reader}Function"}
+        assert (lag["Threshold"], watched(lag)[0]["Stat"]) == (5 * 60 * 1000, "Maximum")
+        assert lines(discarded) == {
             f"AWS/Lambda OnFailureDestinationDeliveredEventCount EventSourceMappingUUID={reader}Records"
         }
 
@@ -377,8 +377,8 @@ class TestDashboard:
     def test_dashboard_exists_where_the_environment_says_so(
         self, aws: Templates, chosen: Templates, staging: Templates, prod: Templates
     ) -> None:
-        made = [of_type(templates, "AWS::CloudWatch::Dashboard") for templates in (chosen, staging, prod)]
-        names = [dashboard["Properties"]["DashboardName"] for (dashboard,) in made]
+        dashboards = [of_type(templates, "AWS::CloudWatch::Dashboard") for templates in (chosen, staging, prod)]
+        names = [dashboard["Properties"]["DashboardName"] for (dashboard,) in dashboards]
         assert names == ["VideoMetadata-dev", "VideoMetadata-staging", "VideoMetadata-prod"]
         assert operations(prod)["Outputs"]["DashboardName"]["Value"] == "VideoMetadata-prod"
         assert aws.all("AWS::CloudWatch::Dashboard") == {}
@@ -417,17 +417,19 @@ class TestDashboard:
             assert ends[-1] <= 24
 
     def test_shows_all_functions_queues_and_indexes(self, prod: Templates, widgets: list[Json]) -> None:
-        shown = {widget["properties"].get("title"): widget["properties"].get("metrics", []) for widget in widgets}
-        assert len(shown["Errors"]) == len(prod.all("AWS::Lambda::Function"))
-        assert {line[-1]["label"] for line in shown["Messages waiting"]} == set(QUEUES)
-        assert len(shown["Writes throttled"]) == len(INDEXES) + sum(map(len, INDEXES.values()))
-        assert {line[-1]["label"] for line in shown["Jobs failed"]} == KINDS.keys()
+        metrics_by_title = {
+            widget["properties"].get("title"): widget["properties"].get("metrics", []) for widget in widgets
+        }
+        assert len(metrics_by_title["Errors"]) == len(prod.all("AWS::Lambda::Function"))
+        assert {line[-1]["label"] for line in metrics_by_title["Messages waiting"]} == set(QUEUES)
+        assert len(metrics_by_title["Writes throttled"]) == len(INDEXES) + sum(map(len, INDEXES.values()))
+        assert {line[-1]["label"] for line in metrics_by_title["Jobs failed"]} == KINDS.keys()
 
     def test_shows_no_metric_of_the_service_that_nobody_sends(self, prod: Templates, widgets: list[Json]) -> None:
         page = (ROOT / "docs" / "logs-and-metrics.md").read_text(encoding="utf-8")
-        shown = [line for widget in widgets for line in widget["properties"].get("metrics", [])]
+        metrics = [line for widget in widgets for line in widget["properties"].get("metrics", [])]
         alarmed = [metric["Metric"] for alarm in alarms(prod).values() for metric in watched(alarm)]
-        names = {line[1] for line in shown if line[0] == "VideoMetadata"}
+        names = {line[1] for line in metrics if line[0] == "VideoMetadata"}
         names |= {metric["MetricName"] for metric in alarmed if metric["Namespace"] == "VideoMetadata"}
         assert {name for name in names if f"| `{name}` |" not in page} == set()
         assert "JobsFailed" in names

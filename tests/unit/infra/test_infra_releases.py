@@ -27,15 +27,17 @@ class TestVersions:
     def test_every_function_has_a_version_behind_its_live_alias(
         self, aws: Templates, local: Templates, folder: str
     ) -> None:
-        for made in (aws, local):
-            alias = _alias(made, folder)["Properties"]
-            version = made.all("AWS::Lambda::Version")[alias["FunctionVersion"]["Fn::GetAtt"][0]]
+        for templates in (aws, local):
+            alias = _alias(templates, folder)["Properties"]
+            version = templates.all("AWS::Lambda::Version")[alias["FunctionVersion"]["Fn::GetAtt"][0]]
             assert alias["Name"] == "live"
-            assert version["Properties"]["FunctionName"] == alias["FunctionName"] == {"Ref": made.function(folder)[0]}
+            assert (
+                version["Properties"]["FunctionName"] == alias["FunctionName"] == {"Ref": templates.function(folder)[0]}
+            )
 
     def test_old_ones_are_deleted_once_nobody_calls_them(self, aws: Templates) -> None:
         """With snapshots, each that is left would cost something."""
-        assert not [made for made in aws.all("AWS::Lambda::Version").values() if "DeletionPolicy" in made]
+        assert not [version for version in aws.all("AWS::Lambda::Version").values() if "DeletionPolicy" in version]
 
     def test_other_variables_of_a_function_are_another_version(self, aws: Templates, staging: Templates) -> None:
         """Between the two, only the variables with the environment's name differ."""
@@ -44,9 +46,11 @@ class TestVersions:
     def test_callers_invoke_functions_only_through_their_alias(self, aws: Templates) -> None:
         functions = set(aws.all("AWS::Lambda::Function"))
         callers = ("Permission", "EventSourceMapping")
-        called = [made["Properties"]["FunctionName"] for type_ in callers for made in _lambda(aws, type_)]
-        called += [made["Properties"]["IntegrationUri"] for made in aws.all("AWS::ApiGatewayV2::Integration").values()]
-        called += [target["Arn"] for made in aws.all("AWS::Events::Rule").values() for target in _targets(made)]
+        called = [caller["Properties"]["FunctionName"] for type_ in callers for caller in _lambda(aws, type_)]
+        called += [
+            caller["Properties"]["IntegrationUri"] for caller in aws.all("AWS::ApiGatewayV2::Integration").values()
+        ]
+        called += [target["Arn"] for caller in aws.all("AWS::Events::Rule").values() for target in _targets(caller)]
         assert len(called) > len(FUNCTIONS)
         for target in called:
             assert not functions & set(_references(target))
@@ -57,11 +61,11 @@ class TestVersions:
         alias = {"Ref": aws.alias(folder)}
         permissions = aws.all("AWS::Lambda::Permission").items()
         (integration,) = (
-            made
-            for made in aws.all("AWS::ApiGatewayV2::Integration").values()
-            if made["Properties"]["IntegrationUri"] == alias
+            integration
+            for integration in aws.all("AWS::ApiGatewayV2::Integration").values()
+            if integration["Properties"]["IntegrationUri"] == alias
         )
-        allowing = {name for name, made in permissions if made["Properties"]["FunctionName"] == alias}
+        allowing = {name for name, integration in permissions if integration["Properties"]["FunctionName"] == alias}
         assert allowing
         assert allowing <= set(integration["DependsOn"])
 
@@ -70,16 +74,16 @@ class TestColdStart:
     def test_snapshots_and_provisioned_concurrency_are_off_by_default(
         self, aws: Templates, local: Templates, prod: Templates
     ) -> None:
-        for made in (aws, local, prod):
-            assert not _starting_from_snapshots(made)
-            assert not _kept_warm(made)
+        for templates in (aws, local, prod):
+            assert not _starting_from_snapshots(templates)
+            assert not _provisioned(templates)
 
     def test_request_functions_can_start_from_snapshots(self, snapshots: Templates) -> None:
         assert _starting_from_snapshots(snapshots) == dict.fromkeys(SNAPSHOTS, "PublishedVersions")
-        assert _kept_warm(snapshots) == {}
+        assert _provisioned(snapshots) == {}
 
     def test_most_requested_functions_can_have_provisioned_concurrency(self, chosen: Templates) -> None:
-        assert _kept_warm(chosen) == dict.fromkeys(sorted(BUSIEST_FUNCTIONS), 3)
+        assert _provisioned(chosen) == dict.fromkeys(sorted(BUSIEST_FUNCTIONS), 3)
         assert _starting_from_snapshots(chosen) == {}
 
     def test_the_architecture_is_a_choice_and_arm64_the_default(self, aws: Templates, chosen: Templates) -> None:
@@ -87,7 +91,7 @@ class TestColdStart:
         assert _architectures(chosen) == {"x86_64"}
 
 
-class TestWhatItCosts:
+class TestColdStartCost:
     """docs/cold-start.md computes it from list prices."""
 
     GIGABYTE_MONTH = MEMORY_MB / 1024 * 30 * 24 * 3600
@@ -113,9 +117,9 @@ class TestWhatItCosts:
 
 class TestGradualShift:
     def test_there_is_none_unless_it_is_chosen(self, aws: Templates, local: Templates) -> None:
-        for made in (aws, local):
-            assert not [type_ for type_ in CODEDEPLOY if made.all(type_)]
-            assert not [folder for folder in FUNCTIONS if "UpdatePolicy" in _alias(made, folder)]
+        for templates in (aws, local):
+            assert not [type_ for type_ in CODEDEPLOY if templates.all(type_)]
+            assert not [folder for folder in FUNCTIONS if "UpdatePolicy" in _alias(templates, folder)]
 
     def test_production_tries_a_tenth_of_the_requests_for_five_minutes(self, prod: Templates) -> None:
         configurations = {group["DeploymentConfigName"] for group in _groups(prod).values()}
@@ -171,7 +175,7 @@ class TestGradualShift:
         """An alarm with another name is a new one, which is not on yet; the version is part of the name."""
         version = _alias(prod, folder)["Properties"]["FunctionVersion"]
         names = [alarm["AlarmName"]["Fn::Join"] for alarm in _alarms_of(prod, _group_of(prod, folder)[1])]
-        assert names == [["", ["prod version ", version, f" of {folder} {what}"]] for what in ("crashes", "fails")]
+        assert names == [["", ["prod version ", version, f" of {folder} {alarm}"]] for alarm in ("crashes", "fails")]
 
     def test_every_alarm_names_a_page_that_is_there(self, prod: Templates) -> None:
         for folder in ANSWERING:
@@ -183,9 +187,9 @@ class TestGradualShift:
     def test_answers_of_500_are_counted_in_the_functions_own_log(self, prod: Templates, folder: str) -> None:
         log = prod.function(folder)[1]["LoggingConfig"]["LogGroup"]
         (counted,) = (
-            made["Properties"]
-            for made in prod.all("AWS::Logs::MetricFilter").values()
-            if made["Properties"]["LogGroupName"] == log
+            metric_filter["Properties"]
+            for metric_filter in prod.all("AWS::Logs::MetricFilter").values()
+            if metric_filter["Properties"]["LogGroupName"] == log
         )
         (metric,) = counted["MetricTransformations"]
         assert counted["FilterPattern"] == '{ $.message = "unhandled error" }'
@@ -259,14 +263,14 @@ def _alias(templates: Templates, folder: str) -> Json:
 
 
 def _starting_from_snapshots(templates: Templates) -> dict[str, str]:
-    made = {folder: templates.function(folder)[1].get("SnapStart", {}).get("ApplyOn") for folder in FUNCTIONS}
-    return {folder: when for folder, when in made.items() if when}
+    apply_on = {folder: templates.function(folder)[1].get("SnapStart", {}).get("ApplyOn") for folder in FUNCTIONS}
+    return {folder: when for folder, when in apply_on.items() if when}
 
 
-def _kept_warm(templates: Templates) -> dict[str, int]:
+def _provisioned(templates: Templates) -> dict[str, int]:
     name, count = "ProvisionedConcurrencyConfig", "ProvisionedConcurrentExecutions"
-    made = {folder: _alias(templates, folder)["Properties"].get(name, {}).get(count) for folder in FUNCTIONS}
-    return {folder: instances for folder, instances in made.items() if instances}
+    provisioned = {folder: _alias(templates, folder)["Properties"].get(name, {}).get(count) for folder in FUNCTIONS}
+    return {folder: instances for folder, instances in provisioned.items() if instances}
 
 
 def _architectures(templates: Templates) -> set[str]:
@@ -279,8 +283,8 @@ def _groups(templates: Templates) -> dict[str, Json]:
 
 
 def _group_of(templates: Templates, folder: str) -> tuple[str, Json]:
-    (found,) = (group for group in _groups(templates).items() if group[1]["DeploymentGroupName"] == folder)
-    return found
+    (group,) = (group for group in _groups(templates).items() if group[1]["DeploymentGroupName"] == folder)
+    return group
 
 
 def _alarms_of(templates: Templates, group: Json) -> list[Json]:
@@ -303,7 +307,7 @@ def _role(templates: Templates) -> tuple[str, Json]:
 def _policies(templates: Templates) -> dict[str, Json]:
     role = {"Ref": _role(templates)[0]}
     policies = templates.all("AWS::IAM::Policy").items()
-    return {name: made for name, made in policies if role in made["Properties"]["Roles"]}
+    return {name: policy for name, policy in policies if role in policy["Properties"]["Roles"]}
 
 
 def _statements(templates: Templates) -> list[Json]:

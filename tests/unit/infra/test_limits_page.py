@@ -16,7 +16,7 @@ ROWS = {
     if path not in ("Path", "---")
 }
 ENVIRONMENTS = json.loads((ROOT / "cdk.json").read_text(encoding="utf-8"))["context"]["environments"]
-BEHIND_THE_THROTTLE = ("requests of all", "views of", "ratings of")
+WITHIN_THE_THROTTLE = ("requests of all", "views of", "ratings of")
 """First words of the paths that begin with requests of clients."""
 
 
@@ -26,7 +26,7 @@ def _first_number(text: str) -> int:
 
 def test_rates_of_requests_begin_with_the_throttle_of_production(prod: Templates) -> None:
     throttle = prod.one("AWS::ApiGatewayV2::Stage")["Properties"]["DefaultRouteSettings"]["ThrottlingRateLimit"]
-    rows = [lowest for path, (lowest, _) in ROWS.items() if path.startswith(BEHIND_THE_THROTTLE)]
+    rows = [lowest for path, (lowest, _) in ROWS.items() if path.startswith(WITHIN_THE_THROTTLE)]
     assert len(rows) == 4
     assert {_first_number(lowest) for lowest in rows} == {throttle}
     assert all(f"{throttle} requests (`throttleRate`" in lowest for lowest in rows)

@@ -81,9 +81,13 @@ def _parts(templates: Templates) -> list[dict[str, dict[str, object]]]:
 
 
 def test_functions_outside_the_service_are_not_found(assembly: Path) -> None:
-    (found,) = synthesised(assembly)
-    assert (found.folder, found.logical_id, found.stack) == ("videos", "VideosFunction1", "VideoMetadata-dev-Api")
-    assert found.asset == assembly / "asset.1"
+    (function,) = synthesised(assembly)
+    assert (function.folder, function.logical_id, function.stack) == (
+        "videos",
+        "VideosFunction1",
+        "VideoMetadata-dev-Api",
+    )
+    assert function.asset == assembly / "asset.1"
 
 
 def test_a_folder_without_functions_is_not_an_assembly(tmp_path: Path) -> None:
@@ -92,14 +96,16 @@ def test_a_folder_without_functions_is_not_an_assembly(tmp_path: Path) -> None:
 
 
 def test_the_template_declares_variables_without_values_and_refers_to_nothing_else(assembly: Path) -> None:
-    (found,) = synthesised(assembly)
-    made = sam.template([found], {found.logical_id: {"TABLE_NAME": "VideoMetadata", "AWS_REGION": "us-east-1"}})
-    (resource,) = made["Resources"].values()
-    assert list(made["Resources"]) == ["VideosFunction1"]
+    (function,) = synthesised(assembly)
+    template = sam.template(
+        [function], {function.logical_id: {"TABLE_NAME": "VideoMetadata", "AWS_REGION": "us-east-1"}}
+    )
+    (resource,) = template["Resources"].values()
+    assert list(template["Resources"]) == ["VideosFunction1"]
     assert resource["Properties"]["Environment"] == {"Variables": {"TABLE_NAME": "", "AWS_REGION": ""}}
     assert resource["Properties"]["Handler"] == "functions.videos.handler.lambda_handler"
     assert resource["Metadata"] == {"aws:asset:path": str(assembly / "asset.1"), "aws:asset:property": "Code"}
-    assert not {"Ref", "Fn::GetAtt", "Fn::ImportValue"} & set(re.findall(r'"([\w:]+)"', json.dumps(made)))
+    assert not {"Ref", "Fn::GetAtt", "Fn::ImportValue"} & set(re.findall(r'"([\w:]+)"', json.dumps(template)))
 
 
 def test_samconfig_names_the_files_that_are_written() -> None:
@@ -118,15 +124,15 @@ def test_the_sam_cli_and_the_emulator_that_it_ships_have_one_version() -> None:
 
 
 @pytest.mark.parametrize(
-    ("system", "seen"),
+    ("system", "address"),
     [
         ("Linux", ENDPOINT),
         ("Darwin", "http://host.docker.internal:4566"),
         ("Windows", "http://host.docker.internal:4566"),
     ],
 )
-def test_a_container_finds_ministack(system: str, seen: str) -> None:
-    assert sam.from_container(ENDPOINT, system) == seen
+def test_a_container_finds_ministack(system: str, address: str) -> None:
+    assert sam.from_container(ENDPOINT, system) == address
 
 
 def test_a_page_without_its_marks_is_not_written_to() -> None:

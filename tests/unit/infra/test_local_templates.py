@@ -28,9 +28,9 @@ NOT_RESOURCES = {
 @pytest.fixture(scope="module")
 def chosen() -> dict[str, set[Any]]:
     """The values that the deployments of the gate choose, by setting."""
-    made = [settings_of(dict(given)) for given in DEPLOYMENTS.values()]
+    deployments = [settings_of(dict(settings)) for settings in DEPLOYMENTS.values()]
     names = [field.name for field in dataclasses.fields(DeploymentSettings)]
-    return {name: {getattr(settings, name) for settings in made} for name in names}
+    return {name: {getattr(settings, name) for settings in deployments} for name in names}
 
 
 def test_every_setting_has_two_values_in_the_gate(chosen: dict[str, set[Any]]) -> None:
@@ -44,13 +44,13 @@ def test_every_choice_of_a_list_is_in_the_gate(chosen: dict[str, set[Any]], name
 
 @pytest.mark.parametrize("name", ["event_bus", "kms_key"])
 def test_a_resource_is_in_the_gate_without_it_by_name_and_by_its_arn(chosen: dict[str, set[Any]], name: str) -> None:
-    given = chosen[name] - {None}
+    settings = chosen[name] - {None}
     assert None in chosen[name]
-    assert {value.startswith("arn:") for value in given} == {True, False}
+    assert {value.startswith("arn:") for value in settings} == {True, False}
 
 
 def test_every_deployment_of_the_gate_has_a_different_environment() -> None:
-    envs = [given.get("env", "dev") for given in DEPLOYMENTS.values()]
+    envs = [context.get("env", "dev") for context in DEPLOYMENTS.values()]
     assert len(set(envs)) == len(envs)
 
 
@@ -71,7 +71,7 @@ def test_finding_of_cdk_nag_or_cfn_lint_fails_the_gate(
     deployments = {"an open bucket": {"kind": "Open"}, "a laptop": {"kind": "Careless", "target": "local"}}
     with pytest.raises(LocalError, match=r"do not hold: an open bucket; what cfn-lint names above\."):
         check(tmp_path / "templates", deployments)
-    said, errors = capfd.readouterr()
-    assert "does not require requests to use SSL" in said + errors
-    assert "Parameter Unused not used" in said
-    assert [Path(line).name for line in said.splitlines()[-2:]] == ["Careless.template.json", "Open.template.json"]
+    output, errors = capfd.readouterr()
+    assert "does not require requests to use SSL" in output + errors
+    assert "Parameter Unused not used" in output
+    assert [Path(line).name for line in output.splitlines()[-2:]] == ["Careless.template.json", "Open.template.json"]

@@ -54,14 +54,14 @@ def for_aws(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def films_for_aws(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def thumbnails_for_aws(tmp_path_factory: pytest.TempPathFactory) -> Path:
     output = tmp_path_factory.mktemp("films-aws")
     bundle(output, target="aws", media=True)
     return output
 
 
 @pytest.fixture(scope="module")
-def films_for_this_machine(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def thumbnails_for_this_machine(tmp_path_factory: pytest.TempPathFactory) -> Path:
     output = tmp_path_factory.mktemp("films-local")
     bundle(output, target="local", media=True)
     return output
@@ -74,8 +74,8 @@ def for_this_machine(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return output
 
 
-def test_compiled_modules_are_for_python_313_on_arm(for_aws: Path, films_for_aws: Path) -> None:
-    for package in (for_aws, films_for_aws):
+def test_compiled_modules_are_for_python_313_on_arm(for_aws: Path, thumbnails_for_aws: Path) -> None:
+    for package in (for_aws, thumbnails_for_aws):
         compiled = list(package.rglob("*.so*"))
         assert compiled
         assert {_machine(module) for module in compiled} == {AARCH64}
@@ -88,11 +88,11 @@ def test_the_other_architecture_can_be_asked_for(tmp_path: Path, monkeypatch: py
     assert {_machine(module) for module in tmp_path.rglob("*.so*")} == {X86_64}
 
 
-def test_a_start_has_little_to_fetch(for_aws: Path, films_for_aws: Path) -> None:
+def test_a_start_has_little_to_fetch(for_aws: Path, thumbnails_for_aws: Path) -> None:
     """Compressed, as Lambda fetches them; unpacked it takes 250 MB. A jump means that something came in by mistake."""
     assert _zipped(for_aws) <= 7_900_000
-    assert _zipped(films_for_aws) <= 45_900_000
-    assert 80_000_000 < _size(films_for_aws) < 150_000_000
+    assert _zipped(thumbnails_for_aws) <= 45_900_000
+    assert 80_000_000 < _size(thumbnails_for_aws) < 150_000_000
 
 
 @pytest.fixture(scope="module")
@@ -105,10 +105,12 @@ def search_for_aws(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return output
 
 
-def test_search_engine_is_in_the_search_package_only(for_aws: Path, films_for_aws: Path, search_for_aws: Path) -> None:
+def test_search_engine_is_in_the_search_package_only(
+    for_aws: Path, thumbnails_for_aws: Path, search_for_aws: Path
+) -> None:
     for name in ("tantivy", "shared/search", "functions/indexer"):
         assert not (for_aws / name).exists()
-        assert not (films_for_aws / name).exists()
+        assert not (thumbnails_for_aws / name).exists()
         assert (search_for_aws / name).is_dir()
     (engine,) = (search_for_aws / "tantivy").glob("*.so")
     assert _machine(engine) == AARCH64
@@ -128,11 +130,11 @@ def test_the_search_package_s_own_modules_compile_for_aws_and_a_module_that_does
     assert len([*tmp_path.rglob("*.pyc")]) == len([*tmp_path.rglob("*.py")]) - 1 > len(packaging.ONLY_FOR_SEARCH)
 
 
-def test_media_libraries_are_in_the_films_package_only(for_aws: Path, films_for_aws: Path) -> None:
+def test_media_libraries_are_in_the_films_package_only(for_aws: Path, thumbnails_for_aws: Path) -> None:
     for name in ("av", "av.libs", "PIL"):
         assert not (for_aws / name).exists()
-        assert (films_for_aws / name).is_dir()
-    missing = {entry.name for entry in for_aws.iterdir()} - {entry.name for entry in films_for_aws.iterdir()}
+        assert (thumbnails_for_aws / name).is_dir()
+    missing = {entry.name for entry in for_aws.iterdir()} - {entry.name for entry in thumbnails_for_aws.iterdir()}
     assert not missing
 
 
@@ -143,9 +145,9 @@ def test_the_sources_are_where_handlers_import_them_from(for_aws: Path, file: st
     assert (for_aws / file).is_file()
 
 
-def test_the_console_is_not_in_them_so_that_it_can_change_by_itself(for_aws: Path, films_for_aws: Path) -> None:
+def test_the_console_is_not_in_them_so_that_it_can_change_by_itself(for_aws: Path, thumbnails_for_aws: Path) -> None:
     """Its own asset is in test_site.py."""
-    for package in (for_aws, films_for_aws):
+    for package in (for_aws, thumbnails_for_aws):
         assert (package / "functions/public").is_dir()
         assert not (package / "functions/console").exists()
 
@@ -163,38 +165,40 @@ def test_the_console_is_not_in_them_so_that_it_can_change_by_itself(for_aws: Pat
         "**/*.pxd",
     ],
 )
-def test_package_contains_no_build_leftovers(for_aws: Path, films_for_aws: Path, pattern: str) -> None:
-    assert not [*for_aws.glob(pattern), *films_for_aws.glob(pattern)]
+def test_package_contains_no_build_leftovers(for_aws: Path, thumbnails_for_aws: Path, pattern: str) -> None:
+    assert not [*for_aws.glob(pattern), *thumbnails_for_aws.glob(pattern)]
 
 
 def test_lambda_can_read_all_of_it_whatever_the_umask_of_the_machine(
-    for_aws: Path, films_for_aws: Path, for_this_machine: Path
+    for_aws: Path, thumbnails_for_aws: Path, for_this_machine: Path
 ) -> None:
-    for package in (for_aws, films_for_aws, for_this_machine):
+    for package in (for_aws, thumbnails_for_aws, for_this_machine):
         entries = [package, *package.rglob("*")]
         assert {stat.S_IMODE(entry.stat().st_mode) for entry in entries if entry.is_dir()} == {0o755}
         assert {stat.S_IMODE(entry.stat().st_mode) for entry in entries if entry.is_file()} == {0o644}
 
 
-def test_every_module_comes_with_bytecode_that_lambdas_python_takes_unseen(for_aws: Path, films_for_aws: Path) -> None:
-    for package in (for_aws, films_for_aws):
+def test_every_module_comes_with_bytecode_that_lambdas_python_takes_unseen(
+    for_aws: Path, thumbnails_for_aws: Path
+) -> None:
+    for package in (for_aws, thumbnails_for_aws):
         modules = _modules(package)
         assert "functions/videos/handler.py" in modules
         assert modules == sorted(_source(file, package) for file in package.rglob("__pycache__/*.pyc"))
         assert {file.read_bytes()[:8] for file in package.rglob("*.pyc")} == {PYTHON_313 + UNCHECKED}
 
 
-def test_source_files_are_packaged_for_our_own_modules_only(for_aws: Path, films_for_aws: Path) -> None:
-    for package in (for_aws, films_for_aws):
+def test_source_files_are_packaged_for_our_own_modules_only(for_aws: Path, thumbnails_for_aws: Path) -> None:
+    for package in (for_aws, thumbnails_for_aws):
         assert {Path(module).parts[0] for module in _modules(package)} == set(packaging.SOURCES)
         assert (package / "botocore" / "session.pyc").is_file()
 
 
 def test_the_same_sources_give_the_same_bytes_at_another_time_and_place(
-    for_aws: Path, films_for_aws: Path, for_this_machine: Path, films_for_this_machine: Path
+    for_aws: Path, thumbnails_for_aws: Path, for_this_machine: Path, thumbnails_for_this_machine: Path
 ) -> None:
     """CDK takes a package for a new one when a byte of it is different. Of two packages, all that they share was made twice."""
-    for small, large in ((for_aws, films_for_aws), (for_this_machine, films_for_this_machine)):
+    for small, large in ((for_aws, thumbnails_for_aws), (for_this_machine, thumbnails_for_this_machine)):
         files = [file for file in small.rglob("*") if file.is_file()]
         assert len(files) > 500
         assert [file for file in files if file.read_bytes() != (large / file.relative_to(small)).read_bytes()] == []
@@ -253,11 +257,11 @@ def test_services_are_described_without_documentation(for_this_machine: Path) ->
     for name in packaging.BOTOCORE_SERVICES:
         (file,) = (for_this_machine / "botocore/data" / name).glob("*/service-2.json")
         assert not re.search(r'"documentation":"[^"]', file.read_text(encoding="utf-8"))
-        told = ServiceModel(json.loads(file.read_text(encoding="utf-8")), name)
-        known = botocore.session.get_session().get_service_model(name)
-        assert told.operation_names == known.operation_names
-        for operation in known.operation_names:
-            inputs = [model.operation_model(operation).input_shape for model in (told, known)]
+        packaged = ServiceModel(json.loads(file.read_text(encoding="utf-8")), name)
+        original = botocore.session.get_session().get_service_model(name)
+        assert packaged.operation_names == original.operation_names
+        for operation in original.operation_names:
+            inputs = [model.operation_model(operation).input_shape for model in (packaged, original)]
             members, all_members = ([*shape.members] if shape else [] for shape in inputs)
             assert members == all_members, operation
 
@@ -275,10 +279,10 @@ UNLOADABLE = {
 """Modules that need third-party packages, other systems or a type checker. No product module imports them."""
 
 
-def test_every_other_module_can_be_loaded_from_the_package_alone(films_for_this_machine: Path) -> None:
+def test_every_other_module_can_be_loaded_from_the_package_alone(thumbnails_for_this_machine: Path) -> None:
     """No module needs an omitted package to load; this includes the functions' own modules."""
     failed = _run(
-        films_for_this_machine,
+        thumbnails_for_this_machine,
         """
 import importlib, pathlib
 failed = []
@@ -336,9 +340,9 @@ emit({min(METRICS): 1})
     assert f'"{min(METRICS)}":[1.0]' in "".join(printed[11:])
 
 
-def test_films_can_be_read_and_pictures_made_with_the_package_alone(films_for_this_machine: Path) -> None:
+def test_films_can_be_read_and_pictures_made_with_the_package_alone(thumbnails_for_this_machine: Path) -> None:
     printed = _run(
-        films_for_this_machine,
+        thumbnails_for_this_machine,
         """
 import io, av
 from PIL import Image, features
@@ -386,10 +390,10 @@ def test_a_package_for_this_machine_is_made_again_only_after_a_change(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A second deploy of a laptop, or a `cdk diff`, into the same folder packages nothing."""
-    made: list[Path] = []
+    builds: list[Path] = []
 
     def make(output: Path, **_options: object) -> None:
-        made.append(output)
+        builds.append(output)
         (output / "handler.py").touch()
 
     def synthesise() -> None:
@@ -406,7 +410,7 @@ def test_a_package_for_this_machine_is_made_again_only_after_a_change(
         (tmp_path / written).write_text("")
         for _ in range(2):
             synthesise()
-        assert len(made) == count, written
+        assert len(builds) == count, written
 
 
 @pytest.mark.parametrize("architecture", get_args(Architecture))

@@ -117,11 +117,11 @@ class Receiver:
 
     status: int = 200
     """Status of its responses."""
-    taken: int = 0
+    accepted: int = 0
 
     def send(self, *_: object, **__: object) -> ReceiverResponse:
         """Answer to an event."""
-        self.taken += self.status == 200
+        self.accepted += self.status == 200
         return ReceiverResponse(self.status, 1, b"", None, is_forbidden=False, retry_after=None)
 
 
@@ -139,8 +139,8 @@ class Service:
             self.objects.client.create_bucket(Bucket=bucket)
         watch.on(client, self.objects.client)
         clock = Clock()
-        made = make_api(self.table, clock, self.objects)
-        handlers = {name: watch.over(name, handler) for name, handler in made.handlers.items()}
+        plain_api = make_api(self.table, clock, self.objects)
+        handlers = {name: watch.over(name, handler) for name, handler in plain_api.handlers.items()}
         self.api = Api(self.table, handlers, clock)
         self.background = BackgroundWork(self.table, clock)
         queues = {
@@ -160,7 +160,7 @@ class Service:
         self.background.tallies = watch.over("tallies", self.background.tallies)
         feed = Feed(audit_table, clock)
         self.index = Generations(self.table, self.objects, MEDIA_BUCKET, clock)
-        self.films = DocumentLoader(self.table, self.objects, MEDIA_BUCKET)
+        self.loader = DocumentLoader(self.table, self.objects, MEDIA_BUCKET)
         self.feed = feed
         self._audit = watch.over("audit", resources.make(audit.lambda_handler))
         self.receiver = Receiver()
@@ -222,26 +222,26 @@ class Service:
 def every_route(service: Service) -> None:
     """Call each route with valid and invalid requests, as owner and as stranger, on existing and deleted items."""
     api = service.api
-    made: tuple[str, str, str] | None = None
+    created: tuple[str, str, str] | None = None
     for route in ROUTES:
-        here, gone, playlist = made or _things(api)
-        for video_id in (here, gone):
+        here, deleted, playlist = created or _create_items(api)
+        for video_id in (here, deleted):
             path = path_of(route, videoId=video_id, playlistId=playlist)
             body = BODIES.get(route.operation)
             key = {"Idempotency-Key": f"{route.operation}-{video_id}"}
             for user, headers in (("bob", {}), ("alice", key), ("alice", key), ("alice", {})):
                 api.request(route.method, path, json_body=body, user=user, headers=headers)
-        made = (here, gone, playlist) if route.method == "GET" else None
+        created = (here, deleted, playlist) if route.method == "GET" else None
 
 
-def _things(api: Api) -> tuple[str, str, str]:
+def _create_items(api: Api) -> tuple[str, str, str]:
     """Create a video, a deleted video, and a playlist of the first."""
-    here, gone = api.publish()["videoId"], api.create()["videoId"]
-    api.delete(f"/v1/videos/{gone}")
+    here, deleted = api.publish()["videoId"], api.create()["videoId"]
+    api.delete(f"/v1/videos/{deleted}")
     api.put(f"/v1/videos/{here}/credits/sam", CREDIT)
     playlist = api.post("/v1/playlists", {"title": "t", "visibility": "public"}).json["playlistId"]
     api.post(f"/v1/playlists/{playlist}/entries", {"videoId": here})
-    return here, gone, playlist
+    return here, deleted, playlist
 
 
 def captions_and_chapters(service: Service) -> None:
@@ -260,7 +260,7 @@ def captions_and_chapters(service: Service) -> None:
     service.api.delete(f"{video}/chapters")
 
 
-def more_films_than_a_share(service: Service) -> None:
+def more_videos_than_a_quota(service: Service) -> None:
     """One waits until another of its owner's has ended, another is deleted while it waits."""
     data = b"no film"
     videos = [str(service.api.create()["videoId"]) for _ in range(JOB_QUEUES["probe"] + 2)]
@@ -283,8 +283,8 @@ def from_upload_to_pictures(service: Service) -> None:
         uri = f"s3://{MEDIA_BUCKET}/renditions/{video_id}/{message.inputHash}/{name}.mp4"
         for state in ({"state": "running"}, {"state": "running", "progress": 50}, {"state": "done", "uri": uri}):
             path = f"/v1/videos/{video_id}/renditions/{name}"
-            answer = service.api.put(path, report | state, user="transcoder", scopes="videos/transcode")
-            assert answer.status == 200, answer.body
+            response = service.api.put(path, report | state, user="transcoder", scopes="videos/transcode")
+            assert response.status == 200, response.body
     assert service.api.get(f"/v1/videos/{video_id}").json["status"] == "ready"
     text, headers = "WEBVTT\n\n00:01.000 --> 00:03.000\nThe tide is out.\n", {"Content-Type": "text/vtt"}
     service.api.request("PUT", f"/v1/videos/{video_id}/captions/en", body=text, headers=headers)
@@ -300,7 +300,7 @@ def from_upload_to_pictures(service: Service) -> None:
         assert service.api.get(f"/v1/videos/{video_id}{path}", query=query).status == 200
 
 
-def films_with_subtitles(service: Service) -> None:
+def videos_with_subtitles(service: Service) -> None:
     """Upload films whose embedded captions are extracted, replaced by the next film, and removed by the third."""
     video_id = service.api.create()["videoId"]
     tracks = SubtitleSpec("eng"), SubtitleSpec("deu")
@@ -315,7 +315,7 @@ def films_with_subtitles(service: Service) -> None:
     assert service.api.get(f"/v1/videos/{video_id}/captions").json["items"] == []
 
 
-def what_is_no_film(service: Service) -> None:
+def unreadable_file(service: Service) -> None:
     """Upload source files that cannot be processed, differ from their announced size, or belong to a deleted video."""
     video_id = service.api.create()["videoId"]
     service.upload(video_id, film(1, audio=True))
@@ -341,20 +341,20 @@ def what_is_no_film(service: Service) -> None:
     service.work()
 
 
-def jobs_that_get_stuck(service: Service) -> None:
+def stuck_jobs(service: Service) -> None:
     """Workers that die, messages and jobs that get lost, and a person who tries again."""
-    api, backstage = service.api, service.background
-    video_id = backstage.uploaded_film(api)
-    transcode = backstage.message("transcode", "transcode.360p")
+    api, background = service.api, service.background
+    video_id = background.uploaded_film(api)
+    transcode = background.message("transcode", "transcode.360p")
     path = f"/v1/videos/{video_id}/renditions/360p"
     for attempt in range(1, LAST_ATTEMPT + 1):
         api.clock.advance(3600)
         report = {"inputHash": transcode.inputHash, "attempt": attempt, "state": "running"}
         assert api.put(path, report, user="transcoder", scopes="videos/transcode").status == 200
         api.clock.advance(3600)
-        backstage.sweep()
+        background.sweep()
     api.post(f"/v1/videos/{video_id}/jobs/transcode.360p/retry")
-    backstage.settle()
+    background.settle()
     report = {"inputHash": transcode.inputHash, "attempt": LAST_ATTEMPT + 1, "state": "running"}
     api.put(path, report, user="transcoder", scopes="videos/transcode")
     broken = report | {"state": "failed", "reason": "It broke."}
@@ -363,21 +363,21 @@ def jobs_that_get_stuck(service: Service) -> None:
     api.post(f"/v1/videos/{video_id}/jobs/poster/retry")
     for _ in range(4):
         api.clock.advance(24 * 3600)
-        backstage.sweep()
-    other = backstage.uploaded_film(api)
+        background.sweep()
+    other = background.uploaded_film(api)
     service.table.delete(schema.JOB.key(videoId=other, kind="poster"))
     api.clock.now = (api.clock.now // 3600 + 1) * 3600  # once an hour it looks for jobs that are missing
-    backstage.sweep()
+    background.sweep()
 
 
 def totals_and_years(service: Service) -> None:
     """Change counted videos, and move credits to another year with their video."""
-    api, backstage = service.api, service.background
+    api, background = service.api, service.background
     video_id = api.publish(tags=["a"], releaseYear=1993)["videoId"]
     api.put(f"/v1/videos/{video_id}/credits/sam", CREDIT)
-    backstage.settle_totals()
+    background.settle_totals()
     api.patch(f"/v1/videos/{video_id}", {"tags": ["b"], "releaseYear": 1994})
-    backstage.settle_totals()
+    background.settle_totals()
     year_moved: list[str] = []
 
     def move_year(operation: str, _: Any, send: Callable[[], Any]) -> Any:
@@ -393,12 +393,12 @@ def totals_and_years(service: Service) -> None:
     api.put(f"/v1/videos/{video_id}/credits/kim", CREDIT)
     assert year_moved
     waiting = {"messageId": "m", "body": json.dumps(aggregates_message(video_id, entries=True))}
-    backstage.aggregates({"Records": [waiting]}, Ended())
+    background.aggregates({"Records": [waiting]}, Ended())
     service.table.delete(schema.VIDEO.key(videoId=video_id))
-    backstage.settle_totals()
+    background.settle_totals()
 
 
-def what_is_published_in_time(service: Service) -> None:
+def scheduled_publication(service: Service) -> None:
     """A video whose publishAt comes."""
     service.api.publish(publishAt=int(service.api.clock()) + 3600)
     service.background.settle_totals()
@@ -407,7 +407,7 @@ def what_is_published_in_time(service: Service) -> None:
     service.background.settle_totals()
 
 
-def what_the_stream_counts(service: Service) -> None:
+def streamed_counts(service: Service) -> None:
     """Views of many viewers, and ratings; some of them once more."""
     video_id = service.api.publish(category="drama")["videoId"]
     service.background.settle()
@@ -434,7 +434,7 @@ def a_storm_of_views(service: Service) -> None:
         assert service.api.get(f"/v1/videos/{video_id}", query=query).json["viewCount"] == 3
 
 
-def what_is_removed(service: Service) -> None:
+def removals(service: Service) -> None:
     """A video and a playlist with something of every kind, which are gone."""
     api = service.api
     video_id, other = api.publish(videoId=MISSING, slug="removed")["videoId"], api.publish()["videoId"]
@@ -474,7 +474,7 @@ def what_is_removed(service: Service) -> None:
     api.post("/v1/videos", {"title": "t", "videoId": video_id}, user="admin")
 
 
-def what_is_viewed_most(service: Service) -> None:
+def rankings_of_views(service: Service) -> None:
     """Views in two categories, of which one is viewed no more; a counter is spread over several items."""
     video_id, viewed = service.api.publish(category="c")["videoId"], CountedViews(service.table)
     for category, advance in (("c", 0), ("d", 30 * 3600)):
@@ -488,7 +488,7 @@ def what_is_viewed_most(service: Service) -> None:
     assert service.api.get("/v1/top", query="category=c").status == 200
 
 
-def what_search_asks(service: Service) -> None:
+def search_queries(service: Service) -> None:
     """An index of films with captions that is built, goes on, and is tidied; of one of them the captions are gone."""
     clock, watch = service.api.clock, service.watch
     with TemporaryDirectory() as folder:
@@ -515,8 +515,8 @@ def what_search_asks(service: Service) -> None:
             assert SearchEngine(copy.folder).stored(video_id)
     user = {"user": "alice"}
     cursor = service.api.get("/v1/changes", query="userId=alice", **user).json["nextCursor"]
-    asked = f"q=apples&tag=none&language=en&limit=1&consistentWith={cursor}"
-    for query in (asked, "q=apples&limit=1&facets=tag"):
+    full_query = f"q=apples&tag=none&language=en&limit=1&consistentWith={cursor}"
+    for query in (full_query, "q=apples&limit=1&facets=tag"):
         assert service.api.get("/v1/search", query=query, **user).status == 200
     captions_and_chapters(service)
     service.background.settle()
@@ -525,56 +525,58 @@ def what_search_asks(service: Service) -> None:
     assert service.api.get(f"/v1/videos/{video_id}/similar", **user).status == 200
 
 
-def what_is_taken_back(service: Service) -> None:
+def reverted_change_sets(service: Service) -> None:
     """Change sets of every kind, at once and by the worker, and the undo of an undo."""
     api, watch = service.api, service.watch
-    undoing = RevertTestbed(api)
-    undoing.queues["reverts"] = service.background.queues["reverts"]
-    undoing.set_page_size(1)
-    undoing.worker = watch.over("reverts", undoing.worker)
-    whole = undoing.create_change_set("created")
-    listed = api.publish(tags=["a"], category="c", slug="listed", seriesId=whole.video_ids[0], episode=1)["videoId"]
+    testbed = RevertTestbed(api)
+    testbed.queues["reverts"] = service.background.queues["reverts"]
+    testbed.set_page_size(1)
+    testbed.worker = watch.over("reverts", testbed.worker)
+    change_set = testbed.create_change_set("created")
+    listed = api.publish(tags=["a"], category="c", slug="listed", seriesId=change_set.video_ids[0], episode=1)[
+        "videoId"
+    ]
     playlist_id = api.post("/v1/playlists", {"title": "t"}).json["playlistId"]
-    for video_id in (whole.video_ids[0], listed):
-        undoing.write("POST", f"/v1/playlists/{playlist_id}/entries", {"videoId": video_id})
-    undoing.write("PATCH", f"/v1/videos/{listed}", {"tags": ["b"], "episode": 2, "slug": None})
-    undoing.write("PATCH", f"/v1/playlists/{playlist_id}/entries/{listed}", {"after": None})
-    film = undoing.uploaded_film(api)
+    for video_id in (change_set.video_ids[0], listed):
+        testbed.write("POST", f"/v1/playlists/{playlist_id}/entries", {"videoId": video_id})
+    testbed.write("PATCH", f"/v1/videos/{listed}", {"tags": ["b"], "episode": 2, "slug": None})
+    testbed.write("PATCH", f"/v1/playlists/{playlist_id}/entries/{listed}", {"after": None})
+    processed = testbed.uploaded_film(api)
     for position in (1, 2):
-        undoing.write("POST", f"/v1/videos/{film}/thumbnail", {"position": position})
-    sets = ["created", undoing.last_changeset(listed), undoing.last_changeset_of_playlist(playlist_id)]
-    sets.append(str(request_id_of(undoing.item(film))))
+        testbed.write("POST", f"/v1/videos/{processed}/thumbnail", {"position": position})
+    sets = ["created", testbed.last_changeset(listed), testbed.last_changeset_of_playlist(playlist_id)]
+    sets.append(str(request_id_of(testbed.item(processed))))
     for changeset_id in sets:
         assert api.get(f"/v1/changesets/{changeset_id}", user="admin").status == 200
     # An even number of times, so that all is there again.
     for most in (MAX_ENTRIES_INLINE, MAX_ENTRIES_INLINE, 0, 0):
         with mock.patch("shared.history.changeset_reverts.MAX_ENTRIES_INLINE", most):
             for changeset_id in sets:
-                _revert_change_set(service, undoing, changeset_id, query="dryRun=true")
-            sets = [_revert_change_set(service, undoing, changeset_id) for changeset_id in sets][::-1]
+                _revert_change_set(service, testbed, changeset_id, query="dryRun=true")
+            sets = [_revert_change_set(service, testbed, changeset_id) for changeset_id in sets][::-1]
     with mock.patch("shared.history.changeset_reverts.MAX_ENTRIES_INLINE", 0):
         # The trail does not follow a change at once, and then it is somebody else's.
         api.patch(f"/v1/videos/{listed}", {"tags": ["c"]}, user="admin")
         service.background.settle()
-        reply = undoing.undo(sets[1])
+        reply = testbed.undo(sets[1])
         service.background.settle()
-        undoing.deliver(*undoing.queues["reverts"].take())
-        undoing.work()
-        (part,) = undoing.run(sets[1], reply.json["revertId"]).json["items"]
-        assert [left["field"] for left in part["skipped"]] == ["/tags"]
+        testbed.deliver(*testbed.queues["reverts"].take())
+        testbed.work()
+        (part,) = testbed.run(sets[1], reply.json["revertId"]).json["items"]
+        assert [skipped["field"] for skipped in part["skipped"]] == ["/tags"]
 
 
-def what_followers_are_told(service: Service) -> None:
+def webhooks_and_feed(service: Service) -> None:
     """Webhooks that are served, fail, are tried again, replayed and given up; and the feed, from its end and from its beginning."""
     api, receiver = service.api, service.receiver
-    wanted, key = {"url": "https://receiver.example/"}, {"Idempotency-Key": "k"}
-    hook = api.post("/v1/webhooks", wanted, headers=key).json["webhookId"]
-    assert api.post("/v1/webhooks", wanted, headers=key).json["webhookId"] == hook
-    everybody = api.post("/v1/webhooks", wanted | {"userId": "*"}, user="admin").json["webhookId"]
+    webhook, key = {"url": "https://receiver.example/"}, {"Idempotency-Key": "k"}
+    hook = api.post("/v1/webhooks", webhook, headers=key).json["webhookId"]
+    assert api.post("/v1/webhooks", webhook, headers=key).json["webhookId"] == hook
+    global_hook = api.post("/v1/webhooks", webhook | {"userId": "*"}, user="admin").json["webhookId"]
     video_id = api.create()["videoId"]
     service.background.settle()
     service.deliver_changes()
-    assert receiver.taken == 2
+    assert receiver.accepted == 2
     receiver.status = 503
     api.patch(f"/v1/videos/{video_id}", {"title": "u"})
     service.background.settle()
@@ -583,15 +585,15 @@ def what_followers_are_told(service: Service) -> None:
     api.clock.advance(60)
     service.background.sweep()
     service.deliver_changes()
-    assert receiver.taken == 4
+    assert receiver.accepted == 4
     api.post(f"/v1/webhooks/{hook}/replay", {"from": int(api.clock()) - 600})
     service.deliver_changes()
-    assert receiver.taken == 6
+    assert receiver.accepted == 6
     receiver.status = 410
     service.keep_history()  # once more: what is there is looked for
-    api.post(f"/v1/webhooks/{everybody}/replay", {"from": int(api.clock()) - 600}, user="admin")
+    api.post(f"/v1/webhooks/{global_hook}/replay", {"from": int(api.clock()) - 600}, user="admin")
     service.deliver_changes()
-    assert api.get(f"/v1/webhooks/{everybody}", user="admin").json["paused"]
+    assert api.get(f"/v1/webhooks/{global_hook}", user="admin").json["paused"]
     assert api.get(f"/v1/webhooks/{hook}/deliveries").json["items"]
     assert api.post(f"/v1/webhooks/{hook}/rotate", headers=key).status == 200
     assert api.post(f"/v1/webhooks/{hook}/test").status == 200
@@ -605,39 +607,39 @@ def more_webhooks_than_a_quota(service: Service) -> None:
 
     A later delivery finds them and frees the quota.
     """
-    api, taken = service.api, service.receiver.taken
+    api, accepted = service.api, service.receiver.accepted
     service.receiver.status = 200
     hooks = [
         api.post("/v1/webhooks", {"url": "https://receiver.example/"}, user="zoe").json["webhookId"] for _ in range(2)
     ]
     service.deliver_changes()
-    lost = {f"lost{number}" for number in range(DELIVERY_SHARES[QUICK])}
-    share = {**schema.SHARE.key(userId="zoe", queue=QUICK), "jobs": lost, "checkedAt": int(api.clock())}
-    service.table.write(service.table.put(share, condition=None))
+    stale = {f"lost{number}" for number in range(DELIVERY_SHARES[QUICK])}
+    quota = {**schema.SHARE.key(userId="zoe", queue=QUICK), "jobs": stale, "checkedAt": int(api.clock())}
+    service.table.write(service.table.put(quota, condition=None))
     api.create(user="zoe")
     service.background.settle()
     service.keep_history()
     service.background.queues["deliveries"].take()
     service.deliver("deliveries", deliver_message(hooks[0]))
-    assert service.receiver.taken == taken
+    assert service.receiver.accepted == accepted
     api.clock.advance(CHECK_SECONDS)
     service.deliver("deliveries", deliver_message(hooks[1]))
     service.deliver_changes()
-    assert service.receiver.taken == taken + 2
+    assert service.receiver.accepted == accepted + 2
 
 
-def _revert_change_set(service: Service, undoing: RevertTestbed, changeset_id: str, query: str = "") -> str:
+def _revert_change_set(service: Service, testbed: RevertTestbed, changeset_id: str, query: str = "") -> str:
     """Take a change set back; the change set that this is."""
-    reply = undoing.undo(changeset_id, query=query)
+    reply = testbed.undo(changeset_id, query=query)
     assert reply.status < 300, reply.body
     revert_id = str(reply.json["revertId"])
     service.background.settle()
     if reply.status == 202:
-        (message,) = undoing.queues["reverts"].take()
-        undoing.deliver(message, context=Ended())
-        undoing.work()
-        assert undoing.run(changeset_id, revert_id).json["state"] == "done"
-    undoing.settle()
+        (message,) = testbed.queues["reverts"].take()
+        testbed.deliver(message, context=Ended())
+        testbed.work()
+        assert testbed.run(changeset_id, revert_id).json["state"] == "done"
+    testbed.settle()
     return revert_id
 
 
@@ -646,20 +648,20 @@ WALKS: dict[str, Callable[[Service], None]] = {
     for walk in (
         every_route,
         from_upload_to_pictures,
-        films_with_subtitles,
+        videos_with_subtitles,
         captions_and_chapters,
-        more_films_than_a_share,
-        what_is_no_film,
-        jobs_that_get_stuck,
+        more_videos_than_a_quota,
+        unreadable_file,
+        stuck_jobs,
         totals_and_years,
-        what_is_published_in_time,
-        what_the_stream_counts,
+        scheduled_publication,
+        streamed_counts,
         a_storm_of_views,
-        what_is_removed,
-        what_is_viewed_most,
-        what_search_asks,
-        what_is_taken_back,
-        what_followers_are_told,
+        removals,
+        rankings_of_views,
+        search_queries,
+        reverted_change_sets,
+        webhooks_and_feed,
         more_webhooks_than_a_quota,
     )
 }
@@ -761,7 +763,7 @@ WRITES = ("BatchWriteItem", "DeleteItem", "PutItem", "UpdateItem")
 READS = ("BatchGetItem", "GetItem", "Query")
 UNDO = {"undo", "reverts"}
 """Functions that revert changes. They may write everything that users may write."""
-FOLLOWERS = {"webhooks", "deliveries"}
+SUBSCRIBERS = {"webhooks", "deliveries"}
 """Functions that store webhooks, and that deliver to them."""
 
 FORBIDDEN: list[tuple[str, set[str], list[Access]]] = [
@@ -861,7 +863,7 @@ FORBIDDEN: list[tuple[str, set[str], list[Access]]] = [
     ),
     (
         "follow the feed",
-        {"audit", "history", "indexer", "search"} | FOLLOWERS,
+        {"audit", "history", "indexer", "search"} | SUBSCRIBERS,
         [_item("Query", pk, table="AuditTable") for pk in ("CHANGES#0", "OWNERCHANGES#alice")],
     ),
     (
@@ -873,11 +875,11 @@ FORBIDDEN: list[tuple[str, set[str], list[Access]]] = [
             for pk in ("CHANGES#0", "OWNERCHANGES#alice")
         ],
     ),
-    ("make a webhook, or say how far it is", FOLLOWERS, [_item("PutItem", "WEBHOOK#w", "url")]),
+    ("make a webhook, or say how far it is", SUBSCRIBERS, [_item("PutItem", "WEBHOOK#w", "url")]),
     ("remove a webhook", {"webhooks"}, [_item("DeleteItem", "WEBHOOK#w")]),
     ("say which webhooks a user has", {"webhooks"}, [_item("UpdateItem", "USER#alice", "ids")]),
-    ("sign as a webhook does", FOLLOWERS, [Access("secretsmanager:GetSecretValue", "WebhookSecret")]),
-    ("wake who follows", {"audit", "sweeper"} | FOLLOWERS, [Access("sqs:SendMessage", "DeliveriesQueue")]),
+    ("sign as a webhook does", SUBSCRIBERS, [Access("secretsmanager:GetSecretValue", "WebhookSecret")]),
+    ("wake who follows", {"audit", "sweeper"} | SUBSCRIBERS, [Access("sqs:SendMessage", "DeliveriesQueue")]),
     ("put events on a bus that nobody has named", set(), [Access("events:PutEvents", "*")]),
     ("ask for a change set to be taken back, or report of it", UNDO, [_item("PutItem", "REVERT#r")]),
     ("say how far a change set is taken back", {"reverts"}, [_item("UpdateItem", "REVERT#r", "state", "turn")]),
@@ -1046,7 +1048,7 @@ def test_indexes_are_queried_by_listed_roles_only(roles: dict[str, IamRole], fol
         name: Access("dynamodb:Query", f"Table/index/{name}") for name in (index.name for index in schema.INDEXES)
     }
     allowed = {name: {role for role in roles if roles[role].refusal(access) is None} for name, access in asking.items()}
-    assert {name for name, who in allowed.items() if folder in who} == indexes
+    assert {name for name, folders in allowed.items() if folder in folders} == indexes
     assert set().union(*allowed.values()) == {
         *("videos", "relations", "playlists", "totals", "purge", "sweeper", "rankings", "deliveries", "webhooks"),
         "indexer",

@@ -122,12 +122,12 @@ class TestConcurrency:
     ) -> None:
         concurrency(10)
         assert preflight.require_ready("dev", {}, is_answered=True)
-        said = capsys.readouterr().err
-        assert said.startswith("Warning: The account has 10 concurrent executions in us-east-1, and the workers")
-        assert "use up to 52" in said
-        assert "Production needs at least 152" in said
+        output = capsys.readouterr().err
+        assert output.startswith("Warning: The account has 10 concurrent executions in us-east-1, and the workers")
+        assert "use up to 52" in output
+        assert "Production needs at least 152" in output
         assert (
-            "`aws service-quotas request-service-quota-increase --service-code lambda --quota-code L-B99A9384" in said
+            "`aws service-quotas request-service-quota-increase --service-code lambda --quota-code L-B99A9384" in output
         )
 
     def test_enough_executions_cause_no_warning(
@@ -163,13 +163,14 @@ class TestConcurrency:
         assert "Allow lambda:GetAccountSettings" in capsys.readouterr().err
 
     def test_figures_are_those_of_the_templates(self, prod: Templates, chosen: Templates) -> None:
-        mappings = [made["Properties"] for made in prod.all("AWS::Lambda::EventSourceMapping").values()]
+        mappings = [mapping["Properties"] for mapping in prod.all("AWS::Lambda::EventSourceMapping").values()]
         workers = [mapping["ScalingConfig"]["MaximumConcurrency"] for mapping in mappings if "ScalingConfig" in mapping]
         assert sum(workers) == preflight.WORKERS_AT_A_TIME
-        kept = [
-            made["Properties"].get("ProvisionedConcurrencyConfig") for made in chosen.all("AWS::Lambda::Alias").values()
+        reserved = [
+            mapping["Properties"].get("ProvisionedConcurrencyConfig")
+            for mapping in chosen.all("AWS::Lambda::Alias").values()
         ]
-        assert len([each for each in kept if each]) == preflight.KEPT_WARM
+        assert len([each for each in reserved if each]) == preflight.KEPT_WARM
 
 
 def test_unreserved_executions_are_read_from_the_account(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -183,12 +184,12 @@ def test_the_oldest_bootstrap_is_the_one_that_the_cdk_asks_for(tmp_path: Path) -
     cdk.Stack(app, "A")
     app.synth()
     artifacts = json.loads((tmp_path / "manifest.json").read_text())["artifacts"].values()
-    asked = {
+    required = {
         artifact["properties"].get("requiresBootstrapStackVersion", 0)
         for artifact in artifacts
         if "properties" in artifact
     }
-    assert max(asked) <= preflight.OLDEST_BOOTSTRAP
+    assert max(required) <= preflight.OLDEST_BOOTSTRAP
 
 
 def test_everything_that_is_missing_is_listed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -224,9 +225,9 @@ def test_refused_credentials_are_reported(monkeypatch: pytest.MonkeyPatch, capsy
 
     monkeypatch.setattr("botocore.client.BaseClient._make_api_call", refuse)
     assert preflight.main() == 1
-    said = capsys.readouterr().err
-    assert "The AWS credentials are refused" in said
-    assert "aws sso login" in said
+    output = capsys.readouterr().err
+    assert "The AWS credentials are refused" in output
+    assert "aws sso login" in output
 
 
 def test_a_profile_that_does_not_exist_is_reported(
@@ -234,8 +235,8 @@ def test_a_profile_that_does_not_exist_is_reported(
 ) -> None:
     monkeypatch.setenv("AWS_PROFILE", "nope")
     assert preflight.main() == 1
-    assert "The AWS credentials cannot be read" in (said := capsys.readouterr().err)
-    assert "nope" in said
+    assert "The AWS credentials cannot be read" in (output := capsys.readouterr().err)
+    assert "nope" in output
     assert len(_sentences("Production!")) == 2
 
 

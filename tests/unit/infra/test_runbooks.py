@@ -84,8 +84,8 @@ def test_all_pages_have_one_shape(page: Path) -> None:
 @each_runbook
 def test_a_page_says_how_to_look_and_what_to_do_by_commands(page: Path) -> None:
     parts = re.split(r"^## .*$", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
-    look, do = parts[2], parts[3]
-    assert "```" in look
+    queries, do = parts[2], parts[3]
+    assert "```" in queries
     assert re.search(r"```|`(?:make|aws|python|node_modules)[ /]", do)
 
 
@@ -93,29 +93,29 @@ def test_a_page_says_how_to_look_and_what_to_do_by_commands(page: Path) -> None:
 def _operations(service: str) -> dict[str, set[str]]:
     """The operations of a service with their options, as the AWS command line calls them."""
     model = botocore.session.get_session().get_service_model(service)
-    made = {}
+    operations = {}
     for operation in model.operation_names:
         shape = model.operation_model(operation).input_shape
         members = shape.members if shape else {}
-        made[xform_name(operation, "-")] = {xform_name(member, "-") for member in members}
-    return made
+        operations[xform_name(operation, "-")] = {xform_name(member, "-") for member in members}
+    return operations
 
 
 @each_page
 def test_commands_of_aws_are_there_with_these_options(page: Path) -> None:
     for command in AWS.finditer(page.read_text(encoding="utf-8")):
-        known = (
+        documented = (
             FILES if command["service"] == "s3" else _operations(RENAMED.get(command["service"], command["service"]))
         )
-        assert command["operation"] in known, command[0]
+        assert command["operation"] in documented, command[0]
         options = set(re.findall(r"(?<= )--([a-z-]+)", command["rest"]))
-        assert options <= known[command["operation"]] | OWN_OPTIONS, command[0]
+        assert options <= documented[command["operation"]] | OWN_OPTIONS, command[0]
 
 
 @each_page
 def test_jmespath_queries_in_runbooks_are_valid(page: Path) -> None:
-    for quoted, plain in re.findall(r"""--query (?:"([^"]+)"|'([^']+)')""", page.read_text(encoding="utf-8")):
-        JMESPATH.compile(re.sub(r"\$\d", "x", quoted or plain))
+    for quoted, unquoted in re.findall(r"""--query (?:"([^"]+)"|'([^']+)')""", page.read_text(encoding="utf-8")):
+        JMESPATH.compile(re.sub(r"\$\d", "x", quoted or unquoted))
 
 
 @each_page
@@ -129,14 +129,18 @@ def test_commands_of_the_tools_are_understood(page: Path) -> None:
 def test_a_name_leads_to_one_resource(page: Path, prod: Templates) -> None:
     for part, start, type_ in re.findall(r"\bname (\w+) (\w+) (AWS::\w+::\w+)", page.read_text(encoding="utf-8")):
         resources = _stack(prod, part)["Resources"].items()
-        assert len([id_ for id_, made in resources if made["Type"] == type_ and id_.startswith(start)]) == 1, start
+        assert len([id_ for id_, resource in resources if resource["Type"] == type_ and id_.startswith(start)]) == 1, (
+            start
+        )
 
 
 @each_page
 def test_a_log_is_one_of_a_function(page: Path, prod: Templates) -> None:
     for part, start in re.findall(r"^troubles (\w+) (\w+)", page.read_text(encoding="utf-8"), re.MULTILINE):
         resources = _stack(prod, part)["Resources"].items()
-        groups = [id_ for id_, made in resources if made["Type"] == "AWS::Logs::LogGroup" and id_.startswith(start)]
+        groups = [
+            id_ for id_, resource in resources if resource["Type"] == "AWS::Logs::LogGroup" and id_.startswith(start)
+        ]
         assert len(groups) == 1, start
 
 
@@ -149,10 +153,14 @@ def test_an_output_is_there(page: Path, prod: Templates) -> None:
 @each_page
 def test_a_page_that_uses_a_shell_function_says_where_it_is(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
-    told = text.partition("## What it means")[0]
+    introduction = text.partition("## What it means")[0]
     for name in ("name", "output", "troubles", "days_ago"):
         used = re.search(rf"(?:\$\(|^){name} [A-Z0-9]", text, re.MULTILINE)
-        assert page == OPERATIONS or not used or (f"`{name}`" in told and "(../operations.md#names)" in told), name
+        assert (
+            page == OPERATIONS
+            or not used
+            or (f"`{name}`" in introduction and "(../operations.md#names)" in introduction)
+        ), name
 
 
 @each_page
@@ -225,6 +233,6 @@ def test_a_resource_is_looked_for_among_all_of_its_stack(functions: str) -> None
 
 def test_a_day_is_counted_back_over_months(functions: str, tmp_path: Path) -> None:
     before = datetime.now(UTC)
-    told = _shell(f"{functions}\ndays_ago 40", tmp_path).strip()
+    printed = _shell(f"{functions}\ndays_ago 40", tmp_path).strip()
     now = datetime.now(UTC)
-    assert told in {f"{moment.date() - timedelta(days=40)}" for moment in (before, now)}
+    assert printed in {f"{time.date() - timedelta(days=40)}" for time in (before, now)}

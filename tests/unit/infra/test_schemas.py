@@ -35,11 +35,11 @@ def test_the_newest_recorded_version_is_the_present_one(table: schemas.RecordedT
 
 @of_each_table
 def test_recorded_files_never_change(table: schemas.RecordedTable) -> None:
-    found = {
+    recorded = {
         version: hashlib.sha256((table.folder / f"{version}.json").read_bytes()).hexdigest()
         for version in schemas.recorded(table)
     }
-    assert found == RECORDED[table.name], (
+    assert recorded == RECORDED[table.name], (
         "Recorded files never change. Restore them, or add the new version's hash here."
     )
 
@@ -55,8 +55,8 @@ def _is_possible(before: schemas.Json, after: schemas.Json) -> bool:
     removed.
     """
     earlier, later = ({index["name"]: index for index in version["indexes"]} for version in (before, after))
-    are_kept = all(later[name] == index for name, index in earlier.items() if name in later)
-    return before["keys"] == after["keys"] and are_kept and len(earlier.keys() - later.keys()) <= 1
+    is_unchanged = all(later[name] == index for name, index in earlier.items() if name in later)
+    return before["keys"] == after["keys"] and is_unchanged and len(earlier.keys() - later.keys()) <= 1
 
 
 @of_each_table
@@ -78,9 +78,9 @@ def test_a_change_that_dynamodb_cannot_make_would_be_noticed() -> None:
 
 @of_each_table
 def test_the_template_makes_what_is_recorded(aws: "Templates", table: schemas.RecordedTable) -> None:
-    made, now = _made(aws, table.name), schemas.present(table)
-    assert schemas.described(made) == {name: now[name] for name in ("keys", "stream", "indexes")}
-    assert made["TimeToLiveSpecification"] == {"AttributeName": now["timeToLive"], "Enabled": True}
+    deployed, now = _deployed(aws, table.name), schemas.present(table)
+    assert schemas.described(deployed) == {name: now[name] for name in ("keys", "stream", "indexes")}
+    assert deployed["TimeToLiveSpecification"] == {"AttributeName": now["timeToLive"], "Enabled": True}
 
 
 def test_the_names_of_indexes_differ() -> None:
@@ -89,7 +89,7 @@ def test_the_names_of_indexes_differ() -> None:
     assert len(set(names)) == len(names)
 
 
-def _made(aws: "Templates", name: str) -> schemas.Json:
+def _deployed(aws: "Templates", name: str) -> schemas.Json:
     tables: list[schemas.Json] = [
         resource["Properties"]
         for resource in aws.all("AWS::DynamoDB::GlobalTable").values()

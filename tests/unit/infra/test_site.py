@@ -133,8 +133,8 @@ class TestThePage:
     def test_leads_to_the_folder(self, write: Write) -> None:
         write("app.js", "")
         page, folder = site()["index.html"].decode(), _folder()
-        wanted = {f"{folder}/{name}" for name in ("style.css", "start.js", "app.js")}
-        assert set(re.findall(r'(?:href|src)="([^"]*)"', page)) == wanted
+        expected = {f"{folder}/{name}" for name in ("style.css", "start.js", "app.js")}
+        assert set(re.findall(r'(?:href|src)="([^"]*)"', page)) == expected
 
     def test_has_one_stylesheet_with_all_rules_in_their_order(self, write: Write) -> None:
         write("style.css", "p { color: red }")
@@ -242,10 +242,10 @@ class TestTheAsset:
         assert others == {"functions/__init__.py"}
 
     def test_is_the_same_at_another_time(self, asset: Path, tmp_path: Path) -> None:
-        again = tmp_path / "again"
-        bundle_site(again)
+        second = tmp_path / "again"
+        bundle_site(second)
         files = [path.relative_to(asset) for path in asset.rglob("*") if path.is_file()]
-        assert [file for file in files if (asset / file).read_bytes() != (again / file).read_bytes()] == []
+        assert [file for file in files if (asset / file).read_bytes() != (second / file).read_bytes()] == []
 
     def test_can_be_read_by_everybody(self, asset: Path) -> None:
         modes = {stat.S_IMODE(path.stat().st_mode) for path in asset.rglob("*") if path.is_file()}

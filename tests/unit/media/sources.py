@@ -25,7 +25,7 @@ class CountingSource(BytesSource):
         return data
 
     @property
-    def share(self) -> float:
+    def fraction_read(self) -> float:
         """Return the fraction of the bytes that was fetched."""
         return sum(length for _, length in self.requests) / self.size
 

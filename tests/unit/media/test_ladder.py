@@ -44,9 +44,9 @@ def test_every_film_gets_one_that_plays(width: int, height: int, names: set[str]
 
 
 def test_no_side_is_longer_than_the_encoder_takes() -> None:
-    (made,) = select_renditions(16, 65_000, ["240p"])
-    assert (made.name, made.height) == ("240p", 16_384)
-    assert made.width % 2 == 0
+    (rendition,) = select_renditions(16, 65_000, ["240p"])
+    assert (rendition.name, rendition.height) == ("240p", 16_384)
+    assert rendition.width % 2 == 0
 
 
 @pytest.mark.parametrize(

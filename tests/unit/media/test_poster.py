@@ -14,7 +14,7 @@ from shared.media.source import BytesSource, FileSource
 from shared.media.storyboard import storyboard
 from tests.unit.media.sources import CountingSource, as_large, colour, near, picture
 
-PLACES = {
+POSITIONS = {
     "top left": (0.25, 0.25),
     "top right": (0.75, 0.25),
     "bottom left": (0.25, 0.75),
@@ -22,7 +22,7 @@ PLACES = {
 }
 
 
-def made(data: bytes, at_ms: int | None = None) -> Poster:
+def make_poster(data: bytes, at_ms: int | None = None) -> Poster:
     """Make a film's poster."""
     source = BytesSource(data)
     return poster(source, probe(source), at_ms)
@@ -36,13 +36,15 @@ def dark_first(number: int, size: tuple[int, int]) -> Image.Image:
 def corners(image: Image.Image) -> dict[str, str]:
     """Say which of the film's corners is seen in which corner of an image."""
     colours = {}
-    for place, where in PLACES.items():
-        seen = colour(image, *where)
-        colours[place] = next((name for name, wanted in video_files.CORNERS.items() if near(seen, wanted)), str(seen))
+    for position, where in POSITIONS.items():
+        found_colour = colour(image, *where)
+        colours[position] = next(
+            (name for name, expected in video_files.CORNERS.items() if near(found_colour, expected)), str(found_colour)
+        )
     return colours
 
 
-UPRIGHT = {name: name for name in PLACES}
+UPRIGHT = {name: name for name in POSITIONS}
 CLOCKWISE = {
     "top right": "top left",
     "bottom right": "top right",
@@ -52,8 +54,8 @@ CLOCKWISE = {
 
 
 def test_poster_has_two_encodings_in_several_widths() -> None:
-    found = made(video_files.film(0.5, (1920, 1080), matrix=1))
-    assert [(variant.name, variant.content_type, variant.width, variant.height) for variant in found.pictures] == [
+    result = make_poster(video_files.film(0.5, (1920, 1080), matrix=1))
+    assert [(variant.name, variant.content_type, variant.width, variant.height) for variant in result.pictures] == [
         ("poster-320.webp", "image/webp", 320, 180),
         ("poster-320.jpg", "image/jpeg", 320, 180),
         ("poster-640.webp", "image/webp", 640, 360),
@@ -61,7 +63,7 @@ def test_poster_has_two_encodings_in_several_widths() -> None:
         ("poster-1280.webp", "image/webp", 1280, 720),
         ("poster-1280.jpg", "image/jpeg", 1280, 720),
     ]
-    for variant in found.pictures:
+    for variant in result.pictures:
         image = Image.open(io.BytesIO(variant.data))
         assert (image.size, f"image/{str(image.format).lower()}") == (
             (variant.width, variant.height),
@@ -75,19 +77,22 @@ def test_poster_has_two_encodings_in_several_widths() -> None:
     [((200, 120), [200]), ((500, 300), [320, 500]), ((64, 1024), [64]), ((2048, 32), [320, 640, 1280])],
 )
 def test_poster_is_never_larger_than_the_source(size: tuple[int, int], widths: list[int]) -> None:
-    assert [variant.width for variant in made(video_files.film(0.2, size)).pictures[::2]] == widths
+    assert [variant.width for variant in make_poster(video_files.film(0.2, size)).pictures[::2]] == widths
 
 
 @pytest.mark.parametrize(
-    ("data", "seen"),
+    ("data", "expected_corners"),
     [
         (lambda: video_files.film(), UPRIGHT),
         (lambda: video_files.film(rotation=90), CLOCKWISE),
-        (lambda: video_files.film(rotation=180), {place: CLOCKWISE[CLOCKWISE[place]] for place in PLACES}),
-        (lambda: video_files.film(rotation=270), {there: place for place, there in CLOCKWISE.items()}),
+        (lambda: video_files.film(rotation=180), {position: CLOCKWISE[CLOCKWISE[position]] for position in POSITIONS}),
+        (lambda: video_files.film(rotation=270), {there: position for position, there in CLOCKWISE.items()}),
         (
             lambda: video_files.film(mirrored=True),
-            {place: place.replace("left", "-").replace("right", "left").replace("-", "right") for place in PLACES},
+            {
+                position: position.replace("left", "-").replace("right", "left").replace("-", "right")
+                for position in POSITIONS
+            },
         ),
         (lambda: video_files.film(sar=(4, 3)), UPRIGHT),
         (lambda: video_files.film(0.5, (853, 479), pixels="yuv444p"), UPRIGHT),
@@ -101,20 +106,22 @@ def test_poster_is_never_larger_than_the_source(size: tuple[int, int], widths: l
     ],
     ids=["plain", "90", "180", "270", "mirror", "pixels", "odd", "709", "full", "fields", "webm", "ts", "avi", "alpha"],
 )
-def test_poster_is_upright_and_has_the_colours_of_the_source(data: Callable[[], bytes], seen: dict[str, str]) -> None:
-    assert corners(picture(made(data()))) == seen
+def test_poster_is_upright_and_has_the_colours_of_the_source(
+    data: Callable[[], bytes], expected_corners: dict[str, str]
+) -> None:
+    assert corners(picture(make_poster(data()))) == expected_corners
 
 
 def test_transparent_pixels_are_black_on_the_poster() -> None:
     data = video_files.film(container="mov", codec="qtrle", pixels="argb", paint=video_files.half_transparent)
-    image = picture(made(data))
+    image = picture(make_poster(data))
     assert near(colour(image, 0.75, 0.5), (0, 0, 0))
     assert near(colour(image, 0.25, 0.5), (255, 255, 255))
 
 
 def test_poster_of_interlaced_video_is_deinterlaced() -> None:
     data = video_files.film(0.3, (320, 240), paint=video_files.combed, encoder=(("x264-params", "tff=1"), ("crf", "5")))
-    rows = {colour(picture(made(data)), 0.5, row / 240)[0] for row in range(100, 140)}
+    rows = {colour(picture(make_poster(data)), 0.5, row / 240)[0] for row in range(100, 140)}
     assert max(rows) - min(rows) < 20
 
 
@@ -134,50 +141,52 @@ def test_poster_of_interlaced_video_is_deinterlaced() -> None:
     ],
 )
 def test_hdr_is_neither_washed_out_nor_dark(code: int, transfer: int, brightness: tuple[int, int]) -> None:
-    seen = colour(picture(made(video_files.grey_hdr(code, transfer))), 0.25, 0.5)
-    assert max(seen) - min(seen) <= 3, "a grey stays grey"
-    assert brightness[0] <= seen[1] <= brightness[1]
+    grey = colour(picture(make_poster(video_files.grey_hdr(code, transfer))), 0.25, 0.5)
+    assert max(grey) - min(grey) <= 3, "a grey stays grey"
+    assert brightness[0] <= grey[1] <= brightness[1]
 
 
 def test_a_tenth_in_is_the_default() -> None:
-    found = made(video_files.film(4, paint=video_files.counted))
-    assert found.time == 400
-    assert near(colour(picture(found), 0.5, 0.25), (32, 32, 32))
+    result = make_poster(video_files.film(4, paint=video_files.counted))
+    assert result.time == 400
+    assert near(colour(picture(result), 0.5, 0.25), (32, 32, 32))
 
 
 @pytest.mark.parametrize(
-    ("at", "shown"), [(0, 0), (1200, 1200), (1299, 1200), (1300, 1300), (3_999, 3900), (60_000, 3900)]
+    ("at", "frame"), [(0, 0), (1200, 1200), (1299, 1200), (1300, 1300), (3_999, 3900), (60_000, 3900)]
 )
 @pytest.mark.parametrize("container", ["mp4", "matroska", "mpegts", "avi"])
-def test_a_chosen_time_gives_the_very_frame(at: int, shown: int, container: str) -> None:
+def test_a_chosen_time_gives_the_very_frame(at: int, frame: int, container: str) -> None:
     codec = "mpeg4" if container == "avi" else "libx264"
-    found = made(video_files.film(4, paint=video_files.counted, keyframes=40, container=container, codec=codec), at)
-    assert found.time == shown
-    grey = shown // 100 * 8 % 248
-    assert near(colour(picture(found), 0.5, 0.25), (grey, grey, grey))
+    result = make_poster(
+        video_files.film(4, paint=video_files.counted, keyframes=40, container=container, codec=codec), at
+    )
+    assert result.time == frame
+    grey = frame // 100 * 8 % 248
+    assert near(colour(picture(result), 0.5, 0.25), (grey, grey, grey))
 
 
 def test_a_chosen_black_frame_stays_chosen() -> None:
-    found = made(video_files.film(6, paint=video_files.black_first), 500)
-    assert found.time == 500
-    assert near(colour(picture(found), 0.25, 0.25), (0, 0, 0))
+    result = make_poster(video_files.film(6, paint=video_files.black_first), 500)
+    assert result.time == 500
+    assert near(colour(picture(result), 0.25, 0.25), (0, 0, 0))
 
 
 def test_black_is_passed_over() -> None:
-    found = made(video_files.film(6, paint=video_files.black_first))
-    assert found.time >= 2000
-    assert corners(picture(found)) == UPRIGHT
+    result = make_poster(video_files.film(6, paint=video_files.black_first))
+    assert result.time >= 2000
+    assert corners(picture(result)) == UPRIGHT
 
 
 def test_a_black_film_has_a_black_poster() -> None:
-    assert near(colour(picture(made(video_files.film(paint=video_files.black))), 0.5, 0.5), (0, 0, 0))
+    assert near(colour(picture(make_poster(video_files.film(paint=video_files.black))), 0.5, 0.5), (0, 0, 0))
 
 
 def test_a_real_clip_has_a_lively_poster() -> None:
     source = FileSource(video_files.clip())
-    found = poster(source, probe(source))
-    assert found.time == 520
-    assert len(set(picture(found).resize((16, 9)).convert("L").tobytes())) > 30
+    result = poster(source, probe(source))
+    assert result.time == 520
+    assert len(set(picture(result).resize((16, 9)).convert("L").tobytes())) > 30
 
 
 @pytest.mark.parametrize("moov_at_start", [False, True])
@@ -186,7 +195,7 @@ def test_two_percent_of_a_large_file_are_enough(moov_at_start: bool) -> None:
     facts = probe(BytesSource(video_files.make_repeated(80, moov_at_start=moov_at_start)))
     assert source.size > 30_000_000
     assert poster(source, facts).time == 8000
-    assert source.share <= 0.02
+    assert source.fraction_read <= 0.02
     assert len(source.requests) <= 3
 
 
@@ -200,10 +209,10 @@ def test_two_percent_of_a_large_file_are_enough(moov_at_start: bool) -> None:
 )
 def test_a_large_film_is_decoded_forward_to_the_moment(minutes: int, keyframes: int, time: int) -> None:
     source = BytesSource(video_files.film(40, (64, 36), paint=video_files.counted, keyframes=keyframes))
-    found = poster(source, as_large(probe(source), minutes))
-    assert found.time == time
+    result = poster(source, as_large(probe(source), minutes))
+    assert result.time == time
     grey = time // 100 * 8 % 248
-    assert near(colour(picture(found), 0.5, 0.25), (grey, grey, grey))
+    assert near(colour(picture(result), 0.5, 0.25), (grey, grey, grey))
 
 
 @pytest.mark.parametrize(("minutes", "time"), [(1.01, 11_700), (2, 3000)])

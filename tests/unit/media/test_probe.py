@@ -68,7 +68,7 @@ def test_facts_can_be_stored() -> None:
 
 
 @pytest.mark.parametrize(
-    ("made", "form", "codec"),
+    ("make_file", "form", "codec"),
     [
         (lambda: video_files.film(), "mp4", "h264"),
         (lambda: video_files.moov_first(audio=True), "mp4", "h264"),
@@ -84,8 +84,8 @@ def test_facts_can_be_stored() -> None:
     ],
     ids=["mp4", "moov first", "fragments", "mov", "3gp", "mkv", "webm", "avi", "ts", "flv", "wmv"],
 )
-def test_containers_have_their_common_names(made: Callable[[], bytes], form: str, codec: str) -> None:
-    facts = probe(BytesSource(made()))
+def test_containers_have_their_common_names(make_file: Callable[[], bytes], form: str, codec: str) -> None:
+    facts = probe(BytesSource(make_file()))
     assert (facts.format, facts.video_codec, facts.resolution) == (form, codec, "320x180")
     assert facts.duration == pytest.approx(2000, abs=110)
 
@@ -128,7 +128,7 @@ def test_a_large_film_costs_a_header_an_index_and_a_picture(moov_at_start: bool)
     assert source.size > 30_000_000
     assert probe(source).duration == 80_000
     assert len(source.requests) <= 2
-    assert source.share < 0.01
+    assert source.fraction_read < 0.01
 
 
 def test_two_hours_with_the_index_at_the_end() -> None:

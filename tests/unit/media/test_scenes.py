@@ -35,8 +35,8 @@ def changing(*seconds: int) -> Paint:
 def moving(number: int, size: tuple[int, int]) -> Image.Image:
     """Paint a scene in which something large goes to and fro all the time."""
     image = Image.new("RGB", size, "grey")
-    left = abs(number % 20 - 10) * size[0] // 15
-    image.paste("white", (left, 0, left + size[0] // 3, size[1]))
+    x = abs(number % 20 - 10) * size[0] // 15
+    image.paste("white", (x, 0, x + size[0] // 3, size[1]))
     return image
 
 
@@ -71,7 +71,7 @@ def test_chapters_of_a_real_clip_are_its_cuts() -> None:
     assert 5480 <= cut.start <= 5580
 
 
-def seen(times: range) -> Scenes:
+def detect(times: range) -> Scenes:
     """Return the detected scenes of a video whose scenes change at each of these milliseconds."""
     scenes = Scenes()
     frames: list[Any] = [VideoFrame.from_image(Image.new("RGB", (32, 18), colour)) for colour in COLOURS]  # type: ignore[no-untyped-call]
@@ -83,10 +83,10 @@ def seen(times: range) -> Scenes:
 
 def test_there_are_not_too_many_and_they_are_some_seconds_apart() -> None:
     hour = 3_600_000
-    starts = seen(range(0, hour, 10_000)).starts(hour)
+    starts = detect(range(0, hour, 10_000)).starts(hour)
     assert len(starts) == MOST
     assert min(later - earlier for earlier, later in itertools.pairwise(starts)) >= hour // 40
-    short = seen(range(0, 13_000, 1000)).starts(13_000)
+    short = detect(range(0, 13_000, 1000)).starts(13_000)
     assert short[0] == 0
     assert min(later - earlier for earlier, later in itertools.pairwise([*short, 13_000])) >= MIN_MS
 

@@ -20,7 +20,7 @@ from tests.unit.media.sources import BarrierSource, CountingSource, as_large, co
 CUE = re.compile(r"(\d\d:\d\d:\d\d\.\d{3}) --> (\d\d:\d\d:\d\d\.\d{3})\nstoryboard\.jpg#xywh=(\d+),(\d+),(\d+),(\d+)\n")
 
 
-def made(data: bytes) -> tuple[MediaInfo, Storyboard, Image.Image]:
+def make_storyboard(data: bytes) -> tuple[MediaInfo, Storyboard, Image.Image]:
     """Make a film's storyboard, and open its sheet."""
     source = BytesSource(data)
     facts = probe(source)
@@ -30,8 +30,8 @@ def made(data: bytes) -> tuple[MediaInfo, Storyboard, Image.Image]:
 
 def seconds(clock: str) -> float:
     """Read a time of WebVTT."""
-    hours, minutes, rest = clock.split(":")
-    return int(hours) * 3600 + int(minutes) * 60 + float(rest)
+    hours, minutes, seconds_text = clock.split(":")
+    return int(hours) * 3600 + int(minutes) * 60 + float(seconds_text)
 
 
 def check(facts: MediaInfo, board: Storyboard, sheet: Image.Image) -> None:
@@ -54,14 +54,14 @@ def check(facts: MediaInfo, board: Storyboard, sheet: Image.Image) -> None:
     ("length", "tiles", "columns"), [(0.2, 1, 1), (1, 1, 1), (2, 2, 2), (2.3, 2, 2), (2.6, 3, 3), (23, 23, 10)]
 )
 def test_a_short_film_has_a_tile_a_second(length: float, tiles: int, columns: int) -> None:
-    facts, board, sheet = made(video_files.film(length))
+    facts, board, sheet = make_storyboard(video_files.film(length))
     assert (board.tiles, board.columns, board.interval) == (tiles, columns, 1000)
     assert (board.tile_width, board.tile_height) == (160, 90)
     check(facts, board, sheet)
 
 
 def test_a_long_film_has_a_hundred() -> None:
-    facts, board, sheet = made(video_files.make_repeated(200, spread=36, keyframe_only=True))
+    facts, board, sheet = make_storyboard(video_files.make_repeated(200, spread=36, keyframe_only=True))
     assert (board.tiles, board.columns, board.interval) == (100, 10, facts.duration // 100)
     assert sheet.size == (1600, 900)
     assert "01:59:" in board.cues
@@ -69,7 +69,7 @@ def test_a_long_film_has_a_hundred() -> None:
 
 
 def test_every_tile_shows_the_middle_of_its_interval() -> None:
-    _, board, sheet = made(video_files.film(3, paint=video_files.counted, keyframes=100))
+    _, board, sheet = make_storyboard(video_files.film(3, paint=video_files.counted, keyframes=100))
     for number in range(board.tiles):
         grey = (number * 10 + 5) * 8 % 248
         assert near(colour(sheet, (number + 0.5) / 3, 0.25), (grey, grey, grey), by=17), "two frames off at most"
@@ -91,12 +91,12 @@ def test_every_keyframe_of_a_long_video_is_read_once() -> None:
     [((320, 180), (160, 90)), ((180, 320), (160, 284)), ((64, 1024), (20, 320)), ((2048, 32), (160, 2))],
 )
 def test_tiles_keep_the_films_shape(size: tuple[int, int], tile: tuple[int, int]) -> None:
-    _, board, _ = made(video_files.film(0.2, size))
+    _, board, _ = make_storyboard(video_files.film(0.2, size))
     assert (board.tile_width, board.tile_height) == tile
 
 
 def test_tiles_are_upright() -> None:
-    _, board, sheet = made(video_files.film(0.5, rotation=90))
+    _, board, sheet = make_storyboard(video_files.film(0.5, rotation=90))
     assert (board.tile_width, board.tile_height) == (160, 284)
     assert near(colour(sheet, 0.75, 0.25), video_files.CORNERS["top left"], by=12)
 
@@ -112,20 +112,20 @@ def test_storyboard_reads_no_byte_twice() -> None:
     data = video_files.make_repeated(80)
     source = CountingSource(data)
     storyboard(source, probe(BytesSource(data)))
-    assert source.share < 1.02
+    assert source.fraction_read < 1.02
     assert len(source.requests) < 40
 
 
 def frame_numbers(board: Storyboard) -> list[int]:
     """Return which frame of a `films.counted` each tile shows, if it is one of the last thirty before its own."""
     sheet = Image.open(io.BytesIO(board.sheet.data)).convert("RGB")
-    found = []
+    numbers = []
     for number in range(board.tiles):
         x, y = number % board.columns * board.tile_width, number // board.columns * board.tile_height
         grey, *_ = colour(sheet.crop((x, y, x + board.tile_width, y + board.tile_height)), 0.5, 0.25)
         own = (number * board.interval + board.interval // 2) // 100
-        found.append(next((own - back for back in range(31) if abs((own - back) * 8 % 248 - grey) <= 3), -1))
-    return found
+        numbers.append(next((own - back for back in range(31) if abs((own - back) * 8 % 248 - grey) <= 3), -1))
+    return numbers
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def test_two_minutes_of_1080p_are_decoded_forward_at_most(monkeypatch: pytest.Mo
     source = BytesSource(video_files.film(30, (64, 36), paint=video_files.counted, keyframes=60))
     facts = as_large(probe(source), 4)
     decode = Mock(side_effect=SourceVideo.decoded)
-    monkeypatch.setattr(SourceVideo, "decoded", lambda film, packet: decode(film, packet))
+    monkeypatch.setattr(SourceVideo, "decoded", lambda video, packet: decode(video, packet))
     distances = [frame % 60 for frame in frame_numbers(storyboard(source, facts))]
     # Half of the film, about three seconds from each of its keyframes; what is later shows the last that was reached.
     assert distances == [5, 15, 25, 35, 35, 35] * 2 + [5, 15, 25, 25, 25, 25] * 3
@@ -172,11 +172,11 @@ def test_a_keyframe_serves_two_tiles_before_anything_is_decoded_forward() -> Non
 def test_storyboard_of_a_longer_video_reads_only_keyframes_concurrently() -> None:
     data = video_files.make_repeated(40, moov_at_start=True)
     facts = probe(BytesSource(data))
-    with open_video(BytesSource(data)) as film:
-        keyframes = [(entry.pos, entry.size) for entry in film.video.index_entries if entry.is_keyframe]
+    with open_video(BytesSource(data)) as video:
+        keyframes = [(entry.pos, entry.size) for entry in video.video.index_entries if entry.is_keyframe]
     # The first comes with the container's header and index.
     source = BarrierSource(data, keyframes[0][0], 3)
     board = storyboard(source, as_large(facts, 2))
     assert board.tiles == len(keyframes) == 40
     assert set(keyframes[1:]) <= set(source.requests)
-    assert source.share < 1.02 * sum(size for _, size in keyframes) / len(data) + 0.02
+    assert source.fraction_read < 1.02 * sum(size for _, size in keyframes) / len(data) + 0.02

@@ -97,7 +97,7 @@ def test_mp4_subtitles_are_read_from_the_index_and_texts_alone() -> None:
     source = CountingSource(data)
     (track,) = subtitles.subtitles(source, 10_000, 100).tracks
     assert len(track.events) == 20
-    assert source.share < 0.4
+    assert source.fraction_read < 0.4
 
 
 def test_a_film_that_would_have_to_be_read_for_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ from tests.unit.media.sources import FailingSource, SourceThrottled, colour, nea
 
 
 @pytest.mark.parametrize(
-    ("made", "size"),
+    ("make_source", "size"),
     [
         (lambda: video_files.film(audio=True), (160, 90)),
         (lambda: video_files.film(rotation=90, audio=True), (90, 160)),
@@ -28,12 +28,12 @@ from tests.unit.media.sources import FailingSource, SourceThrottled, colour, nea
     ids=["sound", "rotation", "pixels", "odd", "webm", "ts"],
 )
 def test_a_rendition_is_an_upright_mp4_that_plays_while_it_loads(
-    made: Callable[[], bytes], size: tuple[int, int], tmp_path: Path
+    make_source: Callable[[], bytes], size: tuple[int, int], tmp_path: Path
 ) -> None:
-    source = BytesSource(made())
+    source = BytesSource(make_source())
     target = tmp_path / "out.mp4"
-    told: list[int] = []
-    transcode(source, target, width=size[0], height=size[1], progress=told.append)
+    progress: list[int] = []
+    transcode(source, target, width=size[0], height=size[1], progress=progress.append)
 
     before, after = probe(source), probe(FileSource(target))
     assert (after.width, after.height, after.rotation, after.format, after.video_codec) == (*size, 0, "mp4", "h264")
@@ -42,11 +42,11 @@ def test_a_rendition_is_an_upright_mp4_that_plays_while_it_loads(
     assert after.frame_rate == pytest.approx(10, abs=0.2)
     data = target.read_bytes()
     assert data.index(b"moov") < data.index(b"mdat")
-    assert told == sorted(told)
-    assert (told[0], told[-1]) == (0, 100)
-    assert len(told) > before.duration / 100, "with each of ten frames a second, whatever the header says"
-    wanted = video_files.CORNERS["bottom left" if before.rotation else "top left"]
-    assert near(colour(picture(poster(FileSource(target), after)), 0.25, 0.25), wanted, by=14)
+    assert progress == sorted(progress)
+    assert (progress[0], progress[-1]) == (0, 100)
+    assert len(progress) > before.duration / 100, "with each of ten frames a second, whatever the header says"
+    expected_colour = video_files.CORNERS["bottom left" if before.rotation else "top left"]
+    assert near(colour(picture(poster(FileSource(target), after)), 0.25, 0.25), expected_colour, by=14)
 
 
 def test_hdr_becomes_plain(tmp_path: Path) -> None:
@@ -81,11 +81,11 @@ def test_error_raised_by_progress_ends_the_transcode_without_output(tmp_path: Pa
     class LeaseLost(Exception):
         pass
 
-    def lost(percent: int) -> None:
+    def raise_lease_lost(percent: int) -> None:
         raise LeaseLost
 
     with pytest.raises(LeaseLost):
-        transcode(BytesSource(video_files.film()), tmp_path / "out.mp4", width=64, height=36, progress=lost)
+        transcode(BytesSource(video_files.film()), tmp_path / "out.mp4", width=64, height=36, progress=raise_lease_lost)
     assert list(tmp_path.iterdir()) == []
 
 

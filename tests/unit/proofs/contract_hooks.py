@@ -47,7 +47,7 @@ class Functions(BaseAdapter):
 
     def send(self, request: requests.PreparedRequest, *_: object, **__: object) -> requests.Response:
         """Call the function of the request's route, as the gateway would."""
-        reply = self._answer(request)
+        reply = self._handle(request)
         raw: Any = HTTPResponse(
             io.BytesIO(b"" if request.method == "HEAD" else reply.body),
             HTTPHeaderDict({**reply.headers, "content-length": str(len(reply.body))}),
@@ -60,7 +60,7 @@ class Functions(BaseAdapter):
     def close(self) -> None:
         """Do nothing, because there is no connection."""
 
-    def _answer(self, request: requests.PreparedRequest) -> Reply:
+    def _handle(self, request: requests.PreparedRequest) -> Reply:
         method, url = str(request.method), urlsplit(request.path_url)
         body: Any = request.body
         headers = {name: _as_sent(value) for name, value in request.headers.items()}
@@ -103,19 +103,19 @@ def before_load_schema(context: schemathesis.HookContext, raw_schema: dict[str, 
                 if parameter.get("schema", {}).get("$ref") == "#/components/schemas/Region":
                     parameter["schema"] = {"$ref": "#/components/schemas/SomeRegion"}
     for schema in schemas.values():
-        _keep_patterns_alone(schema)
+        _remove_other_keywords(schema)
 
 
-def _keep_patterns_alone(schema: Any) -> None:
+def _remove_other_keywords(schema: Any) -> None:
     """Remove formats beside patterns, which are stricter: to find no text that has one and not the other takes 5 s."""
     if isinstance(schema, dict):
         if "pattern" in schema and schema.get("format") == "json-pointer":
             del schema["format"]
         for part in schema.values():
-            _keep_patterns_alone(part)
+            _remove_other_keywords(part)
     elif isinstance(schema, list):
         for part in schema:
-            _keep_patterns_alone(part)
+            _remove_other_keywords(part)
 
 
 @schemathesis.hook

@@ -68,14 +68,14 @@ class Expected:
 class Chaos:
     """Users, the stream and the queues, with something that breaks at every other step."""
 
-    def __init__(self, api: Api, backstage: BackgroundWork, seed: int) -> None:
+    def __init__(self, api: Api, background: BackgroundWork, seed: int) -> None:
         self.api, self.table, self.clock = api, api.table, api.clock
         self.chance = random.Random(seed)
         self.line = FaultLine(self.table.client)
         self.expected = Expected()
         self.queues = defaultdict[str, UnreliableQueue](lambda: UnreliableQueue(self.chance))
         self.incidents: Counter[str] = Counter()
-        self._records = backstage.records
+        self._records = background.records
         self._keys = iter(range(10**6))
         self.videos = [f"{number}0000000-0000-4000-8000-000000000000" for number in range(3)]
         for number, video_id in enumerate(self.videos):
@@ -167,27 +167,27 @@ class Chaos:
         if incident:
             self.line.arm(incident, at)
         try:
-            answer = send()
+            response = send()
         except Killed:
-            answer = None
+            response = None
         except Unavailable:  # of a worker, all of whose messages come again
-            answer = None
+            response = None
         finally:
             self.line.disarm()
-        happened = incident if incident and len(self.line.calls) > at else None
+        occurred = incident if incident and len(self.line.calls) > at else None
         self.line.calls[at + 1 :] = []
-        if happened:
-            self.incidents[happened.__name__] += 1
-        return answer, happened
+        if occurred:
+            self.incidents[occurred.__name__] += 1
+        return response, occurred
 
     # What follows ---------------------------------------------------------------------------------------------------
 
     def follow(self) -> None:
         """Deliver stream records and messages until no more follow from them."""
         while records := self._records():
-            self._bring(records)
+            self._deliver_records(records)
 
-    def _bring(self, records: list[dict[str, Any]]) -> None:
+    def _deliver_records(self, records: list[dict[str, Any]]) -> None:
         """Bring records in parts, in any order, and some of them again."""
         self.chance.shuffle(records)
         records += self.chance.sample(records, len(records) // 3)
@@ -229,16 +229,16 @@ class Chaos:
             sums = counted[video_id].sums
             expected = {name: getattr(self.expected, name)[video_id] for name in ("views", "keyed", "watched")}
             assert {name: sums[name] for name in expected} == expected
-            shown = self.api.get(f"/v1/videos/{video_id}", user="bob").json["viewCount"]
-            assert shown == expected["views"] + expected["keyed"]
+            view_count = self.api.get(f"/v1/videos/{video_id}", user="bob").json["viewCount"]
+            assert view_count == expected["views"] + expected["keyed"]
             assert dict(self._hours(video_id, counted[video_id].shards)) == {
                 hour: count for (viewed, hour), count in self.expected.by_hour.items() if viewed == video_id
             }
             totals: Counter[str] = Counter()
             for (rated, _), value in self.expected.ratings.items():
                 totals.update(rating_contribution(RatingChoice(value)) if rated == video_id else {})
-            kept = self.table.get(RATING_TOTALS.key(videoId=video_id), consistent=True) or {}
-            assert {name: kept.get(name, 0) for name in rating_contribution(None)} == {
+            stored_totals = self.table.get(RATING_TOTALS.key(videoId=video_id), consistent=True) or {}
+            assert {name: stored_totals.get(name, 0) for name in rating_contribution(None)} == {
                 name: totals[name] for name in rating_contribution(None)
             }
         findings: list[Discrepancy] = []
@@ -249,11 +249,11 @@ class Chaos:
         """The views without viewer and key of each hour that has some, by what shards held at the starts of hours."""
         pk = VIEW_HOUR.key(videoId=video_id, hour="")["pk"]
         hours = sorted((item for item in items_of(self.table) if item["pk"] == pk and "HOUR#" in item["sk"]), key=str)
-        held = {str(shard): sums["views"] for shard, sums in live.items()}
-        after = sum(held.values())
+        shard_views = {str(shard): sums["views"] for shard, sums in live.items()}
+        after = sum(shard_views.values())
         for item in sorted(hours, key=lambda item: start_of(item["sk"].partition("#")[2]), reverse=True):
-            held |= {shard: int(sums["views"]) for shard, sums in item["starts"].items()}
-            before = sum(held.values())
+            shard_views |= {shard: int(sums["views"]) for shard, sums in item["starts"].items()}
+            before = sum(shard_views.values())
             if after > before:
                 yield item["sk"].partition("#")[2], after - before
             after = before

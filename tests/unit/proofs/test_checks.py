@@ -48,9 +48,9 @@ def _stage(
     return Stage(name, command, count, has_tests=has_tests)
 
 
-def _run(folder: Path, *wanted: Stage) -> tuple[list[StageOutcome], str]:
+def _run(folder: Path, *selected: Stage) -> tuple[list[StageOutcome], str]:
     lines: list[str] = []
-    return Checks(folder, lines.append).run(wanted), "\n".join(lines)
+    return Checks(folder, lines.append).run(selected), "\n".join(lines)
 
 
 def _printed(outcomes: Sequence[StageOutcome]) -> list[list[str]]:
@@ -60,7 +60,7 @@ def _printed(outcomes: Sequence[StageOutcome]) -> list[list[str]]:
     return [line.split() for line in console.export_text().splitlines()]
 
 
-def _is_held(lock: Path) -> bool:
+def _is_locked(lock: Path) -> bool:
     """Whether a process that was killed lives on: the system may take a moment to end it."""
     with lock.open("w") as file:
         taking = threading.Thread(target=fcntl.flock, args=(file, fcntl.LOCK_EX), daemon=True)
@@ -90,18 +90,18 @@ class TestStages:
 
     def test_the_others_run_when_one_fails(self, tmp_path: Path) -> None:
         broken = _stage("broken", "print('last'); raise SystemExit(3)", count=lambda _: "1 thing")
-        outcomes, said = _run(tmp_path, broken, _stage("good", "print('well')"))
+        outcomes, output = _run(tmp_path, broken, _stage("good", "print('well')"))
         assert [outcome.status for outcome in outcomes] == [3, 0]
-        assert "well" not in said
-        heading, failed, how_long, whole = (row[-1] for row in _printed(outcomes))
-        assert (heading, failed, whole) == ("CPU", "FAILED", "FAILED")
+        assert "well" not in output
+        heading, failed, how_long, total = (row[-1] for row in _printed(outcomes))
+        assert (heading, failed, total) == ("CPU", "FAILED", "FAILED")
         assert re.fullmatch(r"\d+:\d\d", how_long)
 
     def test_the_failed_tests_of_one_are_named_before_the_last_lines_of_its_log(self, tmp_path: Path) -> None:
         (tmp_path / "output").write_text("\n".join([*map("line {}".format, range(5000)), SUMMARY]))
         program = "import sys; print(open(sys.argv[1]).read()); raise SystemExit(1)"
-        _, said = _run(tmp_path, _stage("unit", program, tmp_path / "output"))
-        first, *lines = said.splitlines()
+        _, output = _run(tmp_path, _stage("unit", program, tmp_path / "output"))
+        first, *lines = output.splitlines()
         assert re.fullmatch(r"unit: FAILED \(status 1\) after \d+:\d\d", first)
         assert lines[:3] == [
             "  tests/unit/test_a.py::test_one[a@b] - assert 1 == 2",
@@ -150,7 +150,7 @@ class TestStages:
         )
         outcomes, _ = _run(tmp_path, _stage("careless", program))
         assert outcomes[0].is_good
-        assert not _is_held(lock)
+        assert not _is_locked(lock)
 
 
 class TestProgress:
@@ -162,13 +162,13 @@ class TestProgress:
         program = 'import sys; print("Deploying ...\\n... [  7%]", flush=True); open(sys.argv[1]).read()'
         lines: list[str] = []
 
-        def say(line: str) -> None:
+        def print_line(line: str) -> None:
             lines.append(line)
-            if "7%" in line and sum("7%" in said for said in lines) == 1:
+            if "7%" in line and sum("7%" in output for output in lines) == 1:
                 go_on.write_text("")
 
         monkeypatch.setattr(checks, "AT_ONCE", 1)
-        Checks(tmp_path, say).run([_stage("slow", program, go_on), _stage("next", "")])
+        Checks(tmp_path, print_line).run([_stage("slow", program, go_on), _stage("next", "")])
         assert "... slow (Deploying, 7%) | next (waits)" in lines
 
     @pytest.mark.parametrize(
@@ -219,12 +219,12 @@ def test_the_steps_of_the_rehearsal_have_rows_of_their_own() -> None:
 
 
 def test_the_slowest_files_of_all_stages_are_in_the_table() -> None:
-    known = stages({})
+    all_stages = stages({})
     unit = "".join(f"{seconds} s in tests/unit/test_{seconds}.py\n" for seconds in range(20, 40, 2))
     outcomes = [
-        StageOutcome(known["unit-1"], 0, 75.0, unit),
+        StageOutcome(all_stages["unit-1"], 0, 75.0, unit),
         StageOutcome(
-            known["rehearsal"], 0, 75.0, "99.5 s in tests/e2e/test_slow.py\n7.0 s in tests/e2e/test_fast.py\n"
+            all_stages["rehearsal"], 0, 75.0, "99.5 s in tests/e2e/test_slow.py\n7.0 s in tests/e2e/test_fast.py\n"
         ),
     ]
     rows = _printed(outcomes)
@@ -257,33 +257,33 @@ def test_the_time_of_a_file_is_that_of_its_tests_on_all_workers(tmp_path: Path) 
 
 
 def test_arguments_for_pytest_reach_every_stage_of_tests() -> None:
-    made = stages({"PYTEST_ARGS": "-n 1 -k 'a or b'", "E2E_ARGS": "-k c"})
-    given = ("-p", "local.slowest", "-n", "1", "-k", "a or b")
+    stages_ = stages({"PYTEST_ARGS": "-n 1 -k 'a or b'", "E2E_ARGS": "-k c"})
+    options = ("-p", "local.slowest", "-n", "1", "-k", "a or b")
     ignored = ("--ignore=tests/unit/infra", "--ignore=tests/unit/proofs")
-    assert made["unit-1"].command[3:] == (*given, "tests/unit", *ignored)
-    assert "unit-2" not in made
-    assert made["infra"].command[3:] == (*given, "tests/unit/infra")
-    assert made["proofs"].command[3:] == (*given, "tests/unit/proofs")
-    assert made["integration"].command[3:] == (*given, "tests/integration")
-    assert made["rehearsal"].command[1:] == ("-m", "local.rehearsal", "-k", "c")
+    assert stages_["unit-1"].command[3:] == (*options, "tests/unit", *ignored)
+    assert "unit-2" not in stages_
+    assert stages_["infra"].command[3:] == (*options, "tests/unit/infra")
+    assert stages_["proofs"].command[3:] == (*options, "tests/unit/proofs")
+    assert stages_["integration"].command[3:] == (*options, "tests/integration")
+    assert stages_["rehearsal"].command[1:] == ("-m", "local.rehearsal", "-k", "c")
 
 
 def test_unit_stages_have_each_file_of_unit_tests_once() -> None:
     parts = [stage.command[5:] for stage in checks.named(["unit"], stages({}))]
     files = {str(file.relative_to(ROOT)) for file in (ROOT / "tests" / "unit").rglob("test_*.py")}
-    given = [file for part in parts for file in part]
-    assert len(given) == len({*given})
-    others = {file for file in files - {*given} if re.match(r"tests/unit/(infra|proofs)/test_", file)}
-    assert {*given} | others == files
+    listed = [file for part in parts for file in part]
+    assert len(listed) == len({*listed})
+    others = {file for file in files - {*listed} if re.match(r"tests/unit/(infra|proofs)/test_", file)}
+    assert {*listed} | others == files
     sizes = [sum((ROOT / file).stat().st_size for file in part) for part in parts]
     assert len(sizes) == 2
     assert max(sizes) < 1.1 * min(sizes)
 
 
 class TestTheCommand:
-    def _main(self, monkeypatch: pytest.MonkeyPatch, folder: Path, *known: Stage, names: Sequence[str] = ()) -> int:
+    def _main(self, monkeypatch: pytest.MonkeyPatch, folder: Path, *available: Stage, names: Sequence[str] = ()) -> int:
         monkeypatch.setattr("local.run.stop_on_signals", lambda: None)
-        monkeypatch.setattr(checks, "stages", lambda _: {stage.name: stage for stage in known})
+        monkeypatch.setattr(checks, "stages", lambda _: {stage.name: stage for stage in available})
         return checks.main(names, logs=folder)
 
     def test_says_with_its_status_whether_all_holds(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -321,9 +321,9 @@ class TestTheCommand:
         failed = "".join(f"FAILED tests/unit/test_a.py::test_{number}\n" for number in range(100))
         output = f"==== short test summary info ====\n{failed}"
         assert self._main(monkeypatch, tmp_path, _stage("unit", f"print({output!r}); raise SystemExit(1)")) == 1
-        said = capsys.readouterr()
-        assert "  tests/unit/test_a.py::test_19\n  and 80 more\n" in said.err
-        assert "  tests/unit/test_a.py::test_99\n" in said.out
+        captured = capsys.readouterr()
+        assert "  tests/unit/test_a.py::test_19\n  and 80 more\n" in captured.err
+        assert "  tests/unit/test_a.py::test_99\n" in captured.out
 
     def test_refuses_a_stage_that_it_does_not_know(
         self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -360,7 +360,7 @@ class TestInterrupted:
 
         with pytest.raises(StopRequested):
             Checks(tmp_path, interrupted).run([_stage("endless", CHILD, lock)])
-        assert not _is_held(lock)
+        assert not _is_locked(lock)
 
     def test_a_signal_waits_until_what_is_being_started_is_known(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -408,4 +408,4 @@ sys.exit(checks.main([], logs=Path({str(tmp_path)!r})))
             process.send_signal(number)
             _, errors = process.communicate()
         assert (process.returncode, errors) == (1, "Stopped.\n")
-        assert not _is_held(lock)
+        assert not _is_locked(lock)

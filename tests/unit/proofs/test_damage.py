@@ -23,13 +23,13 @@ from tests.unit.media.sources import FailingSource, SourceThrottled, picture
 REASONS = [value for name, value in vars(errors).items() if name.isupper()]
 
 
-def cut(data: bytes, share: float) -> bytes:
+def cut(data: bytes, fraction: float) -> bytes:
     """Leave only the first part."""
-    return data[: int(len(data) * share)]
+    return data[: int(len(data) * fraction)]
 
 
 @pytest.mark.parametrize(
-    ("made", "reason"),
+    ("make_source", "reason"),
     [
         (lambda: b"", errors.EMPTY),
         (lambda: b"Once upon a time there was a file. " * 100, errors.NOT_A_VIDEO),
@@ -57,9 +57,9 @@ def cut(data: bytes, share: float) -> bytes:
         (lambda: video_files.make_with_sample_count(80_000_000), errors.TOO_MANY_FRAMES),
     ],
 )
-def test_a_reason_is_given(made: Callable[[], bytes], reason: str) -> None:
+def test_a_reason_is_given(make_source: Callable[[], bytes], reason: str) -> None:
     with pytest.raises(UnreadableVideo) as raised:
-        probe(BytesSource(made()))
+        probe(BytesSource(make_source()))
     assert raised.value.reason == reason
 
 
@@ -88,9 +88,9 @@ def test_a_hole_in_the_middle_costs_only_the_middle() -> None:
     assert storyboard(source, facts).tiles == 20
 
 
-@pytest.mark.parametrize("made", [video_files.film, video_files.moov_first, video_files.make_fragmented])
-def test_error_raised_by_a_source_is_reraised_unchanged(made: Callable[..., bytes]) -> None:
-    data = made(audio=True)
+@pytest.mark.parametrize("make_source", [video_files.film, video_files.moov_first, video_files.make_fragmented])
+def test_error_raised_by_a_source_is_reraised_unchanged(make_source: Callable[..., bytes]) -> None:
+    data = make_source(audio=True)
     facts = probe(BytesSource(data))
     calls: list[Callable[[Source], object]] = [
         probe,
@@ -113,9 +113,9 @@ def test_a_source_may_fail_at_any_request() -> None:
         lambda source: storyboard(source, facts),
     ]
     for call in calls:
-        whole = FailingSource(data, 1 << 30)
-        call(whole)
-        for at in range(len(whole.requests)):
+        undamaged = FailingSource(data, 1 << 30)
+        call(undamaged)
+        for at in range(len(undamaged.requests)):
             with pytest.raises(SourceThrottled, match="slow down"):
                 call(FailingSource(data, at))
 
@@ -154,9 +154,9 @@ def test_a_film_whose_sound_begins_first_is_read() -> None:
 
 
 def test_error_raised_by_pyav_itself_is_reported_as_damage() -> None:
-    with pytest.raises(UnreadableVideo) as raised, open_video(BytesSource(video_files.film())) as opened_film:
+    with pytest.raises(UnreadableVideo) as raised, open_video(BytesSource(video_files.film())) as opened:
         # As PyAV 18 does when a stream was added while it read, but not always: it looks behind the end of its list.
-        opened_film.container.streams[len(opened_film.container.streams)]
+        opened.container.streams[len(opened.container.streams)]
     assert (raised.value.reason, type(raised.value.__cause__)) == (errors.DAMAGED, IndexError)
 
 
@@ -168,10 +168,10 @@ def test_a_mistake_of_ours_is_not_blamed_on_the_film() -> None:
 
 @pytest.mark.parametrize("kind", video_files.KINDS)
 def test_random_damage_breaks_nothing_but_the_film(kind: str) -> None:
-    whole, reasons = video_files.KINDS[kind](), []
+    undamaged, reasons = video_files.KINDS[kind](), []
     for seed in range(4):
         try:
-            video_files.read(READER, BytesSource(video_files.damage(whole, random.Random(f"{kind} {seed}"))))
+            video_files.read(READER, BytesSource(video_files.damage(undamaged, random.Random(f"{kind} {seed}"))))
         except UnreadableVideo as error:
             reasons.append(error.reason)
     assert set(reasons) <= set(REASONS)

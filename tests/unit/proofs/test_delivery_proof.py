@@ -55,7 +55,7 @@ class BadReceiver(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.chance = chance
         self.lock = threading.Lock()
-        self.taken: defaultdict[str, list[int]] = defaultdict(list)
+        self.accepted: defaultdict[str, list[int]] = defaultdict(list)
         """Versions in the order of their first acceptance, by video."""
         self.outcomes: Counter[str] = Counter()
         self.faults: list[str] = []
@@ -76,7 +76,7 @@ class BadReceiver(ThreadingHTTPServer):
             change = event["data"]
             if headers["webhook-id"] != change["id"] or event["type"] != "video.changed":
                 self.faults.append("event does not match the change")
-            versions = self.taken[change["videoId"]]
+            versions = self.accepted[change["videoId"]]
             if change["version"] > len(versions) + 1:
                 self.faults.append(f"version {change['version']} came before {len(versions) + 1} was taken")
             outcome = "taken" if self.is_well else self._outcome()
@@ -140,11 +140,11 @@ class Trouble:
             if fate < 0.06:
                 self.kills += 1
                 raise Killed
-            answer = send()
+            response = send()
             if fate < 0.12:
                 self.kills += 1
                 raise Killed
-            return answer
+            return response
 
     def let(self, work: Callable[[], bool]) -> bool:
         """Whether a worker has done its work, and lives."""
@@ -166,7 +166,9 @@ def test_whatever_happens_each_event_is_taken_and_in_the_order_of_its_video(
     trouble = Trouble(table, chance)
     # Signed by the real time, which receivers compare.
     monkeypatch.setattr(
-        deliveries, "HttpTransport", lambda *given, **options: HttpTransport(*given, **options | {"clock": time.time})
+        deliveries,
+        "HttpTransport",
+        lambda *arguments, **options: HttpTransport(*arguments, **options | {"clock": time.time}),
     )
 
     def worker() -> LambdaHandler:
@@ -179,7 +181,7 @@ def test_whatever_happens_each_event_is_taken_and_in_the_order_of_its_video(
 
     versions = [video for video in range(VIDEOS) for _ in range(VERSIONS)]
     chance.shuffle(versions)
-    made: Counter[int] = Counter()
+    last_versions: Counter[int] = Counter()
     expected = {f"v{video}": list(range(1, VERSIONS + 1)) for video in range(VIDEOS)}
     resumed = rounds = 0
     replay_at = len(versions) // 2
@@ -198,8 +200,8 @@ def test_whatever_happens_each_event_is_taken_and_in_the_order_of_its_video(
             # The feed grows while they work.
             for _ in range(min(len(versions), chance.randint(0, 5))):
                 video = versions.pop()
-                made[video] += 1
-                append(service, f"v{video}", made[video])
+                last_versions[video] += 1
+                append(service, f"v{video}", last_versions[video])
                 if chance.random() < 0.7:  # else the message is lost: the next one makes up for it
                     service.queue.send(changed_message(["alice"]))
             if not versions and rounds % 50 == 0:  # another change of theirs, of which nothing else is told
@@ -212,12 +214,12 @@ def test_whatever_happens_each_event_is_taken_and_in_the_order_of_its_video(
                 resumed += 1
             if len(versions) < replay_at:
                 replay_at = -1
-                places = {log: service.feed.at_time(log, 0) for log in shard_logs()}
-                service.hooks.replay("hook", places, ROOT, int(service.clock()), always_in_time)
+                starts = {log: service.feed.at_time(log, 0) for log in shard_logs()}
+                service.hooks.replay("hook", starts, ROOT, int(service.clock()), always_in_time)
             service.clock.advance(chance.choice([0, 1, 10, LEASE_SECONDS]))
             service.sweep()
     assert receiver.faults == []
-    assert receiver.taken == expected
+    assert receiver.accepted == expected
     assert trouble.kills > 5
     assert resumed > 0
     assert receiver.outcomes.keys() == OUTCOMES.keys()
@@ -245,8 +247,8 @@ def test_killed_at_any_call_it_skips_nothing_and_repeats_only_what_was_not_writt
     service.clock.advance(HIDDEN)
     service.deliver()
     assert service.is_caught_up()
-    place = 6  # of the write that ends the page
-    is_repeated = 4 < at < place or (at, incident) == (place, faults.kill_before)
+    write_number = 6  # of the write that ends the page
+    is_repeated = 4 < at < write_number or (at, incident) == (write_number, faults.kill_before)
     assert len(service.receiver.ids) == (12 if is_repeated else 6)
     for video in range(2):
         own = [id_ for id_ in service.receiver.ids if int(id_[1:]) % 2 == video]
@@ -256,7 +258,7 @@ def test_killed_at_any_call_it_skips_nothing_and_repeats_only_what_was_not_writt
 def append(service: DeliveryTestbed, video: str, version: int) -> None:
     """Let a video be changed."""
     at = int(service.clock() * 1000)
-    made: Change = {
+    change: Change = {
         "id": f"{video}-{version}",
         "type": "video.changed",
         "videoId": video,
@@ -265,5 +267,5 @@ def append(service: DeliveryTestbed, video: str, version: int) -> None:
         "at": at,
         "fields": [],
     }
-    service.feed.prepare([made])
-    service.feed.append([made])
+    service.feed.prepare([change])
+    service.feed.append([change])

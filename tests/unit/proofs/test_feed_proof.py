@@ -80,10 +80,10 @@ class Shaky:
 
     def _between(self, operation: str, _: Mapping[str, Any], send: Callable[[], Any]) -> Any:
         self._incident(Throttled, Killed)
-        answer = send()
+        response = send()
         if operation == "PutItem":
             self._incident(Unavailable, Killed)  # the answer is lost
-        return answer
+        return response
 
     def _incident(self, *kinds: type[BaseException]) -> None:
         if self.overtake and self.chance.random() < OVERTAKEN:
@@ -183,9 +183,9 @@ class Workers:
         self.queue = FakeQueue()
         self.failed: Counter[str] = Counter()
         """Batches that failed as a whole or in part, without a kill, by the kind of incident."""
-        self._instances = [self._made() for _ in range(4)]
+        self._instances = [self._new_instance() for _ in range(4)]
 
-    def _made(self) -> LambdaHandler:
+    def _new_instance(self) -> LambdaHandler:
         return make_audit(self.shaky.table, self.clock, queue=self.queue)
 
     def invoke(self, event: dict[str, Any]) -> dict[str, Any]:
@@ -207,7 +207,7 @@ class Workers:
         try:
             report = self._instances[number](event, Context())
         except Killed:
-            self._instances[number] = self._made()
+            self._instances[number] = self._new_instance()
             raise
         except (Throttled, Unavailable) as error:
             self.failed[type(error).__name__] += 1
@@ -217,7 +217,7 @@ class Workers:
         return report
 
 
-class Follower:
+class Consumer:
     """Consumer of the feed: reads changes page by page, and each video that they name."""
 
     def __init__(self, world: "World", user: str, scopes: str, query: str) -> None:
@@ -232,20 +232,20 @@ class Follower:
         self.positions: Counter[int] = Counter()
         """Number of changes received from each shard, which equals the last position."""
 
-    def _ask(self, operation: str, path: str, query: str = "") -> Reply:
+    def _call(self, operation: str, path: str, query: str = "") -> Reply:
         event = make_event("GET", path, None, query, {}, self.user, self.scopes, self._routes[operation])
-        answer = self._functions[operation](event, Context())
-        return Reply(answer["statusCode"], answer["headers"], answer["body"].encode())
+        response = self._functions[operation](event, Context())
+        return Reply(response["statusCode"], response["headers"], response["body"].encode())
 
     def follow(self) -> bool:
         """Read a page and the videos that it names. Return whether the end of the feed was reached."""
-        reply = self._ask("listChanges", "/v1/changes", f"limit=100{self.query}{self.after}")
+        reply = self._call("listChanges", "/v1/changes", f"limit=100{self.query}{self.after}")
         assert reply.status == 200, reply.body
         for item in reply.json["items"]:
             self.positions[item["shard"]] += 1
             assert item["position"] == self.positions[item["shard"]]
         for video_id in {item["videoId"] for item in reply.json["items"]}:
-            read = self._ask("getVideo", f"/v1/videos/{video_id}")
+            read = self._call("getVideo", f"/v1/videos/{video_id}")
             if read.status == 200:
                 self.mirror[video_id] = read.json
             else:
@@ -265,8 +265,8 @@ class World:
         self.shaky = Shaky(self.chance)
         self.workers = Workers(self.shaky, self.clock)
         self.lanes = [Lane(self.chance) for _ in range(LANES)]
-        self.search = Follower(self, "search", "videos/read videos/admin", "")
-        self.alice = Follower(self, "alice", "videos/read", "&userId=alice")
+        self.search = Consumer(self, "search", "videos/read videos/admin", "")
+        self.alice = Consumer(self, "alice", "videos/read", "&userId=alice")
         self.delivered: Counter[str] = Counter()
         """Number of deliveries of each record."""
         self.late = 0
@@ -312,13 +312,13 @@ def _number(raw: Raw) -> int:
 @pytest.fixture(scope="module")
 def world() -> World:
     """The feed of all that became of a catalogue, and who followed it."""
-    made = World(18)
+    built = World(18)
     logging.disable(logging.WARNING)  # a fifth of the time
     try:
-        made.run()
+        built.run()
     finally:
         logging.disable(logging.NOTSET)
-    return made
+    return built
 
 
 def test_the_stream_was_disturbed(world: World) -> None:
@@ -344,28 +344,28 @@ def test_positions_are_dense_and_each_change_is_told_once(world: World) -> None:
             raw["dynamodb"].get("NewImage", {}).get("updatedFor", {}).get("S", "gone")
         )
     for logs in (shard_logs(), tuple(map(owner_log, OWNERS))):
-        told = [read for log in logs for read in _all(world, log)]
-        assert len(told) == len({change["id"] for change in told}) == CHANGES
+        changes = [read for log in logs for read in _all(world, log)]
+        assert len(changes) == len({change["id"] for change in changes}) == CHANGES
         by_video: dict[str, list[str]] = defaultdict(list)
-        for item in told:
+        for item in changes:
             by_video[item["videoId"]].append(item.get("correlationId", "gone"))
         if logs == shard_logs():
             assert by_video == expected  # nothing of a video is told before what came before it
 
 
 def _all(world: World, log: str) -> list[Item]:
-    feed, place, told = Feed(world.shaky.table, world.clock), OLDEST, list[Item]()
+    feed, cursor, changes = Feed(world.shaky.table, world.clock), OLDEST, list[Item]()
     while True:
-        stretch = feed.read(log, place, 1000)
-        assert [read.position for read in stretch.entries] == list(
-            range(len(told) + 1, len(told) + 1 + len(stretch.entries))
+        page = feed.read(log, cursor, 1000)
+        assert [read.position for read in page.entries] == list(
+            range(len(changes) + 1, len(changes) + 1 + len(page.entries))
         )
-        told += [read.change for read in stretch.entries]
-        place = stretch.cursor
-        if stretch.is_end:
+        changes += [read.change for read in page.entries]
+        cursor = page.cursor
+        if page.is_end:
             tail = world.shaky.table.get({PARTITION_KEY: log, SORT_KEY: TAIL}) or {}
-            assert tail["first"] + tail["count"] == len(told) + 1
-            return told
+            assert tail["first"] + tail["count"] == len(changes) + 1
+            return changes
 
 
 def test_followers_of_the_feed_have_what_an_export_has(world: World, tmp_path: Path) -> None:
@@ -378,5 +378,5 @@ def test_followers_of_the_feed_have_what_an_export_has(world: World, tmp_path: P
     assert {line["status"] for line in lines} == set(video.STATUSES)
     assert world.search.positions.total() == CHANGES
     assert world.search.mirror == exported
-    own = {video_id: shown for video_id, shown in world.alice.mirror.items() if shown["userId"] == "alice"}
-    assert own == {video_id: shown for video_id, shown in exported.items() if shown["userId"] == "alice"}
+    own = {video_id: document for video_id, document in world.alice.mirror.items() if document["userId"] == "alice"}
+    assert own == {video_id: document for video_id, document in exported.items() if document["userId"] == "alice"}

@@ -37,8 +37,8 @@ class Story(RevertTestbed):
         self.ids = IDS[: hundreds[-1].stop]
         self.corrected = self.ids[::10]
         for hundred in hundreds:
-            films = ({"videoId": IDS[n], "userId": "alice", "title": f"Film {n}"} for n in hundred)
-            self._batch([{"op": "create", "video": film} for film in films], "admin")
+            videos = ({"videoId": IDS[n], "userId": "alice", "title": f"Film {n}"} for n in hundred)
+            self._batch([{"op": "create", "video": video} for video in videos], "admin")
 
     def _batch(self, operations: list[dict[str, Any]], user: str) -> None:
         self.write("POST", "/v1/videos/batch", {"operations": operations}, user=user)
@@ -68,27 +68,27 @@ class Story(RevertTestbed):
         """The title of each film."""
         return {video_id: self.item(video_id)["title"] for video_id in self.ids}
 
-    def assert_undone(self) -> None:
+    def assert_reverted(self) -> None:
         """Nine of ten are as before, and the tenth as Bob left it."""
         assert self.titles() == {video_id: f"Film {n}" if n % 10 else "Right" for n, video_id in enumerate(self.ids)}
 
 
-def comparable(answer: dict[str, Any]) -> dict[str, Any]:
+def comparable(response: dict[str, Any]) -> dict[str, Any]:
     """Return a response without its items and the members that vary between requests."""
-    return {name: value for name, value in answer.items() if name not in (*NAMES, "items", "nextCursor")}
+    return {name: value for name, value in response.items() if name not in (*NAMES, "items", "nextCursor")}
 
 
 def untimed(item: dict[str, Any]) -> dict[str, Any]:
     """A part of a report, whatever the time."""
-    return item | {"skipped": [left | {"at": 0} for left in item["skipped"]]}
+    return item | {"skipped": [field | {"at": 0} for field in item["skipped"]]}
 
 
 def test_the_pages_answers_are_those_to_its_script_and_the_undo_of_each_hundred(api: Api) -> None:
     story = Story(api, HUNDREDS[:2])  # the others would be the same again
     story.rename()
     story.correct()
-    film = f"/v1/videos/{IDS[0]}"
-    assert story.api.get(f"{film}/diff", query="from=1&to=2").json == DIFF
+    path = f"/v1/videos/{IDS[0]}"
+    assert story.api.get(f"{path}/diff", query="from=1&to=2").json == DIFF
 
     sets = [story.entries(IDS[hundred[1]])[0]["correlationId"] for hundred in story.hundreds]
     dry = story.revert_and_settle(sets[0], user="alice", query="dryRun=true")
@@ -97,10 +97,10 @@ def test_the_pages_answers_are_those_to_its_script_and_the_undo_of_each_hundred(
     assert list(map(untimed, two)) == list(map(untimed, UNDO["items"]))
     for changeset in sets:
         assert comparable(story.revert_and_settle(changeset, user="alice")) == comparable(UNDO) | {"dryRun": False}
-    story.assert_undone()
+    story.assert_reverted()
 
-    again = story.revert_and_settle(sets[0], user="alice")
-    assert (again["reverted"], again["unchanged"], again["skipped"]) == (0, 90, 10)
+    reverted = story.revert_and_settle(sets[0], user="alice")
+    assert (reverted["reverted"], reverted["unchanged"], reverted["skipped"]) == (0, 90, 10)
     assert "`reverted` is 0 then, `unchanged` 90, `skipped` the same 10" in PAGE
 
     last = json.loads(re.findall(r"^`(\{\"toVersion\".*\})`", PAGE, re.MULTILINE)[0])
@@ -115,10 +115,10 @@ def test_the_pages_answers_are_those_to_the_undo_of_an_import_of_all_five_hundre
     begun = story.undo(IMPORT, user="alice")
     assert (begun.status, begun.headers["location"]) == (202, f"reverts/{begun.json['revertId']}")
     story.work()
-    answer = story.run(IMPORT, begun.json["revertId"], user="alice").json
-    assert comparable(answer) == comparable(UNDO) | {"dryRun": False, "examined": 500, "reverted": 450, "skipped": 50}
-    assert {item["videoId"] for item in answer["items"]} == set(story.corrected)
-    story.assert_undone()
+    report = story.run(IMPORT, begun.json["revertId"], user="alice").json
+    assert comparable(report) == comparable(UNDO) | {"dryRun": False, "examined": 500, "reverted": 450, "skipped": 50}
+    assert {item["videoId"] for item in report["items"]} == set(story.corrected)
+    story.assert_reverted()
 
 
 def test_every_reason_is_explained() -> None:

@@ -39,7 +39,7 @@ class Import:
         self.simulation: Simulation[LambdaHandler] = Simulation(self._worker, writers=WORKERS)
         self.simulation.items.load(videos)
         self._messages = [json.dumps(aggregates_message(item["videoId"])) for item in videos]
-        self._taken = 0
+        self._received = 0
 
     def _worker(self, table: Table) -> LambdaHandler:
         def clock() -> float:
@@ -52,13 +52,13 @@ class Import:
         return self.simulation.run(1, WORKERS, self._work)
 
     def _work(self, worker: LambdaHandler, _: int) -> None:
-        while self._taken < len(self._messages):
+        while self._received < len(self._messages):
             # Lambda waits for a full batch as long as its window.
-            full = (min(self._taken + BATCH, len(self._messages))) / PER_SECOND
+            full = (min(self._received + BATCH, len(self._messages))) / PER_SECOND
             self.simulation.wait(min(WINDOW, NOW + full - self.simulation.time))
-            came = min(int((self.simulation.time - NOW) * PER_SECOND), len(self._messages))
-            batch = self._messages[self._taken : min(came, self._taken + BATCH)]
-            self._taken += len(batch)
+            arrived = min(int((self.simulation.time - NOW) * PER_SECOND), len(self._messages))
+            batch = self._messages[self._received : min(arrived, self._received + BATCH)]
+            self._received += len(batch)
             assert worker(sqs_event(*batch), Context()) == {"batchItemFailures": []}
 
     def total(self, entity: schema.Entity, **parts: str) -> Item:
@@ -76,16 +76,16 @@ def _videos(number: int, tags: Sequence[Sequence[str]]) -> list[Item]:
     """Videos of one owner with the tags of each."""
     return [
         {
-            **schema.VIDEO.key(videoId=f"video-{place}"),
-            "videoId": f"video-{place}",
+            **schema.VIDEO.key(videoId=f"video-{index}"),
+            "videoId": f"video-{index}",
             "userId": "alice",
             "status": "ready",
             "duration": 7,
-            "tags": {*tags[place % len(tags)]},
+            "tags": {*tags[index % len(tags)]},
             "rel": schema.FEED,
             "schemaVersion": schema.SCHEMA_VERSION,
         }
-        for place in range(number)
+        for index in range(number)
     ]
 
 

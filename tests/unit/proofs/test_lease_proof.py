@@ -45,11 +45,11 @@ class Leased(ABC):
         """Claim the item; return the worker's state of it, `None` if another worker holds it. Raises LeaseLost."""
 
     @abstractmethod
-    def write(self, worker: str, held: Any, value: int, now: int) -> Any:
+    def write(self, worker: str, state: Any, value: int, now: int) -> Any:
         """Write a value; return the worker's new state of the item. Raises LeaseLost."""
 
     @abstractmethod
-    def release(self, held: Any, now: int) -> None:
+    def release(self, state: Any, now: int) -> None:
         """Let another worker claim the item at once. Raises LeaseLost."""
 
     @abstractmethod
@@ -64,9 +64,9 @@ class Leased(ABC):
 class LeasedJob(Leased):
     def __init__(self, table: Table) -> None:
         self.jobs, self.id, self.versions = JobStore(table), f"v{next(IDS)}", count(1)
-        self.want(NOW)
+        self.request(NOW)
 
-    def want(self, now: int) -> None:
+    def request(self, now: int) -> None:
         version = next(self.versions)
         source = {"uploadId": "0001", "uri": f"s3://sources/{version}"}
         video = {"videoId": self.id, "userId": "alice", "version": version, "source": source}
@@ -80,49 +80,49 @@ class LeasedJob(Leased):
     def claim(self, worker: str, now: int) -> Job | None:
         return self.jobs.claim(ticket_of(self.job()), WORKER, now, worker)
 
-    def write(self, worker: str, held: Job, value: int, now: int) -> Job:
-        if job := self.jobs.advance(ticket_of(held), value, WORKER, now, worker):
+    def write(self, worker: str, state: Job, value: int, now: int) -> Job:
+        if job := self.jobs.advance(ticket_of(state), value, WORKER, now, worker):
             return job
         raise LeaseLost
 
-    def release(self, held: Job, now: int) -> None:
-        self.jobs.fail(ticket_of(held), "It stopped.", WORKER, now, retry=True)
+    def release(self, state: Job, now: int) -> None:
+        self.jobs.fail(ticket_of(state), "It stopped.", WORKER, now, retry=True)
 
     def value(self) -> int:
         return int(self.job()["progress"])
 
     def sweep(self, now: int) -> bool:
         job = self.job()
-        is_lost = job["state"] == "running" and is_overdue(job, "running", now)
-        if is_lost:
+        is_expired = job["state"] == "running" and is_overdue(job, "running", now)
+        if is_expired:
             self.jobs.fail(ticket_of(job), "It fell silent.", WORKER, now, retry=True)
         if job["state"] == "failed":
-            self.want(now)  # its owner asks once more
-        return is_lost
+            self.request(now)  # its owner asks once more
+        return is_expired
 
 
 class LeasedWebhook(Leased):
     def __init__(self, table: Table) -> None:
-        self.places, self.id = DeliveryStateStore(table), f"w{next(IDS)}"
-        self.places.begin(self.id, {})
+        self.states, self.id = DeliveryStateStore(table), f"w{next(IDS)}"
+        self.states.begin(self.id, {})
 
     def claim(self, worker: str, now: int) -> WebhookState | None:
-        place = self.places.read(self.id)
-        assert place
-        if is_leased(place, now, LONGEST_LEASE):
+        stored = self.states.read(self.id)
+        assert stored
+        if is_leased(stored, now, LONGEST_LEASE):
             return None
-        return self.places.save(place, {**place, **Lease.new(now + LEASE_SECONDS).attributes}, now)
+        return self.states.save(stored, {**stored, **Lease.new(now + LEASE_SECONDS).attributes}, now)
 
-    def write(self, worker: str, held: WebhookState, value: int, now: int) -> WebhookState:
-        return self.places.save(held, held | {"caughtUpAt": value}, now)
+    def write(self, worker: str, state: WebhookState, value: int, now: int) -> WebhookState:
+        return self.states.save(state, state | {"caughtUpAt": value}, now)
 
-    def release(self, held: WebhookState, now: int) -> None:
-        self.places.save(held, as_idle(held), now)
+    def release(self, state: WebhookState, now: int) -> None:
+        self.states.save(state, as_idle(state), now)
 
     def value(self) -> int:
-        place = self.places.read(self.id)
-        assert place
-        return int(place["caughtUpAt"])
+        stored = self.states.read(self.id)
+        assert stored
+        return int(stored["caughtUpAt"])
 
 
 class LeasedIndex(Leased):
@@ -136,13 +136,13 @@ class LeasedIndex(Leased):
         self.now = now
         return self.index.lease()
 
-    def write(self, worker: str, held: GenerationPointer, value: int, now: int) -> GenerationPointer:
+    def write(self, worker: str, state: GenerationPointer, value: int, now: int) -> GenerationPointer:
         self.now = now
-        self.index._write(held.lease, Expression.of("SET #films = :films", films=value))
-        return self.index.renew(held)
+        self.index._write(state.lease, Expression.of("SET #films = :films", films=value))
+        return self.index.renew(state)
 
-    def release(self, held: GenerationPointer, now: int) -> None:
-        self.index.release(held)
+    def release(self, state: GenerationPointer, now: int) -> None:
+        self.index.release(state)
 
     def value(self) -> int:
         return self.index.pointer().video_count
@@ -158,11 +158,11 @@ class LeasedRun(Leased):
     def claim(self, worker: str, now: int) -> Item | None:
         return self.runs.read(self.id)
 
-    def write(self, worker: str, held: Item, value: int, now: int) -> Item:
+    def write(self, worker: str, state: Item, value: int, now: int) -> Item:
         reports = [{"value": value}] * (value % 2)  # with reports it is a transaction
-        return self.runs.advance(held, held | {"examined": value}, now, reports=reports)
+        return self.runs.advance(state, state | {"examined": value}, now, reports=reports)
 
-    def release(self, held: Item, now: int) -> None:
+    def release(self, state: Item, now: int) -> None:
         """Nothing keeps others away."""
 
     def value(self) -> int:
@@ -183,7 +183,7 @@ class Event(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Held:
+class WorkerState:
     """A worker's state of an item, with the number of claims and writes at that time.
 
     `certain` is `None` if another worker's write was in flight, which this worker's state may or may not include.
@@ -205,7 +205,7 @@ class Play:
         self.now = NOW
         self.wrong = {"a": 0, "b": 0}
         """Seconds by which each worker's clock is wrong."""
-        self.held: dict[str, Held] = {}
+        self.states: dict[str, WorkerState] = {}
         self.under_way: list[str] = []
         self.certain = self.possible = 0
         """Successful claims and writes; `possible` also counts calls during which the worker died."""
@@ -228,7 +228,7 @@ class Play:
             except Killed:
                 self.under_way.clear()
                 self.is_released = False
-                self.held.pop(event.worker, None)
+                self.states.pop(event.worker, None)
                 self.possible += 1
             finally:
                 self.line.disarm()
@@ -240,16 +240,16 @@ class Play:
 
     def act(self, worker: str, *, is_release: bool = False) -> None:
         self.under_way.append(worker)
-        held, now = self.held.pop(worker, None), self.now + self.wrong[worker]
-        before = held or Held(None, self.certain, self.possible)
+        state, now = self.states.pop(worker, None), self.now + self.wrong[worker]
+        before = state or WorkerState(None, self.certain, self.possible)
         value = next(self.values)
         try:
-            if held is None:
+            if state is None:
                 item = None if is_release else self.item.claim(worker, now)
             elif is_release:
-                item = self.item.release(held.item, now)
+                item = self.item.release(state.item, now)
             else:
-                item = self.item.write(worker, held.item, value, now)
+                item = self.item.write(worker, state.item, value, now)
         except LeaseLost:
             # Right only if another worker may have claimed or written the item.
             self.is_released = False
@@ -258,57 +258,57 @@ class Play:
             )
         else:
             self.line.disarm()  # the incident is one of the worker's requests, not of the test's
-            if held and not is_release:
-                assert held.certain in (self.certain, None), "written by a worker that has lost the item"
+            if state and not is_release:
+                assert state.certain in (self.certain, None), "written by a worker that has lost the item"
                 assert self.item.value() == value
-            if is_release and held:
+            if is_release and state:
                 self.item.sweep(self.now)
-                is_undisturbed = self.possible == held.possible and not any(self.wrong.values())
+                is_undisturbed = self.possible == state.possible and not any(self.wrong.values())
                 self.is_released = self.item.is_exclusive and is_undisturbed
             elif item is None and not is_release:
                 assert not self.is_released or len(self.under_way) == 2, "not free after its release"
             else:
                 self.is_released = False
             if item is not None:
-                if not held and self.item.is_exclusive:
+                if not state and self.item.is_exclusive:
                     self.claimed(worker)
-                if held or self.item.is_exclusive:
+                if state or self.item.is_exclusive:
                     self.certain, self.possible = self.certain + 1, self.possible + 1
                 is_timely = before.is_timely and not any(self.wrong.values())
                 certain = self.certain if len(self.under_way) == 1 else None
-                self.held[worker] = Held(item, certain, self.possible, is_timely)
+                self.states[worker] = WorkerState(item, certain, self.possible, is_timely)
         self.under_way.pop()
 
     def claimed(self, worker: str) -> None:
         """Check that a worker with a right clock has not claimed what another one has."""
         if not any(self.wrong.values()):
-            for other, held in self.held.items():
-                lease = held.item.lease if isinstance(held.item, GenerationPointer) else Lease.of(held.item)
+            for other, state in self.states.items():
+                lease = state.item.lease if isinstance(state.item, GenerationPointer) else Lease.of(state.item)
                 is_over = lease is None or lease.until <= self.now
-                assert other == worker or is_over or not held.is_timely, "claimed while another worker has it"
+                assert other == worker or is_over or not state.is_timely, "claimed while another worker has it"
 
     def end(self) -> None:
         """Whatever has happened, some time after that a worker claims the item and writes it."""
         self.now += 3600
         self.wrong = {"a": 0, "b": 0}
-        self.held.clear()
+        self.states.clear()
         for _ in range(3):
             self.item.sweep(self.now)
         self.play(Event("step", "a"))
-        assert "a" in self.held, "never free again"
+        assert "a" in self.states, "never free again"
         self.play(Event("step", "a"))
-        assert "a" in self.held
+        assert "a" in self.states
 
 
 ALL = [LeasedJob, LeasedWebhook, LeasedIndex, LeasedRun]
 A, B, EXPIRED = Event("step", "a"), Event("step", "b"), Event("tick", at=1000)
 SWEEP = Event("sweep")
-LOST = [lose_request, lose_response]
+LOSSES = [lose_request, lose_response]
 DEADLY = [kill_before, kill_after]
 WORKERS = st.sampled_from("ab")
 EVENTS = st.one_of(
-    st.tuples(st.just("step"), WORKERS, st.sampled_from([None, None, *LOST, *DEADLY]), st.integers(0, 2)),
-    st.tuples(st.just("release"), WORKERS, st.sampled_from([None, *LOST, *DEADLY]), st.just(0)),
+    st.tuples(st.just("step"), WORKERS, st.sampled_from([None, None, *LOSSES, *DEADLY]), st.integers(0, 2)),
+    st.tuples(st.just("release"), WORKERS, st.sampled_from([None, *LOSSES, *DEADLY]), st.just(0)),
     st.just(tuple(SWEEP)),
     st.tuples(st.just("tick"), WORKERS, st.none(), st.sampled_from([1, 39, 121, 1000])),
     st.tuples(st.just("jump"), WORKERS, st.none(), st.sampled_from([0, -30, 30, -1000, 1000, YEAR, -YEAR])),
@@ -330,7 +330,7 @@ SCRIPTS = {
         A,
         B,
     ]
-    for incident in (*LOST, *DEADLY)
+    for incident in (*LOSSES, *DEADLY)
     for number in range(3)
     for at in range(3)
 }

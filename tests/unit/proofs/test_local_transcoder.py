@@ -49,25 +49,25 @@ KIND = "transcode.160p"
 class Laptop:
     """Environment of one worker, with accessors for tests."""
 
-    def __init__(self, api: Api, backstage: BackgroundWork, s3: "S3Client") -> None:
+    def __init__(self, api: Api, background: BackgroundWork, s3: "S3Client") -> None:
         self.api = api
-        self.background = backstage
+        self.background = background
         self.s3 = s3
         self.sqs: SQSClient = boto3.client("sqs")
         self.queue = self.sqs.create_queue(QueueName="transcode")["QueueUrl"]
         self.reports: list[dict[str, Any]] = []
-        self.answers: list[int] = []
+        self.statuses: list[int] = []
         self.before_report: Callable[[dict[str, Any]], httpx.Response | None] = lambda report: None
         self.now = 0.0
-        http = httpx.Client(base_url="http://api/$default", transport=httpx.MockTransport(self._answer))
+        http = httpx.Client(base_url="http://api/$default", transport=httpx.MockTransport(self._respond))
         reports = Reports(http, lambda: "a token", sleep=lambda _: None)
         self.worker = TranscodeWorker(self.sqs, s3, self.queue, reports, clock=lambda: self.now)
 
-    def _answer(self, request: httpx.Request) -> httpx.Response:
+    def _respond(self, request: httpx.Request) -> httpx.Response:
         report = json.loads(request.content)
         self.reports.append(report)
-        answer = self.before_report(report)
-        if answer is None:
+        response = self.before_report(report)
+        if response is None:
             reply = self.api.request(
                 request.method,
                 request.url.path.removeprefix("/$default"),
@@ -76,9 +76,9 @@ class Laptop:
                 user="transcoder",
                 scopes="videos/transcode",
             )
-            answer = httpx.Response(reply.status, headers=dict(reply.headers), content=reply.body)
-        self.answers.append(answer.status_code)
-        return answer
+            response = httpx.Response(reply.status, headers=dict(reply.headers), content=reply.body)
+        self.statuses.append(response.status_code)
+        return response
 
     def upload(self, data: bytes) -> str:
         """A video whose film waits to be transcoded, with its message in the queue."""
@@ -111,7 +111,7 @@ class Laptop:
         """Return the reported states, in order."""
         return [report["state"] for report in self.reports]
 
-    def made(self) -> list[str]:
+    def renditions(self) -> list[str]:
         """The renditions in the bucket."""
         contents = self.s3.list_objects_v2(Bucket=MEDIA_BUCKET).get("Contents", [])
         return [stored["Key"] for stored in contents]
@@ -140,11 +140,11 @@ def test_a_rendition_is_made_and_the_video_becomes_ready(laptop: Laptop) -> None
 
 def test_a_real_clip_reports_how_far_it_is(laptop: Laptop, monkeypatch: pytest.MonkeyPatch) -> None:
     def slowly(source: Path, target: Path, *, progress: Callable[[int], None], **size: int) -> None:
-        def told(percent: int) -> None:
+        def report_progress(percent: int) -> None:
             laptop.now += BEAT_SECONDS / 60
             progress(percent)
 
-        transcode(source, target, progress=told, **size)
+        transcode(source, target, progress=report_progress, **size)
 
     monkeypatch.setattr(transcoder, "transcode", slowly)
     laptop.upload(clip("bikes").read_bytes())
@@ -153,7 +153,7 @@ def test_a_real_clip_reports_how_far_it_is(laptop: Laptop, monkeypatch: pytest.M
     progress = [report["progress"] for report in laptop.reports[1:-1]]
     assert 3 <= len(progress) <= 12
     assert progress == sorted(progress)
-    assert set(laptop.answers) == {200}
+    assert set(laptop.statuses) == {200}
 
 
 def test_a_film_that_never_ends_is_given_up_with_its_reason(laptop: Laptop, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,7 +180,7 @@ def test_a_message_that_comes_twice_changes_nothing(laptop: Laptop) -> None:
         pass
     assert laptop.background.job(video_id, KIND)["state"] == "done"
     assert laptop.states() == ["running", "done", *["running"] * (len(laptop.reports) - 2)]
-    assert set(laptop.answers[2:]) == {409}
+    assert set(laptop.statuses[2:]) == {409}
     assert laptop.waiting() == (0, 0)
 
 
@@ -189,8 +189,8 @@ def test_a_message_for_another_film_is_dropped(laptop: Laptop) -> None:
     laptop.background.arrive(video_id, upload="0002", etag="e2")
     laptop.background.probe(video_id, RENDITION)
     assert laptop.work()
-    assert laptop.answers == [409]
-    assert (laptop.waiting(), laptop.made()) == ((0, 0), [])
+    assert laptop.statuses == [409]
+    assert (laptop.waiting(), laptop.renditions()) == ((0, 0), [])
 
 
 def test_a_message_of_a_deleted_video_is_dropped(laptop: Laptop) -> None:
@@ -198,44 +198,44 @@ def test_a_message_of_a_deleted_video_is_dropped(laptop: Laptop) -> None:
     laptop.api.delete(f"/v1/videos/{video_id}")
     laptop.background.settle()
     assert laptop.work()
-    assert laptop.answers[0] in (404, 409)
-    assert (laptop.waiting(), laptop.made()) == ((0, 0), [])
+    assert laptop.statuses[0] in (404, 409)
+    assert (laptop.waiting(), laptop.renditions()) == ((0, 0), [])
 
 
 def test_work_that_nobody_wants_any_more_is_broken_off(laptop: Laptop, monkeypatch: pytest.MonkeyPatch) -> None:
     video_id = laptop.upload(film())
-    went_on = []
+    continued = []
 
-    def replaced_meanwhile(source: Path, target: Path, *, progress: Callable[[int], None], **size: int) -> None:
+    def replace_source(source: Path, target: Path, *, progress: Callable[[int], None], **size: int) -> None:
         laptop.background.arrive(video_id, upload="0002", etag="e2")
         laptop.now += BEAT_SECONDS
         progress(50)
-        went_on.append(True)
+        continued.append(True)
 
-    monkeypatch.setattr(transcoder, "transcode", replaced_meanwhile)
+    monkeypatch.setattr(transcoder, "transcode", replace_source)
     laptop.work()
-    assert (laptop.answers, went_on) == ([200, 404], [])
+    assert (laptop.statuses, continued) == ([200, 404], [])
     assert laptop.waiting() == (0, 0)
 
 
 def test_output_is_deleted_when_the_video_was_removed_during_transcoding(laptop: Laptop) -> None:
     video_id = laptop.upload(film())
 
-    def removed_meanwhile(report: dict[str, Any]) -> None:
+    def remove_video(report: dict[str, Any]) -> None:
         if report["state"] == "done":
-            assert laptop.made()
+            assert laptop.renditions()
             for sk in ("#META", f"JOB#{KIND}"):
                 laptop.background.table.client.delete_item(
                     TableName=laptop.background.table.name,
                     Key={"pk": {"S": f"VIDEO#{video_id}"}, "sk": {"S": sk}},
                 )
 
-    laptop.before_report = removed_meanwhile
+    laptop.before_report = remove_video
     laptop.work()
-    assert (laptop.answers, laptop.made(), laptop.waiting()) == ([200, 404], [], (0, 0))
+    assert (laptop.statuses, laptop.renditions(), laptop.waiting()) == ([200, 404], [], (0, 0))
 
 
-class TestFilmsThatCannotBeUsed:
+class TestUnusableSources:
     def test_file_that_is_not_a_video_fails_at_once_with_a_reason(self, laptop: Laptop) -> None:
         video_id = laptop.upload(b"This is no film.")
         laptop.work()
@@ -276,13 +276,13 @@ class TestTrouble:
         assert "no space left" not in json.dumps(laptop.reports)
 
     @pytest.mark.parametrize(
-        "answer", [httpx.Response(503), httpx.Response(404, json={"message": "Not Found"}), httpx.Response(401)]
+        "response", [httpx.Response(503), httpx.Response(404, json={"message": "Not Found"}), httpx.Response(401)]
     )
-    def test_without_the_api_the_message_stays(self, laptop: Laptop, answer: httpx.Response) -> None:
+    def test_without_the_api_the_message_stays(self, laptop: Laptop, response: httpx.Response) -> None:
         laptop.upload(film())
-        laptop.before_report = lambda _: answer
+        laptop.before_report = lambda _: response
         assert laptop.work()
-        assert (laptop.waiting(), laptop.made()) == ((0, 1), [])
+        assert (laptop.waiting(), laptop.renditions()) == ((0, 1), [])
 
     def test_a_result_that_cannot_be_reported_is_reported_at_the_next_delivery(self, laptop: Laptop) -> None:
         video_id = laptop.upload(film())
@@ -322,7 +322,7 @@ class TestTrouble:
         monkeypatch.setattr(transcoder, "transcode", work)
         laptop.before_report = lambda report: httpx.Response(503) if report.get("progress") else None
         laptop.work()
-        assert laptop.answers == [200, 503, 200]
+        assert laptop.statuses == [200, 503, 200]
         assert laptop.background.job(video_id, KIND)["state"] == "done"
 
     def test_transcoder_stopped_during_work_leaves_its_message_in_the_queue(

@@ -43,7 +43,7 @@ from tools.importing import video_item
 
 WRITES = 400
 VIDEOS = 8
-LONGEST_LOST = 10
+MAX_VERSIONS_LOST = 10
 """Versions of a video that may be removed."""
 DAY = 24 * 3600
 KEYS = ("plain", "a.b", "a/b", "~", "~1", "%", "ü", " ", '"')
@@ -73,11 +73,11 @@ class Chronicle:
         self.table = Table(TABLE_NAME, client, sleep=lambda _: None)
         self.api: Api = make_api(self.table, self.clock)
         self.background = BackgroundWork(self.table, self.clock)
-        self.told: dict[str, RecordedDocuments] = {}
+        self.recorded: dict[str, RecordedDocuments] = {}
         self.done: defaultdict[str, int] = defaultdict(int)
         self._read = 0
         """Number of processed stream records."""
-        self.kept: dict[str, Item] = {}
+        self.removed: dict[str, Item] = {}
         """Videos that were removed, as an export has them."""
         kinds: list[tuple[int, Callable[[str], object]]] = [
             (30, self.patch),
@@ -95,7 +95,7 @@ class Chronicle:
             (4, self.make_older),
             (4, self.edit_by_hand),
             (1, self.remove),
-            (6, self.bring_back),
+            (6, self.reimport),
         ]
         self._weights, self._kinds = zip(*kinds, strict=True)
 
@@ -104,16 +104,16 @@ class Chronicle:
         for _ in range(VIDEOS):
             self.create()
         for kind in (self.make_older, self.settle):
-            for video_id in list(self.told)[:3]:
-                self.carry_out(kind, video_id)
-        while sum(len(told.by_version) for told in self.told.values()) < WRITES:
+            for video_id in list(self.recorded)[:3]:
+                self.perform(kind, video_id)
+        while sum(len(recorded.by_version) for recorded in self.recorded.values()) < WRITES:
             if self.random.random() < 0.7:
                 self.clock.advance(self.random.choice((1, 1, 1, 2, 40, 3000)))
             (kind,) = self.random.choices(self._kinds, self._weights)
-            video_id = self.random.choice(list(self.told))
-            self.carry_out(kind, video_id)
+            video_id = self.random.choice(list(self.recorded))
+            self.perform(kind, video_id)
 
-    def carry_out(self, kind: Callable[[str], object], video_id: str) -> None:
+    def perform(self, kind: Callable[[str], object], video_id: str) -> None:
         """Write, run the background work, and record the document."""
         kind(video_id)
         self.background.settle()
@@ -126,15 +126,15 @@ class Chronicle:
             for raw in self.background.seen_records[self._read :]
         }
         self._read = len(self.background.seen_records)
-        for video_id in sorted(changed & self.told.keys()):
-            told = self.told[video_id]
+        for video_id in sorted(changed & self.recorded.keys()):
+            recorded = self.recorded[video_id]
             reply = self.api.get(f"/v1/videos/{video_id}", user="admin")
             if reply.status == 404:
                 continue
             document = {name: value for name, value in reply.json.items() if name != "viewCount"}
             version, read = document["version"], canonical(document)
-            self.done[kind] += read != told.by_version.get(version)
-            told.by_version[version] = told.by_second[self.now] = read
+            self.done[kind] += read != recorded.by_version.get(version)
+            recorded.by_version[version] = recorded.by_second[self.now] = read
 
     @property
     def now(self) -> int:
@@ -194,7 +194,7 @@ class Chronicle:
         else:
             own = {"userId": "bob", "createdAt": NOW - 7 * DAY, "status": "ready"}
             video_id = self.api.create("admin", **content, **own)["videoId"]
-        self.told[str(video_id)] = RecordedDocuments()
+        self.recorded[str(video_id)] = RecordedDocuments()
         self.background.settle()
         self.record("create")
 
@@ -206,9 +206,9 @@ class Chronicle:
 
     def batch(self, video_id: str) -> None:
         """Change several videos, and one of them twice."""
-        others = self.some(list(self.told), 3)
+        others = self.some(list(self.recorded), 3)
         operations: list[Item] = [
-            {"op": "patch", "videoId": film, "patch": self.fields()} for film in (video_id, *others, video_id)
+            {"op": "patch", "videoId": id_, "patch": self.fields()} for id_ in (video_id, *others, video_id)
         ]
         operations.append({"op": "delete", "videoId": self.random.choice(operations)["videoId"]})
         for operation in operations:  # one at a time: else versions come and go that nobody has read
@@ -325,20 +325,20 @@ class Chronicle:
         stored = self.stored(video_id)
         if stored and self._is_young(video_id):
             remove_video(self.table, video_id)
-            self.kept[video_id] = stored
-            for told in (self.told[video_id].by_version, self.told[video_id].by_second):
-                told.clear()
+            self.removed[video_id] = stored
+            for recorded in (self.recorded[video_id].by_version, self.recorded[video_id].by_second):
+                recorded.clear()
             self.background.settle()
 
     def _is_young(self, video_id: str) -> bool:
         """Whether deleting the video loses few comparisons, because only the last life of each video is compared."""
-        return len(self.told[video_id].by_version) <= LONGEST_LOST
+        return len(self.recorded[video_id].by_version) <= MAX_VERSIONS_LOST
 
-    def bring_back(self, _: str) -> None:
+    def reimport(self, _: str) -> None:
         """Import a removed video again: with the tools, as it was, or as a new video."""
-        if not self.kept:
+        if not self.removed:
             return
-        video_id, stored = self.kept.popitem()
+        video_id, stored = self.removed.popitem()
         if self.stored(video_id):
             return
         self.clock.advance(100)
@@ -357,9 +357,9 @@ class Chronicle:
 
     def living(self) -> Iterator[tuple[str, RecordedDocuments, Item]]:
         """Yield the videos that exist in the end: id, recorded documents and stored item."""
-        for video_id, told in self.told.items():
+        for video_id, recorded in self.recorded.items():
             if stored := self.stored(video_id):
-                yield video_id, told, stored
+                yield video_id, recorded, stored
 
 
 class Trail:
@@ -388,13 +388,13 @@ class Trail:
 def chronicle() -> Iterator[Chronicle]:
     """Writes, and the documents read after each write."""
     with mock_aws():
-        made = Chronicle(seed=17)
-        made.write()
-        yield made
+        written = Chronicle(seed=17)
+        written.write()
+        yield written
 
 
 @pytest.fixture(scope="module")
-def whole(chronicle: Chronicle) -> Trail:
+def complete(chronicle: Chronicle) -> Trail:
     """The trail that has all of it."""
     trail = Trail()
     unconditional = unconditional_puts(trail.table.client)
@@ -419,12 +419,12 @@ class Once:
     """The versions of a video, to be looked through again and again; an error comes where it came."""
 
     def __init__(self, item: Item, entries: Sequence[Item], now: int) -> None:
-        self.known: list[PastVersion] = []
+        self.versions: list[PastVersion] = []
         self.error: ServiceError | None = None
         self._read: dict[int, str] = {}
         try:
             for version in versions(item, entries, now):
-                self.known.append(version)
+                self.versions.append(version)
         except ServiceError as error:
             self.error = error
 
@@ -436,9 +436,9 @@ class Once:
         """Return the result for a time: the document, or the error's class."""
         return self._outcome(find_version_at, second)
 
-    def _outcome(self, find: Callable[["Once", int], PastVersion], wanted: int) -> str | type[ServiceError]:
+    def _outcome(self, find: Callable[["Once", int], PastVersion], number: int) -> str | type[ServiceError]:
         try:
-            version = find(self, wanted)
+            version = find(self, number)
         except ServiceError as error:
             return type(error)
         if id(version) not in self._read:
@@ -446,7 +446,7 @@ class Once:
         return self._read[id(version)]
 
     def __iter__(self) -> Iterator[PastVersion]:
-        return chain(self.known, self._end())
+        return chain(self.versions, self._end())
 
     def _end(self) -> Iterator[PastVersion]:
         if self.error:
@@ -454,14 +454,14 @@ class Once:
         yield from ()
 
 
-def seconds_of(told: RecordedDocuments, until: int) -> Iterator[tuple[int, str]]:
+def seconds_of(recorded: RecordedDocuments, until: int) -> Iterator[tuple[int, str]]:
     """Yield each second of a read, the second before it, and the document at that time.
 
     Between two reads the document is unchanged.
     """
     read = ""
-    for second in sorted({*told.by_second, *(second - 1 for second in told.by_second), until}):
-        read = told.by_second.get(second, read)
+    for second in sorted({*recorded.by_second, *(second - 1 for second in recorded.by_second), until}):
+        read = recorded.by_second.get(second, read)
         if read:
             yield second, read
 
@@ -471,11 +471,11 @@ def test_all_kinds_of_writes_took_part(chronicle: Chronicle) -> None:
     assert kinds <= {kind for kind, count in chronicle.done.items() if count}
 
 
-def test_every_version_is_what_was_read_of_it(chronicle: Chronicle, whole: Trail) -> None:
-    read = make_api_over(chronicle, whole)
+def test_every_version_is_what_was_read_of_it(chronicle: Chronicle, complete: Trail) -> None:
+    read = make_api_over(chronicle, complete)
     compared = 0
-    for video_id, told, _ in chronicle.living():
-        for number, expected in told.by_version.items():
+    for video_id, recorded, _ in chronicle.living():
+        for number, expected in recorded.by_version.items():
             reply = read.get(f"/v1/videos/{video_id}", query=f"version={number}", user="admin")
             assert reply.status == 200, reply.body
             document = reply.json
@@ -491,21 +491,21 @@ def make_api_over(chronicle: Chronicle, trail: Trail) -> Api:
     return make_api(chronicle.table, chronicle.clock, audit=trail.table)
 
 
-def test_every_second_is_what_was_read_in_it(chronicle: Chronicle, whole: Trail) -> None:
-    for video_id, told, stored in chronicle.living():
-        past = Once(stored, whole.entries(video_id), chronicle.now)
-        for second, expected in seconds_of(told, chronicle.now):
+def test_every_second_is_what_was_read_in_it(chronicle: Chronicle, complete: Trail) -> None:
+    for video_id, recorded, stored in chronicle.living():
+        past = Once(stored, complete.entries(video_id), chronicle.now)
+        for second, expected in seconds_of(recorded, chronicle.now):
             assert past.at_time(second) == expected
-        assert past.at_time(min(told.by_second) - 1) is NotFound
+        assert past.at_time(min(recorded.by_second) - 1) is NotFound
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_records_that_come_twice_late_and_in_another_order_make_the_same_trail(
-    chronicle: Chronicle, whole: Trail, seed: int
+    chronicle: Chronicle, complete: Trail, seed: int
 ) -> None:
     chance = random.Random(seed)
-    again = Trail()
-    unconditional = unconditional_puts(again.table.client)
+    rebuilt = Trail()
+    unconditional = unconditional_puts(rebuilt.table.client)
     shards: list[list[Raw]] = [[] for _ in range(4)]
     for raw in chronicle.records:  # a partition's records stay in one shard, and so in their order
         shards[sum(raw["dynamodb"]["Keys"]["pk"]["S"].encode()) % len(shards)].append(raw)
@@ -515,7 +515,7 @@ def test_records_that_come_twice_late_and_in_another_order_make_the_same_trail(
             raise ConnectionError
         records = event["Records"]
         done = chance.randint(1, len(records))
-        again.show(records[:done])
+        rebuilt.show(records[:done])
         if chance.random() < 0.1:
             raise ConnectionError  # its answer is lost, so all of it comes again
         failures = [{"itemIdentifier": raw["dynamodb"]["SequenceNumber"]} for raw in records[done : done + 1]]
@@ -530,37 +530,37 @@ def test_records_that_come_twice_late_and_in_another_order_make_the_same_trail(
         if chance.random() < 0.2:  # read again from some place on
             assert deliver(batch[chance.randrange(len(batch)) :], invoke, retries=1000) == []
     assert unconditional == []
-    assert again.partitions() == whole.partitions()
+    assert rebuilt.partitions() == complete.partitions()
 
 
 @pytest.mark.parametrize("late", [30, 100, 300])
-def test_while_records_are_late_nothing_wrong_is_said(chronicle: Chronicle, whole: Trail, late: int) -> None:
-    to_come = {raw["dynamodb"]["SequenceNumber"] for raw in chronicle.records[-late:]}
-    seen = set()
-    for video_id, told, stored in chronicle.living():
-        entries = [entry for entry in whole.entries(video_id) if entry["sequence"] not in to_come]
+def test_while_records_are_late_nothing_wrong_is_said(chronicle: Chronicle, complete: Trail, late: int) -> None:
+    late_sequences = {raw["dynamodb"]["SequenceNumber"] for raw in chronicle.records[-late:]}
+    results = set()
+    for video_id, recorded, stored in chronicle.living():
+        entries = [entry for entry in complete.entries(video_id) if entry["sequence"] not in late_sequences]
         past = Once(stored, entries, chronicle.now)
-        for number, expected in told.by_version.items():
-            seen.add(answer := past.at_version(number))
-            assert answer in (expected, TrailBehind, Gone)
-        for second, expected in seconds_of(told, chronicle.now):
+        for number, expected in recorded.by_version.items():
+            results.add(result := past.at_version(number))
+            assert result in (expected, TrailBehind, Gone)
+        for second, expected in seconds_of(recorded, chronicle.now):
             assert past.at_time(second) in (expected, TrailBehind, Gone)
-    assert len(seen) > VIDEOS
-    assert TrailBehind in seen
+    assert len(results) > VIDEOS
+    assert TrailBehind in results
 
 
-def test_whichever_entry_is_missing_nothing_wrong_is_said(chronicle: Chronicle, whole: Trail) -> None:
+def test_whichever_entry_is_missing_nothing_wrong_is_said(chronicle: Chronicle, complete: Trail) -> None:
     chance = random.Random(5)
-    answers = set()
-    for video_id, told, stored in chronicle.living():
-        entries = whole.entries(video_id)
-        by_hand = [place for place, entry in enumerate(entries) if entry["by"] == UNKNOWN]
-        for place in {0, *by_hand[:3], *chance.sample(range(len(entries)), min(4, len(entries)))}:
-            left = [entry for entry in entries if entry is not entries[place]]
-            past = Once(stored, left, chronicle.now + chance.choice((0, 2 * DAY)))
-            for number, expected in told.by_version.items():
-                answers.add(answer := past.at_version(number))
-                assert answer in (expected, TrailBehind, Gone)
-            for second, expected in chance.sample(list(seconds_of(told, chronicle.now)), 20):
+    results = set()
+    for video_id, recorded, stored in chronicle.living():
+        entries = complete.entries(video_id)
+        by_hand = [position for position, entry in enumerate(entries) if entry["by"] == UNKNOWN]
+        for position in {0, *by_hand[:3], *chance.sample(range(len(entries)), min(4, len(entries)))}:
+            remaining = [entry for entry in entries if entry is not entries[position]]
+            past = Once(stored, remaining, chronicle.now + chance.choice((0, 2 * DAY)))
+            for number, expected in recorded.by_version.items():
+                results.add(result := past.at_version(number))
+                assert result in (expected, TrailBehind, Gone)
+            for second, expected in chance.sample(list(seconds_of(recorded, chronicle.now)), 20):
                 assert past.at_time(second) in (expected, TrailBehind, Gone)
-    assert {TrailBehind, Gone} < answers
+    assert {TrailBehind, Gone} < results

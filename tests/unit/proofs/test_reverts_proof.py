@@ -37,7 +37,7 @@ WRITES = {"PutItem", "UpdateItem", "DeleteItem", "TransactWriteItems"}
 FIELDS = ("/category", "/metadata/genre", "/tags", "/title")
 """Fields that the import changes, in whole or in part, in each video."""
 
-KNOWN = ("random", "of_the_set", "expected", "named", "reverted", "_taken")
+SAVED_ATTRIBUTES = ("random", "of_the_set", "expected", "named", "reverted", "_taken")
 """Attributes of a library."""
 
 Named = dict[str, dict[str, str]]
@@ -49,7 +49,7 @@ class Saved:
     """Snapshot of a library: the tables and the expectations."""
 
     tables: bytes
-    known: bytes
+    attributes: bytes
 
 
 class Library(RevertTestbed):
@@ -78,12 +78,12 @@ class Library(RevertTestbed):
 
     def saved(self) -> "Saved":
         """All that there is now."""
-        return Saved(stored_tables(), pickle.dumps({name: vars(self)[name] for name in KNOWN}))
+        return Saved(stored_tables(), pickle.dumps({name: vars(self)[name] for name in SAVED_ATTRIBUTES}))
 
     def restore(self, saved: "Saved") -> None:
         """Go back to what there was."""
         put_back(saved.tables)
-        vars(self).update(pickle.loads(saved.known))  # noqa: S301 -- made here
+        vars(self).update(pickle.loads(saved.attributes))  # noqa: S301 -- made here
 
     def _create(self, number: int, video_id: str) -> None:
         self.expected[video_id] = {
@@ -126,10 +126,10 @@ class Library(RevertTestbed):
             video_id, caller, int(self.clock()), lambda item: apply_patch(item, patch, int(self.clock()))
         )
 
-    def add(self, made: Item) -> None:
-        super().add(made)
-        if made.get(CHANGESET) == SET:
-            self.of_the_set[made["videoId"]][made[SORT_KEY]] = made
+    def add(self, entry: Item) -> None:
+        super().add(entry)
+        if entry.get(CHANGESET) == SET:
+            self.of_the_set[entry["videoId"]][entry[SORT_KEY]] = entry
 
     def all_records(self) -> list[dict[str, Any]]:
         """The stream's records since the last time; the router is another matter."""
@@ -138,7 +138,7 @@ class Library(RevertTestbed):
             records += page
         return records
 
-    def take_back(self, video_id: str) -> RevertResult | None:
+    def revert_video(self, video_id: str) -> RevertResult | None:
         """Revert the change set's entries of a video; `None` if there are none."""
         there = self.of_the_set[video_id]
         if not there:
@@ -146,7 +146,7 @@ class Library(RevertTestbed):
         entries = [there[sort_key] for sort_key in sorted(there, reverse=True)]
         return self.reverts.revert_changes(entries, ROOT.acting_for(RUN), int(self.clock()), own=RUN)
 
-    def take_set_back(self) -> dict[str, Any]:
+    def revert_change_set(self) -> dict[str, Any]:
         """Take the change set back by a request and the run that it begins; what there is to say of that in the end."""
         begun = self.undo(SET)
         assert begun.status == 202, begun.body
@@ -184,9 +184,9 @@ class Library(RevertTestbed):
 
 def named(outcomes: Mapping[str, RevertResult]) -> Named:
     """Return the later author of each skipped field, and assert that time and version are present."""
-    assert all(left.at and left.version for outcome in outcomes.values() for left in outcome.skipped)
+    assert all(skipped.at and skipped.version for outcome in outcomes.values() for skipped in outcome.skipped)
     return {
-        video_id: {left.field: (left.by or {})["id"] for left in outcome.skipped}
+        video_id: {skipped.field: (skipped.by or {})["id"] for skipped in outcome.skipped}
         for video_id, outcome in outcomes.items()
         if outcome.skipped
     }
@@ -222,14 +222,14 @@ def unfollowed(api: Api, saved: tuple[Saved, Saved]) -> Library:
 
 def test_exactly_the_untouched_fields_come_back_and_a_second_revert_writes_nothing(library: Library) -> None:
     untouched = sum(not library.reverted[video_id] for video_id in library.ids)
-    first = library.take_set_back()
+    first = library.revert_change_set()
     assert (first["state"], first["failed"]) == ("done", 0)
     assert (first["reverted"], first["skipped"]) == (VIDEOS - untouched, untouched)
     assert library.content() == library.expected
     assert _named_by(first) == library.named
 
     versions = library.versions()
-    second = library.take_set_back()
+    second = library.revert_change_set()
     assert library.versions() == versions
     assert (second["reverted"], second["unchanged"], second["skipped"]) == (0, VIDEOS - EDITED, EDITED)
     assert _named_by(second) == library.named
@@ -237,7 +237,7 @@ def test_exactly_the_untouched_fields_come_back_and_a_second_revert_writes_nothi
 
 def _named_by(run: Mapping[str, Any]) -> Named:
     return {
-        item["videoId"]: {left["field"]: left["by"]["id"] for left in item["skipped"]}
+        item["videoId"]: {skipped["field"]: skipped["by"]["id"] for skipped in item["skipped"]}
         for item in run["items"]
         if item["skipped"]
     }
@@ -250,12 +250,12 @@ def test_with_a_stream_that_repeats_delays_and_reorders(unfollowed: Library) -> 
     delivered: list[dict[str, Any]] = []
     while due:
         now, due = _some(due, library.random)
-        again = library.random.sample(delivered, len(delivered) // 5)
-        library.keep(library.random.sample(again, len(again)) + now)
+        repeated = library.random.sample(delivered, len(delivered) // 5)
+        library.keep(library.random.sample(repeated, len(repeated)) + now)
         delivered += now
         for video_id in dict.fromkeys(_video_of(raw) for raw in now):
             try:
-                outcome = library.take_back(video_id)
+                outcome = library.revert_video(video_id)
             except TrailBehind:
                 continue
             if outcome:
@@ -314,10 +314,10 @@ def test_killed_at_each_of_its_writes(library: Library, trail_follows: bool) -> 
         if library.reverted[video_id]:
             for after in (False, True):
                 with _killed(library, after=after), pytest.raises(Killed):
-                    library.take_back(video_id)
+                    library.revert_video(video_id)
             if trail_follows:
                 library.keep(library.all_records())
-        outcome = library.take_back(video_id)
+        outcome = library.revert_video(video_id)
         assert outcome
         outcomes[video_id] = outcome
     library.assert_as_expected(outcomes)

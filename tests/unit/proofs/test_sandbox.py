@@ -32,17 +32,17 @@ class Clocked(Sandbox):
         return self._process.pid
 
 
-class Meanwhile(BytesSource):
+class InterruptedSource(BytesSource):
     """A film during whose first read something happens."""
 
-    def __init__(self, data: bytes, happens: object) -> None:
+    def __init__(self, data: bytes, on_first_read: object) -> None:
         super().__init__(data)
-        self._happens = happens
+        self._on_first_read = on_first_read
 
     def read(self, start: int, length: int) -> bytes:
         """Return the bytes from `start`, after it has happened."""
-        assert callable(self._happens)
-        self._happens()
+        assert callable(self._on_first_read)
+        self._on_first_read()
         return super().read(start, length)
 
 
@@ -94,7 +94,7 @@ def test_a_film_that_takes_too_long_is_given_up(reader: Clocked) -> None:
         reader.now += 1000
 
     with pytest.raises(UnreadableVideo) as raised:
-        reader.run("probe", Meanwhile(video_files.film(), pass_time))
+        reader.run("probe", InterruptedSource(video_files.film(), pass_time))
     assert raised.value.reason == errors.TOO_SLOW
     assert _is_read(reader)
 
@@ -102,7 +102,7 @@ def test_a_film_that_takes_too_long_is_given_up(reader: Clocked) -> None:
 @pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGABRT, signal.SIGFPE])
 def test_a_film_that_crashes_the_reader_is_given_up(reader: Clocked, number: int) -> None:
     with pytest.raises(UnreadableVideo) as raised:
-        reader.run("probe", Meanwhile(video_files.film(), lambda: os.kill(reader.pid, number)))
+        reader.run("probe", InterruptedSource(video_files.film(), lambda: os.kill(reader.pid, number)))
     assert raised.value.reason == errors.CRASHES
     assert _is_read(reader)
 
@@ -110,7 +110,7 @@ def test_a_film_that_crashes_the_reader_is_given_up(reader: Clocked, number: int
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_a_reader_that_somebody_ends_says_nothing_of_the_film(reader: Clocked, number: int) -> None:
     with pytest.raises(ReaderFailed):
-        reader.run("probe", Meanwhile(video_files.film(), lambda: os.kill(reader.pid, number)))
+        reader.run("probe", InterruptedSource(video_files.film(), lambda: os.kill(reader.pid, number)))
     assert _is_read(reader)
 
 
@@ -122,17 +122,18 @@ def test_a_reader_that_died_between_two_films_is_started_again(reader: Clocked) 
 
 
 def test_abandoned_reader_ends_at_its_own_timeout() -> None:
-    class Behind(Clocked):
+    class SlowClocked(Clocked):
         def __init__(self) -> None:
             super().__init__(seconds=0.1 - ENDING_SECONDS)
             times = itertools.chain([1000.0], itertools.repeat(0.0))
             self._clock = lambda: next(times)
 
-    patient = Behind()
+    patient = SlowClocked()
     # It is the reader's own clock that ends it: here the film never comes.
     with pytest.raises(UnreadableVideo) as raised:
         patient.run(
-            "probe", Meanwhile(video_files.film(), lambda: os.waitid(os.P_PID, patient.pid, os.WEXITED | os.WNOWAIT))
+            "probe",
+            InterruptedSource(video_files.film(), lambda: os.waitid(os.P_PID, patient.pid, os.WEXITED | os.WNOWAIT)),
         )
     assert raised.value.reason == errors.TOO_SLOW
 

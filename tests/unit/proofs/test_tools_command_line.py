@@ -175,8 +175,8 @@ def test_types_that_no_title_has_are_named(
 ) -> None:
     assert main([*write_titles(tmp_path / "imdb", MOVIE), "--types", types]) == status
     absent = "Movie or film" if status else "film"
-    said = capsys.readouterr().err.splitlines()[0]
-    assert said == f"No title in title.basics.tsv.gz is of the type {absent}; its types are: movie."
+    output = capsys.readouterr().err.splitlines()[0]
+    assert output == f"No title in title.basics.tsv.gz is of the type {absent}; its types are: movie."
 
 
 @pytest.mark.parametrize(
@@ -211,17 +211,17 @@ def test_an_import_that_starts_over_says_why(
         assert main(["import-imdb", str(folder), "--table", table.name]) == 0
         source = damaged = folder / "all.jsonl.gz"
         assert main(["export", str(source), "--table", table.name]) == 0
-    whole = damaged.read_bytes()
-    damaged.write_bytes(whole[:-12])
+    original = damaged.read_bytes()
+    damaged.write_bytes(original[:-12])
     assert main([command, str(source), "--table", table.name]) == 1
-    damaged.write_bytes(whole)
+    damaged.write_bytes(original)
     for item in items_of(table):
         if not item["pk"].startswith("IMPORT#"):
             table.delete({"pk": item["pk"], "sk": item["sk"]})
     capsys.readouterr()
     assert main([command, str(source), "--table", table.name]) == 0
-    shown = capsys.readouterr()
-    assert shown.err == (
+    printed = capsys.readouterr()
+    assert printed.err == (
         f"The table {table.name} has lost items of the interrupted import, so the import starts over; "
         "existing items count as unchanged.\n"
     )
@@ -246,12 +246,12 @@ def test_a_damaged_file_is_an_error_and_the_whole_one_continues(
     table: Table, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     ratings = folder / "title.ratings.tsv.gz"
-    whole = ratings.read_bytes()
-    ratings.write_bytes(whole[:-9])
+    original = ratings.read_bytes()
+    ratings.write_bytes(original[:-9])
     arguments = ["import-imdb", str(folder), "--table", table.name]
     assert main(arguments) == 1
     assert "is cut off" in capsys.readouterr().err
-    ratings.write_bytes(whole)
+    ratings.write_bytes(original)
     assert main(arguments) == 0
     assert table.get(VIDEO.key(videoId=video_id("tt0000001")))
 
@@ -299,9 +299,9 @@ def test_tools_without_a_command_lists_all_commands(capsys: pytest.CaptureFixtur
     with pytest.raises(SystemExit) as exit_:
         main([])
     assert exit_.value.code == 2
-    said = capsys.readouterr().err
+    output = capsys.readouterr().err
     for command in ("generate", "import-imdb", "import", "export", "restore", "reconcile", "history", "undo", "index"):
-        assert re.search(rf"^    {command}\s+[A-Z]", said, re.MULTILINE), command
+        assert re.search(rf"^    {command}\s+[A-Z]", output, re.MULTILINE), command
 
 
 def test_an_import_that_lacks_its_files_announces_no_change_set(
@@ -311,9 +311,9 @@ def test_an_import_that_lacks_its_files_announces_no_change_set(
         (folder / f"{absent}.tsv.gz").unlink()
     capsys.readouterr()
     assert main(["import-imdb", str(folder), "--table", table.name]) == 1
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err == f"{folder / 'title.akas.tsv.gz'} is not there.\n"
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert output.err == f"{folder / 'title.akas.tsv.gz'} is not there.\n"
 
 
 @pytest.mark.parametrize("options", [[], ["--json"]])
@@ -355,8 +355,8 @@ def test_a_missing_region_is_named_with_what_to_do(
 def test_the_region_of_aws_region_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
     monkeypatch.setenv("AWS_REGION", "eu-west-3")
-    made = mock.Mock(side_effect=lambda: os.environ["AWS_DEFAULT_REGION"])
-    monkeypatch.setattr(target, "make_client", made)
+    connect = mock.Mock(side_effect=lambda: os.environ["AWS_DEFAULT_REGION"])
+    monkeypatch.setattr(target, "make_client", connect)
     monkeypatch.setattr(target, "_readable", lambda table: table)
     assert target.open_table("VideoMetadata").client == "eu-west-3"
 
@@ -431,9 +431,9 @@ def test_reconcile_says_what_may_only_be_late(
     api.clock.advance(time.time() - NOW)
     api.publish()
     assert main(["reconcile", "--table", api.table.name]) == 1
-    shown = capsys.readouterr().out
-    assert "What did not agree: 1 found." in shown
-    assert "1 of it is of videos that were changed less than a minute ago, and may only be late" in shown
+    printed = capsys.readouterr().out
+    assert "What did not agree: 1 found." in printed
+    assert "1 of it is of videos that were changed less than a minute ago, and may only be late" in printed
 
 
 def test_the_local_service_is_found_and_no_other_account(monkeypatch: pytest.MonkeyPatch) -> None:
