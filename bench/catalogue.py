@@ -31,7 +31,7 @@ SMALL, LARGE = 1_000, 10_000
 
 
 def main(arguments: list[str]) -> None:
-    """Measure both catalogues and print the ratios. With a number as argument, import that many titles and print JSON."""
+    """Measure both catalogues, and print the ratios. With a number as argument, import N titles and print JSON."""
     if arguments:
         print(json.dumps(imported(int(arguments[0]))))
         return
@@ -53,8 +53,9 @@ def _measured(titles: int) -> dict[str, float]:
 
 
 def imported(titles: int) -> dict[str, float]:
-    """Import a generated catalogue. Returns the seconds, this process's peak memory in bytes, and the number of written
-    items.
+    """Generate and import a catalogue of N titles.
+
+    Returns the seconds of the import, the peak memory of this process in bytes, and the number of written items.
     """
     os.environ |= {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_DEFAULT_REGION": "us-east-1"}
     client, counts = _accept_everything(make_client())
@@ -73,9 +74,10 @@ def imported(titles: int) -> dict[str, float]:
 
 
 def _accept_everything(client: Client) -> tuple[Client, dict[str, int]]:
-    """Replace DynamoDB behind the client. Returns the client and a counter of written items.
+    """Replace DynamoDB behind the client. Returns the client, and a counter of written items.
 
-    For the import's digest lookup, no title exists. For later reads, every title exists. Queries return no items.
+    The lookup of digests finds no title, so the import creates all titles. All later reads find their items. Queries
+    return no items.
     """
     counts = {"items": 0}
 

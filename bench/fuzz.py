@@ -1,8 +1,8 @@
 """Fuzzer of the video reader: `python -m bench.fuzz [--seconds 600] [--seed 0] [--keep FOLDER]`.
 
-The fuzzer damages videos at random and reads them. The reader must return a result, or raise UnreadableVideo with a
-reason. Any other outcome is a defect. The fuzzer prints it with its seed, and exits with status 1. It also counts
-crashes and timeouts of FFmpeg.
+The fuzzer damages videos at random, and reads them. The reader must return a result, or raise UnreadableVideo with a
+reason. Any other outcome is a defect. The fuzzer prints a defect with the seed that reproduces it, and exits with status
+1. It also counts crashes and timeouts of FFmpeg.
 """
 
 import argparse

@@ -1,8 +1,8 @@
 """Cost of requests by catalogue size, and of lists by depth. `python -m bench.growth` draws docs/growth.svg.
 
 The benchmark runs every request of the access patterns with catalogues of 1,000, 10,000 and 100,000 videos. It counts
-DynamoDB units by the rules of `make cost`. The catalogue's videos are not stored. A fake table generates their items on
-demand from the videos' numbers, and finds them by bisection. moto serves all other items.
+DynamoDB units by the rules of `make cost`. The videos of a catalogue are not stored. Instead, a fake table generates
+items from the number of a video, and finds index entries by bisection. moto serves all other items.
 """
 
 import sys
@@ -54,7 +54,7 @@ PICTURE = ROOT / "docs" / "growth.svg"
 SIZES = (1_000, 10_000, 100_000)
 """Number of videos in each catalogue."""
 PAGE, DEEP = 25, 1_000
-"""Number of items on a page, and number of the page that is compared with the first page."""
+"""Number of items per page, and position of the page that is compared with the first page."""
 FIRST_YEAR, YEARS = 1990, 10
 OWNER = Caller("alice", frozenset())
 
@@ -64,7 +64,7 @@ TAG_SK = TAG.key(videoId="", tag="t")[SORT_KEY]
 
 
 class GrowthRow(NamedTuple):
-    """An index entry: sort value, id, sort key of its item, and number of its video."""
+    """An index entry: sort value, id, sort key of the item, and number of the video."""
 
     at: int
     id: str
@@ -92,9 +92,7 @@ def created_at(number: int) -> int:
 
 @lru_cache(maxsize=2_000)
 def items_of(number: int) -> Mapping[str, AttributeMap]:
-    """Return the items of a video by sort key: video, tag entry, credit and release. Its owner is alice, and it is in
-    lists.
-    """
+    """Return the items of a listed video of alice by sort key: video, tag entry, credit and release."""
     content: Item = {**VIDEO_BODY, "tags": ["t"], "visibility": "public", "releaseYear": FIRST_YEAR + number % YEARS}
     draft = new_item(content, video_id=video_id(number), owner="alice", created_at=created_at(number), status="ready")
     video = stamp(draft, caller=OWNER, now=NOW, version=1)
@@ -108,9 +106,7 @@ def items_of(number: int) -> Mapping[str, AttributeMap]:
 
 
 class GrownTable:
-    """Fake DynamoDB table that generates the items of a large catalogue on demand. It forwards requests for all other
-    items to moto.
-    """
+    """Fake DynamoDB table that generates the items of a large catalogue on demand, and forwards other requests to moto."""
 
     def __init__(self, videos: int) -> None:
         self._numbers: dict[str, int] = {}
@@ -131,7 +127,7 @@ class GrownTable:
             rows.sort()
 
     def credited(self, index: int) -> Position:
-        """Return a video's position in the list of person `p`. `index` counts from 0, from the latest year."""
+        """Return the position of an entry in the video list of person `p`. `index` is 0 for the latest release year."""
         row = self._rows[RELATION_INDEX.name, person_relation("p"), "0"][-1 - index]
         return Position(row.at, row.id)
 
@@ -214,14 +210,15 @@ LISTS: Mapping[str, Lister] = {
     "a category": lambda videos, _, window: videos.list_by_category("c", NOW, ListFilters(), window),
     "an owner": lambda videos, _, window: videos.list_by_owner("alice", OWNER, NOW, ListFilters(), window),
 }
-"""Lists that grow with the catalogue, by name. The most expensive list is first, because the chart stacks its labels in
-this order.
+"""Functions that read a page of a list, by name of the list. All these lists grow with the catalogue.
+
+The most expensive list is first, because the chart places labels in this order.
 """
 
 
 @contextmanager
 def grown(catalogue: GrownTable) -> Iterator[MeasuredService]:
-    """Create empty tables, and serve the items of a catalogue in addition to theirs."""
+    """Create empty tables in moto, and serve the items of a catalogue in addition."""
     with measured_service() as service:
         undo = [intercept(client, catalogue.between) for client in clients()]
         try:
@@ -248,7 +245,7 @@ def page_of(catalogue: GrownTable, name: str, number: int, items: int = PAGE) ->
 
 
 def growth() -> dict[str, list[RequestCost]]:
-    """Return the costs of each list: of its first page in each catalogue, then of page DEEP in the largest catalogue."""
+    """Return the costs of each list: of the first page in each catalogue, then of page DEEP in the largest catalogue."""
     costs: dict[str, list[RequestCost]] = {name: [] for name in LISTS}
     for size in SIZES:
         catalogue = GrownTable(size)
@@ -268,7 +265,7 @@ def of_patterns(size: int) -> dict[str, RequestCost]:
 
 
 def picture(costs: Mapping[str, list[RequestCost]]) -> str:
-    """Return the read units of a page by catalogue size, as an SVG chart."""
+    """Return an SVG chart of the read units of a page, by catalogue size."""
     labels = {
         name: f"{name}: {row[-1].reads:g} in {row[-1].requests} request{'s' if row[-1].requests > 1 else ''}"
         for name, row in costs.items()

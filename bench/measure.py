@@ -1,4 +1,4 @@
-"""Comparison of execution times. A run interleaves all variants, so that the machine's load affects them equally."""
+"""Comparison of execution times. A run interleaves all variants, so the load of the machine affects them equally."""
 
 import statistics
 import time
@@ -15,9 +15,9 @@ def compare(
     rounds: int = ROUNDS,
     clock: Callable[[], float] = time.perf_counter,
 ) -> None:
-    """Print the median seconds per call of each variant, and its ratio to the first variant.
+    """Print the median seconds per call of each variant, and the ratio to the first variant.
 
-    Each variant is called `calls` times in each of `rounds` rounds. `clock` returns seconds.
+    Each of `rounds` rounds calls each variant `calls` times. `clock` returns seconds.
     """
     times: dict[str, list[float]] = {name: [] for name in variants}
     for variant in variants.values():

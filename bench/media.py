@@ -38,7 +38,7 @@ OPERATIONS: dict[str, Callable[[Source, MediaInfo], object]] = {
 
 
 class Remote(FileSource):
-    """A file with the latency and throughput of S3. It counts requests and bytes."""
+    """A file with the latency and throughput of S3, which counts requests and bytes."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
@@ -130,9 +130,9 @@ def main() -> None:
 
 
 def _count_keyframes(path: Path, facts: MediaInfo) -> tuple[int, float]:
-    """Return the number of keyframes that a storyboard must read, and their fraction of the file's size.
+    """Return the number of keyframes that a storyboard must read, and their size as a fraction of the file's size.
 
-    Each tile shows the last keyframe before the middle of its interval. No storyboard with these tiles can read less.
+    Each tile shows the last keyframe before the middle of an interval. No storyboard with these tiles can read less.
     """
     board = storyboard(FileSource(path), facts)
     with av.open(path) as container:
@@ -158,9 +158,9 @@ def _sample_video(
     frames: int = 125,
     keyframe_every: int = 1,
 ) -> Path:
-    """Create a video that repeats the first frames of a real clip, scaled to `size`. Returns its path.
+    """Create a video that repeats the first frames of a real clip `times` times, scaled to `size`. Returns the path.
 
-    Only every `keyframe_every`th repetition begins with a keyframe.
+    `frames` is the number of frames in a repetition. Every `keyframe_every`th repetition begins with a keyframe.
     """
     once = io.BytesIO()
     options = {"libx264": {"preset": "ultrafast", "crf": "26"}}

@@ -1,9 +1,9 @@
 """Search latency, index size and typo tolerance: `python -m bench.search` (some minutes).
 
-Each run generates the same two catalogues: videos without captions, and videos with many. The benchmark also searches
-for the demo's titles with a typo. The engine runs in this process, so HTTP overhead is not measured. Queries are
-measured in processor time, which does not depend on the machine's load. Commits are measured in elapsed time, because
-they wait for the disk.
+Each run generates the same two catalogues: videos without captions, and videos with many captions. The benchmark also
+searches for the demo's titles with a typo. The engine runs in this process, so HTTP overhead is not measured. For
+queries, the figures are processor time, which does not depend on the load of the machine. For commits, they are elapsed
+time, because commits wait for the disk.
 """
 
 import json
@@ -31,7 +31,7 @@ SILENT, TALKING = 100_000, 1_000
 """Number of videos in the two catalogues: without captions, and with captions."""
 CUES, WORDS_OF_A_CUE = 1_000, 7
 LOOKED_FOR = 3_200
-"""Maximum number of titles that are searched with a typo."""
+"""Maximum number of titles that the benchmark searches for with a typo."""
 QUERIES = 200
 """Number of queries of each kind."""
 COMMITS = 40
@@ -85,7 +85,7 @@ _ENDINGS = ("", "", "n", "r", "s", "t", "l", "ck", "nd")
 
 
 class RandomLanguage:
-    """A generated language with a natural word distribution: few words are frequent, most are rare."""
+    """A generated language with a natural distribution of words: few words are frequent, most are rare."""
 
     def __init__(self, random: Random, size: int) -> None:
         self._random = random
@@ -102,11 +102,11 @@ class RandomLanguage:
         return "".join(map(self._random.choice, (_OPENINGS, _VOWELS, _ENDINGS)))
 
     def text(self, count: int) -> str:
-        """Return `count` random words with the frequencies of spoken text."""
+        """Return a text of `count` random words, in which frequent words occur more often than rare ones."""
         return " ".join(self._random.choices(self.words, cum_weights=self._weights, k=count))
 
     def name(self, count: int) -> str:
-        """Return `count` random words, most of them rare, in title case."""
+        """Return a name of `count` random words in title case. Most of the words are rare."""
         return " ".join(self._random.choices(self.words, cum_weights=self._rarer, k=count)).title()
 
 
@@ -155,8 +155,8 @@ def with_typo(text: str, random: Random) -> str | None:
 
 
 def found_with_typos(engine: SearchEngine, titles: Sequence[str], random: Random) -> tuple[int, int]:
-    """Search for each title with a typo. Returns the number of titles among the first three hits, and the number of
-    searches.
+    """Search for each title with a typo. Returns the number of searches with the title among the first three hits, and
+    the number of all searches.
     """
     found = looked_for = 0
     for title_ in titles:
@@ -267,8 +267,9 @@ def demo_videos() -> list[VideoDocument]:
 
 
 def main(arguments: list[str]) -> None:
-    """Measure a catalogue without captions and another with captions. The arguments are their sizes, by default SILENT
-    and TALKING.
+    """Measure a catalogue without captions, and another with captions.
+
+    The arguments are the numbers of videos in the two catalogues, by default SILENT and TALKING.
     """
     silent, talking = map(int, arguments) if arguments else (SILENT, TALKING)
     with tempfile.TemporaryDirectory() as name:

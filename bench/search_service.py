@@ -1,13 +1,13 @@
 """Correctness and latency of search in a running service: `python -m bench.search_service [asks]` (some minutes).
 
 Start the service with `make run`, and load videos with `make demo`. The benchmark sends HTTP requests to this machine
-only. It creates some videos, and deletes them at its end. If another client changes videos in the meantime, a check may
+only. It creates some videos, and deletes them at the end. If another client changes videos in the meantime, a check may
 fail.
 
-It exits with status 1 if one of these checks fails:
+The benchmark exits with status 1 if one of these checks fails:
 
 - Search finds each new video within LONGEST_WAIT.
-- A search for a spoken sentence finds its video, and the time of the sentence.
+- A search for a spoken sentence finds the video, and the time of the sentence.
 - Facets equal the counts over all videos that a query finds.
 - The caller may read each hit.
 
@@ -41,34 +41,34 @@ from shared.videos.tags import normalise_tag
 REQUESTS = 1_000
 """Default number of random queries."""
 HITS = 5
-"""Number of hits of each query that are read by separate GET requests."""
+"""Maximum number of hits per query that the benchmark reads by separate GET requests."""
 WRITES = 40
-"""Number of videos for which the time from the write to the first hit is measured."""
+"""Number of videos for which the benchmark measures the time from the write to the first hit."""
 QUOTES = 100
 TALKS, SENTENCES = 10, 40
-"""Number of videos with captions, and of sentences in each."""
+"""Number of videos with captions, and number of sentences per video."""
 COUNTED = 24
-"""Number of queries whose facets are checked."""
+"""Number of queries for which the benchmark checks facets."""
 WARM = 200
-"""Number of queries whose latency is measured."""
+"""Number of queries for which the benchmark measures the latency."""
 BACKSTAGE = 6
-"""Number of videos that are created for each owner and each of VARIANTS."""
+"""Number of videos to create for each owner and each of VARIANTS."""
 TITLES = 2_000
-"""Maximum number of videos to read from the list of all videos. The queries consist of words of their titles."""
+"""Maximum number of videos to read from the list of all videos. Queries consist of words of the titles of these videos."""
 PAGE = 100
 SIDE_BY_SIDE = 4
-"""Number of concurrent requests. Each occupies one worker process of the function."""
+"""Number of concurrent requests. Each request occupies one worker process of the function."""
 LONGEST_WAIT = 30.0
-"""Seconds after which a written video counts as not found."""
+"""Maximum seconds until search must find a written video."""
 LONGEST_ASKING = 1_500.0
-"""Seconds after which the benchmark sends no more random queries."""
+"""Maximum seconds for which the benchmark sends random queries."""
 REST = 0.05
 """Seconds between two searches for a written video."""
 NEAR = 1_000
 """Maximum difference between the start of a quote and the start of its sentence, in milliseconds."""
 OWNERS = ("alice", "bob")
 CALLERS = (*OWNERS, "carol", "admin")
-"""Two owners, a user without videos, and an admin."""
+"""User ids of the callers: two owners, a user without videos, and an admin."""
 FAR = 4_000_000_000
 """A time in the far future, in epoch seconds."""
 VARIANTS: tuple[Mapping[str, Any], ...] = (
@@ -78,7 +78,7 @@ VARIANTS: tuple[Mapping[str, Any], ...] = (
     {"publishAt": FAR},
     {"expiresAt": 1},
 )
-"""Fields that determine visibility. The first video is public, and only the owner and admins may see the others."""
+"""Fields of videos with different visibility. The first variant is public. Only owners and admins may see the others."""
 HOSTS = ("127.0.0.1", "::1", "localhost")
 
 Document = dict[str, Any]
@@ -96,7 +96,7 @@ Callers = Mapping[str, HttpSender]
 
 
 class MeasuredRow(NamedTuple):
-    """A line of the report. `is_valid` is `False` if its check failed."""
+    """A row of the report. `is_valid` is `False` if the row's check failed."""
 
     name: str
     result: str
@@ -134,9 +134,7 @@ class Talk:
 
 
 def talk(language: RandomLanguage, number: int) -> Talk:
-    """Return a talk of `number` sentences. Every third sentence is split into two cues, as real captions split long
-    sentences.
-    """
+    """Return a talk of `number` sentences. Every third sentence has two cues, because real captions split sentences."""
     generated = Talk()
     for index in range(number):
         start, spoken = 4_000 * index + 500, language.text(8)
@@ -214,7 +212,7 @@ def _time(seconds: float) -> str:
 
 
 def table(rows: Sequence[MeasuredRow]) -> str:
-    """Format the rows as lines. Failed checks begin with `!`."""
+    """Format the rows as lines of text. Lines of failed checks begin with `!`."""
     width = max(len(row.name) for row in rows)
     return "\n".join(f"{'  ' if row.is_valid else '! '}{row.name:{width}}  {row.result}" for row in rows)
 
@@ -244,7 +242,7 @@ def send_request(sender: HttpSender, method: str, path: str, *statuses: int, **o
 
 
 class CreatedVideos:
-    """Videos that the benchmark creates. `delete_all` deletes them at its end."""
+    """Creator of the benchmark's videos, which deletes all of them in `delete_all`."""
 
     def __init__(self, admin: HttpSender) -> None:
         self._admin = admin
@@ -279,7 +277,7 @@ class CreatedVideos:
 
 
 def search(sender: HttpSender, **query: str) -> Document:
-    """Return the document of a search response."""
+    """Send a search request with the parameters `query`, and return the response's document."""
     return send_request(sender, "GET", "/v1/search", params=query)
 
 
@@ -335,7 +333,7 @@ def fresh(callers: Callers, created: CreatedVideos) -> MeasuredRow:
 
 
 def quoted(callers: Callers, created: CreatedVideos, random: Random) -> MeasuredRow:
-    """Check that a search for a spoken sentence finds its video, and the time of the sentence."""
+    """Check that a search for a spoken sentence finds the video, and the time of the sentence."""
     language, marker = RandomLanguage(random, 2_000), word()
     talks: dict[str, Talk] = {}
     for number in range(TALKS):
@@ -360,15 +358,15 @@ def quoted(callers: Callers, created: CreatedVideos, random: Random) -> Measured
 
 
 def leads(hit: Document, video_id: str, start: int) -> bool:
-    """Whether a hit is this video, with a quote that starts within NEAR milliseconds of `start`."""
+    """Return whether a hit is this video, with a quote that starts within NEAR milliseconds of `start`."""
     return hit["video"]["videoId"] == video_id and "quote" in hit and abs(hit["quote"]["start"] - start) <= NEAR
 
 
 def create_hidden_videos(created: CreatedVideos, catalogue: SearchCatalogue, random: Random, marker: str) -> list[str]:
-    """Create videos whose titles have words of other titles and the word `marker`. Returns the ids of the public
-    videos.
+    """Create videos of all VARIANTS, delete one video of each owner, and return the ids of the public videos.
 
-    Most of the videos are visible only to their owner and to admins. One video of each owner is deleted again.
+    The titles consist of words of other titles and the word `marker`. Most of the videos are visible only to their owner
+    and to admins.
     """
     vocabulary = [found for title in catalogue.titles for found in words(title)]
     shown: list[str] = []
@@ -414,7 +412,7 @@ def counted(callers: Callers, catalogue: SearchCatalogue, random: Random) -> Mea
 
 
 def read(sender: HttpSender, ids: Sequence[str]) -> list[Document]:
-    """Return the videos with these ids that the caller may see."""
+    """Return the documents of those videos that the caller may see."""
     videos: list[Document] = []
     for start in range(0, len(ids), PAGE):
         body = {"videoIds": list(ids[start : start + PAGE])}
@@ -427,8 +425,9 @@ def count_readable_hits(callers: Callers, requests: Sequence[SearchRequest]) -> 
     until = time.monotonic() + LONGEST_ASKING
 
     def look(request: SearchRequest) -> tuple[int, list[str]] | None:
-        """Return the number of hits, and a line for each hit that GET refused. Returns `None` after LONGEST_ASKING
-        seconds.
+        """Return the number of hits, and a line of text for each hit that GET rejected.
+
+        Returns `None` after LONGEST_ASKING seconds.
         """
         if time.monotonic() > until:
             return None
@@ -471,7 +470,7 @@ def _timed(sender: HttpSender, path: str, params: Mapping[str, str] | None = Non
 
 
 def measure(callers: Callers, count: int) -> list[MeasuredRow]:
-    """Run all checks, and return the lines of the report. Deletes the created videos even after an error."""
+    """Run all checks, and return the rows of the report. Deletes the created videos even after an error."""
     created, random = CreatedVideos(callers["admin"]), Random(1)
     try:
         catalogue = catalogue_of(callers["carol"])

@@ -1,8 +1,8 @@
 """Server that offers the testbed's DynamoDB stub on loopback, with a generated catalogue.
 
-Benchmarks use it to measure the client's processor time for signing, sending, waiting and parsing. It discards writes,
-so that the same request always gets the same response. It has the service's table, and a table of the peers, whose key
-is `videoId`.
+Benchmarks use the server to measure a client's processor time for signing, sending, waiting and parsing. The server
+discards writes, so the same request always gets the same response. It has two tables: the service's table, and the table
+of the peers (the other implementations in `bench/peers`) with the key `videoId`.
 """
 
 import json
@@ -38,7 +38,7 @@ VIEWS = 4_711
 TAGS = ("demo", "launch", "product")
 PEERS_TABLE = "Videos"
 OURS_ALONE = ("origins", "schemaVersion", "counted", "reason", "windowEnds")
-"""Fields of videos and of view responses that only this service has. The peers' items do not have them."""
+"""Names of the fields of videos and of view responses that only this service has, and not the peers."""
 _FIRST_ID = 0x3F2504E04F8941D39A0C << 48
 
 Json = dict[str, Any]
@@ -80,7 +80,7 @@ def stored(number: int) -> Json:
 
 
 class Frozen(Stub):
-    """A stub whose items never change. It processes writes but does not store them."""
+    """A stub that processes writes, but does not store them."""
 
     is_filled = False
 
@@ -92,7 +92,7 @@ class Frozen(Stub):
 
 @cache
 def ours() -> Stub:
-    """Return the stub of this service's table: videos with their tags and counters."""
+    """Return a stub with this service's table: videos with their tags and counters."""
     stub = Frozen()
     for video in map(stored, range(VIDEOS)):
         counter = VIEW_COUNTER.key(videoId=video["videoId"], shard=0) | {"views": VIEWS, "schemaVersion": 3}
@@ -103,7 +103,7 @@ def ours() -> Stub:
 
 @cache
 def peers() -> Stub:
-    """Return the stub of the peers' table, which contains the same videos with `videoId` as key."""
+    """Return a stub with the peers' table, which contains the same videos with `videoId` as key."""
     owner, newest = (Attribute("userId"),), (Attribute("createdAt", "N"), Attribute("videoId"))
     stub = Frozen([Index("by-owner", owner, newest, "the videos of an owner", SUMMARY_FIELDS)], ["videoId"])
     documents = (document(stored(number), VIEWS) for number in range(VIDEOS))
@@ -113,9 +113,7 @@ def peers() -> Stub:
 
 
 def respond(operation: str, parameters: Mapping[str, Any]) -> Json:
-    """Return the response to a request: of Secrets Manager for `GetSecretValue`, and of DynamoDB for all other
-    operations.
-    """
+    """Return the body of the response to a request: of Secrets Manager for `GetSecretValue`, otherwise of DynamoDB."""
     if operation == "GetSecretValue":
         return {"Name": "cursors", "SecretString": "a secret of the bench"}
     table = peers() if parameters.get("TableName") == PEERS_TABLE else ours()

@@ -15,7 +15,7 @@ class Grid:
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
     words: int = 1
-    """Number of leading text columns, which are aligned left."""
+    """Number of leading columns with text, which are aligned left."""
 
     def markdown(self) -> str:
         """Return the table as Markdown, without its title."""
@@ -42,7 +42,7 @@ COLOURS = ("#b3261e", "#00658f", "#8a4b00", "#6b3fa0", "#1b6e3c", "#54606b", "#a
 
 @dataclass(frozen=True)
 class Chart:
-    """A line chart. Its vertical scale starts at 0, and each line has one value for each column."""
+    """A line chart with a vertical scale from 0. Each line has one value for each column."""
 
     title: str
     columns: Sequence[str]
@@ -51,7 +51,7 @@ class Chart:
     step: int
     """Distance between two marks of the vertical scale."""
     lines: Sequence[tuple[str, Sequence[float]]]
-    """Label and values of each line."""
+    """Lines of the chart, each as a pair of label and values."""
 
     def svg(self) -> str:
         """Return the chart as an SVG document."""

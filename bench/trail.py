@@ -1,8 +1,8 @@
 """Throughput of the audit function, in changes per second and stream shard: `python -m bench.trail`.
 
 The function uses the table of local/testbed/limits.py, which simulates DynamoDB's limits in virtual time. All shards
-have a backlog, so every batch is full. The function's processor time is measured over a loopback socket, and scaled to
-the fraction of a core that its memory provides.
+have a backlog, so every batch is full. The benchmark measures the function's processor time over a loopback socket. It
+scales the time to the fraction of a core that the function has on Lambda.
 """
 
 import logging
@@ -27,34 +27,34 @@ from shared.schema import AUDIT_TABLE_NAME
 from shared.videos.video import new_item, stamp
 
 BATCH, MEMORY_MB = 400, 512
-"""Records per batch, and memory of the deployed function in MB. infra/jobs_stack.py and infra/function.py set them.
+"""Maximum number of records per batch, and memory of the deployed function in MB.
 
-tests/unit/infra/test_bench_trail.py compares these values.
+infra/jobs_stack.py and infra/function.py set the same values. tests/unit/infra/test_bench_trail.py compares them.
 """
 CORE_MB = 1769
 """Memory at which a Lambda function has one full core, in MB."""
 SHARDS = 4
 """Number of shards of a new table's stream. A new table accepts 4,000 write units per second."""
 BATCHES = 5
-"""Number of batches that the function processes for each shard."""
+"""Number of batches per shard that the function processes."""
 SQS_SECONDS, S3_SECONDS = 0.01, 0.03
-"""Latency of sending a message to SQS and of storing an object in S3, in seconds."""
+"""Seconds to send a message to SQS, and seconds to store an object in S3."""
 DAYS = 400
 IMPORT = Caller.job("import").acting_for("import-0d9a5f0e-6f8e-4f07-9f0c-8f3a1f9f3c55")
 
 
 @dataclass(frozen=True)
 class StreamReader:
-    """Way in which the audit function processes the stream: records per batch, and whether its requests are pipelined."""
+    """Configuration of the audit function: records per batch, and whether the function pipelines its requests."""
 
     batch: int
     is_pipelined: bool
 
 
 SEQUENTIAL = StreamReader(100, is_pipelined=False)
-"""Reader that sends one request after another, as releases up to 0.5 did."""
+"""Configuration that sends one request after the other, as releases up to 0.5 did."""
 PIPELINED = StreamReader(100, is_pipelined=True)
-"""Reader that sends many requests concurrently."""
+"""Configuration that sends many requests concurrently."""
 DEPLOYED = StreamReader(BATCH, is_pipelined=True)
 
 
@@ -78,7 +78,7 @@ class SimulatedServices(Objects):
 
 
 class Shards:
-    """A stream with a backlog, and the functions that read it."""
+    """A stream with a backlog, and one audit function per shard."""
 
     def __init__(self, reader: StreamReader, *, owners: int, processor: float = 0.0) -> None:
         """Generate videos of `owners` owners. `processor` is the time that a full core needs for a record, in seconds."""
@@ -93,8 +93,9 @@ class Shards:
         return _audit(table, lambda: self.simulation.time, outside)
 
     def read(self) -> float:
-        """Process the whole backlog, and return the changes per second of one shard. Raises RuntimeError if a call
-        fails.
+        """Process the whole backlog, and return the number of changes per second and shard.
+
+        Raises RuntimeError if a call fails.
         """
         done = self.simulation.run(0.01, SHARDS * 100, self._work)  # all begin at once
         if done.done != SHARDS:
@@ -133,13 +134,13 @@ class Shards:
 
 
 def _audit(table: Table, clock: Callable[[], float], outside: SimulatedServices) -> LambdaHandler:
-    """Return the audit function, which stores trail and feed in `table`."""
+    """Return the handler of the audit function, which stores trail and feed in `table`."""
     resources = FakeResources(table, clock, audit=table, objects=outside, queues={"deliveries": outside})
     return resources.make(audit.lambda_handler)
 
 
 def batches(count: int, size: int, owners: int) -> list[list[Raw]]:
-    """Return `count` batches of stream records, each for `size` new videos as an import writes them."""
+    """Return `count` batches of stream records. Each batch has `size` new videos of an import, from `owners` owners."""
     return [
         [_record(number, owners) for number in range(start, start + size)] for start in range(0, count * size, size)
     ]
@@ -159,7 +160,7 @@ def _record(number: int, owners: int) -> Raw:
 
 
 def processor_seconds() -> float:
-    """Measure the time that a core of this machine needs for a record, in seconds."""
+    """Measure and return the processor time of one record on this machine, in seconds."""
     os.environ |= {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_DEFAULT_REGION": "us-east-1"}
     (batch,) = batches(1, BATCH, 1)
     outside, times = SimulatedServices(lambda _: None), []
@@ -175,7 +176,7 @@ def processor_seconds() -> float:
 
 
 def main() -> None:
-    """Measure all readers, and print their rates and the ratios."""
+    """Measure all configurations, and print the rates and ratios."""
     os.environ |= {"ENVIRONMENT": "bench", "POWERTOOLS_SERVICE_NAME": "audit"}
     logging.disable(logging.INFO)
     processor = processor_seconds()

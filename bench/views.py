@@ -39,28 +39,28 @@ LOADS = {
 }
 """Number of views of one video per second, by label."""
 SETTLED, MEASURED = 0.25, 0.1
-"""Seconds until the counter has reached its final number of shards, and seconds of the measurement. Each has at least
-one view.
+"""Seconds before the measurement, in which the counter reaches its final number of shards, and seconds of the measurement.
+
+Both periods have at least one view.
 """
 BATCH = 100
-"""Maximum number of records that are counted together, if they arrive within one second."""
+"""Maximum number of stream records per batch. A batch has the records of at most one second."""
 FILLING, BATCHES = 2, 4
-"""Number of stream batches before the measurement, and number of measured batches."""
+"""Number of batches of stream records before the measurement, and number of measured batches."""
 BURST = 0.05
-"""Seconds of unused capacity that an item accumulates. The value is low, so that a counter soon reaches its final size.
-"""
+"""Seconds of unused capacity that an item accumulates. With this low value, a counter soon reaches its final size."""
 
 VIDEO_ID = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
 CALLER = Caller("bob", frozenset())
 
 
 class ViewCost(NamedTuple):
-    """Write units of one view."""
+    """Write units of one view, by cause."""
 
     request: float
     """Write units of the request itself."""
     stream: float
-    """Write units of the stream's consumers per view, including a share of the hourly and daily writes."""
+    """Write units of the stream's consumers per view, including a fraction of the hourly and daily writes."""
 
     @property
     def whole(self) -> float:
@@ -98,7 +98,7 @@ def spent(kind: str, load: float) -> ViewCost:
 
 
 def streamed(simulation: Simulation[ViewStore], load: float) -> float:
-    """Return the mean write units that the stream's consumers need for a view that has a marker.
+    """Return the mean write units of the stream's consumers per view with a viewer item.
 
     Returns 0 for anonymous views, because the request itself counts them.
     """
@@ -117,8 +117,9 @@ def streamed(simulation: Simulation[ViewStore], load: float) -> float:
 
 @cache
 def starts() -> dict[int, int]:
-    """Return the write units to store a counter's value when a period begins. The keys are the periods, an hour and a
-    day, in seconds.
+    """Return the write units that store a counter's value at the start of a period, by period in seconds.
+
+    The periods are an hour and a day.
     """
     counter: Item = VIEW_COUNTER.key(videoId=VIDEO_ID, shard=0) | {"views": 1}
     hours = ("2026-11-22T13", "2026-11-22T14", "2026-11-23T00")
@@ -149,12 +150,12 @@ _SEQUENCE = count()
 
 
 def costs() -> dict[str, list[ViewCost]]:
-    """Return the costs of a view by kind, with one cost for each load."""
+    """Return the costs of a view by kind of view. Each kind has one cost per load of LOADS."""
     return {kind: [spent(kind, load) for load in LOADS.values()] for kind in KINDS}
 
 
 def picture(costs_: Mapping[str, Sequence[ViewCost]]) -> str:
-    """Return the write units of a view by load, as an SVG chart."""
+    """Return an SVG chart of the write units of a view, by load."""
     return Chart(
         "Write units of a view, with its share of the stream, hours and days",
         list(LOADS),

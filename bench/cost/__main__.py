@@ -16,7 +16,7 @@ from bench.cost.run import measure_lifelike
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure, compute the costs, print or write them, and return the exit status."""
+    """Measure, compute the costs, and print them or write them to a file. Returns the exit status."""
     options = _parser().parse_args(arguments)
     try:
         prices, workload = Prices.load(), Workload.load(options.workload, dict(options.set))

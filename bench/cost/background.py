@@ -1,4 +1,4 @@
-"""Cost of the background work that a change causes, by the stream, the router, the audit trail, queues and workers."""
+"""Resources of the background work that a request causes: stream, router, audit trail, queues and workers."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -57,13 +57,13 @@ from shared.schema import (
 )
 
 FIFO_QUEUES = frozenset({"tallies"})
-"""Names of the FIFO queues, whose requests cost more than those to standard queues."""
+"""Names of the FIFO queues. Requests to FIFO queues cost more than requests to standard queues."""
 RENDITIONS = ("1080p", "720p", "480p", "240p")
-"""Default renditions of an environment."""
+"""Names of the default renditions of an environment."""
 SOURCE_SIZE = (1920, 1080)
-"""Width and height of the source video in pixels, large enough for all renditions."""
+"""Width and height of the source video in pixels. This size requires all renditions."""
 FOLLOWED = (CREATE, DESCRIBE, PUBLISH, STATUS, ADD_CREDIT, ARRIVAL, VIEW, VIEW_LATER, VIEW_OF, RATE)
-"""Requests whose background work is measured. A transcoder's reports belong to the background work of the upload."""
+"""Names of the requests with measured background work. Reports of a transcoder belong to the work after an upload."""
 
 
 @dataclass
@@ -75,13 +75,11 @@ class BackgroundCost:
     trail: CapacityUnits = field(default_factory=CapacityUnits)
     """Units of the audit trail."""
     feed: CapacityUnits = field(default_factory=CapacityUnits)
-    """Units of the change feed, in addition to the audit trail."""
+    """Units of the change feed. `trail` does not include them."""
     delivery_messages: int = 0
-    """Number of messages that start a delivery check. The audit function sends one for each stream batch, so a change
-    that arrives alone causes one.
-    """
+    """Number of messages to the queue of deliveries. The audit function sends one for each batch of stream records."""
     delivery_checks: CapacityUnits = field(default_factory=CapacityUnits)
-    """Units of the delivery checks, in which the delivery worker looks up subscriptions."""
+    """Units of the delivery worker, which looks up subscriptions for each such message."""
     delivery_trips: int = 0
     trips: int = 0
     routed: int = 0
@@ -91,7 +89,7 @@ class BackgroundCost:
     messages: int = 0
     """Number of messages to all worker queues, except the queue of deliveries."""
     fifo_messages: int = 0
-    """Number of messages to FIFO queues. They are included in `messages`."""
+    """Number of messages to FIFO queues. `messages` includes them."""
     worked: int = 0
     """Number of messages that the service's functions process. Messages for transcoders are excluded."""
     log_lines: int = 0
@@ -101,11 +99,11 @@ class BackgroundCost:
     feed_stored: StoredSize = field(default_factory=StoredSize)
     """Storage that the request adds to the change feed, including billed overhead."""
     stored: StoredSize = field(default_factory=StoredSize)
-    """Storage of jobs and deduplication markers after all work is done."""
+    """Storage of jobs and deduplication items after all work is done."""
 
 
 def measure_background() -> dict[str, BackgroundCost]:
-    """Return the background work of each request in FOLLOWED."""
+    """Return the background work of each request in FOLLOWED, by name of the request."""
     return {request: follow(request) for request in FOLLOWED}
 
 
@@ -144,7 +142,7 @@ def _upload_source(api: Api) -> str:
 
 
 class _BackgroundMeter:
-    """Background functions of the service. `followed` adds up the resources that they use."""
+    """Background functions of the service, with the sum of the resources that they use in `followed`."""
 
     def __init__(self, service: MeasuredService, api: Api, objects: Objects) -> None:
         self.followed = BackgroundCost()
@@ -212,7 +210,7 @@ class _BackgroundMeter:
         return bool(waiting)
 
     def _transcode(self, message: Mapping[str, Any]) -> None:
-        """Send the reports of a transcoder. They are separate requests, so their units are not counted here."""
+        """Send the reports of a transcoder, without counting their units. They are separate requests in the bill."""
         attempt = {"inputHash": message["inputHash"], "attempt": message["attempt"]}
         for report in ({"state": "running"}, {"state": "done", "uri": message["output"]}):
             path, body = message["report"], attempt | report
@@ -234,7 +232,7 @@ class _BackgroundMeter:
 
 
 def _invokes_router(record: Mapping[str, Any]) -> bool:
-    """Whether the record matches ROUTER_FILTERS in infra/jobs_stack.py."""
+    """Return whether a stream record matches ROUTER_FILTERS of infra/jobs_stack.py."""
     keys = record["dynamodb"]["Keys"]
     is_counted = record["eventName"] != "REMOVE" and (
         keys[PARTITION_KEY]["S"].startswith((VIEWER.partition_prefix, RATING.partition_prefix))
@@ -247,8 +245,9 @@ def _invokes_router(record: Mapping[str, Any]) -> bool:
 
 
 def _invokes_audit(record: Mapping[str, Any]) -> bool:
-    """Whether the record matches AUDIT_FILTERS in infra/jobs_stack.py. Considers only the entities that are measured
-    here.
+    """Return whether a stream record matches AUDIT_FILTERS of infra/jobs_stack.py.
+
+    Only the entities that this module measures are considered.
     """
     is_credit = record["dynamodb"]["Keys"][SORT_KEY]["S"].startswith(CREDIT.sort_prefix)
     return is_credit or _is_video(record) or _job_state(record) in JOB_STATES
@@ -275,6 +274,6 @@ def _in_audit_table() -> tuple[StoredSize, StoredSize]:
 
 
 def _stored_size() -> StoredSize:
-    """Return the storage of jobs and of deduplication markers."""
+    """Return the storage of jobs and of deduplication items."""
     items = [item for item in items_of(TABLE_NAME) if item[SORT_KEY]["S"].startswith((JOB.sort_prefix, MARKER.sk))]
     return StoredSize.of(items)

@@ -29,7 +29,7 @@ Dollars = dict[str, float]
 
 
 class InvalidWorkload(Exception):
-    """Error in a workload or in one of its figures. The message is a sentence for the user."""
+    """A workload or one of its figures is invalid. The message is a sentence for the user."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Prices:
     region: str
     usd: Mapping[str, float]
     unchecked: tuple[str, ...]
-    """Names of the prices that were not confirmed by AWS's price pages on that date."""
+    """Names of the prices that AWS's price pages did not confirm on the date of the list."""
 
     @classmethod
     def load(cls, path: Path = PRICES) -> "Prices":
@@ -57,12 +57,12 @@ class Prices:
 
 @dataclass(frozen=True)
 class Workload:
-    """Calls of a month, and the assumptions about them."""
+    """Numbers of calls in a month, and further assumptions such as sizes and durations."""
 
     figures: Mapping[str, float]
     calls: Mapping[str, int]
     idle: Mapping[str, Mapping[str, float]]
-    """Figures of the other environments, by environment. Each lists only the figures that differ from production."""
+    """Figures of environments without users, by environment. Only figures that differ from production are listed."""
 
     @classmethod
     def load(cls, path: Path = WORKLOAD, changed: Mapping[str, float] | None = None) -> "Workload":
@@ -108,7 +108,7 @@ def units_cost(units: CapacityUnits, prices: Prices) -> float:
 
 
 def gb_seconds(used: MeasuredRequest, workload: Workload) -> float:
-    """Return the GB-seconds of an invocation, including waits for DynamoDB and, for deliveries, for the receiver."""
+    """Return the GB-seconds of one Lambda invocation, including waits for DynamoDB and for receivers of webhooks."""
     figures = workload.figures
     waits = used.trips * figures["dynamodb_ms"] + figures["receiver_ms"] * (used.request == DELIVERY)
     memory_gb = figures["index_gb" if used.request == INDEX else "memory_gb"]
@@ -122,14 +122,14 @@ def invocation(used: MeasuredRequest, prices: Prices, workload: Workload) -> flo
 
 
 def logs(invocations: float, lines: int, metric_lines: int, prices: Prices, workload: Workload) -> float:
-    """Return the cost of the logs of some invocations."""
+    """Return the cost of the log lines and metric lines that some invocations write."""
     figures = workload.figures
     bytes_ = invocations * figures["log_bytes"] + lines * figures["line_bytes"] + metric_lines * figures["metric_bytes"]
     return bytes_ / GB * prices.usd["log_ingestion"]
 
 
 def after(followed: BackgroundCost, prices: Prices, workload: Workload) -> Dollars:
-    """Return the cost of the background work of one request: audit entries, jobs, messages and totals."""
+    """Return the cost of the background work of one request by service: audit entries, jobs, messages and totals."""
     usd, figures = prices.usd, workload.figures
     together = figures["changes_together"]
     invocations = (followed.routed + followed.audited + followed.delivery_messages) / together + followed.worked
@@ -187,21 +187,19 @@ def sign_in(prices: Prices, workload: Workload) -> Dollars:
 
 
 def _emitted_metrics() -> int:
-    """Return the number of custom metrics of an environment. Each value of a metric's second dimension is a separate
-    metric.
-    """
+    """Return the number of custom metrics of an environment. CloudWatch counts each value of a dimension as a metric."""
     values = {"": 1, "kind": len(KINDS), "queue": len(JOB_QUEUES)}
     return sum(values[dimension] for _, dimension in EMITTED.values())
 
 
 def metrics_of_work(workload: Workload) -> float:
-    """Return the number of custom metrics that a month with calls has in addition to an idle month."""
+    """Return the number of custom metrics that exist only in a month with calls, and not in an idle month."""
     figures = workload.figures
     return figures["metrics"] - figures["idle_metrics"] if any(workload.calls.values()) else 0
 
 
 def background_name(request: str) -> str:
-    """Return the name of the item of a month's bill that has the cost of a request's background work."""
+    """Return the purpose in a month's bill that has the cost of a request's background work."""
     return f"behind {request}"
 
 
@@ -213,7 +211,7 @@ def of_video(catalogue: CatalogueSize, followed: Mapping[str, BackgroundCost]) -
 def storage(stored: StoredSize, prices: Prices) -> Dollars:
     """Return the monthly cost of storage.
 
-    Point-in-time recovery is charged only for the table, because global indexes can be rebuilt from it.
+    AWS charges point-in-time recovery only for the table, because indexes can be rebuilt from the table.
     """
     usd = prices.usd
     return {
@@ -223,7 +221,7 @@ def storage(stored: StoredSize, prices: Prices) -> Dollars:
 
 
 def _trail(followed: Mapping[str, BackgroundCost], workload: Workload) -> StoredSize:
-    """Return the storage of the audit trail in the long run, when as many entries expire as are added."""
+    """Return the storage of the audit trail after years, when as many entries expire in a month as are added."""
     monthly = (change.trail_stored.times(workload.calls.get(request, 0)) for request, change in followed.items())
     return sum(monthly, StoredSize()).times(workload.figures["audit_days"] / DAYS_A_MONTH)
 

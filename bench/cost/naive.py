@@ -22,7 +22,7 @@ LISTS = "GET /v1/videos?"
 
 @dataclass(frozen=True)
 class DesignComparison:
-    """Units of a request in the service's design, and in a design that differs by one decision."""
+    """Units of a request in the service's design, and in a naive design that differs by one decision."""
 
     decision: str
     request: str
@@ -41,7 +41,7 @@ def comparisons(
 ) -> tuple[DesignComparison, ...]:
     """Return a comparison for each design decision.
 
-    `ours` has the units of the month's bill. `naive` differs from it by that one decision.
+    `ours` has the units of the month's bill, and `naive` the units without that decision.
     """
     figures, calls = workload.figures, workload.calls
     bytes_ = size(catalogue.video)
@@ -93,9 +93,9 @@ def comparisons(
 
 
 def _mean_list(measured: Mapping[str, MeasuredRequest], calls: Mapping[str, float]) -> tuple[float, CapacityUnits]:
-    """Return the number of list pages in the month, and the mean units of one page.
+    """Return the number of list pages in a month, and the mean units of one page.
 
-    If the month has no list pages, the mean is over one page of each list.
+    If there are no list pages in the month, the mean is over one page of each list.
     """
     times = {request: number for request, number in calls.items() if request.startswith(LISTS)}
     number = sum(times.values())

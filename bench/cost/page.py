@@ -1,4 +1,4 @@
-"""Tables of docs/costs.md. `python -m bench.cost --docs` writes them, and a test checks that they are current."""
+"""Tables of docs/costs.md. `python -m bench.cost --docs` writes the tables, and a test checks that they are current."""
 
 from bench.cost.report import CostReport
 from local import ROOT
@@ -8,6 +8,6 @@ PAGE = ROOT / "docs" / "costs.md"
 
 
 def updated(text: str, report: CostReport) -> str:
-    """Return the page with updated tables. Raises ValueError if the markers of a table are missing."""
+    """Return the page `text` with updated tables. Raises ValueError if the marks of a table are missing."""
     sizes = "".join(f"- {name}: {bytes_:,} bytes\n" for name, bytes_ in report.sizes().items())
     return filled(text, {"sizes": sizes} | {name: grid.markdown() for name, grid in report.grids().items()})

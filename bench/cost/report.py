@@ -59,7 +59,7 @@ class CostReport:
         self.comparisons = comparisons(measured, catalogue, workload)
 
     def grids(self) -> dict[str, Grid]:
-        """Return the tables by name."""
+        """Return the tables of the report, by name."""
         return {
             "calls": self._calls(),
             "least": self._least(),
@@ -192,7 +192,7 @@ class CostReport:
         }
 
     def machine(self) -> dict[str, Any]:
-        """Return all figures, unrounded, as a JSON object."""
+        """Return all figures as a JSON object. They are not rounded."""
         return {
             "prices": {"date": self.prices.date, "region": self.prices.region, "unchecked": self.prices.unchecked},
             "bytes": self.sizes(),

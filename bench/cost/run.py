@@ -46,9 +46,9 @@ VIEW_LATER, VIEW_OF = (f"{VIEW} ({what})" for what in ("later in the hour", "vie
 ADD_CREDIT = "PUT /v1/videos/{videoId}/credits/{personId}"
 CREATE, PATCH, ARRIVAL = "POST /v1/videos", "PATCH /v1/videos/{videoId}", "S3 notifies: arrivals"
 DESCRIBE, PUBLISH, STATUS = (f"{PATCH} ({what})" for what in ("description", "visibility", "status"))
-"""Additional changes of a video: of a field in no list, of a field in all lists, and of a field that totals count."""
+"""Names of additional requests that change a video: a field in no list, a field in all lists, and a field in totals."""
 POLL = "GET /v1/changes (nothing new)"
-"""Request by which a consumer of all changes polls the feed when there is no new change."""
+"""Name of the request by which a consumer polls the feed of all changes when there is no new change."""
 REVERTS, MANY = "the queue: reverts", 20
 UNDO = f"{REVERTS} ({MANY} videos)"
 
@@ -86,31 +86,31 @@ BODIES: Mapping[str, Mapping[str, Any]] = {
     "/releases/": {"titles": [{"title": "Ngā kaitiaki o te rama raki"}]},
     "/v1/playlists": {"title": "For a long evening", "description": DESCRIPTION[:120]},
 }
-"""Fields to add to the bodies of requests that create resources, by the end or a part of the path."""
+"""Fields to add to bodies of requests that create resources, by the end or a part of the request's path."""
 
 
 @dataclass(frozen=True)
 class MeasuredRequest:
-    """Capacity, data transfer and log lines that one request uses."""
+    """Resources that one request uses: capacity units, data transfer and log lines."""
 
     request: str
     units: CapacityUnits
     operations: tuple[str, ...]
     least: CapacityUnits
-    """Minimum units that any design would need for the same items."""
+    """Minimum units that any design would need to read and write the same items."""
     fewest: int
     """Minimum number of DynamoDB requests that any design would need."""
     trips: int
     bytes_out: int
     """Size of the response body in bytes. 0 for functions without an HTTP route."""
     log_lines: int
-    """Number of log lines that the function itself writes."""
+    """Number of log lines that the function's code writes. Lambda adds further lines."""
     metric_lines: int
 
 
 @dataclass(frozen=True)
 class CatalogueSize:
-    """Typical items of a video, and the storage that a video needs."""
+    """Typical items of a video, and the storage of one video."""
 
     video: AttributeMap
     """Item of a video, as the service stores it."""
@@ -121,10 +121,10 @@ class CatalogueSize:
 
 
 class LifelikeApi(Api):
-    """API whose clients send complete documents instead of minimal ones."""
+    """API of the testbed that completes minimal request bodies, because real clients send more fields."""
 
     def request(self, method: str, path: str, **options: Any) -> Reply:
-        """Send one request. BODIES adds fields to the body of a request that creates a resource."""
+        """Send one request. If the request creates a resource, the body gets additional fields from BODIES."""
         body = options.get("json_body")
         if body is not None and method in ("POST", "PUT"):
             for part, more in BODIES.items():
@@ -172,7 +172,7 @@ def _many_changed(api: Api) -> str:
 
 
 def _one_by_one(api: Api, path: str) -> Reply:
-    """Run a revert without threads, so that its requests have the same order in each run."""
+    """Run a revert without threads. The order of requests is then the same in each run."""
     with mock.patch("shared.history.parts.CONCURRENT_PARTS", 1):
         return CALLS[REVERTS][1](api, path)
 
@@ -207,7 +207,7 @@ class LogCounter(io.StringIO):
     metric_lines = 0
 
     def write(self, text: str) -> int:
-        """Count a metric line. Functions print metrics to standard output."""
+        """Count a metric line, which functions print to standard output."""
         self.metric_lines += text.startswith("{")
         return len(text)
 
@@ -224,14 +224,15 @@ class MeasuredService:
     log: LogCounter
 
     def api(self) -> Api:
-        """Return an API whose clients send complete documents."""
+        """Return an API with complete request bodies, over these tables."""
         api = make_api(self.table)
         return LifelikeApi(api.table, api.handlers, api.clock)
 
 
 def measure_small() -> Iterator[MeasuredRequest]:
-    """Measure each access pattern in separate tables, with the items of local/testbed/calls.py. A read or write of such
-    an item costs one unit.
+    """Measure each access pattern in separate tables, with the items of local/testbed/calls.py.
+
+    Items are small. Therefore each read or write of an item costs one unit.
     """
     for pattern in ACCESS_PATTERNS:
         with measured_service() as service:
@@ -239,7 +240,7 @@ def measure_small() -> Iterator[MeasuredRequest]:
 
 
 def measure_lifelike() -> tuple[dict[str, MeasuredRequest], CatalogueSize]:
-    """Measure each request with complete documents. Returns the results by request, and the catalogue's sizes.
+    """Measure each request with items of typical size. Returns the results by request, and the sizes of typical items.
 
     List requests run in a catalogue of VIDEOS videos.
     """
@@ -283,10 +284,10 @@ ENVIRONMENT = {
 
 @contextmanager
 def measured_service() -> Iterator[MeasuredService]:
-    """Create empty tables, and generate the same ids in each run.
+    """Create empty tables. Until the end of the block, all ids are the same in each run.
 
-    A video's id determines its shard, and therefore the items that a request reads. Request ids and write ids change
-    the size of the compressed feed. moto's upload ids are part of URLs and differ in length.
+    The id of a video determines its shard, and therefore the items that a request reads. Request ids and write ids
+    affect the size of the compressed feed. Upload ids are part of URLs, and affect their length.
     """
     # Patched only in the service's modules, because botocore uses `uuid` for the ids of its requests.
     ids, request_ids, bytes_ = _ids(1), _ids(2), SimpleNamespace(urandom=random.Random(3).randbytes)
@@ -326,16 +327,15 @@ def _ids(seed: int) -> SimpleNamespace:
 
 @cache
 def feed_client() -> MotoClient:
-    """Return the client for the feed. It is separate from the trail's client, so that their units can be measured
-    separately.
-    """
+    """Return the client for the feed. The trail uses another client, because their units are measured separately."""
     return MotoClient("http://moto.invalid", boto3_client.make_client())
 
 
 @cache
 def clients() -> tuple[MotoClient, MotoClient]:
-    """Return the measured client, and a client to inspect tables. They are cached, because their creation is slower
-    than most requests.
+    """Return the measured client, and a client to inspect tables.
+
+    Both are cached, because creating a client takes longer than most requests.
     """
     other_client = boto3_client.make_client()
     return MotoClient("http://moto.invalid", other_client), MotoClient("http://moto.invalid", other_client)

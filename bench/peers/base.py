@@ -1,6 +1,4 @@
-"""Function that only loads the libraries that the peers use: boto3's client, six models, Powertools' Logger and
-Metrics.
-"""
+"""Function that only imports the libraries of the peers: boto3's client, six models, Powertools' Logger and Metrics."""
 
 from typing import Any
 

@@ -1,5 +1,6 @@
-"""Peer with the least overhead: it signs requests itself, sends them by http.client, and uses no framework and no
-models. It validates almost nothing.
+"""Peer with the least overhead. It signs requests itself, and sends them by http.client, without framework and models.
+
+It validates almost nothing.
 """
 
 import base64

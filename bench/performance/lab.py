@@ -1,4 +1,4 @@
-"""Environment of the measured apps: Python 3.13 with the deployed packages. Each app runs in a separate process."""
+"""Environment of the measured apps: Python 3.13 with the packages of a deployment. Each app runs in a separate process."""
 
 import json
 import marshal
@@ -22,10 +22,11 @@ FOLDER = ROOT / ".local" / "bench"
 DEPLOYED = "3.13"
 """Python version of the deployed functions."""
 LONGEST_START, LONGEST_WAIT = 300, 60
-"""Timeouts in seconds, of the start of an app and of a command to valgrind."""
+"""Maximum seconds for the start of an app, and for a command to valgrind."""
 AMAZON = re.compile('^# Label: "(Amazon Root CA|Starfield Services Root)', re.MULTILINE)
-"""Pattern of the labels of the root CAs that the service's client trusts on AWS (shared/aws). The peers trust the
-bundle of botocore or of the system.
+"""Pattern of the labels of the root CAs that the service's client trusts on AWS (shared/aws).
+
+The peers trust the bundle of botocore or of the system.
 """
 SETTINGS = {
     "ANSWER_SECONDS": "600",  # code takes fifty times as long under valgrind
@@ -51,12 +52,12 @@ SETTINGS = {
     "VIEW_WINDOW_SECONDS": "1800",
     "_X_AMZN_TRACE_ID": "Root=1-68502a40-3f2504e04f8941d39a0c0305;Parent=3f2504e04f8941d3;Sampled=0",
 }
-"""Environment variables of a Lambda function."""
+"""Environment variables of a measured app, as Lambda and the deployment set them."""
 
 
 @dataclass(frozen=True)
 class Lab:
-    """A Python interpreter and the code that it runs."""
+    """Python interpreter, code and files of the measured apps."""
 
     python: Path
     code: Path
@@ -67,12 +68,12 @@ class Lab:
 
     @cached_property
     def version(self) -> str:
-        """Implementation and version of Python, such as CPython 3.13.0."""
+        """Implementation and version of the interpreter, such as CPython 3.13.0."""
         script = "import platform; print(platform.python_implementation(), platform.python_version())"
         return _run(str(self.python), "-c", script).strip()
 
     def write_events(self) -> None:
-        """Write a file for each app, with the event of each of its operations."""
+        """Write a file for each app, with an event for each operation of the app."""
         for app in (OURS, BASE, *PEERS):
             events = {operation.name: (operation.module(app), operation.event()) for operation in operations(app)}
             self._events(app).write_bytes(marshal.dumps(events, 2))
@@ -143,7 +144,7 @@ def _run(*command: str) -> str:
 
 
 class App:
-    """A running app. Its process reads commands from a pipe, and writes results to another."""
+    """A running app, which reads commands from a pipe, and writes results to another pipe."""
 
     def __init__(self, process: "subprocess.Popen[str]") -> None:
         self.process = process
@@ -193,7 +194,7 @@ class Counter:
 
     @staticmethod
     def is_here() -> bool:
-        """Whether valgrind is installed."""
+        """Return whether valgrind is installed."""
         return bool(shutil.which("valgrind") and shutil.which("vgdb"))
 
     def __init__(self, lab: Lab, name: str) -> None:
@@ -209,7 +210,7 @@ class Counter:
     def count(self, app: App, operation: BenchOperation) -> float:
         """Return the number of instructions of one call.
 
-        The result is the difference between 2N calls and N calls, divided by N, so that constant overhead cancels out.
+        The result is the difference between 2N calls and N calls, divided by N. Constant overhead cancels out.
         """
         calls = max(operation.calls // 2, 2)
         app.call(operation, operation.calls)

@@ -1,4 +1,4 @@
-"""Measurement of all apps in one run. Rounds interleave the apps, so that the machine's load affects them equally."""
+"""Measurement of all apps in one run. Rounds interleave the apps, so the load of the machine affects them equally."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -25,7 +25,7 @@ State = Literal["warm", "cold"]
 
 @dataclass
 class Measurement:
-    """Processor time and instructions of one call or one start."""
+    """Processor time and instructions of a call of an operation, or of a start of an app."""
 
     seconds: list[float] = field(default_factory=list)
     """Processor time of each round, in seconds."""
@@ -35,7 +35,7 @@ class Measurement:
 
 @dataclass
 class Measurements:
-    """Results of a run, and the Python version of the apps."""
+    """Results of a run, with the Python version of the apps."""
 
     python: str
     taken: dict[tuple[State, str, str], Measurement] = field(default_factory=dict)
@@ -50,7 +50,7 @@ Say = Callable[[str], object]
 
 
 def measure(lab: Lab, rounds: int, starts: int, say: Say) -> Measurements:
-    """Measure all apps in `rounds` rounds of calls and `starts` rounds of starts. `say` reports the progress."""
+    """Measure all apps in `rounds` rounds of calls and `starts` rounds of starts. `say` receives lines of progress."""
     measured = Measurements(lab.version)
     with stub() as plain, stub(lab.certificate) as tls:
         endpoints = {False: plain, True: tls}
@@ -90,7 +90,7 @@ def measure(lab: Lab, rounds: int, starts: int, say: Say) -> Measurements:
 
 
 def _called(has_tls: bool) -> Mapping[str, Sequence[BenchOperation]]:
-    """Return the operations to call, by app. They all use TLS, or none does."""
+    """Return the operations to measure, by app. Either all of them use TLS, or none."""
     if has_tls:
         return dict.fromkeys(APPS, (OVER_TLS,))
     return {OURS: (*COMMON, *OWN), **dict.fromkeys(PEERS, COMMON)}

@@ -9,7 +9,7 @@ from bench.performance.workload import BASE, COMMON, OURS, OVER_TLS, OWN, PEERS
 from bench.tables import Grid
 
 BASE_START = COMMON[0].name
-"""Name of the operation whose measurement contains the start of the base."""
+"""Name of the operation under which the start of the app `base` is measured."""
 
 
 class PerformanceReport:
@@ -20,7 +20,7 @@ class PerformanceReport:
         self._counted = all(measurements.instructions is not None for measurements in measured.taken.values())
 
     def grids(self) -> dict[str, Grid]:
-        """Return the tables by name."""
+        """Return the tables of the report, by name."""
         return {"calls": self._calls(), "own": self._own(), "starts": self._starts()}
 
     def _calls(self) -> Grid:
@@ -60,9 +60,7 @@ class PerformanceReport:
         return [*rows, [name, "CPU time", f"{milliseconds:.2f} ms", *(_timed(ours, other) for other in theirs)]]
 
     def picture(self) -> str:
-        """Return an SVG bar chart of calls and starts. It shows instructions if they were counted, otherwise processor
-        time.
-        """
+        """Return an SVG bar chart of calls and starts, by instructions if they were counted, otherwise by processor time."""
         panels = [
             (f"Calls, by {self._unit()}: the tutorial's are 1", self._bars("warm", "tutorial")),
             (f"Starts, by {self._unit()}: that of the base is 1", self._bars("cold", BASE)),
@@ -98,12 +96,12 @@ def _timed(one: Measurement, other: Measurement) -> str:
 
 
 def quotients(ones: Sequence[float], peers_: Sequence[float]) -> tuple[float, float, float]:
-    """Return the quartiles of the ratios of two apps' times. Each round has one ratio."""
+    """Return the quartiles of the ratios between the times of two apps. Each round has one ratio."""
     return quartiles(one / other for one, other in zip(ones, peers_, strict=True))
 
 
 def quartiles(values: Iterable[float]) -> tuple[float, float, float]:
-    """Return the first quartile, the median and the third quartile. If there is a single value, all three equal it."""
+    """Return the first quartile, the median and the third quartile. For a single value, all three are that value."""
     several = list(values)
     low, middle, high = quantiles(several if len(several) > 1 else several * 2, method="inclusive")
     return low, middle, high
@@ -115,9 +113,7 @@ WIDTH, LABELS, BAR, GAP, HEAD = 860, 110, 14, 12, 40
 
 
 def _drawn(panels: Sequence[tuple[str, Sequence[tuple[str, Sequence[float]]]]]) -> str:
-    """Return an SVG chart of panels, one below the other. Each has groups of horizontal bars, with one bar for each
-    app.
-    """
+    """Return an SVG chart of panels, one below the other. A panel has groups of horizontal bars, one bar per app."""
     parts: list[str] = []
     top = 30
     for index, app in enumerate(APPS):

@@ -2,11 +2,11 @@
 
 EVENTS is a file that maps each operation to its module and its event.
 
-- With FIRST, the name of an operation, it imports the module and calls it once. It prints the seconds of processor time
-  of both and the status.
-- Without FIRST it reads lines `<operation> <times>` from standard input. It prints the seconds of that many calls, or
+- With FIRST, the name of an operation, the program imports the operation's module and calls the operation once. It
+  prints the seconds of processor time for both together, and the status.
+- Without FIRST, the program reads lines `<operation> <times>` from standard input. It prints the seconds of N calls, or
   the response if `times` is 0.
-- Without arguments it exits immediately, to measure the start of Python alone.
+- Without arguments, the program exits immediately, to measure the start of Python alone.
 """
 
 # Imports only modules that are built in or that Python's start loads. The import of other modules by the app must be

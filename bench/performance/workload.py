@@ -20,25 +20,25 @@ PEERS: Mapping[str, str] = {
     "plain": "bench.peers.plain",
     "floor": "bench.peers.floor",
 }
-"""Modules of the other implementations, the peers, by name."""
+"""Modules of the peers, which are other implementations of the same operations, by name."""
 CHANGING = ("videoId", "createdAt", "updatedAt")
-"""Fields that differ between created videos. Comparisons of responses ignore them."""
+"""Names of the fields that differ between created videos. Comparisons of responses ignore these fields."""
 
 Answer = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class BenchOperation:
-    """A request that apps are measured with."""
+    """A request that the benchmark sends to apps."""
 
     name: str
     id: str
-    """Operation name in the route table."""
+    """Name of the operation in shared/routes.py."""
     path: str
     query: str = ""
     body: Any = None
     calls: int = 20
-    """Number of calls in a round."""
+    """Number of calls per round."""
     tls: bool = False
     user: str = OWNER
 
@@ -113,8 +113,9 @@ def operations(app: str) -> Sequence[BenchOperation]:
 
 
 def differences(operation: BenchOperation, ours: Answer, theirs: Answer) -> Iterator[str]:
-    """Yield the fields of a response that another app omits or returns with another value. Additional fields are
-    allowed.
+    """Yield a text for each field of our response that another app omits, or returns with another value.
+
+    Additional fields of the other app are ignored.
     """
     if ours["statusCode"] != theirs["statusCode"]:
         yield f"status {theirs['statusCode']} in place of {ours['statusCode']}: {theirs.get('body')}"
