@@ -1,5 +1,5 @@
-# Everything happens inside this checkout: tools in .venv and node_modules, the service's data in .local.
-# A recipe that sets up tools writes to standard error, so that `make -s token` prints a token and nothing else.
+# All files stay in this checkout: tools in .venv and node_modules, the data of the local service in .local.
+# The installation of tools writes to standard error. Therefore `make -s token` prints only a token to standard output.
 
 PYTHON3 ?= python3
 SUB ?= alice
@@ -17,13 +17,13 @@ export SUB SCOPES PYTEST_ARGS E2E_ARGS
 VENV := .venv
 PYTHON := $(VENV)/bin/python
 STAMP := $(VENV)/installed
-# The pinned Node, and the Python that `python3 app.py` means.
+# PATH with the pinned Node, and with the Python that runs `python3 app.py`.
 TOOLS := PATH="$(CURDIR)/$(VENV)/bin:$$PATH"
 CDK := $(TOOLS) node_modules/.bin/cdk
 
-# Where it is set, every start would compile every module again.
+# With this variable, Python would compile all modules again at each start.
 unexport PYTHONDONTWRITEBYTECODE
-# The tools of .venv are meant, whatever environment the shell is in.
+# These variables of the shell could select other tools than those of .venv.
 unexport PYTHONHOME PYTHONPATH VIRTUAL_ENV
 
 .DEFAULT_GOAL := help
@@ -38,19 +38,19 @@ run: $(STAMP) ## Start the service on this machine; Ctrl-C stops it (PORT=4566 I
 docs: $(STAMP) ## Build the documents as a site with search; `make run` serves it at /guide/ and builds it when needed
 	@$(PYTHON) -m local.guide
 
-test: $(STAMP) ## Everything that must hold: lint, types, templates, tests, rehearsal (PYTEST_ARGS="-k name")
+test: $(STAMP) ## Run all checks: lint, types, templates, all tests and the rehearsal (PYTEST_ARGS="-k name")
 	@$(PYTHON) -m local.checks
 
-check: $(STAMP) ## Lint, types and unit tests without proofs and the CDK app: what to run before each commit, 2.5 minutes (PYTEST_ARGS="-k name")
+check: $(STAMP) ## Run the checks before a commit, 2.5 minutes: lint, types, unit tests without proofs and CDK (PYTEST_ARGS="-k name")
 	@$(PYTHON) -m local.checks lint types unit
 
-soak: $(STAMP) ## Repeat the tests under load, and count the failures of each (SOAK_ARGS="--times 5 --minutes 60 unit")
+soak: $(STAMP) ## Repeat the tests under load, and count the failures of each test (SOAK_ARGS="--times 5 --minutes 60 unit")
 	@$(PYTHON) -m local.soak $(SOAK_ARGS)
 
-e2e: $(STAMP) ## Rehearse a stack's life: deploy, upgrade, end-to-end tests, diff, destroy (E2E_ARGS="-n 3 -k name")
+e2e: $(STAMP) ## Rehearse a deployment on this machine: deploy, upgrade, end-to-end tests, diff, destroy (E2E_ARGS="-n 3 -k name")
 	@$(PYTHON) -m local.rehearsal $(E2E_ARGS)
 
-mutants: $(STAMP) ## Plant 100 defects, each of which its tests must catch: 25 minutes (MUTANTS_ARGS="stores search-shows-hidden")
+mutants: $(STAMP) ## Check that the tests catch 100 planted defects, 25 minutes (MUTANTS_ARGS="stores search-shows-hidden")
 	@$(PYTHON) -m local.mutants $(MUTANTS_ARGS)
 
 token: $(STAMP) ## Print a token for the local service (SUB=carol SCOPES="videos/read")
@@ -59,17 +59,17 @@ token: $(STAMP) ## Print a token for the local service (SUB=carol SCOPES="videos
 variables: $(STAMP) ## Print shell variables for the local service: eval "$$(make -s variables)"
 	@$(PYTHON) -m local.tour --variables
 
-demo: $(STAMP) ## Load a few thousand films into the running service and look around
+demo: $(STAMP) ## Load a few thousand films into the running service, and show some queries
 	@$(PYTHON) -m local.demo
 
-catalogue: $(STAMP) ## Make a catalogue in IMDb's layout and import it into the running service (TITLES=1000)
+catalogue: $(STAMP) ## Generate a catalogue in IMDb's format, and import it into the running service (TITLES=1000)
 	@$(PYTHON) -m tools generate .local/catalogue-$(TITLES) --titles $(TITLES)
 	@$(PYTHON) -m tools import-imdb .local/catalogue-$(TITLES) --local
 
-screenshots: $(STAMP) ## Take the pictures of the console that the documents show; needs Chromium
+screenshots: $(STAMP) ## Take the screenshots of the console for the documents; needs Chromium
 	@$(PYTHON) -m local.screenshots
 
-sam-env: $(STAMP) ## Make ready to call one function by itself with `sam local invoke` (docs/sam-local-invoke.md)
+sam-env: $(STAMP) ## Prepare `sam local invoke`, which runs a single function (docs/sam-local-invoke.md)
 	@$(PYTHON) -m local.sam
 
 bootstrap: $(STAMP) ## Prepare the AWS account of your credentials for the CDK, once for each region (CDK_ARGS="--option value")
@@ -78,32 +78,32 @@ bootstrap: $(STAMP) ## Prepare the AWS account of your credentials for the CDK, 
 deploy: $(STAMP) ## Deploy to the AWS account of your credentials, after checks (ENV=staging YES=1 CDK_ARGS="-c name=value")
 	@$(PYTHON) -m tools.deploying --env "$(ENV)" $(if $(YES),--yes) $(CDK_ARGS)
 
-synth: $(STAMP) ## Synthesize all that a deployment can switch on with all validation, and lint the templates (.local/templates)
+synth: $(STAMP) ## Synthesize deployments with all optional features, and check the templates (.local/templates)
 	@$(PYTHON) -m local.checks templates
 
 lint: $(STAMP) ## Check style, format and types
 	@$(PYTHON) -m local.checks lint types
 
-bench: $(STAMP) ## Measure calls and starts next to other ways to build them, and what the tuning gains, as ratios
+bench: $(STAMP) ## Measure requests and cold starts, compared with other implementations, as ratios
 	@for measured in performance client media catalogue; do $(PYTHON) -m bench.$$measured || exit 1; done
 
-redrive: $(STAMP) ## Show what was set aside of a queue, and move it back (QUEUE=thumbnails ENV=prod YES=1; ENV=local)
+redrive: $(STAMP) ## Show the messages in a dead-letter queue, and move them back (QUEUE=thumbnails ENV=prod YES=1; ENV=local)
 	@$(PYTHON) -m tools redrive --queue "$(QUEUE)" $(if $(filter local,$(ENV)),--local,$(if $(ENV),--env "$(ENV)")) $(if $(YES),--yes)
 
-cost: $(STAMP) ## What it costs on AWS: units and dollars for each request and a month (COST_ARGS="--set videos=5e6")
+cost: $(STAMP) ## Compute the costs on AWS: units and dollars for each request and for a month (COST_ARGS="--set videos=5e6")
 	@$(PYTHON) -m bench.cost $(COST_ARGS)
 
-restore-drill: $(STAMP) ## Damage a deployment of its own, put it back from a copy, and prove that nothing is lost
+restore-drill: $(STAMP) ## Damage a separate local deployment, restore it from a copy, and check that no data is lost
 	@$(PYTHON) -m local.restore_drill
 
-advisories: $(STAMP) ## Ask PyPI and npm for known vulnerabilities of the pinned versions; needs their databases
+advisories: $(STAMP) ## Check the pinned versions for known vulnerabilities, in the databases of PyPI and npm
 	@$(PYTHON) -m tools.advisories
 
-clean: ## Remove what was built, and the local service's data
+clean: ## Delete build results, caches, and the data of the local service
 	rm -rf .local cdk.out .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -not -path './$(VENV)/*' -not -path './node_modules/*' -prune -exec rm -rf {} +
 
-# Last of all the stamp: an installation that was interrupted is done again.
+# The stamp file is written last, so an interrupted installation runs again.
 $(STAMP): requirements.txt functions/requirements.txt functions/thumbnails/requirements.txt functions/search/requirements.txt constraints.txt package.json
 	@command -v $(PYTHON3) >/dev/null && $(PYTHON3) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "Python 3.11 or newer is needed, as $(PYTHON3) or by make PYTHON3=<path>." >&2; exit 1; }

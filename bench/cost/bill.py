@@ -62,7 +62,7 @@ class Workload:
     figures: Mapping[str, float]
     calls: Mapping[str, int]
     idle: Mapping[str, Mapping[str, float]]
-    """Figures of environments without users, by environment. Only figures that differ from production are listed."""
+    """Figures of an idle month in the other environments, by environment. Only figures that differ from production."""
 
     @classmethod
     def load(cls, path: Path = WORKLOAD, changed: Mapping[str, float] | None = None) -> "Workload":
