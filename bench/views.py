@@ -87,7 +87,8 @@ KINDS: Mapping[str, Callable[[], Work]] = {"with a viewer or a key": keyed, "pla
 
 
 def spent(kind: str, load: float) -> ViewCost:
-    """Return the cost of a view of a kind of KINDS. `load` is in views per second. Raises RuntimeError if a view fails."""
+    """Return the cost of a view. `kind` is a key of KINDS, and `load` is in views per second. Raises RuntimeError if a
+    view fails."""
     work, simulation = KINDS[kind](), Simulation(ViewStore, burst=BURST)
     simulation.run(max(SETTLED, 1 / load), load, work)
     run = simulation.run(max(MEASURED, 1 / load), load, work)

@@ -132,7 +132,7 @@ class ApiStack(cdk.Stack):
         return videos
 
     def _relations(self) -> ServiceFunction:
-        """Return the function for credits and releases, which share their video's partition."""
+        """Return the function for credits and releases. They are in the partition of their video."""
         relations = self._lister("relations")
         relations.allow_items(
             "BatchGetItem", "ConditionCheckItem", "DeleteItem", "GetItem", "PutItem", "Query", of=[schema.VIDEO]
@@ -142,7 +142,7 @@ class ApiStack(cdk.Stack):
         return relations
 
     def _captions(self) -> ServiceFunction:
-        """Return the function for captions and chapters, which share their video's partition.
+        """Return the function for captions and chapters. They are in the partition of their video.
 
         Caption texts are S3 objects.
         """
@@ -196,11 +196,11 @@ class ApiStack(cdk.Stack):
         return totals
 
     def _search(self) -> ServiceFunction:
-        """Return the search function, which copies the index to its own disk.
+        """Return the search function. Each instance of the function copies the index to its own disk.
 
         The function reads current items from the table, and writes nothing.
 
-        It does not use SnapStart, because Lambda supports SnapStart only up to 512 MB of ephemeral storage.
+        The function does not use SnapStart, because Lambda supports SnapStart only up to 512 MB of ephemeral storage.
         """
         secret, media = self._data.cursor_secret, self._media
         search = ServiceFunction(

@@ -40,7 +40,7 @@ _LEDGER = ("tally", "seen", "seenUpTo")
 """Attributes with the deduplication keys of the changes that a total already includes."""
 
 TALLIED = (*VISIBILITY_ATTRIBUTES, "category", *_LEDGER)
-"""Attributes that the tallies worker reads from a total and from its video."""
+"""Attributes that the tallies worker reads from a counter or rating totals, and from the video."""
 
 TALLIED_VIEWS = ("keyed", "watched", "hour", "schemaVersion", *_LEDGER)
 TALLIED_RATINGS = (*RATING_TOTALS, *_LEDGER)

@@ -51,7 +51,7 @@ class DataStack(cdk.Stack):
         return self._apply_retention(table, settings)
 
     def _audit_table(self, settings: DeploymentSettings) -> dynamodb.TableV2:
-        """Return the table of the audit trail. It has no stream, because no function would consume one."""
+        """Return the table of the audit trail. This table has no stream, because no function would consume one."""
         table = dynamodb.TableV2(
             self,
             "AuditTable",
@@ -140,7 +140,7 @@ def _attribute(attribute: schema.Attribute) -> dynamodb.Attribute:
 
 
 def _index(index: schema.Index) -> dynamodb.GlobalSecondaryIndexPropsV2:
-    """Return the CDK properties of an index. Its keys are always projected, so the projection omits them."""
+    """Return the CDK properties of an index. DynamoDB always projects keys, so the projection omits the keys of the index."""
     keys = {attribute.name for attribute in (*index.partition, *index.sort)}
     return dynamodb.GlobalSecondaryIndexPropsV2(
         index_name=index.name,

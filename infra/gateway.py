@@ -58,7 +58,7 @@ ACCESS_LOG = {
 }
 """Variables of API Gateway in an access log line, by name of the field. All values are strings.
 
-IP address, user agent, token and raw path are excluded, so that no line identifies a person.
+IP address, user agent, token and raw path are excluded, because they could identify a person.
 """
 ACCESS_LOG_FORMAT = f'{json.dumps(ACCESS_LOG)[:-1]}, "error": $context.error.messageString}}'
 """Format of an access log line. `messageString` needs no quotes here, because the gateway quotes and escapes the message."""

@@ -16,7 +16,7 @@ from shared import routes
 class IdentityStack(cdk.Stack):
     """A user pool, the API's scopes, and four clients: for people, machines, a transcoder and a consumer of changes.
 
-    The stack is separate so that a deployment can switch to another issuer. The pool and its users then remain until
+    The stack is separate, because a deployment may switch to another issuer. The pool and its users then remain until
     an operator deletes the stack.
 
     Cognito grants a client's allowed scopes to every user who signs in with that client. The client for people

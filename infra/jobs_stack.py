@@ -44,8 +44,8 @@ Decoding is CPU-bound, so the worker would be slower with less memory, but not c
 """
 
 PURGE_TIMEOUT = cdk.Duration.seconds(120)
-"""Timeout of the purge worker. It covers a video with ten thousand child items. With more, a new message continues the
-purge.
+"""Timeout of the purge worker. It covers a video with ten thousand child items. If time runs out, a new message
+continues the purge.
 """
 
 PURGES_AT_A_TIME = 5
@@ -76,8 +76,8 @@ TALLIES_AT_A_TIME = 10
 """Maximum concurrency of the tallies worker. Lambda processes the messages of one video in sequence."""
 
 REVERTS_TIMEOUT = cdk.Duration.seconds(120)
-"""Timeout of the revert worker. It covers about ten pages of a change set. With more, a new message continues the
-revert.
+"""Timeout of the revert worker. It covers about ten pages of a change set. If time runs out, a new message continues
+the revert.
 """
 REVERTS_AT_A_TIME = 5
 """Maximum concurrency of the revert worker, which is the number of change sets that are reverted at a time.
@@ -229,7 +229,7 @@ class JobsStack(cdk.Stack):
         cdk.CfnOutput(self, "TranscodeQueueArn", description="For a transcoder's policy", value=transcode.queue_arn)
 
     def _function(self, id_: str, *, folder: str = "", to: str = "", **kwargs: Any) -> ServiceFunction:
-        """Return a new function. `folder` is its folder below `functions/`, by default the lower-cased id.
+        """Return a new function. `folder` names the folder of the code below `functions/`, by default the lower-cased id.
 
         `to` selects the package: "films" has the media libraries, "search" the search library.
         """
@@ -321,7 +321,7 @@ class JobsStack(cdk.Stack):
         arrivals.consume(self._media.arrivals, batch_size=10)
 
     def _worker(self, id_: str, **kwargs: Any) -> ServiceFunction:
-        """Return a worker that reads source files. The lower-cased id is the name of its folder and of its queue.
+        """Return a worker that reads source files. The lower-cased id is the name of the code folder and of the queue.
 
         Source files are untrusted, so the role may write only the attributes that the worker's job kinds declare.
         """

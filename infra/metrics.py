@@ -52,7 +52,7 @@ def of_oldest_job(settings: DeploymentSettings, queue: str) -> cloudwatch.Metric
 
 
 def of_table(name: str, table_name: str, index: str | None = None) -> cloudwatch.Metric:
-    """Return a metric of a table, or of one of its indexes. A table's metric does not include its indexes."""
+    """Return a metric of a table, or of an index of the table. A table's metric does not include its indexes."""
     return cloudwatch.Metric(
         namespace="AWS/DynamoDB",
         metric_name=name,

@@ -42,7 +42,7 @@ LOST = {
 """Effect on users after a message has reached a dead-letter queue, by name of the main queue. Alarms show this text."""
 
 CATALOGUE = ("videos", "views", "relations", "captions", "ratings", "playlists", "search")
-"""Folders of the API functions for the catalogue, which share an alarm on throttling."""
+"""Folders of the API functions for the catalogue. One alarm covers the throttling of all of them."""
 SCHEDULED = ("sweeper", "rankings", "indexer")
 """Folders of the scheduled functions."""
 DELIVERING = ("deliveries",)

@@ -250,7 +250,7 @@ def _remove(entry: Path) -> None:
 def _leave_out_sources(output: Path) -> None:
     """Replace the sources of dependencies by their bytecode, which reduces the package by a seventh.
 
-    The service's own sources remain, so that tracebacks show source lines.
+    The service's own sources remain, because tracebacks show source lines.
     https://docs.python.org/3/reference/import.html#cached-bytecode-invalidation
     """
     for bytecode in [*output.rglob("__pycache__/*.pyc")]:

@@ -22,7 +22,7 @@ Therefore a failing message blocks its group instead, and the alarm on the oldes
 VISIBILITY_FACTOR = 6
 """Visibility timeout as a multiple of the worker's timeout.
 
-Lambda's documentation recommends six, so that Lambda can retry a batch after throttling.
+Lambda's documentation recommends six, because Lambda retries a batch after throttling.
 """
 
 

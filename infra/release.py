@@ -20,8 +20,8 @@ class GradualShift(Construct):
     """CodeDeploy deployments that shift a tenth of the requests first, and roll back if the new version fails.
 
     CodeDeploy moves each function's alias while CloudFormation waits. If CodeDeploy rolls back, the deployment fails,
-    and CloudFormation reverts all other changes. The alarms measure only the new version. Each version has its own
-    alarms, so that a failing version does not block the deployment of its fix.
+    and CloudFormation reverts all other changes. The alarms measure only the new version. Each version has separate
+    alarms. Otherwise the alarms of a failing version would block the deployment of the fix.
     """
 
     def __init__(

@@ -8,7 +8,7 @@ from infra.settings import DeploymentSettings
 
 
 def retain(resource: cdk.Resource, settings: DeploymentSettings) -> None:
-    """Retain or delete the resource with its stack, as configured.
+    """Set whether CloudFormation retains or deletes the resource when the stack is deleted.
 
     CloudFormation applies a changed deletion policy only if the resource has another change. The metadata provides it.
     """

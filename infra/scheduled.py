@@ -24,8 +24,8 @@ RANKINGS_MB = 1024
 def add_scheduled(stack: cdk.Stack, new: NewFunction, aggregates: sqs.IQueue, deliveries: sqs.IQueue) -> None:
     """Add the sweeper and the rankings function to a stack.
 
-    The sweeper sends videos whose totals must change to the queue `aggregates`, and webhooks with pending deliveries to
-    the queue `deliveries`.
+    The sweeper sends messages about scheduled videos to the queue `aggregates`, and about due webhooks to the queue
+    `deliveries`.
     """
     run_every(stack, SWEEP_EVERY, "Schedule", _sweeper(aggregates, deliveries, new), "look for jobs whose time is up")
     run_every(stack, RANK_EVERY, "RankingsSchedule", _rankings(new), "compute what is viewed most")

@@ -167,7 +167,7 @@ _Choice = TypeVar("_Choice", bound=str)
 
 @dataclass(frozen=True, kw_only=True)
 class TokenIssuer:
-    """OpenID Connect issuer whose tokens are accepted, and the accepted audiences."""
+    """OpenID Connect issuer of the tokens that the API accepts, and the accepted audiences."""
 
     url: str
     audience: tuple[str, ...]
@@ -178,11 +178,11 @@ class DeploymentSettings:
     """Validated settings of one deployment. VALUES describes them."""
 
     target: Target
-    """`aws`, or `local` for an embedded AWS whose functions run on this machine's Python interpreter."""
+    """`aws`, or `local` for an embedded AWS, which runs functions on this machine's Python interpreter."""
     env: str
-    """Name of the environment. Stack names contain it, so that one account can have several deployments."""
+    """Name of the environment. Stack names contain it, so one account can have several deployments."""
     issuer: TokenIssuer | None
-    """Issuer whose tokens are accepted. `None` creates a Cognito user pool."""
+    """Issuer of the tokens that the API accepts. `None` creates a Cognito user pool."""
     allow_origins: tuple[str, ...]
     """Web origins that may call the API, load thumbnails and upload. `*` allows all origins. An empty tuple allows only
     the console.
@@ -393,7 +393,10 @@ class _Context:
             raise Misconfigured(f"The environment has no setting {unknown[0]!r}; there are {known}.")
 
     def count(self, name: str, *, among: Container[int] | None = None) -> int:
-        """Return a value as an integer. Raises Misconfigured if the value is not positive, or not in `among` if given."""
+        """Return a value as a positive integer, or with `among` as one of these integers.
+
+        Raises Misconfigured for other values.
+        """
         given = self.get(name)
         text = str(given)
         if not re.fullmatch(r"[0-9]{1,9}", text):

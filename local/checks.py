@@ -52,7 +52,7 @@ _STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _SUMMARY = re.compile(r"=+ short test summary info =+$|(?:FAILED|ERROR|SKIPPED) .*(?:tests/|\.py)|[\d.]+ s in tests/")
 """Pattern of the lines in pytest's output that the report shows in another form.
 
-The report skips these lines, so that its last lines include tracebacks.
+The report skips these lines, because the tracebacks before them are more useful.
 """
 
 Count = Callable[[str], str]

@@ -105,7 +105,7 @@ class Snapshot:
     touched: dict[tuple[str, str, str], Any]
     """Table of each item that was written or deleted, by table id, partition key and sort key."""
     emptied: dict[str, Any]
-    """Tables whose items were all replaced, by table id."""
+    """Tables in which all items were replaced, by table id."""
     readers: list[ReaderRow] = field(default_factory=list)
     records: list[RecordRow] = field(default_factory=list)
     ends: dict[str, int] = field(default_factory=dict)

@@ -79,13 +79,13 @@ RESERVED = "regatta-2025"
 DELETED = "33333333-3333-4333-8333-333333333333"
 """Alice's deleted video."""
 AWAITED = "44444444-4444-4444-8444-444444444444"
-"""Alice's video whose source file was just uploaded. Two more uploads for it are open."""
+"""Alice's video with a source file that has just been uploaded. Two more uploads of the video are open."""
 ARRIVED = "55555555-5555-4555-8555-555555555555"
-"""Alice's video that waits for its probe."""
+"""Alice's video with a pending probe."""
 PROBED = "66666666-6666-4666-8666-666666666666"
-"""Alice's video whose thumbnails and rendition are pending."""
+"""Alice's video with pending thumbnails and a pending rendition."""
 FAILED = "77777777-7777-4777-8777-777777777777"
-"""Alice's video whose rendition failed."""
+"""Alice's video with a failed rendition."""
 UNWANTED = "88888888-8888-4888-8888-888888888888"
 """Alice's video that an event deletes."""
 GONE = "99999999-9999-4999-8999-999999999999"
@@ -454,7 +454,7 @@ def _seed_webhooks(table: Table, now: int) -> None:
 
 
 def _remove(table: Table, partition: str, prefixes: tuple[str, ...]) -> None:
-    """Delete the items of a partition whose sort keys have one of these prefixes."""
+    """Delete those items of a partition that have a sort key with one of these prefixes."""
     of_partition = Expression("#pk = :pk", {"#pk": PARTITION_KEY}, {":pk": partition})
     page = table.query(
         index=None, condition=of_partition, attributes=(PARTITION_KEY, SORT_KEY), limit=100, consistent=True

@@ -1,7 +1,7 @@
 """Guard of the embedded AWS: an ASGI application that accepts or rejects each request before MiniStack receives it.
 
-MiniStack checks no signatures, and any web page can send requests to this machine. A page could therefore create a stack
-whose code runs here. The guard accepts five kinds of requests, and rejects all others with 403:
+MiniStack checks no signatures, and any web page can send requests to this machine. A page could therefore create a
+stack, and run code on this machine. The guard accepts five kinds of requests, and rejects all others with 403:
 
 - to the documents below `/guide/`, which the guard serves itself;
 - to the deployed API, from every site, because the API promises CORS and checks tokens itself;

@@ -123,7 +123,7 @@ class Partition:
         self._ranges = [attribute for attribute in self._order if attribute.name in ranges]
         self._entries: list[Entry] = []
         self._mistyped: set[Key] = set()
-        """Keys of items whose index attributes have other types than the index.
+        """Keys of items with attributes that have other types than the index defines.
 
         Only an index that was added to an existing table can have such items.
         """

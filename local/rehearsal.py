@@ -355,9 +355,9 @@ class _Account:
     def destroy(self) -> None:
         """Destroy all stacks except the bootstrap stack.
 
-        No worker may run at that time, because its last log line would create its log group again. So wait until the
-        queues have no visible messages. Then purge the queues, because retries, such as deliveries to test webhooks,
-        may be hidden for minutes.
+        No worker may run at that time, because a log line of a worker would create a log group again. Therefore wait
+        until the queues have no visible messages. Then purge the queues, because retries, such as deliveries to test
+        webhooks, may be hidden for minutes.
         """
         sqs, mappings = (
             self.aws.client("sqs"),

@@ -50,7 +50,7 @@ If the worker crashes, SQS delivers the message again after this time.
 BEAT_SECONDS = 5
 """Minimum seconds between two progress reports. Each report also extends the visibility timeout."""
 LONGEST_SECONDS = 3600
-"""Maximum seconds of one rendition, so that one job does not delay all others on a laptop."""
+"""Maximum seconds for one rendition. On a laptop, a longer job would delay all other jobs."""
 MAX_ATTEMPTS = 3
 """Maximum attempts to send one report, including the first."""
 STOP_SECONDS = 10.0

@@ -130,7 +130,7 @@ class Assembly:
 
 
 def issuer(template: Mapping[str, Any]) -> str | None:
-    """Return the URL of the token issuer that the API in a template uses; `None` if it uses its own Cognito user pool."""
+    """Return the URL of the token issuer that the API in a template uses; `None` for a Cognito user pool."""
     for properties in _properties(template, "AWS::ApiGatewayV2::Authorizer"):
         url = properties["JwtConfiguration"]["Issuer"]
         return url if isinstance(url, str) else None

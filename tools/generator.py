@@ -186,7 +186,7 @@ class _Title:
 
 
 def _crew(title: str, cast: Sequence[Row], random: Random, people: int) -> Row:
-    """Return the row of title.crew for a title. It may name directors and writers that are not in `cast`, as in IMDb."""
+    """Return the row of title.crew for a title. The row may name directors and writers that are not in `cast`, as in IMDb."""
     others = [f"nm{random.randint(1, people):07}" for _ in range(random.randint(0, 2))] if people else []
     listed = (
         dict.fromkeys([*(row[2] or "" for row in cast if row[3] == category), *others[place : place + 1]])

@@ -42,7 +42,7 @@ class LineCheckpoint:
 
 @dataclass(frozen=True)
 class Line:
-    """A line without its line ending. The content is `None` if the line is longer than LONGEST_LINE."""
+    """A line without line ending. The content is `None` if the line is longer than LONGEST_LINE."""
 
     mark: LineCheckpoint
     content: bytes | None

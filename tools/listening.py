@@ -267,7 +267,7 @@ class Listener:
             raise ToolError(f"{error} So {which} still there.{later}") from error
 
     def _remove_left_over(self) -> None:
-        """Delete the webhooks of killed listeners: webhooks with a loopback URL whose port is closed."""
+        """Delete the webhooks of killed listeners: webhooks with a loopback URL at a closed port."""
         for id_, url in self._all():
             place = urlsplit(url)
             if place.hostname != LOOPBACK or place.port is None:

@@ -472,7 +472,7 @@ def _with_work_of(stored: Item, kept: Item) -> Item:
 
 
 def _differences(kept: Mapping[str, Value], stored: Item, but: Sequence[str] = ()) -> list[str]:
-    """Return the sorted names of content attributes whose values differ between the copy and the item."""
+    """Return the sorted names of the content attributes that differ between the copy and the item."""
     names = (kept.keys() | stored.keys()) - {*KEPT, *but}
     return sorted(
         name for name in names if name not in kept or name not in stored or encode(kept[name]) != encode(stored[name])

@@ -1,4 +1,4 @@
-"""File that stores the progress of an import, so that the import can resume after any interruption."""
+"""File that stores the progress of an import. The import can then resume after any interruption."""
 
 import json
 import sqlite3

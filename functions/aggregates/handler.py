@@ -39,7 +39,7 @@ def make(settings: AggregatesSettings, resources: Resources) -> LambdaHandler:
         A redelivery instead of a new message would count as a failure, and SQS would move the message to the DLQ.
         """
         moved: set[str] = set()
-        """Ids of videos whose index entries are already updated."""
+        """Ids of videos with index entries that this invocation has already updated."""
 
         def in_time() -> bool:
             return context.get_remaining_time_in_millis() > SECONDS_TO_STOP * 1000

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 LOGGED = {"video_id": "videoId", "playlist_id": "playlistId", "entity": "entity", "kind": "kind", "action": "action"}
-"""Fields of an audit entry that are logged, by their names in the log. Users and values are not logged."""
+"""Names of the fields of an audit entry to log, by name in the log line. Users and values are not logged."""
 
 VIDEO_METRICS = {
     "created": "VideosCreated",

@@ -26,7 +26,7 @@ class ProbeSettings(Settings):
 
 
 class ProbeWorker(JobWorker):
-    """Worker that reads the properties of a source file, and selects its renditions."""
+    """Worker that reads the properties of a source file, and selects the renditions to create."""
 
     kind = "probe"
 

@@ -1,5 +1,5 @@
-"""Scheduled function that runs every minute. It requeues jobs whose worker or message was lost, and queues scheduled videos and
-due webhooks."""
+"""Scheduled function that runs every minute. It requeues jobs that lost their worker or message, and queues scheduled
+videos and due webhooks."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any

@@ -54,7 +54,7 @@ class FakeDeliveryQueue(FakeQueue):
         self.waiting.append((self.clock() + delay_seconds, dict(body)))
 
     def take(self) -> list[dict[str, Any]]:
-        """Return and remove the messages whose delay has passed."""
+        """Return and remove the messages that are due."""
         ready = [body for at, body in self.waiting if at <= self.clock()]
         self.waiting = [(at, body) for at, body in self.waiting if at > self.clock()]
         return ready

@@ -74,7 +74,7 @@ def create_buckets(*names: str) -> None:
 
 
 def _serialise_requests(patch: pytest.MonkeyPatch) -> None:
-    """Execute one request at a time, so that transactions are atomic across threads. This patch saves no CPU time."""
+    """Execute one request at a time. Transactions are then atomic across threads. This patch saves no CPU time."""
     process = BotocoreStubber.process_request
 
     def locked(stubber: BotocoreStubber, request: Any) -> Any:
@@ -156,7 +156,7 @@ def _bytes(members: dict[str, Any]) -> dict[str, Any]:
 
 
 def _back_up_shallowly(patch: pytest.MonkeyPatch) -> None:
-    """Replace items instead of modifying them, so that a transaction can back up its table by a shallow copy.
+    """Replace items instead of modifying them. A transaction can then back up a table by a shallow copy.
 
     Without this patch, tests use 110 % more CPU time.
     """

@@ -340,7 +340,7 @@ def _throttled(what: str) -> ErrorResponse:
 def _index_units(old: AttributeMap | None, new: AttributeMap | None) -> Counter[Place]:
     """Return the write units of a change, by index partition.
 
-    An unchanged entry costs nothing. An entry whose keys change costs the units of a delete and of a put.
+    An unchanged entry costs nothing. A change of an entry's keys costs the units of a delete and of a put.
     """
     asked: Counter[Place] = Counter()
     for index in INDEXES:

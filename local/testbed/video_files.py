@@ -63,14 +63,14 @@ def black(number: int, size: tuple[int, int]) -> Image.Image:
 
 
 def half_transparent(number: int, size: tuple[int, int]) -> Image.Image:
-    """Paint a white frame whose right half is fully transparent."""
+    """Paint a white frame with a fully transparent right half."""
     image = Image.new("RGBA", size, (255, 255, 255, 0))
     image.paste((255, 255, 255, 255), (0, 0, size[0] // 2, size[1]))
     return image
 
 
 def combed(number: int, size: tuple[int, int]) -> Image.Image:
-    """Paint alternating white and black rows, like an interlaced frame whose two fields differ."""
+    """Paint alternating white and black rows, like an interlaced frame with two different fields."""
     image = Image.new("RGB", size)
     for row in range(0, size[1], 2):
         image.paste("white", (0, row, size[0], row + 1))
@@ -277,7 +277,7 @@ def make_repeated(times: int, *, spread: int = 1, moov_at_start: bool = False, k
 
 
 def moov_first(**options: Any) -> bytes:
-    """Return an MP4 whose index (moov) precedes its frames. The options are passed to `film`."""
+    """Return an MP4 with the index (moov) before the frames. The options are passed to `film`."""
     return film(**options, muxer=(("movflags", "faststart"),))
 
 
@@ -287,7 +287,7 @@ def make_fragmented(**options: Any) -> bytes:
 
 
 def make_encrypted() -> bytes:
-    """Return an MP4 whose track declares Common Encryption and its original codec. The frames are not encrypted."""
+    """Return an MP4 with a track that declares Common Encryption and the original codec. The frames are not encrypted."""
     data = film()
     at = data.index(b"avc1", data.index(b"stsd"))
     entry = at - 4
@@ -304,7 +304,7 @@ def make_encrypted() -> bytes:
 
 
 def undecodable() -> bytes:
-    """Return an MP4 whose frame data is all zeros."""
+    """Return an MP4 with frame data of zeros only."""
     data = bytearray(film())
     start, end = data.index(b"mdat") + 4, data.index(b"moov") - 4
     data[start:end] = bytes(end - start)
@@ -312,7 +312,7 @@ def undecodable() -> bytes:
 
 
 def make_with_sample_count(samples: int) -> bytes:
-    """Return a small MP4 whose index claims `samples` video samples."""
+    """Return a small MP4 with an index that claims `samples` video samples."""
     data = film()
     # If all samples have one size, the file needs no table of sizes: ISO/IEC 14496-12, 8.7.3.
     for kind, at, value in ((b"stsz", 4, 1), (b"stsz", 8, samples), (b"stts", 8, samples), (b"stsc", 12, samples)):
