@@ -1,8 +1,8 @@
 """Types of items that several modules use, so that mypy reports misspelt attributes.
 
-Import these types only under TYPE_CHECKING, because creating the classes would lengthen a cold start. A store casts each item
-to its type where it reads the item. Generic code, such as the codec, expressions and Table, accepts any Mapping instead.
-tests/unit/test_data_model.py compares the attributes with docs/data-model.md and with stored items.
+Import these types only under TYPE_CHECKING, because creating the classes would lengthen a cold start. A store casts
+each item to its type where it reads the item. Generic code, such as the codec, expressions and Table, accepts any
+Mapping instead. tests/unit/test_data_model.py compares the attributes with docs/data-model.md and with stored items.
 """
 
 from typing import Any, Literal, NotRequired, TypedDict
@@ -34,7 +34,7 @@ class LeaseAttributes(TypedDict, total=False):
 
 
 class TurnAttributes(TypedDict):
-    """Attributes of a write that is fenced by the turn: the number of the write, and its random id."""
+    """Attributes that identify the last write of an item: `turn`, which each write increments, and a random id."""
 
     turn: int
     writeId: str
@@ -138,14 +138,14 @@ class RatingTotals(Stored, total=False):
 
 
 class DeliveryRestart(IndexAttributes, total=False):
-    """Attributes that a change of a webhook sets in its delivery state."""
+    """Attributes that a change of a webhook sets in the delivery state, so that deliveries restart."""
 
     nextAttemptAt: int
     places: dict[str, list[int]]
 
 
 class Webhook(Stored):
-    """Subscription of a URL to the changes of one user, or without `follows` of all users."""
+    """Webhook: subscription of a URL to the changes of the user `follows` or, without `follows`, of all users."""
 
     webhookId: str
     userId: str
@@ -162,7 +162,7 @@ class Webhook(Stored):
 
 
 class WebhookState(Stored, LeaseAttributes):
-    """Delivery state of a webhook: its log positions, and the state of its deliveries since."""
+    """Delivery state of a webhook: the log positions up to which it is complete, and the state of later deliveries."""
 
     webhookId: str
     places: dict[str, list[int]]

@@ -137,7 +137,7 @@ def _document() -> Schema:
             "contact": {"name": "Operators of this service"},
             "license": {"name": "All rights reserved", "identifier": "LicenseRef-All-rights-reserved"},
         },
-        # Relative to this document, so that it holds behind a proxy that serves it below another path.
+        # Relative to this document, so that the URL is also valid behind a proxy that serves it below another path.
         "servers": [{"url": "."}],
         "tags": [
             {"name": name, "description": description} for name, description in _declared("TAG_DESCRIPTIONS").items()
@@ -186,7 +186,7 @@ def _operation(route: Route, operation: Operation) -> Schema:
 
 def _responses(route: Route, operation: Operation) -> Schema:
     by_status: dict[int, list[type[ServiceError]]] = {}
-    # Every operation except the static ones reads the table, and each may fail by a bug.
+    # Every operation except the static ones reads the table, and each may fail because of a bug.
     always: tuple[type[ServiceError], ...] = (errors.InternalError,)
     if route.scope or route.operation == "getHealth":
         always += (errors.Unavailable,)

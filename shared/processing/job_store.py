@@ -307,7 +307,7 @@ class JobStore:
                 charged = True
             if present is None:
                 self.request(video, kind, job_input, now, caller)
-                raise ConditionFailed(None)  # makes the helper try again, which reads the new job
+                raise ConditionFailed(None)  # `retry_on_conflict` then calls `attempt` again, which reads the new job
             requeued = to_requested(present, caller, now, attempt=int(present["attempt"]) + 1)
             requeued = without(requeued, "error") | {"spent": present["attempt"]}
             freed = self._freed(video, kind)

@@ -59,7 +59,7 @@ def _requested_at(video: Item, kind: str, probe: "Job | None") -> int:
 def _not_queued(kind: str, waited: int) -> str:
     if waited < SOON:
         return f"{_work(kind)} starts within {SOON} seconds."
-    # An earlier retry would not help: it would wait behind the same changes.
+    # An earlier retry would not help, because the retried job would also wait behind these changes.
     return (
         f"{_work(kind)} has been waiting for {waited} seconds behind older changes, such as an import. After an hour, "
         f"POST .../jobs/{kind}/retry."

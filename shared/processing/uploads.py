@@ -118,7 +118,7 @@ class UploadStore:
         try:
             self.table.write(self.table.put(item, condition=absent_or_purged(now)))
         except ConditionFailed as failure:
-            # The id is random, so an existing item is this one: an earlier response was lost.
+            # The id is random, so only an earlier attempt, whose response was lost, can have written an existing item.
             if failure.item is None:
                 raise Unavailable from failure
 
@@ -157,7 +157,7 @@ class UploadService:
             "schemaVersion": SCHEMA_VERSION,
             TTL_ATTRIBUTE: now + RETENTION_SECONDS,
         }
-        # The S3 notification names no request, so `arrivals` takes it from here.
+        # The S3 notification has no request id, so `arrivals` reads the id from this item.
         item = with_request_id(cast("Upload", upload), caller.correlation_id)
         if size <= LARGEST_PUT:
             self.store.create(item, now)

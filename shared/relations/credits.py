@@ -225,8 +225,8 @@ class RelationStore(VideoItemStore):
 
     def _credited(self, entries: Sequence[Item], person_id: str, now: int) -> list[dict[str, Any] | None]:
         """Return the video and the person's credit for each entry; `None` if the video is not published."""
-        # The index is eventually consistent: a credit whose year changed may have two entries, and a deleted credit may
-        # still have one. `looked_up` therefore compares each entry with the stored credit.
+        # The index is eventually consistent. A credit with a changed year may have two entries, and a deleted credit
+        # may still have an entry. `looked_up` therefore compares each entry with the stored credit.
         video_ids = list(dict.fromkeys(entry["relId"] for entry in entries))
         if not video_ids:
             return []

@@ -227,7 +227,7 @@ class _VideoPartition:
         """
         prefix = _LISTED[name].sort_prefix
         cut = self._stopped is not None and self._stopped.startswith(prefix)
-        # Jobs are few, and their section has no cursor for the remaining ones.
+        # A video has few jobs, and the section of jobs has no cursor for further ones.
         if self._stopped is not None and (self._stopped < prefix or (cut and name == "jobs")):
             return children_of(self._table, self._video_id, prefix, limit=LARGEST_SECTION)
         items = [item for item in self._items if item[SORT_KEY].startswith(prefix)]

@@ -200,7 +200,7 @@ def _runs(pid: int) -> bool:
     except ProcessLookupError:
         return False
     except PermissionError:
-        pass  # another user's
+        pass  # the process belongs to another user
     return True
 
 
@@ -368,7 +368,7 @@ class Generations:
         now = int(self._clock())
         if now - held.tidied_at < KEPT_SECONDS:
             return held, 0
-        # Writes first, to verify the lease: no other builder can then publish objects that are deleted here.
+        # This write comes first, because it verifies the lease. No other builder can then publish the deleted objects.
         self._write(held.lease, Expression.of("SET #tidiedAt = :now", now=now))
         used = [held.generation, held.draft.generation if held.draft else None]
         named = {key for generation in used if generation for key in self._keys(generation)}

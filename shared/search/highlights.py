@@ -253,7 +253,7 @@ def _anchors(flat: str, words: str, needles: Iterable[str]) -> list[Range]:
         cue = counted_to = 0
         at = flat.find(needle)
         while at >= 0 and len(occurrences) < MAX_ANCHORS:
-            # `flat` starts with an extra space and so does each needle. So `at` is also the start of the word in
+            # `flat` and each search string start with an extra space. Therefore `at` is also the start of the word in
             # `words`.
             cue += words.count("\n", counted_to, at)
             counted_to = at

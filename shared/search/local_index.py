@@ -138,7 +138,7 @@ class LocalIndex:
         caught_up_to = consumer.checkpoint.as_of
         self._reset()
         consumer = self._get_consumer()
-        # The new generation includes all changes seen before, even if its builder last reached the feed's end earlier.
+        # The new generation includes all changes of the old index, even if its builder reached the feed's end earlier.
         consumer.checkpoint = replace(consumer.checkpoint, as_of=max(caught_up_to, consumer.checkpoint.as_of))
         consumer.reached = max(consumer.reached, consumer.checkpoint.as_of)
         return consumer

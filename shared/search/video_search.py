@@ -76,7 +76,7 @@ class VideoSearch:
             found = self._engine.search(
                 search_query, caller, now, filters=filters, facets=facets, limit=size, after=last, without=dropped
             )
-            # Only videos that were not read yet are read.
+            # Read only videos that an earlier round did not read.
             missing = [hit.video_id for hit in found.hits if hit.video_id not in videos]
             videos.update(zip(missing, self._visible_hits(missing, filters, caller, now, consistent), strict=True))
             rejected = {video_id for video_id in missing if videos[video_id] is None}
@@ -85,8 +85,8 @@ class VideoSearch:
             dropped |= rejected
             if len(dropped) > DEEPEST:
                 raise Unavailable("The search index lags far behind the videos.", retry_after=10)
-            # Rejected videos often follow each other, because they were changed together. So the page size grows with
-            # their number.
+            # Rejected videos are often adjacent, because they were changed together. Therefore the page size grows with
+            # the number of rejected videos.
             is_full = len(found.hits) - len(rejected) >= limit
             size = limit if is_full else limit + len(dropped)
         items = [(hit, video) for hit in found.hits[:limit] if (video := videos[hit.video_id])]

@@ -328,7 +328,7 @@ class VideoStore:
             return stored
         unchanged_names = ["updatedAt", "updatedBy", "updatedAs", UPDATED_FOR, TTL_ATTRIBUTE]
         if current == stored:
-            # Keep the id of the preceding write: if its response was lost, its retry must still recognise it.
+            # Keep the id of the preceding write. If its response was lost, its retry must still find its id.
             unchanged_names.append("writeId")
         version = stored["version"] + (current != stored)
         new = stamp(current, caller=STRANGER, now=now, version=version)

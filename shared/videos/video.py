@@ -324,7 +324,7 @@ def reject_upload(item: Item, upload_id: str, reason: str, now: int) -> Item:
     source, and a ready video stays ready.
     """
     later = item.get("source", {}).get("uploadId", "") >= upload_id
-    # A failure of a job on the current source is more important to the owner.
+    # A job's failure on the current source is more important to the owner than the failed upload.
     has_job_failure = item["status"] == "failed" and "source" in item and "failure" in item
     if item["status"] == "deleted" or later or has_job_failure or item.get("failure", {}).get("reason") == reason:
         return item

@@ -75,7 +75,7 @@ class ActiveVideos:
         """Return the count in each video's earliest entry in the periods [since, until). Period 0 is the latest."""
         return {
             video_id: count for entries in self.periods[since:until] for video_id, (count, _) in entries.items()
-        }  # later entries of a dict win, and the earliest periods come last
+        }  # a later entry of a dict replaces earlier ones, and the earliest periods come last
 
     def category(self, video_id: str) -> str:
         """Return the category in which a video was viewed last."""
@@ -210,7 +210,7 @@ class Rankings:
         stored = self.lists.stored(window, lists)
         names = tuple(sorted(lists.keys() - {ALL}))
         written = 0
-        # Write the list of all videos last: it names the categories whose lists a later run must check.
+        # Write the list of all videos last, because it names the categories that a later run must check.
         for category in sorted(lists.keys() | stored.keys(), reverse=True):
             old = stored.get(category)
             new = TopVideos(start, now, lists.get(category, ()), names if category == ALL else ())

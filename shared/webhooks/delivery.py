@@ -264,7 +264,7 @@ class _DeliveryRun:
             for claim in [claim for quota, claim in self.claims.items() if quota not in self.retained_claims]:
                 for webhook_id in self.to.quotas.release(claim, int(self.to.clock())):
                     self.to.notify(webhook_id, 0, (claim.owner, claim.queue))
-        except TRANSIENT_ERRORS as error:  # claims follow leases, and the sweeper sends for webhooks that wait
+        except TRANSIENT_ERRORS as error:  # claims expire with leases, and the sweeper notifies waiting webhooks
             log_failure("quota not released", error, webhook_id=self.webhook_id)
 
     def _look_up(self) -> bool:
@@ -272,7 +272,7 @@ class _DeliveryRun:
         states, now = self.to.states, self.to.clock()
         state = states.read(self.webhook_id)
         if not self.is_bus:
-            hook = self._webhook()  # read after its state: see DeliveryStateStore.webhook
+            hook = self._webhook()  # read after the state: see DeliveryStateStore.webhook
         elif self.to.bus:
             hook = cast("Webhook", {"types": []})  # the bus has no other attribute of a webhook
             if state is None:
@@ -443,13 +443,13 @@ class _DeliveryRun:
             change_id: count for change_id, count in new.get("tried", {}).items() if change_id not in new["delivered"]
         }
         tried |= {attempt.change["id"]: tried.get(attempt.change["id"], 0) + 1 for attempt in failed}
-        # If the receiver accepts other changes, the failing period starts again. At most MAX_DELIVERED changes are
-        # accepted before the failed one must be.
+        # If the receiver accepts other changes, the failing period starts again. At most MAX_DELIVERED changes can be
+        # accepted before the failed change blocks the page.
         if has_accepted or "failingSince" not in new:
             new = without(new, "failures") | {"failingSince": now}
         new = without(new, "caughtUpAt") | {"failures": new.get("failures", 0) + 1, "tried": tried}
         responses = [attempt.response for attempt in failed]
-        if self.is_bus:  # no owner sees its attempts
+        if self.is_bus:  # the bus has no owner who could read its attempts
             service_logger().error("event bus refused changes", extra={"reason": responses[-1].error})
         because = None if self.is_bus else reason_to_pause(responses, now - new["failingSince"])
         if because:
@@ -507,7 +507,7 @@ class _DeliveryRun:
         except Unavailable as error:  # the delivery itself is still stored
             log_failure("attempts not stored", error, webhook_id=self.webhook_id)
 
-    # Writing down ---------------------------------------------------------------------------------------------------
+    # Storing --------------------------------------------------------------------------------------------------------
 
     def _save(self, new: "WebhookState") -> None:
         if self.answer_ms is not None:

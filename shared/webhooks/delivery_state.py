@@ -61,7 +61,7 @@ NOTIFIED_AT: Final = "wokenAt"
 The worker that receives the message removes the attribute before it reads the feed.
 """
 NOTIFIED_SECONDS = 60
-"""Seconds from this time in which changes cause no further message."""
+"""Seconds after the time in NOTIFIED_AT, in which changes cause no further message."""
 QUEUED: Final = "queuedAt"
 """Name of the attribute with the time, in epoch seconds, since which the webhook waits for a concurrency quota
 (shared/webhooks/quotas.py)."""
@@ -240,7 +240,7 @@ def _sort_key(at: int, turn: int | str) -> str:
 
 
 def first_state(webhook_id: str, cursors: Mapping[str, LogCursor]) -> "WebhookState":
-    """Return the delivery state of a new subscriber, which receives the changes from these log positions."""
+    """Return the initial delivery state of a subscriber. Deliveries start at the log positions `cursors`."""
     key = WEBHOOK_STATE.key(webhookId=webhook_id)
     return {
         PARTITION_KEY: key[PARTITION_KEY],
@@ -252,7 +252,7 @@ def first_state(webhook_id: str, cursors: Mapping[str, LogCursor]) -> "WebhookSt
 
 
 def encode_cursors(cursors: Mapping[str, LogCursor]) -> dict[str, list[int]]:
-    """Return log positions in their stored form."""
+    """Return log positions in the form that delivery states store, by log."""
     return {log: list(state) for log, state in cursors.items()}
 
 

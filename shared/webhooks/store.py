@@ -239,7 +239,7 @@ class WebhookStore:
             try:
                 self.table.transact(writes)
             except ConditionFailed as failure:
-                # If no item exists, an attempt whose response was lost deleted it, or another request did.
+                # If no item exists, another request has deleted it, or an earlier attempt whose response was lost.
                 if failure.item is not None:
                     raise
 
@@ -259,7 +259,8 @@ class WebhookStore:
     ) -> dict[str, Any]:
         """Change a webhook of the caller with `plan`, and optionally move it to the positions in `cursors`.
 
-        Returns the webhook's document, with `shows_generation` also its `generation`. Writes nothing if nothing changes.
+        Returns the webhook's document, with `shows_generation` also its `generation`. Writes nothing if nothing
+        changes.
         """
         key, write_id = WEBHOOK.key(webhookId=webhook_id), new_write_id()
 
