@@ -2,7 +2,7 @@
 
 
 class UnreadableVideo(Exception):
-    """Error for a file that is not a readable video. `reason` is one sentence for the uploader."""
+    """The file is not a readable video. `reason` is one sentence for the uploader."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -10,9 +10,9 @@ class UnreadableVideo(Exception):
 
     @property
     def is_final(self) -> bool:
-        """Whether a retry cannot succeed, because the file itself is the cause.
+        """Whether every retry would also fail, because the file itself is the cause.
 
-        False for TOO_SLOW, because the reading time also depends on the storage and the machine.
+        `False` for TOO_SLOW, because the reading time also depends on the storage and the machine.
         """
         return self.reason != TOO_SLOW
 

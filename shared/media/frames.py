@@ -14,13 +14,16 @@ from av.video.reformatter import ColorPrimaries, ColorRange, Colorspace, ColorTr
 from PIL import Image, ImageFilter
 
 WHITE = 203.0
-"""Luminance of reference white in HDR, in nits (ITU-R BT.2408). Tone mapping makes it nearly white, and compresses
-brighter light into the remaining range.
+"""Luminance of reference white in HDR, in nits (ITU-R BT.2408). Tone mapping turns this luminance into nearly white,
+and compresses brighter light into the remaining range.
 """
 
 PEAK = 1000.0
+"""Luminance that tone mapping turns into full white, in nits."""
 KNEE = 0.5
+"""Light above which tone mapping compresses, in units of reference white."""
 LUT_SIZE = 33
+"""Number of grid points of the lookup table, per colour channel."""
 
 EXACT = Interpolation.ACCURATE_RND | Interpolation.FULL_CHR_H_INT
 """Scaler flags for correct colours. Without them white becomes 253, and greys get a green tint."""
@@ -35,7 +38,7 @@ _MATRICES = {
 }
 _MATRICES |= dict.fromkeys((5, 6), Colorspace.ITU601)
 
-# Keys are the signs of a display matrix: the screen directions of the image's right and bottom.
+# Keys are the signs of a display matrix: the directions on the screen of the image's right side and bottom.
 _ROTATIONS: dict[tuple[int, int, int, int], tuple[int, Image.Transpose | None]] = {
     (1, 0, 0, 1): (0, None),
     (0, 1, -1, 0): (90, Image.Transpose.ROTATE_270),
@@ -50,17 +53,22 @@ _ROTATIONS: dict[tuple[int, int, int, int], tuple[int, Image.Transpose | None]] 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Display geometry of a frame: the displayed size, and the clockwise rotation that makes it upright."""
+    """Display geometry of a frame: size, rotation, and the form of its pixels."""
 
     width: int
+    """Displayed width in pixels."""
     height: int
+    """Displayed height in pixels."""
     rotation: int
+    """Clockwise rotation that makes the frame upright, in degrees."""
     transpose: Image.Transpose | None
+    """Pillow's operation that makes the frame upright; `None` if the frame is upright."""
     pixel: Fraction
+    """Sample aspect ratio: the width of a pixel, divided by its height."""
 
 
 def shape(frame: VideoFrame, pixel: Fraction | None) -> Shape:
-    """Return the display geometry of a frame with the given sample aspect ratio."""
+    """Return the display geometry of a frame. `pixel` is the sample aspect ratio; `None` means square pixels."""
     # A ratio beyond 4:1 or 1:4 indicates a damaged header, so square pixels are assumed.
     square = pixel is None or not Fraction(1, 4) <= pixel <= 4
     ratio = Fraction(1) if square or pixel is None else pixel
@@ -72,23 +80,20 @@ def shape(frame: VideoFrame, pixel: Fraction | None) -> Shape:
 
 
 def fitted(shown: Shape, width: int, height: int) -> tuple[int, int]:
-    """Return the displayed size, scaled down if necessary to fit into width and height.
-
-    A smaller size is not enlarged.
-    """
+    """Return the displayed size in pixels, scaled down to fit into `width` and `height`, but never enlarged."""
     scale = min(Fraction(1), Fraction(width, shown.width), Fraction(height, shown.height))
     return max(1, round(shown.width * scale)), max(1, round(shown.height * scale))
 
 
 def hdr(transfer: int) -> str | None:
-    """Return the HDR format of a transfer characteristic: `pq`, `hlg`, or `None` for SDR."""
+    """Return the HDR format of a transfer characteristic (FFmpeg's number): `pq`, `hlg`, or `None` for SDR."""
     return next((name for number, name in _HDR.items() if number == transfer), None)
 
 
 def image(frame: VideoFrame, shown: Shape, size: tuple[int, int]) -> Image.Image:
-    """Return a frame as an upright RGB image of this size.
+    """Return a frame as an upright sRGB image. `size` is the width and height in pixels.
 
-    The frame is scaled first, which makes all later steps cheap.
+    The frame is scaled first, because all later steps are then faster.
     """
     width, height = reversed(size) if shown.rotation % 180 else size
     alpha = any(component.is_alpha for component in frame.format.components)
@@ -119,10 +124,10 @@ def image(frame: VideoFrame, shown: Shape, size: tuple[int, int]) -> Image.Image
 
 
 def _rotation(frame: VideoFrame) -> tuple[int, Image.Transpose | None]:
-    # Read from a copy without pixels. A frame and its side data form a reference cycle, and the garbage collector does
-    # not account for the 25 MB of a 4K frame.
+    # The side data is read from a tiny copy of the frame. A frame and its side data form a reference cycle, and the
+    # garbage collector does not account for the 25 MB of a 4K frame.
     stamp = frame.reformat(width=16, height=16, format="gray", src_colorspace=Colorspace.ITU709)
-    # The stubs declare a dictionary of motion vectors. It holds all side data, and yields it when iterated.
+    # The stubs declare a dictionary of motion vectors. In fact, the container has all side data, and can be iterated.
     side_data = cast(SideDataContainer, stamp.side_data)
     data = next((bytes(entry) for entry in side_data if entry.type is Type.DISPLAYMATRIX), b"")
     if len(data) < 36:
@@ -141,9 +146,9 @@ def _unstated_range(frame: VideoFrame) -> ColorRange:
 
 
 def _progressive(frame: VideoFrame) -> VideoFrame:
-    """Return the top field of an interlaced frame, which avoids combing artefacts. Returns other frames unchanged.
+    """Return the top field of an interlaced frame, to avoid combing artefacts. Returns other frames unchanged.
 
-    At thumbnail sizes, no visible detail is lost.
+    The top field has half of the lines, but thumbnails lose no visible detail.
     """
     if not frame.interlaced_frame or frame.height < 4:
         return frame
@@ -189,24 +194,21 @@ def _tone_map(transfer: str, wide: bool) -> ImageFilter.Color3DLUT:
 
 
 def _pq(code: float) -> float:
-    """Return the linear light for a PQ code value (SMPTE ST 2084), in units of reference white."""
+    """Return the linear light of a PQ code value (SMPTE ST 2084) from 0 to 1, in units of reference white."""
     power: float = code ** (1 / 78.84375)
     ratio = max(power - 0.8359375, 0) / (18.8515625 - 18.6875 * power)
     return float(10000 / WHITE * ratio ** (1 / 0.1593017578125))
 
 
 def _hlg(code: float) -> float:
-    """Return the scene light, from 0 to 1, for a hybrid log-gamma code value (ARIB STD-B67)."""
+    """Return the scene light of a hybrid log-gamma code value (ARIB STD-B67). Both are from 0 to 1."""
     if code <= 0.5:
         return code * code / 3
     return float((2.718281828459045 ** ((code - 0.55991073) / 0.17883277) + 0.28466892) / 12)
 
 
 def _rolled_off(light: float) -> float:
-    """Return light with values above KNEE compressed, so that PEAK becomes 1 (Möbius curve).
-
-    Lower values are unchanged.
-    """
+    """Return the light, compressed above KNEE by a Möbius curve that turns PEAK into 1. Lower values are unchanged."""
     peak = PEAK / WHITE
     if light <= KNEE:
         return light

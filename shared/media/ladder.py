@@ -1,33 +1,34 @@
-"""Rendition ladder: the available renditions, and the choice for a source video."""
+"""Rendition ladder: the available sizes of renditions, and the choice of sizes for a source video."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 SIZES = {"1080p": 1080, "720p": 720, "480p": 480, "360p": 360, "240p": 240}
-"""Pixels of the short side, by rendition name. Portrait and landscape videos therefore get the same quality."""
+"""Pixels of the short side, by name of the rendition. Thus portrait and landscape videos have the same quality."""
 
 LONGEST_SIDE = 16_384
-"""Maximum pixels of a side, a limit of x264."""
+"""Maximum pixels of a side (x264's limit)."""
 
 
 FULL_HD_BITS = 6_000_000
-"""Maximum bits per second of a 1920x1080 rendition, audio included. `most_bits` derives the maximum of other sizes."""
+"""Maximum bits per second of a 1920x1080 rendition, including audio. `most_bits` derives the maximum of other sizes."""
 
 
 @dataclass(frozen=True, slots=True)
 class RenditionSize:
-    """Size of one rendition; both sides are even, as H.264 requires."""
+    """Size of one rendition in pixels. Width and height are even, because H.264 requires it."""
 
     name: str
+    """Name in SIZES, such as `720p`."""
     width: int
     height: int
 
 
 def select_renditions(width: int, height: int, names: Iterable[str]) -> list[RenditionSize]:
-    """Return the named renditions that are not larger than the source video, largest first.
+    """Return the sizes of the named renditions that are not larger than the source video, largest first.
 
-    If the source is smaller than all of them, return only the smallest rendition, in the source's size. The video can
-    then still be played.
+    `width` and `height` are the displayed size of the source in pixels. If the source is smaller than all named
+    renditions, return only the smallest rendition, in the source's size. Otherwise no rendition could be played.
     """
     by_size = sorted(set(names), key=lambda name: -SIZES[name])
     short = min(width, height)
@@ -36,10 +37,10 @@ def select_renditions(width: int, height: int, names: Iterable[str]) -> list[Ren
 
 
 def most_bits(width: int, height: int) -> int:
-    """Return the maximum bits per second, audio included, of a rendition of that size.
+    """Return the maximum bits per second, including audio, of a rendition with this size in pixels.
 
-    The rate is proportional to the pixels to the power of 0.75, because larger images need fewer bits per pixel. 240p
-    has 0.6 Mbit/s, 720p 3.3 Mbit/s.
+    The rate is proportional to the number of pixels to the power of 0.75, because larger images need fewer bits per
+    pixel. For example, 240p has 0.6 Mbit/s, and 720p has 3.3 Mbit/s.
     """
     bits: float = FULL_HD_BITS * (width * height / (1920 * 1080)) ** 0.75
     return round(bits)

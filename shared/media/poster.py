@@ -14,22 +14,27 @@ from shared.media.source import Source
 from shared.media.source_video import SourceVideo, frame_at, keyframe, open_video
 
 WIDTHS = (320, 640, 1280)
+"""Maximum widths of the images, in pixels."""
 WEBP_EFFORT = 2
-"""WebP encoder effort, from 0 to 6. From 3 on, encoding takes twice the time for 5 % fewer bytes
+"""Effort of the WebP encoder, from 0 to 6. With 3 or more, encoding takes twice as long, and saves 5 % of the bytes
 (`python -m bench.media`).
 """
 MAX_HEIGHT = 16_383
-"""Maximum pixels of a side, a limit of WebP."""
+"""Maximum height of an image in pixels (WebP's limit)."""
 CANDIDATE_PERCENTS = (10, 20, 30, 40, 50, 70, 90)
 """Candidate positions of the poster frame, in percent of the duration."""
 
 SMALL_FILE = 16 * 1024 * 1024
+"""Maximum bytes of a file in which the exact candidate frames are decoded, instead of keyframes near them."""
 SAMPLE_WIDTH = 160
+"""Maximum width and height, in pixels, of the image by which a candidate frame is judged."""
 MIN_SPREAD = 12.0
+"""Minimum standard deviation of the brightness of a good frame, of 255."""
 MIN_LIGHT = 16.0
+"""Minimum mean brightness of a good frame, of 255."""
 FORWARD_FILE = 64 * 1024 * 1024
-"""Maximum bytes of a large file to decode from keyframes to candidate frames. The decoding is also limited to 20,000
-frames, and to the pixels of a minute of 1080p.
+"""Maximum bytes of a large file that are decoded between keyframes and candidate frames. The decoding is also limited
+to 20,000 frames, and to the pixels of a minute of 1080p.
 """
 
 
@@ -39,9 +44,9 @@ def poster(source: Source, facts: MediaInfo, at_ms: int | None = None) -> Poster
     Candidates are at CANDIDATE_PERCENTS of the duration. A good frame is neither nearly black nor nearly uniform. If no
     candidate is good, the one with the highest contrast is used. Raises UnreadableVideo if no frame can be decoded.
 
-    In a large file, the keyframe before the candidate is used instead, because it is cheap to decode. If the keyframe
-    is before half of the candidate's time, the frames after it are also decoded. For all candidates together, this is
-    limited to a minute of 1080p, 20,000 frames or 64 MB. At the limit, the last decoded frame is used.
+    In a large file, the candidates are the keyframes before these times, because keyframes are fast to decode. If a
+    keyframe is before half of its time, frames after the keyframe are also decoded, and the last one is the candidate.
+    For all candidates together, this is limited to a minute of 1080p, 20,000 frames or 64 MB.
     """
     with open_video(source) as source_video:
         frame = frame_at(source_video, max(0, at_ms)) if at_ms is not None else _first_good_frame(source_video, facts)
@@ -77,10 +82,10 @@ def _first_good_frame(source_video: SourceVideo, facts: MediaInfo) -> VideoFrame
 
 
 def _near(source_video: SourceVideo, time: int, budget: int) -> tuple[VideoFrame | None, int]:
-    """Return the keyframe before a time, or a later frame if the keyframe is too early; and the budget spent.
+    """Return a frame near `time`, and the part of the budget that was spent. All values are in milliseconds of video.
 
-    A keyframe is too early if it is before half of `time`. Frames after it are then decoded, up to `time` or until the
-    budget is spent. All times are in milliseconds.
+    The frame is the last keyframe before `time`. If this keyframe is before half of `time`, the frames after it are
+    decoded, up to `time` or until the budget is spent. Then the last of these frames is returned.
     """
     frame = keyframe(source_video, time)
     start = time if frame is None or frame.pts is None else source_video.milliseconds(frame.pts)

@@ -1,4 +1,4 @@
-"""Probing of a source file: its media properties, and whether it is complete."""
+"""Probing of a source file: returns the media properties, and rejects incomplete files."""
 
 from fractions import Fraction
 
@@ -14,15 +14,20 @@ from shared.media.source_video import SourceVideo, boxes, keyframe, open_video
 from shared.media.subtitles import noted
 
 TAIL_ENTRIES = 1000
+"""Number of entries at the end of an index that are compared with the size of the file."""
 TAIL_MS = 1000
+"""Milliseconds before the stated end of a fragmented video from which packets are read."""
 MISSING_MS = 2000
-"""Tolerated milliseconds between the end of the last packet and the stated duration, or 5 % of the duration if that is
-more. Muxers round, and tracks differ in length.
+"""Maximum milliseconds between the end of the last packet and the stated duration. For long videos, the maximum is 5 %
+of the duration. Muxers round times, and tracks may end earlier than others.
 """
 
 
 def probe(source: Source) -> MediaInfo:
-    """Return the properties of a video file from its header, first frame and end; raises UnreadableVideo."""
+    """Return the properties of a video file. Reads the header, the first frame and the end of the file.
+
+    Raises UnreadableVideo if the file is truncated, or is not a readable video.
+    """
     with open_video(source) as source_video:
         _refuse_cut_file(source_video)
         frame = keyframe(source_video, 0)
@@ -55,7 +60,7 @@ def probe(source: Source) -> MediaInfo:
 
 
 def _refuse_cut_file(source_video: SourceVideo) -> None:
-    """Raise UnreadableVideo if the file is truncated: shorter than its container states."""
+    """Raise UnreadableVideo if the file is truncated, which means shorter than the container states."""
     name = source_video.container.format.name
     if name.startswith("mov"):
         _refuse_cut_index(source_video)
@@ -64,13 +69,13 @@ def _refuse_cut_file(source_video: SourceVideo) -> None:
             raise UnreadableVideo(errors.TRUNCATED)
     elif name == "avi":
         head = source_video.file.peek(0, 8)
-        # AVI files of more than 2 GB continue in further RIFF chunks, which are not counted here.
+        # This checks only the first RIFF chunk. AVI files of more than 2 GB have further chunks.
         if int.from_bytes(head[4:8], "little") + 8 > source_video.file.size:
             raise UnreadableVideo(errors.TRUNCATED)
 
 
 def _refuse_cut_index(source_video: SourceVideo) -> int:
-    """Return the end of the last indexed samples, in bytes. Raises UnreadableVideo if the file ends before it."""
+    """Return the offset of the end of the last samples in the index. Raises UnreadableVideo if the file ends before."""
     end = 0
     for stream in source_video.container.streams:
         entries = stream.index_entries
@@ -82,9 +87,9 @@ def _refuse_cut_index(source_video: SourceVideo) -> int:
 
 
 def _segment_end(head: bytes) -> int:
-    """Return the end of Matroska's segment element, in bytes.
+    """Return the offset of the end of Matroska's segment element. `head` is the start of the file.
 
-    0 if there is no such element, or if its length is unknown, as in browser recordings.
+    Returns 0 if there is no such element, or if its length is unknown, as in recordings by browsers.
     """
     at = head.find(b"\x18\x53\x80\x67")
     if at < 0 or at + 12 > len(head):
@@ -102,8 +107,8 @@ def _duration(source_video: SourceVideo) -> int:
     if not stated or stated < 0:
         return _measured(source_video, 0)
     duration = round(stated / 1000)
-    # The index was already compared with the file's size. Fragments have their own indexes, known once they are read.
-    # If the box after the last fragment read is incomplete, FFmpeg does not report it.
+    # The index was already compared with the file's size. Fragments have their own indexes, which FFmpeg reads later.
+    # FFmpeg does not report an incomplete box after the last complete fragment.
     if source_video.container.format.name.startswith("mov") and any(
         kind == b"moof" for kind, _, _ in boxes(source_video.file)
     ):
@@ -116,7 +121,7 @@ def _duration(source_video: SourceVideo) -> int:
 
 
 def _measured(source_video: SourceVideo, start: int) -> int:
-    """Return the end of the last packet, in milliseconds; reads all packets from `start` without decoding."""
+    """Return the end time of the last packet, in milliseconds. Reads all packets from `start` on without decoding."""
     end = 0
     for stream in source_video.container.streams:
         stream.discard = Discard.none

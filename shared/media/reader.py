@@ -1,7 +1,7 @@
-"""Reader process for shared.media.sandbox: `python -m shared.media.reader FD BYTES SECONDS`.
+"""Reader process of shared.media.sandbox: `python -m shared.media.reader FD BYTES SECONDS`.
 
-It receives tasks and returns results over the connection FD, and may hold at most BYTES of data. It ends when a task
-takes more than SECONDS, even if the parent no longer waits.
+The process receives tasks and returns results over a connection, which has the file descriptor FD. It may allocate at
+most BYTES of data. It ends if a task takes more than SECONDS, even if the parent process has died.
 """
 
 import resource
@@ -29,7 +29,7 @@ TASKS: Mapping[str, Callable[..., object]] = {
 
 
 class RemoteSource:
-    """Source whose bytes are requested from the parent process."""
+    """Source that requests its bytes from the parent process."""
 
     def __init__(self, connection: Connection, size: int) -> None:
         self._connection = connection
@@ -41,18 +41,18 @@ class RemoteSource:
         return self._size
 
     def read(self, start: int, length: int) -> bytes:
-        """Return `length` bytes from `start`."""
+        """Return `length` bytes from the offset `start`, or fewer at the end."""
         return self.read_all([(start, length)])[0]
 
     def read_all(self, ranges: Sequence[Range]) -> list[bytes]:
-        """Return the bytes of each range, which the parent fetches concurrently."""
+        """Return the bytes of each range. The parent process fetches the ranges concurrently."""
         self._connection.send(("read", ranges))
         parts: list[bytes] = self._connection.recv()
         return parts
 
 
 def run_task(task: str, source: RemoteSource, arguments: tuple[Any, ...]) -> tuple[str, object]:
-    """Run one task. Return `done` and its result, `refused` and the fault of the file, or `failed` and a traceback."""
+    """Run one task. Return `done` and the result, `refused` and the fault of the file, or `failed` and a traceback."""
     try:
         return "done", TASKS[task](source, *arguments)
     except UnreadableVideo as error:
@@ -60,8 +60,8 @@ def run_task(task: str, source: RemoteSource, arguments: tuple[Any, ...]) -> tup
     except MemoryError:
         return "refused", errors.TOO_MUCH_MEMORY
     except EOFError:
-        raise  # the parent has closed the connection
-    except Exception:  # a bug: the parent logs it
+        raise  # the parent process has closed the connection
+    except Exception:  # a bug, which the parent process logs
         return "failed", traceback.format_exc()
 
 

@@ -1,4 +1,4 @@
-"""Results of media tasks. Importing this module is cheap, because it loads no decoder."""
+"""Results of media tasks. This module loads no decoder, so its import is fast."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -6,48 +6,56 @@ from fractions import Fraction
 from typing import Any
 
 SMALL_PIXELS = 1800 * 1920 * 1080
+"""Maximum number of pixels of a small video, in all frames together: a minute of 1080p at 30 frames per second."""
 SMALL_FRAMES = 20_000
-"""Maximum frames of a small video. Each frame costs decoding time, regardless of its size."""
+"""Maximum number of frames of a small video. Each frame costs decoding time, even if it has few pixels."""
 
 
 @dataclass(frozen=True, slots=True)
 class MediaInfo:
-    """Properties of a source video. `duration` is in milliseconds, `file_size` in bytes.
+    """Properties of a source video.
 
-    `width` and `height` are the display size: upright, with square pixels. `coded_width` and `coded_height` are the
-    size of the decoded frames.
+    `width` and `height` are the displayed size in pixels: upright, with square pixels. `coded_width` and `coded_height`
+    are the size of the decoded frames.
     """
 
     duration: int
+    """Duration in milliseconds."""
     file_size: int
+    """Size of the file in bytes."""
     format: str
+    """Container format, such as `mp4`."""
     width: int
     height: int
     coded_width: int
     coded_height: int
     rotation: int
+    """Clockwise rotation that makes the frames upright, in degrees."""
     sample_aspect_ratio: Fraction
+    """Width of a pixel, divided by its height."""
     video_codec: str
     audio_codec: str | None
     frame_rate: float | None
+    """Average number of frames per second; `None` if unknown."""
     hdr: str | None
+    """HDR format: `pq`, `hlg`, or `None` for SDR."""
     pixel_format: str
     subtitles: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """Languages of the subtitle tracks by codec, as named in the file, such as `{"subrip": ["eng"]}`."""
+    """Language codes of the subtitle tracks, by codec. Codes are as in the file, such as `{"subrip": ["eng"]}`."""
 
     @property
     def resolution(self) -> str:
-        """Display size as text, such as `1920x1080`."""
+        """Displayed size as text, such as `1920x1080`."""
         return f"{self.width}x{self.height}"
 
     def is_small(self, size: int) -> bool:
-        """Return whether the video has at most `size` bytes, SMALL_FRAMES frames, and the pixels of a minute of 1080p."""
+        """Return whether the video is small: at most `size` bytes, SMALL_FRAMES frames and SMALL_PIXELS pixels."""
         return self._need(size) <= 1
 
     def decode_budget_ms(self, size: int) -> int:
-        """Return the milliseconds of this video that cost as much to decode as the largest small video.
+        """Return the milliseconds of this video that take as long to decode as the largest small video (`is_small`).
 
-        Small is defined as in `is_small`. The calculation assumes a constant bit rate and frame rate.
+        The calculation assumes a constant bit rate and a constant frame rate.
         """
         return int(self.duration / max(1, self._need(size)))
 
@@ -57,7 +65,7 @@ class MediaInfo:
         return max(frames / SMALL_FRAMES, pixels / SMALL_PIXELS, self.file_size / size)
 
     def document(self) -> dict[str, object]:
-        """Return the properties as they are stored, without unknown values."""
+        """Return the properties as stored in the table and shown by the API. Unknown properties are omitted."""
         ratio = self.sample_aspect_ratio
         facts: dict[str, object | None] = {
             "duration": self.duration,
@@ -104,65 +112,75 @@ class MediaInfo:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """An encoded image and its object name."""
+    """Encoded image."""
 
     name: str
+    """File name, the last part of the object's key."""
     content_type: str
     width: int
+    """Width in pixels."""
     height: int
+    """Height in pixels."""
     data: bytes
+    """Content of the file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Poster:
-    """Images of one frame, and its time in milliseconds."""
+    """Poster of a video: images of one frame in several sizes and formats."""
 
     time: int
+    """Time of the frame in milliseconds."""
     pictures: list[Picture]
 
 
 @dataclass(frozen=True, slots=True)
 class MediaChapter:
-    """A proposed chapter, which ends at the start of the next."""
+    """Proposed chapter. It ends at the start of the next chapter."""
 
     start: int
-    """Milliseconds."""
+    """Milliseconds from the start of the video."""
     title: str | None = None
-    """Title in the container; `None` if the chapter comes from a scene change."""
+    """Title in the container; `None` if it has none, or if a scene change begins the chapter."""
 
 
 @dataclass(frozen=True, slots=True)
 class Storyboard:
-    """Storyboard of a video: a sprite sheet, the WebVTT cues that map times to its tiles, and the proposed chapters.
-
-    The sheet has one tile per interval (milliseconds), row by row.
-    """
+    """Storyboard of a video, and the chapters that are proposed with it."""
 
     sheet: Picture
+    """Sprite sheet with all tiles, row by row."""
     cues: str
+    """WebVTT file that maps each interval of the video to a tile of the sheet."""
     tiles: int
+    """Number of tiles."""
     columns: int
+    """Number of tiles in a row."""
     tile_width: int
+    """Width of a tile in pixels."""
     tile_height: int
+    """Height of a tile in pixels."""
     interval: int
+    """Milliseconds of video per tile."""
     chapters: Sequence[MediaChapter] = ()
+    """Proposed chapters."""
 
 
 @dataclass(frozen=True, slots=True)
 class SubtitleTrack:
-    """Subtitle track of a source file: its texts, or the reason why they cannot be used."""
+    """Subtitle track of a source file: texts, or the reason why the texts cannot be used."""
 
     number: int
-    """Index among the file's tracks, from 0."""
+    """Index of the track in the file, from 0."""
     language: str
-    """Language as named in the file, such as `eng` (ISO 639-2)."""
+    """Language code in the file, such as `eng` (ISO 639-2)."""
     codec: str
     is_forced: bool
     """Whether the track only has texts for viewers who understand the spoken language, such as translated signs."""
     events: Sequence[tuple[int, int, str]]
-    """Start and end in milliseconds, and text, sorted by start."""
+    """Texts with their start and end in milliseconds, sorted by start."""
     fault: str | None = None
-    """Reason why `events` is empty, as a sentence for the owner."""
+    """Reason why `events` is empty, as a sentence for the owner; `None` for a usable track."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,13 @@
 """Sandbox for decoding: reads source files in a subprocess with limits on time and memory.
 
 FFmpeg takes memory sizes and loop counts from the file, and some files crash it. Limits on a separate process work for
-all formats, and its crash does not end the worker.
+all formats, and a crash does not end the worker.
 
-The process is started once and reads many files. After any failure it is replaced, which frees all its memory. It
-requests the file's bytes from its parent, and needs neither network nor credentials.
+The worker starts the subprocess once, to read many files. After any failure, the worker replaces it, which frees all
+its memory. The subprocess requests the file's bytes from the worker, and needs neither network nor credentials.
 
-This limits resources; it is not a security boundary. The process runs as the same user, and its results are unpickled
-in the parent.
+The sandbox limits resources, but is not a security boundary. The subprocess runs as the same user, and the worker
+unpickles the results.
 """
 
 import os
@@ -25,31 +25,32 @@ from shared.media.errors import UnreadableVideo
 from shared.media.source import Source, read_all
 
 LONGEST_SECONDS = 100.0
-"""Maximum seconds of one task, including reads: less than the timeout of every function that waits for it."""
+"""Maximum seconds of one task, including reads. It is less than the timeout of every function that runs tasks."""
 MAX_MEMORY = 800 << 20
-"""Bytes of data that the reader may hold (RLIMIT_DATA; macOS does not enforce it)."""
+"""Maximum bytes of data that the subprocess may allocate (RLIMIT_DATA, which macOS does not enforce)."""
 WORKER_MB = 224
-"""Megabytes of the function's memory that are not available for the reader's data: the worker process, and the code of
-both.
+"""Megabytes of the function's memory that the subprocess cannot use for data. The worker, and the code of both
+processes, need them.
 """
 
 ENDING_SECONDS = 10.0
-"""Maximum seconds to wait until a process has ended. The reader's own time limit exceeds the sandbox's by as much,
-because it only matters if the parent died.
+"""Maximum seconds to wait until the subprocess has ended. It also ends itself after a task, this long after the
+sandbox's limit, in case the worker has died.
 """
 
 _ENDED_FROM_OUTSIDE = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGKILL, signal.SIGHUP})
 
 
 class ReaderFailed(Exception):
-    """Error if the reader process ended or failed for a reason other than the file. A retry may succeed."""
+    """The subprocess ended or failed for a reason other than the file. A retry may succeed."""
 
 
 class Sandbox:
-    """Runner of tasks on source files in a subprocess; `clock` is monotonic, in seconds.
+    """Runner of tasks on source files in a subprocess. `seconds` is the maximum time of a task, `memory` is in bytes.
 
-    Errors of the source are raised unchanged. UnreadableVideo is also raised if the file exceeds the time or memory
-    limit or crashes the reader, because a retry would fail again. All other failures raise ReaderFailed.
+    `clock` is a monotonic clock in seconds.
+
+        info = Sandbox.within(1024).run("probe", FileSource("video.mp4"))
     """
 
     def __init__(
@@ -68,11 +69,16 @@ class Sandbox:
     @classmethod
     @cache
     def within(cls, memory_mb: int) -> Self:
-        """Return this process's sandbox for a Lambda function with this much memory, in megabytes."""
+        """Return the sandbox of this process. `memory_mb` is the memory of the Lambda function in megabytes."""
         return cls(memory=(memory_mb - WORKER_MB) << 20)
 
     def run(self, task: str, source: Source, *arguments: object) -> Any:
-        """Return the result of a task of `shared/media/reader.py`; raises as the class documents."""
+        """Run a task of `shared/media/reader.py`, such as `probe`, and return the result.
+
+        Raises UnreadableVideo if the file is invalid, exceeds the time or memory limit, or crashes the subprocess. A
+        retry would fail again, except after TOO_SLOW. Raises the errors of `source`, and ReaderFailed for other
+        failures.
+        """
         deadline = self._clock() + self._seconds
         is_well = False
         try:
@@ -95,7 +101,7 @@ class Sandbox:
                 self.close()
 
     def close(self) -> None:
-        """End the process, if any. The next task starts another."""
+        """End the subprocess, if it is running. The next task starts another one."""
         process, connection = self._process, self._connection
         self._process = self._connection = None
         if connection is not None:
@@ -120,9 +126,7 @@ class Sandbox:
             raise self._reason() from None
 
     def _reason(self) -> Exception:
-        """Return the error that explains why the process closed the connection: time limit, crash, or a signal from
-        outside.
-        """
+        """Return the error that explains why the subprocess ended: time limit, crash, or a signal from outside."""
         if self._process is None:
             raise RuntimeError("The reader was not started")
         status = self._process.wait(ENDING_SECONDS)
@@ -134,7 +138,7 @@ class Sandbox:
 
     def _started(self) -> Connection:
         if self._process is not None and self._process.poll() is not None:
-            self.close()  # it died while idle
+            self.close()  # the subprocess ended while it was idle
         if self._connection is not None:
             return self._connection
         ours, theirs = Pipe()
@@ -152,6 +156,6 @@ class Sandbox:
 
 
 def _environment() -> dict[str, str]:
-    """Return the reader's environment: this process's import path, and no credentials."""
+    """Return the environment variables of the subprocess: with the import path of this process, without credentials."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
     return environment | {"PYTHONPATH": os.pathsep.join(entry or os.getcwd() for entry in sys.path)}

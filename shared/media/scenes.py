@@ -1,6 +1,4 @@
-"""Chapter proposals: the container's own chapters, or else scene changes between the frames that the storyboard
-decodes.
-"""
+"""Proposed chapters: the chapters in the container, or scene changes between the frames that the storyboard decodes."""
 
 from collections.abc import Iterable
 from itertools import pairwise
@@ -12,23 +10,25 @@ from shared.media.results import MediaChapter
 from shared.media.source_video import SourceVideo
 
 MOST = 30
-"""Maximum chapters to propose from scene changes."""
+"""Maximum number of chapters to propose from scene changes."""
 MAX_OWN = 50
+"""Maximum number of chapters to propose from the container."""
 LONGEST_TITLE = 80
-"""Maximum characters of a chapter title from the container."""
+"""Maximum number of characters of a chapter title from the container."""
 MIN_MS = 3000
-"""Minimum milliseconds between chapters, or 1/SHARE of the duration if that is more."""
+"""Minimum milliseconds between chapters from scene changes. In long videos, the minimum is 1/SHARE of the duration."""
 SHARE = 40
+"""Maximum number of chapters for which MIN_MS leaves room in a long video: the divisor of the duration."""
 SIZE = (16, 9)
-"""Width and height to which frames are scaled before they are compared. With so few pixels, movement within a scene
-changes few of them.
+"""Width and height, in pixels, to which frames are scaled before they are compared. At this size, movement within a
+scene changes few pixels.
 """
 SAMPLE_MS = 100
-"""Minimum milliseconds between compared frames, and so the maximum delay of a detected scene change."""
+"""Minimum milliseconds between compared frames, which is also the maximum delay of a detected scene change."""
 NEAR_MS = 1000
-"""Maximum milliseconds between frames that can belong to one camera movement (see `_scored`)."""
+"""Maximum milliseconds between two frames of the same camera movement (see `_scored`)."""
 CUT = 20.0
-"""Minimum score of a scene change, as a mean difference per pixel (of 255). `_scored` defines the score."""
+"""Minimum score of a scene change: a mean difference per pixel and colour, of 255. `_scored` defines the score."""
 
 
 class Scenes:
@@ -39,10 +39,13 @@ class Scenes:
         self._last = b""
         self._times: list[int] = []
         self._differences: list[float] = []
-        """Mean difference of each frame from the one before."""
+        """Mean difference of each frame from the frame before, of 255."""
 
     def see(self, milliseconds: int, frame: VideoFrame) -> None:
-        """Compare a frame with the previously compared one. Skips frames less than SAMPLE_MS after that one."""
+        """Compare a frame with the last compared frame. Skips a frame less than SAMPLE_MS after the last one.
+
+        `milliseconds` is the time of the frame.
+        """
         if self._times and milliseconds < self._times[-1] + SAMPLE_MS:
             return
         pixels = self._small(frame)
@@ -55,9 +58,9 @@ class Scenes:
         self._times.append(milliseconds)
 
     def starts(self, duration: int) -> list[int]:
-        """Return the start times of chapters, sorted, in milliseconds: 0 and the clearest scene changes.
+        """Return the start times of chapters in milliseconds, sorted: 0, and the times of the clearest scene changes.
 
-        Empty if there is no clear scene change.
+        `duration` is in milliseconds. Returns an empty list if there is no clear scene change.
         """
         apart = max(MIN_MS, duration // SHARE)
         found = [0]
@@ -68,10 +71,10 @@ class Scenes:
         return sorted(found) if len(found) > 1 else []
 
     def _scored(self) -> Iterable[tuple[float, int]]:
-        """Yield the score and time of each frame.
+        """Yield the score and the time of each frame. A high score shows a scene change.
 
-        The score is the difference from the previous frame, minus the largest difference of the adjacent frames. The
-        subtraction excludes camera movements, because they span several frames.
+        The score is the frame's difference from the frame before, minus the larger difference of the two adjacent
+        frames. During a camera movement, adjacent frames also have large differences, so the score is low.
         """
         gaps = [later - earlier for earlier, later in pairwise(self._times)]
         for index, (time, difference) in enumerate(zip(self._times, self._differences, strict=True)):
@@ -89,7 +92,10 @@ class Scenes:
 
 
 def own(source_video: SourceVideo, duration: int) -> list[MediaChapter]:
-    """Return the container's chapters by start, each within the duration; empty if there are fewer than two."""
+    """Return the chapters in the container that start within `duration` (milliseconds), sorted by start.
+
+    Returns an empty list if there are fewer than two.
+    """
     titles: dict[int, str | None] = {}
     for chapter in source_video.container.chapters():
         start = round(source_video.seconds(chapter["start"], chapter["time_base"]) * 1000)
@@ -101,5 +107,8 @@ def own(source_video: SourceVideo, duration: int) -> list[MediaChapter]:
 
 
 def proposed(source_video: SourceVideo, scenes: Scenes, duration: int) -> list[MediaChapter]:
-    """Return the chapters to propose: the container's own, or else scene changes. Empty for a video of one scene."""
+    """Return the chapters to propose: the chapters in the container, or chapters from scene changes.
+
+    `duration` is in milliseconds. Returns an empty list for a video with only one scene.
+    """
     return own(source_video, duration) or [MediaChapter(start) for start in scenes.starts(duration)]

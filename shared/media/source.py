@@ -1,4 +1,4 @@
-"""Byte sources of video files, and an adapter from ranges to the seekable file that FFmpeg needs."""
+"""Byte sources of video files, and an adapter from byte ranges to the seekable file that FFmpeg needs."""
 
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -11,38 +11,41 @@ Range = tuple[int, int]
 """Offset and length in bytes."""
 
 BLOCK = 256 * 1024
-"""Bytes of one request. Tasks then read only about 2 % of a large file, and a keyframe takes one or two requests."""
+"""Bytes of one request. With this size, tasks read about 2 % of a large file. A keyframe takes one or two requests."""
 
 LARGEST_BLOCK = 8 * BLOCK
+"""Maximum bytes of one request during sequential reads."""
 SEQUENTIAL = 4
+"""Number of sequential requests after which the size of each further request doubles."""
 CACHED_BYTES = 32 * BLOCK
+"""Maximum bytes of the cached ranges."""
 SIDE_BY_SIDE = 10
-"""Maximum concurrent requests: the size of botocore's connection pool."""
+"""Maximum number of concurrent requests, which is the size of botocore's connection pool."""
 SIDE_BY_SIDE_BYTES = CACHED_BYTES // 2
-"""Maximum bytes to prefetch: half of the cache, so that other reads do not evict prefetched ranges."""
+"""Maximum bytes to prefetch: half of the cache, because other reads must not evict prefetched ranges."""
 
 
 class Source(Protocol):
-    """Bytes that can be read by range, such as an S3 object. Implementations are thread-safe."""
+    """Bytes that can be read by range, such as an S3 object. Implementations must be thread-safe."""
 
     @property
     def size(self) -> int:
         """Size in bytes."""
 
     def read(self, start: int, length: int) -> bytes:
-        """Return `length` bytes from `start`, or fewer at the end."""
+        """Return `length` bytes from the offset `start`, or fewer at the end."""
 
 
 @runtime_checkable
 class RangesSource(Source, Protocol):
-    """Source with its own method for reading several ranges concurrently."""
+    """Source that implements the concurrent reading of several ranges."""
 
     def read_all(self, ranges: Sequence[Range]) -> list[bytes]:
-        """Return the bytes of each range, as `read` does."""
+        """Return the bytes of each range, in the order of `ranges`."""
 
 
 def read_all(source: Source, ranges: Sequence[Range]) -> list[bytes]:
-    """Return the bytes of each range, fetched concurrently because latency dominates."""
+    """Read ranges of a source concurrently, and return the bytes of each range, in the order of `ranges`."""
     if isinstance(source, RangesSource):
         return source.read_all(ranges)
     if len(ranges) == 1:
@@ -51,7 +54,7 @@ def read_all(source: Source, ranges: Sequence[Range]) -> list[bytes]:
 
 
 class BytesSource:
-    """Source whose bytes are in memory."""
+    """Source with its bytes in memory, for tests."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -86,13 +89,14 @@ class FileSource:
 
 
 class SourceFile:
-    """Read-only file object for a source. It caches the most recently read ranges.
+    """Read-only file object for a source, with a cache of the most recently read ranges.
 
-    A range starts at the requested offset, not at a block boundary, so a keyframe rarely takes two requests. Sequential
-    reads fetch increasingly large ranges. Ranges announced with `expect` are fetched exactly and concurrently.
+    A request starts at the offset of the read, not at a block boundary. Therefore a keyframe rarely takes two requests.
+    Sequential reads fetch increasingly large ranges. Ranges announced with `expect` are fetched concurrently, without
+    other bytes.
 
-    After an error of the source, reads return no bytes and `failure` has the error. Callers must check `failure`,
-    because FFmpeg treats an error like the end of the file.
+    After an error of the source, reads return no bytes, and the attribute `failure` has the error. Callers must check
+    `failure`, because FFmpeg treats an error as the end of the file.
     """
 
     def __init__(self, source: Source) -> None:
@@ -109,14 +113,14 @@ class SourceFile:
         self._expected: list[Range] = []
 
     def expect(self, ranges: Sequence[Range]) -> None:
-        """Announce ranges that will be read, in order. A cache miss on one of them also fetches the following ones.
+        """Announce ranges that will be read, in this order. When one is read, the following ranges are fetched with it.
 
-        Ranges may come from a damaged index; ranges outside of the file are ignored.
+        Ranges outside of the file are ignored, because a damaged index may contain them.
         """
         self._expected = [(start, length) for start, length in ranges if 0 <= start < self.size and length > 0]
 
     def seek(self, offset: int, whence: int = 0) -> int:
-        """Set the current offset, which may exceed the size, and return it. `whence` is as in `io.IOBase.seek`."""
+        """Set and return the current offset, which may exceed the size. `whence` is as in `io.IOBase.seek`."""
         base = (0, self._position, self.size)[whence]
         self._position = max(0, base + offset)
         return self._position
@@ -126,7 +130,7 @@ class SourceFile:
         return self._position
 
     def read(self, length: int = -1) -> bytes:
-        """Return at most `length` bytes from the current offset; empty at the end."""
+        """Return at most `length` bytes from the current offset, or all remaining bytes if `length` is negative."""
         remaining = max(0, self.size - self._position)
         missing = remaining if length < 0 else min(length, remaining)
         parts = []
@@ -140,7 +144,7 @@ class SourceFile:
         return b"".join(parts)
 
     def peek(self, start: int, length: int) -> bytes:
-        """Return bytes from `start` without changing the current offset."""
+        """Return at most `length` bytes from the offset `start`, without changing the current offset."""
         before, self._position = self._position, start
         try:
             return self.read(length)
@@ -176,15 +180,14 @@ class SourceFile:
     def _block(self, position: int) -> int:
         self._run = self._run + 1 if position == self._last_end else 0
         block = min(LARGEST_BLOCK, BLOCK << max(0, self._run - SEQUENTIAL))
-        # Stop at the next cached range: a reader that moves backwards reaches the range that it came from.
+        # The request ends at the next cached range, which a reader that moves backwards has read before.
         ahead = min((start for start in self._ranges if start > position), default=self.size)
         return min(block, ahead - position)
 
     def _due(self, position: int) -> list[Range]:
-        """Return the announced range at a position and the following ones, up to the prefetch limit. Each is returned
-        once.
+        """Return the announced range that contains `position`, and the following ranges up to the prefetch limit.
 
-        Empty if no announced range contains the position.
+        Each announced range is returned only once. Returns an empty list if no announced range contains the position.
         """
         for number, (start, length) in enumerate(self._expected):
             if start <= position < start + length:

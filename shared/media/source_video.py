@@ -1,4 +1,4 @@
-"""Opening of video files, and access to single frames."""
+"""Opening of video files, and decoding of single frames."""
 
 import itertools
 import traceback
@@ -22,27 +22,32 @@ from shared.media.results import SMALL_FRAMES
 from shared.media.source import BLOCK, LARGEST_BLOCK, Range, Source, SourceFile
 
 DEMUXERS = "mov,matroska,avi,flv,mpegts,mpeg,asf,ogg,mxf"
-"""Accepted containers, by FFmpeg's names. Playlist formats are excluded because they would make FFmpeg open other files."""
+"""FFmpeg's names of the accepted containers. Playlist formats are excluded, because FFmpeg would open other files."""
 
 MAX_PIXELS = 8192 * 4320
+"""Maximum number of pixels of a frame."""
 MAX_FRAMES = 5_000_000
-"""Maximum frames of a video: 23 hours at 60 per second. Also the maximum number of packets to read from one file."""
+"""Maximum number of frames of a video (23 hours at 60 per second), and of packets to read from one file."""
 MAX_DECODED = 10 * SMALL_FRAMES
-"""Maximum packets to decode of one file: more than any file with a correct header needs."""
+"""Maximum number of packets to decode of one file. A file with a correct header needs fewer."""
 MAX_TRACKS = 100
+"""Maximum number of tracks of a file."""
 MAX_BOXES = 64
+"""Maximum number of boxes that are read at one level of an ISO file."""
 MAX_DEPTH = 8
+"""Maximum depth of nested boxes in a track of an ISO file."""
 STEPS_BACK = (0, 5_000, 30_000, 1 << 40)
+"""Milliseconds before the requested time to which successive attempts seek."""
 BUFFER = 8 * 1024
-"""Minimum bytes of an FFmpeg read. A larger keyframe is read exactly to its last byte."""
+"""Minimum bytes of a read by FFmpeg. If a keyframe is larger, FFmpeg reads exactly to its last byte."""
 INDEXED = ("mov", "matroska", "avi")
-"""Containers with a reliable index. For MPEG streams, FFmpeg only guesses one while it seeks."""
+"""FFmpeg's names of containers with a reliable index. For MPEG streams, FFmpeg only guesses an index while it seeks."""
 INDEX_GAP_MS = 2000
-"""Maximum milliseconds from the last entry of an MP4's index to the end of the video. A larger gap shows that the index
-is incomplete: in a fragmented file, FFmpeg only has the index of the fragments read so far.
+"""Maximum milliseconds from the last entry in the index of an MP4 to the end of the video. A larger gap shows that the
+index is incomplete: in a fragmented file, FFmpeg only has the index of the fragments that it has read.
 """
 RESYNC_PACKETS = 300
-"""Maximum packets to read while searching for a keyframe. Also the maximum consecutive packets that fail to decode."""
+"""Maximum number of packets to read while searching for a keyframe, and of consecutive packets that fail to decode."""
 
 _PICTURES = (b"\xff\xd8\xff", b"\x89PNG", b"GIF8", b"BM", b"II*\0", b"MM\0*")
 _PICTURE_BRANDS = (b"heic", b"heix", b"heim", b"mif1", b"avif", b"avis", b"msf1", b"hevc")
@@ -52,59 +57,62 @@ _ENCRYPTED = (b"encv", b"enca", b"drmi", b"drms")
 
 
 class _ReferencedFile(Exception):
-    """Error if the container refers to another file."""
+    """The container refers to another file."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceVideo:
-    """An open video file: container, video stream and the underlying file."""
+    """Open video file. `open_video` opens it for the duration of a `with` block."""
 
     file: SourceFile
     container: InputContainer
     video: VideoStream
+    """Stream of the video track that players show by default."""
     format: str
+    """Name of the container format, such as `mp4`."""
     _shapes: dict[tuple[int, int], Shape] = field(default_factory=dict)
     _packets: Iterator[int] = field(default_factory=lambda: iter(range(MAX_FRAMES)))
     _decodes: Iterator[int] = field(default_factory=lambda: iter(range(MAX_DECODED)))
 
     def packets(self, *streams: Stream) -> Iterator["Packet[Stream]"]:
-        """Yield packets from the current position; raises UnreadableVideo after more than MAX_FRAMES packets of this file."""
+        """Yield the packets of these streams from the current position.
+
+        Raises UnreadableVideo after MAX_FRAMES packets of this file.
+        """
         for packet in self.container.demux(*streams):
             if next(self._packets, None) is None:
                 raise UnreadableVideo(errors.TOO_MANY_FRAMES)
             yield packet
 
     def decoded(self, packet: "Packet[Stream]") -> list[VideoFrame]:
-        """Return the frames of a packet of the video stream.
+        """Decode a packet of the video stream, and return the frames.
 
-        Raises UnreadableVideo after MAX_DECODED packets of this file, and FFmpeg's errors.
+        Raises UnreadableVideo after MAX_DECODED packets of this file, and the errors of FFmpeg.
         """
         if next(self._decodes, None) is None:
             raise UnreadableVideo(errors.TOO_MANY_FRAMES)
         return self.video.decode(packet)
 
     def shape(self, frame: VideoFrame) -> Shape:
-        """Return the display geometry of a frame.
-
-        Cached by frame size, because frames of one size are displayed the same way.
-        """
+        """Return the display geometry of a frame. The result is cached by the frame's size."""
         size = frame.width, frame.height
         if size not in self._shapes:
             self._shapes[size] = shape(frame, self.video.sample_aspect_ratio)
         return self._shapes[size]
 
     def milliseconds(self, timestamp: int) -> int:
-        """Convert a timestamp of the video stream to milliseconds from the start of the file."""
+        """Return the milliseconds from the start of the file to a timestamp of the video stream."""
         return round(self.seconds(timestamp) * 1000)
 
     def seconds(self, timestamp: int, base: Fraction | None = None) -> Fraction:
-        """Convert a timestamp to seconds from the start of the file, at least 0; `base` defaults to the video stream's
-        time base.
+        """Return the seconds from the start of the file to a timestamp, at least 0.
+
+        `base` is the time base of the timestamp. The default is the video stream's time base.
         """
         return max(Fraction(0), timestamp * (base or self._base) - self._start)
 
     def timestamp(self, milliseconds: int) -> int:
-        """Convert milliseconds from the start of the file to a timestamp of the video stream."""
+        """Return the timestamp of the video stream for a time in milliseconds from the start of the file."""
         return round((Fraction(milliseconds, 1000) + self._start) / self._base)
 
     @property
@@ -118,20 +126,22 @@ class SourceVideo:
 
 @dataclass(frozen=True, slots=True)
 class GroupOfPictures:
-    """Group of pictures (GOP): a keyframe and the frames up to the next, from the container's index; times in milliseconds."""
+    """Group of pictures (GOP): a keyframe, and the frames up to the next keyframe."""
 
     start: int
+    """Time of the keyframe in milliseconds."""
     end: int
+    """Time of the next keyframe, or end of the video, in milliseconds."""
     keyframe: Range
-    """Byte range of the keyframe; its length is estimated if the index does not state it."""
+    """Byte range of the keyframe. The length is estimated if the index does not contain it."""
 
 
 @contextmanager
 def open_video(source: Source) -> Iterator[SourceVideo]:
     """Open a video file for the duration of the `with` block.
 
-    Errors of the source are raised unchanged, although FFmpeg treats them as the end of the file. All errors of FFmpeg
-    and PyAV become UnreadableVideo.
+    Raises UnreadableVideo for invalid files and for all errors of FFmpeg and PyAV. Raises the errors of `source`,
+    although FFmpeg treats these as the end of the file.
     """
     file = SourceFile(source)
     if not file.size:
@@ -143,10 +153,10 @@ def open_video(source: Source) -> Iterator[SourceVideo]:
             _refuse_many_tracks(container)
             _refuse_encrypted(file, container)
             yield SourceVideo(file, container, _video(container), _format(file, container))
-    except Exception as error:  # classified below; unrelated errors are raised again
+    except Exception as error:  # any error: those that are not about the file are raised again
         if file.failure is not None:
             raise file.failure from None
-        # Some FFmpeg errors are also MemoryError or EOFError; those describe numbers in the file.
+        # Some FFmpeg errors are subclasses of MemoryError or EOFError, but their cause is the file.
         if isinstance(error, av.FFmpegError | _ReferencedFile) or _is_raised_by_pyav(error):
             raise UnreadableVideo(errors.DAMAGED) from error
         raise
@@ -155,14 +165,17 @@ def open_video(source: Source) -> Iterator[SourceVideo]:
 
 
 def keyframe(source_video: SourceVideo, milliseconds: int) -> VideoFrame | None:
-    """Return the last keyframe at or before a time. If it is damaged, return the next frame that can be decoded."""
+    """Return the last keyframe at or before a time. If it is damaged, return the next frame that can be decoded.
+
+    Returns `None` if no frame can be decoded.
+    """
     _seek(source_video, milliseconds)
     for packet in itertools.islice(source_video.packets(source_video.video), RESYNC_PACKETS):
         if not packet.is_keyframe or not packet.size:
             continue
         try:
             frames = source_video.decoded(packet)
-            # A decoder with a delay holds the frame back. Flushing it returns the frame without reading more packets.
+            # Some decoders return a frame only after more packets. A flush returns the frame immediately.
             frames = frames or source_video.video.decode(None)
         except av.FFmpegError:
             frames = []
@@ -174,7 +187,10 @@ def keyframe(source_video: SourceVideo, milliseconds: int) -> VideoFrame | None:
 
 
 def groups(source_video: SourceVideo, times: Sequence[int], duration: int) -> list[GroupOfPictures] | None:
-    """Return the group of pictures at each time, or `None` if the container has no index that covers the whole video."""
+    """Return the group of pictures at each time (milliseconds), in the order of `times`.
+
+    `duration` is in milliseconds. Returns `None` if the container has no index that covers the whole video.
+    """
     name = source_video.container.format.name
     if not name.startswith(INDEXED):
         return None
@@ -198,13 +214,17 @@ def groups(source_video: SourceVideo, times: Sequence[int], duration: int) -> li
 
 
 def frame_at(source_video: SourceVideo, milliseconds: int) -> VideoFrame | None:
-    """Return the exact frame that a player shows at a time, by decoding forward from the preceding keyframe."""
-    # Without an index, as in MPEG streams, a seek can land after the requested time. The next attempt starts earlier.
+    """Return the frame that a player shows at a time; `None` if no frame can be decoded.
+
+    Decodes all frames from the keyframe before this time.
+    """
+    # In files without an index, such as MPEG streams, a seek can end after the requested time. The next attempt seeks
+    # to an earlier time.
     for back in STEPS_BACK:
         shown = None
         _seek(source_video, max(0, milliseconds - back))
         for frame in _frames(source_video):
-            # Players show milliseconds, so a frame less than half a millisecond later is the intended one.
+            # Times are rounded to milliseconds, so a frame up to half a millisecond later is the requested one.
             if frame.pts is None or source_video.milliseconds(frame.pts) > milliseconds:
                 if shown is not None or back >= milliseconds:
                     return shown or frame
@@ -216,7 +236,7 @@ def frame_at(source_video: SourceVideo, milliseconds: int) -> VideoFrame | None:
 
 
 def frames(source_video: SourceVideo, milliseconds: int = 0) -> Iterator[VideoFrame]:
-    """Yield all frames, starting at the keyframe before a time. Frames that cannot be decoded are skipped."""
+    """Yield all frames from the keyframe before a time (milliseconds) on. Skips frames that cannot be decoded."""
     _seek(source_video, milliseconds)
     yield from _frames(source_video)
 
@@ -238,7 +258,7 @@ def _frames(source_video: SourceVideo) -> Iterator[VideoFrame]:
 
 def _seek(source_video: SourceVideo, milliseconds: int) -> None:
     target, first = source_video.timestamp(milliseconds), source_video.video.start_time
-    # Without an index only the start can be reached, and the video may begin slightly after the audio.
+    # In a file without an index, only the start can be reached. The video may begin slightly after the audio.
     for timestamp, any_frame in (
         (target, False),
         (target if first is None else first, False),
@@ -253,7 +273,7 @@ def _seek(source_video: SourceVideo, milliseconds: int) -> None:
 
 
 def _sniff(file: SourceFile) -> bytes:
-    """Return the first 4 KB of a file. Raises UnreadableVideo if they identify an image or audio file."""
+    """Return the first 4 KB of a file. Raises UnreadableVideo if they show that it is an image or an audio file."""
     head = file.peek(0, 4096)
     if head.startswith(_PICTURES) or (head[:4] == b"RIFF" and head[8:12] == b"WEBP"):
         raise UnreadableVideo(errors.PICTURE)
@@ -292,13 +312,13 @@ def _container(file: SourceFile, head: bytes) -> InputContainer:
 def _refuse_huge_index(file: SourceFile, head: bytes) -> None:
     """Raise UnreadableVideo if the index of a video track has more than MAX_FRAMES samples.
 
-    FFmpeg would allocate memory for all of them at once.
+    FFmpeg would allocate memory for all samples at once. `head` is the start of the file.
     """
     if head[4:8] not in _ISO_BOXES:
         return
     for track in _tracks(file):
-        # In PCM audio, each audio sample is a sample of the file. FFmpeg counts those by chunk, so only video tracks
-        # are checked.
+        # Audio tracks are not checked. They may have more samples, but FFmpeg allocates memory for chunks of PCM
+        # samples.
         if track.handler == b"vide" and track.samples > MAX_FRAMES:
             raise UnreadableVideo(errors.TOO_MANY_FRAMES)
 
@@ -311,10 +331,9 @@ def _refuse_many_tracks(container: InputContainer) -> None:
 
 
 def _is_raised_by_pyav(error: Exception) -> bool:
-    """Return whether an error was raised within PyAV.
+    """Return whether PyAV raised an error.
 
-    For damaged files, PyAV raises more than FFmpeg's errors. An example is IndexError when a stream appears while
-    reading.
+    For damaged files, PyAV also raises errors that are not FFmpeg's, such as IndexError.
     """
     *_, (frame, _) = traceback.walk_tb(error.__traceback__)
     # Compiled modules have file names relative to PyAV's source tree.
@@ -322,7 +341,7 @@ def _is_raised_by_pyav(error: Exception) -> bool:
 
 
 def _no_other_file(url: str, flags: int, options: object) -> object:
-    """Raise an error for a container's reference to another file, which could name any local file or network address."""
+    """Raise an error instead of opening another file, because the reference may be to any local file or address."""
     raise _ReferencedFile(url)
 
 
@@ -345,8 +364,8 @@ def _video(container: InputContainer) -> VideoStream:
 
 
 def _refuse_encrypted(file: SourceFile, container: InputContainer) -> None:
-    # For Common Encryption, FFmpeg reports the underlying codec and would decode noise. WebM has a key id in its
-    # metadata.
+    # With Common Encryption, FFmpeg reports the codec below the encryption, and would decode noise. An encrypted WebM
+    # has a key id in its metadata.
     protected = container.format.name.startswith("mov") and any(
         entry in _ENCRYPTED for track in _tracks(file) for entry in track.entries
     )
@@ -355,7 +374,10 @@ def _refuse_encrypted(file: SourceFile, container: InputContainer) -> None:
 
 
 def _format(file: SourceFile, container: InputContainer) -> str:
-    """Return the format's name. FFmpeg has one name for QuickTime, MP4 and 3GP, and one for Matroska and WebM."""
+    """Return the name of the format, such as `mp4`.
+
+    FFmpeg has only one name for QuickTime, MP4 and 3GP, and only one name for Matroska and WebM.
+    """
     name = container.format.name
     head = file.peek(0, 4096)
     if name.startswith("mov"):
@@ -369,7 +391,10 @@ def _format(file: SourceFile, container: InputContainer) -> str:
 
 
 def boxes(file: SourceFile, start: int = 0, end: int | None = None) -> Iterator[tuple[bytes, int, int]]:
-    """Yield type, content offset and end offset of each box of an ISO file, up to and including the first fragment."""
+    """Yield type, content offset and end offset of each box between two offsets of an ISO file.
+
+    The boxes are not validated. Stops after the first fragment (`moof`), and after MAX_BOXES boxes.
+    """
     end = file.size if end is None else end
     for _ in range(MAX_BOXES):
         header = file.peek(start, 16) if start + 8 <= end else b""
@@ -388,17 +413,18 @@ def boxes(file: SourceFile, start: int = 0, end: int | None = None) -> Iterator[
 
 @dataclass(slots=True)
 class _Track:
-    """Unverified data from a track's index."""
+    """Track of an ISO file. The values are not verified."""
 
     handler: bytes = b""
     """Handler type: `vide`, `soun` or another."""
     entries: list[bytes] = field(default_factory=list)
     """Types of the track's sample entries."""
     samples: int = 0
+    """Number of samples in the index."""
 
 
 def _tracks(file: SourceFile) -> Iterator[_Track]:
-    """Yield an ISO file's tracks (ISO/IEC 14496-12, 8.3 to 8.7)."""
+    """Yield the tracks of an ISO file (ISO/IEC 14496-12, sections 8.3 to 8.7)."""
     for kind, content, stop in boxes(file):
         if kind == b"moov":
             for inner, start, end in boxes(file, content, stop):

@@ -1,6 +1,6 @@
-"""Storyboard creation: thumbnails on one sprite sheet, and WebVTT that maps times to tiles.
+"""Storyboard creation: small images (tiles) on one sprite sheet, and WebVTT that maps times to tiles.
 
-The same frames are used to propose chapters.
+The frames that are decoded for the tiles also determine the proposed chapters.
 """
 
 import io
@@ -20,32 +20,37 @@ from shared.media.source import Source
 from shared.media.source_video import GroupOfPictures, SourceVideo, frames, groups, keyframe, open_video
 
 COLUMNS = 10
+"""Maximum number of tiles in a row of the sheet."""
 MAX_TILES = 100
 MIN_INTERVAL_MS = 1000
+"""Minimum milliseconds of video per tile."""
 TILE_WIDTH = 160
+"""Maximum width of a tile in pixels."""
 TILE_HEIGHT = 320
+"""Maximum height of a tile in pixels."""
 SHEET = "storyboard.jpg"
+"""File name of the sprite sheet."""
 
 SMALL_FILE = 64 * 1024 * 1024
-"""Maximum bytes of a file that is decoded completely. Keyframes are seconds apart, so a short video has too few for the
-tiles.
+"""Maximum bytes of a file that is decoded completely. Keyframes are seconds apart, so a short video has fewer keyframes
+than tiles.
 """
 MAX_REPEATED = 2
-"""Maximum tiles that repeat one keyframe. For more tiles, the frames after it are decoded."""
+"""Maximum number of tiles that show the same keyframe. Other tiles show frames that are decoded after the keyframe."""
 FORWARD = 2
 """Budget for decoding frames after keyframes, in multiples of the largest small file. In total, this is two minutes of
 1080p, 40,000 frames or 128 MB.
 """
 FORWARD_SECONDS = 40.0
-"""Maximum seconds for decoding frames after keyframes, so that a slow codec does not prevent the storyboard."""
+"""Maximum seconds for decoding frames after keyframes. Without it, a slow codec could prevent the storyboard."""
 
 
 def storyboard(source: Source, facts: MediaInfo, clock: Callable[[], float] = time.monotonic) -> Storyboard:
-    """Return the storyboard: one tile per second, or 100 tiles at equal intervals for a longer video.
+    """Return the storyboard of a video: one tile per second, but at most MAX_TILES tiles, at equal intervals.
 
-    Each tile shows the middle of its interval: the exact frame in a short video, the preceding keyframe in a longer
-    one. If more than MAX_REPEATED tiles would show the same keyframe, frames after it are decoded. FORWARD and
-    FORWARD_SECONDS (by `clock`) limit this decoding.
+    A tile of a small file shows the frame in the middle of the tile's interval. A tile of a larger file shows the last
+    keyframe before that frame. If more than MAX_REPEATED tiles would show the same keyframe, later frames are decoded
+    within the limits FORWARD and FORWARD_SECONDS. `clock` is a monotonic clock in seconds. Raises UnreadableVideo.
     """
     duration = max(1, facts.duration)
     interval = max(MIN_INTERVAL_MS, -(-duration // MAX_TILES))
@@ -69,20 +74,20 @@ def storyboard(source: Source, facts: MediaInfo, clock: Callable[[], float] = ti
 
 @dataclass(slots=True)
 class _Span:
-    """Consecutive tiles from the same group of pictures."""
+    """Consecutive tiles with the same keyframe before them."""
 
     first: int
-    """Number of the first tile."""
+    """Number of the first tile, from 0."""
     tiles: int
+    """Number of tiles."""
     group: GroupOfPictures | None
-    """Group from the container's index, or `None` without an index."""
+    """Keyframe and the frames after it, from the container's index; `None` without an index."""
     exact: int = 0
-    """Number of tiles, from the first on, that show their exact frames. The other tiles repeat the image before them.
-    """
+    """Number of tiles, from the first on, that show their exact frames. Each other tile repeats the tile before it."""
 
 
 def _plan_spans(source_video: SourceVideo, times: Sequence[int], facts: MediaInfo, interval: int) -> list[_Span]:
-    """Group the tiles into spans, and decide how many tiles of each span show exact frames."""
+    """Group the tiles by keyframe, and decide how many tiles of each group show exact frames."""
     groups_of_tiles: Sequence[GroupOfPictures | None] = groups(source_video, times, facts.duration) or [None] * len(
         times
     )
@@ -97,9 +102,10 @@ def _plan_spans(source_video: SourceVideo, times: Sequence[int], facts: MediaInf
 
 
 def _decode_forward(spans: Sequence[_Span], times: Sequence[int], interval: int, budget: int) -> None:
-    """Set `exact` in the spans of long groups, within a budget in milliseconds of video.
+    """Set `exact` in each span with more than MAX_REPEATED intervals between its keyframes.
 
-    The tiles nearest to their keyframes come first, because they are the cheapest.
+    `budget` is the milliseconds of video that may be decoded. The tiles nearest to their keyframes are decoded first,
+    because they cost least.
     """
     candidates = sorted(
         (times[span.first + tile] - span.group.start, tile, number)
@@ -108,7 +114,7 @@ def _decode_forward(spans: Sequence[_Span], times: Sequence[int], interval: int,
         for tile in range(span.tiles)
     )
     for distance, tile, number in candidates:
-        # The first tile is decoded from the keyframe, each later one from the tile before.
+        # Decoding for the first tile begins at the keyframe, and for each later tile at the tile before.
         budget -= interval if tile else distance
         if budget < 0:
             return
@@ -118,9 +124,9 @@ def _decode_forward(spans: Sequence[_Span], times: Sequence[int], interval: int,
 def _chosen(
     source_video: SourceVideo, scenes: Scenes, times: Sequence[int], spans: Sequence[_Span], clock: Callable[[], float]
 ) -> Iterator[tuple[int, Image.Image]]:
-    """Yield the number and image of each tile, as planned in `spans`.
+    """Yield the number and the image of each tile, as planned in `spans`.
 
-    A tile that cannot be decoded repeats the previous image.
+    A tile that cannot be decoded has the image of the tile before.
     """
     source_video.file.expect([span.group.keyframe for span in spans if span.group and not span.exact])
     picture: Image.Image | None = None
@@ -151,9 +157,9 @@ def _decoded(
     number: int,
     is_over: Callable[[], bool] = lambda: False,
 ) -> Iterator[tuple[int, Image.Image]]:
-    """Decode from the keyframe before tile `number`, and yield number and image of each tile from there on.
+    """Decode from the keyframe before tile `number`, and yield the number and the image of each tile from `number` on.
 
-    Once `is_over` returns true, all remaining tiles show the last decoded frame.
+    After `is_over` returns true, all remaining tiles show the last decoded frame.
     """
     source_video.video.codec_context.skip_frame = "NONREF"
     before = None
@@ -192,7 +198,7 @@ def _sheet(pictures: Iterator[tuple[int, Image.Image]], count: int) -> tuple[Ima
         if sheet is None:
             width, height = picture.size
             sheet = Image.new("RGB", (columns * width, rows * height))
-        # A video may change its size; the sheet keeps the first size.
+        # Frames of a video may have different sizes. All tiles have the size of the first one.
         fitting = picture if picture.size == (width, height) else picture.resize((width, height))
         sheet.paste(fitting, (number % COLUMNS * width, number // COLUMNS * height))
     if sheet is None:

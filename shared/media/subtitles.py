@@ -1,4 +1,4 @@
-"""Extraction of text subtitles: from an MP4 by its index, from other containers by reading the whole file."""
+"""Extraction of text subtitles. The index of an MP4 shows where the texts are; other files are read completely."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -15,18 +15,22 @@ from shared.media.source_video import BUFFER, SourceVideo, open_video
 UNKNOWN = "und"
 """ISO 639-2 code for a track without a language."""
 MAX_READ = 4 << 30
-"""Maximum bytes of a file that must be read completely: the amount that S3 delivers within a task's time limit."""
+"""Maximum bytes of a file that must be read completely. S3 delivers about this amount within a task's time limit."""
 AHEAD = 4 * BLOCK
+"""Maximum bytes of one request."""
 GAP = 64 * 1024
-"""Maximum bytes between two samples that are fetched in one request. Reading the gap costs less than another request.
+"""Maximum bytes between two samples that one request fetches. It is faster to read the gap than to send another
+request.
 """
 MAX_GAPS = 2
-"""Maximum MP4 samples per text: the text, and an empty sample that separates it from the next text."""
+"""Maximum number of MP4 samples per text: the text, and an empty sample that separates it from the next text."""
 SHOWN_MS = 5000
-"""Maximum display time of a text without a stated duration. It ends earlier when another text starts."""
+"""Maximum milliseconds for which a text without a stated duration is shown. It ends earlier if another text starts."""
 _NEVER = 1 << 62
+"""Time after the end of any video, in milliseconds."""
 
 _FORMATS = ("subrip", "text", "webvtt", "mov_text", "ass")
+"""FFmpeg's names of the text formats that this module reads."""
 _FIELDS_OF_ASS = 8
 """Number of fields before the text in a SubStation Alpha packet of a container."""
 _COMMENT = re.compile(r"\{[^\\{}][^{}]*\}|\{\}")
@@ -34,10 +38,11 @@ _DRAWING = re.compile(r"\{[^{}]*\\p[1-9]")
 _BREAK = re.compile(r"\\[Nn]")
 
 Event = tuple[int, int, str]
+"""Start and end of a text in milliseconds, and the text."""
 
 
 def noted(source_video: SourceVideo) -> dict[str, list[str]]:
-    """Return the languages of the subtitle tracks by codec, as named in the file."""
+    """Return the language codes of the subtitle tracks, by codec. Codes are as in the file, such as `eng`."""
     found: dict[str, list[str]] = {}
     for stream in source_video.container.streams.subtitles:
         found.setdefault(_codec(stream), []).append(_language(stream))
@@ -45,9 +50,10 @@ def noted(source_video: SourceVideo) -> dict[str, list[str]]:
 
 
 def subtitles(source: Source, most_bytes: int, most_events: int) -> Subtitles:
-    """Return the texts of each subtitle track, within these limits per track; raises UnreadableVideo.
+    """Return the texts of each subtitle track. Raises UnreadableVideo.
 
-    A track without usable text has a `fault` instead. The other tracks are still read.
+    `most_bytes` and `most_events` are the maximum bytes and the maximum number of texts of one track. A track that
+    exceeds them or has no usable text has a `fault` instead of texts. The other tracks are read nevertheless.
     """
     with open_video(source) as source_video:
         streams = list(source_video.container.streams.subtitles)
@@ -63,7 +69,7 @@ def subtitles(source: Source, most_bytes: int, most_events: int) -> Subtitles:
 
 
 class _Reader:
-    """Collector of one track's events."""
+    """Collector of the texts of one subtitle track."""
 
     def __init__(self, stream: Stream, most_bytes: int, most_events: int) -> None:
         self._stream = stream
@@ -80,7 +86,7 @@ class _Reader:
         return errors.TOO_MUCH_TEXT if self._stream.frames > MAX_GAPS * self._events else None
 
     def add(self, source_video: SourceVideo, packet: "Packet[Stream]") -> None:
-        """Add a packet's text. A track that exceeds the limits or is not UTF-8 is marked with a `fault`."""
+        """Add the text of a packet. Set `fault` if the track exceeds the limits or is not UTF-8."""
         if self.fault or packet.pts is None or not packet.size:
             return
         self._bytes -= packet.size
@@ -100,7 +106,7 @@ class _Reader:
         self._found.append((round(start * 1000), None if end is None else round(end * 1000), text))
 
     def track(self) -> SubtitleTrack:
-        """Return the track with its events, sorted by start."""
+        """Return the track with all collected texts, sorted by start; without texts if it has a `fault`."""
         found = [] if self.fault else sorted(self._found, key=lambda event: event[0])
         following = [start for start, _, _ in found[1:]] + [_NEVER]
         events = [
@@ -114,7 +120,10 @@ class _Reader:
 
 
 def _expect(source_video: SourceVideo, streams: Iterable[Stream]) -> None:
-    """Announce the ranges to read, so that they are fetched concurrently."""
+    """Announce the byte ranges that will be read, because announced ranges are fetched concurrently.
+
+    Raises UnreadableVideo if the whole file must be read, but exceeds MAX_READ.
+    """
     if source_video.container.format.name.startswith("mov"):
         entries = (stream.index_entries for stream in streams)
         samples = ((each.pos, each.size) for every in entries for each in every)
@@ -126,9 +135,9 @@ def _expect(source_video: SourceVideo, streams: Iterable[Stream]) -> None:
 
 
 def _joined(samples: Sequence[Range]) -> list[Range]:
-    """Return the byte ranges of samples, with nearby ranges merged.
+    """Return byte ranges that contain these samples. Samples with a gap of at most GAP bytes share a range.
 
-    Each has at least BUFFER bytes, as FFmpeg's reads do.
+    Each range has at least BUFFER bytes, because FFmpeg reads at least as many.
     """
     ranges: list[Range] = []
     for start, size in samples:
@@ -150,7 +159,7 @@ def _language(stream: Stream) -> str:
 
 
 def _text(codec: str, data: bytes) -> str:
-    """Return the text of a packet; raises UnicodeDecodeError."""
+    """Return the text of a packet in a codec of `_FORMATS`. Raises UnicodeDecodeError for text that is not UTF-8."""
     match codec:
         case "mov_text":  # length, text, and boxes with its style (3GPP TS 26.245)
             data = data[2 : 2 + int.from_bytes(data[:2], "big")]

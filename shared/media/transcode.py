@@ -22,26 +22,31 @@ from shared.media.source_video import SourceVideo, open_video
 
 CODEC = "libx264"
 QUALITY = {"preset": "veryfast", "crf": "23"}
+"""Options of the encoder: speed, and constant quality (lower is better)."""
 TIME_BASE = Fraction(1, 90_000)
+"""Seconds per unit of a timestamp in the output."""
 KEYFRAME_SECONDS = 2
+"""Maximum seconds between two keyframes."""
 SOUND_RATE = 48_000
+"""Audio samples per second."""
 SOUND_BITS = 128_000
+"""Maximum bits per second of the audio."""
 MIN_BITS = 200_000
-"""Bits per second that every rendition may use, even if the source uses less. Lower limits would save few bytes for the
-quality that they cost.
+"""Bits per second that every rendition may use, even if the source uses less. A lower limit would save few bytes, and
+cost much quality.
 """
 
 
 def transcode(
     source: Source | Path | str, target: Path | str, *, width: int, height: int, progress: Callable[[int], None]
 ) -> None:
-    """Write a rendition of the given size, with even sides, as a progressive-download MP4 (H.264 and AAC).
+    """Write a rendition of `width` x `height` pixels, both even, as a progressive-download MP4 (H.264 and AAC).
 
-    The output is upright, with square pixels and SDR colours. Its bit rate is at most `ladder.most_bits` and at most
-    the source's, but MIN_BITS is always allowed.
+    The rendition is upright, with square pixels and SDR colours. The maximum bit rate is the lower of
+    `ladder.most_bits` and the bit rate of the source, but at least MIN_BITS.
 
-    `progress` is called for every packet with the percentage done, and with 100 at the end; its exceptions abort the
-    work. The target is complete when this returns, and is deleted when it raises.
+    Calls `progress` for every packet with the percentage done, and with 100 at the end. An exception of `progress`
+    stops the work. If this function raises an error, it deletes the target. Raises UnreadableVideo.
     """
     target = Path(target)
     try:
@@ -60,7 +65,7 @@ def _write(source_video: SourceVideo, target: Path, size: tuple[int, int], progr
         if duration > 0:
             bits = min(bits, source_video.file.size * 8000 // duration)
         bits = max(MIN_BITS, bits)
-        # An audio stream without a sample rate cannot be decoded: the header lists a track without audio.
+        # An audio stream without a sample rate cannot be decoded, because the track is empty.
         sounds = [
             stream for stream in source_video.container.streams.audio if stream.codec_context and stream.sample_rate
         ]
@@ -87,7 +92,7 @@ def _write(source_video: SourceVideo, target: Path, size: tuple[int, int], progr
                     output.mux(video.encode(scaled))
                     done = max(done, min(99, source_video.milliseconds(frame.pts) * 100 // duration)) if duration else 0
                 elif isinstance(frame, AudioFrame) and sound is not None and frame.pts is not None:
-                    # Times start at 0, as the video's do: MPEG streams may begin at any time.
+                    # MPEG streams may begin at any time, but the times of the output must start at 0.
                     frame.pts = round(source_video.seconds(frame.pts, frame.time_base) / (frame.time_base or TIME_BASE))
                     for samples in resampler.resample(frame):
                         output.mux(sound.encode(samples))
@@ -108,10 +113,10 @@ def _video(output: OutputContainer, source_video: SourceVideo, size: tuple[int, 
     video.width, video.height = size
     video.pix_fmt = "yuv420p"
     context = video.codec_context
-    # Timestamps of the source are kept, because its frame rate may vary.
+    # The output has the source's timestamps, because the frame rate of the source may vary.
     context.time_base = TIME_BASE
     context.gop_size = round(KEYFRAME_SECONDS * float(rate))
-    # Constant quality up to this rate, so simple content uses fewer bits. The buffer holds one second of bits.
+    # The quality is constant up to this rate, so simple content uses fewer bits. The buffer has one second of bits.
     context.options = QUALITY | {"maxrate": str(bits), "bufsize": str(bits)}
     context.color_range, context.colorspace, context.color_primaries, context.color_trc = 1, 1, 1, 1
     return video
