@@ -32,7 +32,7 @@ LARGEST_BURST = 32
 REQUEST_ATTEMPTS = 4
 """Maximum number of attempts of one request, including the first."""
 SHORTEST_WAIT, LONGEST_WAIT = 0.1, 0.4
-"""Maximum seconds of the random wait: before the second attempt, and before any attempt. It doubles with each attempt."""
+"""Maximum seconds of the random wait before the second attempt, and before any later attempt. It doubles each time."""
 
 OPERATIONS = {
     "GetItem": "get_item",
@@ -91,7 +91,7 @@ class QueryRequest(TypedDict):
     keep: NotRequired[Expression | None]
     """Filter expression."""
     attributes: NotRequired[Iterable[str]]
-    """Attributes to return; all projected attributes if it is absent or empty."""
+    """Names of the attributes to return; all projected attributes if absent or empty."""
     ascending: NotRequired[bool]
     start: NotRequired[Item | None]
     """ExclusiveStartKey: the key after which the page begins."""
@@ -263,7 +263,7 @@ class Table:
     def put(self, item: Mapping[str, Any], *, condition: Expression | None = None) -> Write:
         """Return a put, which `write` or `transact` executes.
 
-        Without a condition, use it only in a transaction with another write that has one.
+        Use a put without a condition only in a transaction with a conditional write.
         """
         parameters = {"TableName": self.name, "Item": encode_item(item)}
         return Write("Put", parameters | (_guard(condition) if condition else {}))
@@ -288,7 +288,7 @@ class Table:
     def remove(self, key: Key, *, condition: Expression | None = None) -> Write:
         """Return a delete, which `write` or `transact` executes.
 
-        Without a condition, use it only in a transaction with another write that has one.
+        Use a delete without a condition only in a transaction with a conditional write.
         """
         parameters = {"TableName": self.name, "Key": encode_item(key)}
         return Write("Delete", parameters | (_guard(condition) if condition else {}))

@@ -26,7 +26,10 @@ names={'#version': 'version', '#lock': 'lock'}, values={':read': 3})
 
     @classmethod
     def of(cls, text: str, /, **values: Value) -> "Expression":
-        """Return an expression in which each name placeholder is `#` and the attribute's name, such as `#version`."""
+        """Return an expression with placeholders such as `#version` for names, and `:read` for values.
+
+        A name placeholder consists of `#` and the attribute's name. `values` has the value of each value placeholder.
+        """
         return cls(text, dict(_names(text)), {f":{name}": value for name, value in values.items()})
 
     @classmethod

@@ -26,7 +26,7 @@ REQUEST_ATTEMPTS = 3
 LONGEST_WAIT = 0.5
 """Maximum seconds to wait before a retry."""
 _CHUNK = 1 << 20
-"""Bytes read at a time when an object is copied to a file."""
+"""Bytes of one read while an object is copied to a file."""
 _LARGEST_DELETE = 1000
 """Maximum number of objects in one DeleteObjects (S3's limit)."""
 _TRANSIENT = frozenset({"SlowDown", "RequestTimeout", "OperationAborted", "ThrottlingException"})
@@ -59,7 +59,7 @@ class InvalidParts(Exception):
 
 @dataclass(frozen=True)
 class ObjectMetadata:
-    """Metadata of an S3 object."""
+    """Metadata of an S3 object, from HeadObject."""
 
     size: int
     """Size in bytes."""
@@ -69,7 +69,7 @@ class ObjectMetadata:
 
 
 class ListedObject(NamedTuple):
-    """Object in a listing of a bucket."""
+    """S3 object in a result of ListObjectsV2."""
 
     key: str
     size: int

@@ -61,7 +61,7 @@ def make_client(create: "Callable[[str, Config], Any] | None" = None) -> "SQSCli
 
 
 class Queue:
-    """SQS queue for sending messages."""
+    """SQS queue for sending messages. Retries failed requests, after a random wait of at most LONGEST_WAIT seconds."""
 
     def __init__(
         self,

@@ -57,7 +57,7 @@ READ = (
     *("status", "source", "fileSize", "duration", "rel", "schemaVersion"),
     *("counted", "version", "writeId"),
 )
-"""Names of the attributes that the worker reads of videos and counted states. Whole documents may be large."""
+"""Names of the attributes that the worker reads of videos and of counted states (MARKER). Whole items may be large."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def contribution(video: Item | None) -> Contribution | None:
 
 
 def counted(marker: Item | None) -> Contribution | None:
-    """Return the amounts that the totals contain for a video. `marker` is the video's counted state.
+    """Return the amounts that the totals contain for a video. `marker` is the video's counted state (MARKER).
 
     Returns `None` if `marker` is `None`, because the totals do not contain the video in that case.
     """
@@ -150,13 +150,13 @@ class UnsettledVideos(WriteContention):
 
 @dataclass(frozen=True)
 class _Move:
-    """Comparison of a video with its counted state. It determines the amounts to add to the totals."""
+    """Comparison of a video with its counted state (MARKER), which determines the amounts to add to the totals."""
 
     video_id: str
     video: Item | None
     """Current item of the video; `None` if the video was removed."""
     marker: Item | None
-    """Counted state of the video; `None` if the totals do not contain the video."""
+    """Item that records which amounts the totals contain for the video; `None` if they do not contain the video."""
     correlation_id: str | None
     """Correlation id of the triggering request."""
 
@@ -268,7 +268,7 @@ class Aggregates:
     def _moves(
         self, video_ids: Sequence[str], written: Mapping[str, Item | None], requests: Mapping[str, str | None]
     ) -> Iterator[_Move]:
-        """Read the videos and their counted states, and yield the comparison of each video.
+        """Read the videos and their counted states (MARKER), and yield the comparison of each video.
 
         `written` has the counted states that this worker has written, by video id. The worker does not read them again:
         if another worker writes one later, that worker also compares it with the video.
@@ -282,7 +282,7 @@ class Aggregates:
             yield _Move(video_id, video, written.get(video_id, marker), requests.get(video_id))
 
     def _carry_out(self, moves: Sequence[_Move], now: int, in_time: Callable[[], bool]) -> dict[str, Item | None]:
-        """Write counted states and totals in transactions of maximum size. Return the written states by video id.
+        """Write counted states (MARKER) and totals in transactions of maximum size. Return the states by video id.
 
         Stops when `in_time` returns false. Skips a transaction if it conflicts with another writer.
         """
@@ -308,7 +308,7 @@ class Aggregates:
         return written
 
     def _marker_write(self, move: _Move, marker: Item | None) -> Write:
-        """Return the write of a video's new counted state, on condition that the stored one is unchanged."""
+        """Return the write of a video's new counted state (MARKER), on condition that the stored one is unchanged."""
         if marker is None:
             return self.table.remove(MARKER.key(videoId=move.video_id), condition=unchanged(move.marker))
         return self.table.put(marker, condition=unchanged(move.marker))
@@ -317,8 +317,8 @@ class Aggregates:
 def most_contended(moves: Sequence[_Move]) -> int:
     """Return the maximum number of write units that these updates consume in one index partition.
 
-    All tag counts share one partition, and each change deletes one entry and adds another. Counted states with the same
-    owner and shard share a partition.
+    All tag counts share one partition, and each change deletes one entry and adds another. Counted states (MARKER) with
+    the same owner and shard share a partition.
     """
     touched: Counter[tuple[str, int]] = Counter()
     for move in moves:
@@ -361,7 +361,7 @@ def _summed(moves: Sequence[_Move]) -> dict[tuple[str, str], dict[str, int]]:
 
 
 def _marker(move: _Move, now: int) -> Item | None:
-    """Return the new counted state of the video, or `None` if the video does not exist."""
+    """Return the new counted state (MARKER) of the video, or `None` if the video does not exist."""
     part = move.after
     if part is None:
         return None

@@ -65,13 +65,13 @@ class ConcurrentChange(Exception):
 
 @dataclass(frozen=True)
 class Family:
-    """Video and the other items of its partition that a run compares."""
+    """Video and the other items of its partition that a reconciliation compares."""
 
     id: str
     """Video id."""
     video: Item | None
     marker: Item | None
-    """Counted state: the state of the video that the totals contain. `None` if they do not contain the video."""
+    """Item that records which amounts the totals contain for the video; `None` if they do not contain the video."""
     totals: Item
     """Rating totals of the video. Empty if the video has no ratings."""
     related: Sequence[Item]
@@ -90,7 +90,7 @@ class Comparison:
         self._clock = clock
 
     def family(self, video_id: str) -> Family:
-        """Return a video and the items of its partition that a run compares. Uses consistent Queries."""
+        """Return a video and the items of its partition that a reconciliation compares. Uses consistent Queries."""
         partition = {PARTITION_KEY: VIDEO.key(videoId=video_id)[PARTITION_KEY]}
         items = {
             item[SORT_KEY]: item
@@ -120,7 +120,7 @@ class Comparison:
         return Difference({sk: expected.get(sk) for sk in wrong}, {sk: present.get(sk) for sk in wrong})
 
     def marker(self, family: Family) -> Difference | None:
-        """Compare the amounts in the video's counted state with its current amounts, even for a deleted video."""
+        """Compare the amounts that the totals contain for the video with the current amounts, even of a removed video."""
         expected, found = _to_document(contribution(family.video)), _to_document(counted(family.marker))
         return None if expected == found else Difference(expected, found, (family.marker or {}).get("writeId"))
 
@@ -152,10 +152,10 @@ class Comparison:
             yield from (rating for rating in ratings if rating and RatingChoice.of(rating))
 
     def user(self, user_id: str, tags: Counter[str], settle: Callable[[Sequence[str]], None]) -> Difference | None:
-        """Compare a user's totals with the counted states of the user's videos.
+        """Compare a user's totals with the counted states (MARKER) of the user's videos.
 
         Fills `tags` with the number of these videos by tag. Before it reads the counted states, calls `settle` with the
-        ids of removed videos that still have one.
+        ids of removed videos that still have a counted state.
         """
         stored = self.table.get(PROFILE.key(userId=user_id), consistent=True) or {}
         sums = dict.fromkeys((*PROFILE_COUNTS, "playlists"), 0)
@@ -168,9 +168,9 @@ class Comparison:
         return self._against(sums, stored, PROFILE, userId=user_id)
 
     def _counted_of(self, user_id: str, settle: Callable[[Sequence[str]], None]) -> Iterator[Contribution]:
-        """Yield the amounts in the counted states of a user's videos.
+        """Yield the amounts that the totals contain for each of a user's videos, from the videos' MARKER items.
 
-        Before it reads the counted states, calls `settle` with the ids of removed videos that still have one.
+        Before it reads these items, calls `settle` with the ids of removed videos that still have one.
         """
         for batch in self._batches(sharded_partitions(counted_relation(user_id))):
             video_ids = [entry["relId"] for entry in batch]
@@ -189,7 +189,7 @@ class Comparison:
         return [part for marker in markers if (part := counted(marker))]
 
     def tag_count(self, tag: str) -> Difference | None:
-        """Compare the count of a tag with the number of counted states that contain the tag."""
+        """Compare the count of a tag with the number of videos whose counted states (MARKER) contain the tag."""
         stored = self.table.get(TAG_COUNT.key(tag=tag), consistent=True) or {}
         count = 0
         for batch in self._batches(sharded_partitions(tag_relation(tag))):

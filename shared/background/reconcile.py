@@ -112,7 +112,7 @@ class _Recheck:
     id: str
     compare: Callable[[Family], Difference | None]
     difference: Difference | None
-    """`None` if the video changed during the comparison."""
+    """Difference that the last comparison found; `None` if the video changed during that comparison."""
 
 
 _Found = TypeVar("_Found")
@@ -345,7 +345,7 @@ class Reconcile:
     # Totals -----------------------------------------------------------------------------------------------------
 
     def _compare_user(self, user_id: str) -> Counter[str]:
-        """Compare a user's totals with the counted states of the user's videos. Return the number of videos by tag."""
+        """Compare a user's totals with the user's videos. Return the number of these videos by tag."""
         tags: Counter[str] = Counter()
 
         def settle(video_ids: Sequence[str]) -> None:
@@ -383,5 +383,5 @@ def _ids(entries: Sequence[Item]) -> list[str]:
 
 
 def _missing(difference: Difference) -> dict[str, int]:
-    """Return the amounts to add to the stored values, by name."""
+    """Return the amounts, by name, by which the expected values exceed the stored values."""
     return {name: value - difference.found[name] for name, value in difference.expected.items()}

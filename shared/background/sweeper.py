@@ -166,7 +166,7 @@ def _soon(
 
 
 def _is_sent(seconds_late: int) -> bool:
-    """Return whether this sweep sends the message: after a delay of 0, 1, 2, 4, 8 and so on minutes.
+    """Return whether to send a message that is late by `seconds_late`: after 0, 1, 2, 4, 8 and so on minutes.
 
     With this backoff, a slow queue does not fill with repeated messages.
     """

@@ -169,7 +169,7 @@ class Tallies:
 
 
 class _Video:
-    """Video whose counts are applied. Its item is read at most once, and only if needed."""
+    """Video of a batch of messages. The video's item is read at first use, and at most once."""
 
     def __init__(self, table: Table, id_: str, now: int) -> None:
         self.id = id_

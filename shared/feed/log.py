@@ -91,7 +91,7 @@ class FeedEntry(NamedTuple):
 
 @dataclass(frozen=True)
 class FeedPage:
-    """Result of a read."""
+    """Result of `Feed.read`: changes of a log, and the cursor from which the next read resumes."""
 
     entries: list[FeedEntry]
     """Changes in the order of the log."""

@@ -24,7 +24,7 @@ MAX_ENTRIES_INLINE = 100
 ENTRIES_PER_STEP = LARGEST_TRANSACTION - 1
 """Maximum number of audit entries of one page. One transaction stores the run and a report for each of them."""
 WAITING_PARTS_PER_STEP = ENTRIES_PER_STEP // 2
-"""Maximum number of parts that one step retries. Each may need two writes: a report and a deletion."""
+"""Maximum number of parts of a change set that one step retries. Each may need two writes: a report and a deletion."""
 
 MAX_STALLS = 20
 """Maximum number of consecutive rounds in which no retried part succeeds. After that (about 20 minutes), the parts
@@ -171,7 +171,7 @@ class ChangeSetReverts:
         return self._runs.advance(run, new, now, reports=_list_reports(done), waits=list(map(_wait, waits)))
 
     def _retry_waiting(self, run: Item, now: int, in_time: InTime) -> int:
-        """Retry the next parts with a transient error. Return the seconds to wait before the next step."""
+        """Retry the next parts that had a transient error. Return the seconds to wait before the next step."""
         page = self._runs.list_waiting(run["revertId"], WAITING_PARTS_PER_STEP, _position(run))
         keys = [{PARTITION_KEY: wait["of"], SORT_KEY: sort_key} for wait in page.items for sort_key in wait["entries"]]
         entries = {(entry[PARTITION_KEY], entry[SORT_KEY]): entry for entry in self._sets.entries(keys)}
@@ -206,12 +206,12 @@ class ChangeSetReverts:
 
 
 def _position(run: Item) -> Position | None:
-    """Return the position from which a run resumes; `None` at the beginning."""
+    """Return the position in the change set from which a revert run resumes; `None` at the beginning."""
     return Position(0, run["after"]) if "after" in run else None
 
 
 def _at(run: Item, position: Position | None) -> Item:
-    """Return the run with another position from which it resumes."""
+    """Return the revert run with another position in the change set from which it resumes."""
     moved = {name: value for name, value in run.items() if name != "after"}
     return moved | ({"after": position.id} if position else {})
 
@@ -224,7 +224,7 @@ def _begins_in(run: Item, part: ChangeSetPart) -> bool:
 def _split_outcomes(
     parts: Sequence[ChangeSetPart], outcomes: Sequence[RevertOutcome]
 ) -> tuple[list[Done], list[ChangeSetPart]]:
-    """Return the parts that are done with their results, and the parts that must be retried."""
+    """Return the parts that are done, with their results, and the parts that must be retried."""
     done: list[Done] = []
     waits: list[ChangeSetPart] = []
     for part, outcome in zip(parts, outcomes, strict=True):
@@ -236,7 +236,7 @@ def _split_outcomes(
 
 
 def _to_result(outcome: RevertOutcome) -> RevertResult:
-    """Return the final outcome of a part. An error becomes the result `failed`."""
+    """Return the final outcome for a part of a change set. An error becomes the result `failed`."""
     return outcome if isinstance(outcome, RevertResult) else RevertResult.failed(outcome)
 
 
@@ -255,7 +255,7 @@ def _list_reports(done: Iterable[Done]) -> list[dict[str, Any]]:
 
 
 def _wait(part: ChangeSetPart) -> dict[str, Any]:
-    """Return the attributes to store for a part that must be retried."""
+    """Return the attributes to store for a part of a change set that must be retried."""
     return {
         "of": part.partition,
         "entries": [entry[SORT_KEY] for entry in part.entries],

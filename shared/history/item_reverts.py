@@ -133,7 +133,7 @@ class ItemReverts(ABC):
 
 
 class CreditReverts(ItemReverts):
-    """Reverts of credits."""
+    """Reverts of credits. Audit entries identify a credit by `videoId` and `personId`."""
 
     fields = CREDIT_FIELDS
 
@@ -155,7 +155,7 @@ class CreditReverts(ItemReverts):
 
 
 class ReleaseReverts(ItemReverts):
-    """Reverts of releases."""
+    """Reverts of releases. Audit entries identify a release by `videoId`, `region` and `language`."""
 
     fields = RELEASE_FIELDS
 
@@ -214,7 +214,7 @@ class CaptionReverts(ItemReverts):
 
 
 class ChaptersReverts(ItemReverts):
-    """Reverts of chapters."""
+    """Reverts of chapters. All chapters of a video are one item, and are reverted together."""
 
     fields = CHAPTERS_FIELDS
 

@@ -32,7 +32,7 @@ InTime = Callable[[], bool]
 """Function that returns whether there is time to revert another part."""
 
 RevertOutcome = RevertResult | ServiceError
-"""Outcome of one part: a result, or one of TRANSIENT_ERRORS, after which a retry may succeed."""
+"""Outcome for one part of a change set: a result, or one of TRANSIENT_ERRORS, after which a retry may succeed."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ def group_into_parts(entries: Iterable[Item]) -> list[ChangeSetPart]:
 
 
 class PartReverts:
-    """Reverts of the parts of change sets.
+    """Reverts of the parts of change sets. A part has the audit entries about one item.
 
     Reverts at most `threads` videos and playlists concurrently; `None` means CONCURRENT_PARTS.
     """
@@ -148,7 +148,7 @@ class PartReverts:
     def _try_part(
         self, part: ChangeSetPart, request: RevertRequest, now: int, in_time: InTime, later: LaterEntries
     ) -> RevertOutcome:
-        """Revert one part, and return the outcome. Log an unexpected exception, and return it as a failure.
+        """Revert one part of a change set, and return the outcome. Log an unexpected exception, and return a failure.
 
         Never raises an error, because the other parts must not be affected.
         """

@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from shared.processing.messages import Outgoing
 
 DAYS_KEPT = 30
-"""Number of days for which a run is retained."""
+"""Number of days for which a revert run is retained."""
 RUNNING, DONE = "running", "done"
-"""States of a run."""
+"""States of a revert run."""
 COUNTS = ("examined", "reverted", "unchanged", "skipped", "failed", "waiting")
-"""Names of a run's counters: `examined` counts audit entries, and the others count parts by outcome."""
+"""Names of a revert run's counters: `examined` counts audit entries, the others parts of the change set by outcome."""
 DOCUMENT = ("changesetId", "revertId", "dryRun", "state", *COUNTS)
-"""Names of a run's attributes in API responses."""
+"""Names of a revert run's attributes in API responses."""
 
 _REPORTED, _WAITING = "part-", "waits-"
 """Prefixes of the sort keys of parts with a report, and of parts that must be retried."""
@@ -58,7 +58,7 @@ class RevertRequest:
 
 
 def run_begun(record: "Record", now: int) -> "Iterable[Outgoing]":
-    """Return the message that queues a new run for a worker. Returns no message if the run is attended."""
+    """Return the message that queues a new revert run for a worker. Returns no message if the run is attended."""
     # Imported late, because functions of the API must not load pydantic for this module.
     from shared.processing.messages import REVERTS_QUEUE, Outgoing, revert_message
 
@@ -72,7 +72,7 @@ class RunStore:
         self.table = table
 
     def begin(self, changeset_id: str, request: RevertRequest, now: int) -> Item:
-        """Store and return a new run. The stream router queues it for a worker. Costs one PutItem."""
+        """Store and return a new revert run. The stream router queues it for a worker. Costs one PutItem."""
         content = {
             **REVERT.key(revertId=request.own),
             "revertId": request.own,
@@ -93,11 +93,11 @@ class RunStore:
         return run
 
     def read(self, revert_id: str) -> Item | None:
-        """Return a run, or `None` if it does not exist. Costs one consistent GetItem."""
+        """Return a revert run, or `None` if it does not exist. Costs one consistent GetItem."""
         return self.table.get(REVERT.key(revertId=revert_id), consistent=True)
 
     def read_visible(self, changeset_id: str, revert_id: str, caller: Caller, now: int) -> Item:
-        """Return a run. Raises NotFound if it has expired, or if the caller neither started it nor is an admin."""
+        """Return a revert run. Raises NotFound if the run has expired or belongs to another user, except to admins."""
         run = self.read(revert_id)
         if (
             run is None
@@ -109,11 +109,11 @@ class RunStore:
         return run
 
     def list_reports(self, revert_id: str, limit: int, after: Position | None) -> Page[Item]:
-        """Return a page of the parts that failed or have skipped fields, in the order of processing."""
+        """Return a page of the reports of a revert run's parts that failed or have skipped fields, oldest first."""
         return self._parts(revert_id, _REPORTED, limit, after)
 
     def list_waiting(self, revert_id: str, limit: int, after: Position | None) -> Page[Item]:
-        """Return a page of the parts that must be retried, in the order of processing. Costs one consistent Query."""
+        """Return a page of a revert run's parts that must be retried, oldest first. Costs one consistent Query."""
         return self._parts(revert_id, _WAITING, limit, after, consistent=True)
 
     def _parts(
@@ -161,16 +161,16 @@ class RunStore:
 
 
 def caller_from_run(run: Item) -> Caller:
-    """Return the user who started a run, as caller of the run's writes. The correlation id is the id of the run."""
+    """Return the user who started a revert run, as caller of the run's writes. The correlation id is the run's id."""
     scopes = frozenset({READ, WRITE, *([ADMIN] if run["isAdmin"] else [])})
     return Caller(run["userId"], scopes, correlation_id=run["revertId"])
 
 
 def request_from_run(run: Item) -> RevertRequest:
-    """Return the request that started a run."""
+    """Return the request that started a revert run."""
     return RevertRequest(caller_from_run(run), tuple(run["force"]), run["dryRun"])
 
 
 def run_document(run: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a run in the form of API responses, without its parts."""
+    """Return a revert run in the form of API responses, without its parts."""
     return {name: run[name] for name in DOCUMENT}

@@ -22,7 +22,7 @@ from shared.aws.lean.signing import Credentials, signed_headers
 UNSUPPORTED = ("AWS_USE_FIPS_ENDPOINT", "AWS_USE_DUALSTACK_ENDPOINT", "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS")
 """Environment variables that only boto3 supports. `make_client` raises Unsupported if one of them is set."""
 SHORTEST_WAIT = 0.01
-"""Minimum seconds to wait for a response. It may have arrived while the caller waited for another one."""
+"""Minimum seconds to wait for a response, which may have arrived while the caller waited for another response."""
 
 
 class AwsService(NamedTuple):
