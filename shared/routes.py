@@ -1,7 +1,8 @@
-"""Route table: the operations of the API, each with its path, its function, and the scope that the caller's token needs.
+"""Route table: the operations of the API, each with its path, its function, and the scope that the caller's token
+needs.
 
-CDK creates the gateway's routes from the table, and the OpenAPI document is generated from it. Functions use it to find the
-handler of a request. For requests without a route, the function `public` uses it to choose between 404 and 405.
+CDK creates the gateway's routes from the table, and the OpenAPI document is generated from it. Functions use it to find
+the handler of a request. For requests without a route, the function `public` uses it to choose between 404 and 405.
 """
 
 from typing import Literal, NamedTuple
@@ -14,7 +15,8 @@ TRANSCODE = "videos/transcode"
 CHANGES = "videos/changes"
 ADMIN = "videos/admin"
 _AUDITED = frozenset({"videos", "relations", "captions", "playlists", "undo"})
-"""Functions that record all writes of a request as one change set. Its id is the id of the request."""
+"""Functions that record all writes of a request as one change set. The id of the change set is the id of the
+request."""
 SCOPES = {
     READ: "See videos, count views and rate",
     WRITE: "Create, change, delete and restore one's own videos and playlists",
@@ -28,12 +30,14 @@ class Route(NamedTuple):
     """Route of one operation of the API."""
 
     operation: str
-    """Name of the operation (OpenAPI's operationId). Handlers are registered under it, and idempotency keys are scoped to it."""
+    """Name of the operation (OpenAPI's operationId). Handlers are registered under it, and idempotency keys are scoped
+    to it."""
     method: Method
     path: str
     """Path template with parameters in braces, as in API Gateway and OpenAPI."""
     function: str
-    """Name of the Lambda function that serves the operation. It is also the name of the function's folder in `functions/`."""
+    """Name of the Lambda function that serves the operation. It is also the name of the function's folder in
+    `functions/`."""
     scope: str | None
     """Scope that the token needs. `videos/admin` implies all other scopes. `None` if the route needs no token."""
     takes_rest: bool = False

@@ -29,15 +29,15 @@ TTL_ATTRIBUTE: Final = "purgeAt"
 `expiresAt`."""
 
 SHARDS = 4
-"""Number of partitions over which the entries of one list are spread. It cannot change, because stored keys contain the
-shard."""
+"""Number of partitions over which the entries of one list are spread. The number cannot change, because stored keys
+contain the shard."""
 
 MAX_VIEW_SHARDS = 64
 """Maximum number of partitions of one video's view counter. A counter has one partition until DynamoDB throttles it."""
 
 LANES = 32
-"""Number of partitions over which a video's viewers and ratings are spread. It cannot change, because stored keys
-contain the lane."""
+"""Number of partitions over which a video's viewers and ratings are spread. The number cannot change, because
+stored keys contain the lane."""
 
 
 class Attribute(NamedTuple):
@@ -82,7 +82,7 @@ class Entity(NamedTuple):
 
     @property
     def sort_prefix(self) -> str:
-        """Constant prefix of all sort keys of the entity. It is the whole sort key if this has no variable part."""
+        """Constant prefix of all sort keys of the entity. If the sort key has no variable part, the whole sort key."""
         return self.sk.partition("{")[0]
 
     def has_sort_key(self, sort_key: str) -> bool:
@@ -305,9 +305,9 @@ def in_playlist_relation(video_id: str) -> str:
 def counted_relation(user_id: str) -> str:
     """Return the RelationIndex partition (`rel`) of the videos that a user's totals include, sharded.
 
-    The indexed item is the video's MARKER, which stores the state of the video that the totals include. It exists until
-    the video is permanently deleted. `relSort` is 0, and the index projects no attribute of the item that changes.
-    Therefore only the creation and the permanent deletion of a video write to the index.
+    The indexed item is the video's MARKER, which stores the state of the video that the totals include. The item exists
+    until the video is permanently deleted. `relSort` is 0, and the index projects no attribute of the item that
+    changes. Therefore only the creation and the permanent deletion of a video write to the index.
     """
     return f"COUNTED#{user_id}"
 

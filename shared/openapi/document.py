@@ -114,7 +114,7 @@ def _naming(schema: Any, names: Mapping[tuple[str, ...], str]) -> Any:
 
 @cache
 def document() -> Schema:
-    """Return the OpenAPI document. It is computed once; do not change it."""
+    """Return the OpenAPI document. Callers must not change the document, because it is computed only once."""
     names = {tuple(schema["enum"]): name for name, schema in _NAMED.items()}
     whole: Schema = _naming(_document(), names)
     whole["components"]["schemas"] |= {name: {"type": "string"} | schema for name, schema in _NAMED.items()}

@@ -19,7 +19,7 @@ from shared.videos.documents import with_job_output
 from shared.videos.links import Links
 
 SECONDS = 3600
-"""Maximum lifetime of the URLs in seconds. They also expire when the credentials that signed them expire."""
+"""Maximum lifetime of a URL in seconds. A URL also expires with the credentials that signed it."""
 RENDITION_TYPE = "video/mp4"
 """Media type of every rendition: docs/transcode-queue.md."""
 ATTRIBUTES = (*VISIBILITY_ATTRIBUTES, "videoId", "duration", "source", "thumbnails", "pictures", "failure")

@@ -42,9 +42,9 @@ LARGEST_PUT = 100 * 1000**2
 MIB = 1024**2
 SMALLEST_PART = 32 * MIB
 PUT_SECONDS = 3600
-"""Maximum lifetime of the URL of a single PUT, in seconds. It also expires with the credentials that signed it."""
+"""Maximum lifetime of the URL of a single PUT, in seconds. A URL also expires with the credentials that signed it."""
 MULTIPART_SECONDS = 6 * 3600
-"""Maximum lifetime of the URLs of parts, in seconds. They also expire with the credentials that signed them."""
+"""Maximum lifetime of the URL of a part, in seconds. A URL also expires with the credentials that signed it."""
 UPLOAD_DAYS = 2
 """Number of days that a client has to finish an upload. At the next midnight, the bucket's lifecycle rule removes the
 sent parts (infra/media_stack.py)."""

@@ -66,7 +66,7 @@ class JobWorker(ABC):
 
 
 class JobConsumer:
-    """Consumer of a queue of jobs, with one worker per kind. Its writes record `name` as their author."""
+    """Consumer of a queue of jobs, with one worker per kind. The consumer's writes record `name` as their author."""
 
     def __init__(self, name: str, jobs: JobStore, clock: Callable[[], float], workers: Iterable[JobWorker]) -> None:
         self._caller = Caller.job(name)

@@ -102,12 +102,18 @@ def release_document(item: Item) -> dict[str, Any]:
 
 
 def credits_list(video_id: str) -> tuple[object, ...]:
-    """Return the identity of the list of a video's credits. Its cursors are valid for this list only."""
+    """Return the identity of the list of a video's credits.
+
+    A cursor is valid only for a list with the same identity.
+    """
     return "credits", video_id
 
 
 def releases_list(video_id: str, region: str | None = None) -> tuple[object, ...]:
-    """Return the identity of the list of a video's releases. Its cursors are valid for this list only."""
+    """Return the identity of the list of a video's releases.
+
+    A cursor is valid only for a list with the same identity.
+    """
     return "releases", video_id, region
 
 

@@ -33,7 +33,7 @@ SINGLE = tuple(entity.sort_prefix for entity in (SCHEDULE, *OWN_ENTRIES) if enti
 """Sort key prefixes of the schedule and of the series entry. A video has at most one of each."""
 
 SOON = 60
-"""Maximum delay that `update_entries` returns, in seconds. The sweeper calls `update_entries` after longer delays. It
+"""Maximum delay that `update_entries` returns, in seconds. The sweeper calls `update_entries` after longer delays, but
 runs too rarely for shorter ones."""
 
 

@@ -95,7 +95,10 @@ def own_document(rating: "Rating") -> dict[str, Any]:
 
 
 class RatingStore:
-    """Store of ratings. It reads their totals, and stores totals that were imported from other services."""
+    """Store of ratings.
+
+    It also reads the totals of ratings, and stores totals that were imported from other services.
+    """
 
     def __init__(self, table: Table) -> None:
         self.table = table

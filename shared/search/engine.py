@@ -33,7 +33,7 @@ MARK = "mark.json"
 META = "meta.json"
 MANAGED = ".managed.json"
 _SLACK = 64
-"""Number of extra hits to read after the page, because they may tie with its last hit."""
+"""Number of extra hits to read after a page, because the next hits may tie with the last hit of the page."""
 
 
 class IncompatibleIndex(Exception):

@@ -19,7 +19,7 @@ BEFORE = 60
 MAX_VALUES = 3
 """Maximum number of names to show, and of tags. The names and tags that match most clauses are chosen."""
 MAX_ANCHORS = 100
-"""Maximum number of caption positions to examine. They are the positions of the clause that occurs least often."""
+"""Maximum number of caption positions to examine: the positions of the clause that occurs least often."""
 WIDEST = 3
 """Maximum number of adjacent cues in a quote. A quote of an exact phrase may have more."""
 MAX_COMPARED = 50_000

@@ -73,7 +73,7 @@ class IndexQuery:
         """`without` contains ids of videos to exclude."""
         self._schema = schema
         self.is_by_time = not search_query.clauses
-        """Whether all results score the same. They are then sorted by creation time, newest first."""
+        """Whether all results have the same score, and are therefore sorted by creation time, newest first."""
         out = [self._unscored_clause(clause) for clause in search_query.excluded]
         if without:
             out.append(Query.term_set_query(schema, "id", list(without)))
@@ -185,7 +185,10 @@ class IndexQuery:
                 yield Query.const_score_query(likely, weight * _PREFIX_TYPO)
 
     def _unscored_clause(self, clause: Clause) -> Query:
-        """Return the query of a clause without scores. It needs fewer scans of the term dictionary than `_scored`."""
+        """Return the query of a clause without scores.
+
+        The query needs fewer scans of the term dictionary than `_scored`.
+        """
         if isinstance(clause, QueryPhrase):
             return _any([Query.phrase_query(self._schema, name, list(clause.texts)) for name in WEIGHTS])
         fits = []

@@ -40,11 +40,11 @@ IDLE_SECONDS = 60
 """Seconds without a query after which an instance counts as idle."""
 LONGEST_REFUSAL = 60
 """Maximum seconds for which an instance refuses queries because its lag exceeds MAX_BEHIND. After this time, it serves
-queries from the stale index and reports so. It may never catch up, for example during an import.
+queries from the stale index and reports so, because an instance may never catch up, for example during an import.
 """
 PREPARING_SECONDS = 24
-"""Maximum seconds for copying a generation and catching up. It exceeds the usual time limit, because a retry would take
-just as long.
+"""Maximum seconds for copying a generation and consuming the feed. This limit exceeds the usual time limit of a
+request, because a retry would take just as long.
 """
 
 

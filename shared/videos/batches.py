@@ -22,7 +22,7 @@ from shared.web.requests import Request
 from shared.web.responses import failed_part
 
 WORKERS = 16
-"""Maximum number of operations executed in parallel. It equals the size of the DynamoDB client's connection pool."""
+"""Maximum number of operations executed in parallel: the size of the DynamoDB client's connection pool."""
 OPERATION_ATTEMPTS = 5
 """Maximum attempts of one operation, including the first.
 

@@ -119,8 +119,8 @@ class _ShardedCounter:
 class ViewCounters:
     """Store of view counters.
 
-    An instance caches the state of up to MAX_CACHED sharded counters. It reads the number of shards again after
-    CACHE_SECONDS.
+    An instance caches the state of up to MAX_CACHED sharded counters. After CACHE_SECONDS, the instance reads the
+    number of shards again.
     """
 
     def __init__(self, table: Table) -> None:

@@ -24,7 +24,7 @@ PLAYING_FIELDS = ("renditions", "playback")
 URL. They are absent if there are no renditions."""
 
 READ = (*(name for name in FIELDS if name != "viewCount"), "pictures")
-"""Attributes needed for the document and the access check. They are about three quarters of the item's size."""
+"""Names of the attributes that the document and the access check need: about three quarters of the item's size."""
 
 JOB_ATTRIBUTES = {"thumbnails": "pictures", "resolutions": "source"}
 """Attributes that store the output of jobs, by document field. The field shows this output merged with the entries that

@@ -15,7 +15,7 @@ from shared.views.store import MARKER_SECONDS, View, ViewStore, ViewVerdict, req
 from shared.web.responses import failed_part
 
 WORKERS = 16
-"""Maximum number of views counted in parallel. It equals the size of the DynamoDB client's connection pool."""
+"""Maximum number of views counted in parallel: the size of the DynamoDB client's connection pool."""
 LONGEST_SECONDS = 20
 """Maximum seconds for all DynamoDB requests of a batch. No request starts that could end later.
 

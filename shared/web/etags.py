@@ -12,7 +12,8 @@ def etag(version: int, body: str) -> str:
 def if_match(header: str | None, version: int) -> bool:
     """Return whether If-Match allows a change of this version (RFC 9110, section 13.1.1). True if `header` is `None`.
 
-    Only the version in an ETag is compared. Its hash is ignored, because representations of one version differ by caller.
+    Only the version in an ETag is compared. The hash is ignored, because representations of one version differ by
+    caller.
     """
     return header is None or any(tag == "*" or _version_in(tag) == version for tag in _listed(header))
 
@@ -20,8 +21,8 @@ def if_match(header: str | None, version: int) -> bool:
 def allows(match: str | None, none_match: str | None, tag: str | None) -> bool:
     """Return whether If-Match (`match`) and If-None-Match (`none_match`) allow a write of the resource with this ETag.
 
-    `tag` is `None` if the resource does not exist. In this case If-Match is always false, and If-None-Match always true. Unlike
-    `if_match`, this function compares whole ETags.
+    `tag` is `None` if the resource does not exist. In this case If-Match is always false, and If-None-Match always
+    true. Unlike `if_match`, this function compares whole ETags.
     """
     if tag is None:
         return match is None
@@ -41,7 +42,10 @@ def _listed(header: str) -> list[str]:
 
 
 def _names(sent: str, tag: str) -> bool:
-    """Return whether a tag from a header matches an ETag. `sent` may be `*`, the whole ETag, or only its version in quotes."""
+    """Return whether a tag from a header matches an ETag.
+
+    `sent` may be `*`, the whole ETag, or only its version in quotes.
+    """
     return sent in ("*", tag, f'{tag.partition(".")[0]}"')
 
 

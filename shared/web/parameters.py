@@ -48,7 +48,7 @@ class Parameter(ABC, Generic[_Value]):
 
     is_required: bool = False
     repeats: ClassVar[bool] = False
-    """Whether clients may repeat the parameter. Its values are then joined with commas."""
+    """Whether clients may repeat the parameter. `parse` receives the values joined with commas."""
 
     def __init__(self, name: str, description: str, default: _Value) -> None:
         self.name = name

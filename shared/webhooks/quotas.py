@@ -51,7 +51,7 @@ class DeliveryQuotas(Quotas[str]):
 def is_slow(average: int | None) -> bool:
     """Return whether a receiver with this average response time (milliseconds) is slow.
 
-    `average` is `None` before the first response of the receiver. It then counts as quick.
+    `average` is `None` before the first response of the receiver. A receiver without a response counts as quick.
     """
     return average is not None and average >= SLOW_MS
 
