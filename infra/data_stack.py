@@ -141,11 +141,11 @@ def _attribute(attribute: schema.Attribute) -> dynamodb.Attribute:
 
 def _index(index: schema.Index) -> dynamodb.GlobalSecondaryIndexPropsV2:
     """Return the CDK properties of an index. DynamoDB always projects keys, so the projection omits the keys of the index."""
-    keys = {attribute.name for attribute in (*index.partition, *index.sort)}
+    others = index.non_key_attributes
     return dynamodb.GlobalSecondaryIndexPropsV2(
         index_name=index.name,
         partition_keys=[_attribute(attribute) for attribute in index.partition],
         sort_keys=[_attribute(attribute) for attribute in index.sort],
-        projection_type=dynamodb.ProjectionType.INCLUDE,
-        non_key_attributes=[name for name in index.projection if name not in keys],
+        projection_type=dynamodb.ProjectionType.INCLUDE if others else dynamodb.ProjectionType.KEYS_ONLY,
+        non_key_attributes=others or None,
     )

@@ -52,14 +52,13 @@ def present(table: RecordedTable = VIDEOS) -> Json:
 
 
 def _index(index: schema.Index) -> Json:
-    keys = {attribute.name for attribute in (*index.partition, *index.sort)}
     return {
         "name": index.name,
         "keys": [
             *(_key(attribute, "HASH") for attribute in index.partition),
             *(_key(attribute, "RANGE") for attribute in index.sort),
         ],
-        "projection": sorted(set(index.projection) - keys),
+        "projection": sorted(index.non_key_attributes),
     }
 
 
@@ -84,7 +83,7 @@ def described(table: Mapping[str, Any]) -> Json:
             {
                 "name": index["IndexName"],
                 "keys": keys(index),
-                "projection": sorted(index["Projection"]["NonKeyAttributes"]),
+                "projection": sorted(index["Projection"].get("NonKeyAttributes", ())),
             }
             for index in table.get("GlobalSecondaryIndexes", [])
         ],

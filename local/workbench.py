@@ -195,7 +195,7 @@ def _unlisted(number: int, status: str) -> Item:
         "videoId": id_,
         "status": status,
         "visibility": "private",
-        # Workbench would show any item with a category in CategoryIndex.
+        # Workbench would show any item with a category in the indexes of categories.
         **dict.fromkeys(("category", "categoryShard")),
     }
 
@@ -307,7 +307,11 @@ def _table(name: str, entities: Iterable[Entity], indexes: Iterable[Index]) -> d
             {
                 "IndexName": index.name,
                 "KeyAttributes": _keys(index.partition[0].name, index.sort[0].name, types),
-                "Projection": {"ProjectionType": "INCLUDE", "NonKeyAttributes": list(index.projection)},
+                "Projection": (
+                    {"ProjectionType": "INCLUDE", "NonKeyAttributes": list(index.projection)}
+                    if index.projection
+                    else {"ProjectionType": "KEYS_ONLY"}
+                ),
             }
             for index in indexes
         ],

@@ -39,6 +39,8 @@ SECTIONS = ("credits", "releases", "ratings", "tags", "jobs")
 """Values of the parameter `include` of `getVideo`."""
 STATS = "stats"
 """Value of the parameter `include` of `listVideos`. It adds the view count of each video."""
+BY_DURATION = "duration"
+"""Value of the parameter `sort` of `listVideos`. Indexes by duration serve it, of one owner or category."""
 LOCAL_TITLE = "localTitle"
 """Field of a video document that is computed from the releases."""
 
@@ -54,7 +56,7 @@ INDEX_WAIT = 2
 SELECTORS = ("tag", "region", "userId", "category", "status")
 """Parameters of `listVideos` that can select an index partition, in order of precedence. The first one that the request
 has selects the partition, and the others filter its entries."""
-FILTERS = ("userId", "category", "status", "format", "minDuration", "maxDuration")
+FILTERS = ("userId", "category", "status", "format", "minDuration", "maxDuration", "releaseYear")
 
 
 class Tag(Text):
@@ -84,11 +86,18 @@ class ListVideos(Paged):
     category = Text("category", "Selector, or a filter", 100)
     status = Choice("status", "Selector for admins, or a filter", {status: status for status in STATUSES}, None)
     format = Text("format", "Filter: container format", 64)
-    min_duration = Integer("minDuration", "Filter: at least this many milliseconds", 0, LARGEST_INTEGER, None)
-    max_duration = Integer("maxDuration", "Filter: at most this many milliseconds", 0, LARGEST_INTEGER, None)
+    min_duration = Integer("minDuration", "At least this many milliseconds", 0, LARGEST_INTEGER, None)
+    max_duration = Integer("maxDuration", "At most this many milliseconds", 0, LARGEST_INTEGER, None)
+    release_year = Integer("releaseYear", "With `category`, only videos of this release year", 1, LAST_YEAR, None)
     start = Time("from", "Created at or after this time: epoch seconds or RFC 3339")
     end = Time("to", "Created before this time", LAST_SECOND + 1)
-    ascending = Order("By `createdAt`, and by id within one second")
+    sort = Choice(
+        "sort",
+        "`duration` lists the videos of one `userId` or `category` by duration; without `from`, `to` and `tag`",
+        {"createdAt": "createdAt", BY_DURATION: BY_DURATION},
+        default="createdAt",
+    )
+    ascending = Order("By `sort`, and by id among equal values")
     limit, cursor = Paged.limit, Paged.cursor
     fields = Names("fields", "Only these fields, comma-separated or as repeated parameters", SUMMARY_FIELDS)
     include = Names(

@@ -3,7 +3,7 @@
 CDK creates the tables from this module, and the stores compute keys with it. `python -m local.readme` generates the
 tables in docs/data-model.md from it.
 
-The keys and the projection of an index cannot be changed after its creation. Therefore all three indexes exist since
+The keys and the projection of an index cannot be changed after its creation. Therefore all indexes exist since
 the first release. Their keys have several attributes, so that the second sort attribute breaks ties, and no sort key is
 concatenated: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/GSI.DesignPattern.MultiAttributeKeys.html
 """
@@ -57,6 +57,12 @@ class Index(NamedTuple):
     purpose: str
     projection: tuple[str, ...]
     """Attributes that the index projects, in addition to the keys."""
+
+    @property
+    def non_key_attributes(self) -> list[str]:
+        """Projected attributes that are not keys of the index; empty for an index of keys only."""
+        keys = {attribute.name for attribute in (*self.partition, *self.sort)}
+        return [name for name in self.projection if name not in keys]
 
 
 class Entity(NamedTuple):
@@ -206,7 +212,28 @@ RELATION_INDEX = Index(
     "new relations need no new index",
     projection=PROJECTION,
 )
-INDEXES = (USER_INDEX, CATEGORY_INDEX, RELATION_INDEX)
+YEAR_INDEX = Index(
+    "YearIndex",
+    partition=(*CATEGORY_INDEX.partition, Attribute("releaseYear", "N")),
+    sort=CATEGORY_INDEX.sort,
+    purpose="one category's published videos of one release year, by time; keys only, so that a new title does not write to it",
+    projection=(),
+)
+USER_DURATION_INDEX = Index(
+    "UserDurationIndex",
+    partition=USER_INDEX.partition,
+    sort=(Attribute("duration", "N"), Attribute("videoId")),
+    purpose="one owner's videos by duration; keys only, and sparse: the probe sets `duration`",
+    projection=(),
+)
+CATEGORY_DURATION_INDEX = Index(
+    "CategoryDurationIndex",
+    partition=CATEGORY_INDEX.partition,
+    sort=USER_DURATION_INDEX.sort,
+    purpose="one category's published videos by duration; keys only, and sparse",
+    projection=(),
+)
+INDEXES = (USER_INDEX, CATEGORY_INDEX, RELATION_INDEX, YEAR_INDEX, USER_DURATION_INDEX, CATEGORY_DURATION_INDEX)
 
 CHANGESET = "changeset"
 """Name of the attribute with the id of an audit entry's change set. It is absent if no change set can revert the

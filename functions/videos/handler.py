@@ -10,6 +10,7 @@ from shared.core.limits import LARGEST_INTEGER, LAST_SEASON
 from shared.core.position import Page
 from shared.core.settings import Settings
 from shared.queries import (
+    BY_DURATION,
     LOCAL_TITLE,
     BatchVideos,
     GetVideo,
@@ -231,14 +232,16 @@ class VideoHandlers:
             format=query.format,
             min_duration=query.min_duration,
             max_duration=query.max_duration,
+            release_year=query.release_year,
         )
         if (filters.min_duration or 0) > (LARGEST_INTEGER if filters.max_duration is None else filters.max_duration):
             raise InvalidParameter.named("minDuration", "must not be more than `maxDuration`")
         page_request = self.pages.request_page(
-            request, query, "videos", query.tag, query.region, filters, start, end, query.ascending
+            request, query, "videos", query.tag, query.region, filters, start, end, query.sort, query.ascending
         )
         window = Window(start, end, query.ascending, page_request.limit, page_request.after, query.fields)
-        page = self._page(request, query.tag, query.region, filters, window)
+        list_page = self._page_by_duration if query.sort == BY_DURATION else self._page_by_time
+        page = list_page(request, query, filters, window)
         items = [self.links.to_urls(summary(item, query.fields)) for item in page.items]
         if query.include:
             counted = self.counters.read([item["videoId"] for item in items])
@@ -258,10 +261,35 @@ class VideoHandlers:
         ]
         return page_request.respond(items, page.resume)
 
-    def _page(
-        self, request: Request, tag: str | None, region: str | None, filters: ListFilters, window: Window
+    def _page_by_duration(
+        self, request: Request, query: ListVideos, filters: ListFilters, window: Window
     ) -> Page[Item]:
+        """Return a page of an owner's or a category's videos by duration."""
+        refused = {"tag": query.tag, "region": query.region, "from": query.start, "to": query.end}
+        if name := next((name for name, value in refused.items() if value is not None), None):
+            raise unserved(name, f"No index serves {name} with sort=duration. Leave one of them out.")
+        if filters.release_year is not None:
+            raise unserved("releaseYear", "No index serves releaseYear with sort=duration. Leave one of them out.")
+        if filters.status == "deleted" or (filters.owner is None and filters.status not in (None, "ready")):
+            raise unserved("status", "No index serves this status with sort=duration. Leave one of them out.")
+        longest = LARGEST_INTEGER if filters.max_duration is None else filters.max_duration
+        window = window._replace(start=filters.min_duration or 0, end=longest + 1)
+        if filters.owner is None and filters.category is None:
+            raise unserved(
+                "sort", "Only the videos of one userId or category have an index by duration. Add one of them."
+            )
+        return self.lists.list_by_duration(
+            filters.owner, filters.category, request.caller, request.now, filters, window
+        )
+
+    def _page_by_time(self, request: Request, query: ListVideos, filters: ListFilters, window: Window) -> Page[Item]:
         """Return a page of the list that the parameters select: by owner, tag, region, category or status, or all published videos."""
+        tag, region = query.tag, query.region
+        others = (filters.owner, tag, region, None if filters.status == "ready" else filters.status)
+        if filters.release_year is not None and (filters.category is None or any(others)):
+            raise unserved(
+                "releaseYear", "Only a category's published videos have an index by year. Select by category alone."
+            )
         if tag is not None and region is not None:
             raise unserved("region", "No index serves tag and region together. Select by one of them.")
         if filters.status == "deleted" and (tag is not None or region is not None):

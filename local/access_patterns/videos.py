@@ -2,6 +2,7 @@
 
 from local.access_patterns.pattern import CHECK_ACCESS, ENTRIES_TOO, FOUR_PARTITIONS, READ_FIRST, AccessPattern
 from shared.schema import (
+    CATEGORY_DURATION_INDEX,
     CATEGORY_INDEX,
     EPISODE,
     FEED,
@@ -11,18 +12,21 @@ from shared.schema import (
     SHARDS,
     TAG,
     TOP,
+    USER_DURATION_INDEX,
     USER_INDEX,
     VIDEO,
     VIEW_COUNTER,
     VIEW_DAY,
     VIEW_HOUR,
     VIEWER,
+    YEAR_INDEX,
     region_relation,
     series_relation,
     status_relation,
     tag_relation,
 )
 
+KEYS_ONLY = "The index has only keys, so that a change of title or status does not write to it. The videos are then read in one request."
 RESERVED = "The reservation is the only item with the value in its key. It is read consistently, so that a new value is found at once."
 
 VIDEOS = (
@@ -155,6 +159,33 @@ VIDEOS = (
         f"category = c, categoryShard = 0..{SHARDS - 1} merged, createdAt between",
         f"0.5 RRU per 4 KB examined, at least {SHARDS} x 0.5",
         reason=FOUR_PARTITIONS,
+    ),
+    AccessPattern(
+        "List a category's published videos of a year",
+        "GET /v1/videos?category=c&releaseYear=y&from=t&to=t",
+        ("Query",) * SHARDS + ("BatchGetItem",),
+        YEAR_INDEX,
+        f"category = c, categoryShard = 0..{SHARDS - 1} merged, releaseYear = y, createdAt between; then the videos",
+        f"{SHARDS} x 0.5 RRU per 4 KB of keys, 0.5 RRU for each video",
+        reason=KEYS_ONLY,
+    ),
+    AccessPattern(
+        "List a category's published videos by duration",
+        "GET /v1/videos?category=c&sort=duration&minDuration=d&maxDuration=d",
+        ("Query",) * SHARDS + ("BatchGetItem",),
+        CATEGORY_DURATION_INDEX,
+        f"category = c, categoryShard = 0..{SHARDS - 1} merged, duration between; then the videos",
+        f"{SHARDS} x 0.5 RRU per 4 KB of keys, 0.5 RRU for each video",
+        reason=KEYS_ONLY,
+    ),
+    AccessPattern(
+        "List an owner's videos by duration",
+        "GET /v1/videos?userId=u&sort=duration&minDuration=d&maxDuration=d",
+        ("Query", "BatchGetItem"),
+        USER_DURATION_INDEX,
+        "userId = u, duration between; then the videos",
+        "0.5 RRU per 4 KB of keys, 0.5 RRU for each video",
+        reason=KEYS_ONLY,
     ),
     AccessPattern(
         "List published videos",

@@ -153,6 +153,10 @@ def _published(api: Api) -> str:
     return str(api.publish(category="c")["videoId"])
 
 
+def _with_year_and_duration(api: Api) -> str:
+    return str(api.publish(category="c", releaseYear=1999, duration=60_000)["videoId"])
+
+
 def _reserved(api: Api) -> str:
     """Create a video, with its id also as external id and slug."""
     video_id = str(uuid4())
@@ -550,6 +554,18 @@ OWN_CALLS: Mapping[str, tuple[Arrange, Call]] = {
     "GET /v1/videos?userId=u&from=t&to=t": (_published, _send(f"GET /v1/videos?userId=alice&{RANGE}")),
     "GET /v1/videos?userId=u&tag=t": (_with_relations, _send("GET /v1/videos?userId=alice&tag=t")),
     "GET /v1/videos?category=c&from=t&to=t": (_published, _send(f"GET /v1/videos?category=c&{RANGE}")),
+    "GET /v1/videos?category=c&releaseYear=y&from=t&to=t": (
+        _with_year_and_duration,
+        _send(f"GET /v1/videos?category=c&releaseYear=1999&{RANGE}"),
+    ),
+    "GET /v1/videos?category=c&sort=duration&minDuration=d&maxDuration=d": (
+        _with_year_and_duration,
+        _send("GET /v1/videos?category=c&sort=duration&minDuration=1&maxDuration=90000"),
+    ),
+    "GET /v1/videos?userId=u&sort=duration&minDuration=d&maxDuration=d": (
+        _with_year_and_duration,
+        _send("GET /v1/videos?userId=alice&sort=duration&minDuration=1&maxDuration=90000"),
+    ),
     "GET /v1/videos?from=t&to=t": (_published, _send(f"GET /v1/videos?{RANGE}")),
     "GET /v1/videos?userId=u&include=stats": (_published, _send("GET /v1/videos?userId=alice&include=stats")),
     "GET /v1/videos?status=failed": (_published, _send("GET /v1/videos?status=failed", user="admin")),

@@ -472,14 +472,11 @@ def _create(client: Any, name: str, indexes: Iterable[schema.Index], **more: Any
                     *({"AttributeName": key.name, "KeyType": "HASH"} for key in index.partition),
                     *({"AttributeName": key.name, "KeyType": "RANGE"} for key in index.sort),
                 ],
-                "Projection": {
-                    "ProjectionType": "INCLUDE",
-                    "NonKeyAttributes": [
-                        attribute
-                        for attribute in index.projection
-                        if attribute not in {key.name for key in (*index.partition, *index.sort)}
-                    ],
-                },
+                "Projection": (
+                    {"ProjectionType": "INCLUDE", "NonKeyAttributes": index.non_key_attributes}
+                    if index.non_key_attributes
+                    else {"ProjectionType": "KEYS_ONLY"}
+                ),
             }
             for index in indexes
         ],

@@ -10,12 +10,16 @@ from shared.core.attributes import Item, Value
 from shared.core.caller import Caller
 from shared.core.position import Page, Position
 from shared.schema import (
+    CATEGORY_DURATION_INDEX,
     CATEGORY_INDEX,
     FEED,
     RELATION_INDEX,
     SHARDS,
+    USER_DURATION_INDEX,
     USER_INDEX,
     VIDEO,
+    YEAR_INDEX,
+    Index,
     region_relation,
     series_relation,
     status_relation,
@@ -41,6 +45,8 @@ class ListFilters(NamedTuple):
     format: str | None = None
     min_duration: int | None = None
     max_duration: int | None = None
+    release_year: int | None = None
+    """Release year. Only lists of categories support it."""
 
     def keeps(self, item: Item) -> bool:
         """Return whether the video matches. A video without a duration never matches a duration filter."""
@@ -119,10 +125,26 @@ class VideoLists:
         )
 
     def list_by_category(self, category: str, now: int, filters: ListFilters, window: Window) -> Page[Item]:
-        """Return a page of the published videos of a category, by time."""
+        """Return a page of the published videos of a category, by time; with a release year, only those of that year."""
+        partitions: list[dict[str, Value]] = [{"category": category, "categoryShard": shard} for shard in range(SHARDS)]
+        if filters.release_year is not None:
+            partitions = [{**partition, "releaseYear": filters.release_year} for partition in partitions]
+            return self._hydrate_keys(YEAR_INDEX, partitions, STRANGER, now, filters, window)
         keep = Expression.all_of([_alive(now), *_in_time(now), *filters.conditions()])
-        partitions = [{"category": category, "categoryShard": shard} for shard in range(SHARDS)]
         return self._lists.page(CATEGORY_INDEX, partitions, window, keep)
+
+    def list_by_duration(
+        self, owner: str | None, category: str | None, caller: Caller, now: int, filters: ListFilters, window: Window
+    ) -> Page[Item]:
+        """Return a page of an owner's videos by duration, or without an owner, of the published videos of a category.
+
+        The window is in milliseconds. The owner and admins see all except deleted videos; other callers see published
+        videos. Videos without a duration are omitted.
+        """
+        if owner is not None:
+            return self._hydrate_keys(USER_DURATION_INDEX, [{"userId": owner}], caller, now, filters, window)
+        partitions = [{"category": category, "categoryShard": shard} for shard in range(SHARDS)]
+        return self._hydrate_keys(CATEGORY_DURATION_INDEX, partitions, STRANGER, now, filters, window)
 
     def list_public(self, now: int, filters: ListFilters, window: Window) -> Page[Item]:
         """Return a page of all published videos, by time."""
@@ -185,6 +207,43 @@ class VideoLists:
 
         past = partial(_past_video, ascending=window.ascending)
         return self._hydrate(sharded_partitions(region_relation(region)), window, look_up, past)
+
+    def _hydrate_keys(
+        self,
+        index: Index,
+        partitions: Sequence[Mapping[str, Value]],
+        caller: Caller,
+        now: int,
+        filters: ListFilters,
+        window: Window,
+    ) -> Page[Item]:
+        """Return a page of the videos in an index that projects only keys.
+
+        The index is eventually consistent, so the keys of each video are checked again.
+        """
+        sort, tie = index.sort
+        keys = [attribute.name for attribute in (*index.partition, sort) if attribute.name != "categoryShard"]
+
+        def read(after: Position | None, size: int) -> Page[Item]:
+            part = window._replace(after=after, limit=size, attributes=(*keys, tie.name))
+            return self._lists.page(index, partitions, part)
+
+        def look_up(entries: Sequence[Item]) -> list[Item | None]:
+            videos = self._videos.summaries([entry[tie.name] for entry in entries], caller, now, also=keys)
+            return [
+                item
+                if item is not None and all(item.get(key) == entry[key] for key in keys) and filters.keeps(item)
+                else None
+                for entry, item in zip(entries, videos, strict=True)
+            ]
+
+        return hydrate_page(
+            read,
+            look_up,
+            limit=window.limit,
+            after=window.after,
+            locate=lambda entry: Position(int(entry[sort.name]), entry[tie.name]),
+        )
 
     def _hydrate(
         self,

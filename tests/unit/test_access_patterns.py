@@ -141,9 +141,10 @@ def without_samples(table: Table, pattern: AccessPattern) -> list[str]:
         ]
         missing += [] if any(partitions) else [rel]
     for name, value in re.findall(r"(userId|category|changeset) = ([^\s,;]+)", keys):
-        shard = {"categoryShard": SAMPLES["categoryShard"]} if name == "category" else {}
+        assert pattern.index is not None
+        others = {key.name: SAMPLES[key.name] for key in pattern.index.partition if key.name != name}
         home = schema.AUDIT_TABLE_NAME if name == "changeset" else schema.TABLE_NAME
-        if not queried(table, home, index=pattern.index, **{name: filled_in(value)}, **shard):
+        if not queried(table, home, index=pattern.index, **{name: filled_in(value)}, **others):
             missing.append(f"{name} = {value}")
     return missing
 

@@ -183,6 +183,105 @@ class TestTime:
         assert _titles(catalogue, "category=a&order=asc") == ["alice old", "bob old", "alice new", "bob new"]
 
 
+class TestYearAndDuration:
+    """`releaseYear` and `sort=duration`, which other indexes serve"""
+
+    @pytest.fixture
+    def films(self, api: Api) -> Api:
+        """Films of alice, whose titles consist of category, year and duration; one is private."""
+        for second, (year, seconds, more) in enumerate(
+            [
+                (1999, 90, {}),
+                (1999, 30, {}),
+                (2001, 90, {}),
+                (None, 10, {}),
+                (1999, None, {}),
+                (1999, 20, {"visibility": "private"}),
+                (1999, 25, {"category": "b"}),
+            ]
+        ):
+            fields = {"category": "a", **more}
+            fields |= {"releaseYear": year} if year else {}
+            fields |= {"duration": seconds * 1000} if seconds else {}
+            api.publish("alice", title=f"{fields['category']} {year} {seconds}", createdAt=1000 + second, **fields)
+        return api
+
+    @pytest.mark.parametrize(
+        ("query", "titles"),
+        [
+            ("category=a&releaseYear=1999", ["a 1999 None", "a 1999 30", "a 1999 90"]),
+            ("category=a&releaseYear=1999&order=asc", ["a 1999 90", "a 1999 30", "a 1999 None"]),
+            ("category=a&releaseYear=1999&from=1001&to=1004", ["a 1999 30"]),
+            ("category=a&releaseYear=1999&minDuration=40000&status=ready", ["a 1999 90"]),
+            ("category=a&releaseYear=2002", []),
+            ("category=a&sort=duration&order=asc", ["a None 10", "a 1999 30", "a 1999 90", "a 2001 90"]),
+            ("category=a&sort=duration&order=asc&minDuration=30000&maxDuration=89999", ["a 1999 30"]),
+            ("category=b&sort=duration", ["b 1999 25"]),
+            ("userId=alice&sort=duration&order=asc&maxDuration=25000", ["a None 10", "a 1999 20", "b 1999 25"]),
+            ("userId=alice&sort=duration&order=asc&category=b", ["b 1999 25"]),
+        ],
+    )
+    def test_list_has_the_order_and_range_of_its_index(self, films: Api, query: str, titles: list[str]) -> None:
+        found = _titles(films, query)
+        # Videos of the same duration are in the order of their random ids.
+        assert sorted(found) == sorted(titles)
+        assert [title for title in found if not title.endswith(" 90")] == [
+            title for title in titles if not title.endswith(" 90")
+        ]
+
+    def test_an_owner_sees_private_videos_by_duration_and_other_users_do_not(self, films: Api) -> None:
+        assert "a 1999 20" in _titles(films, "userId=alice&sort=duration")
+        assert "a 1999 20" not in _titles(films, "userId=alice&sort=duration", user="bob")
+
+    def test_a_page_examines_only_the_range(self, api: Api, table: Table) -> None:
+        for minutes in range(30):
+            api.publish(category="a", duration=minutes * 60_000, releaseYear=1990 + minutes % 10)
+        for query in (
+            "category=a&releaseYear=1993",
+            "category=a&sort=duration&minDuration=1620000&maxDuration=1740000",
+        ):
+            with record_operations(table.client) as operations:
+                assert len(_titles(api, query)) == 3
+            read = [operation for operation in operations if operation.name == "BatchGetItem"]
+            assert len(read[0].parameters["RequestItems"][table.name]["Keys"]) == 3
+
+    def test_a_change_moves_a_video_between_years_and_durations(self, films: Api) -> None:
+        video = films.get("/v1/videos", query="category=a&releaseYear=2001").json["items"][0]
+        films.patch(f"/v1/videos/{video['videoId']}", {"releaseYear": 2002, "duration": 5000, "category": "b"})
+        assert _titles(films, "category=a&releaseYear=2001") == []
+        assert _titles(films, "category=b&releaseYear=2002") == ["a 2001 90"]
+        assert _titles(films, "category=b&sort=duration&maxDuration=5000") == ["a 2001 90"]
+        films.delete(f"/v1/videos/{video['videoId']}")
+        assert _titles(films, "category=b&releaseYear=2002") == []
+        assert _titles(films, "userId=alice&sort=duration&maxDuration=5000") == []
+
+    @pytest.mark.parametrize(
+        ("query", "parameter"),
+        [
+            ("releaseYear=1999", "releaseYear"),
+            ("userId=alice&category=a&releaseYear=1999", "releaseYear"),
+            ("category=a&tag=t&releaseYear=1999", "releaseYear"),
+            ("category=a&status=failed&releaseYear=1999", "releaseYear"),
+            ("category=a&sort=duration&releaseYear=1999", "releaseYear"),
+            ("sort=duration", "sort"),
+            ("category=a&sort=duration&tag=t", "tag"),
+            ("category=a&sort=duration&region=NZ", "region"),
+            ("category=a&sort=duration&from=5", "from"),
+            ("userId=alice&sort=duration&to=5", "to"),
+            ("userId=alice&sort=duration&status=deleted", "status"),
+            ("category=a&sort=duration&status=failed", "status"),
+        ],
+    )
+    def test_combination_that_no_index_serves_is_400(self, films: Api, query: str, parameter: str) -> None:
+        reply = films.get("/v1/videos", query=query, user="admin")
+        assert (reply.status, reply.json["errors"][0]["parameter"]) == (400, parameter)
+
+    def test_cursor_of_another_order_is_400(self, films: Api) -> None:
+        cursor = films.get("/v1/videos", query="category=a&limit=1").json["nextCursor"]
+        reply = films.get("/v1/videos", query=f"category=a&limit=1&sort=duration&cursor={cursor}")
+        assert (reply.status, reply.json["type"].rpartition(":")[2]) == (400, "invalid-cursor")
+
+
 class TestPages:
     def _walk(self, api: Api, query: str, **options: Any) -> list[list[str]]:
         pages, cursor = [], None
@@ -193,7 +292,13 @@ class TestPages:
             if cursor is None:
                 return pages
 
-    @pytest.mark.parametrize("query", ["", "category=a", "userId=alice"])
+    @pytest.mark.parametrize(
+        "query",
+        [
+            *("", "category=a", "userId=alice"),
+            *("userId=alice&sort=duration", "category=b&sort=duration", "category=a&releaseYear=1999"),
+        ],
+    )
     def test_pages_join_to_the_whole_list(self, catalogue: Api, query: str) -> None:
         whole = _titles(catalogue, query)
         pages = self._walk(catalogue, f"{query}&limit=2".lstrip("&"))

@@ -31,7 +31,7 @@ WILDCARDS = {
 }
 """All resources of roles that end in `*`, and why. No action has one, and nothing else names more than one thing."""
 LABELS = {
-    "Table": '[("VideoMetadata, three indexes")]',
+    "Table": '[("VideoMetadata, six indexes")]',
     "AuditTable": '[("VideoAudit: the trail, the feed")]',
     "CursorSecret": '["secret of cursors"]',
     "WebhookSecret": '["secret of webhooks"]',

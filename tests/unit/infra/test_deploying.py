@@ -27,7 +27,9 @@ from tools.deploying import Account, Status, next_indexes
 
 TABLE, DATA, API, OPERATIONS = "VideoMetadata", *(f"VideoMetadata-dev-{part}" for part in ("Data", "Api", "Operations"))
 AUDIT_TABLE = "VideoAudit"
-NAMES, AUDIT_NAMES = ([index.name for index in indexes] for indexes in (INDEXES, AUDIT_INDEXES))
+NAMES = [index.name for index in INDEXES[:3]]
+"""Names of the table's indexes in these tests. Three suffice to be added one by one."""
+AUDIT_NAMES = [index.name for index in AUDIT_INDEXES]
 SECRET_ID, SECRET_NAME = "WebhookSecretF68E4D69", "VideoMetadata/webhooks"
 SECRET_DESCRIPTION = "Key material for the secrets that webhooks are signed with"
 ISSUER = "https://issuer.example"

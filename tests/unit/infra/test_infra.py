@@ -48,8 +48,11 @@ class TestTable:
             if candidate["IndexName"] == index.name
         )
         keys = {attribute.name for attribute in (*index.partition, *index.sort)}
-        assert candidate["Projection"]["ProjectionType"] == "INCLUDE"
-        assert set(candidate["Projection"]["NonKeyAttributes"]) == set(PROJECTION) - keys
+        if index in (schema.USER_INDEX, schema.CATEGORY_INDEX, schema.RELATION_INDEX):
+            assert candidate["Projection"]["ProjectionType"] == "INCLUDE"
+            assert set(candidate["Projection"]["NonKeyAttributes"]) == set(PROJECTION) - keys
+        else:
+            assert candidate["Projection"] == {"ProjectionType": "KEYS_ONLY"}
 
     def test_is_paid_on_demand(self, table: Json) -> None:
         assert table["Properties"]["BillingMode"] == "PAY_PER_REQUEST"

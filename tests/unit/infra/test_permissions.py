@@ -1033,7 +1033,13 @@ def test_view_counters_are_written_and_deleted_by_listed_functions_only(aws: Tem
 @pytest.mark.parametrize(
     ("folder", "indexes"),
     [
-        ("videos", {"UserIdIndex", "CategoryIndex", "RelationIndex"}),
+        (
+            "videos",
+            {
+                *("UserIdIndex", "CategoryIndex", "RelationIndex"),
+                *("YearIndex", "UserDurationIndex", "CategoryDurationIndex"),
+            },
+        ),
         *(
             (folder, {"RelationIndex"})
             for folder in (
