@@ -49,10 +49,10 @@ from tools.imdb_import import (
     ACCEPTED,
     CHANGED,
     CREATED,
-    HOMELESS,
     NOT_SELECTED,
     OF_TYPE,
     UNCHANGED,
+    WITHOUT_TITLE,
     ImdbImport,
     Selection,
 )
@@ -451,15 +451,15 @@ def _import_imdb(options: argparse.Namespace) -> int:
         ImdbImport(options.folder, table, work, selection, rate=RateLimiter(options.rate), pool=pool, bars=Bars()).run()
 
     unselected = "not there" if selection.takes_all else "not selected, or not there"
-    beside = options.folder / "import"
+    base = options.folder / "import"
     return _import(
         options,
-        beside,
+        base,
         settings,
         run,
         table=table,
         of=BASICS.file,
-        homeless=unselected,
+        unselected=unselected,
         types=options.types,
         notes=notes,
     )
@@ -479,24 +479,24 @@ def _import_lines(options: argparse.Namespace) -> int:
 
 def _import(
     options: argparse.Namespace,
-    beside: Path,
+    base: Path,
     settings: dict[str, object],
     run: Callable[[WorkFile, Pool, Table], None],
     *,
     table: Table,
     of: str,
-    homeless: str = "",
+    unselected: str = "",
     types: frozenset[str] = frozenset(),
     notes: Sequence[str] = (),
 ) -> int:
     """Run an import, print its summary, and return the exit status.
 
-    The names of the state file and of the list of refused rows begin with the path `beside`. The outcomes of the file
-    `of` determine the exit status. `homeless` describes the titles that were left out, for the summary. `types` are the
+    The names of the state file and of the list of refused rows begin with the path `base`. The outcomes of the file
+    `of` determine the exit status. `unselected` describes the titles that were left out, for the summary. `types` are the
     requested title types. `notes` are printed before the first write.
     """
-    state = options.state or beside.with_name(f"{beside.name}.state")
-    rejects = options.rejects or beside.with_name(f"{beside.name}.rejects.jsonl")
+    state = options.state or base.with_name(f"{base.name}.state")
+    rejects = options.rejects or base.with_name(f"{base.name}.rejects.jsonl")
     with work_file(state, settings, table) as work, _paced_pool(table, str(work.change_set)) as (pool, paced_table):
         _warn(work)
         undo = _command("undo", str(work.change_set), of=options)
@@ -511,7 +511,7 @@ def _import(
             run(work, pool, paced_table)
         finally:
             write_report(work, rejects)
-            _summarise(work, rejects, homeless)
+            _summarise(work, rejects, unselected)
             if _has_written(work):
                 print(f"To revert what was written: {undo}")
         _name_absent_types(work.outcomes().get(of, {}), of, types)
@@ -572,7 +572,7 @@ def _conclude(work: WorkFile, file: str) -> int:
     return 1
 
 
-def _summarise(work: WorkFile, rejects: Path, homeless: str) -> None:
+def _summarise(work: WorkFile, rejects: Path, unselected: str) -> None:
     """Print the numbers of rows by file and outcome, and of refused rows by reason."""
     console = Console(highlight=False, soft_wrap=True)
     grid = Grid("file", *ACCEPTED)
@@ -582,9 +582,9 @@ def _summarise(work: WorkFile, rejects: Path, homeless: str) -> None:
         grid.add_row(escape(file), *(str(counts.get(name, 0)) for name in ACCEPTED))
     if shown:
         console.print(grid)
-    left_out = sum(counts.get(HOMELESS, 0) for counts in outcomes.values())
+    left_out = sum(counts.get(WITHOUT_TITLE, 0) for counts in outcomes.values())
     if left_out:
-        console.print(f"Rows of titles that are {homeless}: {left_out}")
+        console.print(f"Rows of titles that are {unselected}: {left_out}")
     refused = work.refused_by_reason()
     if refused:
         reasons = Grid("file", "not imported because", "rows")

@@ -78,7 +78,7 @@ MAX_ROWS = 10_000
 CREATED, CHANGED, UNCHANGED, LEFT_ALONE = "created", "changed", "unchanged", "skipped"
 ACCEPTED = (CREATED, CHANGED, UNCHANGED, LEFT_ALONE)
 """Outcomes of rows that were neither refused nor left out. A file with such a row counts as imported."""
-NOT_SELECTED, HOMELESS = "not selected", "of no title"
+NOT_SELECTED, WITHOUT_TITLE = "not selected", "of no title"
 """Outcomes of rows that are left out: a title is not selected, or the row's title was not imported."""
 OF_TYPE = "of type "
 """Prefix of the outcomes that count titles by type. These outcomes exist only if the operator selected types."""
@@ -238,7 +238,7 @@ class ImdbImport:
         batch: list[Sequence[Row]] = []
         done = Line(self._work.mark(layout.file), None)
         last = done
-        homeless = reached = 0
+        without_title = reached = 0
         damage: Damaged | None = None
 
         def reach(position: int) -> None:
@@ -247,7 +247,7 @@ class ImdbImport:
             advance(position)
 
         def carry_out() -> None:
-            left_out = {HOMELESS: homeless} if homeless else {}
+            left_out = {WITHOUT_TITLE: without_title} if without_title else {}
             before, length = reached, max(0, last.position - reached)
             outcomes = step(batch, lambda share: advance(before + round(length * share)))
             self._work.commit(layout.file, last.mark, outcomes + Counter(left_out))
@@ -255,12 +255,12 @@ class ImdbImport:
 
         try:
             for group, unwanted, last in self._groups(layout, done, reach):
-                homeless += unwanted
+                without_title += unwanted
                 if group:
                     batch.append(group)
                 if len(batch) == size or last.mark.line - done.mark.line >= ROWS_AT_A_TIME:
                     carry_out()
-                    batch, homeless, done = [], 0, last
+                    batch, without_title, done = [], 0, last
         except Damaged as error:
             damage = error
         # The batch has only complete titles, because the title at the damage was not added.

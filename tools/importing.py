@@ -249,7 +249,7 @@ class Restore:
             return RowRefused("its time is over: it would be removed at once")
         stored = self._table.get(key_of(item), consistent=True)
         if stored is not None:
-            return self._met_video(line, item, stored)
+            return self._outcome_of_existing_video(line, item, stored)
         entries = own_entries(item)
         self._rate.take(1 + len(entries))
         writes = [self._table.put(item, condition=ABSENT), *map(self._table.put, entries)]
@@ -275,7 +275,7 @@ class Restore:
         """Return the item to write for a missing video."""
         return video_item(line.attributes, self._importer, self._now())
 
-    def _met_video(self, line: ItemLine, item: Item, stored: Item) -> str | RowRefused:
+    def _outcome_of_existing_video(self, line: ItemLine, item: Item, stored: Item) -> str | RowRefused:
         """Return the outcome of a video's line if the table already has the video."""
         if is_purged(stored, self._now()):
             # A replacement would inherit the child items of the purged video.

@@ -39,22 +39,22 @@ from tools.rate_limit import Pool, RateLimiter
 from tools.work_file import WorkFile
 
 RESTORER = Caller.job("restore")
-PUT_BACK = Caller.job("put-back")
+VIDEO_RESTORER = Caller.job("put-back")
 """Author of the videos that a restore has created. Later runs recognise restored videos by this author."""
-COMMANDS = tuple(caller.subject for caller in (IMPORTER, RESTORER, PUT_BACK))
+COMMANDS = tuple(caller.subject for caller in (IMPORTER, RESTORER, VIDEO_RESTORER))
 """User ids of the command-line tools. They are callers of the kind job, but count as users: an operator runs the tools."""
 
-WORK = ("source", "pictures", "posterTime", "failure")
+JOB_ATTRIBUTES = ("source", "pictures", "posterTime", "failure")
 """Names of the video attributes that store the progress and results of jobs for the source file."""
-KEPT = (*MADE, *STAMPS, "updatedAs", "updatedFor", "version", "schemaVersion", OWNER, REMOVING, MOVES)
+NOT_CONTENT = (*MADE, *STAMPS, "updatedAs", "updatedFor", "version", "schemaVersion", OWNER, REMOVING, MOVES)
 """Names of the attributes that are not content. Items that differ only in these attributes count as equal."""
 
-NAMED = ("personId", "region", "language", "kind")
+IDENTIFIERS = ("personId", "region", "language", "kind")
 """Names of the attributes that identify an item within its video. Printed lines contain their values."""
 
 MISSING = RowRefused("is missing, and may have been removed on purpose: skipped")
-IN_THIS_MOMENT = RowRefused("it was changed concurrently: skipped")
-COUNTED_ON = RowRefused("its views changed concurrently: run the command again")
+CHANGED_CONCURRENTLY = RowRefused("it was changed concurrently: skipped")
+VIEWS_CHANGED = RowRefused("its views changed concurrently: run the command again")
 
 
 PrintLine = Callable[[str], None]
@@ -86,7 +86,7 @@ class RestorePlan:
         # Writes by the service's jobs are not damage. They also hide the time of a user's last change.
         timed = self.since is not None and self.since <= stored.get("updatedAt", 0) and not _is_by_a_job(stored)
         timed = timed and (self.until is None or stored.get("updatedAt", 0) < self.until)
-        return self.force or timed or _bypassed(stored, kept)
+        return self.force or timed or _has_same_write_id(stored, kept)
 
     def settings(self) -> list[object]:
         """Return the plan as JSON values, which a work file stores. Equal plans have equal values."""
@@ -143,18 +143,18 @@ class Repair(Restore):
         return outcomes
 
     def _video_item(self, line: ItemLine) -> Item:
-        return super()._video_item(line) | {"updatedBy": PUT_BACK.subject, "updatedAs": PUT_BACK.kind}
+        return super()._video_item(line) | {"updatedBy": VIDEO_RESTORER.subject, "updatedAs": VIDEO_RESTORER.kind}
 
-    def _met_video(self, line: ItemLine, item: Item, stored: Item) -> str | RowRefused:
-        bypassed = _bypassed(stored, line.attributes)
+    def _outcome_of_existing_video(self, line: ItemLine, item: Item, stored: Item) -> str | RowRefused:
+        has_same_write_id = _has_same_write_id(stored, line.attributes)
         # If the writeId equals the copy's, no user deleted the video: the expiry was set without the service.
-        if is_purged(stored, self._now()) and not bypassed:
-            return super()._met_video(line, item, stored)
+        if is_purged(stored, self._now()) and not has_same_write_id:
+            return super()._outcome_of_existing_video(line, item, stored)
         if not _differences(item, stored):
             return UNCHANGED
         if not self._plan.is_damaged(stored, line.attributes):
             return DIFFERENT
-        kept = item if bypassed else _with_work_of(stored, item)
+        kept = item if has_same_write_id else _with_job_results(stored, item)
         new = stamp(kept, caller=RESTORER, now=self._now(), version=stored.get("version", 0) + 1)
         if TTL_ATTRIBUTE in new and TTL_ATTRIBUTE in kept:
             new[TTL_ATTRIBUTE] = kept[TTL_ATTRIBUTE]
@@ -179,7 +179,7 @@ class Repair(Restore):
         if stored is None or line.entity == "Job":
             return super()._put(line, item, stored)
         if line.entity == "Views":
-            return self._counted(line, item, stored)
+            return self._increase_views(line, item, stored)
         differences = _differences(item, stored)
         if not differences:
             return UNCHANGED
@@ -200,28 +200,28 @@ class Repair(Restore):
         RatingStore(self._table).set_imported(video_id, average, votes, RESTORER, self._now(), owner=owner)
         return CHANGED
 
-    def _counted(self, line: ItemLine, kept: Item, stored: Item | None) -> str | RowRefused:
+    def _increase_views(self, line: ItemLine, kept: Item, stored: Item | None) -> str | RowRefused:
         """Increase a view count to the value of the copy. A higher count stays unchanged."""
         key, video_id = key_of(kept), line.attributes["videoId"]
 
         def attempt(stored: Item | None) -> str | RowRefused:
             if stored is None:
-                return IN_THIS_MOMENT
+                return CHANGED_CONCURRENTLY
             counted = self._counters.counts({video_id: stored})[video_id]
             lacking = max(0, view_count(kept) - counted)
             if not lacking and TTL_ATTRIBUTE not in stored:
                 return UNCHANGED
             self._rate.take(1)
-            self._table.write(self._raised(key, stored, lacking))
+            self._table.write(self._views_write(key, stored, lacking))
             self._print_line(f"{_name(line)}: views {counted} -> {counted + lacking}")
             return CHANGED
 
         try:
             return retry_on_conflict(attempt, "the views", present=stored, pause=self._table.pause, on=CONFLICTS)
         except WriteContention:
-            return COUNTED_ON
+            return VIEWS_CHANGED
 
-    def _raised(self, key: Key, stored: Item, lacking: int) -> Write:
+    def _views_write(self, key: Key, stored: Item, lacking: int) -> Write:
         """Return the write that adds `lacking` views to a counter.
 
         The write also removes an expiry time, because counters must never expire.
@@ -245,29 +245,29 @@ class Repair(Restore):
         # Every removal or move of an entry also writes the playlist. So an unchanged playlist with a missing entry is
         # damaged.
         lost = head is not None and self._plan.is_damaged(stored, head.attributes)
-        playlist, members = stored, self._members(playlist_id)
+        playlist, entries = stored, self._read_entries(playlist_id)
         is_back = lost and DELETED_AT in stored
         if is_back:
             result = dict.fromkeys(result, UNCHANGED)
         elif DELETED_AT in stored:
             return list(result.items())
         for line in lines:
-            if "rank" not in line.attributes or members.is_whole(line):
+            if "rank" not in line.attributes or entries.is_complete(line):
                 continue
-            if members.is_elsewhere(line):
+            if entries.has_other_rank(line):
                 result[line.line] = DIFFERENT
-            elif lost or members.is_half(line) or self._was_purged(stored, line):
-                result[line.line], playlist = self._put_entry_again(line, playlist, members)
+            elif lost or entries.is_partial(line) or self._was_purged(stored, line):
+                result[line.line], playlist = self._restore_entry(line, playlist, entries)
             else:
                 result[line.line] = MISSING
         # The playlist is written last, because it shows the damage to the next run if this one is interrupted.
         if head and is_back:
-            result[head.line] = self._bring_back(head)
+            result[head.line] = self._undelete(head)
         elif head and lost and result[head.line] is DIFFERENT:
-            result[head.line] = self._put_playlist_again(head, playlist)
+            result[head.line] = self._restore_playlist(head, playlist)
         return list(result.items())
 
-    def _bring_back(self, line: ItemLine) -> str | RowRefused:
+    def _undelete(self, line: ItemLine) -> str | RowRefused:
         """Undelete a playlist, and restore its attributes."""
         self._rate.take(2)
         playlist_id = line.attributes["playlistId"]
@@ -279,12 +279,12 @@ class Repair(Restore):
         stored = self._found(PLAYLIST.key(playlistId=playlist_id)) or {}
         # In a dry run, the playlist is still deleted.
         if DELETED_AT not in stored and _differences(line.attributes, stored, COUNTED):
-            return self._put_playlist_again(line, stored)
+            return self._restore_playlist(line, stored)
         return CHANGED
 
-    def _members(self, playlist_id: str) -> "Members":
+    def _read_entries(self, playlist_id: str) -> "StoredEntries":
         """Return the stored entries of a playlist. Reads the whole partition, consistently."""
-        members, start = Members(), None
+        entries, start = StoredEntries(), None
         while True:
             page = self._table.query(
                 index=None,
@@ -297,9 +297,9 @@ class Repair(Restore):
                 consistent=True,
             )
             for item in page.items:
-                members.meet(item)
+                entries.add(item)
             if page.last_key is None:
-                return members
+                return entries
             start = decode_item(page.last_key)
 
     def _was_purged(self, playlist: Item, line: ItemLine) -> bool:
@@ -307,17 +307,17 @@ class Repair(Restore):
         if playlist.get("updatedBy") != PURGE.subject:
             return False
         video = self._found(VIDEO.key(videoId=line.attributes["videoId"]))
-        return bool(video and video.get("updatedBy") == PUT_BACK.subject)
+        return bool(video and video.get("updatedBy") == VIDEO_RESTORER.subject)
 
-    def _put_entry_again(self, line: ItemLine, playlist: Item, members: "Members") -> tuple[str | RowRefused, Item]:
+    def _restore_entry(self, line: ItemLine, playlist: Item, entries: "StoredEntries") -> tuple[str | RowRefused, Item]:
         """Write the missing items of an entry. Returns the outcome, and the playlist's item after the write."""
         entry, membership = entry_items(line.attributes, IMPORTER, self._now())
-        count, last = members.count_with(line), max(playlist.get("lastRank", ""), entry["rank"])
+        count, last = entries.count_with(line), max(playlist.get("lastRank", ""), entry["rank"])
         new = playlist | {"version": playlist.get("version", 0) + 1, "entryCount": count, "lastRank": last}
-        new[MOVES] = [] if members.holds(line) else [moved_entry(entry["videoId"], to=entry)]
+        new[MOVES] = [] if entries.has_membership(line) else [moved_entry(entry["videoId"], to=entry)]
         key = PLAYLIST.key(playlistId=playlist["playlistId"])
         writes = [self._table.update(key, change_between(playlist, new), condition=_unchanged(playlist))]
-        for item, is_there in ((entry, members.stands(line)), (membership, members.holds(line))):
+        for item, is_there in ((entry, entries.has_list_item(line)), (membership, entries.has_membership(line))):
             if is_there:
                 ranked = Expression.of("#rank = :rank", rank=item["rank"])
                 writes.append(self._table.check(key_of(item), condition=ranked))
@@ -326,11 +326,11 @@ class Repair(Restore):
         outcome = self._replaced(line, ["entry"], writes)
         if outcome is not CHANGED:
             return outcome, playlist
-        members.meet(entry)
-        members.meet(membership)
+        entries.add(entry)
+        entries.add(membership)
         return outcome, new
 
-    def _put_playlist_again(self, line: ItemLine, stored: Item) -> str | RowRefused:
+    def _restore_playlist(self, line: ItemLine, stored: Item) -> str | RowRefused:
         kept = {name: value for name, value in line.attributes.items() if name not in COUNTED}
         made = {name: stored[name] for name in (*MADE, *COUNTED) if name in stored}
         new = kept | made | self._stamps(stored)
@@ -343,7 +343,7 @@ class Repair(Restore):
         try:
             self._carry_out(writes)
         except ConditionFailed:
-            return IN_THIS_MOMENT
+            return CHANGED_CONCURRENTLY
         self._print_line(f"{_name(line)}: {', '.join(what)} restored")
         return CHANGED
 
@@ -356,50 +356,52 @@ class Repair(Restore):
         return self._table.get(key, consistent=True)
 
 
-class Members:
+class StoredEntries:
     """Stored entries of one playlist.
 
     An entry consists of two items: the list item has the rank in its key, and the membership has the rank as attribute.
     """
 
     def __init__(self) -> None:
-        self._standing: dict[str, set[str]] = {}
-        self._held: dict[str, str] = {}
+        self._list_ranks: dict[str, set[str]] = {}
+        self._membership_ranks: dict[str, str] = {}
 
-    def meet(self, item: Item) -> None:
+    def add(self, item: Item) -> None:
         """Add one item of the playlist's partition."""
         if ENTRY.has_sort_key(item[SORT_KEY]):
-            self._standing.setdefault(item["videoId"], set()).add(item["rank"])
+            self._list_ranks.setdefault(item["videoId"], set()).add(item["rank"])
         elif MEMBERSHIP.has_sort_key(item[SORT_KEY]):
-            self._held[item["videoId"]] = item["rank"]
+            self._membership_ranks[item["videoId"]] = item["rank"]
 
-    def stands(self, line: ItemLine) -> bool:
+    def has_list_item(self, line: ItemLine) -> bool:
         """Return whether the playlist has a list item with the line's video and rank."""
-        return line.attributes["rank"] in self._standing.get(line.attributes["videoId"], ())
+        return line.attributes["rank"] in self._list_ranks.get(line.attributes["videoId"], ())
 
-    def holds(self, line: ItemLine) -> bool:
+    def has_membership(self, line: ItemLine) -> bool:
         """Return whether the playlist has a membership with the line's video and rank."""
-        return bool(self._held.get(line.attributes["videoId"]) == line.attributes["rank"])
+        return bool(self._membership_ranks.get(line.attributes["videoId"]) == line.attributes["rank"])
 
-    def is_whole(self, line: ItemLine) -> bool:
+    def is_complete(self, line: ItemLine) -> bool:
         """Return whether both items of the line's entry exist, and no item of the video at another rank."""
-        return self.stands(line) and self.holds(line) and not self.is_elsewhere(line)
+        return self.has_list_item(line) and self.has_membership(line) and not self.has_other_rank(line)
 
-    def is_half(self, line: ItemLine) -> bool:
+    def is_partial(self, line: ItemLine) -> bool:
         """Return whether exactly one of the two items of the line's entry exists.
 
         Such an entry is damaged, because the service writes both items atomically.
         """
-        return self.stands(line) != self.holds(line)
+        return self.has_list_item(line) != self.has_membership(line)
 
-    def is_elsewhere(self, line: ItemLine) -> bool:
+    def has_other_rank(self, line: ItemLine) -> bool:
         """Return whether the playlist has the line's video at another rank."""
         video_id, rank = line.attributes["videoId"], line.attributes["rank"]
-        return bool(self._standing.get(video_id, set()) - {rank}) or self._held.get(video_id, rank) != rank
+        return (
+            bool(self._list_ranks.get(video_id, set()) - {rank}) or self._membership_ranks.get(video_id, rank) != rank
+        )
 
     def count_with(self, line: ItemLine) -> int:
         """Return the number of videos in the playlist, including the line's video."""
-        return len(self._held.keys() | {line.attributes["videoId"]})
+        return len(self._membership_ranks.keys() | {line.attributes["videoId"]})
 
 
 class Rehearsal(Table):
@@ -440,7 +442,7 @@ def _unchanged(stored: Item) -> Expression:
     )
 
 
-def _bypassed(stored: Item, kept: Mapping[str, object]) -> bool:
+def _has_same_write_id(stored: Item, kept: Mapping[str, object]) -> bool:
     """Return whether an item has the same writeId as its copy.
 
     The service sets a new writeId with each change. If the item differs nevertheless, it was changed without the
@@ -455,7 +457,7 @@ def _is_by_a_job(stored: Item) -> bool:
     return bool(author == PURGE.subject or (stored.get("updatedAs") == "job" and author not in COMMANDS))
 
 
-def _with_work_of(stored: Item, kept: Item) -> Item:
+def _with_job_results(stored: Item, kept: Item) -> Item:
     """Return the copy of a video with the current results of jobs, because completed jobs do not run again."""
     pictures = kept.get("pictures", {})
     pictured = any(pictures.get(name) != picture for name, picture in stored.get("pictures", {}).items())
@@ -463,17 +465,17 @@ def _with_work_of(stored: Item, kept: Item) -> Item:
         return kept
     before, since = kept.get("origins", {}), stored.get("origins", {})
     own = {name for name in PROBED if "job" in (since.get(name), before.get(name) if name not in stored else None)}
-    work = {name: stored[name] for name in (*WORK, *own) if name in stored}
+    work = {name: stored[name] for name in (*JOB_ATTRIBUTES, *own) if name in stored}
     origins = {name: origin for name, origin in before.items() if name not in own}
     origins |= {name: "job" for name in own if name in stored}
     status = stored["statusBeforeDelete"] if stored["status"] == "deleted" else stored["status"]
     work |= {"origins": origins, "statusBeforeDelete" if kept["status"] == "deleted" else "status": status}
-    return {name: value for name, value in kept.items() if name not in {*WORK, *own}} | work
+    return {name: value for name, value in kept.items() if name not in {*JOB_ATTRIBUTES, *own}} | work
 
 
 def _differences(kept: Mapping[str, Value], stored: Item, but: Sequence[str] = ()) -> list[str]:
     """Return the sorted names of the content attributes that differ between the copy and the item."""
-    names = (kept.keys() | stored.keys()) - {*KEPT, *but}
+    names = (kept.keys() | stored.keys()) - {*NOT_CONTENT, *but}
     return sorted(
         name for name in names if name not in kept or name not in stored or encode(kept[name]) != encode(stored[name])
     )
@@ -481,5 +483,5 @@ def _differences(kept: Mapping[str, Value], stored: Item, but: Sequence[str] = (
 
 def _name(line: ItemLine) -> str:
     """Return the entity and the identifiers of a line, as a name for printed lines."""
-    parts = [line.attributes[name] for name in ("playlistId", "videoId", *NAMED) if name in line.attributes]
+    parts = [line.attributes[name] for name in ("playlistId", "videoId", *IDENTIFIERS) if name in line.attributes]
     return " ".join([line.entity, *map(str, parts)])

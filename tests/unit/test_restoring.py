@@ -45,7 +45,7 @@ from tools import __main__ as command
 from tools.exporting import Export
 from tools.progress import Bars
 from tools.rate_limit import Pool, RateLimiter
-from tools.restoring import LineRestore, Members, Rehearsal, Repair, RestorePlan
+from tools.restoring import LineRestore, Rehearsal, Repair, RestorePlan, StoredEntries
 from tools.work_file import WorkFile, work_file
 
 FILM = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
@@ -588,14 +588,14 @@ class TestEntries:
         self, kept: CopiedTable, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         self._lose(kept, f"ENTRY#.*{OTHER}|HAS#{OTHER}")
-        members = Repair._members
+        read_entries = Repair._read_entries
 
-        def added(repair: Repair, playlist_id: str) -> Members:
-            entries = members(repair, playlist_id)
+        def added(repair: Repair, playlist_id: str) -> StoredEntries:
+            entries = read_entries(repair, playlist_id)
             assert kept.api.post(f"/v1/playlists/{playlist_id}/entries", {"videoId": OTHER}).status == 201
             return entries
 
-        monkeypatch.setattr(Repair, "_members", added)
+        monkeypatch.setattr(Repair, "_read_entries", added)
         _, told = kept.restore()
         assert f"Entry {kept.playlist} {OTHER}: it was changed concurrently: skipped" in told
         assert self._entries(kept) == [FILM, OTHER]
