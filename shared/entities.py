@@ -137,6 +137,46 @@ class RatingTotals(Stored, total=False):
     seenUpTo: int
 
 
+class EntryPosition(TypedDict):
+    """Position of a playlist entry: its rank, and the time (epoch seconds) when it was added."""
+
+    rank: str
+    addedAt: int
+
+
+class EntryContent(EntryPosition):
+    """Attributes of a playlist entry that its list item and its membership share."""
+
+    playlistId: str
+    videoId: str
+
+
+class PlaylistEntry(Stored, EntryContent):
+    """List item or membership of a playlist entry."""
+
+
+PlaylistMove = TypedDict(
+    "PlaylistMove", {"videoId": str, "from": NotRequired[EntryPosition], "to": NotRequired[EntryPosition]}
+)
+"""Entry that a write of a playlist added, moved or removed. Without `from` it was added, without `to` removed."""
+
+
+class Playlist(Stored):
+    """Playlist of a user. With `deletedAt` it is deleted."""
+
+    playlistId: str
+    userId: str
+    createdAt: int
+    title: str
+    description: NotRequired[str]
+    visibility: str
+    entryCount: int
+    lastRank: NotRequired[str]
+    moves: NotRequired[list[PlaylistMove]]
+    deletedAt: NotRequired[int]
+    version: int
+
+
 class DeliveryRestart(IndexAttributes, total=False):
     """Attributes that a change of a webhook sets in the delivery state, so that deliveries restart."""
 

@@ -19,7 +19,7 @@ from shared.captions.store import UPLOAD
 from shared.core.attributes import Item, encode
 from shared.core.caller import UPDATED_FOR, Caller, with_request_id
 from shared.core.errors import AlreadyExists, ContentTooLarge, InternalError, NotApplied, WriteContention
-from shared.entities import Rating
+from shared.entities import Playlist, Rating
 from shared.relations.credits import PLACING_ATTRIBUTES
 from shared.relations.entry_updates import EntryUpdater
 from shared.relations.item_store import OWNER
@@ -479,7 +479,7 @@ def _playlist(attributes: Item, entries: Sequence[Item], importer: Caller, now: 
     return (
         _stamped(item, importer, now)
         | PLAYLIST.key(playlistId=attributes["playlistId"])
-        | playlist_index_position(item)
+        | playlist_index_position(cast(Playlist, item))
     )
 
 

@@ -314,7 +314,8 @@ class Repair(Restore):
         entry, membership = entry_items(line.attributes, IMPORTER, self._now())
         count, last = entries.count_with(line), max(playlist.get("lastRank", ""), entry["rank"])
         new = playlist | {"version": playlist.get("version", 0) + 1, "entryCount": count, "lastRank": last}
-        new[MOVES] = [] if entries.has_membership(line) else [moved_entry(entry["videoId"], to=entry)]
+        move = moved_entry(entry["videoId"], to={"rank": entry["rank"], "addedAt": entry["addedAt"]})
+        new[MOVES] = [] if entries.has_membership(line) else [move]
         key = PLAYLIST.key(playlistId=playlist["playlistId"])
         writes = [self._table.update(key, change_between(playlist, new), condition=_unchanged(playlist))]
         for item, is_there in ((entry, entries.has_list_item(line)), (membership, entries.has_membership(line))):

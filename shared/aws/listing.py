@@ -15,6 +15,7 @@ from shared.schema import RELATION_INDEX, SHARDS, VIDEO, Index
 LARGEST_READ = 100
 """Maximum number of entries in one lookup (DynamoDB's limit for BatchGetItem). The first lookup may have one more."""
 
+_Entry = TypeVar("_Entry", bound=Mapping[str, Value])
 _Shown = TypeVar("_Shown")
 
 
@@ -182,18 +183,18 @@ def single_partition(relation: str) -> list[dict[str, Value]]:
     return [{"rel": relation, "relShard": 0}]
 
 
-def entry_position(entry: Item) -> Position:
+def entry_position(entry: Mapping[str, Value]) -> Position:
     """Return the position of an entry of RelationIndex."""
     return Position(int(entry["relSort"]), entry["relId"])
 
 
 def hydrate_page(
-    read: Callable[[Position | None, int], Page[Item]],
-    look_up: Callable[[Sequence[Item]], Sequence[_Shown | None]],
+    read: Callable[[Position | None, int], Page[_Entry]],
+    look_up: Callable[[Sequence[_Entry]], Sequence[_Shown | None]],
     *,
     limit: int,
     after: Position | None,
-    locate: Callable[[Item], Position] = entry_position,
+    locate: Callable[[_Entry], Position] = entry_position,
     budget: int = EXAMINED_BUDGET,
 ) -> Page[_Shown]:
     """Return a page of the items to which index entries refer. The page is full, even if some items are hidden from the caller.

@@ -74,7 +74,7 @@ class LaterEntries:
         raise LimitReached(f"More than {FARTHEST} MB of audit entries follow the change, so it cannot be reverted.")
 
 
-def is_complete(entries: Sequence[Item], *, item: Item | None, own: str, now: int) -> bool:
+def is_complete(entries: Sequence[Item], *, item: Mapping[str, Any] | None, own: str, now: int) -> bool:
     """Return whether audit entries contain every write of a related item or playlist.
 
     `entries` are the item's audit entries, newest first. `item` is the current item, or `None` if it does not exist.

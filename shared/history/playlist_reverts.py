@@ -3,11 +3,12 @@
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import TYPE_CHECKING, Any, cast
 
 from shared.aws.dynamodb import Table
 from shared.aws.failures import ConditionFailed
 from shared.aws.records import retry_on_conflict
-from shared.core.attributes import Item
+from shared.core.attributes import Item, without
 from shared.core.caller import Caller, request_id_of
 from shared.core.changes import escape_pointer, split_pointer
 from shared.core.errors import NotFound, VersionMismatch
@@ -21,13 +22,13 @@ from shared.relations.playlists import DELETED_AT, PlaylistRevision, PlaylistSto
 from shared.schema import PLAYLIST, SORT_KEY
 from shared.videos.access import is_purged
 
+if TYPE_CHECKING:
+    from shared.entities import EntryPosition, Playlist
+
 WHOLE = ""
 """JSON Pointer of the playlist itself. Reports contain it if a revert deletes or restores the playlist."""
 _LIVES = ("created", "deleted", "restored")
 """Actions after which a playlist exists or is deleted."""
-
-EntryPosition = Item | None
-"""Attributes `rank` and `addedAt` of a playlist entry; `None` if the entry is not in the playlist."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class _Plan:
     """Whether the plan restores the deleted playlist."""
     content: Item = field(default_factory=dict)
     """New values of the fields to change, by name; `None` removes a field."""
-    positions: Mapping[str, EntryPosition] = field(default_factory=dict)
+    positions: "Mapping[str, EntryPosition | None]" = field(default_factory=dict)
     """New positions of the playlist entries to change, by videoId."""
     deletes: bool = False
     """Whether the plan deletes the playlist."""
@@ -92,7 +93,7 @@ class PlaylistReverts:
         def attempt(_: Item | None) -> RevertResult | None:
             """Write the next step, and return `None`. If nothing is left to write, return the outcome instead."""
             nonlocal written
-            playlist = self.table.get(key, consistent=True)
+            playlist = cast("Playlist | None", self.table.get(key, consistent=True))
             if playlist is None or is_purged(playlist, now) or not request.caller.owns(playlist["userId"]):
                 raise NotFound.of("playlist")
             # After a write of this call, the trail may lack the entry of this write, whose content is known.
@@ -114,7 +115,7 @@ class PlaylistReverts:
             pass
         return outcome
 
-    def _carry_out(self, playlist: Item, plan: _Plan, caller: Caller, now: int) -> tuple[list[str], int]:
+    def _carry_out(self, playlist: "Playlist", plan: _Plan, caller: Caller, now: int) -> tuple[list[str], int]:
         """Write the next step of a plan. Return the changed fields and the new version. Raises VersionMismatch."""
         playlist_id, version = playlist["playlistId"], playlist["version"]
 
@@ -138,14 +139,24 @@ class PlaylistReverts:
         return [WHOLE], version + 1
 
     def _revision(
-        self, playlist: Item, content: Item, positions: Mapping[str, EntryPosition], caller: Caller, now: int
+        self,
+        playlist: "Playlist",
+        content: Item,
+        positions: "Mapping[str, EntryPosition | None]",
+        caller: Caller,
+        now: int,
     ) -> PlaylistRevision:
         present_values = {name: value for name, value in content.items() if value is not None}
-        rest = {name: value for name, value in playlist.items() if name not in content}
-        return self._entries.placed(rest | present_values, positions, caller, now)
+        revised = cast("Playlist", {**without(playlist, *content), **present_values})
+        return self._entries.placed(revised, positions, caller, now)
 
     def _plan(
-        self, playlist: Item, entries: Sequence[Item], later_entries: Sequence[Item], request: RevertRequest, now: int
+        self,
+        playlist: "Playlist",
+        entries: Sequence[Item],
+        later_entries: Sequence[Item],
+        request: RevertRequest,
+        now: int,
     ) -> _Plan:
         is_deleted = DELETED_AT in playlist
         if entries[-1]["action"] == "created":
@@ -180,7 +191,7 @@ class PlaylistReverts:
             already=[*([WHOLE] if lives and was_deleted == is_deleted else []), *planned.already],
         )
 
-    def _state(self, playlist: Item, entries: Sequence[Item]) -> Item:
+    def _state(self, playlist: "Playlist", entries: Sequence[Item]) -> Item:
         """Return the audited state of a playlist as plain values, with only the playlist entries in the change set.
 
         `entries` are the audit entries of the change set.
@@ -188,11 +199,12 @@ class PlaylistReverts:
         pointers = (split_pointer(change["field"]) for entry in entries for change in entry["changes"])
         video_ids = dict.fromkeys(parts[1] for parts in pointers if f"/{parts[0]}" == ENTRIES)
         members = self._entries.positions(playlist["playlistId"], list(video_ids))
-        fields = {name: playlist[name] for name in PLAYLIST_FIELDS if name in playlist}
+        stored: Mapping[str, Any] = playlist
+        fields = {name: stored[name] for name in PLAYLIST_FIELDS if name in stored}
         return fields | {ENTRIES[1:]: members}
 
     @staticmethod
-    def _differences(now: Item, then: Item) -> tuple[Item, dict[str, EntryPosition]]:
+    def _differences(now: Item, then: Item) -> "tuple[Item, dict[str, EntryPosition | None]]":
         """Return the new values of fields that differ, and the new positions of playlist entries that differ.
 
         The value `None` removes a field, and the position `None` removes a playlist entry.
@@ -208,8 +220,8 @@ class PlaylistReverts:
         }
 
     def _split_restorable(
-        self, positions: Mapping[str, EntryPosition], now: int
-    ) -> tuple[dict[str, EntryPosition], list[SkippedField]]:
+        self, positions: "Mapping[str, EntryPosition | None]", now: int
+    ) -> "tuple[dict[str, EntryPosition | None], list[SkippedField]]":
         """Return the positions that can be restored, and a skipped field for each video that is permanently removed."""
         video_ids = [video_id for video_id, position in positions.items() if position]
         existing = self._entries.existing(video_ids, now)
@@ -235,7 +247,7 @@ def _later_decision(
     return [SkippedField(WHOLE, "changedSince", UNKNOWN)]
 
 
-def _is_unknown(playlist: Item, later_entries: Sequence[Item], own: str) -> bool:
+def _is_unknown(playlist: "Playlist", later_entries: Sequence[Item], own: str) -> bool:
     """Return whether the audit entry of the playlist's current version is missing, so that its author is unknown."""
     return (
         request_id_of(playlist) != own

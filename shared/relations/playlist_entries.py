@@ -5,8 +5,8 @@ sort key, and is indexed by the video. Lists show an entry only if the caller ma
 includes all entries.
 """
 
-from collections.abc import Callable, Collection, Container, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
 
 from shared.aws.dynamodb import Write
 from shared.aws.expressions import Expression
@@ -19,11 +19,23 @@ from shared.core.position import Page, Position
 from shared.relations import ranks
 from shared.relations.playlists import PlaylistRevision, PlaylistStore, any_version
 from shared.relations.ranks import MAX_SPREAD, NoRoomError
-from shared.schema import ENTRY, MEMBERSHIP, PARTITION_KEY, PLAYLIST, TTL_ATTRIBUTE, VIDEO, in_playlist_relation
+from shared.schema import (
+    ENTRY,
+    MEMBERSHIP,
+    PARTITION_KEY,
+    PLAYLIST,
+    SORT_KEY,
+    TTL_ATTRIBUTE,
+    VIDEO,
+    in_playlist_relation,
+)
 from shared.video_fields import VISIBILITY_ATTRIBUTES
 from shared.videos.access import is_purged, is_shown
 from shared.videos.documents import summary
 from shared.videos.store import VideoStore
+
+if TYPE_CHECKING:
+    from shared.entities import EntryContent, EntryPosition, Playlist, PlaylistEntry, PlaylistMove
 
 MAX_ENTRIES = 5000
 """Maximum number of entries per playlist."""
@@ -48,13 +60,13 @@ class EntryStore:
         """
         self._playlists.read(playlist_id, caller)  # raises NotFound
 
-        def read(position: Position | None, count: int) -> Page[Item]:
+        def read(position: Position | None, count: int) -> "Page[PlaylistEntry]":
             rank, _, video_id = position.id.partition("#") if position else ("", "", "")
             start = ENTRY.key(playlistId=playlist_id, rank=rank, videoId=video_id) if position else None
             items, more = self._next_to(playlist_id, start, count)
             return Page(items, _position(items[-1]) if items and more else None)
 
-        def look_up(entries: Sequence[Item]) -> list[dict[str, Any] | None]:
+        def look_up(entries: "Sequence[PlaylistEntry]") -> list[dict[str, Any] | None]:
             videos = self._videos.summaries([entry["videoId"] for entry in entries], caller, now)
             return [
                 _document(entry) | {"video": summary(video)} if video else None
@@ -82,12 +94,12 @@ class EntryStore:
         """
         write_id = new_write_id()
 
-        def plan(playlist: Item) -> PlaylistRevision:
+        def plan(playlist: "Playlist") -> PlaylistRevision:
             self._require_video(video_id, caller, now)
             if playlist["entryCount"] >= MAX_ENTRIES:
                 raise LimitReached.full(f"The playlist already has {MAX_ENTRIES} entries")
             rank = ranks.after(playlist["lastRank"]) if "lastRank" in playlist else ranks.first()
-            entry = {"playlistId": playlist_id, "videoId": video_id, "rank": rank, "addedAt": now}
+            entry: EntryContent = {"playlistId": playlist_id, "videoId": video_id, "rank": rank, "addedAt": now}
             return PlaylistRevision(
                 playlist | {"entryCount": playlist["entryCount"] + 1, "lastRank": rank},
                 [
@@ -126,10 +138,9 @@ class EntryStore:
         if neighbour_id == video_id:
             raise invalid_field(f"/{name}", "must not be the entry that is moved")
 
-        def plan(playlist: Item) -> PlaylistRevision:
+        def plan(playlist: "Playlist") -> PlaylistRevision:
             video_ids = [video_id, neighbour_id] if neighbour_id else [video_id]
-            keys = [MEMBERSHIP.key(playlistId=playlist_id, videoId=member_id) for member_id in video_ids]
-            members = {member["videoId"]: member for member in self.table.batch_get(keys, consistent=True)}
+            members = self._members(playlist_id, video_ids)
             if video_id not in members:
                 raise NotFound("The playlist does not contain this video.")
             if neighbour_id and neighbour_id not in members:
@@ -145,13 +156,13 @@ class EntryStore:
                 anchor["rank"] if anchor else None, [neighbour["rank"] for neighbour in remaining], behind=behind
             )
             writes: list[Write] = []
-            moves: list[Item] = []
+            moves: list[PlaylistMove] = []
             for entry, rank in zip([moved, *remaining], new_ranks, strict=False):
                 if rank != entry["rank"]:
                     writes += self._reranked(entry, rank, caller, now)
                     moves.append(moved_entry(entry["videoId"], entry, entry | {"rank": rank}))
-            last = {"lastRank": max(playlist["lastRank"], *new_ranks)}
-            return PlaylistRevision(playlist | last, writes, moves, _document(moved))
+            last = max(playlist["lastRank"], *new_ranks)
+            return PlaylistRevision(playlist | {"lastRank": last}, writes, moves, _document(moved))
 
         return self._playlists.revise(playlist_id, caller, now, plan, matches=matches)
 
@@ -168,7 +179,7 @@ class EntryStore:
         For `matches`, see `append`.
         """
 
-        def plan(playlist: Item) -> PlaylistRevision:
+        def plan(playlist: "Playlist") -> PlaylistRevision:
             entry = self._member(playlist_id, video_id)
             if entry is None:
                 raise NotFound("The playlist does not contain this video.")
@@ -179,7 +190,7 @@ class EntryStore:
     def forget(self, playlist_id: str, video_id: str, caller: Caller, now: int) -> None:
         """Remove a permanently deleted video from a playlist. For background jobs of the service."""
 
-        def plan(playlist: Item) -> PlaylistRevision:
+        def plan(playlist: "Playlist") -> PlaylistRevision:
             entry = self._member(playlist_id, video_id)
             return self._without(playlist, entry) if entry else PlaylistRevision(playlist)
 
@@ -192,14 +203,13 @@ class EntryStore:
             if entry:
                 self.table.batch_delete([_entry_key(entry), key_of(entry)])
 
-    def positions(self, playlist_id: str, video_ids: Sequence[str]) -> dict[str, Item]:
+    def positions(self, playlist_id: str, video_ids: Sequence[str]) -> "dict[str, EntryPosition]":
         """Return the `rank` and `addedAt` of these videos' entries by videoId. Omits videos that are not in the list.
 
         Uses consistent reads.
         """
-        keys = [MEMBERSHIP.key(playlistId=playlist_id, videoId=video_id) for video_id in video_ids]
-        members = self.table.batch_get(keys, consistent=True)
-        return {member["videoId"]: _position_of(member) for member in members}
+        members = self._members(playlist_id, video_ids)
+        return {video_id: _position_of(member) for video_id, member in members.items()}
 
     def existing(self, video_ids: Sequence[str], now: int) -> set[str]:
         """Return the ids of the given videos that exist, including deleted ones. Uses consistent reads."""
@@ -208,7 +218,7 @@ class EntryStore:
         return {video["videoId"] for video in videos if not is_purged(video, now)}
 
     def placed(
-        self, playlist: Item, positions: Mapping[str, Item | None], caller: Caller, now: int
+        self, playlist: "Playlist", positions: "Mapping[str, EntryPosition | None]", caller: Caller, now: int
     ) -> PlaylistRevision:
         """Return a revision that restores entries to earlier positions.
 
@@ -219,20 +229,25 @@ class EntryStore:
         playlist_id, write_id = playlist["playlistId"], new_write_id()
         present = self.positions(playlist_id, list(positions))
         writes: list[Write] = []
-        moves: list[Item] = []
+        moves: list[PlaylistMove] = []
         used_ranks: set[str] = set()
         for video_id, position in positions.items():
             before = present.get(video_id)
             names = {"playlistId": playlist_id, "videoId": video_id}
-            entry: Item | None = None
+            entry: EntryContent | None = None
             if position:
                 rank = self._free_rank(playlist_id, position["rank"], positions.keys(), used_ranks)
                 used_ranks.add(rank)
-                entry = names | position | {"rank": rank}
+                entry = {
+                    "playlistId": playlist_id,
+                    "videoId": video_id,
+                    "rank": rank,
+                    "addedAt": position["addedAt"],
+                }
                 writes += [self.table.put(_entry(entry, caller, now))]
                 writes += [self.table.put(_membership(entry, caller, now, write_id))]
             if before and not (entry and entry["rank"] == before["rank"]):
-                writes.append(self.table.remove(_entry_key(names | before)))
+                writes.append(self.table.remove(ENTRY.key(**names, rank=before["rank"])))
             if before and not entry:
                 writes.append(self.table.remove(MEMBERSHIP.key(**names)))
             if before or entry:
@@ -243,7 +258,10 @@ class EntryStore:
         if count > max(MAX_ENTRIES, playlist["entryCount"]):
             raise LimitReached(f"The playlist would have {count} entries, more than the maximum of {MAX_ENTRIES}.")
         last = max([*used_ranks, *([playlist["lastRank"]] if "lastRank" in playlist else [])], default=None)
-        return PlaylistRevision(playlist | {"entryCount": count} | ({"lastRank": last} if last else {}), writes, moves)
+        revised: Playlist = playlist | {"entryCount": count}
+        if last:
+            revised["lastRank"] = last
+        return PlaylistRevision(revised, writes, moves)
 
     def _free_rank(self, playlist_id: str, rank: str, moving: Container[str], used_ranks: Collection[str]) -> str:
         """Return the rank if it is free, else a rank in the middle between `rank` and the next used one.
@@ -259,13 +277,19 @@ class EntryStore:
             rank, min((other for other in (*ranks_of_others, *used_ranks) if other > rank), default=None)
         )
 
-    def _without(self, playlist: Item, entry: Item) -> PlaylistRevision:
-        playlist_after = playlist | {"entryCount": playlist["entryCount"] - 1}
+    def _without(self, playlist: "Playlist", entry: "PlaylistEntry") -> PlaylistRevision:
+        playlist_after: Playlist = playlist | {"entryCount": playlist["entryCount"] - 1}
         writes = [self.table.remove(_entry_key(entry)), self.table.remove(key_of(entry))]
         return PlaylistRevision(playlist_after, writes, [moved_entry(entry["videoId"], entry)])
 
-    def _member(self, playlist_id: str, video_id: str) -> Item | None:
-        return self.table.get(MEMBERSHIP.key(playlistId=playlist_id, videoId=video_id), consistent=True)
+    def _member(self, playlist_id: str, video_id: str) -> "PlaylistEntry | None":
+        key = MEMBERSHIP.key(playlistId=playlist_id, videoId=video_id)
+        return cast("PlaylistEntry | None", self.table.get(key, consistent=True))
+
+    def _members(self, playlist_id: str, video_ids: Iterable[str]) -> "dict[str, PlaylistEntry]":
+        keys = [MEMBERSHIP.key(playlistId=playlist_id, videoId=video_id) for video_id in video_ids]
+        items = cast("list[PlaylistEntry]", self.table.batch_get(keys, consistent=True))
+        return {item["videoId"]: item for item in items}
 
     def _next_to(
         self,
@@ -275,7 +299,7 @@ class EntryStore:
         *,
         ascending: bool = True,
         consistent: bool = False,
-    ) -> tuple[list[Item], bool]:
+    ) -> "tuple[list[PlaylistEntry], bool]":
         """Return the entries after a key (exclusive) in the given direction, and whether there may be more."""
         partition = PLAYLIST.key(playlistId=playlist_id)[PARTITION_KEY]
         page = self.table.query(
@@ -286,7 +310,7 @@ class EntryStore:
             start=start,
             consistent=consistent,
         )
-        return page.items, page.last_key is not None
+        return cast("list[PlaylistEntry]", page.items), page.last_key is not None
 
     def _require_video(self, video_id: str, caller: Caller, now: int) -> None:
         # Consistent read, because the video may be new.
@@ -294,7 +318,7 @@ class EntryStore:
         if video is None or not is_shown(video, caller, now):
             raise invalid_field("/videoId", "must be the id of an existing video")
 
-    def _reranked(self, entry: Item, rank: str, caller: Caller, now: int) -> list[Write]:
+    def _reranked(self, entry: "PlaylistEntry", rank: str, caller: Caller, now: int) -> list[Write]:
         """Return the writes that change the rank of an entry."""
         key = MEMBERSHIP.key(playlistId=entry["playlistId"], videoId=entry["videoId"])
         return [
@@ -308,27 +332,42 @@ class EntryStore:
         ]
 
 
-def moved_entry(video_id: str, before: Item | None = None, to: Item | None = None) -> Item:
+def moved_entry(
+    video_id: str, before: "EntryPosition | None" = None, to: "EntryPosition | None" = None
+) -> "PlaylistMove":
     """Return the element of the attribute MOVES that describes the change of one entry.
 
     `before` is `None` if the entry is added, and `to` is `None` if the entry is removed.
     """
-    sides = {"from": before, "to": to}
-    positions = {side: _position_of(entry) for side, entry in sides.items() if entry}
-    return {"videoId": video_id, **positions}
+    move: PlaylistMove = {"videoId": video_id}
+    if before:
+        move["from"] = _position_of(before)
+    if to:
+        move["to"] = _position_of(to)
+    return move
 
 
-def _entry(entry: Item, caller: Caller, now: int) -> Item:
+def _entry(entry: "EntryContent", caller: Caller, now: int) -> "PlaylistEntry":
     """Return the list item of an entry."""
-    content = {name: entry[name] for name in ("playlistId", "videoId", "rank", "addedAt")}
-    return with_audit_fields(_entry_key(entry) | content, caller, now)
+    key = _entry_key(entry)
+    item: PlaylistEntry = {
+        PARTITION_KEY: key[PARTITION_KEY],
+        SORT_KEY: key[SORT_KEY],
+        "playlistId": entry["playlistId"],
+        "videoId": entry["videoId"],
+        "rank": entry["rank"],
+        "addedAt": entry["addedAt"],
+    }
+    return with_audit_fields(item, caller, now)
 
 
-def _membership(entry: Item, caller: Caller, now: int, write_id: str) -> Item:
+def _membership(entry: "EntryContent", caller: Caller, now: int, write_id: str) -> "PlaylistEntry":
     """Return the membership item of an entry, with the index attributes that list the playlist under the video."""
+    key = MEMBERSHIP.key(playlistId=entry["playlistId"], videoId=entry["videoId"])
     return {
         **_entry(entry, caller, now),
-        **MEMBERSHIP.key(playlistId=entry["playlistId"], videoId=entry["videoId"]),
+        PARTITION_KEY: key[PARTITION_KEY],
+        SORT_KEY: key[SORT_KEY],
         "writeId": write_id,
         "rel": in_playlist_relation(entry["videoId"]),
         "relShard": 0,
@@ -337,20 +376,20 @@ def _membership(entry: Item, caller: Caller, now: int, write_id: str) -> Item:
     }
 
 
-def _position_of(entry: Item) -> Item:
+def _position_of(entry: "EntryPosition") -> "EntryPosition":
     """Return the rank of an entry, and the time when it was added."""
-    return {name: entry[name] for name in ("rank", "addedAt")}
+    return {"rank": entry["rank"], "addedAt": entry["addedAt"]}
 
 
-def _document(entry: Item) -> dict[str, Any]:
+def _document(entry: "EntryContent") -> dict[str, Any]:
     return {"videoId": entry["videoId"], "addedAt": entry["addedAt"]}
 
 
-def _entry_key(entry: Item) -> dict[str, str]:
+def _entry_key(entry: "EntryContent") -> dict[str, str]:
     return ENTRY.key(playlistId=entry["playlistId"], rank=entry["rank"], videoId=entry["videoId"])
 
 
-def _position(entry: Item) -> Position:
+def _position(entry: "EntryContent") -> Position:
     """Return the list position of an entry, for cursors."""
     return Position(0, f"{entry['rank']}#{entry['videoId']}")
 

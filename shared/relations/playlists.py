@@ -11,9 +11,9 @@ purge worker deletes its entries.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final, cast
 
-from shared.aws.dynamodb import Table, Write
+from shared.aws.dynamodb import Key, Table, Write
 from shared.aws.expressions import Expression, change_between
 from shared.aws.failures import ConditionFailed
 from shared.aws.idempotency import carry_out, find_stored_response
@@ -37,14 +37,17 @@ from shared.video_fields import VISIBILITY_ATTRIBUTES
 from shared.videos.access import is_purged, require_visible
 from shared.videos.video import merge_patch
 
+if TYPE_CHECKING:
+    from shared.entities import IndexAttributes, Playlist, PlaylistMove
+
 MAX_PLAYLISTS = 1000
 """Maximum number of playlists per owner."""
 RESTORABLE_DAYS = 30
 """Days during which a deleted playlist can be restored."""
 
-DELETED_AT = "deletedAt"
+DELETED_AT: Final = "deletedAt"
 """Name of the attribute with the time when a playlist was deleted, in epoch seconds."""
-MOVES = "moves"
+MOVES: Final = "moves"
 """Name of the attribute with the entries that the last write of the playlist added, moved or removed, for the audit
 trail.
 
@@ -77,11 +80,11 @@ def any_version(_: int) -> bool:
 class PlaylistRevision:
     """Planned change of a playlist and its entries, which `PlaylistStore.revise` writes in one transaction."""
 
-    playlist: Item
+    playlist: "Playlist"
     """Playlist with its changed attributes. `revise` sets the version and the audit fields."""
     writes: Sequence[Write] = ()
     """Writes of other items, such as entries, in the same transaction."""
-    moves: Sequence[Item] = ()
+    moves: "Sequence[PlaylistMove]" = ()
     """Changes of entries, for the attribute MOVES."""
     response: dict[str, Any] | None = None
     """Response to the client; `None` if the response is the document of the playlist."""
@@ -109,15 +112,11 @@ class PlaylistStore:
         With `once`, returns the stored response of an earlier identical request. Raises LimitReached if the caller
         already has the maximum number of playlists.
         """
-        item = {
-            **content,
-            **PLAYLIST.key(playlistId=playlist_id),
-            "playlistId": playlist_id,
-            "userId": caller.subject,
-            "createdAt": now,
-            "entryCount": 0,
-        }
-        new = with_version(item | playlist_index_position(item), caller, now, version=1)
+        key = PLAYLIST.key(playlistId=playlist_id)
+        created = {"playlistId": playlist_id, "userId": caller.subject, "createdAt": now, "entryCount": 0}
+        item = cast("Playlist", {**content, **key, **created})
+        indexed: Playlist = {**item, **playlist_index_position(item)}
+        new = with_version(indexed, caller, now, version=1)
         writes = [self.table.put(new, condition=ABSENT), self._counted(caller.subject, 1, caller, now)]
         try:
             return carry_out(self.table, writes, new, document(new), once, resource=_NOUN)
@@ -126,7 +125,8 @@ class PlaylistStore:
 
     def read(self, playlist_id: str, caller: Caller) -> dict[str, Any]:
         """Return the document of a playlist that the caller may see; raise NotFound."""
-        return document_for(caller, _require_visible(self.table.get(PLAYLIST.key(playlistId=playlist_id)), caller))
+        item = self._read(PLAYLIST.key(playlistId=playlist_id), consistent=False)
+        return document_for(caller, _require_visible(item, caller))
 
     def list_for_owner(
         self, owner: str, caller: Caller, *, ascending: bool, limit: int, after: Position | None
@@ -163,7 +163,7 @@ class PlaylistStore:
         playlist_id: str,
         caller: Caller,
         now: int,
-        plan: Callable[[Item], PlaylistRevision],
+        plan: "Callable[[Playlist], PlaylistRevision]",
         *,
         matches: Callable[[int], bool] = any_version,
         once: IdempotentRequest | None = None,
@@ -181,7 +181,7 @@ class PlaylistStore:
         key, write_id = PLAYLIST.key(playlistId=playlist_id), write_id or new_write_id()
 
         def attempt(_: Item | None) -> dict[str, Any]:
-            item = self.table.get(key, consistent=True)
+            item = self._read(key)
             # Read this after the playlist: see VideoStore.change.
             if response := find_stored_response(self.table, once):
                 return response
@@ -190,7 +190,9 @@ class PlaylistStore:
             revision = plan(playlist)
             if not revision.writes and not change_between(playlist, revision.playlist).text:
                 return document(playlist) if revision.response is None else revision.response
-            content = without(revision.playlist, MOVES) | ({MOVES: [*revision.moves]} if revision.moves else {})
+            content = without(revision.playlist, MOVES)
+            if revision.moves:
+                content[MOVES] = [*revision.moves]
             new = with_version(content, caller, now, version=playlist["version"] + 1, write_id=write_id)
             response = document(new) if revision.response is None else revision.response
             update = self.table.update(key, change_between(playlist, new), condition=at_version(playlist))
@@ -211,10 +213,11 @@ class PlaylistStore:
         key, write_id = PLAYLIST.key(playlistId=playlist_id), new_write_id()
 
         def attempt(_: Item | None) -> None:
-            playlist = _require_owned(self.table.get(key, consistent=True), caller)
+            playlist = _require_owned(self._read(key), caller)
             _check_version(playlist, matches)
-            deletion = {DELETED_AT: now, TTL_ATTRIBUTE: now + RESTORABLE_DAYS * 86_400}
-            content = without(playlist, MOVES, *playlist_index_position(playlist)) | deletion
+            content = without(playlist, MOVES, *playlist_index_position(playlist))
+            content[DELETED_AT] = now
+            content[TTL_ATTRIBUTE] = now + RESTORABLE_DAYS * 86_400
             new = with_version(content, caller, now, version=playlist["version"] + 1, write_id=write_id)
             update = self.table.update(key, change_between(playlist, new), condition=at_version(playlist))
             writes = [update, self._counted(playlist["userId"], -1, caller, now)]
@@ -234,12 +237,15 @@ class PlaylistStore:
         key, write_id = PLAYLIST.key(playlistId=playlist_id), new_write_id()
 
         def attempt(_: Item | None) -> dict[str, Any]:
-            item = self.table.get(key, consistent=True)
+            item = self._read(key)
             playlist = _require_owned(None if item and is_purged(item, now) else item, caller, even_deleted=True)
             _check_version(playlist, matches)
             if DELETED_AT not in playlist:
                 return document(playlist)
-            content = without(playlist, MOVES, DELETED_AT, TTL_ATTRIBUTE) | playlist_index_position(playlist)
+            content: Playlist = {
+                **without(playlist, MOVES, DELETED_AT, TTL_ATTRIBUTE),
+                **playlist_index_position(playlist),
+            }
             new = with_version(content, caller, now, version=playlist["version"] + 1, write_id=write_id)
             update = self.table.update(key, change_between(playlist, new), condition=at_version(playlist))
             writes = [update, self._counted(playlist["userId"], 1, caller, now)]
@@ -251,6 +257,9 @@ class PlaylistStore:
                 raise
 
         return retry_on_conflict(attempt, _NOUN, pause=self.table.pause)
+
+    def _read(self, key: Key, *, consistent: bool = True) -> "Playlist | None":
+        return cast("Playlist | None", self.table.get(key, consistent=consistent))
 
     def _related(
         self, relation: str, caller: Caller, *, ascending: bool, limit: int, after: Position | None
@@ -267,7 +276,7 @@ class PlaylistStore:
         A document is `None` if the playlist is deleted or hidden from the caller.
         """
         keys = [PLAYLIST.key(playlistId=entry["relId"]) for entry in entries]
-        playlists = {item["playlistId"]: item for item in self.table.batch_get(keys)}
+        playlists = {item["playlistId"]: item for item in cast("list[Playlist]", self.table.batch_get(keys))}
         shown = {
             playlist_id: document_for(caller, item)
             for playlist_id, item in playlists.items()
@@ -287,7 +296,7 @@ class PlaylistStore:
         )
 
 
-def playlist_index_position(item: Item) -> Item:
+def playlist_index_position(item: "Playlist") -> "IndexAttributes":
     """Return the index attributes of a playlist that is not deleted."""
     return {
         "rel": playlists_relation(item["userId"]),
@@ -297,12 +306,13 @@ def playlist_index_position(item: Item) -> Item:
     }
 
 
-def document(item: Item) -> dict[str, Any]:
+def document(item: "Playlist") -> dict[str, Any]:
     """Return a playlist as its owner sees it."""
-    return {name: item[name] for name in FIELDS if name in item}
+    stored: Mapping[str, Any] = item
+    return {name: stored[name] for name in FIELDS if name in stored}
 
 
-def document_for(caller: Caller, item: Item) -> dict[str, Any]:
+def document_for(caller: Caller, item: "Playlist") -> dict[str, Any]:
     """Return a playlist as a caller sees it.
 
     Other callers do not see `entryCount`, because it would reveal the number of hidden videos.
@@ -317,16 +327,16 @@ def _too_many() -> LimitReached:
     return LimitReached.full(f"You already have {MAX_PLAYLISTS} playlists")
 
 
-def _check_version(item: Item, matches: Callable[[int], bool]) -> None:
+def _check_version(item: "Playlist", matches: Callable[[int], bool]) -> None:
     if not matches(item["version"]):
         raise VersionMismatch.at("playlist", item["version"])
 
 
-def _is_visible(item: Item, caller: Caller) -> bool:
+def _is_visible(item: "Playlist", caller: Caller) -> bool:
     return DELETED_AT not in item and (item["visibility"] == "public" or caller.owns(item["userId"]))
 
 
-def _require_visible(item: Item | None, caller: Caller, *, even_deleted: bool = False) -> Item:
+def _require_visible(item: "Playlist | None", caller: Caller, *, even_deleted: bool = False) -> "Playlist":
     """Return the playlist if the caller may see it.
 
     Raises NotFound with the same message for absent, hidden and deleted playlists. With `even_deleted`, a deleted
@@ -337,7 +347,7 @@ def _require_visible(item: Item | None, caller: Caller, *, even_deleted: bool = 
     raise NotFound.of("playlist")
 
 
-def _require_owned(item: Item | None, caller: Caller, *, even_deleted: bool = False) -> Item:
+def _require_owned(item: "Playlist | None", caller: Caller, *, even_deleted: bool = False) -> "Playlist":
     """Return the playlist if the caller may change it.
 
     Raises NotFound if it is hidden from the caller, and Forbidden if another user owns it.

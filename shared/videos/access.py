@@ -1,6 +1,8 @@
 """Access rules of videos: read and write permission."""
 
-from shared.core.attributes import Item
+from collections.abc import Mapping
+
+from shared.core.attributes import Item, Value
 from shared.core.caller import Caller
 from shared.core.errors import Forbidden, NotFound
 from shared.schema import TTL_ATTRIBUTE
@@ -9,7 +11,7 @@ STRANGER = Caller("", frozenset())
 """Caller without a subject or roles; sees published videos only."""
 
 
-def is_purged(item: Item, now: int) -> bool:
+def is_purged(item: Mapping[str, Value], now: int) -> bool:
     """Return whether the TTL of the item has passed. DynamoDB deletes such an item hours or days later."""
     return TTL_ATTRIBUTE in item and bool(item[TTL_ATTRIBUTE] <= now)
 

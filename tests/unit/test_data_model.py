@@ -23,7 +23,7 @@ from shared.background.reconcile import Reconcile
 from shared.captions.store import CaptionStore
 from shared.core.attributes import Item
 from shared.core.caller import Caller
-from shared.entities import Job, Rating, RatingTotals, Upload, Webhook, WebhookState
+from shared.entities import Job, Playlist, PlaylistEntry, Rating, RatingTotals, Upload, Webhook, WebhookState
 from shared.feed.change import change_of
 from shared.feed.log import Feed
 from shared.history.entries import entry
@@ -36,8 +36,11 @@ from shared.routes import ROUTES
 from shared.schema import (
     AUDIT_ENTITIES,
     ENTITIES,
+    ENTRY,
     HEALTH,
     JOB,
+    MEMBERSHIP,
+    PLAYLIST,
     RATING,
     RATING_TOTALS,
     UPLOAD,
@@ -66,6 +69,9 @@ TYPES: dict[Entity, Any] = {
     JOB: Job,
     RATING: Rating,
     RATING_TOTALS: RatingTotals,
+    PLAYLIST: Playlist,
+    ENTRY: PlaylistEntry,
+    MEMBERSHIP: PlaylistEntry,
     WEBHOOK: Webhook,
     WEBHOOK_STATE: WebhookState,
 }
