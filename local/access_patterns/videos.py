@@ -185,7 +185,6 @@ VIDEOS = (
         USER_DURATION_INDEX,
         "userId = u, duration between; then the videos",
         "0.5 RRU per 4 KB of keys, 0.5 RRU for each video",
-        reason=KEYS_ONLY,
     ),
     AccessPattern(
         "List published videos",

@@ -200,7 +200,7 @@ class TestYearAndDuration:
                 (1999, 25, {"category": "b"}),
             ]
         ):
-            fields = {"category": "a", **more}
+            fields: dict[str, Any] = {"category": "a", **more}
             fields |= {"releaseYear": year} if year else {}
             fields |= {"duration": seconds * 1000} if seconds else {}
             api.publish("alice", title=f"{fields['category']} {year} {seconds}", createdAt=1000 + second, **fields)
