@@ -232,7 +232,7 @@ class StateSaver:
             self._journal.advance(snapshot.readers)
 
     def end(self) -> None:
-        """End all saving, and delete the heartbeat file, which records a clean stop."""
+        """Stop saving changes, and delete the heartbeat file, which records a clean stop."""
         self._ended = True
         self._journal.close()
         self._heartbeat.unlink(missing_ok=True)

@@ -385,7 +385,7 @@ def items(now: int) -> list[Item]:
 
 
 def seed(table: Table, s3: "S3Client", now: int) -> None:
-    """Reset a table to the sample data, and create a bucket for it. `now` is the current time in epoch seconds."""
+    """Reset a table to the sample data, and create a bucket for its files. `now` is the current time in epoch seconds."""
     for video_id in (HARBOUR, REGATTA, DELETED, AWAITED, ARRIVED, PROBED, FAILED, UNWANTED, GONE):
         _remove(table, VIDEO.key(videoId=video_id)[PARTITION_KEY], _CHILDREN)
     for lane in range(LANES):

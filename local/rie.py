@@ -43,7 +43,8 @@ def require_machine() -> None:
 
 
 def installed(requirements: Path, below: Path) -> Path:
-    """Install the emulator and Lambda's client below a folder, unless they are installed. Returns their folder.
+    """Install the emulator and Lambda's client below a folder, unless they are installed. Returns the folder of the
+    installation.
 
     The name of the folder depends on `requirements`, so other versions get a separate folder. Raises LocalError if the
     installation fails, or if the emulator does not support this machine.

@@ -187,7 +187,7 @@ def subject(entry: Mapping[str, Any]) -> str:
 
 
 def who(author: Mapping[str, Any]) -> str:
-    """Return the display name of a change's author."""
+    """Return the display name of the author of a change."""
     if author == UNKNOWN:
         return "unknown (past the service)"
     return "DynamoDB" if author["kind"] == "service" else format_value(author["id"])

@@ -191,7 +191,7 @@ class WorkFile:
         self._db.executemany("INSERT OR REPLACE INTO name VALUES (?, ?)", names)
 
     def name(self, person: str) -> str | None:
-        """Return the name of a person; `None` if it was not recorded."""
+        """Return the recorded name of a person; `None` if there is none."""
         row = self._db.execute("SELECT name FROM name WHERE id = ?", (person,)).fetchone()
         return str(row[0]) if row else None
 

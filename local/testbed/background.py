@@ -37,7 +37,7 @@ DAYS = 400
 RENDITIONS: Item = {"360p": {"width": 640, "height": 360}, "240p": {"width": 426, "height": 240}}
 
 READER = Sandbox.within(int(VARIABLES["AWS_LAMBDA_FUNCTION_MEMORY_SIZE"]))
-"""Sandbox that reads source files. All tests of a process share it, because its start is slow."""
+"""Sandbox that reads source files. All tests of a process use the same one, because starting a sandbox is slow."""
 atexit.register(READER.close)
 
 

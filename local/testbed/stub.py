@@ -278,7 +278,7 @@ class _Part:
     change: Callable[[AttributeMap | None], AttributeMap | None]
     is_met: Callable[[AttributeMap | None], bool]
     returned: Callable[[AttributeMap | None], Mapping[str, AttributeMap]]
-    """Function that returns the member of the error with the stored item, for a failed condition."""
+    """Function that returns the stored item for the error of a failed condition, if the request asks for it."""
 
     @classmethod
     def of(cls, kind: str, asked: Mapping[str, Any], place: Callable[[AttributeMap], Place]) -> "_Part":
