@@ -41,7 +41,7 @@ INPUTS = (
 )
 """Files and folders that determine a deployment. The interpreter, the ports and the issuer also determine it."""
 
-Tell = Callable[[str], None]
+ReportProgress = Callable[[str], None]
 """Function that is called with each line of progress."""
 
 
@@ -124,7 +124,7 @@ def _files(path: Path) -> Iterator[Path]:
                 yield file
 
 
-def deploy(aws: Aws, issuer: str, work: Path, tell: Tell) -> Deployment:
+def deploy(aws: Aws, issuer: str, work: Path, report_progress: ReportProgress) -> Deployment:
     """Deploy the current sources to MiniStack if they changed, and return the deployment.
 
     `work` is the folder of the assembly, the log and the record. Use a separate folder for each MiniStack data folder.
@@ -134,7 +134,7 @@ def deploy(aws: Aws, issuer: str, work: Path, tell: Tell) -> Deployment:
     wanted = fingerprint(aws.endpoint, aws.objects_endpoint, issuer)
     last = Deployment.load(record)
     if last is not None and last.fingerprint == wanted and all(_is_deployed(aws, name) for name in STACKS):
-        tell("Nothing has changed since the last deploy")
+        report_progress("Nothing has changed since the last deploy")
         return last
 
     record.unlink(missing_ok=True)  # until this deploy completes, the deployed state is unknown
@@ -143,14 +143,14 @@ def deploy(aws: Aws, issuer: str, work: Path, tell: Tell) -> Deployment:
     log = work / "deploy.log"
     log.unlink(missing_ok=True)
     if not _is_deployed(aws, BOOTSTRAP_STACK):
-        tell("Preparing the account (cdk bootstrap)")
-        cdk(["bootstrap", f"aws://{ACCOUNT}/{REGION}", "--app", ""], env, log, tell)
+        report_progress("Preparing the account (cdk bootstrap)")
+        cdk(["bootstrap", f"aws://{ACCOUNT}/{REGION}", "--app", ""], env, log, report_progress)
     outputs = work / "outputs.json"
     outputs.unlink(missing_ok=True)
-    tell("Synthesising and packaging (cdk deploy)")
+    report_progress("Synthesising and packaging (cdk deploy)")
     arguments = ["deploy", "--all", "--require-approval", "never", "--concurrency", "2", "--progress", "events"]
     arguments += [*context(aws, issuer), "--output", str(work / "cdk.out"), "--outputs-file", str(outputs)]
-    cdk(arguments, env, log, tell)
+    cdk(arguments, env, log, report_progress)
     deployed = Deployment.of(outputs, wanted, issuer, log)
     complete(aws, work / "cdk.out", deployed.api_id)
     build_index(aws)
@@ -222,8 +222,8 @@ def _is_deployed(aws: Aws, stack: str) -> bool:
     return any(stack["StackStatus"] in ("CREATE_COMPLETE", "UPDATE_COMPLETE") for stack in stacks)
 
 
-def cdk(arguments: list[str], env: dict[str, str], log: Path, tell: Tell) -> None:
-    """Run the CDK command line. Appends the output to the log, and passes lines of progress to `tell`.
+def cdk(arguments: list[str], env: dict[str, str], log: Path, report_progress: ReportProgress) -> None:
+    """Run the CDK command line. Appends the output to the log, and passes lines of progress to `report_progress`.
 
     Raises LocalError if the command fails or takes longer than DEPLOY_SECONDS.
     """
@@ -253,7 +253,7 @@ def cdk(arguments: list[str], env: dict[str, str], log: Path, tell: Tell) -> Non
                     if line.strip():
                         last.append(line.strip())
                     if "deploying..." in line or line.startswith("Bundling asset "):
-                        tell(line.strip())
+                        report_progress(line.strip())
             status = process.wait()
         finally:
             watchdog.cancel()

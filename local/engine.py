@@ -95,7 +95,7 @@ The replacement counts nothing, because functions of the service invoke no other
 """
 
 POLL_STREAMS: FunctionType = lambda_svc._poll_dynamodb_streams
-"""MiniStack's function that polls the streams, as it was before `mend` replaces it."""
+"""MiniStack's function that polls the streams, as it was before `patch_ministack` replaces it."""
 
 
 @dataclass
@@ -459,7 +459,7 @@ class SharedPackage(zipfile.ZipFile):
             (Path(path) / entry.name).symlink_to(entry)
 
 
-def mend(keeper: StateSaver | None) -> None:
+def patch_ministack(keeper: StateSaver | None) -> None:
     """Patch MiniStack's modules, with these effects:
 
     - `keeper`, if there is one, receives each change of an item. Queries read ordered partitions.
@@ -619,7 +619,7 @@ def _serve() -> None:
     """Run MiniStack in this process, and stop it cleanly when the parent process ends."""
     end_with_parent()
     keeper = StateSaver(Path(persistence.STATE_DIR)) if persistence.PERSIST_STATE else None
-    mend(keeper)
+    patch_ministack(keeper)
     ports = listen_on([int(number) for number in os.environ.pop(SOCKETS).split(",")])
     engine = Engine(SharedCache(ministack.app), keeper)
     ministack.app = Guard(engine, ports, secret=_secret, buckets=_buckets, api=_deployed_api, guide=Guide().respond)

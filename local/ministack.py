@@ -119,8 +119,8 @@ class MiniStack:
             return None
         return datetime.fromtimestamp((self.state / HEARTBEAT).stat().st_mtime)
 
-    def save(self, tell: Callable[[str], None] = lambda _: None) -> None:
-        """Save the whole state now. `tell` receives lines of progress. Raises LocalError if the state cannot be saved."""
+    def save(self, report_progress: Callable[[str], None] = lambda _: None) -> None:
+        """Save the whole state now, with lines of progress to `report_progress`. Raises LocalError if that fails."""
         connection = http.client.HTTPConnection(self.endpoint.partition("//")[2], timeout=SAVE_SECONDS)
         try:
             signed = AWSRequest("POST", self.endpoint + SAVE_PATH)
@@ -128,7 +128,7 @@ class MiniStack:
             connection.request("POST", SAVE_PATH, headers=dict(signed.headers.items()))
             answer = connection.getresponse()
             while line := answer.readline():
-                tell(line.decode().strip())
+                report_progress(line.decode().strip())
         except (OSError, http.client.HTTPException) as error:
             raise LocalError(f"MiniStack could not save its state ({error!r}). Its log is {self.log}.") from error
         finally:

@@ -18,7 +18,7 @@ import httpx
 
 from local import ROOT, LocalError, exit_status
 from local.aws import Aws
-from local.deployment import Tell, environment
+from local.deployment import ReportProgress, environment
 from local.issuer import USERS
 from local.run import service_in
 from shared.aws.records import key_of
@@ -54,7 +54,7 @@ class RestoreDrill:
 
     It receives the videoIds, and a predicate that returns `True` after the purge.
     """
-    tell: Tell
+    report_progress: ReportProgress
     client: Any = field(init=False)
 
     def __post_init__(self) -> None:
@@ -65,7 +65,7 @@ class RestoreDrill:
         """Run the drill. Raises LocalError at the first failed check."""
         own = self._fill()
         copy = self._export("copy")
-        self.tell(f"Copied: {len(copy)} lines")
+        self.report_progress(f"Copied: {len(copy)} lines")
         self.request("PATCH", f"/v1/videos/{own[0]}", "alice", {"title": "Changed before the damage"})
         since = self.next_second()
         self._damage(copy)
@@ -88,14 +88,14 @@ class RestoreDrill:
         self._tools(*restore, "--dry-run")
         if self._export("rehearsed") != damaged:
             raise LocalError("The dry run changed the table.")
-        self.tell("Rehearsed: a dry run changes nothing")
-        self.tell(f"Restored: {self._tools(*restore)}")
+        self.report_progress("Rehearsed: a dry run changes nothing")
+        self.report_progress(f"Restored: {self._tools(*restore)}")
         again = self._tools(*restore)
         if not again.startswith("0 restored, 0 repaired"):
             raise LocalError(f"The second restore changed items: {again}")
-        self.tell("Restored again: nothing to do")
+        self.report_progress("Restored again: nothing to do")
         self._tools("reconcile", "--repair", may_find=True)
-        self.tell(f"Proved: {self._tools('reconcile')}")
+        self.report_progress(f"Proved: {self._tools('reconcile')}")
         self._verify(copy, own, new)
 
     def _fill(self) -> list[str]:
@@ -114,7 +114,7 @@ class RestoreDrill:
             self.request("POST", f"/v1/videos/{film}/views", "bob", None)
             self.request("POST", f"/v1/videos/{film}/views", "alice", None)
         self._tools("reconcile", "--repair", may_find=True)
-        self.tell(f"Filled: {TITLES} titles, and what users did with them")
+        self.report_progress(f"Filled: {TITLES} titles, and what users did with them")
         return own
 
     def _damage(self, copy: Lines) -> None:
@@ -139,14 +139,14 @@ class RestoreDrill:
         self.await_purge(
             gone, lambda: not any(map(self._is_listed, (line for line in entries if line["videoId"] in gone)))
         )
-        self.tell(f"Purged: {len(gone)} videos deleted, and taken out of playlists by the service")
+        self.report_progress(f"Purged: {len(gone)} videos deleted, and taken out of playlists by the service")
         for line in copy.values():
             if line["entity"] == "Views" and line["videoId"] not in gone:
                 self._alter(VIEW_COUNTER.key(videoId=line["videoId"], shard=0), {"views": 0})
         self._delete_half(next(line for line in entries if line["videoId"] not in gone))
         for video_id in changed:
             self.request("PATCH", f"/v1/videos/{video_id}", "admin", {"title": LOST, "tags": ["lost"]})
-        self.tell(
+        self.report_progress(
             f"Damaged: {len(altered)} videos altered, {len(changed)} changed by mistake, counts and an entry lost"
         )
 
@@ -174,7 +174,9 @@ class RestoreDrill:
         extra = restored.keys() - copy.keys()
         if extra != {("Video", new)}:
             raise LocalError(f"There are additional items: {sorted(extra)[:3]}.")
-        self.tell("Verified: every item is as it was, and what users did before and after the damage is there")
+        self.report_progress(
+            "Verified: every item is as it was, and what users did before and after the damage is there"
+        )
         published = [line for key, line in copy.items() if key[0] == "Video" and line.get("visibility") == "public"]
         for query, wanted in {
             "": len(published),
@@ -193,7 +195,7 @@ class RestoreDrill:
         ranked = sorted((line for line in copy.values() if line["entity"] == "Entry"), key=lambda line: line["rank"])
         if [entry["video"]["videoId"] for entry in entries] != [line["videoId"] for line in ranked]:
             raise LocalError("The playlist differs from before.")
-        self.tell("Verified: the feed, a category, tags and a playlist list what they did")
+        self.report_progress("Verified: the feed, a category, tags and a playlist list what they did")
 
     def _listed(self, query: str) -> list[str]:
         answer = self.request("GET", f"/v1/videos?from=0&limit=100&{query}".rstrip("&"), "bob", None)
@@ -263,12 +265,12 @@ def main() -> int:
 def _drill() -> None:
     started = time.monotonic()
 
-    def tell(text: str) -> None:
+    def report_progress(text: str) -> None:
         print(f"{time.monotonic() - started:6.1f} s  {text}", flush=True)
 
     with tempfile.TemporaryDirectory(prefix="restore-drill-") as name:
         folder = Path(name)
-        with service_in(folder, tell) as (aws, issuer), httpx.Client(timeout=120, trust_env=False) as http:
+        with service_in(folder, report_progress) as (aws, issuer), httpx.Client(timeout=120, trust_env=False) as http:
             tokens = {user: issuer.mint(user, scopes) for user, scopes in USERS.items()}
 
             def request(method: str, path: str, user: str, body: Any) -> Any:
@@ -279,8 +281,8 @@ def _drill() -> None:
                     raise LocalError(f"{method} {path} returned {answer.status_code}: {answer.text[:500]}")
                 return answer.json()
 
-            RestoreDrill(aws, TABLE_NAME, folder, request, next_second, await_purge, tell).run()
-    tell("The drill has passed.")
+            RestoreDrill(aws, TABLE_NAME, folder, request, next_second, await_purge, report_progress).run()
+    report_progress("The drill has passed.")
 
 
 if __name__ == "__main__":

@@ -82,8 +82,8 @@ def _serve(terminal: "_Terminal") -> NoReturn:
             stack.enter_context(ministack)
         stack.callback(_stop, ministack, terminal)
         stack.callback(SERVICE_FILE.unlink, missing_ok=True)
-        with terminal.step("Deploying the CDK app") as tell:
-            deployed = _deploy(ministack, issuer.url, tell)
+        with terminal.step("Deploying the CDK app") as report_progress:
+            deployed = _deploy(ministack, issuer.url, report_progress)
             # Until this save, only items are written to disk. Without it, a table that the deploy has created could be
             # missing after a restart.
             ministack.save()
@@ -103,9 +103,9 @@ def _stop(ministack: MiniStack, terminal: "_Terminal") -> None:
     """Save the whole state, and stop MiniStack. Shows progress on the terminal."""
     if not ministack.is_running():
         return
-    with terminal.step("Saving") as tell:
+    with terminal.step("Saving") as report_progress:
         try:
-            ministack.save(tell)
+            ministack.save(report_progress)
         except LocalError as error:
             terminal.say(str(error))
     with terminal.step("Stopping"):
@@ -113,22 +113,22 @@ def _stop(ministack: MiniStack, terminal: "_Terminal") -> None:
 
 
 @contextmanager
-def service_in(folder: Path, tell: Callable[[str], None]) -> Iterator[tuple[Aws, Issuer]]:
+def service_in(folder: Path, report_progress: Callable[[str], None]) -> Iterator[tuple[Aws, Issuer]]:
     """Run a separate service with its data in `folder`, which must be empty, until the end of the block."""
     key_file = folder / KEY_FILE.name
     with (
         MiniStack(folder / "ministack.log") as ministack,
         Issuer(0, TokenSigner(key_file), ministack.endpoint) as issuer,
     ):
-        deployed = deploy(ministack.aws, issuer.url, folder, tell)
+        deployed = deploy(ministack.aws, issuer.url, folder, report_progress)
         settings = TranscoderSettings(deployed.transcode_queue_url, ministack.endpoint, issuer.url, str(key_file))
         with Transcoder(ministack.aws, settings, folder / "transcoder.log"):
             yield ministack.aws, issuer
 
 
-def _deploy(ministack: MiniStack, issuer: str, tell: Callable[[str], None]) -> Deployment:
+def _deploy(ministack: MiniStack, issuer: str, report_progress: Callable[[str], None]) -> Deployment:
     try:
-        return deploy(ministack.aws, issuer, STATE, tell)
+        return deploy(ministack.aws, issuer, STATE, report_progress)
     except LocalError:
         if ministack.is_running():
             raise

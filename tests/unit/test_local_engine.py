@@ -20,7 +20,7 @@ from ministack.core import lambda_runtime, persistence
 from ministack.services import apigateway, dynamodb, lambda_svc, s3, sqs
 
 from local import engine
-from local.engine import LOG_SECONDS, SharedCache, StateSaver, expire, mend
+from local.engine import LOG_SECONDS, SharedCache, StateSaver, expire, patch_ministack
 from local.guard import Message
 from local.ministack import HEARTBEAT
 from local.testbed.harness import Clock
@@ -81,7 +81,7 @@ def _forget() -> None:
     ids=["no token", "a bad token"],
 )
 def test_a_request_without_a_valid_token_is_challenged_as_on_aws(headers: dict[str, str], challenge: str) -> None:
-    mend(None)
+    patch_ministack(None)
     authorizer = {"identitySource": ["$request.header.Authorization"], "jwtConfiguration": {}}
     refused = asyncio.run(apigateway._validate_jwt_authorizer({}, authorizer, headers, {}))
     assert refused == (
@@ -99,7 +99,7 @@ def test_the_length_of_a_body_tells_that_bytes_were_replaced(monkeypatch: pytest
         invoked.extend(arguments[5:7])
 
     monkeypatch.setattr(apigateway, "_invoke_lambda_proxy", record)
-    mend(None)
+    patch_ministack(None)
     content = b'{"title": "' + bad + b'"}'
     asyncio.run(apigateway._invoke_lambda_proxy({}, "api", "$default", "/v1/videos", "POST", {}, content))
     headers, body = invoked
@@ -114,7 +114,7 @@ def test_a_body_in_utf_8_reaches_the_function_as_it_was_sent(monkeypatch: pytest
         invoked.extend(arguments[5:7])
 
     monkeypatch.setattr(apigateway, "_invoke_lambda_proxy", record)
-    mend(None)
+    patch_ministack(None)
     content = "Ünïcode \ufffd".encode()
     asyncio.run(apigateway._invoke_lambda_proxy({}, "api", "$default", "/v1/videos", "POST", {}, content))
     assert invoked == [{}, content]
@@ -199,7 +199,7 @@ class Runs:
             setattr(dynamodb, name, function)
         dynamodb.get_state = self._get_state
         keeper = StateSaver(self.folder)
-        mend(keeper)
+        patch_ministack(keeper)
         dynamodb.load_persisted_state(persistence.load_state("dynamodb"))
         sqs.load_persisted_state(persistence.load_state("sqs"))
         keeper.restore()
@@ -222,7 +222,7 @@ def read_the_stream(*, until: int) -> None:
 
 def test_queues_are_found_by_name_when_the_port_is_another(monkeypatch: pytest.MonkeyPatch) -> None:
     """MiniStack addresses a function's messages by queue name, but stores queues by URL."""
-    mend(None)
+    patch_ministack(None)
     made = sqs._act_create_queue({"QueueName": "probe"}, "")["QueueUrl"]
     monkeypatch.setattr(sqs, "DEFAULT_PORT", "4999")
     assert sqs._queue_url("probe") == made
@@ -375,7 +375,7 @@ class TestStreams:
     @pytest.fixture
     def readers(self, monkeypatch: pytest.MonkeyPatch) -> "_Readers":
         """The functions, and a stream with three records."""
-        mend(None)
+        patch_ministack(None)
         create_table()
         readers = _Readers()
         monkeypatch.setattr(lambda_svc, "_get_func_record_for_qualifier", lambda name, _: ({"name": name}, {}))
@@ -455,7 +455,7 @@ class TestExpiry:
     @pytest.fixture(autouse=True)
     def table(self) -> None:
         """A table with TTL."""
-        mend(None)
+        patch_ministack(None)
         create_table()
         specification = {"Enabled": True, "AttributeName": "purgeAt"}
         call("UpdateTimeToLive", TableName=TABLE, TimeToLiveSpecification=specification)
@@ -536,7 +536,7 @@ class _OneRound:
 @pytest.fixture
 def start() -> Iterator[Callable[[str], Any]]:
     """Start a worker of a function with 256 MB, as MiniStack does, from the text of its module."""
-    mend(None)
+    patch_ministack(None)
     workers = []
 
     def start(module: str) -> Any:
@@ -597,7 +597,7 @@ def handler(event, context):
 def test_an_answer_does_not_wait_for_log_lines_that_a_function_never_writes(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock()
     monkeypatch.setattr(lambda_runtime, "time", SimpleNamespace(time=clock, sleep=clock.advance))
-    mend(None)
+    patch_ministack(None)
     worker = lambda_runtime.Worker("silent", {}, b"")
     assert worker._drain_stderr_bounded() == ""
     assert clock.now - NOW <= LOG_SECONDS + 0.002

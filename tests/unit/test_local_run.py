@@ -144,9 +144,9 @@ class _Saved:
         """It is there."""
         return True
 
-    def save(self, tell: Callable[[str], None]) -> None:
+    def save(self, report_progress: Callable[[str], None]) -> None:
         """Say how far it is."""
-        tell("20 of 45: lambda")
+        report_progress("20 of 45: lambda")
         if self._trouble:
             raise LocalError(self._trouble)
 
