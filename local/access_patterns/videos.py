@@ -27,7 +27,6 @@ from shared.schema import (
 )
 
 KEYS_ONLY = "The index has only keys, so that a change of title or status does not write to it. The videos are then read in one request."
-RESERVED = "The reservation is the only item with the value in its key. It is read consistently, so that a new value is found at once."
 
 VIDEOS = (
     AccessPattern(
@@ -65,23 +64,21 @@ VIDEOS = (
         "1 RRU, 6 WRU",
         reason="One transaction for the video, the new reservation and the old one.",
     ),
-    AccessPattern(
-        "Find an owner's video by its external id",
-        "GET /v1/external-ids/{externalId}",
-        ("GetItem", "BatchGetItem"),
-        None,
-        f"pk = {RESERVATION.pk}, sk = {RESERVATION.sk}, consistently; then the video and its counter",
-        "2 RRU (1, then 0.5 each)",
-        reason=RESERVED,
-    ),
-    AccessPattern(
-        "Find an owner's video by its slug",
-        "GET /v1/slugs/{slug}",
-        ("GetItem", "BatchGetItem"),
-        None,
-        f"pk = {RESERVATION.pk}, sk = {RESERVATION.sk}, consistently; then the video and its counter",
-        "2 RRU (1, then 0.5 each)",
-        reason=RESERVED,
+    *(
+        AccessPattern(
+            f"Find an owner's video by its {value}",
+            request,
+            ("GetItem", "BatchGetItem"),
+            None,
+            f"pk = {RESERVATION.pk}, sk = {RESERVATION.sk}, consistently; then the video and its counter",
+            "2 RRU (1, then 0.5 each)",
+            reason="The reservation is the only item with the value in its key. It is read consistently, so that a new value is "
+            "found at once.",
+        )
+        for value, request in (
+            ("external id", "GET /v1/external-ids/{externalId}"),
+            ("slug", "GET /v1/slugs/{slug}"),
+        )
     ),
     AccessPattern(
         "Read a video and its view count",
