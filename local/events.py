@@ -17,9 +17,10 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from local import ROOT, example_data
+from local.testbed.streams import EXPIRY, stream_record
 from shared.aws.sqs import FIFO
 from shared.background.ledger import deduplication_key
-from shared.core.attributes import Item, encode_item
+from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.core.periods import HOUR_SECONDS, hour_of
 from shared.history.revert_runs import COUNTS, DAYS_KEPT, RUNNING
@@ -474,26 +475,13 @@ def _stream() -> Iterator[EventExample]:
 
 def _record(number: int, old: Item | None, new: Item | None, *, expired: bool = False) -> Event:
     """Return a stream record: an INSERT without an old item, a REMOVE without a new item."""
-    item = new or old or {}
-    images = {"NewImage": new, "OldImage": old}
-    encoded = {name: encode_item(image) for name, image in images.items() if image is not None}
-    record: Event = {
-        "eventID": hashlib.md5(f"record {number}".encode(), usedforsecurity=False).hexdigest(),
-        "eventName": "MODIFY" if old and new else "INSERT" if new else "REMOVE",
-        "eventVersion": "1.1",
-        "eventSource": "aws:dynamodb",
-        "awsRegion": REGION,
-        "dynamodb": {
-            "ApproximateCreationDateTime": example_data.THEN + number,
-            "Keys": encode_item({name: item[name] for name in ("pk", "sk")}),
-            **encoded,
-            "SequenceNumber": str(4421584500000000017450439000 + number),
-            "SizeBytes": len(json.dumps(encoded)),
-            "StreamViewType": "NEW_AND_OLD_IMAGES",
-        },
-    }
-    if expired:
-        record["userIdentity"] = {"type": "Service", "principalId": "dynamodb.amazonaws.com"}
+    record = stream_record(
+        old,
+        new,
+        sequence=4421584500000000017450439000 + number,
+        at=example_data.THEN + number,
+        identity=EXPIRY if expired else None,
+    )
     table = f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/VideoMetadata"
     return record | {"eventSourceARN": f"{table}/stream/2025-06-01T00:00:00.000"}
 

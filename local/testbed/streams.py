@@ -16,7 +16,7 @@ def stream_record(
 ) -> Raw:
     """Return the stream record of a change: an INSERT if `old` is `None`, a REMOVE if `new` is `None`, else a MODIFY."""
     item = new or old or {}
-    images = {"OldImage": old, "NewImage": new}
+    images = {"NewImage": new, "OldImage": old}
     raw: Raw = {
         "eventID": f"{sequence:032x}",
         "eventName": "MODIFY" if old and new else "INSERT" if new else "REMOVE",
@@ -26,10 +26,10 @@ def stream_record(
         "dynamodb": {
             "ApproximateCreationDateTime": at,
             "Keys": encode_item({name: item[name] for name in ("pk", "sk")}),
+            **{name: encode_item(image) for name, image in images.items() if image},
             "SequenceNumber": f"{sequence:021}",
             "SizeBytes": 100,
             "StreamViewType": "NEW_AND_OLD_IMAGES",
-            **{name: encode_item(image) for name, image in images.items() if image},
         },
         "eventSourceARN": "arn:aws:dynamodb:us-east-1:000000000000:table/VideoMetadata/stream/2026-01-01T00:00:00.000",
     }
