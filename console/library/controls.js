@@ -8,7 +8,7 @@ import { navigate } from "../core/route.js";
 import { count } from "../core/words.js";
 import { Field, UserText, stateName } from "../design/parts.js";
 import { regionName } from "../video/names.js";
-import { KINDS, STATUSES, countFilters, filtersOf, withKind, withValue, withoutFilters } from "./filters.js";
+import { KINDS, STATUSES, countFilters, filtersOf, hasDurationOrder, isByDuration, withKind, withOrder, withValue, withoutFilters } from "./filters.js";
 
 /**
  * @typedef {import("./filters.js").Choice} Choice
@@ -21,6 +21,7 @@ import { KINDS, STATUSES, countFilters, filtersOf, withKind, withValue, withoutF
 const WINDOWS = { hour: "Last hour", day: "Last day", week: "Last week", month: "Last month" };
 const SORTS = { "-views": "Most views", "-rise": "Fastest rising", "-viewCount": "Most views of all time" };
 const ORDERS = { desc: "Newest first", asc: "Oldest first" };
+const DURATION_ORDERS = { "duration-desc": "Longest first", "duration-asc": "Shortest first" };
 
 /** @param {Props & { user: User }} props */
 export default function Controls({ choice, user, problem }) {
@@ -38,7 +39,7 @@ export default function Controls({ choice, user, problem }) {
         ? html`<${Select} ...${props} name="window" label="Period" options=${WINDOWS} usual="day" />
           <${Select} ...${props} name="sort" label="Sort by" options=${SORTS} usual="-views" />
           <${Entry} ...${props} name="category" label="Category" />`
-        : html`<${Select} ...${props} name="order" label="Sort by" options=${ORDERS} usual="desc" />`}
+        : html`<${Order} ...${props} />`}
     </div>
     ${filters.length > 0 && html`<details open=${set > 0}>
       <summary>Filters${set > 0 && html` <span class="number">${count(set)}<span class="unseen"> set</span></span>`}</summary>
@@ -76,6 +77,8 @@ function Filter({ name, ...props }) {
       return html`<${Entry} ...${props} name=${name} label="Category" />`;
     case "status":
       return html`<${Status} ...${props} empty="Any" />`;
+    case "releaseYear":
+      return html`<${Entry} ...${props} name=${name} label="Release year" inputmode="numeric" />`;
     case "format":
       return html`<${Entry} ...${props} name=${name} label="Format" hint="For example mp4" />`;
     case "minDuration":
@@ -145,6 +148,17 @@ function Select({ choice, problem, name, label, options, usual }) {
   const value = choice.values[name] ?? usual;
   return html`<${Field} kind="select" label=${label} value=${value} error=${problem?.on(name)}
     onInput=${(/** @type {string} */ wanted) => navigate(withValue(choice, name, wanted === usual ? "" : wanted))}>
+    <${Options} of=${Object.hasOwn(options, value) ? options : { [value]: value, ...options }} chosen=${value} />
+  <//>`;
+}
+
+/** By time, and where the API has it by duration. @param {Props} props */
+function Order({ choice, problem }) {
+  const order = choice.values.order ?? "desc";
+  const value = isByDuration(choice) ? `duration-${order}` : order;
+  const options = { ...ORDERS, ...(hasDurationOrder(choice) ? DURATION_ORDERS : {}) };
+  return html`<${Field} kind="select" label="Sort by" value=${value} error=${problem?.on("order") ?? problem?.on("sort")}
+    onInput=${(/** @type {string} */ chosen) => navigate(withOrder(choice, chosen.startsWith("duration") ? "duration" : "createdAt", chosen.endsWith("asc")))}>
     <${Options} of=${Object.hasOwn(options, value) ? options : { [value]: value, ...options }} chosen=${value} />
   <//>`;
 }

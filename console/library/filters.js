@@ -31,7 +31,9 @@ const SELECTORS = [["tag", "tag"], ["region", "region"], ["userId", "user"], ["c
 
 export const STATUSES = ["uploaded", "processing", "ready", "failed", "deleted"];
 const RANGES = ["format", "minDuration", "maxDuration", "from", "to"];
-const PARAMETERS = ["tag", "region", "userId", "category", "status", ...RANGES, "order"];
+const PARAMETERS = ["tag", "region", "userId", "category", "status", "releaseYear", ...RANGES, "sort", "order"];
+/** Kinds of lists that the API also has by duration. @type {Kind[]} */
+const BY_DURATION = ["mine", "user", "category"];
 const TOP = ["window", "sort", "category"];
 const ME = "me";
 
@@ -69,30 +71,49 @@ export function withValue({ kind, values }, name, value) {
   return addressOf({ kind, values: { ...values, [name]: value } });
 }
 
+/** Whether a list is by duration, and not by time. @param {Choice} choice */
+export function isByDuration({ kind, values }) {
+  return kind !== "top" && values.sort === "duration";
+}
+
+/** Whether the API has a list by duration. @param {Choice} choice */
+export function hasDurationOrder({ kind }) {
+  return BY_DURATION.includes(kind);
+}
+
+/** The same choice in another order. What has no index by duration, such as a range of time, is left out of that order.
+ * @param {Choice} choice @param {"createdAt" | "duration"} sort @param {boolean} isAscending */
+export function withOrder({ kind, values }, sort, isAscending) {
+  const left = sort === "duration" ? { ...values, from: "", to: "", releaseYear: "" } : values;
+  return addressOf({ kind, values: { ...left, sort: sort === "duration" ? sort : "", order: isAscending ? "asc" : "" } });
+}
+
 /** Another kind of choice, with the filters that go with each. @param {Choice} choice @param {Kind} kind */
 export function withKind({ values }, kind) {
-  const kept = kind === "top" ? [] : [...RANGES, "order"];
+  const kept = kind === "top" ? [] : [...RANGES, "order", ...(BY_DURATION.includes(kind) ? ["sort"] : [])];
   return addressOf({ kind, values: Object.fromEntries(kept.map((name) => [name, values[name] ?? ""])) });
 }
 
 /** The same choice without filters. @param {Choice} choice */
 export function withoutFilters({ kind, values }) {
   const selector = selectorOf(kind);
-  return addressOf({ kind, values: { ...(selector && { [selector]: values[selector] ?? "" }), order: values.order ?? "" } });
+  return addressOf({ kind, values: { ...(selector && { [selector]: values[selector] ?? "" }), sort: values.sort ?? "", order: values.order ?? "" } });
 }
 
 /** The filters that the API takes with a choice, and those that the address has anyway.
  * @param {Choice} choice @param {User} user @returns {string[]} */
-export function filtersOf({ kind, values }, user) {
+export function filtersOf(choice, user) {
+  const { kind, values } = choice;
   if (kind === "top") return [];
-  const offered = new Set(RANGES);
+  const offered = new Set(isByDuration(choice) ? RANGES.filter((name) => name !== "from" && name !== "to") : RANGES);
+  if (kind === "category" && !isByDuration(choice)) offered.add("releaseYear");
   if (["mine", "user", "tag", "region"].includes(kind)) offered.add("category");
   if (kind === "status" && values.status !== "ready") offered.add("category");
   if (kind === "tag" || kind === "region") offered.add("userId");
   // Others' videos are listed when they are ready, and by a region everybody's own as well.
   if (kind === "mine" || (["user", "tag"].includes(kind) && isOwnLibrary(values.userId, user))) offered.add("status");
   const selector = kind === "mine" ? "userId" : selectorOf(kind);
-  return ["userId", "category", "status", ...RANGES].filter((name) => name !== selector && (offered.has(name) || values[name]));
+  return ["userId", "category", "status", "releaseYear", ...RANGES].filter((name) => name !== selector && (offered.has(name) || values[name]));
 }
 
 /** How many filters are set. @param {Choice} choice @param {User} user */

@@ -4,7 +4,7 @@ import { html } from "htm/preact";
 import { hrefTo, navigate } from "../core/route.js";
 import { count, duration } from "../core/words.js";
 import { Icon, Poster, Status, Time, UserText } from "../design/parts.js";
-import { withValue } from "./filters.js";
+import { hasDurationOrder, isByDuration, withOrder } from "./filters.js";
 import { Select } from "./grid.js";
 import { COLUMNS } from "./view.js";
 
@@ -28,16 +28,19 @@ export default function Table({ items, columns, choice, selection, onOpen }) {
   if (!items.length) return null;
   const shown = Object.keys(COLUMNS).filter((name) => columns.includes(name));
   const isAscending = choice.values.order === "asc";
-  const sort = () => navigate(withValue(choice, "order", isAscending ? "" : "asc"));
+  const sorted = choice.kind === "top" ? "" : isByDuration(choice) ? "duration" : "created";
+  const sortable = choice.kind === "top" ? [] : hasDurationOrder(choice) ? ["created", "duration"] : ["created"];
+  /** A click sorts by a column, descending first. @param {string} name */
+  const sort = (name) => navigate(withOrder(choice, name === "duration" ? "duration" : "createdAt", name === sorted && !isAscending));
   return html`<div class="table library-table" role="region" aria-label="Videos" tabindex="0"><table>
     <thead><tr>
       <th scope="col"><input type="checkbox" aria-label="Select all videos shown" checked=${selection.isAll} indeterminate=${selection.selected.length > 0 && !selection.isAll}
         onChange=${selection.all} /></th>
       <th scope="col">Video</th>
       ${shown.map((name) => html`<th scope="col" key=${name} class=${NUMBERS.includes(name) ? "amount" : ""}
-        aria-sort=${name !== "created" || choice.kind === "top" ? undefined : isAscending ? "ascending" : "descending"}>
-        ${name === "created" && choice.kind !== "top"
-          ? html`<button type="button" class="quiet" onClick=${sort}>${COLUMNS[name]}<${Icon} name=${isAscending ? "arrow-up" : "arrow-down"} /></button>` : COLUMNS[name]}</th>`)}
+        aria-sort=${name !== sorted ? undefined : isAscending ? "ascending" : "descending"}>
+        ${sortable.includes(name) ? html`<button type="button" class="quiet" onClick=${() => sort(name)}>${COLUMNS[name]}
+          ${name === sorted && html`<${Icon} name=${isAscending ? "arrow-up" : "arrow-down"} />`}</button>` : COLUMNS[name]}</th>`)}
     </tr></thead>
     <tbody>${items.map((video) => html`<tr key=${video.videoId} aria-selected=${selection.has(video.videoId) ? "true" : undefined}>
       <td><${Select} video=${video} selection=${selection} /></td>

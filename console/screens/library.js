@@ -9,7 +9,7 @@ import { hrefTo } from "../core/route.js";
 import { visit } from "../core/history-entry.js";
 import { countOf, time } from "../core/words.js";
 import Controls from "../library/controls.js";
-import { toQuery, parseFilters, countFilters, filtersOf, feedOwner, selectorOf, withoutFilters } from "../library/filters.js";
+import { isByDuration, toQuery, parseFilters, countFilters, filtersOf, feedOwner, selectorOf, withoutFilters } from "../library/filters.js";
 import { sortByCreation } from "../library/creation-order.js";
 import Grid from "../library/grid.js";
 import { useSelection } from "../library/selection.js";
@@ -51,7 +51,7 @@ function List({ here, choice, user, onError }) {
     return { items: /** @type {Summary[]} */ (data.items), nextCursor: null };
   }, [], { kept: kept.list, keep: (list) => (kept.list = list), key: ({ videoId }) => videoId });
   const { error, isLoading, isDone } = pages;
-  const items = choice.kind === "top" ? pages.items : sortByCreation(pages.items, choice.values.order !== "asc");
+  const items = choice.kind === "top" || isByDuration(choice) ? pages.items : sortByCreation(pages.items, choice.values.order !== "asc");
   useLayoutEffect(() => onError(error), [error]);
   useScrollRestore(here);
 
@@ -186,7 +186,7 @@ function isChanging({ status, createdAt }) {
 /** Whether a problem is one of controls that are there, which show it. @param {unknown} error @param {Choice} choice @param {User} user */
 function isShownAbove(error, choice, user) {
   if (!(error instanceof Problem) || !error.errors.length) return false;
-  const shown = choice.kind === "top" ? ["window", "sort", "category"] : ["order", selectorOf(choice.kind), ...filtersOf(choice, user)];
+  const shown = choice.kind === "top" ? ["window", "sort", "category"] : ["order", "sort", selectorOf(choice.kind), ...filtersOf(choice, user)];
   return error.errors.every(({ parameter }) => shown.includes(parameter));
 }
 

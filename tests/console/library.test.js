@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { addressOf, toQuery, parseFilters, countFilters, filtersOf, feedOwner, withKind, withoutFilters, withValue } from "../../console/library/filters.js";
+import { addressOf, toQuery, parseFilters, countFilters, filtersOf, feedOwner, hasDurationOrder, isByDuration, withKind, withOrder, withoutFilters, withValue } from "../../console/library/filters.js";
 import { noteCreation, sortByCreation } from "../../console/library/creation-order.js";
 import { signOut } from "../../console/core/session.js";
 import { goal } from "../../console/library/grid.js";
@@ -45,8 +45,19 @@ test("each choice leads to the address that reads back as it", () => {
   assert.equal(withoutFilters(at("tag=sea&format=mp4")), "#/?tag=sea");
 });
 
+test("lists of one owner or category can be by duration, without a range of time", () => {
+  assert.deepEqual(["", "userId=bob", "category=sea", "tag=sea", "show=everyone"].map((query) => hasDurationOrder(at(query))), [true, true, true, false, false]);
+  const long = withOrder(at("category=sea&releaseYear=1999&from=5&minDuration=60000"), "duration", false);
+  assert.equal(long, "#/?category=sea&minDuration=60000&sort=duration");
+  assert.equal(isByDuration(at(long.slice(3))), true);
+  assert.equal(withOrder(at(long.slice(3)), "createdAt", true), "#/?category=sea&minDuration=60000&order=asc");
+  assert.equal(withKind(at("category=sea&sort=duration&order=asc"), "tag"), "#/?show=tag&order=asc");
+  assert.deepEqual(filtersOf(at("category=sea"), ALICE), ["releaseYear", "format", "minDuration", "maxDuration", "from", "to"]);
+  assert.deepEqual(filtersOf(at("category=sea&sort=duration"), ALICE), ["format", "minDuration", "maxDuration"]);
+});
+
 test("only filters that the API takes with a list are offered, and those that are set", () => {
-  const offered = (query, user = ALICE) => filtersOf(at(query), user).filter((name) => !["format", "minDuration", "maxDuration", "from", "to"].includes(name));
+  const offered = (query, user = ALICE) => filtersOf(at(query), user).filter((name) => !["releaseYear", "format", "minDuration", "maxDuration", "from", "to"].includes(name));
   assert.deepEqual(offered(""), ["category", "status"]);
   assert.deepEqual(offered("userId=bob"), ["category"]);
   assert.deepEqual(offered("userId=bob", ADMIN), ["category", "status"]);
