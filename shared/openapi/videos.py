@@ -198,10 +198,10 @@ OPERATIONS: dict[str, Operation] = {
         {"required": True, "content": {JSON: {"schema": ref("NewVideo"), "example": NEW_VIDEO}}},
     ),
     "listVideos": Operation(
-        "List videos, newest first",
+        "List videos, by time or duration",
         "The first of `tag`, `region`, `userId`, `category` and `status` (admins only) selects the list, and the "
         "others filter it; without any, all published videos. Owners also see their own unpublished videos under "
-        f"`userId`. A page may be short after {EXAMINED_BUDGET} examined items or a timeout: follow `nextCursor` "
+        f"`userId`. Lists by duration omit videos without one. A page may be short after {EXAMINED_BUDGET} examined items or a timeout: follow `nextCursor` "
         "until it is null.",
         {
             200: {
