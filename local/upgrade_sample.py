@@ -205,7 +205,8 @@ class TableSample:
         return [index["IndexName"] for index in self.description().get("GlobalSecondaryIndexes", [])]
 
     def snapshot(self) -> Snapshot:
-        """Return all items by key, except those that schedules write: the search index's checkpoint and the top lists."""
+        """Return all items by key, except the items of scheduled functions: the search index's checkpoint and the top
+        lists."""
         pages = self._dynamodb.get_paginator("scan").paginate(TableName=self._table, ConsistentRead=True)
         items = (item for page in pages for item in page["Items"])
         found = {(item[PARTITION_KEY]["S"], item[SORT_KEY]["S"]): item for item in items}
