@@ -125,7 +125,7 @@ class VideoLists:
         )
 
     def list_by_category(self, category: str, now: int, filters: ListFilters, window: Window) -> Page[Item]:
-        """Return a page of the published videos of a category, by time; with a release year, only those of that year."""
+        """Return a page of the published videos of a category, by time; with a release year, only the videos of that year."""
         partitions: list[dict[str, Value]] = [{"category": category, "categoryShard": shard} for shard in range(SHARDS)]
         if filters.release_year is not None:
             partitions = [{**partition, "releaseYear": filters.release_year} for partition in partitions]
