@@ -18,11 +18,11 @@ _AUDITED = frozenset({"videos", "relations", "captions", "playlists", "undo"})
 """Functions that record all writes of a request as one change set. The id of the change set is the id of the
 request."""
 SCOPES = {
-    READ: "See videos, count views and rate",
-    WRITE: "Create, change, delete and restore one's own videos and playlists",
+    READ: "Read videos, count views, and rate videos",
+    WRITE: "Create, change, delete and restore your own videos and playlists",
     TRANSCODE: "Report on the renditions of all videos, as a transcoder",
-    CHANGES: "Follow the changes of everybody's videos",
-    ADMIN: "Everything, on everybody's videos",
+    CHANGES: "List the changes of all users' videos and playlists",
+    ADMIN: "Use all operations, on all users' videos",
 }
 
 

@@ -216,7 +216,7 @@ class Listener:
         self._webhook_id = str(made["webhookId"])
         receiver.secret.set_result(str(made["secret"]))
         kinds = ", ".join(self._options.types) or "all types"
-        subject = {None: "your own videos", EVERYBODY: "everybody's videos"}.get(user_id, f"the videos of {user_id}")
+        subject = {None: "your own videos", EVERYBODY: "all users' videos"}.get(user_id, f"the videos of {user_id}")
         self._print(f"Listening at {url} to changes of {subject}, of {kinds}. Ctrl-C ends it.")
 
     def _show_all(self, receiver: WebhookReceiver) -> None:

@@ -164,7 +164,7 @@ class TestWhatItShows:
         out = capsys.readouterr().out
         assert f"\n{LINE}\n" in out
         assert fake.answers[0].status == 204
-        assert f"Listening at {fake.made[0]['url']} to changes of everybody's videos, of all types." in out
+        assert f"Listening at {fake.made[0]['url']} to changes of all users' videos, of all types." in out
 
     def test_event_with_a_wrong_missing_or_old_signature_is_refused(
         self, fake: Fake, capsys: pytest.CaptureFixture[str]
