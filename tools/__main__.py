@@ -5,7 +5,8 @@ from importlib.util import find_spec
 
 if find_spec("botocore") is None:  # checked before the imports below need it
     sys.exit(
-        "The packages of the tools are not installed in this Python. `make run` installs them. Then use .venv/bin/python."
+        "The packages of the tools are not installed in this Python. "
+        "`make run` installs them. Then use .venv/bin/python -m tools."
     )
 
 import argparse

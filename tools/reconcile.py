@@ -20,16 +20,16 @@ def prove(table: Table, *, repair: bool, bars: Bars) -> int:
         summary = Reconcile(table).run(repair, _show, progress)
     print(f"{summary.videos} videos, {summary.users} users and {summary.tags} tags were compared.")
     counts = ", ".join(f"{count} {outcome}" for outcome, count in summary.outcomes.items() if count)
-    print(f"What did not agree: {counts}." if counts else "All of it agrees.")
+    print(f"Discrepancies: {counts}." if counts else "There are no discrepancies.")
     if summary.recent:
         print(
-            f"{summary.recent} of it is of videos that were changed less than a minute ago, and may only be late: "
-            "run this again."
+            f"{summary.recent} of them are of videos that were changed less than a minute ago, and may be transient. "
+            "Run the command again in a minute."
         )
     if summary.outcomes["unreadable"]:
-        print("What is unreadable has to be put right by hand; everything else was compared.")
+        print("Unreadable items must be corrected by hand. All other items were compared.")
     if (summary.outcomes["found"] or summary.outcomes["busy"]) and not repair:
-        print("With --repair it is put right, as far as that can be proved.")
+        print("--repair corrects each discrepancy for which the correct value can be proved.")
     return 0 if summary.agrees else 1
 
 

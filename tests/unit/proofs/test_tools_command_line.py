@@ -421,7 +421,7 @@ def test_an_error_that_stays_advises_no_other_try(
 def test_reconcile_says_when_all_agrees(api: Api, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["reconcile", "--table", api.table.name]
     assert main(arguments) == 0
-    assert "All of it agrees." in capsys.readouterr().out
+    assert "There are no discrepancies." in capsys.readouterr().out
 
 
 def test_reconcile_says_what_may_only_be_late(
@@ -432,8 +432,8 @@ def test_reconcile_says_what_may_only_be_late(
     api.publish()
     assert main(["reconcile", "--table", api.table.name]) == 1
     printed = capsys.readouterr().out
-    assert "What did not agree: 1 found." in printed
-    assert "1 of it is of videos that were changed less than a minute ago, and may only be late" in printed
+    assert "Discrepancies: 1 found." in printed
+    assert "1 of them are of videos that were changed less than a minute ago, and may be transient." in printed
 
 
 def test_the_local_service_is_found_and_no_other_account(monkeypatch: pytest.MonkeyPatch) -> None:
