@@ -1,8 +1,8 @@
 """Write cost of a view, by the load on one video. `python -m bench.views` draws docs/views.svg.
 
 The service's own code counts the views of one video in a simulation of DynamoDB's limits (local/testbed/limits.py). The
-benchmark then processes the stream records of these views in batches, with moto tables, and counts the write units by
-the rules of `make cost`.
+benchmark then processes the stream records of these views in batches, with tables of moto. It counts write units by the
+rules of `make cost`.
 """
 
 from collections.abc import Callable, Mapping, Sequence

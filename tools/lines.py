@@ -56,8 +56,8 @@ def read_lines(
     """Yield the lines after a checkpoint, without a byte-order mark.
 
     While the reader skips the lines up to the checkpoint, it calls `skipped` with the number of unpacked bytes read so
-    far. Raises Damaged at the end of a truncated file, Corrupt if the file cannot be unpacked, and OtherFile if the
-    checkpoint belongs to another file.
+    far. Raises Damaged at the end of a truncated file, and Corrupt if the file cannot be unpacked. Raises OtherFile if
+    the checkpoint belongs to another file.
     """
     number, checksum = 0, 0
     with _opened(path) as raw, _unpacked(raw) as file:
