@@ -45,7 +45,7 @@ class HistorySettings(Settings):
 
 
 class HistoryHandlers:
-    """Handlers of the operations on the audit trail and the feed."""
+    """Handlers of the operations on the audit trail and the feed. One instance serves all requests, and stores no data of a request."""
 
     def __init__(self, settings: HistorySettings, resources: Resources) -> None:
         self.table = resources.table(settings.table_name)

@@ -43,7 +43,7 @@ class JobsSettings(Settings):
 
 
 class JobHandlers:
-    """Handlers of the operations on jobs."""
+    """Handlers of the operations on jobs. One instance serves all requests, and stores no data of a request."""
 
     def __init__(self, settings: JobsSettings, resources: Resources) -> None:
         table = resources.table(settings.table_name)

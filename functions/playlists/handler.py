@@ -23,7 +23,7 @@ class PlaylistsSettings(Settings):
 
 
 class PlaylistHandlers:
-    """Handlers of the operations on playlists."""
+    """Handlers of the operations on playlists. One instance serves all requests, and stores no data of a request."""
 
     def __init__(self, settings: PlaylistsSettings, resources: Resources) -> None:
         self.store = PlaylistStore(resources.table(settings.table_name))

@@ -54,7 +54,7 @@ CACHED = {"Cache-Control": "public, max-age=3600", **BY_ENCODING}
 
 
 class PublicHandlers:
-    """Handlers of the operations that need no token."""
+    """Handlers of the operations that need no token. One instance serves all requests, and stores no data of a request."""
 
     def __init__(self, settings: Settings, resources: Resources) -> None:
         self.table = resources.table(settings.table_name)

@@ -36,7 +36,7 @@ class RelationsSettings(Settings):
 
 
 class RelationHandlers:
-    """Handlers of the operations on credits and releases."""
+    """Handlers of the operations on credits and releases. One instance serves all requests, and stores no data of a request."""
 
     def __init__(self, settings: RelationsSettings, resources: Resources) -> None:
         self.store = RelationStore(resources.table(settings.table_name))

@@ -37,7 +37,7 @@ class SearchSettings(Settings):
 
 
 class SearchHandlers:
-    """Handlers of the search operations."""
+    """Handlers of the search operations. One instance serves all requests, and stores no data of a request."""
 
     def __init__(
         self, settings: SearchSettings, resources: Resources, new_local: Callable[..., LocalIndex] = LocalIndex

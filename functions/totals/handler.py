@@ -28,7 +28,7 @@ class TotalsSettings(Settings):
 
 
 class TotalsHandlers:
-    """Handlers of the operations on totals."""
+    """Handlers of the operations on totals. One instance serves all requests, and stores no data of a request."""
 
     def __init__(self, settings: TotalsSettings, resources: Resources) -> None:
         table = resources.table(settings.table_name)

@@ -25,7 +25,7 @@ class UploadsSettings(Settings):
 
 
 class UploadHandlers:
-    """Handlers of the operations on uploads."""
+    """Handlers of the operations on uploads. One instance serves all requests, and stores no data of a request."""
 
     def __init__(self, settings: UploadsSettings, resources: Resources) -> None:
         table = resources.table(settings.table_name)

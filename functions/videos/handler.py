@@ -46,7 +46,7 @@ class VideosSettings(Settings):
 
 
 class VideoHandlers:
-    """Handlers of the operations on videos."""
+    """Handlers of the operations on videos. One instance serves all requests, and stores no data of a request."""
 
     def __init__(self, settings: VideosSettings, resources: Resources) -> None:
         self.store = VideoStore(resources.table(settings.table_name))

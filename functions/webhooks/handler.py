@@ -47,7 +47,7 @@ class WebhooksSettings(Settings):
 
 
 class WebhookHandlers:
-    """Handlers of the operations on webhooks."""
+    """Handlers of the operations on webhooks. One instance serves all requests, and stores no data of a request."""
 
     def __init__(self, settings: WebhooksSettings, resources: Resources, send: Send = http_client.send) -> None:
         self.store = WebhookStore(resources.table(settings.table_name))
