@@ -15,9 +15,10 @@ from dataclasses import dataclass
 from bench.stub import stub
 from bench.tables import Grid
 from functions.audit import handler as audit
+from local.stream_records import Raw, stream_record
 from local.testbed.harness import NOW, Context, FakeResources
 from local.testbed.limits import Simulation
-from local.testbed.streams import Raw, event, stream_record
+from local.testbed.streams import event
 from shared.aws.dynamodb import Table, make_client
 from shared.aws.s3 import Objects
 from shared.core.caller import Caller

@@ -13,10 +13,10 @@ from typing import NamedTuple
 from bench.cost.run import MeasuredService, clients, measured_service
 from bench.tables import Chart
 from local import ROOT
+from local.stream_records import stream_record
 from local.testbed.harness import NOW
 from local.testbed.limits import Simulation
 from local.testbed.meter import Meter
-from local.testbed.streams import stream_record
 from shared.aws.stream import Record
 from shared.background.tallies import Collector, Tallies
 from shared.core.attributes import AttributeMap, Item, decode_item, encode_item

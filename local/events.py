@@ -17,7 +17,7 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from local import ROOT, example_data
-from local.testbed.streams import EXPIRY, stream_record
+from local.stream_records import EXPIRY, stream_record
 from shared.aws.sqs import FIFO
 from shared.background.ledger import deduplication_key
 from shared.core.attributes import Item

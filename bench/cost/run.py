@@ -18,11 +18,11 @@ from moto import mock_aws
 from moto.dynamodb.models.table import Table as MotoTable
 
 from local.access_patterns import ACCESS_PATTERNS
+from local.stream_records import stream_record
 from local.testbed.calls import CALLS
 from local.testbed.harness import NOW, Api, Reply, create_audit_table, create_table, make_api
 from local.testbed.lean_moto import MotoClient
 from local.testbed.meter import Meter
-from local.testbed.streams import stream_record
 from local.testbed.units import CapacityUnits, StoredSize
 from shared.aws import boto3_client
 from shared.aws.dynamodb import Table

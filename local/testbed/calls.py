@@ -16,6 +16,7 @@ from functions.rankings import handler as rankings
 from functions.reverts import handler as reverts
 from functions.sweeper import handler as sweeper
 from local.access_patterns import ACCESS_PATTERNS
+from local.stream_records import stream_record
 from local.testbed import streams
 from local.testbed.audited import AuditedService
 from local.testbed.background import RENDITIONS, BackgroundWork, make_audit
@@ -470,7 +471,7 @@ def _with_unread_change(api: Api) -> str:
 
 def _audit(api: Api, video_id: str) -> Reply:
     item = schema.VIDEO.key(videoId=video_id) | {"videoId": video_id, "userId": "alice", "title": "t", "version": 1}
-    record = streams.stream_record(None, item)
+    record = stream_record(None, item)
     audited = make_audit(Table(schema.AUDIT_TABLE_NAME, api.table.client), api.clock)
     assert audited(streams.event(record), Context()) == {"batchItemFailures": []}
     return Reply(200, {}, b"")

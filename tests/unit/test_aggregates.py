@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from functions.aggregates import handler
 from functions.stream_router import handler as stream_router
+from local.stream_records import EXPIRY, stream_record
 from local.testbed import streams
 from local.testbed.background import BackgroundWork, FakeQueue
 from local.testbed.harness import NOW, Api, Clock, Context, FakeResources, ShortContext, record_operations
@@ -135,11 +136,11 @@ class TestRouter:
         return {name: queue.sent for name, queue in queues.items() if queue.sent}
 
     def test_a_new_video_is_counted(self) -> None:
-        assert self._sent(streams.stream_record(None, VIDEO)) == {"aggregates": [aggregates_message("v")]}
+        assert self._sent(stream_record(None, VIDEO)) == {"aggregates": [aggregates_message("v")]}
 
     @pytest.mark.parametrize("change", [{"tags": {"x"}}, {"fileSize": 11}, {"duration": 1}], ids=str)
     def test_change_of_tags_size_or_duration_queues_an_aggregate_message(self, change: Item) -> None:
-        assert self._sent(streams.stream_record(VIDEO, VIDEO | change)) == {"aggregates": [aggregates_message("v")]}
+        assert self._sent(stream_record(VIDEO, VIDEO | change)) == {"aggregates": [aggregates_message("v")]}
 
     @pytest.mark.parametrize(
         ("old", "new"),
@@ -156,15 +157,15 @@ class TestRouter:
         ids=["dated", "another date", "deleted", "restored", "to expire", "new and to expire", "late"],
     )
     def test_a_change_that_moves_entries_sends_for_these_too(self, old: Item | None, new: Item) -> None:
-        assert self._sent(streams.stream_record(old, new)) == {"aggregates": [aggregates_message("v", entries=True)]}
+        assert self._sent(stream_record(old, new)) == {"aggregates": [aggregates_message("v", entries=True)]}
 
     @pytest.mark.parametrize("change", [{"title": "t"}, {"tags": {"DRAMA"}}, {"version": 7}], ids=str)
     def test_any_other_change_sends_nothing(self, change: Item) -> None:
-        assert self._sent(streams.stream_record(VIDEO, VIDEO | change)) == {}
+        assert self._sent(stream_record(VIDEO, VIDEO | change)) == {}
 
-    @pytest.mark.parametrize("identity", [None, streams.EXPIRY], ids=["by somebody", "by itself"])
+    @pytest.mark.parametrize("identity", [None, EXPIRY], ids=["by somebody", "by itself"])
     def test_a_removed_video_is_purged_and_counted_no_more(self, identity: dict[str, str] | None) -> None:
-        sent = self._sent(streams.stream_record(VIDEO, None, identity=identity))
+        sent = self._sent(stream_record(VIDEO, None, identity=identity))
         assert sent == {
             "aggregates": [aggregates_message("v")],
             "purge": [{"schema": "video-metadata/purge/1", "videoId": "v"}],
@@ -173,9 +174,9 @@ class TestRouter:
     def test_a_removed_playlist_is_purged(self) -> None:
         playlist = {**schema.PLAYLIST.key(playlistId="p"), "playlistId": "p", "title": "t"}
         message = {"schema": "video-metadata/purge-playlist/1", "playlistId": "p"}
-        assert self._sent(streams.stream_record(playlist, None)) == {"purge": [message]}
-        assert self._sent(streams.stream_record(None, playlist)) == {}
-        assert self._sent(streams.stream_record(playlist, playlist | {"title": "u"})) == {}
+        assert self._sent(stream_record(playlist, None)) == {"purge": [message]}
+        assert self._sent(stream_record(None, playlist)) == {}
+        assert self._sent(stream_record(playlist, playlist | {"title": "u"})) == {}
 
     def test_playlist_entries_markers_totals_and_profiles_queue_nothing(self) -> None:
         for key in (
@@ -184,15 +185,15 @@ class TestRouter:
             schema.RATING_TOTALS.key(videoId="v"),
             schema.PROFILE.key(userId="u"),
         ):
-            assert self._sent(streams.stream_record({**key}, None)) == {}
-            assert self._sent(streams.stream_record(None, {**key})) == {}
+            assert self._sent(stream_record({**key}, None)) == {}
+            assert self._sent(stream_record(None, {**key})) == {}
 
     def test_records_before_a_failing_record_are_counted(self, table: Table) -> None:
         queues: defaultdict[str, FakeQueue] = defaultdict(FakeQueue)
         handle = FakeResources(table, Clock(), queues=queues).make(stream_router.lambda_handler)
-        unreadable = streams.stream_record(None, VIDEO, sequence=2)
+        unreadable = stream_record(None, VIDEO, sequence=2)
         del unreadable["dynamodb"]["NewImage"]
-        report = handle(streams.event(streams.stream_record(None, VIDEO), unreadable), Context())
+        report = handle(streams.event(stream_record(None, VIDEO), unreadable), Context())
         assert report == {"batchItemFailures": [{"itemIdentifier": streams.sequence_of(unreadable)}]}
         assert queues["aggregates"].sent == [aggregates_message("v")]
 
@@ -200,7 +201,7 @@ class TestRouter:
         queue = _BusyAtFirst()
         queues = defaultdict[str, FakeQueue](FakeQueue, aggregates=queue)
         handle = FakeResources(table, Clock(), queues=queues).make(stream_router.lambda_handler)
-        change = streams.stream_record(None, VIDEO)
+        change = stream_record(None, VIDEO)
         report = {"batchItemFailures": [{"itemIdentifier": streams.sequence_of(change)}]}
         assert handle(streams.event(change), Context()) == report
         assert handle(streams.event(change), Context()) == {"batchItemFailures": []}

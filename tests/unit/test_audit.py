@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 from moto import mock_aws
 
 from functions.audit import handler as audit_handler
+from local.stream_records import EXPIRY, Raw, stream_record
 from local.testbed.background import FakeQueue
 from local.testbed.harness import NOW, Context, FakeResources, create_audit_table
-from local.testbed.streams import EXPIRY, Raw, deliver, event, sequence_of, stream_record
+from local.testbed.streams import deliver, event, sequence_of
 from local.testbed.stub import Stub, StubClient
 from local.testbed.wire import raised
 from shared.aws.dynamodb import LARGEST_BURST, Table, make_client

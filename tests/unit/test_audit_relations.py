@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from local.stream_records import EXPIRY, stream_record
 from local.testbed.background import BackgroundWork
 from local.testbed.harness import NOW, Api
-from local.testbed.streams import EXPIRY, stream_record
 from shared.aws.dynamodb import Table
 from shared.aws.stream import Record
 from shared.background.purge import PURGE

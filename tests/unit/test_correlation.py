@@ -10,6 +10,7 @@ from functions.arrivals import handler as arrivals_handler
 from functions.probe import handler as probe_handler
 from functions.purge import handler as purge_handler
 from functions.thumbnails import handler as thumbnails_handler
+from local.stream_records import stream_record
 from local.testbed import streams
 from local.testbed.background import BackgroundWork, make_audit
 from local.testbed.harness import (
@@ -465,10 +466,10 @@ class TestBatches:
         item = {"pk": "VIDEO#v", "sk": "#META"}
         old, new = item | {"updatedFor": "old"}, item | {"updatedFor": "new"}
         batch = [
-            streams.stream_record(old, new, sequence=1),
-            streams.stream_record(old, item, sequence=2),
-            streams.stream_record(None, new, sequence=3),
-            streams.stream_record(old, None, sequence=4),
+            stream_record(old, new, sequence=1),
+            stream_record(old, item, sequence=2),
+            stream_record(None, new, sequence=3),
+            stream_record(old, None, sequence=4),
         ]
         with log_lines() as lines:
             process(streams.event(*batch), handle, StreamProcessor())

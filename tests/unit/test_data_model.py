@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from local.data_model import COMMON, ITEMS, RELATIONS, names_in
-from local.testbed import streams
+from local.stream_records import EXPIRY, stream_record
 from local.testbed.background import BackgroundWork
 from local.testbed.calls import put_examples
 from local.testbed.feed_changes import append_changes
@@ -167,7 +167,7 @@ def stored(table: Table, clock: Clock, objects: Objects, tmp_path: Path) -> Attr
     feed = Feed(audit.table, clock)
     removed = [Record(raw).old for raw in backstage.seen_records if raw["eventName"] == "REMOVE"]
     note(*(item for item in removed if "removing" in item))
-    for raw in (*backstage.seen_records, streams.stream_record(gone, None, sequence=10**9, identity=streams.EXPIRY)):
+    for raw in (*backstage.seen_records, stream_record(gone, None, sequence=10**9, identity=EXPIRY)):
         made = entry(Record(raw), days=400)
         if made:
             audit.add(made)

@@ -10,8 +10,8 @@ from botocore.awsrequest import AWSResponse
 from botocore.compat import HTTPHeaders
 from botocore.exceptions import ClientError, ConnectTimeoutError, EndpointConnectionError, ReadTimeoutError
 
+from local.stream_records import stream_record
 from local.testbed.harness import Api, make_api, record_operations
-from local.testbed.streams import stream_record
 from local.testbed.wire import WholeClient
 from shared.aws import boto3_client
 from shared.aws.dynamodb import LONGEST_WAIT, REQUEST_ATTEMPTS, SHORTEST_WAIT, Table, gather, require_all

@@ -14,6 +14,7 @@ from urllib.parse import quote
 import jsonschema_rs
 import pytest
 
+from local.stream_records import Raw, stream_record
 from local.testbed import streams
 from local.testbed.background import FakeQueue, make_audit
 from local.testbed.feed_changes import append_changes, change
@@ -666,10 +667,10 @@ class BrokenQueue(FakeQueue):
         super().send(body, delay_seconds)
 
 
-def records(count: int) -> list[streams.Raw]:
+def records(count: int) -> list[Raw]:
     """The records of videos that are created."""
     return [
-        streams.stream_record(
+        stream_record(
             None,
             VIDEO.key(videoId=film) | {"videoId": film, "userId": "alice", "title": "t", "version": 1},
             sequence=number,
@@ -679,7 +680,7 @@ def records(count: int) -> list[streams.Raw]:
 
 
 class TestTheAuditFunction:
-    def invoke(self, trail: Table, clock: Clock, queue: FakeQueue, raws: Sequence[streams.Raw]) -> None:
+    def invoke(self, trail: Table, clock: Clock, queue: FakeQueue, raws: Sequence[Raw]) -> None:
         """Run a new instance of the function over records."""
         function = make_audit(trail, clock, queue=queue)
         assert function(streams.event(*raws), Context()) == {"batchItemFailures": []}
@@ -693,7 +694,7 @@ class TestTheAuditFunction:
     def test_does_nothing_for_a_batch_without_changes(self, trail: Table, clock: Clock) -> None:
         queue = FakeQueue()
         item = VIDEO.key(videoId=FILMS[0]) | {"videoId": FILMS[0], "userId": "alice", "version": 1}
-        self.invoke(trail, clock, queue, [streams.stream_record(item, item | {"rel": "X"})])
+        self.invoke(trail, clock, queue, [stream_record(item, item | {"rel": "X"})])
         assert (queue.sent, items_of(trail)) == ([], [])
 
     @pytest.mark.parametrize("call", range(14))

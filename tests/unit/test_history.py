@@ -8,8 +8,8 @@ import jsonschema_rs
 import pytest
 from botocore.exceptions import ClientError
 
+from local.stream_records import EXPIRY, stream_record
 from local.testbed.harness import NOW, Api, Clock, Reply, record_operations
-from local.testbed.streams import EXPIRY, stream_record
 from local.testbed.wire import intercept
 from shared.aws.dynamodb import REQUEST_ATTEMPTS, Table
 from shared.aws.stream import Record

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from local.stream_records import stream_record
 from local.testbed.background import RENDITIONS, BackgroundWork
 from local.testbed.harness import Api, Clock, Context
-from local.testbed.streams import stream_record
 from shared.aws.dynamodb import Table
 from shared.aws.expressions import Expression
 from shared.core.attributes import Item

@@ -9,12 +9,12 @@ from urllib.parse import urlencode
 
 import pytest
 
+from local.stream_records import stream_record
 from local.testbed.background import BackgroundWork
 from local.testbed.calls import BODIES, path_of
 from local.testbed.feed_changes import append_changes
 from local.testbed.feed_changes import change as told
 from local.testbed.harness import NOW, USER_SCOPES, Api, Clock, Reply, record_operations
-from local.testbed.streams import stream_record
 from shared import queries
 from shared.aws.dynamodb import Table
 from shared.aws.s3 import Objects

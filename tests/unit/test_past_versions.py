@@ -5,10 +5,10 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
+from local.stream_records import EXPIRY
 from local.testbed.audited import AuditedService
 from local.testbed.background import DAYS, BackgroundWork
 from local.testbed.harness import NOW, Api, Reply, record_operations, remove_video
-from local.testbed.streams import EXPIRY
 from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.history.entries import LARGEST_ENTRY, UNKNOWN

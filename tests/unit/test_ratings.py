@@ -6,10 +6,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from local.stream_records import stream_record
 from local.testbed.harness import NOW, Api, Clock, record_operations
 from local.testbed.limits import WRITES, SimulatedRun, Simulation
 from local.testbed.meter import Meter
-from local.testbed.streams import stream_record
 from local.testbed.units import CapacityUnits
 from shared import schema
 from shared.aws.dynamodb import Table, Write, make_client

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from aws_lambda_powertools.utilities.batch.exceptions import BatchProcessingError
 
+from local.stream_records import EXPIRY, Raw, stream_record
 from local.testbed.harness import NOW
-from local.testbed.streams import EXPIRY, Raw, deliver, event, sequence_of, stream_record
+from local.testbed.streams import deliver, event, sequence_of
 from shared.aws import runtime
 from shared.aws.stream import Record, StoringProcessor, StreamProcessor
 from shared.core.errors import TRANSIENT_ERRORS

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from functions.tallies import handler
+from local.stream_records import Raw, stream_record
 from local.testbed import streams
 from local.testbed.background import BackgroundWork, FakeQueue
 from local.testbed.harness import MEDIA_BUCKET, NOW, Api, Clock, Context, FakeResources, record_operations
@@ -105,11 +106,11 @@ class Stream:
         self.router = StreamRouter(table, JOB_QUEUES, self.queues, MEDIA_BUCKET)
         self._numbers = itertools.count(1)
 
-    def changed(self, old: Item | None, new: Item | None) -> streams.Raw:
+    def changed(self, old: Item | None, new: Item | None) -> Raw:
         """The next record."""
-        return streams.stream_record(old, new, sequence=next(self._numbers))
+        return stream_record(old, new, sequence=next(self._numbers))
 
-    def sent(self, *raws: streams.Raw) -> list[dict[str, Any]]:
+    def sent(self, *raws: Raw) -> list[dict[str, Any]]:
         """Return the messages that the router sends for these records."""
         for raw in raws:
             self.router.route(Record(raw), NOW)
@@ -686,7 +687,7 @@ class TestTheWholeWay:
         return BackgroundWork(table, clock)
 
     @pytest.fixture
-    def records(self, api: Api, background: BackgroundWork, table: Table) -> list[streams.Raw]:
+    def records(self, api: Api, background: BackgroundWork, table: Table) -> list[Raw]:
         """Stream records of a video with ten ratings and 40 viewers. Two viewers viewed it twice."""
         put(table, {**VIDEO_KEY, "videoId": VIDEO, "userId": "alice", "status": "ready", "visibility": "public"})
         background.settle()
@@ -704,7 +705,7 @@ class TestTheWholeWay:
         assert (totals["votes"], totals["sum"]) == (9, 45)
 
     def test_a_view_is_counted_and_its_hour_is_kept(
-        self, records: list[streams.Raw], background: BackgroundWork, table: Table
+        self, records: list[Raw], background: BackgroundWork, table: Table
     ) -> None:
         assert background.router({"Records": records}, Context()) == {"batchItemFailures": []}
         background.tally(*background.queues["tallies"].take())
@@ -714,7 +715,7 @@ class TestTheWholeWay:
 
     @pytest.mark.parametrize("seed", range(5))
     def test_reversed_batches_duplicates_and_routers_that_die_change_nothing(
-        self, records: list[streams.Raw], background: BackgroundWork, table: Table, seed: int
+        self, records: list[Raw], background: BackgroundWork, table: Table, seed: int
     ) -> None:
         """Lambda keeps the records of one item in order, and no more."""
         chance = random.Random(seed)

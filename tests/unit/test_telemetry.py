@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from functions.sweeper import handler as sweeper
+from local.stream_records import EXPIRY, Raw, stream_record
 from local.testbed import streams
 from local.testbed.background import BackgroundWork, make_audit
 from local.testbed.harness import NOW, Api, Clock, Context
@@ -84,18 +85,18 @@ class TestAudit:
     def test_audit_counts_created_deleted_and_removed_videos(self, handle: LambdaHandler, capsys: Printed) -> None:
         deleted = VIDEO_ITEM | {"status": "deleted", "version": 2, "writeId": "2"}
         batch = [
-            streams.stream_record(None, VIDEO_ITEM, sequence=1),
-            streams.stream_record(VIDEO_ITEM, deleted, sequence=2),
-            streams.stream_record(deleted, None, sequence=3, identity=streams.EXPIRY),
-            streams.stream_record(None, VIDEO_ITEM | VIDEO.key(videoId="w"), sequence=4),
-            streams.stream_record(VIDEO_ITEM | VIDEO.key(videoId="w"), None, sequence=5),
+            stream_record(None, VIDEO_ITEM, sequence=1),
+            stream_record(VIDEO_ITEM, deleted, sequence=2),
+            stream_record(deleted, None, sequence=3, identity=EXPIRY),
+            stream_record(None, VIDEO_ITEM | VIDEO.key(videoId="w"), sequence=4),
+            stream_record(VIDEO_ITEM | VIDEO.key(videoId="w"), None, sequence=5),
         ]
         handle(streams.event(*batch), Context())
         assert metrics(capsys) == [{"environment": "test", "VideosCreated": 2, "VideosDeleted": 1, "VideosRemoved": 2}]
 
     def test_record_delivered_twice_is_counted_once(self, handle: LambdaHandler, capsys: Printed) -> None:
         batch = [
-            streams.stream_record(None, VIDEO_ITEM | VIDEO.key(videoId=video_id), sequence=n)
+            stream_record(None, VIDEO_ITEM | VIDEO.key(videoId=video_id), sequence=n)
             for n, video_id in enumerate("abc")
         ]
         for part in (batch[:2], batch, batch):
@@ -108,7 +109,7 @@ class TestAudit:
         def broken(*_: object, **__: object) -> None:
             raise OSError("broken")
 
-        event = streams.event(streams.stream_record(None, VIDEO_ITEM))
+        event = streams.event(stream_record(None, VIDEO_ITEM))
         with monkeypatch.context() as patched:
             patched.setattr(objects, "put", broken)
             with pytest.raises(OSError, match="broken"):
@@ -117,9 +118,9 @@ class TestAudit:
         assert metrics(capsys) == [{"environment": "test", "VideosCreated": 1}]
 
     def test_jobs_are_counted_by_their_kind_without_the_rendition(self, handle: LambdaHandler, capsys: Printed) -> None:
-        def ended(kind: str, state: str) -> streams.Raw:
+        def ended(kind: str, state: str) -> Raw:
             before = {**JOB.key(videoId="v", kind=kind), "state": "running", "attempt": 1, "writeId": "1"}
-            return streams.stream_record(before, before | {"state": state, "writeId": "2"}, sequence=next(numbers))
+            return stream_record(before, before | {"state": state, "writeId": "2"}, sequence=next(numbers))
 
         numbers = iter(range(10))
         batch = [ended("transcode.240p", "done"), ended("transcode.720p", "done"), ended("transcode.1080p", "failed")]
@@ -131,7 +132,7 @@ class TestAudit:
         ]
 
     def test_a_change_that_is_neither_is_not_counted(self, handle: LambdaHandler, capsys: Printed) -> None:
-        handle(streams.event(streams.stream_record(VIDEO_ITEM, VIDEO_ITEM | {"title": "t", "version": 2})), Context())
+        handle(streams.event(stream_record(VIDEO_ITEM, VIDEO_ITEM | {"title": "t", "version": 2})), Context())
         assert metrics(capsys) == []
 
 

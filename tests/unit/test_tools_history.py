@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from local.stream_records import EXPIRY, stream_record
 from local.testbed.harness import NOW, Api
-from local.testbed.streams import EXPIRY, stream_record
 from shared.aws.dynamodb import Table
 from shared.aws.stream import Record
 from shared.core.attributes import Item

@@ -34,9 +34,10 @@ import pytest
 
 from functions.history import handler as history
 from functions.videos import handler as videos
+from local.stream_records import EXPIRY, Raw, stream_record
 from local.testbed.background import FakeQueue, make_audit
 from local.testbed.harness import LINKS, Clock, Context, FakeResources, Reply, make_event
-from local.testbed.streams import EXPIRY, Raw, deliver, stream_record
+from local.testbed.streams import deliver
 from local.testbed.stub import Stub, StubClient
 from local.testbed.wire import intercept, unconditional_puts
 from shared.aws.dynamodb import Key, Table

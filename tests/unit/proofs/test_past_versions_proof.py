@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from moto import mock_aws
 
+from local.stream_records import EXPIRY, Raw
 from local.testbed.background import MEDIA, RENDITIONS, BackgroundWork, make_audit
 from local.testbed.harness import (
     LINKS,
@@ -27,7 +28,7 @@ from local.testbed.harness import (
     make_api,
     remove_video,
 )
-from local.testbed.streams import EXPIRY, Raw, deliver, event
+from local.testbed.streams import deliver, event
 from local.testbed.stub import Stub, StubClient
 from local.testbed.wire import unconditional_puts
 from shared.aws.dynamodb import Table, make_client
