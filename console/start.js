@@ -8,7 +8,7 @@ const MOST = 5;
 
 import("./app.js").then(
   () => sessionStorage.removeItem(TRIES),
-  (error) => {
+  () => {
     const tries = Number(sessionStorage.getItem(TRIES)) + 1;
     sessionStorage.setItem(TRIES, String(tries));
     if (tries < MOST) {
@@ -17,6 +17,6 @@ import("./app.js").then(
     }
     sessionStorage.removeItem(TRIES);
     const root = document.getElementById("app");
-    if (root) root.textContent = `The console cannot be loaded (${error.message}). Reload the page to try again.`;
+    if (root) root.textContent = "The console cannot be loaded. Reload the page to try again.";
   },
 );

@@ -209,8 +209,14 @@ def _console_labels() -> str:
         is_list = any(option.get("type") == "array" for option in schema.get("anyOf", [schema]))
         return "list" if is_list else "number" if field.name in INTEGERS else "text"
 
+    def longest(field: VideoField) -> int | None:
+        schema = schemas[field.name]
+        found: list[int] = [option["maxLength"] for option in schema.get("anyOf", [schema]) if "maxLength" in option]
+        return max(found, default=None)
+
     edited = [field for field in SENT if field.create == "client" and not field.is_probed and not field.is_map]
     labels = {field.name: field.label for field in VIDEO_FIELDS if field.label}
+    limits = {field.name: limit for field in edited if (limit := longest(field)) is not None}
     jobs = {
         kind.name: {"label": kind.label, "isAlways": kind.needs is None and not kind.per_rendition}
         for kind in KINDS.values()
@@ -223,6 +229,8 @@ def _console_labels() -> str:
         "/** How people type those that they edit. */\n"
         '/** @type {Record<string, "text" | "number" | "time" | "list">} */\n'
         f"export const INPUTS = {json.dumps({field.name: kind_of(field) for field in edited}, indent=2)};\n\n"
+        "/** The most characters that they may have. @type {Record<string, number>} */\n"
+        f"export const LIMITS = {json.dumps(limits, indent=2)};\n\n"
         "/** Those that the probe sets. */\n"
         f"export const PROBED = /** @type {{const}} */ ({json.dumps(PROBED)});\n\n"
         "/** The kinds of jobs in the order in which they run, and whether each film has one of them.\n"

@@ -69,6 +69,12 @@ export function size(bytes) {
   return `${power && number < 100 ? number.toFixed(1) : Math.round(number)} ${units[power]}`;
 }
 
+/** A text as a sentence: capitalized, with a full stop. @param {string} text */
+export function asSentence(text) {
+  const trimmed = text.trim();
+  return trimmed && trimmed.charAt(0).toUpperCase() + trimmed.slice(1) + (/[.!?…]$/.test(trimmed) ? "" : ".");
+}
+
 /** Such as `1,234`. @param {number} number */
 export function count(number) {
   return COUNT.format(number);

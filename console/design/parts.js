@@ -6,7 +6,8 @@ import { Problem } from "../core/api.js";
 import { lookUp } from "../core/lookup.js";
 import { isServed } from "../core/media.js";
 import { hrefTo } from "../core/route.js";
-import { countOf, date, exactTime, formatRange, relativeTime } from "../core/words.js";
+import { UserError } from "../core/user-error.js";
+import { asSentence, count, countOf, date, exactTime, formatRange, relativeTime } from "../core/words.js";
 import { ICONS } from "./icons.js";
 
 /** @typedef {import("preact").ComponentChildren} Children */
@@ -76,13 +77,14 @@ export function Failure({ error, retry }) {
   </div>`;
 }
 
-/** @param {unknown} error */
+/** The texts of an error for users. Of an error that was not written for them, such as a library's, only that it happened.
+ * @param {unknown} error */
 export function messageOf(error) {
   if (error instanceof Problem) {
     const wait = error.retryAfter ? ` Try again in ${formatRange(error.retryAfter)}.` : "";
     return { title: error.title, detail: error.message + wait };
   }
-  return { title: "Something went wrong", detail: error instanceof Error ? error.message : String(error) };
+  return { title: "Something went wrong", detail: error instanceof UserError ? error.message : "Reload the page and try again." };
 }
 
 /** Nothing to show: why, and what to do about it. @param {{ icon?: import("./icons.js").IconName, children?: Children }} props */
@@ -95,10 +97,11 @@ export function Loading({ what = "Loading" }) {
   return html`<p class="loading" role="status"><span class="spinner" aria-hidden="true"></span>${what} …</p>`;
 }
 
-/** A labelled input, with what is wrong with it. `kind` is an input's type, `textarea`, or `select` with `children`.
- * @param {{ label: string, value: string, onInput: (value: string) => void, error?: string, hint?: string, kind?: string,
+/** A labelled input, with what is wrong with it. `kind` is an input's type, `textarea`, which grows with its text, or `select` with
+ * `children`. With `most` it counts characters.
+ * @param {{ label: string, value: string, onInput: (value: string) => void, error?: string, hint?: string, kind?: string, most?: number,
  *   children?: Children, [attribute: string]: unknown }} props */
-export function Field({ label, value, onInput, error, hint, kind = "text", children, ...more }) {
+export function Field({ label, value, onInput, error, hint, kind = "text", most, children, ...more }) {
   const id = useId();
   const described = [error && `${id}-error`, hint && `${id}-hint`].filter(Boolean).join(" ") || undefined;
   const attributes = {
@@ -107,16 +110,29 @@ export function Field({ label, value, onInput, error, hint, kind = "text", child
     ...more,
   };
   return html`<div class="field">
-    <label for=${id}>${label}</label>
-    ${kind === "textarea" ? html`<textarea dir="auto" ...${attributes}></textarea>`
+    <label for=${id}>${label}</label>${most !== undefined && html`<${CharacterCount} text=${value} most=${most} />`}
+    ${kind === "textarea" ? html`<span class="grow" data-text=${`${value} `}><textarea dir="auto" ...${attributes}></textarea></span>`
       : kind === "select" ? html`<select ...${attributes}>${children}</select>`
         : html`<input type=${kind} dir=${kind === "text" ? "auto" : undefined} ...${attributes} />`}
     ${hint && html`<p class="hint" id=${`${id}-hint`}>${hint}</p>`}
-    ${error && html`<p class="fault" id=${`${id}-error`}>${error}</p>`}
+    ${error && html`<p class="fault" id=${`${id}-error`}>${asSentence(error)}</p>`}
   </div>`;
 }
 
-/** A dialog that is open as long as it is drawn; Escape asks to close it.
+/** How many characters a text has, and may have. Readers hear the limit as a fault, once it is exceeded.
+ * @param {{ text: string, most: number }} props */
+function CharacterCount({ text, most }) {
+  const number = lengthOf(text);
+  return html`<span class=${`count ${number > most ? "is-over" : ""}`} aria-hidden="true">${count(number)} / ${count(most)}</span>`;
+}
+
+/** The characters of a text, as the service counts them. @param {string} text */
+export function lengthOf(text) {
+  return [...text].length;
+}
+
+/** A dialog that is open as long as it is drawn; Escape asks to close it. The class `wide` is for much content; `sheet` also keeps
+ * the last `.actions` in view while the `.sheet-body` scrolls.
  * @param {{ title: string, onClose?: () => void, children?: Children, class?: string }} props */
 export function Dialog({ title, onClose, children, ...more }) {
   const id = useId();

@@ -3,6 +3,7 @@
 import { html } from "htm/preact";
 import { Problem } from "../core/api.js";
 import { Failure } from "../design/parts.js";
+import { explain } from "../video/sentences.js";
 import { fieldName } from "./words.js";
 
 /** What does not succeed, with the fields that it is about; or that the newest changes are waited for.
@@ -12,5 +13,5 @@ export function RevertError({ error, isWaiting, retry }) {
   const faults = error instanceof Problem ? error.errors : [];
   return html`<${Failure} error=${error} retry=${retry} />
     ${faults.length > 0 && html`<ul class="faults">${faults.map(({ pointer, detail }) => html`<li>
-      ${pointer && html`<strong>${fieldName(pointer)}</strong>: `}${detail}</li>`)}</ul>`}`;
+      ${pointer && html`<strong>${fieldName(pointer)}</strong>: `}${explain(detail)}</li>`)}</ul>`}`;
 }

@@ -18,10 +18,10 @@ import Similar from "../video/similar.js";
 /** @typedef {import("../core/api.js").Schemas["FetchedVideo"]} Video */
 /** What each part of the screen gets. `changed` is called with the video after a change, or without one to read it again;
  * `viewed` with the new count of views. `playing` is what the player shows, null while there is none; `texts` counts how often
- * captions or chapters have changed, and `retexted` says that they have. `isEdited`: its form is open.
+ * captions or chapters have changed, and `retexted` says that they have.
  * @typedef {{ video: Video, etag: string | null, isOwner: boolean, user: import("../core/session.js").User,
  *   changed: (video?: Video, etag?: string | null) => void, viewed: (count: number) => void,
- *   playing: { current: import("../video/playback.js").PlaybackSession | null }, texts: number, retexted: () => void, isEdited: boolean, setEdited: (is: boolean) => void,
+ *   playing: { current: import("../video/playback.js").PlaybackSession | null }, texts: number, retexted: () => void,
  *   route: import("../core/route.js").Route }} PartProps */
 
 /** @typedef {{ route: import("../core/route.js").Route, user: import("../core/session.js").User }} ScreenProps */
@@ -42,7 +42,6 @@ function Shown({ route, user }) {
   const views = useRef(0);
   const playing = useRef(null);
   const [texts, setTexts] = useState(0);
-  const [isEdited, setEdited] = useState(false);
   const retexted = () => setTexts((number) => number + 1);
   const shown = loaded.value?.video;
   useChanges(shown && owns(shown, user) ? shown.userId : null, (changes) => {
@@ -58,7 +57,7 @@ function Shown({ route, user }) {
   const isOwner = owns(video, user);
   /** @type {PartProps} */
   const props = {
-    video, etag, user, route, isOwner, playing, texts, retexted, isEdited, setEdited,
+    video, etag, user, route, isOwner, playing, texts, retexted,
     changed: (after, tag = null) => (after ? loaded.set({ video: after, etag: tag }) : loaded.reload()),
     viewed: setViewed,
   };

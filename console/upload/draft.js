@@ -57,6 +57,6 @@ function faultsOf(error, tags) {
     title: error.at("/title"),
     category: error.at("/category"),
     visibility: error.at("/visibility"),
-    tags: fault && (tag ? `${tag}: ${fault.detail}` : fault.detail),
+    tags: fault && (tag ? `“${tag}”: ${fault.detail}` : fault.detail),
   };
 }

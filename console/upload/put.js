@@ -1,6 +1,7 @@
 // Sending bytes to S3, and not giving up on it.
 
 import { Problem } from "../core/api.js";
+import { UserError } from "../core/user-error.js";
 
 /** Milliseconds without a byte after which a connection is taken for dead. */
 const SILENCE = 90_000;
@@ -121,6 +122,6 @@ async function readable(body) {
   try {
     await body.slice(0, 1).arrayBuffer();
   } catch {
-    throw new Error("The file cannot be read because it was changed or moved. Select it again.");
+    throw new UserError("The file cannot be read because it was changed or moved. Select it again.");
   }
 }

@@ -1,6 +1,7 @@
 // Sending one film: create its video, begin the upload, send it to S3, complete it.
 
 import { api, ask, Problem } from "../core/api.js";
+import { UserError } from "../core/user-error.js";
 import { noteCreation } from "../library/creation-order.js";
 import { update, updateProgress } from "./list.js";
 import { retry, put } from "./put.js";
@@ -128,7 +129,7 @@ class Way {
   }
 
   get file() {
-    if (!this.upload.file) throw new Error("Select the file again.");
+    if (!this.upload.file) throw new UserError("Select the file again.");
     return this.upload.file;
   }
 
@@ -214,7 +215,7 @@ class Way {
     if (plan === null || plan === "arrived") {
       this.hasArrived = plan === "arrived";
       this.upload.plan = null;
-      throw new Error("The upload has expired. Try again to start over.");
+      throw new UserError("The upload has expired. Try again to start over.");
     }
     if ("parts" in plan) for (const part of plan.parts) part.etag ??= this.#parts()[part.partNumber - 1]?.etag; // may be newer
     this.upload.plan = plan;
@@ -241,7 +242,7 @@ class Way {
   /** @param {number} partNumber */
   #part(partNumber) {
     const part = this.#parts()[partNumber - 1];
-    if (!part) throw new Error("The upload was restarted.");
+    if (!part) throw new UserError("The upload was restarted.");
     return part;
   }
 

@@ -1,26 +1,20 @@
 // What is done with a video as a whole: share, edit and delete it.
 
 import { html } from "htm/preact";
-import { useLayoutEffect, useRef, useState } from "preact/hooks";
-import { hrefTo, navigate } from "../core/route.js";
+import { useState } from "preact/hooks";
+import { hrefTo } from "../core/route.js";
 import { Dialog, Icon, announceText } from "../design/parts.js";
+import Edit from "./edit.js";
 import { Remove } from "./remove.js";
 
+/** @typedef {import("./fields.js").Video} Video */
+
 /** @param {import("../screens/video.js").PartProps} props */
-export default function Actions({ video, etag, isOwner, route, changed, isEdited, setEdited }) {
+export default function Actions({ video, etag, isOwner, route, changed }) {
+  const [isEdited, setEdited] = useState(false);
   const [isRemoved, setRemoved] = useState(false);
   const [shared, setShared] = useState("");
-  const button = useRef(/** @type {HTMLButtonElement | null} */ (null));
-  const wasEdited = useRef(isEdited);
-  useLayoutEffect(() => {
-    if (wasEdited.current && !isEdited) button.current?.focus(); // the form had the focus
-    wasEdited.current = isEdited;
-  }, [isEdited]);
   const mayEdit = isOwner && video.status !== "deleted";
-  const edit = () => {
-    setEdited(true);
-    if ((route.query.get("tab") ?? "facts") !== "facts") navigate(hrefTo(route.path, { tab: "facts" }), { replace: true }); // where the form is
-  };
   const share = async () => {
     const link = new URL(hrefTo(["videos", video.videoId]), location.href).href;
     try {
@@ -32,8 +26,13 @@ export default function Actions({ video, etag, isOwner, route, changed, isEdited
   };
   return html`<div class="video-actions">
     <button type="button" onClick=${share}><${Icon} name="share-2" />Share</button>
-    ${mayEdit && !isEdited && html`<button type="button" ref=${button} onClick=${edit}><${Icon} name="pencil" />Edit</button>`}
+    ${mayEdit && html`<button type="button" onClick=${() => setEdited(true)}><${Icon} name="pencil" />Edit</button>`}
     ${mayEdit && html`<button type="button" class="quiet danger" onClick=${() => setRemoved(true)}><${Icon} name="trash" />Delete</button>`}
+    ${isEdited && html`<${Edit} video=${video} etag=${etag} route=${route} onClose=${() => setEdited(false)}
+      onSaved=${(/** @type {Video | undefined} */ after, /** @type {string | null} */ tag) => {
+        changed(after, tag);
+        setEdited(false);
+      }} />`}
     ${isRemoved && html`<${Remove} video=${video} etag=${etag} changed=${changed} onClose=${() => setRemoved(false)} />`}
     ${shared && html`<${Dialog} title="Share this video" onClose=${() => setShared("")}>
       <p><code>${shared}</code></p>

@@ -1,8 +1,8 @@
-// "Changed by another user": what I changed, what others changed, and where we have to decide.
+// The dialog "Changed by another user": both users' changes, and a choice for each field that both changed.
 
 import { html } from "htm/preact";
-import { useRef, useState } from "preact/hooks";
-import { time } from "../core/words.js";
+import { useId, useState } from "preact/hooks";
+import { countOf, time } from "../core/words.js";
 import { Dialog, UserText } from "../design/parts.js";
 import { compare, labelOf, merged } from "./fields.js";
 
@@ -11,49 +11,42 @@ import { compare, labelOf, merged } from "./fields.js";
 /** @param {{ before: Values, mine: Values, theirs: Values, onResolved: (values: Values) => void, onClose: () => void }} props */
 export default function Conflict({ before, mine, theirs, onResolved, onClose }) {
   const [choices, setChoices] = useState(/** @type {Map<string, Choice>} */ (new Map()));
-  const [isAsked, setAsked] = useState(false);
-  const list = useRef(/** @type {HTMLElement | null} */ (null));
+  const id = useId();
   const differences = compare(before, mine, theirs);
   const disputed = differences.filter(({ by }) => by === "both");
-  const open = disputed.filter(({ pointer }) => !choices.has(pointer));
+  const left = disputed.filter(({ pointer }) => !choices.has(pointer)).length;
   const choose = (/** @type {string} */ pointer, /** @type {Choice} */ choice) => setChoices(new Map(choices).set(pointer, choice));
-  const save = () => {
-    if (!open.length) return onResolved(merged(theirs, differences, choices));
-    setAsked(true);
-    const first = list.current?.querySelector("fieldset:not(:has(:checked)) input");
-    if (first instanceof HTMLElement) first.focus();
-  };
 
-  return html`<${Dialog} title="Changed by another user" class="merge" onClose=${onClose}>
-    <p>Another user saved this video while you edited it.
-      ${disputed.length ? " Choose a value for each field that you both changed." : " You changed different fields, so both changes are kept."}</p>
-    <div ref=${list}>
-      ${disputed.map(({ pointer, before: old, mine: my, theirs: their }) => html`<fieldset key=${pointer}>
+  return html`<${Dialog} title="Changed by another user" class="sheet" onClose=${onClose}>
+    <div class="sheet-body">
+      <p>Another user saved this video while you edited it.
+        ${disputed.length ? " Choose a value for each field that you both changed." : " You changed different fields, so both changes are kept."}</p>
+      ${disputed.map(({ pointer, before: old, mine: my, theirs: their }) => html`<fieldset key=${pointer} class="card">
         <legend><${UserText}>${labelOf(pointer)}<//></legend>
         <p class="hint">Original: <${FieldValue} pointer=${pointer} value=${old} /></p>
         ${/** @type {[Choice, string, unknown][]} */ ([["mine", "My change", my], ["theirs", "Their change", their]]).map(([choice, title, value]) => html`
-          <label class="choice">
-            <input type="radio" name=${pointer} checked=${choices.get(pointer) === choice} onChange=${() => choose(pointer, choice)} />
+          <label class="option">
+            <input type="radio" name=${`${id}${pointer}`} checked=${choices.get(pointer) === choice} onChange=${() => choose(pointer, choice)} />
             <span><strong>${title}:</strong> <${FieldValue} pointer=${pointer} value=${value} /></span>
           </label>`)}
-        ${isAsked && !choices.has(pointer) && html`<p class="fault">Choose a value.</p>`}
       </fieldset>`)}
       <${Agreed} title="Your changes" rows=${differences.filter(({ by }) => by === "you").map((row) => ({ ...row, now: row.mine }))} />
       <${Agreed} title="Their changes" rows=${differences.filter(({ by }) => by === "them").map((row) => ({ ...row, now: row.theirs }))} />
     </div>
     <div class="actions">
-      <button type="button" class="primary" onClick=${save}>Save</button>
+      <button type="button" class="primary" disabled=${left > 0} aria-describedby=${id} onClick=${() => onResolved(merged(theirs, differences, choices))}>Save</button>
       <button type="button" onClick=${onClose}>Keep editing</button>
+      <span class="hint" id=${id} role="status">${left ? `${countOf(left, "field")} to choose` : ""}</span>
     </div>
   <//>`;
 }
 
-/** What merges by itself.
+/** Changes that merge without a choice.
  * @param {{ title: string, rows: { pointer: string, before: unknown, now: unknown }[] }} props */
 function Agreed({ title, rows }) {
   if (!rows.length) return null;
   return html`<h3>${title}</h3>
-    <dl>${rows.map(({ pointer, before, now }) => html`<div key=${pointer}>
+    <dl class="agreed">${rows.map(({ pointer, before, now }) => html`<div key=${pointer}>
       <dt><${UserText}>${labelOf(pointer)}<//></dt>
       <dd><del><${FieldValue} pointer=${pointer} value=${before} /></del> → <ins><${FieldValue} pointer=${pointer} value=${now} /></ins></dd>
     </div>`)}</dl>`;

@@ -49,7 +49,7 @@ export default function Details(props) {
     </div>
     ${tabs.map(({ name, Panel }) => html`<div key=${name} id=${`panel-${name}`} class="tab-panel" role="tabpanel"
       aria-labelledby=${`tab-${name}`} tabindex="0" hidden=${name !== shown}>
-      ${(name === shown || name === "facts") && html`<${Panel} ...${props} key=${video.videoId} />`/* the form may stay open behind */}
+      ${name === shown && html`<${Panel} ...${props} key=${video.videoId} />`}
     </div>`)}
   </section>`;
 }

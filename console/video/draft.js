@@ -1,7 +1,10 @@
-// What somebody has typed into the form of a video: it becomes values only when it is compared or sent.
+// Draft of a video's fields: the texts of its form. They become values when they are compared or sent.
 
+import { lengthOf } from "../design/parts.js";
+import { withTag as joined } from "../design/tags.js";
+import { count } from "../core/words.js";
 import { keyOf, METADATA, pointerTo } from "./fields.js";
-import { INPUTS } from "./labels.js";
+import { INPUTS, LABELS, LIMITS } from "./labels.js";
 
 /**
  * @typedef {import("./fields.js").Values} Values
@@ -48,15 +51,27 @@ export function valuesIn(draft, before) {
 
 /** The draft with the tag that is being typed as one of its tags. @param {Draft} draft @returns {Draft} */
 export function withTag(draft) {
-  const tag = draft.tag.trim();
-  const tags = tag && !draft.tags.includes(tag) ? [...draft.tags, tag] : draft.tags;
-  return { ...draft, tags, tag: "" };
+  return { ...draft, tags: joined(draft.tags, draft.tag), tag: "" };
 }
 
-/** What only this form can know to be wrong, by the id of the pair.
- * @param {Draft} draft @returns {Map<number, string>} */
-export function faultsIn({ pairs }) {
+/** Faults that the form finds without the service, by the name of a field or the id of a pair.
+ * @param {Draft} draft @returns {Map<string | number, string>} */
+export function faultsIn({ texts, pairs }) {
+  /** @type {Map<string | number, string>} */
   const faults = new Map();
+  const of = (/** @type {string} */ name) => (texts[name] ?? "").trim();
+  for (const [name, most] of Object.entries(LIMITS)) {
+    if (lengthOf(texts[name] ?? "") > most) faults.set(name, `Use at most ${count(most)} characters.`);
+  }
+  if (!of("title")) faults.set("title", "Enter a title.");
+  if (/[\r\n]/.test(of("title"))) faults.set("title", "Use one line.");
+  for (const name of ["releaseYear", "season", "episode"]) {
+    if (of(name) && !/^[0-9]{1,15}$/.test(of(name))) faults.set(name, "Enter a whole number.");
+  }
+  if (of("slug") && !/^[a-z0-9]+(-[a-z0-9]+)*$/.test(of("slug"))) faults.set("slug", "Use lower-case letters, digits and single hyphens between them.");
+  if (!of("seriesId") && (of("season") || of("episode"))) faults.set("seriesId", "Enter the series of this season and episode.");
+  const [from, until] = [of("publishAt"), of("expiresAt")];
+  if (from && until && new Date(until) <= new Date(from)) faults.set("expiresAt", `Choose a time after “${LABELS.publishAt}”.`);
   const keys = new Set();
   for (const { id, key, value, kind } of pairs.filter(isFilled)) {
     if (keys.has(key)) faults.set(id, "This key is already used.");
@@ -77,8 +92,7 @@ function textOf(name, value) {
   return INPUTS[name] === "time" && typeof value === "number" ? localTime(value) : String(value);
 }
 
-/** What cannot be parsed is sent as it is: the API says best what is wrong with it.
- * @param {string} name @param {string} text */
+/** @param {string} name @param {string} text */
 function parseField(name, text) {
   if (name === "title") return text;
   if (text.trim() === "") return undefined;

@@ -1,37 +1,52 @@
-// The form of a video. It sends what really changed; what was typed stays until it is saved or thrown away on purpose.
+// The dialog that edits a video's fields. It sends only changed fields. Typed text stays until it is saved or discarded.
 
 import { html } from "htm/preact";
-import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { api, ask, Problem } from "../core/api.js";
-import { navigate, parseRoute, hrefTo, useHold } from "../core/route.js";
-import { Failure, Field, announceText } from "../design/parts.js";
+import { useLoad } from "../core/load.js";
+import { parseRoute, useHold } from "../core/route.js";
+import { Dialog, Failure, Field, announceText } from "../design/parts.js";
+import { TagInput } from "../design/tags.js";
 import Conflict from "./conflict.js";
 import { draftOf, faultsIn, valuesIn, withTag } from "./draft.js";
 import { compare, patchOf, pointerTo, valuesOf } from "./fields.js";
-import { Metadata, Tags } from "./inputs.js";
-import { INPUTS, LABELS } from "./labels.js";
+import { Metadata } from "./inputs.js";
 import { DiscardDialog } from "./item-form.js";
+import { INPUTS, LABELS, LIMITS } from "./labels.js";
+import { explain } from "./sentences.js";
 
 /**
  * @typedef {import("./fields.js").Video} Video
  * @typedef {import("./fields.js").Values} Values
- * @typedef {{ values: Values, etag: string }} Version What the video was when it was read.
+ * @typedef {{ values: Values, etag: string }} Version The video as it was read.
  */
 
 /** Attributes of inputs by kind, then of some fields. @type {Record<string, Record<string, unknown>>} */
 const KINDS = { number: { inputmode: "numeric" }, time: { kind: "datetime-local", step: 1 } };
 /** @type {Record<string, Record<string, unknown>>} */
 const MORE = {
-  description: { kind: "textarea", rows: 5 },
+  description: { kind: "textarea", rows: 4 },
   visibility: { kind: "select", children: html`<option value="private">Private</option><option value="public">Public</option>` },
   publishAt: { hint: "Hidden from viewers until then." },
   expiresAt: { hint: "Hidden from viewers from then on." },
   language: { hint: "Language tag, for example en-NZ." },
   seriesId: { hint: "ID of the series video.", spellcheck: false },
+  externalId: { hint: "ID in your own system. Only you see it.", spellcheck: false },
+  slug: { hint: "Readable name for URLs, for example harbour-at-dawn.", spellcheck: false },
 };
+/** Fields that show their number of characters. */
+const COUNTED = ["title", "description"];
+/** Sections of the form: the rows of each, and the fields of each row. @type {[string, string[][]][]} */
+const SECTIONS = [
+  ["Details", [["title"], ["description"], ["tags"], ["category", "language", "releaseYear"]]],
+  ["Publication", [["visibility", "publishAt", "expiresAt"]]],
+  ["Series and episode", [["seriesId", "season", "episode"]]],
+  ["Identifiers", [["externalId", "slug"]]],
+];
+const TAGS_READ = 100;
 
-/** How often it saves again when others changed something else in the meantime. */
-const TRIES = 4;
+/** Attempts to save again after another user changed other fields. */
+const MAX_ATTEMPTS = 4;
 
 /** @param {{ video: Video, etag: string | null, route: import("../core/route.js").Route,
  *   onSaved: (video?: Video, etag?: string | null) => void, onClose: () => void }} props */
@@ -40,45 +55,36 @@ export default function Edit({ video, etag, route, onSaved, onClose }) {
   const [base, setBase] = useState(/** @returns {Version} */ () => ({ values: valuesOf(video), etag: etag ?? `"${video.version}"` }));
   const [draft, setDraft] = useState(() => draftOf(base.values));
   const [error, setError] = useState(/** @type {unknown} */ (null));
+  const [isTried, setTried] = useState(false);
+  const [attempts, setAttempts] = useState(0);
   const [isBusy, setBusy] = useState(false);
   const [conflict, setConflict] = useState(/** @type {{ theirs: Version, mine: Values } | null} */ (null));
   const [leave, setLeave] = useState(/** @type {{ go: () => void } | null} */ (null));
   const isLeaving = useRef(false);
   const form = useRef(/** @type {HTMLFormElement | null} */ (null));
+  const tags = useLoad(async (signal) => (await ask(api.GET("/v1/tags", { params: { query: { limit: TAGS_READ } }, signal }))).data.items, []);
 
   const wanted = useMemo(() => valuesIn(draft, base.values), [draft, base]);
   const faults = useMemo(() => faultsIn(draft), [draft]);
-  const isDirty = faults.size > 0 || Object.keys(patchOf(base.values, wanted)).length > 0;
+  const isDirty = Object.keys(patchOf(base.values, wanted)).length > 0;
   const problem = error instanceof Problem ? error : null;
-  const at = (/** @type {string} */ pointer) => problem?.at(pointer);
+  const refused = useMemo(() => new Map(problem?.errors.map(({ pointer, detail }) => [pointer, explain(detail)])), [problem]);
   const change = (/** @type {Partial<typeof draft>} */ part) => setDraft((before) => ({ ...before, ...part }));
 
   useHold(isDirty ? (address) => {
     if (isLeaving.current || parseRoute(address).path.join("/") === route.path.join("/")) return false;
-    setLeave({ go: () => history.back() }); // the browser was there, so the place knows how it was left
+    setLeave({ go: () => history.back() }); // returns to the address that the user went to
     return true;
   } : null);
-
-  const isInFront = (route.query.get("tab") ?? "facts") === "facts";
-  const hasBegun = useRef(false);
   useLayoutEffect(() => {
-    if (!isInFront || hasBegun.current) return;
-    hasBegun.current = true;
-    form.current?.querySelector("input")?.focus();
-  }, [isInFront]);
-  useEffect(() => {
-    if (!leave && !conflict && !error) return;
-    if ((route.query.get("tab") ?? "facts") !== "facts") navigate(hrefTo(route.path, { tab: "facts" }), { replace: true }); // where this form is
-  }, [leave, conflict, error]);
-  useLayoutEffect(() => {
-    if (!error || isBusy) return;
+    if (!attempts || isBusy) return;
     const first = form.current?.querySelector('[aria-invalid="true"]') ?? form.current?.querySelector(".stop");
     if (first instanceof HTMLElement) first.focus();
-  }, [error, isBusy]);
+  }, [attempts, isBusy, error]);
 
   /** Save `values`, which are a change of `from`.
-   * @param {Version} from @param {Values} values @param {number} [tries] @returns {Promise<void>} */
-  const save = async (from, values, tries = TRIES) => {
+   * @param {Version} from @param {Values} values @param {number} [left] @returns {Promise<void>} */
+  const save = async (from, values, left = MAX_ATTEMPTS) => {
     const patch = patchOf(from.values, values);
     if (!Object.keys(patch).length) return onSaved();
     try {
@@ -90,11 +96,11 @@ export default function Edit({ video, etag, route, onSaved, onClose }) {
       announceText("Saved.", changeSet);
       onSaved({ ...data, viewCount: video.viewCount }, tag);
     } catch (reason) {
-      if (!(reason instanceof Problem) || reason.kind !== "version-mismatch" || !tries) throw reason;
+      if (!(reason instanceof Problem) || reason.kind !== "version-mismatch" || !left) throw reason;
       const now = await ask(api.GET("/v1/videos/{videoId}", { params: { path: { videoId } } }));
       const theirs = { values: valuesOf(/** @type {Video} */ (now.data)), etag: now.etag ?? `"${now.data.version}"` };
-      // A job may have changed what nobody edits, or an answer got lost on its way: there is nothing to ask.
-      if (compare(from.values, values, theirs.values).every(({ by }) => by === "you")) return save(theirs, values, tries - 1);
+      // A job may have changed other attributes, or the response to an earlier attempt was lost: there is nothing to decide.
+      if (compare(from.values, values, theirs.values).every(({ by }) => by === "you")) return save(theirs, values, left - 1);
       setConflict({ theirs, mine: values });
     }
   };
@@ -102,54 +108,80 @@ export default function Edit({ video, etag, route, onSaved, onClose }) {
   /** @param {Version} from @param {Values} values */
   const run = (from, values) => {
     setBusy(true);
-    setError(null);
     save(from, values).catch(setError).finally(() => setBusy(false));
   };
-
   const submit = (/** @type {Event} */ event) => {
     event.preventDefault();
     if (isBusy) return;
     setDraft(withTag);
-    if (faults.size) setError(new Problem({ status: 0, title: "Invalid content", detail: "Correct the marked fields." }));
-    else run(base, wanted);
+    setTried(true);
+    setError(null);
+    setAttempts((number) => number + 1);
+    if (!faults.size) run(base, wanted);
   };
-
   const resolve = (/** @type {Values} */ values) => {
     if (!conflict) return;
     setConflict(null);
     setBase(conflict.theirs);
-    setDraft(draftOf(values)); // whatever happens now, the choices stay
+    setDraft(draftOf(values)); // the choices stay if the save fails
     run(conflict.theirs, values);
   };
+  const close = () => {
+    if (isBusy) return;
+    if (isDirty) setLeave({ go: onClose });
+    else onClose();
+  };
+  const press = (/** @type {KeyboardEvent} */ event) => {
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) form.current?.requestSubmit();
+  };
 
-  const text = (/** @type {string} */ name) => html`<${Field} key=${name}
-    name=${name} label=${LABELS[name]} value=${draft.texts[name] ?? ""} error=${at(`/${name}`)} autocomplete="off"
+  const faultOf = (/** @type {string} */ name) => (isTried || faults.get(name)?.includes("at most") ? faults.get(name) : undefined) ?? refused.get(`/${name}`);
+  const text = (/** @type {string} */ name) => html`<${Field} key=${name} name=${name} label=${LABELS[name]} value=${draft.texts[name] ?? ""}
+    error=${faultOf(name)} most=${COUNTED.includes(name) ? LIMITS[name] : undefined} autocomplete="off"
     onInput=${(/** @type {string} */ value) => change({ texts: { ...draft.texts, [name]: value } })} ...${KINDS[INPUTS[name] ?? ""]} ...${MORE[name]} />`;
-  const tagFaults = problem?.errors.filter(({ pointer }) => pointer?.match(/^\/tags(\/|$)/)).map(({ pointer = "", detail }) => {
-    const tag = draft.tags[Number(pointer.split("/")[2] ?? NaN)];
-    return tag === undefined ? detail : `“${tag}”: ${detail}.`;
-  });
-  const rest = Object.keys(INPUTS).filter((name) => name !== "title" && name !== "description");
-  const elsewhere = problem?.errors.filter(({ pointer }) => !pointer).map(({ detail }) => detail);
+  const tagInput = () => html`<${TagInput} key="tags" label=${LABELS.tags} tags=${draft.tags} typed=${draft.tag} known=${tags.value ?? []}
+    change=${(/** @type {string[]} */ list, /** @type {string} */ tag) => change({ tags: list, tag })} faults=${tagFaults(problem, draft.tags)} />`;
+  const input = (/** @type {string} */ name) => (name === "tags" ? tagInput() : text(name));
+  const elsewhere = [...refused].filter(([pointer]) => !pointer).map(([, detail]) => detail);
+  const isFaulty = isTried && faults.size > 0;
 
-  return html`<form class="edit" ref=${form} onSubmit=${submit} aria-label="Edit video" inert=${isBusy}>
-    ${error && html`<div tabindex="-1" class="stop"><${Failure} error=${error} />
-      ${elsewhere && elsewhere.length > 0 && html`<p class="fault">${elsewhere.join(" ")}</p>`}</div>`}
-    ${text("title")}
-    ${text("description")}
-    <div class="fields">${rest.map((name) => (name === "tags"
-      ? html`<${Tags} key=${name} draft=${draft} change=${change} faults=${tagFaults ?? []} />` : text(name)))}</div>
-    <${Metadata} draft=${draft} change=${change} fault=${at("/metadata")}
-      faultOf=${(/** @type {import("./draft.js").Pair} */ { id, key }) => faults.get(id) ?? at(pointerTo(key))} />
-    <div class="actions">
-      <button type="submit" class="primary" >${isBusy ? "Saving …" : "Save"}</button>
-      <button type="button" onClick=${() => (isDirty ? setLeave({ go: onClose }) : onClose())}>Cancel</button>
-    </div>
+  return html`<${Dialog} title="Edit video" class="sheet" onClose=${close}>
+    <form ref=${form} onSubmit=${submit} onKeyDown=${press} aria-label="Edit video" inert=${isBusy} noValidate>
+      <div class="sheet-body">
+        ${error && html`<div tabindex="-1" class="stop"><${Failure} error=${error} />
+          ${elsewhere.length > 0 && html`<p class="fault">${elsewhere.join(" ")}</p>`}</div>`}
+        <div class="sections">
+          ${SECTIONS.map(([title, rows]) => html`<section key=${title} aria-label=${title}>
+            <h3>${title}</h3>
+            ${rows.map((names) => (names.length > 1 ? html`<div class="columns">${names.map(input)}</div>` : names.map(input)))}
+          </section>`)}
+          <section aria-label="Metadata">
+            <h3>Metadata</h3>
+            <${Metadata} draft=${draft} change=${change} fault=${refused.get("/metadata")}
+              faultOf=${(/** @type {import("./draft.js").Pair} */ { id, key }) => faults.get(id) ?? refused.get(pointerTo(key))} />
+          </section>
+        </div>
+      </div>
+      <div class="actions">
+        <button type="submit" class="primary">${isBusy ? "Saving …" : "Save"}</button>
+        <button type="button" onClick=${close}>Cancel</button>
+        <span class="hint" role="status">${isFaulty ? "Correct the marked fields." : isDirty ? "Unsaved changes" : ""}</span>
+      </div>
+    </form>
     ${conflict && html`<${Conflict} before=${base.values} mine=${conflict.mine} theirs=${conflict.theirs.values}
       onResolved=${resolve} onClose=${() => setConflict(null)} />`}
     ${leave && html`<${DiscardDialog} onStay=${() => setLeave(null)} onLeave=${() => {
       isLeaving.current = true;
       leave.go();
     }} />`}
-  </form>`;
+  <//>`;
+}
+
+/** Faults of the tags, each with its tag. @param {Problem | null} problem @param {string[]} tags */
+function tagFaults(problem, tags) {
+  const faults = problem?.errors.filter(({ pointer }) => pointer?.match(/^\/tags(\/|$)/)) ?? [];
+  return faults.map(({ pointer = "", detail }) => {
+    const tag = tags[Number(pointer.split("/")[2] ?? NaN)];
+    return tag === undefined ? explain(detail) : `“${tag}”: ${detail}`;
+  });
 }

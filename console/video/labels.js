@@ -62,6 +62,16 @@ export const INPUTS = {
   "expiresAt": "time"
 };
 
+/** The most characters that they may have. @type {Record<string, number>} */
+export const LIMITS = {
+  "externalId": 200,
+  "slug": 100,
+  "title": 300,
+  "description": 5000,
+  "category": 100,
+  "language": 35
+};
+
 /** Those that the probe sets. */
 export const PROBED = /** @type {const} */ (["duration", "fileSize", "format", "resolution", "videoCodec", "audioCodec", "frameRate"]);
 

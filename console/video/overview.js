@@ -1,16 +1,16 @@
-// All fields of a video, and for those that were read from the film who filled them in.
+// All fields of a video in groups, with a mark for the origin of those that the service reads from the file.
 
 import { html } from "htm/preact";
 import { api, ask } from "../core/api.js";
 import { useLoad } from "../core/load.js";
 import { isStored } from "../core/media.js";
 import { hrefTo } from "../core/route.js";
-import { count, duration, size, time } from "../core/words.js";
-import { UserText, stateName } from "../design/parts.js";
-import Edit from "./edit.js";
+import { lookUp } from "../core/lookup.js";
+import { asSentence, count, duration, size, time } from "../core/words.js";
+import { Icon, UserText, stateName } from "../design/parts.js";
 import Episodes from "./episodes.js";
 import { INPUTS, LABELS, PROBED } from "./labels.js";
-import { languageName } from "./names.js";
+import { languageName, nameOf } from "./names.js";
 
 /**
  * @typedef {import("../screens/video.js").PartProps} PartProps
@@ -19,28 +19,22 @@ import { languageName } from "./names.js";
  *   of an earlier version not all is kept
  */
 
-/** Marks of values that do not come from the source file. */
-const ORIGINS = { person: "edited", job: "", import: "imported" };
+/** Marks of values by their origin. @type {Record<string, [import("../design/icons.js").IconName, string]>} */
+const ORIGINS = { person: ["pencil", "edited"], job: ["film", "read from the file"], import: ["download", "imported"] };
 
 /** @param {PartProps} props */
-export default function Overview({ video, etag, route, changed, isEdited, setEdited }) {
-  const close = () => setEdited(false);
-  if (isEdited) {
-    return html`<h2>Edit</h2><${Edit} video=${video} etag=${etag} route=${route} onClose=${close}
-      onSaved=${(/** @type {Video | undefined} */ after, /** @type {string | null} */ tag) => {
-        changed(after, tag);
-        close();
-      }} />`;
-  }
+export default function Overview({ video }) {
   return html`<${Known} video=${video} />
     <${Episodes} video=${video} />`;
 }
 
-/** All that a video says, as it is or as it was. @param {{ video: Shown }} props */
+/** All fields of a video in groups, as they are or as they were. @param {{ video: Shown }} props */
 export function Known({ video }) {
-  return html`<${About} video=${video} />
-    <${SourceFile} video=${video} />
-    <${Record} video=${video} />`;
+  return html`<div class="fact-groups">
+    <section class="surface wide"><h3>Details</h3><${About} video=${video} /></section>
+    <section class="surface"><h3>Source file</h3><${SourceFile} video=${video} /></section>
+    <section class="surface"><h3>Renditions</h3><${Renditions} video=${video} /></section>
+  </div>`;
 }
 
 /** What is shown above the film; the series with its season and episode. */
@@ -69,6 +63,11 @@ function About({ video }) {
     <${Fact} label="Metadata" wide>${keys.length > 0 && html`<ul class="plain">
       ${keys.map(([key, value]) => html`<li key=${key}><${UserText} class="key">${key}<//>: <${UserText}>${
         typeof value === "boolean" ? (value ? "yes" : "no") : String(value)}<//></li>`)}</ul>`}<//>
+    <${Fact} label="Owner"><${UserText}>${video.userId}<//><//>
+    <${Fact} label="Views">${video.viewCount !== undefined && count(video.viewCount)}<//>
+    <${Fact} label="Created"><${Time} at=${video.createdAt} /><//>
+    <${Fact} label="Updated">${video.updatedAt !== undefined && html`<${Time} at=${video.updatedAt} /> `}<small>version ${count(video.version)}</small><//>
+    <${Fact} label="ID"><code>${video.videoId}</code><//>
   </dl>`;
 }
 
@@ -84,48 +83,44 @@ function Series({ video: { seriesId, season, episode } }) {
     ${season !== undefined && html` season ${count(season)}`}${episode !== undefined && html` episode ${count(episode)}`}`;
 }
 
-/** @param {number | undefined} bytes */
-const sizeOf = (bytes) => bytes !== undefined && ` ${size(bytes)}`;
-
-/** @param {string | undefined} address */
-const shown = (address) => address !== undefined && !isStored(address) && html` <code>${address}</code>`;
-
 /** @param {{ video: Shown }} props */
 function SourceFile({ video }) {
   const { source, failure, frameRate } = video;
-  const renditions = Object.keys(video.resolutions ?? video.renditions ?? {});
   const read = {
     ...video,
     duration: video.duration !== undefined && duration(video.duration),
     fileSize: video.fileSize !== undefined && size(video.fileSize),
     frameRate: frameRate !== undefined && `${Number(frameRate.toFixed(3))} fps`,
   };
-  const isKnown = source || failure || renditions.length > 0 || PROBED.some((name) => read[name] !== undefined && read[name] !== false);
-  return html`<h3>Source file</h3>
-    ${!isKnown && html`<p class="hint">No source file yet.</p>`}
-    <dl class="fact-list">
-      ${PROBED.map((name) => {
-        const origin = video.origins?.[name];
-        return html`<${Fact} key=${name} label=${LABELS[name]}>
-          ${read[name] && html`<${UserText}>${read[name]}<//>${origin && ORIGINS[origin] && html` <small class=${`origin origin-${origin}`}>${ORIGINS[origin]}</small>`}`}<//>`;
-      })}
-      <${Fact} label="Upload">${source && html`<${UserText}>${source.contentType}<//>, ${size(source.fileSize)}, <${Time} at=${source.arrivedAt} />`}<//>
-      <${Fact} label="Failure" wide>${failure && html`${failure.job}: <${UserText}>${failure.reason}<//> <small><${Time} at=${failure.at} /></small>`}<//>
-    </dl>
-    ${renditions.length > 0 && html`<h3>Renditions</h3>
-      <ul class="plain">${renditions.map((name) => html`<li key=${name}><strong>${name}</strong>${sizeOf(video.renditions?.[name]?.size)}${shown(video.resolutions?.[name])}</li>`)}</ul>`}`;
+  const isKnown = source || failure || PROBED.some((name) => read[name] !== undefined && read[name] !== false);
+  if (!isKnown) return html`<p class="hint">No source file yet.</p>`;
+  return html`<dl class="fact-list">
+    ${PROBED.map((name) => html`<${Fact} key=${name} label=${LABELS[name]}>
+      ${read[name] && html`<${UserText}>${read[name]}<//><${Origin} name=${video.origins?.[name]} />`}<//>`)}
+    <${Fact} label="Upload">${source && html`<${UserText}>${source.contentType}<//>, ${size(source.fileSize)}, <${Time} at=${source.arrivedAt} />`}<//>
+    <${Fact} label="Failure">${failure && html`${nameOf(failure.job)}: <${UserText}>${failure.reason}<//> <small><${Time} at=${failure.at} /></small>`}<//>
+  </dl>`;
 }
 
-/** @param {{ video: Shown }} props */
-function Record({ video }) {
-  return html`<h3>Record</h3>
-    <dl class="fact-list">
-      <${Fact} label="Owner"><${UserText}>${video.userId}<//><//>
-      <${Fact} label="Views">${video.viewCount !== undefined && count(video.viewCount)}<//>
-      <${Fact} label="Created"><${Time} at=${video.createdAt} /><//>
-      <${Fact} label="Updated">${video.updatedAt !== undefined && html`<${Time} at=${video.updatedAt} /> `}<small>version ${count(video.version)}</small><//>
-      <${Fact} label="ID"><code>${video.videoId}</code><//>
-    </dl>`;
+/** A small mark of a value's origin, with a tooltip. @param {{ name?: string }} props */
+function Origin({ name }) {
+  const [icon, text] = lookUp(ORIGINS, name ?? "") ?? [];
+  return icon && html` <span class="mark" title=${asSentence(text ?? "").slice(0, -1)}><${Icon} name=${icon} /><span class="unseen">${text}</span></span>`;
+}
+
+/** The renditions by name. The address of a stored file helps nobody; of another one the host is shown. @param {{ video: Shown }} props */
+function Renditions({ video }) {
+  const names = Object.keys(video.resolutions ?? video.renditions ?? {});
+  if (!names.length) return html`<p class="hint">No renditions yet.</p>`;
+  return html`<dl class="fact-list">${names.map((name) => {
+    const bytes = video.renditions?.[name]?.size;
+    return html`<div key=${name}><dt>${name}</dt><dd>${bytes !== undefined && size(bytes)} <${UserText} class="hint">${hostOf(video.resolutions?.[name])}<//></dd></div>`;
+  })}</dl>`;
+}
+
+/** The host of a file elsewhere; empty for a stored file. @param {string | undefined} address */
+function hostOf(address) {
+  return address === undefined || isStored(address) || !URL.canParse(address) ? "" : new URL(address).host;
 }
 
 /** A field, if there is something in it.

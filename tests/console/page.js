@@ -68,13 +68,20 @@ class Node extends EventTarget {
     this.attributes.delete(name);
   }
 
-  /** Only names of elements are understood; anything else finds nothing. */
+  /** Understands a name, a class or an attribute, such as `[aria-invalid="true"]`; anything else finds nothing. */
   querySelectorAll(selector) {
+    const [, className, name, value] = /^\.([\w-]+)$|^\[([\w-]+)(?:="([^"]*)")?\]$/.exec(selector) ?? [];
+    if (className) return all(this).filter(({ attributes }) => attributes.get("class")?.split(" ").includes(className));
+    if (name) return all(this).filter(({ attributes }) => attributes.has(name) && (value === undefined || attributes.get(name) === value));
     return elements(this, selector);
   }
 
   querySelector(selector) {
-    return elements(this, selector)[0] ?? null;
+    return this.querySelectorAll(selector)[0] ?? null;
+  }
+
+  requestSubmit() {
+    this.dispatchEvent(new Event("submit", { cancelable: true }));
   }
 
   focus() {
@@ -116,6 +123,7 @@ Object.assign(document, {
   removeEventListener: () => undefined,
 });
 Object.assign(globalThis, {
+  HTMLElement: Node,
   IntersectionObserver: Observer,
   scrollTo: () => undefined,
   history: { state: null, replaceState: (state) => void (history.state = state), back: () => undefined },
@@ -154,6 +162,61 @@ export function leave(root) {
 /** All elements of a type below a node, in the order of the document. */
 export function elements(node, type) {
   return node.childNodes.flatMap((child) => [...(child.localName === type ? [child] : []), ...elements(child, type)]);
+}
+
+/** All elements below a node, in the order of the document. */
+export function all(node) {
+  return node.childNodes.filter(({ localName }) => localName).flatMap((child) => [child, ...all(child)]);
+}
+
+/** The one field of exactly this label. */
+export function field(node, label) {
+  const ids = elements(node, "label").filter(({ textContent }) => textContent === label).map(({ attributes }) => attributes.get("for"));
+  const found = all(node).filter(({ attributes }) => attributes.get("aria-label") === label || ids.includes(attributes.get("id")));
+  if (found.length !== 1) throw new Error(`${found.length} fields "${label}" in: ${node.textContent}`);
+  return found[0];
+}
+
+/** The texts that describe a field, as readers say them after its label. */
+export function description(node, label) {
+  const ids = (field(node, label).attributes.get("aria-describedby") ?? "").split(" ");
+  return all(node).filter(({ attributes }) => ids.includes(attributes.get("id"))).map(({ textContent }) => textContent).join(" ");
+}
+
+/** The one dialog of exactly this title. */
+export function dialog(node, title) {
+  const found = elements(node, "dialog").filter((element) => elements(element, "h2")[0]?.textContent === title);
+  if (found.length !== 1) throw new Error(`${found.length} dialogs "${title}" in: ${node.textContent}`);
+  return found[0];
+}
+
+/** The name of the element that has the focus: its label or its text. */
+export function focused(node) {
+  const { attributes, textContent } = document.activeElement;
+  const label = elements(node, "label").find((element) => attributes.has("id") && element.attributes.get("for") === attributes.get("id"));
+  return attributes.get("aria-label") ?? label?.textContent ?? textContent;
+}
+
+/** Type a text into a field, or choose an option. */
+export async function type(node, label, text) {
+  const element = field(node, label);
+  element.value = text;
+  await act(element, element.localName === "select" ? "change" : "input");
+}
+
+/** Tick or untick a box, or choose a radio button. */
+export async function tick(node, label, is = true) {
+  const element = field(node, label);
+  element.checked = is;
+  await act(element, "change");
+}
+
+/** Press a key in an element; returns whether the page kept the key for itself. */
+export async function press(element, key, more = {}) {
+  const event = Object.assign(new Event("keydown", { cancelable: true }), { key, ...more });
+  element.dispatchEvent(event);
+  await settled();
+  return event.defaultPrevented;
 }
 
 /** The text of each element below a node that has a role. */

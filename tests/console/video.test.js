@@ -14,7 +14,7 @@ import { faultBelow, faultIn, lines } from "../../console/video/item-form.js";
 import { bestQuality, SOURCE } from "../../console/video/playback.js";
 import { parseTiles } from "../../console/video/storyboard.js";
 import { escaped } from "../../console/video/tracks.js";
-import { textOf } from "./support.js";
+import { elementsOf, textOf } from "./support.js";
 import { Problem } from "../../console/core/api.js";
 
 const VIDEO = {
@@ -59,7 +59,7 @@ test("what cannot be read as a number or year is sent as it is typed, for the AP
 
 test("a key that stands twice, and a value that is no number, are said at their rows", () => {
   const pairs = [newPair("a", 1), newPair("a", "x"), { ...newPair("b"), kind: "number", value: "1,5" }, { ...newPair("c"), kind: "number", value: " " }, newPair()];
-  assert.deepEqual([...faultsIn({ pairs })], [
+  assert.deepEqual([...faultsIn({ texts: { title: "A film" }, pairs })], [
     [pairs[1].id, "This key is already used."], [pairs[2].id, "Enter a number."], [pairs[3].id, "Enter a number."],
   ]);
 });
@@ -147,8 +147,18 @@ test("a film that the service could not read is not blamed on the browser or the
 
 test("the facts of a video name its versions without addresses in the storage", () => {
   const shown = textOf(html`<${Known} video=${{ ...VIDEO, createdAt: 1, resolutions: { "240p": "s3://media/secret.mp4", mine: "https://a.example/b.mp4" } }} />`);
-  assert.match(shown, /Renditions240pmine https:\/\/a\.example\/b\.mp4/);
+  assert.match(shown, /Renditions240p mine a\.example$/);
   assert.doesNotMatch(shown, /secret|s3:/);
+});
+
+test("the facts are in groups, and a mark says which were read from the file", () => {
+  const origins = { duration: "job", format: "person", videoCodec: "import" };
+  const source = { contentType: "video/mp4", fileSize: 1_500_000, arrivedAt: 1_700_000_000 };
+  const node = html`<${Known} video=${{ ...VIDEO, createdAt: 1, duration: 61_000, format: "mp4", videoCodec: "h264", origins, source, renditions: { "240p": { size: 1_200_000 } } }} />`;
+  assert.deepEqual(elementsOf(node, "h3").map(textOf), ["Details", "Source file", "Renditions"]);
+  assert.match(textOf(node), /Duration1:01 read from the fileFormatmp4 editedVideo codech264 imported/);
+  assert.match(textOf(node), /Renditions240p1\.2 MB/);
+  assert.deepEqual(elementsOf(node, "span").map(({ props }) => props.title).filter(Boolean), ["Read from the file", "Edited", "Imported"]);
 });
 
 test("a chapter's title has no tags as a cue", () => {
