@@ -3,8 +3,9 @@
 import { html } from "htm/preact";
 import { isStored } from "../core/media.js";
 import { hrefTo } from "../core/route.js";
-import { formatClock, count, duration, size, time } from "../core/words.js";
-import { UserText } from "../design/parts.js";
+import { formatClock, count, countOf, duration, size, time } from "../core/words.js";
+import { Time, UserText } from "../design/parts.js";
+import { abridged, diffWords, similarity } from "./diff.js";
 import { By, entryOf, fieldName, describeAction, partsOf, changeSetLink } from "./words.js";
 
 /**
@@ -23,26 +24,74 @@ const WHY = {
 };
 /** Changes of an entry that are shown at once. */
 const FEW = 12;
+/** Fields of jobs that say nothing to people: the action of the entry says the state. */
+const HIDDEN_OF_JOBS = ["/state", "/attempt", "/input", "/inputHash", "/output"];
+/** Share of a text that must be unchanged for a comparison word by word. */
+const SIMILAR = 0.4;
 
 /** `about` says what an entry is of, where it is not clear; `more` is what can be done with it; `titles` are those of videos
- * that entries of playlists name. In a list of one change set no entry leads to it.
- * @param {{ entries: Entry[], about?: (entry: Entry) => Children, more?: (entry: Entry) => Children, titles?: Titles, isOfSet?: boolean }} props */
-export function Timeline({ entries, about, more, titles, isOfSet }) {
+ * that entries of playlists name. In a list of one change set no entry leads to it, and none is folded.
+ * @param {{ entries: Entry[], order?: "asc" | "desc", about?: (entry: Entry) => Children, more?: (entry: Entry) => Children, titles?: Titles, isOfSet?: boolean }} props */
+export function Timeline({ entries, order = "desc", about, more, titles, isOfSet }) {
+  const groups = isOfSet ? entries.map((entry) => ({ entry, steps: [] })) : groupEntries(entries, order);
   return html`<ol class="timeline">
-    ${entries.map((entry) => {
-      const set = isOfSet ? null : changeSetLink(entry);
-      return html`<li key=${keyOf(entry)}>
-        <p><strong>${describeAction(entry)}</strong> by <${By} by=${entry.by} /> <${Moment} at=${entry.at} /></p>
-        ${about?.(entry)}
-        <${Changes} changes=${entry.changes} titles=${titles} />
-        ${entry.omitted && html`<p class="hint">${count(entry.omitted)} more changes are not stored</p>`}
-        <div class="entry-actions">
-          ${more?.(entry)}
-          ${set && html`<a href=${set} aria-label=${`Change set of ${MOMENT.format(entry.at)}`}>Change set</a>`}
-        </div>
-      </li>`;
-    })}
+    ${groups.map(({ entry, steps }) => html`<li key=${entry ? keyOf(entry) : "steps"} class=${entry ? "" : "is-processing"}>
+      ${entry && html`<${EntryOf} entry=${entry} about=${about} more=${more} titles=${titles} isOfSet=${isOfSet} />`}
+      ${steps.length > 0 && html`<${Steps} entries=${steps} titles=${titles} />`}
+    </li>`)}
   </ol>`;
+}
+
+/** @param {{ entry: Entry, about?: (entry: Entry) => Children, more?: (entry: Entry) => Children, titles?: Titles, isOfSet?: boolean }} props */
+function EntryOf({ entry, about, more, titles, isOfSet }) {
+  const set = isOfSet ? null : changeSetLink(entry);
+  return html`<p><strong>${describeAction(entry)}</strong> by <${By} by=${entry.by} /> <${Time} at=${entry.at} /></p>
+    ${about?.(entry)}
+    <${Changes} changes=${entry.changes} titles=${titles} />
+    ${entry.omitted && html`<p class="hint">${count(entry.omitted)} more changes are not stored</p>`}
+    <div class="entry-actions">
+      ${more?.(entry)}
+      ${set && html`<a href=${set} aria-label=${`Change set of ${MOMENT.format(entry.at)}`}>Change set</a>`}
+    </div>`;
+}
+
+/** The steps of processing between two changes of people, in one line until the user opens it.
+ * @param {{ entries: Entry[], titles?: Titles }} props in the order of time */
+function Steps({ entries, titles }) {
+  const failed = entries.filter(({ entity, action }) => entity === "job" && action === "failed").length;
+  return html`<details class="steps">
+    <summary>Processed (${countOf(entries.length, "step")})${failed > 0 && html`<span class="fault">, ${count(failed)} failed</span>`}</summary>
+    <ol>${entries.map((entry) => html`<li key=${keyOf(entry)}>
+      <p>${describeAction(entry)} by <${By} by=${entry.by} /> <${Time} at=${entry.at} /></p>
+      <${Changes} changes=${entry.changes.filter(({ field }) => !HIDDEN_OF_JOBS.includes(field) || entry.entity !== "job")} titles=${titles} />
+    </li>`)}</ol>
+  </details>`;
+}
+
+/** Each change by a person, with the processing that followed it until the next one. Processing before the first is a group of its own.
+ *
+ * That a job was queued is no step if the same job ended in the same group.
+ * @param {Entry[]} entries @param {"asc" | "desc"} order @returns {{ entry: Entry | null, steps: Entry[] }[]} */
+export function groupEntries(entries, order) {
+  const oldestFirst = order === "asc" ? entries : [...entries].reverse();
+  /** @type {{ entry: Entry | null, steps: Entry[] }[]} */
+  const groups = [];
+  for (const entry of oldestFirst) {
+    const last = groups.at(-1);
+    if (!isProcessing(entry)) groups.push({ entry, steps: [] });
+    else if (last) last.steps.push(entry);
+    else groups.push({ entry: null, steps: [entry] });
+  }
+  for (const group of groups) {
+    const ended = new Set(group.steps.filter(({ action }) => action !== "queued").map(({ entity, kind }) => `${entity} ${kind}`));
+    group.steps = group.steps.filter(({ entity, action, kind }) => entity !== "job" || action !== "queued" || !ended.has(`${entity} ${kind}`));
+  }
+  return order === "asc" ? groups : groups.reverse();
+}
+
+/** Whether an entry is a step of processing: one of a job, or by a job that is not an import. @param {Entry} entry */
+function isProcessing({ entity, by }) {
+  return entity === "job" || (by.kind === "job" && by.id !== "job:import");
 }
 
 /** What no two entries share. @param {Entry} entry */
@@ -82,10 +131,31 @@ function PositionChange({ videoId, change: { from, to: after }, titles }) {
     from === undefined ? html`<ins>added</ins>` : after === undefined ? html`<del>removed</del>` : "moved"}`;
 }
 
-/** @param {Change} change */
+/** The old and the new value. Similar texts are compared word by word, and lists item by item. @param {Change} change */
 export function FromTo({ field, fromBytes, toBytes, ...values }) {
-  return html`${values.from !== undefined && html`<del><${Value} field=${field} value=${values.from} bytes=${fromBytes} /></del> → `}
-    ${values.to === undefined ? html`<em>none</em>` : html`<ins><${Value} field=${field} value=${values.to} bytes=${toBytes} /></ins>`}`;
+  const { from, to: after } = values;
+  if (typeof from === "string" && typeof after === "string" && !fromBytes && !toBytes && !isStored(from) && !isStored(after)) {
+    const parts = diffWords(from, after);
+    if (similarity(parts) >= SIMILAR) return html`<${WordDiff} parts=${parts} />`;
+  }
+  if (Array.isArray(from) && Array.isArray(after) && [...from, ...after].every(isPlain)) {
+    const [gone, come] = [from.filter((item) => !after.includes(item)), after.filter((item) => !from.includes(item))];
+    if (gone.length || come.length) return html`<${ListDiff} gone=${gone} come=${come} />`;
+  }
+  return html`${from !== undefined && html`<del><${Value} field=${field} value=${from} bytes=${fromBytes} /></del> → `}
+    ${after === undefined ? html`<em>none</em>` : html`<ins><${Value} field=${field} value=${after} bytes=${toBytes} /></ins>`}`;
+}
+
+/** @param {{ parts: import("./diff.js").Part[] }} props */
+function WordDiff({ parts }) {
+  return html`<${UserText} class="value">${abridged(parts).map(({ kind, text }) => (kind === "same" ? text
+    : kind === "del" ? html`<del class="word">${text}</del>` : html`<ins class="word">${text}</ins>`))}<//>`;
+}
+
+/** @param {{ gone: unknown[], come: unknown[] }} props */
+function ListDiff({ gone, come }) {
+  const items = [...gone.map((item) => html`<del class="word"><${UserText}>${toText(item)}<//></del>`), ...come.map((item) => html`<ins class="word"><${UserText}>${toText(item)}<//></ins>`)];
+  return html`${items.map((item, index) => html`${index > 0 && " "}${item}`)}`;
 }
 
 /** A value, long ones behind a click; of the longest only the beginning is kept.

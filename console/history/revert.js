@@ -1,4 +1,4 @@
-// Going back to a version of a video: what that would change, what is left alone because of whom, and then the change itself.
+// The dialog that reverts one change of a video, or restores a version: its effect field by field, then the revert itself.
 
 import { html } from "htm/preact";
 import { useId, useState } from "preact/hooks";
@@ -9,14 +9,17 @@ import { Dialog, Loading, announceText, UserText } from "../design/parts.js";
 import { retryUntilCurrent, revert } from "./requests.js";
 import { FromTo, UnchangedSince } from "./entries.js";
 import { RevertError } from "./errors.js";
+import { explain } from "../video/sentences.js";
 import { fieldName } from "./words.js";
 
 /**
  * @typedef {import("./requests.js").Change} Change
  * @typedef {import("./requests.js").Skipped} Skipped
- * @typedef {{ toVersion: number, fields?: string[] }} Wanted the version to go back to; only these fields of it, as JSON Pointers.
- * @typedef {{ field: string, change?: Change, since?: Skipped, isForced?: boolean }} Row `since`: a later change of another user, which
- *   stays unless it is ticked. `isForced`: the API sets it back only if it is named in `force`.
+ * @typedef {{ toVersion: number, fields?: string[] }} Wanted The version to restore. With `fields`, JSON Pointers of one change, only
+ *   these are ticked at first.
+ * @typedef {{ field: string, change?: Change, since?: Skipped, isForced?: boolean, isOther?: boolean }} Row `since`: a later change of
+ *   another user, which stays unless it is ticked. `isForced`: the API reverts it only if `force` names it. `isOther`: no field of the
+ *   chosen change.
  */
 
 /** All fields, whoever changed them. */
@@ -29,7 +32,7 @@ export default function Revert({ video, etag, changed, wanted, onClose }) {
   const [isWaiting, setWaiting] = useState(false);
   const [error, setError] = useState(/** @type {unknown} */ (null));
   const [isBusy, setBusy] = useState(false);
-  const [isOther, setOther] = useState(false);
+  const [isRestarted, setRestarted] = useState(false);
   /** Where somebody decided otherwise than it was shown first. */
   const [choices, setChoices] = useState(/** @type {Map<string, boolean>} */ (new Map()));
 
@@ -43,14 +46,14 @@ export default function Revert({ video, etag, changed, wanted, onClose }) {
   }, [videoId, version]);
 
   const rows = preview.value?.rows ?? [];
-  const isTicked = (/** @type {Row} */ { field, since }) => choices.get(field) ?? !since;
+  const isTicked = (/** @type {Row} */ { field, since, isOther }) => choices.get(field) ?? !(since || isOther);
   const ticked = rows.filter(isTicked);
   const run = async () => {
     setBusy(true);
     setError(null);
-    const own = rows.filter(({ since }) => !since);
+    const isWhole = rows.every((row) => row.since || isTicked(row) !== Boolean(row.isOther));
     const force = ticked.filter(({ isForced }) => isForced).map(({ field }) => field);
-    const fields = own.every(isTicked) ? wanted.fields : ticked.map(({ field }) => field);
+    const fields = isWhole ? wanted.fields : ticked.map(({ field }) => field);
     try {
       const body = { toVersion: wanted.toVersion, ...(fields && { fields }), ...(force.length > 0 && { force }) };
       const { data, etag: tag } = await retryUntilCurrent(() => revert(videoId, version, body, { dryRun: false }), { waiting: setWaiting });
@@ -60,7 +63,7 @@ export default function Revert({ video, etag, changed, wanted, onClose }) {
     } catch (reason) {
       setError(reason);
       if (isMismatch(reason)) {
-        setOther(true);
+        setRestarted(true);
         setError(null);
         changed();
       }
@@ -69,22 +72,25 @@ export default function Revert({ video, etag, changed, wanted, onClose }) {
     }
   };
 
-  const group = (/** @type {string} */ title, /** @type {Row[]} */ some) => some.length > 0 && html`<fieldset disabled=${isBusy}>
+  const group = (/** @type {string} */ title, /** @type {Row[]} */ some) => some.length > 0 && html`<fieldset class="card" disabled=${isBusy}>
     <legend>${title}</legend>
     ${some.map((row) => html`<${Choice} key=${row.field} row=${row} isTicked=${isTicked(row)}
       fault=${error instanceof Problem ? error.at(row.field) : undefined}
       tick=${(/** @type {boolean} */ is) => setChoices(new Map(choices).set(row.field, is))} />`)}
   </fieldset>`;
-  return html`<${Dialog} class="revert" onClose=${onClose}
-    title=${wanted.fields ? `Revert the change to version ${wanted.toVersion + 1}?` : `Revert to version ${wanted.toVersion}?`}>
-    ${isOther && html`<p class="fault" role="alert">Another user changed the video, so nothing was reverted. Review the updated preview.</p>`}
-    ${preview.value && group("Fields to revert", rows.filter(({ since }) => !since))}
-    ${preview.value && group("Changed later by other users. Select a field to revert it too.", rows.filter(({ since }) => since))}
+  return html`<${Dialog} class="revert sheet" onClose=${onClose}
+    title=${wanted.fields ? `Revert the change of version ${wanted.toVersion + 1}?` : `Revert to version ${wanted.toVersion}?`}>
+    <div class="sheet-body">
+    ${isRestarted && html`<p class="fault" role="alert">Another user changed the video, so nothing was reverted. Review the updated preview.</p>`}
+    ${preview.value && group("Fields to revert", rows.filter(({ since, isOther }) => !since && !isOther))}
+    ${preview.value && group("Changed later by other users. Select a field to revert it too.", rows.filter(({ since, isOther }) => since && !isOther))}
+    ${preview.value && group(`Other differences from version ${wanted.toVersion}`, rows.filter(({ isOther }) => isOther))}
     ${preview.value && !rows.length && html`<p>Nothing to revert. All editable fields already have these values.</p>`}
     ${preview.value?.omitted && html`<p class="hint">Includes ${countOf(preview.value.omitted, "more field")} if all fields above are selected</p>`}
     ${preview.value?.fixed.map(({ field }) => html`<p class="hint">${fieldName(field)} is set by the service and cannot be reverted.</p>`)}
     ${!preview.value && (preview.isLoading || isMismatch(preview.error)) && !isWaiting && html`<${Loading} what="Loading preview" />`}
     <${RevertError} error=${error ?? (isMismatch(preview.error) ? null : preview.error)} isWaiting=${isWaiting} retry=${preview.error && !error ? preview.reload : undefined} />
+    </div>
     <div class="actions">
       ${rows.length > 0 && html`<button type="button" class="primary" disabled=${isBusy || preview.isLoading || !ticked.length}
         onClick=${run}>${isBusy ? "Reverting …" : `Revert ${countOf(ticked.length, "field")}`}</button>`}
@@ -93,12 +99,24 @@ export default function Revert({ video, etag, changed, wanted, onClose }) {
   <//>`;
 }
 
-/** What would become of each field. Both questions are about the same version of the video.
- *
- * Somebody who undoes a change of another user wants that one undone: only what others changed after it is a reason to ask.
+/** The effect of a revert on each field; with `fields`, also on the other fields that differ from the version.
  * @param {string} videoId @param {string} version @param {Wanted} wanted @param {AbortSignal} signal
  * @returns {Promise<{ rows: Row[], fixed: Skipped[], omitted?: number }>} */
 export async function loadPreview(videoId, version, wanted, signal) {
+  const { fields, toVersion } = wanted;
+  const [chosen, whole] = await Promise.all([
+    previewOf(videoId, version, wanted, signal),
+    fields ? previewOf(videoId, version, { toVersion }, signal).catch(unlessRefused) : null,
+  ]);
+  const others = whole?.rows.filter(({ field }) => !fields?.includes(field) && !chosen.rows.some((row) => row.field === field)).map((row) => ({ ...row, isOther: true }));
+  return { ...chosen, rows: [...chosen.rows, ...others ?? []] };
+}
+
+/** Only what other users changed after the chosen change is left out at first, not that change itself. All requests are about the
+ * same version of the video.
+ * @param {string} videoId @param {string} version @param {Wanted} wanted @param {AbortSignal} signal
+ * @returns {Promise<{ rows: Row[], fixed: Skipped[], omitted?: number }>} */
+async function previewOf(videoId, version, wanted, signal) {
   const ask = (/** @type {string[] | undefined} */ force) =>
     revert(videoId, version, { ...wanted, ...(force && { force }) }, { dryRun: true, signal });
   const { data: careful } = await ask(undefined);
@@ -106,12 +124,8 @@ export async function loadPreview(videoId, version, wanted, signal) {
   /** @type {Change[]} */
   let forced = [];
   if (since.length) {
-    try {
-      forced = (await ask(ALL)).data.changes;
-    } catch (reason) {
-      // What cannot be forced as a whole may be in parts: the fields are named without what they would be.
-      if (!(reason instanceof Problem && [409, 410, 422].includes(reason.status))) throw reason;
-    }
+    // What cannot be forced as a whole may be in parts: then the fields are named without their values.
+    forced = (await ask(ALL).catch(unlessRefused))?.data.changes ?? [];
   }
   return {
     rows: [
@@ -126,6 +140,12 @@ export async function loadPreview(videoId, version, wanted, signal) {
   };
 }
 
+/** Null for a revert that the service refuses; throws any other error. @param {unknown} reason */
+function unlessRefused(reason) {
+  if (reason instanceof Problem && [409, 410, 422].includes(reason.status)) return null;
+  throw reason;
+}
+
 /** Whether a field was left alone because of the very change that is to be undone. @param {Skipped} skipped @param {Wanted} wanted */
 function isUndone({ version }, { toVersion, fields }) {
   return fields !== undefined && version === toVersion + 1;
@@ -134,13 +154,13 @@ function isUndone({ version }, { toVersion, fields }) {
 /** @param {{ row: Row, isTicked: boolean, fault?: string, tick: (is: boolean) => void }} props */
 function Choice({ row: { field, change, since }, isTicked, fault, tick }) {
   const id = useId();
-  return html`<div class="decision">
+  return html`<div class="option">
     <input type="checkbox" id=${id} checked=${isTicked} aria-invalid=${fault ? "true" : undefined} aria-describedby=${`${id}-more`}
       onChange=${(/** @type {Event} */ event) => tick(/** @type {HTMLInputElement} */ (event.currentTarget).checked)} />
     <div><label for=${id}><${UserText}>${fieldName(field)}<//></label>${change && html`: <${FromTo} ...${change} />`}
       <div id=${`${id}-more`}>
         ${since && html`<small><${UnchangedSince} ...${since} /></small>`}
-        ${fault && html`<p class="fault">${fault}</p>`}
+        ${fault && html`<p class="fault">${explain(fault)}</p>`}
       </div>
     </div>
   </div>`;

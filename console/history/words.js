@@ -16,7 +16,7 @@ import { languageName, nameOf, regionName } from "../video/names.js";
 /** What people call the fields that an entry names. @type {Record<string, string>} */
 const LABELS = {
   ...VIDEO,
-  state: "State", attempt: "Attempt", input: "Input", inputHash: "Input hash", output: "Output", error: "Error",
+  state: "State", contentType: "Content type", arrivedAt: "Arrived", key: "Key", etag: "ETag", attempt: "Attempt", input: "Input", inputHash: "Input hash", output: "Output", error: "Error",
   job: "Job", characters: "Characters", types: "Types", attributes: "Attributes", addedAt: "Added", average: "Average", votes: "Votes",
   name: "Name", ordering: "Position", roles: "Roles", text: "Text", cues: "Cues", size: "Size", origin: "Origin", chapters: "Chapters", start: "Start", titles: "Titles", imported: "Imported ratings", entries: "Video",
 };

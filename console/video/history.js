@@ -4,7 +4,7 @@ import { html } from "htm/preact";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { useInterval, usePages } from "../core/load.js";
 import { hrefTo } from "../core/route.js";
-import { Empty, LoadMore } from "../design/parts.js";
+import { Empty, Icon, LoadMore } from "../design/parts.js";
 import { listEntries } from "../history/requests.js";
 import Compare, { Choice, Moment } from "../history/compare.js";
 import { keyOf, Timeline } from "../history/entries.js";
@@ -74,24 +74,38 @@ function Entries({ video: { videoId, version }, goBack }) {
   const pick = (/** @type {number} */ number) =>
     setPicked(picked.includes(number) ? picked.filter((other) => other !== number) : [...picked.slice(-1), number]);
   const more = (/** @type {Entry} */ { entity, version: made, changes, by }) => entity === "video" && made && html`
-    <span class="version">version ${made}</span>
+    <span class="version">Version ${made}</span>
     ${by.id !== "unknown" && html`
       <a href=${hrefTo(["videos", videoId], { tab: "history", version: String(made) })} aria-label=${`View version ${made}`}>View</a>
-      <button type="button" class="quiet" aria-label=${`Revert to this version: ${made}`} onClick=${() => goBack({ toVersion: made })}>Revert to this version</button>
-      ${made > 1 && changes.length > 0 && changes.length <= MOST && html`<button type="button" class="quiet" aria-label=${`Revert this change: version ${made}`}
-        onClick=${() => goBack({ toVersion: made - 1, fields: changes.map(({ field }) => field) })}>Revert this change</button>`}
-      <label><input type="checkbox" aria-label=${`Compare version ${made}`} checked=${picked.includes(made)} onChange=${() => pick(made)} /> Compare</label>`}`;
+      ${made === 1 ? made < version && html`<button type="button" class="quiet" aria-label="Revert to this version: 1" onClick=${() => goBack({ toVersion: 1 })}><${Icon} name="undo-2" />Revert to this version</button>`
+        : changes.length > 0 && changes.length <= MOST && html`<button type="button" class="quiet" aria-label=${`Revert the change of version ${made}`}
+          onClick=${() => goBack({ toVersion: made - 1, fields: changes.map(({ field }) => field) })}><${Icon} name="undo-2" />Revert</button>`}
+      ${version > 1 && html`<label><input type="checkbox" aria-label=${`Compare version ${made}`} checked=${picked.includes(made)} onChange=${() => pick(made)} /> Compare</label>`}`}`;
 
   return html`<div class="above">
       <h2 tabindex="-1">History</h2>
-      <button type="button" onClick=${() => setOrder(order === "desc" ? "asc" : "desc")}>${order === "desc" ? "Oldest first" : "Newest first"}</button>
+      <button type="button" class="quiet" onClick=${() => setOrder(order === "desc" ? "asc" : "desc")}>
+        <${Icon} name=${order === "desc" ? "arrow-up" : "arrow-down"} />${order === "desc" ? "Oldest first" : "Newest first"}</button>
     </div>
-    ${version > 1 && html`<div class="questions">
-      <${Choice} videoId=${videoId} present=${version} picked=${picked} />
-      <${Moment} videoId=${videoId} />
-    </div>`}
     ${isBehind && looks.current.number < LOOKS && html`<p class="hint" role="status">The latest change appears in a moment …</p>`}
     ${pages.isDone && !pages.items.length && html`<${Empty}>No history is stored.<//>`}
-    <${Timeline} entries=${pages.items} more=${more} />
-    <${LoadMore} pages=${pages} />`;
+    <${Timeline} entries=${pages.items} order=${order} more=${more} />
+    <${LoadMore} pages=${pages} />
+    ${version > 1 && html`<details class="folded"><summary>Find a version</summary><div class="questions">
+      <${Choice} videoId=${videoId} present=${version} picked=${[]} />
+      <${Moment} videoId=${videoId} />
+    </div></details>`}
+    <${Picked} videoId=${videoId} picked=${picked} clear=${() => setPicked([])} />`;
+}
+
+/** The versions to compare, in a bar that stays in view. @param {{ videoId: string, picked: number[], clear: () => void }} props */
+function Picked({ videoId, picked, clear }) {
+  const [from, until] = [...picked].sort((one, other) => one - other);
+  if (from === undefined) return null;
+  return html`<div class="selected compared" role="group" aria-label="Versions to compare">
+    <strong role="status">${until === undefined ? `Version ${from}. Select another version.` : `Versions ${from} and ${until}`}</strong>
+    <a class="button primary" href=${hrefTo(["videos", videoId], { tab: "history", from: String(from), to: until === undefined ? "" : String(until) })}>
+      <${Icon} name="git-compare" />${until === undefined ? "Compare with current version" : "Compare"}</a>
+    <button type="button" class="quiet" onClick=${clear}><${Icon} name="x" />Clear</button>
+  </div>`;
 }

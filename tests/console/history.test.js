@@ -5,21 +5,23 @@ import { afterEach, beforeEach, mock, test } from "node:test";
 import { html } from "htm/preact";
 import { Problem } from "../../console/core/api.js";
 import { retryUntilCurrent } from "../../console/history/requests.js";
-import { Changes, UnchangedSince, Timeline, Value } from "../../console/history/entries.js";
+import { Changes, UnchangedSince, Timeline, Value, groupEntries } from "../../console/history/entries.js";
 import Revert, { loadPreview } from "../../console/history/revert.js";
-import { entryOf, fieldName, changeSetLink, subjectName } from "../../console/history/words.js";
+import { abridged, diffWords, similarity } from "../../console/history/diff.js";
+import { describeAction, entryOf, fieldName, changeSetLink, subjectName } from "../../console/history/words.js";
+import History from "../../console/video/history.js";
 import { Missing } from "../../console/screens/changesets.js";
-import { click, draw, elements, leave } from "./page.js";
-import { elementsOf, serve, settle, signIn, textOf } from "./support.js";
+import { button, click, draw, elements, leave, said, settled, tick } from "./page.js";
+import { elementsOf, problem, serve, settle, signIn, textOf } from "./support.js";
 
 const BY = { kind: "person", id: "alice" };
 const entry = (more) => ({
   entity: "video", videoId: "a", sequence: 1, action: "changed", at: 1_700_000_000_000, by: BY, changes: [], correlationId: "set", ...more,
 });
-const said = (more) => textOf(html`<${Timeline} entries=${[entry(more)]} />`);
+const textOfEntry = (more) => textOf(html`<${Timeline} entries=${[entry(more)]} />`);
 
 test("an entry says who did what, and each field as people read it", () => {
-  const text = said({
+  const text = textOfEntry({
     by: { kind: "person", id: "admin" },
     changes: [
       { field: "/title", from: "Before", to: "After" }, { field: "/metadata/take~1one", to: true }, { field: "/category", from: "travel" },
@@ -37,19 +39,19 @@ test("an entry says who did what, and each field as people read it", () => {
 
 test("what lies beside a video is named with its action", () => {
   const changes = [{ field: "/name", to: "Ada" }, { field: "/roles", to: [{ category: "actor", characters: ["Roy"] }] }];
-  const credit = said({ entity: "credit", personId: "nm1", action: "created", changes });
+  const credit = textOfEntry({ entity: "credit", personId: "nm1", action: "created", changes });
   assert.ok(credit.startsWith("Credit of Ada: created by alice"), credit);
   assert.ok(credit.includes("Roles: (Category: actor; Characters: Roy)"), credit);
-  const removed = said({ entity: "credit", personId: "nm1", action: "removed", changes: [{ field: "/name", from: "Ada" }] });
+  const removed = textOfEntry({ entity: "credit", personId: "nm1", action: "removed", changes: [{ field: "/name", from: "Ada" }] });
   assert.ok(removed.startsWith("Credit of Ada: removed"), removed);
-  assert.ok(said({ entity: "release", region: "DE", action: "created" }).startsWith("Titles, Germany: created"));
-  assert.ok(said({ entity: "job", kind: "poster", action: "changed", attempt: 2 }).startsWith("Poster: changed, attempt 2"));
+  assert.ok(textOfEntry({ entity: "release", region: "DE", action: "created" }).startsWith("Titles, Germany: created"));
+  assert.equal(describeAction(entry({ entity: "job", kind: "poster", action: "failed", attempt: 2 })), "Poster: failed, attempt 2");
   assert.equal(subjectName({ entity: "captions", language: "en" }), "Captions, English");
 });
 
-test("whoever is no person is said in words", () => {
-  const by = (kind, id) => said({ by: { kind, id } });
-  assert.match(by("job", "job:probe"), /by the job probe/);
+test("authors that are no persons are named in words", () => {
+  const by = (kind, id) => textOfEntry({ by: { kind, id } });
+  assert.match(by("job", "job:probe"), /^Processed \(1 step\)Changed by the job probe/);
   assert.match(by("job", "job:import"), /by an import/);
   assert.match(by("system", "unknown"), /by an unknown writer/);
 });
@@ -70,6 +72,70 @@ test("many fields are folded, unless they are all that there is to see", () => {
   assert.equal(textOf(elementsOf(folded, "summary")), "38 more fields");
   assert.equal(elementsOf(elementsOf(folded, "details"), "li").length, 38);
   assert.deepEqual(elementsOf(html`<${Changes} changes=${changes} isWhole />`, "details"), []);
+});
+
+const job = (kind, action, at) => entry({ entity: "job", kind, action, sequence: at, by: { kind: "job", id: `job:${kind}` } });
+/** The history of a fresh upload: created by a person, processed, and then edited. Oldest first. */
+const FRESH = [
+  entry({ action: "created", sequence: 1, version: 1, changes: [{ field: "/title", to: "ride.mp4" }] }),
+  entry({ sequence: 2, version: 2, by: { kind: "job", id: "job:probe" }, changes: [{ field: "/duration", to: 61_000 }] }),
+  ...["probe", "poster", "storyboard"].flatMap((kind, index) => [job(kind, "queued", 3 + 2 * index), job(kind, "done", 4 + 2 * index)]),
+  entry({ sequence: 9, version: 3, by: { kind: "job", id: "job:poster" }, changes: [{ field: "/status", from: "processing", to: "ready" }] }),
+  entry({ sequence: 10, version: 4, changes: [{ field: "/title", from: "ride.mp4", to: "Ride" }] }),
+];
+
+test("processing is folded into one line below the change of a person that it follows", () => {
+  const shape = (groups) => groups.map(({ entry: of, steps }) => [of?.sequence ?? null, steps.map(({ sequence }) => sequence)]);
+  assert.deepEqual(shape(groupEntries([...FRESH].reverse(), "desc")), [[10, []], [1, [2, 4, 6, 8, 9]]]);
+  assert.deepEqual(shape(groupEntries(FRESH, "asc")), [[1, [2, 4, 6, 8, 9]], [10, []]]);
+  assert.deepEqual(shape(groupEntries([job("probe", "queued", 3)], "desc")), [[null, [3]]]); // it has not ended
+  const text = textOf(html`<${Timeline} entries=${[...FRESH].reverse()} />`);
+  assert.match(text, /^Changed by alice .*Created by alice .*Processed \(5 steps\)/);
+  assert.deepEqual(elementsOf(html`<${Timeline} entries=${FRESH} order="asc" />`, "summary").map(textOf), ["Processed (5 steps)"]);
+});
+
+test("an import is a change of its own, and a failed job is counted in the folded line", () => {
+  const imported = entry({ by: { kind: "job", id: "job:import" } });
+  assert.deepEqual(groupEntries([imported], "desc"), [{ entry: imported, steps: [] }]);
+  const failed = html`<${Timeline} entries=${[job("probe", "done", 2), job("poster", "failed", 3), FRESH[0]]} />`;
+  assert.deepEqual(elementsOf(failed, "summary").map(textOf), ["Processed (2 steps), 1 failed"]);
+});
+
+const marked = (parts) => parts.map(({ kind, text }) => ({ same: text, del: `[-${text}-]`, ins: `{+${text}+}` })[kind]).join("");
+
+test("similar texts are compared word by word", () => {
+  for (const [before, after, expected] of [
+    ["three mornings in June from", "two evenings in May from", "[-three mornings-]{+two evenings+} in [-June-]{+May+} from"],
+    ["The harbour", "The harbour at dawn", "The harbour{+ at dawn+}"],
+    ["Before", "After", "[-Before-]{+After+}"],
+    ["a. b", "a, b", "a[-.-]{+,+} b"],
+    ["", "new", "{+new+}"],
+    ["same", "same", "same"],
+  ]) assert.equal(marked(diffWords(before, after)), expected);
+});
+
+test("both texts can be read from a comparison, however different they are", () => {
+  const text = (seed, size) => Array.from({ length: size }, (_, index) => `w${(index * seed) % 7}`).join(" ");
+  for (const [before, after] of [[text(3, 40), text(5, 50)], ["x", ""], [text(3, 3000), text(5, 3000)]]) {
+    const parts = diffWords(before, after);
+    const only = (kind) => parts.filter((part) => part.kind !== kind).map((part) => part.text).join("");
+    assert.deepEqual([only("ins"), only("del")], [before, after]);
+  }
+});
+
+test("unchanged text far from a change is abridged", () => {
+  const [before, after] = ["old", "new"].map((word) => `${"a ".repeat(200)}${word}${" b".repeat(200)}`);
+  const parts = abridged(diffWords(before, after));
+  assert.match(marked(parts), /^… a( a)+ \[-old-\]\{\+new\+\}( b)+ …$/);
+  assert.ok(marked(parts).length < 200);
+  assert.ok(similarity(diffWords("Film 1", "SPOILT 1")) < 0.4); // too different, so both are shown as a whole
+});
+
+test("a comparison of lists shows the items that were added and removed", () => {
+  const change = { field: "/tags", from: ["sea", "boats"], to: ["boats", "dawn"] };
+  const node = html`<${Changes} changes=${[change]} />`;
+  assert.equal(textOf(node), "Tags: sea dawn");
+  assert.deepEqual([elementsOf(node, "del"), elementsOf(node, "ins")].map(textOf), ["sea", "dawn"]);
 });
 
 test("a long value is folded, and one of which only the beginning is kept says so", () => {
@@ -181,8 +247,111 @@ test("the change that somebody undoes is set back whoever made it, and a later c
   assert.deepEqual(await preview({ toVersion: 1, fields }), [
     ["/category", "c", undefined, false], ["/title", "Before", undefined, true], ["/description", "Old", "carol", true],
   ]);
-  // To go back to a version says nothing of which change is not wanted.
+  // A restored version does not say which change is not wanted.
   assert.deepEqual((await preview({ toVersion: 1 })).map(([, , since]) => since), [undefined, "bob", "carol"]);
+});
+
+/** What the API answers of a video of which several versions differ in more fields than one change. */
+const WIDE = [{ field: "/category", from: "b", to: "c" }, { field: "/language", from: "en", to: "mi" }];
+
+test("Revert opens with the chosen change ticked, and lists the other differences from that version unticked", async () => {
+  signIn();
+  const requests = serve(({ body }) => ({ body: { video: { videoId: "a", version: 4 }, changes: body.fields?.length === 1 ? WIDE.slice(0, 1) : WIDE, skipped: [] } }));
+  const wanted = { toVersion: 1, fields: ["/category"] };
+  const root = await draw(html`<${Revert} video=${{ videoId: "a", version: 3 }} etag='"3"' wanted=${wanted} changed=${() => undefined} onClose=${() => undefined} />`);
+  const boxes = () => elements(root, "fieldset").map((group) => [elements(group, "legend")[0].textContent, elements(group, "input").map(({ checked }) => checked)]);
+  assert.deepEqual(boxes(), [["Fields to revert", [true]], ["Other differences from version 1", [false]]]);
+  await tick(root, "Language");
+  await click(root, "Revert 2 fields");
+  assert.deepEqual(requests.at(-1).body, { toVersion: 1, fields: ["/category", "/language"] });
+  leave(root);
+});
+
+test("a revert that another user overtook starts again with an updated preview, and nothing is reverted", async () => {
+  signIn();
+  let version = 3;
+  const changed = [];
+  serve(({ path, headers }) => {
+    if (path.includes("dryRun=false") && headers["if-match"] === '"3"') return problem(412, "version-mismatch");
+    return { body: { video: { videoId: "a", version }, changes: [{ field: "/category", from: "b", to: "c" }], skipped: [] } };
+  });
+  const node = () => html`<${Revert} video=${{ videoId: "a", version }} etag=${`"${version}"`} wanted=${{ toVersion: 1 }}
+    changed=${(...video) => changed.push(video)} onClose=${() => undefined} />`;
+  const root = await draw(node());
+  await click(root, "Revert 1 field");
+  assert.match(said(root, "alert")[0], /^Another user changed the video, so nothing was reverted\./);
+  assert.deepEqual(changed, [[]]); // the video is read again
+  leave(root);
+});
+
+test("a revert says in sentences why the service refuses it, and when there is nothing to revert", async () => {
+  signIn();
+  const errors = [{ pointer: "", detail: "must have `seriesId` with `season` or `episode`" }];
+  let changes = [{ field: "/season", to: 1 }, { field: "/seriesId", to: "b" }];
+  serve(({ path }) => (path.includes("dryRun=false") ? problem(422, "invalid-content", { errors }) : { body: { video: { videoId: "a" }, changes, skipped: [] } }));
+  const open = () => draw(html`<${Revert} video=${{ videoId: "a", version: 3 }} etag='"3"' wanted=${{ toVersion: 1 }} changed=${() => undefined} onClose=${() => undefined} />`);
+  const root = await open();
+  await tick(root, "Series", false);
+  await click(root, "Revert 1 field");
+  assert.match(root.textContent, /Must have Series with Season or Episode\./);
+  leave(root);
+  changes = [];
+  const empty = await open();
+  assert.match(empty.textContent, /Nothing to revert\. All editable fields already have these values\./);
+  button(empty, "Close");
+  leave(empty);
+});
+
+test("a preview waits while the latest changes are not in the history yet", async () => {
+  signIn();
+  serve((_, number) => (number === 1 ? problem(503, "trail-behind", { headers: { "retry-after": "1" } })
+    : { body: { video: { videoId: "a" }, changes: [{ field: "/title", from: "b", to: "c" }], skipped: [] } }));
+  const root = await draw(html`<${Revert} video=${{ videoId: "a", version: 3 }} etag='"3"' wanted=${{ toVersion: 1 }} changed=${() => undefined} onClose=${() => undefined} />`);
+  assert.match(said(root, "status")[0], /not available yet/);
+  mock.timers.tick(1000);
+  await settled();
+  button(root, "Revert 1 field");
+  leave(root);
+});
+
+/** Draw the history of a video with these entries, newest first. @param {string} query of the address */
+async function historyOf(entries, query = "", answer = () => ({ status: 404 })) {
+  signIn();
+  const requests = serve((request) => (request.path.includes("/audit") ? { body: { items: request.path.includes("order=asc") ? [...entries].reverse() : entries, nextCursor: null } } : answer(request)));
+  const root = await draw(html`<${History} video=${{ videoId: "a", version: 4 }} etag='"4"' changed=${() => undefined}
+    route=${{ path: ["videos", "a"], query: new URLSearchParams(query) }} />`);
+  return { root, requests };
+}
+
+test("each entry of a person has one button Revert, and two ticked versions lead to their comparison", async () => {
+  const { root } = await historyOf([...FRESH].reverse());
+  const labels = elements(root, "button").map(({ attributes, textContent }) => attributes.get("aria-label") ?? textContent.trim());
+  assert.deepEqual(labels.filter((label) => /^Revert/.test(label)), ["Revert the change of version 4", "Revert to this version: 1"]);
+  await tick(root, "Compare version 4");
+  assert.ok(elements(root, "a").some(({ textContent, attributes }) => textContent === "Compare with current version" && attributes.get("href") === "#/videos/a?tab=history&from=4"));
+  await tick(root, "Compare version 1");
+  assert.ok(elements(root, "a").some(({ textContent, attributes }) => textContent === "Compare" && attributes.get("href") === "#/videos/a?tab=history&from=1&to=4"));
+  await click(root, "Oldest first");
+  assert.match(elements(root, "li")[0].textContent, /^Created by alice/);
+  leave(root);
+});
+
+test("a comparison shows the differences, or that there are none", async () => {
+  const changes = [{ field: "/title", from: "The harbour", to: "SPOILT" }];
+  const { root } = await historyOf([], "tab=history&from=1&to=3", () => ({ body: { from: 1, to: 3, changes } }));
+  assert.equal(elements(root, "h2")[0].textContent, "Changes from version 1 to version 3");
+  assert.match(root.textContent, /Title: The harbour → SPOILT/);
+  button(root, "Revert to version 1 …");
+  leave(root);
+  const same = await historyOf([], "tab=history&from=3&to=3", () => ({ body: { from: 3, to: 3, changes: [] } }));
+  assert.match(same.root.textContent, /These versions are identical\./);
+  leave(same.root);
+});
+
+test("a version that does not exist is said in an alert", async () => {
+  const { root } = await historyOf([], "tab=history&version=99", () => problem(404, "not-found", { detail: "The video has no version 99." }));
+  assert.match(said(root, "alert")[0], /has no version 99/);
+  leave(root);
 });
 
 test("Revert this change opens with the change of another user ticked, and sets it back", async () => {
