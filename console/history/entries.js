@@ -59,7 +59,7 @@ function EntryOf({ entry, about, more, titles, isOfSet }) {
  * @param {{ entries: Entry[], titles?: Titles }} props in the order of time */
 function Steps({ entries, titles }) {
   const failed = entries.filter(({ entity, action }) => entity === "job" && action === "failed").length;
-  return html`<details class="steps">
+  return html`<details class="processed">
     <summary>Processed (${countOf(entries.length, "step")})${failed > 0 && html`<span class="fault">, ${count(failed)} failed</span>`}</summary>
     <ol>${entries.map((entry) => html`<li key=${keyOf(entry)}>
       <p>${describeAction(entry)} by <${By} by=${entry.by} /> <${Time} at=${entry.at} /></p>

@@ -105,7 +105,7 @@ function SourceFile({ video }) {
 /** A small mark of a value's origin, with a tooltip. @param {{ name?: string }} props */
 function Origin({ name }) {
   const [icon, text] = lookUp(ORIGINS, name ?? "") ?? [];
-  return icon && html` <span class="mark" title=${asSentence(text ?? "").slice(0, -1)}><${Icon} name=${icon} /><span class="unseen">${text}</span></span>`;
+  return icon && html` <span class="origin" title=${asSentence(text ?? "").slice(0, -1)}><${Icon} name=${icon} /><span class="unseen">${text}</span></span>`;
 }
 
 /** The renditions by name. The address of a stored file helps nobody; of another one the host is shown. @param {{ video: Shown }} props */

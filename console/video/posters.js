@@ -1,4 +1,4 @@
-// The choice of the poster among the moments of the storyboard.
+// The storyboard as a strip of frames, of which the owner chooses the poster.
 
 import { html } from "htm/preact";
 import { useEffect, useId, useState } from "preact/hooks";
@@ -31,6 +31,7 @@ export default function Posters({ video, job, setPending }) {
   /** @param {string} text */
   const end = (text) => {
     setBefore(null);
+    setChosen(null);
     setPending(false);
     announceText(text);
   };
@@ -63,26 +64,24 @@ export default function Posters({ video, job, setPending }) {
     }
   };
   const now = poster?.time == null ? -1 : tiles.findIndex(({ end }) => end * 1000 > (poster.time ?? 0));
+  const isNew = chosen !== null && chosen !== now;
   return html`<section>
     <h2>Poster frame</h2>
-    <details class="folded">
-      <summary>Choose poster frame</summary>
-      <form onSubmit=${submit}>
-        <fieldset class="moments">
-          <legend class="unseen">Frames</legend>
-          ${tiles.map((tile, number) => html`<label key=${tile.start} class=${number === now ? "now" : ""}>
-            <input type="radio" name=${name} checked=${number === (chosen ?? now)} onChange=${() => setChosen(number)} />
-            <${Picture} tile=${tile} />
-            <span>${duration(tile.start * 1000)}${number === now && html`<span class="unseen">, current poster</span>`}</span>
-          </label>`)}
-        </fieldset>
-        <div class="actions">
-          <button type="submit" class="primary" disabled=${chosen === null || isBusy || before !== null}>Set poster frame</button>
-          ${before && html`<${Loading} what="Creating poster" />`}
-        </div>
-        <${Failure} error=${error} />
-      </form>
-    </details>
+    <form onSubmit=${submit}>
+      <fieldset class="strip">
+        <legend class="unseen">Frames</legend>
+        ${tiles.map((tile, number) => html`<label key=${tile.start} class=${number === now ? "is-poster" : ""}>
+          <input type="radio" name=${name} checked=${number === (chosen ?? now)} onChange=${() => setChosen(number)} />
+          <${Picture} tile=${tile} />
+          <span>${duration(tile.start * 1000)}${number === now && html`<span class="unseen">, current poster</span>`}</span>
+        </label>`)}
+      </fieldset>
+      ${(isNew || before) && html`<div class="actions">
+        <button type="submit" class="primary" disabled=${isBusy || before !== null}>Set poster frame</button>
+        ${before ? html`<${Loading} what="Creating poster" />` : html`<button type="button" class="quiet" onClick=${() => setChosen(null)}>Cancel</button>`}
+      </div>`}
+      <${Failure} error=${error} />
+    </form>
   </section>`;
 }
 

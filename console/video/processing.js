@@ -1,12 +1,12 @@
-// What is being made of the film: its jobs, live, and why it is not ready; the choice of its poster; who watched it.
+// The owner's tools beside the player: the jobs of the file, the poster frame, and the views.
 
 import { html } from "htm/preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { api, ask } from "../core/api.js";
 import { useInterval, useLoad } from "../core/load.js";
 import { hrefTo } from "../core/route.js";
-import { countOf } from "../core/words.js";
-import { Failure, Status, announceText } from "../design/parts.js";
+import { count, countOf } from "../core/words.js";
+import { Failure, Icon, Status, announceText } from "../design/parts.js";
 import { JOBS } from "./labels.js";
 import { nameOf } from "./names.js";
 import Posters from "./posters.js";
@@ -88,21 +88,26 @@ function place({ kind }) {
   return ORDER.includes(kind) ? ORDER.indexOf(kind) : ORDER.length;
 }
 
-/** @param {{ video: import("../screens/video.js").Video, jobs: Job[], reason?: string, reload: () => void }} props */
+/** The state of all jobs in one line, which opens to the jobs. It is open if one has failed.
+ * @param {{ video: import("../screens/video.js").Video, jobs: Job[], reason?: string, reload: () => void }} props */
 function Jobs({ video, jobs, reason, reload }) {
-  const left = jobs.filter(({ state }) => state !== "done").length;
-  // Only what was done before is folded: what somebody watches must not fold up at its end.
-  const [wasDone] = useState(jobs.length > 0 && left === 0);
-  // What failed says so itself; without a film, the place of the player does.
-  const isNews = video.status !== "ready" && video.source && !jobs.some(({ state }) => state === "failed");
+  const failed = jobs.filter(({ state }) => state === "failed").length;
+  const left = jobs.filter(({ state }) => state === "queued" || state === "running").length;
+  const hasFailed = useRef(false);
+  hasFailed.current ||= failed > 0; // it stays open during a retry
+  // A failed job has its own message. Without a file, the player says why.
+  const isNews = video.status !== "ready" && video.source && !failed && !left;
   if (!jobs.length && !isNews) return null;
+  const [icon, text] = /** @type {[import("../design/icons.js").IconName, string]} */ (
+    failed ? ["circle-x", `${countOf(failed, "step")} failed`]
+      : left ? ["loader-circle", `${count(jobs.length - left)} of ${countOf(jobs.length, "step")} done`]
+        : ["circle-check", jobs.length === 1 ? "1 step done" : `All ${countOf(jobs.length, "step")} done`]);
   return html`<section>
-    <h2>Processing</h2>
-    ${isNews && reason && html`<p class="reason">${humanize(reason)}</p>`}
-    ${jobs.length > 0 && html`<details class="folded" open=${!wasDone}>
-      <summary><span role="status">${countOf(jobs.length, "job")}, ${left ? `${left} remaining` : "all done"}</span></summary>
+    ${jobs.length > 0 && html`<details class=${`folded ${failed ? "is-failed" : left ? "is-running" : ""}`} open=${hasFailed.current}>
+      <summary><${Icon} name=${icon} /><h2>Processing</h2><span class="hint" role="status">${text}</span></summary>
       <ul class="jobs">${jobs.map((job) => html`<${Work} key=${job.kind} job=${job} reload=${reload} />`)}</ul>
     </details>`}
+    ${isNews && reason && html`<p class="reason">${humanize(reason)}</p>`}
   </section>`;
 }
 
