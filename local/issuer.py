@@ -13,9 +13,10 @@ import socketserver
 import threading
 import time
 import uuid
-from base64 import urlsafe_b64encode
+from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from html import escape
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -28,7 +29,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from jwt.algorithms import RSAAlgorithm
 
-from local import AUDIENCE, CONSOLE_CLIENT, LocalError, write_private
+from local import AUDIENCE, CONSOLE_CLIENT, ROOT, LocalError, write_private
 from local.ports import LOOPBACK
 
 REDIRECT_PATHS = ("/console/", "/console/index.html", "/docs")
@@ -62,29 +63,65 @@ JWKS_PATH = "/.well-known/jwks.json"
 DISCOVERY_PATH = "/.well-known/openid-configuration"
 AUTHORIZE_PATH, TOKEN_PATH, LOGOUT_PATH = "/authorize", "/token", "/logout"
 
+STYLE = """
+* { box-sizing: border-box }
+body { margin: 0; min-height: 100vh; display: grid; place-items: center; padding: 1rem }
+main {
+  width: min(26rem, 100%); padding: 2rem; background: var(--raised);
+  border: 1px solid var(--line); border-radius: var(--radius); box-shadow: var(--elevation-2)
+}
+svg { display: block; width: 2.5rem; height: 2.5rem }
+h1 { font-size: var(--text-title); line-height: 1.25; margin: 1rem 0 0 }
+p { margin: .25rem 0 0; color: var(--soft) }
+form { display: grid; gap: .6rem; margin: 1.5rem 0 }
+button {
+  display: grid; grid-template-columns: auto minmax(0, 1fr); gap: 0 .9rem; align-items: center; padding: .6rem .9rem; font: inherit;
+  color: inherit; text-align: start; background: none; border: 1px solid var(--line); border-radius: var(--radius-small); cursor: pointer
+}
+button:hover { background: var(--sunken) }
+:focus-visible { outline: 3px solid var(--accent); outline-offset: 2px }
+.initial {
+  grid-row: span 2; display: grid; place-items: center; width: 2.5rem; height: 2.5rem; border-radius: 50%; font-weight: 700;
+  color: var(--accent); background: var(--accent-soft)
+}
+.name { font-weight: 600 }
+.about, .note { color: var(--soft); font-size: var(--text-small) }
+"""
 PAGE = """<!doctype html>
 <html lang="en">
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Sign in</title>
-<style>
-  :root {{ color-scheme: light dark; font: 1rem/1.5 system-ui, sans-serif }}
-  main {{ max-width: 22rem; margin: 15vh auto; padding: 0 1rem }}
-  button {{
-    display: block; width: 100%; margin: .75rem 0; padding: .75rem 1rem; border: 1px solid; border-radius: .5rem;
-    background: none; color: inherit; font: inherit; text-align: start; cursor: pointer
-  }}
-</style>
+<title>Sign in to Video metadata</title>
+<style>{style}</style>
 <main>
-<h1>Sign in as</h1>
+{icon}
+<h1>Sign in</h1>
+<p>to continue to Video metadata</p>
 <form method="post" action="/authorize">
 <input type="hidden" name="page" value="{page}">
 {buttons}
 </form>
-<p>This issuer runs on your machine only. A deployed service asks for a password.</p>
+<p class="note">This issuer runs on your machine only. A deployed service asks for a password.</p>
 </main>
 </html>
 """
+BUTTON = """<button name="user" value="{name}" aria-labelledby="{name}" aria-describedby="{name}-about">
+<span class="initial" aria-hidden="true">{initial}</span><span class="name" id="{name}">{name}</span>
+<span class="about" id="{name}-about">{about}</span></button>"""
+
+
+@cache
+def page_style() -> str:
+    """Return the style sheet of the sign-in page, with the design tokens of the console."""
+    return (ROOT / "console" / "design" / "tokens.css").read_text(encoding="utf-8") + STYLE
+
+
+def page_policy() -> str:
+    """Return the Content Security Policy of the sign-in page. No script runs, and no other page can embed it to hijack a
+    click. `form-action` is not set, because browsers would apply it to the redirect to the console.
+    """
+    digest = b64encode(hashlib.sha256(page_style().encode()).digest()).decode()
+    return f"default-src 'none'; style-src 'sha256-{digest}'; frame-ancestors 'none'"
 
 
 class TokenSigner:
@@ -369,17 +406,15 @@ class _IssuerHandler(BaseHTTPRequestHandler):
         except OAuthError as error:
             self._send(400, f"{error}\n".encode(), {"Content-Type": "text/plain"})
             return
-        buttons = (f'<button name="user" value="{escape(name)}">{escape(name)}</button>' for name in USERS)
-        page = PAGE.format(page=token, buttons="\n".join(buttons))
+        icon = (ROOT / "console" / "icon.svg").read_text(encoding="utf-8")
+        page = PAGE.format(style=page_style(), icon=icon, page=token, buttons="\n".join(map(_button, USERS)))
         self._send(
             200,
             page.encode(),
             {
                 "Content-Type": "text/html; charset=utf-8",
                 "Cache-Control": "no-store",
-                # No script runs, and no other page can embed this page to hijack a click. `form-action` is not set,
-                # because browsers would apply it to the redirect to the console.
-                "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'",
+                "Content-Security-Policy": page_policy(),
                 "Referrer-Policy": "same-origin",
             },
         )
@@ -428,6 +463,12 @@ class _IssuerHandler(BaseHTTPRequestHandler):
 
     def log_message(self, *args: object, **kwargs: object) -> None:
         """Do nothing. The inherited method would print a line per request in the developer's terminal."""
+
+
+def _button(name: str) -> str:
+    """Return the button that signs in as a user."""
+    about = "Administrator of all videos" if "videos/admin" in USERS[name] else "Owner of videos"
+    return BUTTON.format(name=escape(name), initial=escape(name[0].upper()), about=about)
 
 
 def _first(text: str) -> dict[str, str]:

@@ -125,7 +125,7 @@ def _signed_in(
     page = context.new_page()
     page.goto(f"{studio.base_url}/console/")
     page.get_by_role("button", name="Sign in").click()
-    page.get_by_role("link", name=user, exact=True).click()
+    page.get_by_role("button", name=user, exact=True).click()
     page.get_by_role("button", name=f"Account: {user}", exact=True).wait_for()
     yield page
     context.close()

@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from base64 import urlsafe_b64encode
+from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -11,7 +11,7 @@ import httpx
 import jwt
 import pytest
 
-from local import AUDIENCE, CONSOLE_CLIENT
+from local import AUDIENCE, CONSOLE_CLIENT, ROOT
 from local.issuer import CODE_SECONDS, LARGEST_FORM, PAGE_SECONDS, SESSION, USERS, Issuer, TokenSigner
 from local.testbed.harness import Clock
 from tests.polling import LIMIT
@@ -52,7 +52,7 @@ class People:
     def choose(self, user: str, **changed: str) -> httpx.Response:
         """Click on a user of a fresh page, and return the response."""
         page = self.authorize(**changed)
-        assert f'value="{user}">{user}</button>' in page.text
+        assert f'<button name="user" value="{user}"' in page.text
         return self.send({"page": token_of(page), "user": user})
 
     def send(self, form: dict[str, str], **headers: str) -> httpx.Response:
@@ -130,7 +130,18 @@ class TestSigningIn:
     def test_the_page_offers_everybody_there_is(self, people: People) -> None:
         page = people.authorize()
         assert (page.status_code, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
-        assert re.findall(r">(\w+)</button>", page.text) == [*USERS]
+        assert re.findall(r'<button name="user" value="(\w+)" aria-labelledby="\1"', page.text) == [*USERS]
+
+    def test_the_page_has_the_design_of_the_console_and_its_policy_permits_only_that_style_sheet(
+        self, people: People
+    ) -> None:
+        page = people.authorize()
+        (style,) = re.findall(r"<style>(.*?)</style>", page.text, re.DOTALL)
+        assert (ROOT / "console" / "design" / "tokens.css").read_text("utf-8") in style
+        digest = b64encode(hashlib.sha256(style.encode()).digest()).decode()
+        policy = page.headers["content-security-policy"]
+        assert policy == f"default-src 'none'; style-src 'sha256-{digest}'; frame-ancestors 'none'"
+        assert "style=" not in page.text
 
     def test_chosen_user_is_redirected_with_a_code_and_the_sent_state(self, people: People) -> None:
         answer = people.choose("alice")
