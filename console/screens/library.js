@@ -5,6 +5,7 @@ import { useEffect, useLayoutEffect, useMemo, useState } from "preact/hooks";
 import { api, ask, Problem } from "../core/api.js";
 import { useChanges } from "../core/changes.js";
 import { useInterval, usePages } from "../core/load.js";
+import { progressOf } from "../core/first-run.js";
 import { hrefTo } from "../core/route.js";
 import { visit } from "../core/history-entry.js";
 import { countOf, time } from "../core/words.js";
@@ -28,6 +29,8 @@ const FIRST = 48; // as many as a large screen shows, so that they come soon
 const NEXT = 96;
 const WATCHED = 24;
 const LARGEST_BATCH = 100;
+/** Videos of an owner who is not new any more. */
+const FEW = 4;
 const FRESH = 600; // seconds in which the film of a new video most likely comes
 
 /** @param {{ route: import("../core/route.js").Route, user: User }} props */
@@ -101,6 +104,8 @@ function List({ here, choice, user, onError }) {
     <${Toolbar} view=${view} change=${changeView} selection=${selection} open=${setBulk} />
     <p class="hint tally" role="status">${isFirst ? "Loading …" : error ? "" : tally(items.length, isDone, kept.computedAt)}</p>
     <${News} pages=${pages} isLast onShow=${() => scrollTo(0, 0)} />
+    ${isDone && choice.kind === "mine" && items.length < FEW && !countFilters(choice, user) && !progressOf(user.subject).dismissed
+      && html`<${Later} load=${loadChecklist} videos=${items} subject=${user.subject} />`}
     ${isDone && !items.length && html`<${EmptyLibrary} choice=${choice} user=${user} isComputed=${kept.computedAt !== null} />`}
     ${view.kind === "table" && !isFirst ? html`<${Later} load=${loadTable} ...${props} columns=${view.columns} choice=${choice} />`
       : html`<${Grid} ...${props} isFirst=${isFirst} isDone=${isDone} back=${kept.list ? kept.opened : null} isMine=${choice.kind === "mine"} />`}
@@ -111,6 +116,7 @@ function List({ here, choice, user, onError }) {
       : html`<${LoadMore} pages=${pages} />`}`;
 }
 
+const loadChecklist = () => import("../library/checklist.js");
 const loadTable = () => import("../library/table.js");
 const loadBulk = () => import("../library/bulk.js");
 

@@ -2,6 +2,7 @@
 
 import { html } from "htm/preact";
 import { useState } from "preact/hooks";
+import { noteProgress } from "../core/first-run.js";
 import { hrefTo } from "../core/route.js";
 import { Dialog, Icon, announceText } from "../design/parts.js";
 import Edit from "./edit.js";
@@ -10,12 +11,13 @@ import { Remove } from "./remove.js";
 /** @typedef {import("./fields.js").Video} Video */
 
 /** @param {import("../screens/video.js").PartProps} props */
-export default function Actions({ video, etag, isOwner, route, changed }) {
+export default function Actions({ video, etag, isOwner, user, route, changed }) {
   const [isEdited, setEdited] = useState(false);
   const [isRemoved, setRemoved] = useState(false);
   const [shared, setShared] = useState("");
   const mayEdit = isOwner && video.status !== "deleted";
   const share = async () => {
+    if (isOwner) noteProgress(user.subject, "shared");
     const link = new URL(hrefTo(["videos", video.videoId]), location.href).href;
     try {
       await navigator.clipboard.writeText(link);

@@ -1,7 +1,7 @@
 // The storyboard as a strip of frames, of which the owner chooses the poster.
 
 import { html } from "htm/preact";
-import { useEffect, useId, useState } from "preact/hooks";
+import { useEffect, useId, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { api, ask } from "../core/api.js";
 import { duration } from "../core/words.js";
 import { Failure, Loading, announceText } from "../design/parts.js";
@@ -45,6 +45,13 @@ export default function Posters({ video, job, setPending }) {
   }, [before, poster?.url, job?.state, job?.attempt]);
   useEffect(() => () => setPending(false), []);
 
+  const now = !tiles || poster?.time == null ? -1 : tiles.findIndex(({ end }) => end * 1000 > (poster.time ?? 0));
+  const strip = useRef(/** @type {HTMLElement | null} */ (null));
+  useLayoutEffect(() => {
+    const place = /** @type {HTMLElement | null} */ (strip.current?.querySelector(".is-poster"));
+    if (strip.current && place) strip.current.scrollLeft = place.offsetLeft - (strip.current.clientWidth - place.clientWidth) / 2;
+  }, [now]);
+
   if (!tiles?.length || video.status === "deleted") return null;
   const submit = async (/** @type {Event} */ event) => {
     event.preventDefault();
@@ -63,12 +70,11 @@ export default function Posters({ video, job, setPending }) {
       setBusy(false);
     }
   };
-  const now = poster?.time == null ? -1 : tiles.findIndex(({ end }) => end * 1000 > (poster.time ?? 0));
   const isNew = chosen !== null && chosen !== now;
   return html`<section>
     <h2>Poster frame</h2>
     <form onSubmit=${submit}>
-      <fieldset class="strip">
+      <fieldset class="strip" ref=${strip}>
         <legend class="unseen">Frames</legend>
         ${tiles.map((tile, number) => html`<label key=${tile.start} class=${number === now ? "is-poster" : ""}>
           <input type="radio" name=${name} checked=${number === (chosen ?? now)} onChange=${() => setChosen(number)} />

@@ -1,0 +1,78 @@
+// The first steps of a new owner, drawn without a browser.
+
+import assert from "node:assert/strict";
+import { afterEach, beforeEach, test } from "node:test";
+import { html } from "htm/preact";
+import { noteProgress, progressOf } from "../../console/core/first-run.js";
+import Checklist from "../../console/library/checklist.js";
+import { act, click, draw, elements, field, leave } from "./page.js";
+import { problem, serve, signIn } from "./support.js";
+
+const video = (more) => ({ videoId: "a", title: "A film", status: "ready", visibility: "private", ...more });
+
+let root;
+let hooks;
+beforeEach(() => {
+  signIn();
+  localStorage.clear();
+  hooks = [];
+});
+afterEach(() => leave(root));
+
+async function open(videos, answer = () => ({ body: { items: hooks, nextCursor: null } })) {
+  serve(answer);
+  root = await draw(html`<${Checklist} videos=${videos} subject="alice" />`);
+}
+
+const done = () => elements(root, "li").filter(({ attributes }) => attributes.get("class") === "is-done").map(({ textContent }) => /^\w+/.exec(textContent)[0]);
+const links = () => elements(root, "a").map(({ textContent, attributes }) => [textContent, attributes.get("href")]);
+
+test("a new owner sees the first steps, each with what to do", async () => {
+  await open([]);
+  assert.deepEqual(done(), []);
+  assert.match(root.textContent, /^First steps0 of 4 done/);
+  assert.deepEqual(links(), [["Select a file", "#/upload"], ["Set up a webhook", "#/webhooks"]]);
+});
+
+test("steps are done by what the service has: a video, a public one and a webhook", async () => {
+  await open([video()]);
+  assert.deepEqual(done(), ["Upload"]);
+  assert.deepEqual(links()[0], ["Open the video", "#/videos/a"]);
+  leave(root);
+  hooks = [{ webhookId: "w" }];
+  await open([video({ visibility: "public" })]);
+  assert.deepEqual(done(), ["Upload", "Publish", "Follow"]);
+});
+
+test("sharing copies the link of a published video, and all four steps done end the list", async () => {
+  const copied = [];
+  Object.defineProperty(globalThis, "navigator", { value: { clipboard: { writeText: async (text) => void copied.push(text) } }, configurable: true });
+  hooks = [{ webhookId: "w" }];
+  await open([video(), video({ videoId: "b", visibility: "public" })]);
+  await click(root, "Copy the link");
+  assert.deepEqual(copied, [new URL("#/videos/b", location.href).href]);
+  assert.equal(root.textContent, "");
+  assert.ok(progressOf("alice").shared);
+});
+
+test("a dismissed list stays dismissed for this user alone", async () => {
+  await open([]);
+  await act(field(root, "Dismiss first steps"), "click");
+  assert.equal(root.textContent, "");
+  leave(root);
+  await open([]);
+  assert.equal(root.textContent, "");
+  assert.deepEqual(progressOf("bob"), {});
+});
+
+test("a deployment without webhooks still shows the other steps", async () => {
+  await open([], () => problem(503, "unavailable"));
+  assert.match(root.textContent, /^First steps/);
+});
+
+test("a browser that stores nothing for the page breaks nothing", (context) => {
+  context.mock.method(localStorage, "setItem", () => { throw new Error("denied"); });
+  context.mock.method(localStorage, "getItem", () => { throw new Error("denied"); });
+  noteProgress("alice", "shared");
+  assert.deepEqual(progressOf("alice"), {});
+});
