@@ -1,10 +1,12 @@
-// Lists of the operations screen, drawn without a browser.
+// The operations screen, drawn without a browser.
 
 import assert from "node:assert/strict";
-import { afterEach, beforeEach, test } from "node:test";
+import { after, afterEach, before, beforeEach, mock, test } from "node:test";
 import { html } from "htm/preact";
+import Header from "../../console/frame/header.js";
 import FailedJobs from "../../console/operations/failed.js";
-import { click, draw, elements, leave, said, see } from "./page.js";
+import Operations from "../../console/screens/operations.js";
+import { act, button, click, draw, elements, field, leave, said, see, type } from "./page.js";
 import { problem, serve, signIn } from "./support.js";
 
 const video = (videoId) => ({ videoId, title: `Film ${videoId}`, userId: "alice", createdAt: 1_700_000_000, status: "failed" });
@@ -13,6 +15,8 @@ const failed = (videoId, final) => ({
 });
 
 let root;
+before(() => mock.timers.enable({ apis: ["setInterval"] })); // the screen polls
+after(() => mock.timers.reset());
 beforeEach(() => signIn());
 afterEach(() => leave(root));
 
@@ -53,4 +57,109 @@ test("Retry all shown retries every video of the list and says in one sentence w
     "Done: 4 of 4 videos; 2 jobs retried, 1 video not retried because of the source file, 1 video failed.",
   ), said(root, "status").join("|"));
   assert.ok(offered().includes("Retry all shown"));
+});
+
+const ADMIN = { subject: "admin", isAdmin: true, followsAll: true };
+const ALICE = { subject: "alice", isAdmin: false, followsAll: false };
+const NONE = { body: { items: [], nextCursor: null } };
+
+/** Draw the screen of an administrator, of which `answer` gets some requests; returns all of them. */
+async function screen(answer = () => undefined, { user = ADMIN, query = "" } = {}) {
+  const requests = serve((request) => answer(request) ?? (request.path.startsWith("/v1/changes") ? { body: { items: [], nextCursor: "x", caughtUp: true } } : NONE));
+  root = await draw(html`<${Operations} user=${user} route=${{ path: ["operations"], query: new URLSearchParams(query) }} />`);
+  return requests;
+}
+
+const panelOf = (title) => elements(root, "section").find((section) => elements(section, "h2")[0]?.textContent === title);
+
+test("operations are for administrators alone: others see no link to them, and the page sends no request for them", async () => {
+  assert.deepEqual(await screen(undefined, { user: ALICE }), []);
+  assert.match(root.textContent, /^OperationsThis page is for administrators\./);
+  leave(root);
+  const links = async (user) => {
+    root = await draw(html`<${Header} user=${user} />`);
+    const found = elements(root, "a").map(({ textContent }) => textContent);
+    leave(root);
+    return found.includes("Operations");
+  };
+  assert.deepEqual([await links(ALICE), await links(ADMIN)], [false, true]);
+  root = await draw(html`<p></p>`);
+});
+
+test("the reason of a failed video is asked for when its row comes into view", async () => {
+  const requests = await panel();
+  const asked = () => requests.filter(({ path }) => path.endsWith("/jobs")).length;
+  assert.equal(asked(), 0);
+  await see();
+  assert.equal(asked(), 2);
+});
+
+test("a failed video whose jobs did not fail says who set its status, and a file at fault offers another upload", async () => {
+  serve(({ path }) => (path.startsWith("/v1/videos?") ? { body: { items: [video("a"), video("b")], nextCursor: null } }
+    : { body: { items: path.includes("/a/") ? [failed("a", true)] : [] } }));
+  root = await draw(html`<${FailedJobs} changes=${[]} />`);
+  await see();
+  const [hopeless, other] = elements(root, "li");
+  assert.match(hopeless.textContent, /It stopped\..*The source file is the cause\. Upload a different file\./);
+  assert.equal(field(hopeless, "Upload another file: Film a").attributes.get("href"), "#/upload?video=a");
+  assert.deepEqual(elements(hopeless, "button"), []);
+  assert.match(other.textContent, /No job failed\. The status was set by a user\./);
+});
+
+test("a video that is long in processing says what it waits for, by the chosen age", async () => {
+  const blocker = { kind: "poster", state: "queued", attempts: 2, queuedAt: 1_700_000_000 };
+  const requests = await screen(({ path }) => {
+    if (path.includes("status=processing")) return { body: { items: [video("a")], nextCursor: null } };
+    return path.includes("why-not-ready") ? { body: { reason: "The poster is not there yet.", blocker } } : undefined;
+  });
+  await see();
+  assert.match(panelOf("Long processing").textContent, /The poster is not there yet\.Poster Queued2 attemptssince 14 Nov 2023/);
+  const limit = () => Number(new URL(requests.filter(({ path }) => path.includes("status=processing")).at(-1).path, location.href).searchParams.get("to"));
+  const before = limit();
+  const age = field(panelOf("Long processing"), "Older than");
+  age.value = "86400";
+  await act(age, "input");
+  assert.ok(before - limit() > 80_000);
+});
+
+test("a panel that fails takes no other along, and can be tried again", async () => {
+  let isBroken = true;
+  await screen(({ path }) => {
+    if (!path.startsWith("/v1/tags")) return undefined;
+    return isBroken ? problem(503, "unavailable", { detail: "Try again later." }) : { body: { items: [{ tag: "sea", count: 2 }], nextCursor: null } };
+  });
+  assert.match(said(panelOf("Tags"), "alert")[0], /Try again later\./);
+  assert.match(panelOf("Health").textContent, /The service and its table respond/);
+  isBroken = false;
+  await click(panelOf("Tags"), "Try again");
+  assert.ok(elements(panelOf("Tags"), "a").some(({ textContent, attributes }) => textContent === "sea" && attributes.get("href") === "#/?tag=sea"));
+  await click(panelOf("Tags"), "Table");
+  assert.deepEqual(elements(panelOf("Tags"), "td").map(({ textContent }) => textContent), ["2"]);
+  assert.deepEqual(said(panelOf("Tags"), "alert"), []);
+});
+
+test("the totals of a user are looked up by the address", async () => {
+  const totals = { userId: "alice", videos: { total: 9, ready: 5, processing: 1, uploaded: 1, failed: 2, deleted: 3 }, bytes: 1_500_000, duration: 61_000, playlists: 4 };
+  await screen();
+  assert.match(panelOf("User totals").textContent, /Enter a user ID/);
+  leave(root);
+  await screen(({ path }) => (path === "/v1/users/alice" ? { body: totals } : undefined), { query: "user=alice" });
+  assert.deepEqual(elements(panelOf("User totals"), "dd").map(({ textContent }) => textContent), ["9", "5", "1", "1", "2", "3", "1.5 MB", "1:01", "4"]);
+  await type(panelOf("User totals"), "User", "bob");
+  await act(elements(panelOf("User totals"), "form")[0], "submit");
+  assert.equal(location.hash, "#/operations?user=bob");
+});
+
+test("the most viewed videos are asked for by period, order and category, and an empty list says whether it was computed", async () => {
+  const requests = await screen(({ path }) => (path.startsWith("/v1/top") ? { body: { items: [], computedAt: null } } : undefined));
+  const top = panelOf("Most viewed");
+  for (const [label, value] of [["Period", "month"], ["Sort by", "-rise"], ["Category", "travel"]]) {
+    const element = field(top, label);
+    element.value = value;
+    await act(element, "input");
+    await act(element, "change");
+  }
+  assert.match(requests.filter(({ path }) => path.startsWith("/v1/top")).at(-1).path, /window=month&sort=-rise&category=travel/);
+  assert.match(top.textContent, /No views of published videos\.Not computed yet\./);
+  button(top, "Refresh");
 });

@@ -10,8 +10,13 @@ const storage = () => {
   };
 };
 const page = new EventTarget();
+/** Go to an address of this page. */
+function go(address) {
+  location.hash = new URL(address, location.href).hash;
+}
+
 Object.assign(globalThis, {
-  location: new URL("http://127.0.0.1:4566/console/#/"),
+  location: Object.assign(new URL("http://127.0.0.1:4566/console/#/"), { assign: go, replace: go }),
   sessionStorage: storage(),
   localStorage: storage(),
   document: { hidden: false, querySelector: () => null },
