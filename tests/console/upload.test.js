@@ -10,7 +10,10 @@ import { choose, attachFile, pause, resume, submit } from "../../console/upload/
 import { abort, send } from "../../console/upload/send.js";
 import Steps, { progressOf } from "../../console/upload/steps.js";
 import { html } from "htm/preact";
-import { draw, leave } from "./page.js";
+import Header from "../../console/frame/header.js";
+import Draft from "../../console/upload/draft.js";
+import Row from "../../console/upload/row.js";
+import { act, button, click, description, dialog, draw, elements, field, focused, leave, said } from "./page.js";
 import { problem, serve, settle, signIn } from "./support.js";
 
 const MB = 1_000_000;
@@ -362,4 +365,76 @@ test("jobs of the film before tell nothing of the new one, and a later film take
   assert.ok(steps(progressOf(video({}, old), "u")).includes("Probe: waiting"));
   assert.ok(steps(progressOf(video({ source: { uploadId: "t", arrivedAt: 1 } }), "u")).includes("Received: running"));
   assert.equal(progressOf(video({ source: { uploadId: "v", arrivedAt: 10 } }), "u").isReplaced, true);
+});
+
+const QUOTA = new Problem({ status: 429, title: "Quota exceeded", detail: "The daily quota is used up.", retryAfter: 7000 });
+const row = (upload, onRemove = () => undefined) => html`<${Row} upload=${upload} takesFocus=${false} onRemove=${onRemove} />`;
+const action = (root) => elements(root, "button")[0].textContent;
+
+test("a failed upload says why and when to try again, and one button pauses, resumes and tries again", async () => {
+  new Storage(() => undefined); // each PUT hangs
+  service();
+  const upload = drafted({ state: "failed", error: QUOTA });
+  const root = await draw(row(upload));
+  assert.match(said(root, "alert")[0], /^Quota exceeded.*Try again in 2 hours\./);
+  const labels = [action(root)];
+  for (const state of ["sending", "paused", "waiting"]) {
+    Object.assign(upload, { state, error: null });
+    leave(root);
+    const drawn = await draw(row(upload));
+    labels.push(action(drawn));
+    leave(drawn);
+  }
+  assert.deepEqual(labels, ["Try again", "Pause", "Resume", "Pause"]);
+});
+
+test("an upload is cancelled after a question, and its row disappears", async () => {
+  const requests = service({ "DELETE u": { status: 204 }, "DELETE v": { status: 204 } });
+  const upload = drafted({ state: "paused", videoId: "v", uploadId: "u" });
+  let removed = 0;
+  const root = await draw(row(upload, () => (removed += 1)));
+  await click(root, "Cancel");
+  const asking = dialog(root, "Cancel this upload?");
+  assert.match(asking.textContent, /Also delete the video/);
+  await click(asking, "Cancel upload");
+  assert.equal(removed, 1);
+  assert.ok(requests.some(({ method, path }) => method === "DELETE" && path.includes("/u")));
+  leave(root);
+});
+
+test("a draft that the service refuses marks its fields, and the first one gets the focus", async () => {
+  const errors = [{ pointer: "/title", detail: "must not be empty" }, { pointer: "/tags/1", detail: "must have at most 64 characters, not 65" }];
+  const upload = drafted({ state: "draft", details: { title: " ", category: "", tags: "short, xxx", visibility: "private" }, error: new Problem({ status: 422, title: "", detail: "", errors }) });
+  const root = await draw(html`<${Draft} upload=${upload} onSend=${() => undefined} onRemove=${() => undefined} />`);
+  assert.equal(description(root, "Title"), "Must not be empty.");
+  assert.match(description(root, "Tags"), /“xxx”: must have at most 64 characters, not 65\.$/);
+  assert.equal(focused(root), "Title");
+  leave(root);
+});
+
+test("closing the page during an upload, or with a draft, asks first", async () => {
+  const asks = () => {
+    const event = new Event("beforeunload", { cancelable: true });
+    dispatchEvent(event);
+    return event.defaultPrevented;
+  };
+  assert.ok(!asks());
+  const upload = drafted({ state: "draft" });
+  assert.ok(asks());
+  forget([upload]);
+  assert.ok(!asks());
+});
+
+test("signing out during an upload asks first", async () => {
+  drafted({ state: "sending", loaded: 33 * MB });
+  const root = await draw(html`<${Header} user=${{ subject: "alice", isAdmin: false }} />`);
+  assert.ok(elements(root, "a").some(({ textContent }) => textContent.trim() === "Uploading, 33%"));
+  await act(field(root, "Account: alice"), "click");
+  await click(root, "Sign out");
+  const asking = dialog(root, "Sign out during an upload?");
+  button(asking, "Sign out and cancel uploads");
+  await click(asking, "Stay signed in");
+  assert.deepEqual(elements(root, "dialog"), []);
+  assert.equal(all().length, 1);
+  leave(root);
 });

@@ -12,9 +12,9 @@ import pytest
 from playwright.sync_api import Locator, Page, Request, expect
 
 from local.testbed.video_files import clip
-from tests.e2e.browser import Console, HeldRequests, meet_first, require_good_layout, wait_until
+from tests.e2e.browser import Console, require_good_layout, wait_until
 from tests.e2e.conftest import Service
-from tests.e2e.locators import account, button, dialog, field, heading, link
+from tests.e2e.locators import button, dialog, field, heading, link
 
 LARGE = 100 * 1000**2 + 1
 """Bytes: the smallest film that is sent in parts, which are three."""
@@ -131,11 +131,8 @@ def test_a_film_becomes_a_video_once_what_is_wrong_is_put_right(console: Console
     title, tags = field(page, "Title"), field(page, "Tags")
     expect(title).to_have_value("bikes")
     title.fill(" ")
-    tags.fill(f"short, {'x' * 65}")
     title.press("Enter")
-    expect(title).to_be_focused()
     expect(title).to_have_accessible_description("Must not be empty.")
-    expect(tags).to_have_accessible_description(re.compile(r"^“x+”: must have at most 64 characters"))
     require_good_layout(page)
     title.fill(unique)
     tags.fill("bikes, street,")
@@ -229,85 +226,3 @@ def test_neither_a_pause_nor_a_reload_nor_the_end_of_a_session_loses_what_was_se
     wait_until(page, lambda: len(parts) >= 3)
     assert sorted(parts) == ["1", "2", "3"]
     assert len(videos(console.service, unique)) == 1
-
-
-def test_an_upload_goes_on_after_a_quota_a_pause_and_a_lost_connection(console: Console, unique: str) -> None:
-    page = console.open("upload", "bob")
-    problem = {"type": "urn:video-metadata:problem:quota-exceeded", "title": "Quota exceeded", "detail": ""}
-    # Nobody can use up a quota in a test: all of them share it.
-    meet_first(
-        page,
-        re.compile(r"/v1/videos/[^/]+/upload$"),
-        lambda route: route.fulfill(status=429, headers={"Retry-After": "7000"}, json=problem),
-    )
-    transit = HeldRequests(page, TO_S3)
-    item = send(page, clip(SMALL), unique)
-    expect(item.get_by_role("alert")).to_contain_text("Quota exceeded")
-    expect(item.get_by_role("alert")).to_contain_text("Try again in 2 hours.")
-    button(item, "Try again").press("Enter")
-    expect(button(item, "Pause")).to_be_focused()
-    transit.wait_for(1)
-    page.keyboard.press("Enter")
-    expect(button(item, "Resume")).to_be_focused()
-    page.keyboard.press("Enter")
-    expect(button(item, "Pause")).to_be_focused()
-    transit.wait_for(1)
-    transit.cut()
-    expect(item.locator(".trouble")).to_contain_text("No connection.")
-    page.context.set_offline(False)
-    expect(step(item, "Received: done")).to_be_visible()
-    assert len(videos(console.service, unique, "bob")) == 1
-
-
-def test_two_films_are_sent_at_a_time_and_one_can_be_given_up(console: Console, tmp_path: Path, unique: str) -> None:
-    names = [f"{unique}-{number}" for number in range(3)]
-    for name in names:
-        (tmp_path / f"{name}.mp4").write_bytes(clip(SMALL).read_bytes())
-    page = console.open("upload", "admin")
-    transit = HeldRequests(page, TO_S3)
-    choose(page, *(tmp_path / f"{name}.mp4" for name in names))
-    button(page, "Upload all 3").click()
-    expect(field(page, "Uploading")).to_have_count(2)
-    expect(row(page, names[0]).get_by_role("heading")).to_be_focused()
-    (waiting,) = [name for name in names if not field(row(page, name), "Uploading").is_visible()]
-    expect(row(page, waiting)).to_contain_text("Waiting to upload.")
-    cancelled, other = [name for name in names if name != waiting]
-    transit.wait_for(2)
-    button(row(page, cancelled), "Cancel").click()
-    button(dialog(page, "Cancel this upload?"), "Cancel upload").click()
-    expect(row(page, cancelled)).to_have_count(0)
-    expect(heading(page, "Upload")).to_be_focused()
-    expect(field(row(page, waiting), "Uploading")).to_be_visible()
-    transit.let_go()
-    for name in (waiting, other):
-        expect(step(row(page, name), "Received: done")).to_be_visible()
-    assert [len(videos(console.service, name, "admin")) for name in (cancelled, waiting, other)] == [0, 1, 1]
-
-
-def test_neither_leaving_nor_signing_out_loses_a_film_by_mistake(console: Console, unique: str) -> None:
-    page = console.open("upload", "admin")
-    choose(page, clip(SMALL))
-    field(page, "Title").press_sequentially(unique)
-    reload(page)
-    choose(page, clip(SMALL))
-    button(page, "Remove").click()
-    expect(field(page, "Title")).to_have_count(0)
-    prompts: list[str] = []
-    page.on("dialog", lambda dialog: prompts.append(dialog.type))
-    page.reload()
-    expect(field(page, "Select files")).to_be_attached()
-    assert prompts == []
-
-    transit = HeldRequests(page, TO_S3)
-    item = send(page, clip(SMALL), unique)
-    transit.wait_for(1)
-    account(page).click()
-    button(page, "Sign out").click()
-    asking = dialog(page, "Sign out during an upload?")
-    button(asking, "Stay signed in").click()
-    expect(field(item, "Uploading")).to_be_visible()
-    account(page).click()
-    button(page, "Sign out").click()
-    expect(asking).to_be_visible()
-    console.sign_out(page, "Sign out and cancel uploads")
-    assert page.evaluate("sessionStorage.length") == 0
