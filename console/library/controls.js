@@ -3,6 +3,7 @@
 import { html } from "htm/preact";
 import { useRef, useState } from "preact/hooks";
 import { api, ask } from "../core/api.js";
+import { lookUp } from "../core/lookup.js";
 import { useLoad } from "../core/load.js";
 import { navigate } from "../core/route.js";
 import { count } from "../core/words.js";
@@ -22,6 +23,9 @@ const WINDOWS = { hour: "Last hour", day: "Last day", week: "Last week", month: 
 const SORTS = { "-views": "Most views", "-rise": "Fastest rising", "-viewCount": "Most views of all time" };
 const ORDERS = { desc: "Newest first", asc: "Oldest first" };
 const DURATION_ORDERS = { "duration-desc": "Longest first", "duration-asc": "Shortest first" };
+
+/** Parameters that the service names in its refusals. @type {Record<string, string>} */
+const NAMES = { minDuration: "the minimum duration", maxDuration: "the maximum duration", from: "“Created from”", to: "“Created before”" };
 
 /** @param {Props & { user: User }} props */
 export default function Controls({ choice, user, problem }) {
@@ -139,7 +143,7 @@ function Entry({ choice, problem, name, read = same, write = same, ...more }) {
     const wanted = write(/** @type {HTMLInputElement} */ (event.currentTarget).value.trim());
     if (wanted !== value) navigate(withValue(choice, name, wanted));
   };
-  return html`<${Field} value=${draft.current ?? read(value)} onInput=${type} onChange=${finish} error=${problem?.on(name)}
+  return html`<${Field} value=${draft.current ?? read(value)} onInput=${type} onChange=${finish} error=${problem?.on(name)?.replace(/`(\w+)`/g, (_, parameter) => lookUp(NAMES, parameter) ?? parameter)}
     autocomplete="off" spellcheck=${false} ...${more} />`;
 }
 

@@ -43,7 +43,6 @@ LET_GO = "() => { window.isOpen = true; for (const send of window.held.splice(0)
 HOLDS_BOTH = "() => window.held.length === 2"
 SMALL = "carphone_distorted"
 """A clip of 7 KB, for tests that need a film and not its renditions: its only one is made in a moment."""
-TO_S3 = re.compile(r"[?&]X-Amz-Signature=")
 
 
 @pytest.fixture(scope="module")
