@@ -1,17 +1,20 @@
 """The data stack: the tables, and the secrets for cursors and webhooks. No deployment may delete or replace these resources."""
 
-from collections.abc import Iterable
+import json
+from collections.abc import Iterator
 from typing import Any, cast
 
 import aws_cdk as cdk
 from aws_cdk import aws_dynamodb as dynamodb
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_scheduler as scheduler
 from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
 from infra.encryption import Encryption
 from infra.nag import accept
 from infra.retention import retain
-from infra.settings import GENERATED, DeploymentSettings
+from infra.settings import GENERATED, DeploymentSettings, UnitRange
 from shared import schema
 
 
@@ -29,6 +32,8 @@ class DataStack(cdk.Stack):
         self.encryption = Encryption.chosen(self, settings)
         self.table = self._table(settings)
         self.audit_table = self._audit_table(settings)
+        if settings.capacity_steps:
+            self._capacity_steps(settings)
         self.cursor_secret = self._cursor_secret()
         self.webhook_secret = self._webhook_secret(settings)
         # Exported even while consumers read the stream of a restored table instead. This stack is deployed before the
@@ -46,7 +51,7 @@ class DataStack(cdk.Stack):
             contributor_insights_specification=dynamodb.ContributorInsightsSpecification(
                 enabled=True, mode=dynamodb.ContributorInsightsMode.THROTTLED_KEYS
             ),
-            **self._common(settings, schema.INDEXES),
+            **self._common(settings, schema.TABLE_NAME),
         )
         return self._apply_retention(table, settings)
 
@@ -56,7 +61,7 @@ class DataStack(cdk.Stack):
             self,
             "AuditTable",
             table_name=settings.audit_table_name,
-            **self._common(settings, schema.AUDIT_INDEXES),
+            **self._common(settings, schema.AUDIT_TABLE_NAME),
         )
         return self._apply_retention(table, settings)
 
@@ -102,15 +107,77 @@ class DataStack(cdk.Stack):
             generate_secret_string=secretsmanager.SecretStringGenerator(password_length=64, exclude_punctuation=True),
         )
 
-    def _common(self, settings: DeploymentSettings, indexes: Iterable[schema.Index]) -> dict[str, Any]:
-        """Return the properties that are the same for both tables."""
+    def _capacity_steps(self, settings: DeploymentSettings) -> None:
+        """Add a daily schedule for each step and each scalable target, which changes the target's minimum.
+
+        The schedules call Application Auto Scaling, because CloudFormation accepts scheduled actions only together with a
+        scalable target. The global table that TableV2 creates registers its targets itself.
+        """
+        role = iam.Role(
+            self,
+            "CapacityStepsRole",
+            description="Changes the minimum capacity of the tables by the clock",
+            assumed_by=iam.ServicePrincipal(
+                "scheduler.amazonaws.com", conditions={"StringEquals": {"aws:SourceAccount": cdk.Aws.ACCOUNT_ID}}
+            ),
+        )
+        targets = self.format_arn(service="application-autoscaling", resource="scalable-target", resource_name="*")
+        role.add_to_policy(
+            iam.PolicyStatement(
+                actions=["application-autoscaling:RegisterScalableTarget"],
+                resources=[targets],
+                conditions={"StringEquals": {"application-autoscaling:service-namespace": "dynamodb"}},
+            )
+        )
+        # Application Auto Scaling requires that its caller may also scale the table.
+        tables = [self.table.table_arn, self.audit_table.table_arn]
+        scaling = ["dynamodb:DescribeTable", "dynamodb:UpdateTable"]
+        role.add_to_policy(iam.PolicyStatement(actions=scaling, resources=tables))
+        accept(
+            role,
+            rule="AwsSolutions-IAM5[Resource::arn:<AWS::Partition>:application-autoscaling:<AWS::Region>:<AWS::AccountId>"
+            ":scalable-target/*]",
+            reason="The global tables register the scalable targets, whose ids CloudFormation does not return.",
+        )
+        for step in settings.capacity_steps:
+            at = f"{step.hour:02}{step.minute:02}"
+            for name, resource, kind, range_ in _scalable_targets(settings):
+                # The ARN of a universal target has no region and no account.
+                service = f"arn:{cdk.Aws.PARTITION}:scheduler:::aws-sdk:applicationautoscaling:registerScalableTarget"
+                change = {
+                    "ServiceNamespace": "dynamodb",
+                    "ResourceId": resource,
+                    "ScalableDimension": f"dynamodb:{'index' if '/index/' in resource else 'table'}:{kind}CapacityUnits",
+                    "MinCapacity": range_.minimum * step.factor,
+                    "MaxCapacity": range_.maximum,
+                }
+                scheduler.CfnSchedule(
+                    self,
+                    f"CapacityAt{at}{kind}{name}",
+                    description=f"Minimum capacity x{step.factor}: {resource}",
+                    schedule_expression=f"cron({step.minute} {step.hour} * * ? *)",
+                    flexible_time_window={"mode": "OFF"},
+                    target=scheduler.CfnSchedule.TargetProperty(
+                        arn=service,
+                        role_arn=role.role_arn,
+                        input=json.dumps(change),
+                        # A late step would override the next one.
+                        retry_policy={"maximumEventAgeInSeconds": 600, "maximumRetryAttempts": 5},
+                    ),
+                )
+
+    def _common(self, settings: DeploymentSettings, table: str) -> dict[str, Any]:
+        """Return the properties that are the same for both tables. `table` is its name in the schema."""
         kinds = dynamodb.TableEncryptionV2
+        classes = dynamodb.TableClass
         return {
             "partition_key": _attribute(schema.Attribute(schema.PARTITION_KEY)),
             "sort_key": _attribute(schema.Attribute(schema.SORT_KEY)),
-            "global_secondary_indexes": [_index(index) for index in indexes if index.name in settings.indexes],
+            "global_secondary_indexes": [_index(index, settings) for index in _indexes(settings, table)],
             "time_to_live_attribute": schema.TTL_ATTRIBUTE,
-            "billing": dynamodb.Billing.on_demand(),
+            "billing": _billing(settings, table),
+            "warm_throughput": _warm_throughput(settings),
+            "table_class": classes.STANDARD_INFREQUENT_ACCESS if table in settings.infrequent_access else None,
             "encryption": kinds.aws_managed_key() if self.encryption.data else kinds.dynamo_owned_key(),
             "point_in_time_recovery_specification": dynamodb.PointInTimeRecoverySpecification(
                 point_in_time_recovery_enabled=True, recovery_period_in_days=settings.recovery_days
@@ -139,7 +206,62 @@ def _attribute(attribute: schema.Attribute) -> dynamodb.Attribute:
     return dynamodb.Attribute(name=attribute.name, type=types[attribute.type])
 
 
-def _index(index: schema.Index) -> dynamodb.GlobalSecondaryIndexPropsV2:
+def _billing(settings: DeploymentSettings, table: str) -> dynamodb.Billing:
+    capacity = _capacity(settings, table)
+    if settings.capacity_mode == "provisioned":
+        return dynamodb.Billing.provisioned(**capacity)
+    return dynamodb.Billing.on_demand(**capacity)
+
+
+def _capacity(settings: DeploymentSettings, name: str) -> dict[str, Any]:
+    """Return the capacity of a table or an index in the mode of the settings, as CDK properties.
+
+    An index of an on-demand table without a maximum has no property.
+    """
+    reads, writes = settings.read_units, settings.write_units
+    if settings.capacity_mode == "onDemand":
+        maxima = {"max_read_request_units": reads, "max_write_request_units": writes}
+        return {property_: units.of(name).maximum for property_, units in maxima.items() if units}
+    ranges = {"read_capacity": reads, "write_capacity": writes}
+    return {
+        property_: dynamodb.Capacity.autoscaled(
+            min_capacity=units.of(name).minimum,
+            max_capacity=units.of(name).maximum,
+            target_utilization_percent=settings.target_use,
+            # Capacity at a change of the mode. With the maximum, requests are not throttled until auto scaling works.
+            seed_capacity=units.of(name).maximum,
+        )
+        for property_, units in ranges.items()
+        if units
+    }
+
+
+def _warm_throughput(settings: DeploymentSettings) -> dynamodb.WarmThroughput | None:
+    warm = settings.warm_throughput
+    if warm is None:
+        return None
+    return dynamodb.WarmThroughput(read_units_per_second=warm.reads, write_units_per_second=warm.writes)
+
+
+def _indexes(settings: DeploymentSettings, table: str) -> list[schema.Index]:
+    """Return the deployed indexes of a table, by its name in the schema."""
+    indexes = schema.INDEXES if table == schema.TABLE_NAME else schema.AUDIT_INDEXES
+    return [index for index in indexes if index.name in settings.indexes]
+
+
+def _scalable_targets(settings: DeploymentSettings) -> Iterator[tuple[str, str, str, UnitRange]]:
+    """Yield the name, the resource id, `Read` or `Write`, and the range of each scalable target."""
+    deployed = {schema.TABLE_NAME: settings.table_name, schema.AUDIT_TABLE_NAME: settings.audit_table_name}
+    for kind, units in (("Read", settings.read_units), ("Write", settings.write_units)):
+        if units is None:
+            continue
+        for table, name in deployed.items():
+            yield table, f"table/{name}", kind, units.of(table)
+            for index in _indexes(settings, table):
+                yield index.name, f"table/{name}/index/{index.name}", kind, units.of(index.name)
+
+
+def _index(index: schema.Index, settings: DeploymentSettings) -> dynamodb.GlobalSecondaryIndexPropsV2:
     """Return the CDK properties of an index. DynamoDB always projects keys, so the projection omits the keys of the index."""
     others = index.non_key_attributes
     return dynamodb.GlobalSecondaryIndexPropsV2(
@@ -148,4 +270,6 @@ def _index(index: schema.Index) -> dynamodb.GlobalSecondaryIndexPropsV2:
         sort_keys=[_attribute(attribute) for attribute in index.sort],
         projection_type=dynamodb.ProjectionType.INCLUDE if others else dynamodb.ProjectionType.KEYS_ONLY,
         non_key_attributes=others or None,
+        warm_throughput=_warm_throughput(settings),
+        **_capacity(settings, index.name),
     )

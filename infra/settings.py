@@ -14,10 +14,16 @@ from shared import schema
 Target = Literal["aws", "local"]
 Architecture = Literal["arm64", "x86_64"]
 Shift = Literal["none", "canary", "linear"]
+CapacityMode = Literal["onDemand", "provisioned"]
 LogLevel = Literal["INFO", "WARNING", "ERROR"]
 """Supported log levels. With DEBUG, botocore would log whole requests, with personal data and the role's credentials."""
 
 DEFAULT_ENV = "dev"
+TABLES = (schema.TABLE_NAME, schema.AUDIT_TABLE_NAME)
+"""Names of the tables in values, without the environment."""
+INDEXES = tuple(index.name for index in (*schema.INDEXES, *schema.AUDIT_INDEXES))
+WARM_READS, WARM_WRITES = 12_000, 4_000
+"""Read and write units per second for which each on-demand table is prepared. DynamoDB accepts only higher values."""
 ANY_ORIGIN, LOCAL_CALLBACK = "*", "http://localhost:3000/callback"
 """Default web origin and callback URL of `dev` and of the local target. Other environments must set both."""
 NO_SITES = "none"
@@ -67,6 +73,12 @@ LOCAL: Mapping[str, Any] = {
     "shift": "none",
     "kmsKey": "none",
     "eventBus": "none",
+    "capacityMode": "onDemand",
+    "readUnits": "none",
+    "writeUnits": "none",
+    "capacitySteps": "none",
+    "warmThroughput": "none",
+    "infrequentAccess": "none",
 }
 """Settings that the local target uses instead of the values of cdk.json. A local deployment is temporary."""
 
@@ -122,6 +134,26 @@ VALUES: Mapping[str, ContextValue] = {
         otherwise="`1080p,720p,480p,240p`; on a laptop `240p`",
     ),
     "auditDays": ContextValue("days for which the audit trail can be read; its archive in S3 is permanent", 400),
+    "capacityMode": ContextValue(
+        "`onDemand`, or `provisioned` with [auto scaling](dynamodb.md#capacity-on-demand-or-provisioned) of each table and index",
+        "onDemand",
+    ),
+    "readUnits": ContextValue(
+        "minimum and maximum of read units a second, as `5-1000`; on demand, only the maximum counts",
+        otherwise="no maximum; required for `provisioned`",
+    ),
+    "writeUnits": ContextValue("the same of write units", otherwise="no maximum; required for `provisioned`"),
+    "targetUse": ContextValue("percentage of use that auto scaling maintains, 20 to 90", 70),
+    "capacitySteps": ContextValue(
+        "UTC times at which the minimum is multiplied, as `06:30=x10,20:00=x1`, or `none`", "none"
+    ),
+    "warmThroughput": ContextValue(
+        f"read and write units a second for which tables and indexes are prepared, from `{WARM_READS}/{WARM_WRITES}`, or `none`",
+        "none",
+    ),
+    "infrequentAccess": ContextValue(
+        "tables of the class Standard-IA, some of `VideoMetadata`, `VideoAudit`, or `none`", "none"
+    ),
     "logDays": ContextValue("log retention in days", 30),
     "logLevel": ContextValue("lowest level that is logged: `INFO`, `WARNING` or `ERROR`", "INFO"),
     "recoveryDays": ContextValue("days of point-in-time recovery, 1 to 35", 35),
@@ -173,6 +205,43 @@ class TokenIssuer:
     audience: tuple[str, ...]
 
 
+class UnitRange(NamedTuple):
+    """Minimum and maximum of capacity units per second."""
+
+    minimum: int
+    maximum: int
+
+
+@dataclass(frozen=True)
+class Throughput:
+    """Ranges of read units or of write units."""
+
+    common: UnitRange
+    own: tuple[tuple[str, UnitRange], ...] = ()
+    """Ranges of tables and indexes that differ, by name. A table's name has no environment."""
+
+    def of(self, name: str) -> UnitRange:
+        """Return the range of a table or of an index."""
+        return dict(self.own).get(name, self.common)
+
+
+class CapacityStep(NamedTuple):
+    """Daily change of the minimum capacity. It lasts until the next step."""
+
+    hour: int
+    """Hour of the day in UTC."""
+    minute: int
+    factor: int
+    """Multiplier of each configured minimum."""
+
+
+class WarmThroughput(NamedTuple):
+    """Units per second for which DynamoDB prepares a table and its indexes."""
+
+    reads: int
+    writes: int
+
+
 @dataclass(frozen=True, kw_only=True)
 class DeploymentSettings:
     """Validated settings of one deployment. VALUES describes them."""
@@ -202,6 +271,17 @@ class DeploymentSettings:
     count_own_views: bool
     renditions: tuple[str, ...]
     audit_days: int
+    capacity_mode: CapacityMode
+    read_units: Throughput | None
+    """Ranges of read units. On demand, only the maximum applies, and `None` sets no maximum."""
+    write_units: Throughput | None
+    target_use: int
+    """Percentage of the provisioned capacity that auto scaling keeps in use."""
+    capacity_steps: tuple[CapacityStep, ...]
+    warm_throughput: WarmThroughput | None
+    """`None` leaves the warm throughput to DynamoDB."""
+    infrequent_access: tuple[str, ...]
+    """Tables of the class Standard-IA, whose storage costs less and whose requests cost more."""
     log_days: int
     log_level: LogLevel
     recovery_days: int
@@ -284,6 +364,13 @@ class DeploymentSettings:
             count_own_views=context.flag("countOwnViews"),
             renditions=_renditions(context.get("renditions") or DEFAULT_RENDITIONS[target]),
             audit_days=context.count("auditDays"),
+            capacity_mode=_choice("capacityMode", context.get("capacityMode"), get_args(CapacityMode)),
+            read_units=_throughput("readUnits", context.get("readUnits")),
+            write_units=_throughput("writeUnits", context.get("writeUnits")),
+            target_use=context.count("targetUse", among=range(20, 91)),
+            capacity_steps=_steps(context.get("capacitySteps")),
+            warm_throughput=_warm_throughput(context.get("warmThroughput")),
+            infrequent_access=_infrequent(context.get("infrequentAccess")),
             log_days=context.count("logDays", among=LOG_PERIODS),
             log_level=_choice("logLevel", context.get("logLevel"), get_args(LogLevel)),
             recovery_days=context.count("recoveryDays", among=range(1, 36)),
@@ -309,7 +396,29 @@ class DeploymentSettings:
                 "Alarms need context 'logLevel' INFO: metrics are log lines of that level, and Lambda drops those "
                 "below the level that is set. Give '-c alarms=false' with another one."
             )
+        settings._check_capacity()
         return settings
+
+    def _check_capacity(self) -> None:
+        """Raise Misconfigured if the values of capacity contradict each other."""
+        if self.capacity_mode == "onDemand":
+            if self.capacity_steps:
+                raise Misconfigured(
+                    "Context 'capacitySteps' needs 'capacityMode' provisioned: an on-demand table has no minimum."
+                )
+            return
+        if self.read_units is None or self.write_units is None:
+            raise Misconfigured(
+                "Context 'capacityMode' provisioned needs 'readUnits' and 'writeUnits', such as 5-1000."
+            )
+        largest = max((step.factor for step in self.capacity_steps), default=1)
+        for name, units in (("readUnits", self.read_units), ("writeUnits", self.write_units)):
+            for range_ in (units.common, *(range_ for _, range_ in units.own)):
+                if range_.minimum * largest > range_.maximum:
+                    raise Misconfigured(
+                        f"Context 'capacitySteps' has x{largest}, which raises the minimum {range_.minimum} of '{name}' above "
+                        f"its maximum {range_.maximum}. Choose a smaller factor or a higher maximum."
+                    )
 
     @property
     def is_watched(self) -> bool:
@@ -484,20 +593,70 @@ def _bus(text: str | None, region: str | None) -> str | None:
     return text
 
 
+def _throughput(name: str, text: str | None) -> Throughput | None:
+    """Parse `5-1000`, or `5-1000,RelationIndex=5-4000` with ranges of tables and indexes that differ."""
+    if not text or text == "none":
+        return None
+    matches = [re.fullmatch(r"(?:(\w+)=)?(\d{1,6})-(\d{1,6})", part, re.ASCII) for part in _several(text)]
+    ranges = [(match[1], UnitRange(int(match[2]), int(match[3]))) for match in matches if match]
+    names = [table for table, _ in ranges]
+    is_valid = (
+        len(ranges) == len(matches)
+        and names[0] is None
+        and set(names[1:]) <= {*TABLES, *INDEXES}
+        and len(set(names)) == len(names)
+        and all(1 <= range_.minimum <= range_.maximum for _, range_ in ranges)
+    )
+    if not is_valid:
+        raise Misconfigured(
+            f"Context '{name}' must be a range such as 5-1000, then ranges of single tables and indexes such as "
+            f"RelationIndex=5-4000 ({', '.join((*TABLES, *INDEXES))}), not {text!r}."
+        )
+    return Throughput(ranges[0][1], tuple(ranges[1:]))
+
+
+def _steps(text: str) -> tuple[CapacityStep, ...]:
+    if text == "none":
+        return ()
+    matches = [re.fullmatch(r"([01]\d|2[0-3]):([0-5]\d)=x([1-9]\d{0,3})", part, re.ASCII) for part in _several(text)]
+    steps = tuple(CapacityStep(int(match[1]), int(match[2]), int(match[3])) for match in matches if match)
+    if len({step[:2] for step in steps}) < len(matches):
+        raise Misconfigured(
+            f"Context 'capacitySteps' must be none, or UTC times with factors such as 06:30=x10,20:00=x1, each time once, not {text!r}."
+        )
+    return steps
+
+
+def _warm_throughput(text: str) -> WarmThroughput | None:
+    if text == "none":
+        return None
+    matched = re.fullmatch(r"(\d{1,7})/(\d{1,7})", text, re.ASCII)
+    warm = WarmThroughput(int(matched[1]), int(matched[2])) if matched else None
+    if warm is None or warm.reads < WARM_READS or warm.writes < WARM_WRITES:
+        raise Misconfigured(
+            f"Context 'warmThroughput' must be none, or reads/writes from {WARM_READS}/{WARM_WRITES}, not {text!r}."
+        )
+    return warm
+
+
+def _infrequent(value: Any) -> tuple[str, ...]:
+    return _some_of("infrequentAccess", _sites(value), TABLES, value)
+
+
 def _indexes(value: Any) -> tuple[str, ...]:
-    known = tuple(index.name for index in (*schema.INDEXES, *schema.AUDIT_INDEXES))
     if value is None:
-        return known
-    names = tuple(name for name in _several(value) if name)
-    if not set(names) <= set(known) or len(set(names)) < len(names):
-        raise Misconfigured(f"Context 'indexes' must be some of {', '.join(known)}, each once, not {value!r}.")
-    return names
+        return INDEXES
+    return _some_of("indexes", tuple(name for name in _several(value) if name), INDEXES, value)
 
 
 def _renditions(value: Any) -> tuple[str, ...]:
-    names = _several(value)
-    if not set(names) <= set(LADDER) or len(set(names)) < len(names):
-        raise Misconfigured(f"Context 'renditions' must be some of {', '.join(LADDER)}, each once, not {value!r}.")
+    return _some_of("renditions", _several(value), LADDER, value)
+
+
+def _some_of(name: str, names: tuple[str, ...], known: tuple[str, ...], value: Any) -> tuple[str, ...]:
+    """Return the names. Raises Misconfigured if one of them is unknown or repeated; the message has the given value."""
+    if not set(names) <= set(known) or len(set(names)) < len(names):
+        raise Misconfigured(f"Context '{name}' must be some of {', '.join(known)}, each once, not {value!r}.")
     return names
 
 

@@ -65,6 +65,7 @@ def _show(report: CostReport) -> None:
     wide.print(f"Measured: {sizes}.")
     for grid in report.grids().values():
         wide.print(grid)
+    wide.print(report.break_even())
     prices = report.prices
     wide.print(
         f"List prices of {prices.region} on {prices.date}, without free tiers; not confirmed on that day: "

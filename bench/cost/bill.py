@@ -1,7 +1,8 @@
 """Conversion of measured units to US dollars, for one call and for a month."""
 
+import math
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,9 +19,12 @@ WORKLOAD = HERE / "workload-2026-11-21.toml"
 MILLION, GB = 1_000_000, 1_000_000_000
 DAYS_A_MONTH = 30
 SECONDS_BETWEEN_POLLS = 20
+HOURS_A_DAY, SECONDS_AN_HOUR = 24, 3600
 
 SWEEPER, RANKINGS = "every minute: the sweeper", "every five minutes: the rankings"
 INDEX = "every minute: the search index"
+SCHEDULED = {SWEEPER: "sweeps", RANKINGS: "rankings", INDEX: "index_runs"}
+"""Scheduled functions, and the figure of the workload that has the number of their runs in a month."""
 DELIVERY = "the queue: deliveries"
 SIGN_IN, METRICS = "Sign-in", "Metrics of work"
 SERVICES = ("DynamoDB", "Lambda", "API Gateway", "Logs", "Transfer")
@@ -63,6 +67,8 @@ class Workload:
     calls: Mapping[str, int]
     idle: Mapping[str, Mapping[str, float]]
     """Figures of an idle month in the other environments, by environment. Only figures that differ from production."""
+    curves: Mapping[str, Sequence[float]]
+    """Relative load in each hour of a day, by name of the curve."""
 
     @classmethod
     def load(cls, path: Path = WORKLOAD, changed: Mapping[str, float] | None = None) -> "Workload":
@@ -75,13 +81,16 @@ class Workload:
             figures |= tomllib.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise InvalidWorkload(f"{path} cannot be read as a workload: {error}.") from error
-        calls, idle = figures.pop("calls"), figures.pop("idle", {})
+        calls, idle, curves = figures.pop("calls"), figures.pop("idle", {}), figures.pop("curves", {})
+        for name, curve in curves.items():
+            if len(curve) != HOURS_A_DAY or min(curve) < 0 or not any(curve):
+                raise InvalidWorkload(f"The curve {name!r} must have {HOURS_A_DAY} numbers from 0, and not only zeros.")
         for name, value in (changed or {}).items():
             group = next((names for names in (figures, calls) if name in names), None)
             if group is None:
                 raise InvalidWorkload(f"The workload has no {name!r}; it has {', '.join(figures)}, and requests.")
             group[name] = value
-        return cls(figures, calls, idle)
+        return cls(figures, calls, idle, curves)
 
     def environments(self) -> dict[str, "Workload"]:
         """Return the workload of each environment, production last."""
@@ -237,8 +246,7 @@ def idle(measured: Mapping[str, MeasuredRequest], prices: Prices, workload: Work
     """Return the cost of a month without calls."""
     usd, figures = prices.usd, workload.figures
     sweeps, ranked, indexed = (
-        scaled(call(measured[name], prices, workload), figures[runs])
-        for name, runs in ((SWEEPER, "sweeps"), (RANKINGS, "rankings"), (INDEX, "index_runs"))
+        scaled(call(measured[name], prices, workload), figures[runs]) for name, runs in SCHEDULED.items()
     )
     polls = figures["pollers"] * DAYS_A_MONTH * 86_400 / SECONDS_BETWEEN_POLLS
     standard_queues = figures["polled_queues"] - figures["polled_fifo_queues"]
@@ -254,6 +262,84 @@ def idle(measured: Mapping[str, MeasuredRequest], prices: Prices, workload: Work
         "Cognito": figures["machine_clients"] * usd["cognito_client"],
         "Secrets, keys": figures["secrets"] * usd["secret"] + figures["kms_keys"] * usd["kms_key"],
     }
+
+
+@dataclass(frozen=True)
+class ModeComparison:
+    """Cost of the requests of a month to DynamoDB in both capacity modes, for one curve of load."""
+
+    curve: str
+    on_demand: float
+    """US dollars, without storage."""
+    provisioned: float
+    """US dollars, without storage, with the alarms of auto scaling."""
+    use: float
+    """Share of the provisioned capacity that requests use, weighted by price, from 0 to 1."""
+
+    @property
+    def recommended(self) -> str:
+        """Value of `capacityMode` for this load."""
+        return "provisioned" if self.provisioned < self.on_demand else "onDemand"
+
+
+def break_even_use(prices: Prices) -> Mapping[str, float]:
+    """Return the use of provisioned reads and writes, from 0 to 1, above which they cost less than on-demand units."""
+    usd = prices.usd
+    return {
+        kind: usd[f"dynamodb_{kind}_hour"] / (SECONDS_AN_HOUR * usd[f"dynamodb_{kind}"] / MILLION)
+        for kind in ("read", "write")
+    }
+
+
+def capacity_modes(
+    measured: Mapping[str, MeasuredRequest],
+    followed: Mapping[str, BackgroundCost],
+    prices: Prices,
+    workload: Workload,
+) -> tuple[ModeComparison, ...]:
+    """Compare the capacity modes for each curve of the workload.
+
+    Auto scaling reacts within minutes and scales in late. So the capacity of an hour must also suffice for the hours
+    before and after it. A step of `capacitySteps` prepares for a load that rises faster.
+    """
+    usd, figures = prices.usd, workload.figures
+    units = month_units(measured, followed, workload)
+    least = figures["minimum_units"] * figures["scalable_targets"] / len(units)
+    alarms = figures["scalable_targets"] * figures["scaling_alarms"] * usd["alarm"]
+    on_demand = sum(number * usd[f"dynamodb_{kind}"] / MILLION for kind, number in units.items())
+    modes = []
+    for name, curve in workload.curves.items():
+        used = provisioned = 0.0
+        for kind, number in units.items():
+            per_second = number / (DAYS_A_MONTH * SECONDS_AN_HOUR * sum(curve))
+            peaks = [max(curve[hour - 1], curve[hour], curve[(hour + 1) % HOURS_A_DAY]) for hour in range(HOURS_A_DAY)]
+            capacity = [max(least, math.ceil(peak * per_second / figures["target_use"])) for peak in peaks]
+            price = DAYS_A_MONTH * usd[f"dynamodb_{kind}_hour"]
+            used += sum(curve) * per_second * price
+            provisioned += sum(capacity) * price
+        modes.append(ModeComparison(name, on_demand, provisioned + alarms, used / provisioned))
+    return tuple(modes)
+
+
+def month_units(
+    measured: Mapping[str, MeasuredRequest], followed: Mapping[str, BackgroundCost], workload: Workload
+) -> dict[str, float]:
+    """Return the `read` and `write` units of a month on both tables and their indexes."""
+    figures = workload.figures
+    runs = {name: figures[times] for name, times in SCHEDULED.items()}
+    units = {"read": 0.0, "write": 0.0}
+
+    def add(used: CapacityUnits, times: float) -> None:
+        units["read"] += used.reads * times
+        units["write"] += used.writes * times
+
+    for request, times in (*workload.calls.items(), *runs.items()):
+        add(measured[request].units, times)
+        if request in followed:
+            change = followed[request]
+            add(change.work + change.trail + change.feed, times)
+            add(change.delivery_checks, times / figures["changes_together"])
+    return units
 
 
 def scaled(cost: Mapping[str, float], times: float) -> Dollars:

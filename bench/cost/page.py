@@ -10,4 +10,6 @@ PAGE = ROOT / "docs" / "costs.md"
 def updated(text: str, report: CostReport) -> str:
     """Return the page `text` with updated tables. Raises ValueError if the marks of a table are missing."""
     sizes = "".join(f"- {name}: {bytes_:,} bytes\n" for name, bytes_ in report.sizes().items())
-    return filled(text, {"sizes": sizes} | {name: grid.markdown() for name, grid in report.grids().items()})
+    tables = {name: grid.markdown() for name, grid in report.grids().items()}
+    tables["modes"] += f"\n{report.break_even()}\n"
+    return filled(text, {"sizes": sizes} | tables)

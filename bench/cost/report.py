@@ -12,7 +12,9 @@ from bench.cost.bill import (
     Workload,
     after,
     background_name,
+    break_even_use,
     call,
+    capacity_modes,
     gb_seconds,
     idle,
     month,
@@ -57,6 +59,7 @@ class CostReport:
         self.workload = workload
         self.bill = month(measured, followed, catalogue, prices, workload)
         self.comparisons = comparisons(measured, catalogue, workload)
+        self.modes = capacity_modes(measured, followed, prices, workload)
 
     def grids(self) -> dict[str, Grid]:
         """Return the tables of the report, by name."""
@@ -66,6 +69,7 @@ class CostReport:
             "behind": self._background(),
             "month": self._month(),
             "idle": self._idle(),
+            "modes": self._modes(),
             "naive": self._naive(),
             "totals": self._totals(),
         }
@@ -152,6 +156,25 @@ class CostReport:
         ]
         return Grid("An idle month, in US dollars", ["Environment", *services, "USD"], rows)
 
+    def _modes(self) -> Grid:
+        rows = [
+            [
+                mode.curve,
+                _dollars(mode.on_demand),
+                _dollars(mode.provisioned),
+                f"{mode.use:.0%}".replace("%", " %"),
+                f"`{mode.recommended}`",
+            ]
+            for mode in self.modes
+        ]
+        columns = ["Load of a day", "USD `onDemand`", "USD `provisioned`", "Use", "Recommended `capacityMode`"]
+        return Grid("Capacity modes, for the requests of the month", columns, rows)
+
+    def break_even(self) -> str:
+        """Return a sentence about the use at which both capacity modes cost the same."""
+        uses = " and ".join(f"{100 * use:.1f} % of the {kind}s" for kind, use in break_even_use(self.prices).items())
+        return f"Provisioned units cost less than on-demand units if {uses} are used."
+
     def _naive(self) -> Grid:
         rows = [
             [
@@ -220,6 +243,18 @@ class CostReport:
             },
             "month": self.bill,
             "idle": {env: idle(self.measured, self.prices, each) for env, each in self.workload.environments().items()},
+            "capacityModes": {
+                "breakEvenUse": break_even_use(self.prices),
+                "curves": {
+                    mode.curve: {
+                        "onDemandUsd": mode.on_demand,
+                        "provisionedUsd": mode.provisioned,
+                        "use": mode.use,
+                        "recommended": mode.recommended,
+                    }
+                    for mode in self.modes
+                },
+            },
             "naive": [
                 {
                     "decision": comparison.decision,

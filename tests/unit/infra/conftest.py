@@ -55,6 +55,21 @@ def prod(synthesize: Synthesize) -> Templates:
 
 
 @pytest.fixture(scope="session")
+def provisioned(synthesize: Synthesize) -> Templates:
+    """Production with provisioned capacity."""
+    return synthesize(
+        {
+            "env": "prod",
+            "capacityMode": "provisioned",
+            "capacitySteps": "06:30=x4,20:00=x1",
+            "readUnits": "5-1000,RelationIndex=10-4000,VideoAudit=2-8",
+            "targetUse": 60,
+            "writeUnits": "5-500",
+        }
+    )
+
+
+@pytest.fixture(scope="session")
 def encrypted(synthesize: Synthesize) -> Templates:
     """Production with its own KMS key, an address for alarms, and a watch on costs."""
     return synthesize({"env": "prod", "kmsKey": "create", "alarmEmail": ON_CALL, "anomalyUsd": 20})
@@ -99,9 +114,13 @@ def chosen(synthesize: Synthesize) -> Templates:
             "coldStart": "provisioned:3",
             "dashboard": "true",
             "eventBus": EXISTING_BUS,
+            "infrequentAccess": "VideoAudit",
             "logLevel": "ERROR",
+            "readUnits": "1-8000,RelationIndex=1-9000",
             "shift": "linear",
             "streamArn": EXISTING_STREAM,
+            "warmThroughput": "24000/8000",
+            "writeUnits": "1-4000",
         }
     )
 

@@ -16,9 +16,10 @@ INDEXES = (
     "UserIdIndex, CategoryIndex, RelationIndex, YearIndex, UserDurationIndex, CategoryDurationIndex, ChangesetIndex"
 )
 VALUES = (
-    "alarmEmail, alarms, allowOrigins, anomalyUsd, architecture, audience, auditDays, callbackUrls, coldStart, consoleClient, "
-    "countOwnViews, dashboard, deletionProtection, deliveryWorkers, endpoint, eventBus, indexes, issuer, jobsPerDay, keepData, kmsKey, logDays, logLevel, "
-    "recoveryDays, renditions, shift, streamArn, throttleBurst, throttleRate, viewWindow, webhookSecret"
+    "alarmEmail, alarms, allowOrigins, anomalyUsd, architecture, audience, auditDays, callbackUrls, capacityMode, capacitySteps, "
+    "coldStart, consoleClient, countOwnViews, dashboard, deletionProtection, deliveryWorkers, endpoint, eventBus, indexes, "
+    "infrequentAccess, issuer, jobsPerDay, keepData, kmsKey, logDays, logLevel, readUnits, recoveryDays, renditions, shift, "
+    "streamArn, targetUse, throttleBurst, throttleRate, viewWindow, warmThroughput, webhookSecret, writeUnits"
 )
 BOTH = "Context 'issuer' and 'audience' go together: give both, or neither for a Cognito user pool."
 ENDPOINT = "The local target, and it alone, needs '-c endpoint=http://...', where MiniStack serves objects."
@@ -30,6 +31,12 @@ ALARMS = (
     "Alarms need context 'logLevel' INFO: metrics are log lines of that level, and Lambda drops those below the level that is "
     "set. Give '-c alarms=false' with another one."
 )
+RANGE = (
+    "a range such as 5-1000, then ranges of single tables and indexes such as RelationIndex=5-4000 "
+    f"(VideoMetadata, VideoAudit, {INDEXES})"
+)
+PROVISIONED = {"capacityMode": "provisioned", "readUnits": "5-1000", "writeUnits": "5-500"}
+UNITS = "Context 'capacityMode' provisioned needs 'readUnits' and 'writeUnits', such as 5-1000."
 
 MUST_BE: list[tuple[str, str, list[Any]]] = [
     ("target", "one of aws, local", ["moon"]),
@@ -75,6 +82,22 @@ MUST_BE: list[tuple[str, str, list[Any]]] = [
         ["VideoMetadata/webhooks", "arn:aws:secretsmanager:eu-west-1:111122223333:secret:VideoMetadata/webhooks"],
     ),
     ("architecture", "one of arm64, x86_64", ["mips"]),
+    ("capacityMode", "one of onDemand, provisioned", ["PROVISIONED"]),
+    (
+        "readUnits",
+        RANGE,
+        ["5", "0-5", "9-5", "5-1000000000", "RelationIndex=5-9", "5-9,6-9", "5-9,TagIndex=5-9", "5-9,VideoAudit=9-5"],
+    ),
+    ("writeUnits", RANGE, ["5-9,UserIdIndex=5-9,UserIdIndex=5-9", "5-9,"]),
+    ("targetUse", "from 20 to 90", [19, "91"]),
+    ("targetUse", "a whole number", ["0.7"]),
+    (
+        "capacitySteps",
+        "none, or UTC times with factors such as 06:30=x10,20:00=x1, each time once",
+        ["24:00=x2", "6:30=x2", "06:30=2", "06:30=x0", "06:30=x2,06:30=x1", "06:30=x2,"],
+    ),
+    ("warmThroughput", "none, or reads/writes from 12000/4000", ["20000", "11999/4000", "12000/3999"]),
+    ("infrequentAccess", "some of VideoMetadata, VideoAudit, each once", ["VideoAudit,VideoAudit", "UserIdIndex"]),
 ]
 """A name, the rule that its sentence states, and values that break it."""
 
@@ -93,6 +116,17 @@ WRONG: list[tuple[Json, str]] = [
     ({"issuer": "https://issuer.example"}, BOTH),
     ({"audience": "video-metadata"}, BOTH),
     ({"env": "prod", "logLevel": "ERROR"}, ALARMS),
+    (PROVISIONED | {"readUnits": "none"}, UNITS),
+    (PROVISIONED | {"writeUnits": ""}, UNITS),
+    (
+        {"capacitySteps": "06:30=x2"},
+        "Context 'capacitySteps' needs 'capacityMode' provisioned: an on-demand table has no minimum.",
+    ),
+    (
+        PROVISIONED | {"writeUnits": "5-500,VideoAudit=5-49", "capacitySteps": "06:30=x10,20:00=x1"},
+        "Context 'capacitySteps' has x10, which raises the minimum 5 of 'writeUnits' above its maximum 49. Choose a smaller "
+        "factor or a higher maximum.",
+    ),
     (
         {"environments": {"dev": {"logDays": 15}}},
         f"Context 'logDays' must be one of {PERIODS}, not 15.",

@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,8 @@ from bench.cost.bill import (
     Workload,
     after,
     background_name,
+    break_even_use,
+    capacity_modes,
     idle,
     month,
     sign_in,
@@ -68,7 +71,7 @@ from shared.aws.s3 import Objects
 from shared.core.attributes import Item, encode_item
 from shared.core.telemetry import METRICS
 from shared.job_kinds import KINDS
-from shared.schema import CATEGORY_INDEX, LANES, MAX_VIEW_SHARDS, USER_INDEX
+from shared.schema import AUDIT_INDEXES, CATEGORY_INDEX, INDEXES, LANES, MAX_VIEW_SHARDS, USER_INDEX
 
 if TYPE_CHECKING:
     from tests.unit.infra.templates import Templates
@@ -404,6 +407,55 @@ def test_figures_of_the_dynamodb_page_are_computed(report: CostReport, backgroun
         f"{LANES} lanes, a counter up to {MAX_VIEW_SHARDS}",
     ):
         assert figure in page, figure
+
+
+class TestCapacityModes:
+    def test_break_even_use_is_the_quotient_of_the_prices(self, report: CostReport) -> None:
+        assert break_even_use(report.prices) == pytest.approx({"read": 0.2889, "write": 0.2889}, abs=0.0001)
+        dearer = replace(report.prices, usd={**report.prices.usd, "dynamodb_write_hour": 0.0013})
+        assert break_even_use(dearer)["write"] == pytest.approx(0.5778, abs=0.0001)
+
+    def test_on_demand_requests_cost_what_the_month_has_without_storage(self, report: CostReport) -> None:
+        stored = sum(cost["DynamoDB"] for name, cost in report.bill.items() if name.startswith("Storage"))
+        spent = total(report.bill.values())["DynamoDB"] - stored
+        assert [mode.on_demand for mode in report.modes] == pytest.approx([spent] * len(report.modes))
+
+    @pytest.mark.parametrize(
+        ("curve", "use", "recommended"),
+        [
+            ([1] * 24, 0.7, "provisioned"),
+            ([1] * 12 + [3] * 12, 0.7 * 48 / (14 * 3 + 10), "provisioned"),
+            # The spike needs its capacity in three hours.
+            ([0] * 23 + [1], 0.7 / 3, "onDemand"),
+            ([1] * 23 + [100], 0.7 * 123 / (21 + 3 * 100), "onDemand"),
+        ],
+    )
+    def test_use_and_recommendation_depend_on_the_curve(
+        self, report: CostReport, curve: list[float], use: float, recommended: str
+    ) -> None:
+        busy = {request: 1000 * times for request, times in report.workload.calls.items()}
+        workload = replace(report.workload, curves={"curve": curve}, calls=busy)
+        (mode,) = capacity_modes(report.measured, report.followed, report.prices, workload)
+        assert mode.use == pytest.approx(use, rel=0.01)
+        assert mode.recommended == recommended
+        assert (mode.use > break_even_use(report.prices)["read"]) == (recommended == "provisioned")
+
+    def test_minimum_and_alarms_make_an_idle_month_dearer(self, report: CostReport) -> None:
+        quiet = replace(report.workload, calls={}, curves={"steady": [1] * 24})
+        (mode,) = capacity_modes(report.measured, report.followed, report.prices, quiet)
+        targets = report.workload.figures["scalable_targets"]
+        assert mode.provisioned == pytest.approx(targets / 2 * 720 * (0.00013 + 0.00065) + targets * 4 * 0.10)
+        assert mode.recommended == "onDemand"
+
+    @pytest.mark.parametrize("curve", [[1] * 23, [1] * 23 + [-1], [0] * 24])
+    def test_invalid_curve_is_refused_by_name(self, tmp_path: Path, curve: list[float]) -> None:
+        path = tmp_path / "month.toml"
+        path.write_text(f"videos = 1\n[calls]\n[curves]\nsaw = {curve}\n", encoding="utf-8")
+        with pytest.raises(InvalidWorkload, match="curve 'saw' must have 24 numbers from 0"):
+            Workload.load(path)
+
+    def test_scalable_targets_are_reads_and_writes_of_tables_and_indexes(self, report: CostReport) -> None:
+        assert report.workload.figures["scalable_targets"] == 2 * (2 + len(INDEXES) + len(AUDIT_INDEXES))
 
 
 def test_a_page_without_the_marks_is_not_up_to_date(report: CostReport) -> None:

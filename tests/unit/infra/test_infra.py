@@ -1,6 +1,8 @@
 """The CloudFormation templates say what the design says: data, API and identity. test_infra_jobs.py has the rest."""
 
 import json
+from collections import Counter
+from typing import Any
 
 import pytest
 
@@ -116,6 +118,101 @@ class TestAuditTable:
             (of_one,), (of_other,) = one["Properties"]["Replicas"], other["Properties"]["Replicas"]
             for name in ("DeletionProtectionEnabled", "PointInTimeRecoverySpecification"):
                 assert of_one[name] == of_other[name]
+
+
+class TestOnDemandCapacity:
+    """`chosen` has maxima, a warm throughput and a table of the class Standard-IA."""
+
+    def test_maxima_apply_to_the_table_and_override_by_index(self, chosen: Templates) -> None:
+        properties = _table(chosen)["Properties"]
+        (replica,) = properties["Replicas"]
+        assert properties["BillingMode"] == "PAY_PER_REQUEST"
+        assert properties["WriteOnDemandThroughputSettings"] == {"MaxWriteRequestUnits": 4000}
+        assert replica["ReadOnDemandThroughputSettings"] == {"MaxReadRequestUnits": 8000}
+        assert {
+            index["IndexName"]: index["ReadOnDemandThroughputSettings"]["MaxReadRequestUnits"]
+            for index in replica["GlobalSecondaryIndexes"]
+        } == {index.name: 8000 for index in schema.INDEXES} | {"RelationIndex": 9000}
+
+    @pytest.mark.parametrize("name", ["Table", "AuditTable"])
+    def test_warm_throughput_prepares_tables_and_indexes(self, chosen: Templates, name: str) -> None:
+        properties = _table(chosen, name)["Properties"]
+        prepared = [properties, *properties["GlobalSecondaryIndexes"]]
+        warm = {"ReadUnitsPerSecond": 24_000, "WriteUnitsPerSecond": 8000}
+        assert [each["WarmThroughput"] for each in prepared] == [warm] * len(prepared)
+
+    def test_infrequent_access_is_the_class_of_the_named_table_only(self, chosen: Templates) -> None:
+        classes = {name: _table(chosen, name)["Properties"]["Replicas"][0] for name in ("Table", "AuditTable")}
+        assert classes["AuditTable"]["TableClass"] == "STANDARD_INFREQUENT_ACCESS"
+        assert "TableClass" not in classes["Table"]
+
+
+UPDATED_IN_PLACE = {"BillingMode", "WriteProvisionedThroughputSettings", "ReadProvisionedThroughputSettings"}
+"""Properties of a table, its replica and its indexes that a change of the mode may change.
+
+CloudFormation updates them without interruption:
+https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-dynamodb-globaltable.html
+"""
+SCALABLE_TARGETS = 2 * (2 + len(schema.INDEXES) + len(schema.AUDIT_INDEXES))
+"""Number of scalable targets: reads and writes of two tables and their indexes."""
+STEP_TYPES = {"AWS::IAM::Policy": 1, "AWS::IAM::Role": 1, "AWS::Scheduler::Schedule": 2 * SCALABLE_TARGETS}
+"""Resources of two steps."""
+
+
+class TestProvisionedCapacity:
+    def test_change_of_the_mode_replaces_nothing(self, prod: Templates, provisioned: Templates) -> None:
+        old, new = prod.parts(), provisioned.parts()
+        assert {part for part in old if old[part] != new[part]} == {"Data"}
+        resources = new["Data"]["Resources"]
+        added = [resources[name] for name in resources.keys() - old["Data"]["Resources"].keys()]
+        assert Counter(resource["Type"] for resource in added) == STEP_TYPES
+        changed = [name for name, resource in old["Data"]["Resources"].items() if resources[name] != resource]
+        assert {resources[name]["Type"] for name in changed} == {"AWS::DynamoDB::GlobalTable"}
+        for name in changed:
+            assert _without_capacity(resources[name]) == _without_capacity(old["Data"]["Resources"][name])
+
+    def test_capacity_of_tables_and_indexes_scales_in_its_range(self, provisioned: Templates) -> None:
+        scaled = {}
+        for name in ("Table", "AuditTable"):
+            properties = _table(provisioned, name)["Properties"]
+            (replica,) = properties["Replicas"]
+            writes = [(name, properties), *_by_name(properties["GlobalSecondaryIndexes"])]
+            reads = [(name, replica), *_by_name(replica["GlobalSecondaryIndexes"])]
+            for kind, settings in (("Write", writes), ("Read", reads)):
+                for part, made in settings:
+                    scaled[part, kind] = made[f"{kind}ProvisionedThroughputSettings"][
+                        f"{kind}CapacityAutoScalingSettings"
+                    ]
+        assert len(scaled) == SCALABLE_TARGETS
+        ranges = {part: (each.pop("MinCapacity"), each.pop("MaxCapacity")) for part, each in scaled.items()}
+        own = {("RelationIndex", "Read"): (10, 4000), ("AuditTable", "Read"): (2, 8)}
+        assert ranges == {part: own.get(part, (5, 1000 if part[1] == "Read" else 500)) for part in scaled}
+        target = {"TargetTrackingScalingPolicyConfiguration": {"TargetValue": 60}}
+        # The seed is the capacity at the moment of a change: too little would throttle requests.
+        assert scaled == {part: {**target, "SeedCapacity": maximum} for part, (_, maximum) in ranges.items()}
+
+    def test_steps_change_the_minimum_of_each_scalable_target(self, provisioned: Templates) -> None:
+        made = [made["Properties"] for made in provisioned.all("AWS::Scheduler::Schedule").values()]
+        steps = {
+            (each["ScheduleExpression"], call.pop("ResourceId"), call.pop("ScalableDimension")): call
+            for each in made
+            for call in [json.loads(each["Target"]["Input"])]
+        }
+        assert len(steps) == 2 * SCALABLE_TARGETS
+        index = "table/VideoMetadata-prod/index/RelationIndex", "dynamodb:index:ReadCapacityUnits"
+        audit = "table/VideoAudit-prod", "dynamodb:table:WriteCapacityUnits"
+        common = {"ServiceNamespace": "dynamodb"}
+        assert steps["cron(30 6 * * ? *)", *index] == common | {"MinCapacity": 40, "MaxCapacity": 4000}
+        assert steps["cron(0 20 * * ? *)", *index] == common | {"MinCapacity": 10, "MaxCapacity": 4000}
+        assert steps["cron(30 6 * * ? *)", *audit] == common | {"MinCapacity": 20, "MaxCapacity": 500}
+
+    def test_role_of_the_steps_may_scale_the_two_tables_only(self, provisioned: Templates) -> None:
+        policy = provisioned.one("AWS::IAM::Policy", "CapacitySteps")["Properties"]["PolicyDocument"]
+        register, scale = policy["Statement"]
+        assert register["Action"] == "application-autoscaling:RegisterScalableTarget"
+        assert register["Condition"] == {"StringEquals": {"application-autoscaling:service-namespace": "dynamodb"}}
+        assert scale["Action"] == ["dynamodb:DescribeTable", "dynamodb:UpdateTable"]
+        assert {to_text(resource) for resource in scale["Resource"]} == {"Table", "AuditTable"}
 
 
 class TestRoutes:
@@ -401,6 +498,26 @@ def _table(templates: Templates, name: str = "Table") -> Json:
         if to_text({"Ref": id_}) == name
     )
     return table
+
+
+def _by_name(indexes: list[Json]) -> list[tuple[str, Json]]:
+    return [(index["IndexName"], index) for index in indexes]
+
+
+def _without_capacity(described: Any) -> Any:
+    """Return a part of a template without the properties that a change of the mode may change.
+
+    The list of a replica's indexes has only read capacities, so an on-demand table has none.
+    """
+    if isinstance(described, list):
+        return [_without_capacity(part) for part in described]
+    if not isinstance(described, dict):
+        return described
+    return {
+        name: _without_capacity(value)
+        for name, value in described.items()
+        if name not in UPDATED_IN_PLACE and not (name == "GlobalSecondaryIndexes" and "Region" in described)
+    }
 
 
 def _type(templates: Templates, id_: str) -> str:

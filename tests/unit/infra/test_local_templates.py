@@ -37,7 +37,7 @@ def test_every_setting_has_two_values_in_the_gate(chosen: dict[str, set[Any]]) -
     assert {name for name, values in chosen.items() if len(values) < 2} <= NOT_RESOURCES.keys()
 
 
-@pytest.mark.parametrize("name", ["architecture", "shift"])
+@pytest.mark.parametrize("name", ["architecture", "capacity_mode", "shift"])
 def test_every_choice_of_a_list_is_in_the_gate(chosen: dict[str, set[Any]], name: str) -> None:
     assert chosen[name] == set(get_args(get_type_hints(DeploymentSettings)[name]))
 
