@@ -19,7 +19,7 @@ from shared.aws.records import ABSENT, CONFLICTS, key_of, retry_on_conflict
 from shared.background.purge import PURGE
 from shared.core.attributes import Item, Value, decode_item, encode
 from shared.core.caller import Caller
-from shared.core.errors import LimitReached, NotFound, WriteContention
+from shared.core.errors import AlreadyExists, LimitReached, NotFound, WriteContention
 from shared.relations.item_store import OWNER, REMOVING
 from shared.relations.playlist_entries import moved_entry
 from shared.relations.playlists import DELETED_AT, MOVES, PlaylistStore
@@ -29,6 +29,7 @@ from shared.video_fields import PROBED
 from shared.videos.access import is_purged
 from shared.videos.counters import view_count
 from shared.videos.entries import entry_moves
+from shared.videos.reservations import ReservationMove
 from shared.videos.video import stamp
 from tools.exchange_format import DUE, MADE, ItemLine
 from tools.imdb import RowRefused
@@ -162,7 +163,12 @@ class Repair(Restore):
         if not differences:
             return DIFFERENT
         entries, gone = entry_moves(stored, new)
-        moves = [*map(self._table.put, entries), *map(self._table.remove, gone)]
+        reserving = ReservationMove(self._table, stored, new, {})
+        try:
+            reserving.require_free(self._now(), {})
+        except AlreadyExists as taken:
+            return RowRefused(taken.detail)
+        moves = [*map(self._table.put, entries), *map(self._table.remove, gone), *reserving.writes()]
         return self._replaced(line, differences, [self._table.put(new, condition=_unchanged(stored)), *moves])
 
     def _compared(self, line: ItemLine, stored: Item, but: Sequence[str] = ()) -> str | RowRefused:

@@ -32,6 +32,7 @@ from shared.schema import (
 )
 from shared.videos.access import is_purged
 from shared.videos.entries import ENTRIES, settled
+from shared.videos.reservations import find, reservations
 from shared.videos.video import STATUSES
 
 if TYPE_CHECKING:
@@ -118,6 +119,16 @@ class Comparison:
         if not wrong:
             return None
         return Difference({sk: expected.get(sk) for sk in wrong}, {sk: present.get(sk) for sk in wrong})
+
+    def reservations(self, family: Family) -> Difference | None:
+        """Compare the holders of the video's unique values with the video, by field. Costs a GetItem for each value."""
+        if family.video is None or is_purged(family.video, int(self._clock())):
+            return None
+        holders = {
+            field: find(self.table, owner, field, value) for owner, field, value, _ in reservations(family.video)
+        }
+        found = {field: holder for field, holder in holders.items() if holder != family.id}
+        return Difference(dict.fromkeys(found, family.id), found) if found else None
 
     def marker(self, family: Family) -> Difference | None:
         """Compare the amounts that the totals contain for the video with the current amounts, even of a removed video."""

@@ -25,7 +25,7 @@ from shared.aws.dynamodb import Table
 from shared.aws.expressions import Expression
 from shared.aws.failures import ConditionFailed
 from shared.aws.listing import single_partition
-from shared.aws.records import at_version
+from shared.aws.records import at_version, key_of, retry_on_conflict, unchanged
 from shared.background.aggregates import Aggregates, tag_addition, user_addition
 from shared.background.comparison import Comparison, ConcurrentChange, Difference, Family, grouped
 from shared.background.view_comparison import ViewComparison
@@ -43,6 +43,7 @@ from shared.schema import (
     Entity,
 )
 from shared.threads import map_threads
+from shared.videos.reservations import ReservationMove
 
 RECONCILE = Caller.job("reconcile")
 """Author of the repairs of totals."""
@@ -62,7 +63,7 @@ RECENTLY = 60
 THREADS, VIDEOS_AHEAD = 16, 1000
 """Number of videos that are compared concurrently, and number of videos in a batch."""
 
-Kind = Literal["entries", "ratings", "marker", "views", "user", "tag-count", "video"]
+Kind = Literal["entries", "ratings", "reservations", "marker", "views", "user", "tag-count", "video"]
 Outcome = Literal["found", "repaired", "busy", "unreadable"]
 
 
@@ -262,6 +263,9 @@ class Reconcile:
             late = [
                 _Recheck(kind, video_id, compare, difference) for kind, compare, difference in differences if difference
             ]
+        if self.comparison.reservations(family):
+            look = partial(self._look, self.comparison.reservations, video_id)
+            self._examine("reservations", video_id, look, self._repair_reservations)
         return late + self._late_ratings(family)
 
     def _late_ratings(self, family: Family) -> list[_Recheck]:
@@ -316,6 +320,25 @@ class Reconcile:
 
     def _repair_entries(self, video_id: str, _: Difference) -> None:
         self.mover.update_entries(video_id, self._now())
+
+    def _repair_reservations(self, video_id: str, _: Difference) -> None:
+        """Reserve the video's unique values, unless another video has one of them. Raises ConcurrentChange or Conflict."""
+        video = self.comparison.family(video_id).video
+        if video is None:
+            raise ConcurrentChange
+        move = ReservationMove(self.table, {}, video, {})
+        same = self.table.check(key_of(video), condition=unchanged(video))
+
+        def attempt(_: Item | None) -> None:
+            try:
+                self.table.write_all([same, *move.writes()])
+            except ConditionFailed as failure:
+                if failure.position == 0:
+                    raise ConcurrentChange from failure
+                move.resolve(failure, failure.position - 1, self._now())
+                raise
+
+        retry_on_conflict(attempt, "the video")
 
     def _repair_marker(self, video_id: str, _: Difference) -> None:
         try:

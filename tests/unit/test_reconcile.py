@@ -32,6 +32,8 @@ from shared.relations.ratings import RatingChoice, RatingStore
 from tests.integration.contents import items_of
 from tests.rating_totals import settle_ratings
 
+EXTERNAL_ID = "film-1"
+
 
 @dataclass
 class Runs:
@@ -79,7 +81,7 @@ def video_id(filled: tuple[bytes, str], api: Api, background: BackgroundWork) ->
 
 def _fill(api: Api) -> str:
     fields: dict[str, Any] = {"fileSize": 7, "duration": 9, "releaseYear": 1999, "expiresAt": NOW + 1000}
-    video_id = str(api.publish(tags=["Drama", "b"], **fields)["videoId"])
+    video_id = str(api.publish(tags=["Drama", "b"], externalId=EXTERNAL_ID, **fields)["videoId"])
     api.create("bob", tags=["b"])
     for person in ("nm1", "nm2"):
         credit = {"ordering": 1, "roles": [{"category": "actor"}]}
@@ -112,6 +114,11 @@ def comparable(table: Table) -> list[Item]:
     return sorted(items, key=lambda item: (item["pk"], item["sk"]))
 
 
+def reservation_key(value: str = EXTERNAL_ID) -> Key:
+    """Key of the reservation of an external id of Alice."""
+    return schema.RESERVATION.key(userId="alice", field="externalId", value=value)
+
+
 SPOILED: dict[str, tuple[Callable[[Table, str], None], str]] = {
     "a tag's entry is missing": (lambda t, v: t.delete(schema.TAG.key(videoId=v, tag="drama")), "entries"),
     "a tag's entry has the wrong sort position": (
@@ -126,6 +133,8 @@ SPOILED: dict[str, tuple[Callable[[Table, str], None], str]] = {
         lambda t, v: spoil(t, schema.RELEASE.key(videoId=v, region="NZ", language="-"), relSort=1),
         "entries",
     ),
+    "a reservation is gone": (lambda t, _: t.delete(reservation_key()), "reservations"),
+    "a reservation is stale": (lambda t, _: spoil(t, reservation_key(), videoId="0" * 36), "reservations"),
     "the schedule is gone": (lambda t, v: t.delete(schema.SCHEDULE.key(videoId=v)), "entries"),
     "the votes are wrong": (lambda t, v: spoil(t, schema.RATING_TOTALS.key(videoId=v), votes=9, sum=1), "ratings"),
     "the likes are wrong": (lambda t, v: spoil(t, schema.RATING_TOTALS.key(videoId=v), likes=0), "ratings"),
@@ -178,6 +187,16 @@ class TestFinding:
         assert run.summary.agrees
         assert comparable(table) == before
         assert run() == []
+
+    def test_value_of_two_videos_is_reported_as_busy_and_changed_for_neither(
+        self, table: Table, api: Api, video_id: str, run: Runs
+    ) -> None:
+        other = api.create(externalId="film-2")["videoId"]
+        Aggregates(table).settle([other], NOW)
+        spoil(table, schema.VIDEO.key(videoId=other), externalId=EXTERNAL_ID)
+        before = comparable(table)
+        assert run(repair=True) == [("reservations", other, "busy")]
+        assert comparable(table) == before
 
     def test_a_finding_says_what_should_be_and_what_was(self, table: Table, video_id: str, run: Runs) -> None:
         spoil(table, schema.PROFILE.key(userId="alice"), ready=5, bytes=0)

@@ -33,6 +33,7 @@ from shared.schema import (
     PROFILE,
     RATING,
     RATING_TOTALS,
+    RESERVATION,
     TAG,
     VIDEO,
     VIEW_COUNTER,
@@ -69,8 +70,8 @@ class CopiedTable:
     @classmethod
     def fill(cls, api: Api, folder: Path) -> "CopiedTable":
         """Write all of it, and the copy."""
-        for video_id in (FILM, OTHER):
-            api.publish(videoId=video_id, title="A film", tags=["one"])
+        for video_id, external_id in ((FILM, "film-1"), (OTHER, "film-2")):
+            api.publish(videoId=video_id, title="A film", tags=["one"], externalId=external_id)
         api.put(f"/v1/videos/{FILM}/credits/p", {"name": "P", "ordering": 1, "roles": [{"category": "actor"}]})
         api.put(f"/v1/videos/{FILM}/chapters", {"chapters": [{"start": 0, "title": "All of it"}]})
         captions: Item = {"text": "0" * 32, "cues": 1, "size": 40, "origin": "owner"}
@@ -167,6 +168,8 @@ def test_a_video_that_is_gone_comes_back_with_all_that_belonged_to_it(kept: Copi
     for item in before:
         if FILM in item["pk"] and item["sk"] == VIDEO.sk:
             item |= again
+        elif item.get("videoId") == FILM and item["pk"].startswith(RESERVATION.partition_prefix):
+            item |= {"updatedBy": again["updatedBy"]}
         elif FILM in item["pk"] and item["sk"].startswith("TAG#"):
             item["updatedBy"] = again["updatedBy"]
         elif FILM in item["pk"] and item["sk"] == VIEW_COUNTER.sk:
@@ -203,6 +206,25 @@ def test_change_made_during_the_damage_is_reverted_with_its_tags(kept: CopiedTab
     assert kept.api.get(f"/v1/videos/{FILM}").json["title"] == "A film"
     assert kept.item(TAG, videoId=FILM, tag="one")
     assert not kept.item(TAG, videoId=FILM, tag="lost")
+
+
+def test_external_id_changed_during_the_damage_is_reserved_again(kept: CopiedTable) -> None:
+    kept.api.clock.now = LATER
+    kept.api.patch(f"/v1/videos/{FILM}", {"externalId": "lost"})
+    assert kept.restore(BY_TIME)[0]["changed"] == 1
+    assert kept.api.get("/v1/external-ids/film-1").json["videoId"] == FILM
+    assert not kept.item(RESERVATION, userId="alice", field="externalId", value="lost")
+
+
+def test_external_id_that_another_video_has_since_is_not_restored(kept: CopiedTable) -> None:
+    kept.api.clock.now = LATER
+    kept.api.patch(f"/v1/videos/{FILM}", {"externalId": "lost"})
+    other = kept.api.create(externalId="film-1")["videoId"]
+    _, told = kept.restore(BY_TIME)
+    assert [line for line in told if "externalId" in line] == [
+        f"Video {FILM}: Another video of the owner, {other}, has this externalId. Send another value."
+    ]
+    assert kept.api.get("/v1/external-ids/film-1").json["videoId"] == other
 
 
 @pytest.mark.parametrize("moment", [LATER - 1, LATER + 10])
