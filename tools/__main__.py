@@ -58,6 +58,7 @@ from tools.imdb_import import (
     Selection,
 )
 from tools.importing import LineImport
+from tools.mapping import CatalogueMap
 from tools.preflight import session
 from tools.progress import Bars
 from tools.rate_limit import THREADS, Pool, RateLimiter
@@ -66,6 +67,7 @@ from tools.redrive import find_pair, redrive
 from tools.restoring import LineRestore, Rehearsal, RestorePlan
 from tools.target import open_table, open_trail, paced, use_local_service
 from tools.undo import PAGES, UNDOER, SavedRevert, UndoCommand, entries_of, show
+from tools.upserting import MappedImport
 from tools.work_file import WorkFile, work_file, write_report
 
 PARTS = ("credits", "crew", "episodes", "releases", "ratings")
@@ -195,8 +197,12 @@ def _parser() -> argparse.ArgumentParser:
         "the release year (default: now)",
     )
 
-    lines = command("import", _import_lines, "Import a file of `export`: JSON lines, with or without gzip.")
-    lines.add_argument("file", type=Path, help="file to import")
+    lines = command("import", _import_lines, "Import a file of `export`, or a foreign catalogue by a map.")
+    lines.add_argument("file", type=Path, help="JSON lines, with or without gzip; with --map also CSV or SQLite")
+    lines.add_argument("--map", type=Path, metavar="FILE", help="map of a foreign catalogue (TOML)")
+    how = lines.add_mutually_exclusive_group()
+    how.add_argument("--compare", action="store_true", help="with --map: report the differences, and write nothing")
+    how.add_argument("--follow", action="store_true", help="with --map: repeat until a run changes nothing")
     for importer in (imdb, lines):
         _add_target(importer)
         importer.add_argument(
@@ -469,6 +475,10 @@ def _import_imdb(options: argparse.Namespace) -> int:
 def _import_lines(options: argparse.Namespace) -> int:
     if not options.file.is_file():
         raise ToolError(f"There is no file {options.file}.")
+    if options.map:
+        return _compare_mapped(options) if options.compare else _import_mapped(options)
+    if options.compare or options.follow:
+        raise ToolError("--compare and --follow need --map.")
     table = open_table(options.table)
 
     def run(work: WorkFile, pool: Pool, table: Table) -> None:
@@ -476,6 +486,49 @@ def _import_lines(options: argparse.Namespace) -> int:
 
     settings = {"table": options.table or "local", "file": options.file.name}
     return _import(options, options.file, settings, run, table=table, of=options.file.name)
+
+
+def _import_mapped(options: argparse.Namespace) -> int:
+    """Import a foreign catalogue; with `--follow`, again until a run changes nothing. Each run is one change set."""
+    map_ = CatalogueMap.load(options.map)
+    table = open_table(options.table)
+    settings = {"table": options.table or "local", "file": options.file.name, "map": map_.digest}
+    has_changed = True
+
+    def run(work: WorkFile, pool: Pool, table: Table) -> None:
+        nonlocal has_changed
+        rate = RateLimiter(options.rate)
+        MappedImport(options.file, table, work, map_, rate=rate, pool=pool, bars=Bars()).run()
+        has_changed = _has_written(work)
+
+    while True:
+        status = _import(options, options.file, settings, run, table=table, of=options.file.name)
+        if status or not options.follow or not has_changed:
+            return status
+
+
+def _compare_mapped(options: argparse.Namespace) -> int:
+    """Compare a foreign catalogue with the table. Returns the exit status, 1 if they differ."""
+    map_ = CatalogueMap.load(options.map)
+    table = open_table(options.table)
+    report = options.rejects or options.file.with_name(f"{options.file.name}.differences.jsonl")
+    with TemporaryDirectory() as temporary, work_file(Path(temporary) / "state", {}) as work:
+        MappedImport(
+            options.file,
+            table,
+            work,
+            map_,
+            compares=True,
+            rate=RateLimiter(options.rate),
+            pool=Pool(),
+            bars=Bars(),
+        ).run()
+        write_report(work, report)
+        _summarise(work, report, "")
+        differs = bool(work.refused_by_reason())
+        work.remove()
+    print("The table differs from the source." if differs else "The table has all that the source has.")
+    return int(differs)
 
 
 def _import(

@@ -504,25 +504,7 @@ class ImdbImport:
                 tasks.append(Task(line, merged(item, stored) if stored else item, stored))
             except RowRefused as refused:
                 self._refuse(layout, line, refused)
-        return self._written(layout, lambda task: self._write_relation(task, content), tasks, share)
-
-    def _write_relation(self, task: Task, content: Sequence[str]) -> str:
-        new, stored = task.new, task.stored
-        if stored and all(stored.get(name) == new.get(name) for name in content):
-            return UNCHANGED
-        if stored and stored["updatedBy"] != IMPORTER.subject:
-            return LEFT_ALONE
-        if stored:
-            new = new | {"version": stored["version"] + 1}
-        self._rate.take(1)
-        try:
-            self._table.write(self._table.put(new, condition=unchanged(stored)))
-        except ConditionFailed as failure:
-            if not is_own_write(failure.item, new):
-                return LEFT_ALONE
-        except TransactionConflict as conflict:
-            raise NotApplied from conflict
-        return CHANGED if stored else CREATED
+        return self._written(layout, lambda task: write_relation(self._table, self._rate, task, content), tasks, share)
 
     def _import_ratings(self, groups: Groups, share: Share) -> Counter[str]:
         valid = []
@@ -596,6 +578,29 @@ class ImdbImport:
         if written:
             self._work.wrote(written)
         return Counter(outcomes)
+
+
+def write_relation(table: Table, rate: RateLimiter, task: Task, content: Sequence[str]) -> str:
+    """Create or replace a credit or release. `content` names the attributes that are compared.
+
+    Returns the outcome: LEFT_ALONE if another user has changed the item. Raises NotApplied.
+    """
+    new, stored = task.new, task.stored
+    if stored and all(stored.get(name) == new.get(name) for name in content):
+        return UNCHANGED
+    if stored and stored["updatedBy"] != IMPORTER.subject:
+        return LEFT_ALONE
+    if stored:
+        new = new | {"version": stored["version"] + 1}
+    rate.take(1)
+    try:
+        table.write(table.put(new, condition=unchanged(stored)))
+    except ConditionFailed as failure:
+        if not is_own_write(failure.item, new):
+            return LEFT_ALONE
+    except TransactionConflict as conflict:
+        raise NotApplied from conflict
+    return CHANGED if stored else CREATED
 
 
 def _replaced(item: Item, new: Item, imported: Sequence[str]) -> Item:

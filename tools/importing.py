@@ -53,7 +53,7 @@ from shared.videos.reservations import ReservationMove
 from shared.videos.video import stamp, to_current_schema
 from tools.exchange_format import DUE, ItemLine, parse_line
 from tools.imdb import RowRefused
-from tools.imdb_import import CREATED, IMPORTER, LEFT_ALONE, UNCHANGED, place_in_table
+from tools.imdb_import import CREATED, IMPORTER, LEFT_ALONE, TOUCHED, UNCHANGED, place_in_table
 from tools.lines import Damaged, Line, LineCheckpoint, OtherFile, check, read_lines
 from tools.progress import Advance, Bars
 from tools.rate_limit import Pool, RateLimiter
@@ -109,18 +109,24 @@ class LineImport:
 
         Raises ToolError if the file is truncated or corrupt. The work file then contains the outcomes so far.
         """
-        size = self._file.stat().st_size
-        with self._bars.bar("Reading through", size) as advance:
-            unpacked = check(self._file, advance)
+        size = self._measure()
         self._work.begin()
         while True:
             try:
-                with self._bars.bar("Items", unpacked) as advance:
+                with self._bars.bar("Items", size) as advance:
                     self._read(advance)
             except OtherFile:
                 self._work.forget(self._file.name)
             else:
                 return
+
+    def _measure(self) -> int:
+        """Read the whole file once, and return its size in the unit of `Line.position`. Raises ToolError."""
+        with self._bars.bar("Reading through", self._file.stat().st_size) as advance:
+            return check(self._file, advance)
+
+    def _refuse(self, line: int, refused: RowRefused) -> None:
+        self._work.refuse(self._file.name, line, refused.reason, refused.detail)
 
     def _read(self, advance: Advance) -> None:
         done = Line(self._work.mark(self._file.name), None)
@@ -163,8 +169,8 @@ class LineImport:
             heads = {line.line: line.home for line in group if line.entity in ("Video", "Playlist")}
             for line, outcome in outcomes:
                 if isinstance(outcome, RowRefused):
-                    self._work.refuse(self._file.name, line, outcome.reason, outcome.detail)
-                    if outcome is DIFFERENT:
+                    self._refuse(line, outcome)
+                    if outcome in (DIFFERENT, TOUCHED):
                         counts[LEFT_ALONE] += 1
                 else:
                     counts[outcome] += 1
@@ -183,7 +189,7 @@ class LineImport:
             try:
                 parsed = parse_line(line.mark.line, line.content)
             except RowRefused as refused:
-                self._work.refuse(self._file.name, line.mark.line, refused.reason, refused.detail)
+                self._refuse(line.mark.line, refused)
             else:
                 same = bool(group) and parsed.home == group[0].home
                 if group and (not same or len(group) == MAX_TOGETHER):
@@ -216,7 +222,7 @@ class Restore:
 
     def _video(self, video_id: str, lines: Sequence[ItemLine]) -> list[Outcome]:
         outcomes: list[Outcome] = [
-            (line.line, _tried(partial(self._put_video, line))) for line in lines if line.entity == "Video"
+            (line.line, tried(partial(self._put_video, line))) for line in lines if line.entity == "Video"
         ]
         children = [line for line in lines if line.entity != "Video"]
         if not children:
@@ -231,7 +237,7 @@ class Restore:
         ]
         there = self._there([item for _, item in items])
         for line, item in items:
-            outcomes.append((line.line, _tried(partial(self._put, line, item, there.get(place_in_table(item))))))
+            outcomes.append((line.line, tried(partial(self._put, line, item, there.get(place_in_table(item))))))
         if items:
             # The video's index position may have changed during these writes. Then its entries must be updated again.
             again = self._table.get(key, attributes=PLACING_ATTRIBUTES, consistent=True)
@@ -385,11 +391,11 @@ class Restore:
                 outcome = TWICE
             elif rank is not None:
                 entry, membership = entry_items(line.attributes | {"rank": rank}, self._importer, self._now())
-                outcome = _tried(partial(self._put_entry, line, entry, membership, there.get(video_id)))
+                outcome = tried(partial(self._put_entry, line, entry, membership, there.get(video_id)))
                 if not isinstance(outcome, RowRefused):
                     kept[video_id] = membership
             outcomes.append((line.line, outcome))
-        outcomes.append((heads[0].line, _tried(partial(self._put_playlist, heads[0], list(kept.values())))))
+        outcomes.append((heads[0].line, tried(partial(self._put_playlist, heads[0], list(kept.values())))))
         return outcomes + [(line.line, DIFFERENT) for line in heads[1:]]
 
     def _put_entry(self, line: ItemLine, entry: Item, membership: Item, stored: Item | None) -> str | RowRefused:
@@ -527,7 +533,7 @@ def _relation(relation: str, shard: int, sort: int, of: str) -> Item:
     return {"rel": relation, "relShard": shard, "relSort": sort, "relId": of}
 
 
-def _tried(action: Callable[[], str | RowRefused]) -> str | RowRefused:
+def tried(action: Callable[[], str | RowRefused]) -> str | RowRefused:
     """Write one line by `action`, and return the outcome. Returns RowRefused if DynamoDB rejects the item."""
     try:
         return action()
