@@ -24,7 +24,7 @@ _Response = TypeVar("_Response")
 LARGEST_BATCH_GET = 100
 LARGEST_BATCH_WRITE = 25
 LARGEST_TRANSACTION = 100
-"""Maximum number of items in a BatchGetItem, a BatchWriteItem and a TransactWriteItems (DynamoDB's limits)."""
+"""DynamoDB's maximum number of items in one BatchGetItem, in one BatchWriteItem and in one TransactWriteItems."""
 
 LARGEST_BURST = 32
 """Maximum number of concurrent requests of one `gather`. Each request uses its own connection."""
@@ -32,7 +32,8 @@ LARGEST_BURST = 32
 REQUEST_ATTEMPTS = 4
 """Maximum number of attempts of one request, including the first."""
 SHORTEST_WAIT, LONGEST_WAIT = 0.1, 0.4
-"""Maximum seconds of the random wait before the second attempt, and before any later attempt. It doubles each time."""
+"""Limits in seconds of the random wait before a retry. The first wait is at most SHORTEST_WAIT. The maximum doubles
+with each retry, up to LONGEST_WAIT."""
 
 OPERATIONS = {
     "GetItem": "get_item",
@@ -87,7 +88,7 @@ class QueryRequest(TypedDict):
     """Name of the index; `None` for the table."""
     condition: Expression
     limit: int
-    """Maximum number of items that are read, before the filter."""
+    """Maximum number of items that DynamoDB reads. It counts them before it applies the filter."""
     keep: NotRequired[Expression | None]
     """Filter expression."""
     attributes: NotRequired[Iterable[str]]
@@ -112,13 +113,14 @@ class QueryPage(NamedTuple):
 class Table:
     """DynamoDB table.
 
-    Methods retry failed requests with backoff. They always retry a request that was certainly not applied, because it
-    was throttled, in conflict with a transaction, or never sent. If a response was lost, they retry only an idempotent
+    Methods retry failed requests with backoff. If a request was throttled, in conflict with a transaction, or never
+    sent, it was certainly not applied, so they always retry it. If a response was lost, they retry only an idempotent
     request. They skip an attempt that could exceed the deadline of the HTTP request (shared/core/deadline.py).
 
     Methods raise shared.core.errors.Unavailable if DynamoDB throttles the last attempt or cannot be reached.
 
-    The methods `begin_...` send a request and return a function that waits for its result. Thus requests can run concurrently.
+    The methods `begin_...` send a request and return a function that waits for its result. Thus requests can run
+    concurrently.
 
     >>> table = Table("VideoMetadata", make_client())
     >>> key, absent = {"pk": "NOTE#1", "sk": "NOTE"}, Expression.of("attribute_not_exists(#pk)")
@@ -169,7 +171,10 @@ class Table:
         return item
 
     def batch_get(self, keys: Sequence[Key], *, attributes: Iterable[str] = (), consistent: bool = False) -> list[Item]:
-        """Return the items of these keys. Same contract as `begin_batch_get`, but waits for the items."""
+        """Return the items of these keys, in no particular order. Items that do not exist are omitted.
+
+        Sends one BatchGetItem per 100 keys, and waits for all responses. `begin_batch_get` does not wait.
+        """
         return self.begin_batch_get(keys, attributes=attributes, consistent=consistent)()
 
     def begin_batch_get(
@@ -177,8 +182,8 @@ class Table:
     ) -> Callable[[], list[Item]]:
         """Send one BatchGetItem per 100 keys, concurrently, and return a function that waits for the items.
 
-        The items are in no order; items that do not exist are omitted. Duplicate keys are requested once. They can
-        occur because an index page is not a snapshot. Unprocessed keys are requested again with backoff.
+        The items are in no particular order; items that do not exist are omitted. The method requests duplicate keys
+        once, because index pages can contain the same key twice. Unprocessed keys are requested again with backoff.
         """
         different = list({tuple(key.values()): key for key in keys}.values())
         shared = ({"ConsistentRead": True} if consistent else {}) | _projection(attributes)
@@ -316,11 +321,12 @@ class Table:
                 raise Unavailable
 
     def write(self, write: Write, *, returning: str = "NONE", elsewhere: bool = False) -> Item:
-        """Execute a put, update or delete; return the attributes that `returning` (ReturnValues) selects.
+        """Execute a put, update or delete, and return the attributes that `returning` (ReturnValues) selects.
 
-        Raises ConditionFailed if the condition is false, and TransactionConflict if a transaction was writing the item at every
-        attempt. Raises NotApplied if the write was certainly not applied, and Unavailable if it may have been applied.
-        `elsewhere` means that the caller can write to another item instead; Throttled is then raised without a retry.
+        Raises ConditionFailed if the condition is false, and TransactionConflict if a transaction was writing the item
+        at every attempt. Raises NotApplied if the write was certainly not applied, and Unavailable if it may have been
+        applied. Set `elsewhere` if the caller can write to another item instead. The method then raises Throttled at
+        once, without a retry.
         """
         # If the first attempt was applied, the condition of a retry is false. The store then compares the writeId.
         repeatable = "ConditionExpression" in write.parameters
@@ -391,7 +397,7 @@ class Table:
         """Send a request, with retries, and return its response. Record attempts and consumed units in `line`.
 
         If the first attempt is already in flight, `first` waits for its response; otherwise `first` is `None`.
-        `repeatable` is whether the request is idempotent. `elsewhere` has the same meaning as in `write`.
+        `repeatable` is whether the request is idempotent. If `elsewhere` is true, Throttled is raised without a retry.
         """
         failure: Exception = Unavailable()
         uncertain = False
@@ -439,11 +445,11 @@ def gather(
 ) -> list[_Response | Exception]:
     """Run requests concurrently; return the result or the error of each, in order.
 
-    Each function in `begins` sends a request, and returns a function that waits for its result. At most `at_once` requests are in
-    flight. `in_order` has a key for each request: requests with the same key run one after the other.
+    Each function in `begins` sends a request, and returns a function that waits for its result. At most `at_once`
+    requests are in flight. `in_order` has a key for each request: requests with the same key run one after the other.
 
     After ConditionFailed, the other requests continue. After any other error, `gather` sends no further request, and
-    does not retry requests in flight. The returned list ends with the last request that was sent.
+    does not retry requests in flight. The returned list then has no entries for requests that were not sent.
 
     >>> keys = [{"pk": f"MISSING#{number}", "sk": "NOTE"} for number in range(3)]
     >>> require_all(gather(partial(table.begin_get, key) for key in keys))
@@ -490,7 +496,7 @@ def require_all(results: Iterable[_Response | Exception]) -> list[_Response]:
 
 
 def _begun(finish: Callable[[], _Response]) -> Callable[[], Callable[[], _Response]]:
-    """Return a function for the `begins` of `gather`, for a request in flight. `finish` waits for the request's result."""
+    """Return a function that `gather` can call for a request that is already in flight. `finish` waits for its result."""
     return lambda: finish
 
 

@@ -1,4 +1,4 @@
-"""Translation of the errors of both DynamoDB clients, the lean client and boto3's, into the service's errors."""
+"""Conversion of DynamoDB errors, from the lean client and from boto3, to the exceptions in shared.core.errors."""
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -30,7 +30,7 @@ class TransactionConflict(WriteContention):
 
 
 def translate_errors(operation: Callable[[], Any]) -> Any:
-    """Call `operation` and return its response. Raise errors of either DynamoDB client as errors of this service."""
+    """Call `operation` and return its response. Convert errors of either DynamoDB client to exceptions of this service."""
     try:
         return operation()
     except (ErrorResponse, *of_botocore("ClientError")) as error:

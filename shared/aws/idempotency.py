@@ -43,10 +43,10 @@ def find_stored_response(table: Table, once: IdempotentRequest | None) -> dict[s
 
 
 def replay_response(once: IdempotentRequest, item: Item | None) -> dict[str, Any]:
-    """Return the response that is stored in `item`, an idempotency record. Use it when the condition of `record` is
-    false.
+    """Return the response that the idempotency record `item` contains.
 
-    Raises RequestInFlight if `item` is `None` or has expired, and KeyReused if the earlier request had different content.
+    Call this function if the write of `record` fails because its condition is false. Raises RequestInFlight if `item`
+    is `None` or has expired, and KeyReused if the earlier request had different content.
     """
     response = _recorded(once, item)
     if response is None:
@@ -94,9 +94,11 @@ def carry_out(
     `new` is the item of the first write. If a condition is false, but the stored item has the `writeId` of `new`, an
     earlier attempt was applied, and the call succeeds.
 
-    Raises ConditionFailed with the position of the write in `writes`. If another request is changing the items, raises
-    RequestInFlight with a key, and TransactionConflict without a key. `resource` names the items in the error's
-    message, such as `the playlist`.
+    Raises ConditionFailed with the position of the write in `writes`. Raises KeyReused if an earlier request with the
+    same key had different content.
+
+    If another request is changing the items, raises RequestInFlight if there is a key, and TransactionConflict
+    otherwise. `resource` names the items in the message of RequestInFlight, such as `the playlist`.
     """
     records = [record(table, once, response)] if once else []
     try:

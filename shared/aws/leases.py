@@ -8,9 +8,13 @@ The protocol has two parts, because clocks alone cannot exclude concurrent write
   read or wrote. Every claim changes these attributes. Therefore a worker cannot write after another worker has claimed
   the item.
 
-The attributes of the fence differ by item. For a job they are the attempt and the worker, and for the search index the
-lease itself. For a webhook's checkpoint and for a revert, the fence is the `turn`, a counter that each write
-increments. A revert needs no lease: if several writers have read the same turn, only the first write succeeds.
+The attributes of the fence differ by item:
+
+- job: the attempt and the worker
+- search index: the lease
+- checkpoint of a webhook, and revert: the `turn`, a counter that each write increments
+
+A revert needs no lease. If several writers have read the same turn, only the first write succeeds.
 """
 
 from collections.abc import Mapping, Sequence
@@ -82,7 +86,10 @@ def is_leased(item: Mapping[str, Value], now: float, longest: int) -> bool:
 
 
 def is_free(now: int, longest: int) -> Expression:
-    """Return the condition that no worker holds a lease of the item: the opposite of `is_leased`, with the same parameters."""
+    """Return the condition that no worker holds a lease of the item at `now` (epoch seconds).
+
+    Like `is_leased`, the condition ignores a lease that ends more than `longest` seconds after `now`.
+    """
     return Expression.of(
         "attribute_not_exists(#leaseUntil) OR #leaseUntil <= :now OR #leaseUntil > :longest",
         now=now,
@@ -91,7 +98,7 @@ def is_free(now: int, longest: int) -> Expression:
 
 
 def fence(**read: Value) -> Expression:
-    """Return the condition that the named attributes have these values, which the lease's holder read or wrote."""
+    """Return the condition that each named attribute still has the given value, which the lease's holder read or wrote."""
     return Expression.of(" AND ".join(f"#{name} = :{name}" for name in read), **read)
 
 

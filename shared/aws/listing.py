@@ -13,18 +13,18 @@ from shared.core.position import Page, Position
 from shared.schema import RELATION_INDEX, SHARDS, VIDEO, Index
 
 LARGEST_READ = 100
-"""Maximum number of entries in one lookup (DynamoDB's limit for BatchGetItem). The first lookup may have one more."""
+"""Maximum number of entries that `hydrate_page` looks up at a time: BatchGetItem's limit. The first lookup may have one
+more."""
 
 _Entry = TypeVar("_Entry", bound=Mapping[str, Value])
 _Shown = TypeVar("_Shown")
 
 
 class Window(NamedTuple):
-    """Part of a list that a request reads: sort values from `start` (included) to `end` (excluded), often in epoch
-    seconds.
+    """Range of sort values that a request reads from a list: `start` is included, and `end` is excluded.
 
-    `limit` is the maximum number of items. `after` is the position of the last item of the page before; `None` for the
-    first page.
+    The sort values are often epoch seconds. `limit` is the maximum number of items. `after` is the position of the last
+    item of the previous page; `None` for the first page.
     """
 
     start: int
@@ -33,7 +33,7 @@ class Window(NamedTuple):
     limit: int = 25
     after: Position | None = None
     attributes: tuple[str, ...] = ()
-    """Attributes to read of each entry; all projected attributes if empty."""
+    """Names of the attributes to read of each entry; all projected attributes if empty."""
 
 
 class Lists:

@@ -69,11 +69,12 @@ class MessageProcessor(BatchProcessor):
 
 
 class BatchedProcessor(BatchProcessor):
-    """Processor whose handler receives all messages of a batch in one call, so that it can combine their DynamoDB requests.
+    """Processor whose handler receives all messages of a batch in one call, so that it can combine their DynamoDB
+    requests.
 
-    If the handler raises Unavailable or WriteContention, all messages fail. After any other error, or after
-    NewerSchema, the processor calls the handler again with each half of the batch. Thus a few calls isolate a message
-    that always fails, and the other messages succeed.
+    If the handler raises Unavailable or WriteContention, all messages fail. After any other error, the processor calls
+    the handler again with each half of the batch. It does the same after NewerSchema, although that is a subclass of
+    Unavailable. Thus a few calls isolate a message that always fails, and the other messages succeed.
     """
 
     def __init__(self) -> None:

@@ -20,7 +20,7 @@ from shared.core.position import Page, Position
 from shared.schema import SHARDS
 
 EXAMINED_BUDGET = 1000
-"""Maximum number of items examined for a page: 80 KB of index entries of 80 bytes, or 400 KB of entries of 400 bytes."""
+"""Maximum number of items examined for a page. For example, 1,000 index entries of 400 bytes are 400 KB."""
 LARGEST_CHUNK = 250
 """Maximum number of items that one Query examines."""
 
@@ -31,7 +31,7 @@ examine. Returns a function that waits for the page."""
 
 @dataclass
 class _PartitionReader:
-    """Reader of one partition, with the items that were read but are not in a page yet (`ahead`)."""
+    """Reader of one partition. `ahead` has the items that were read but are not in a page yet, with their positions."""
 
     fetch: Fetch
     locate: Callable[[Item], Position]
@@ -108,7 +108,9 @@ def _first_chunk(count: int, partitions: int) -> int:
 
 
 def _move_heads(heads: Sequence[_PartitionReader], items: list[Item], *, ascending: bool, limit: int) -> None:
-    """Append items of `heads` to `items` in order, until the page is full or a partition needs its next chunk."""
+    """Move items from the partitions `heads` to `items` in order, until the page is full or a partition needs its next
+    chunk.
+    """
     head = heads[0]
     while head.ahead and len(items) < limit:
         if len(heads) > 1:
@@ -129,9 +131,9 @@ def _cut_short(
     ascending: bool,
     limit: int,
 ) -> Page[Item]:
-    """Return the page when the budget or the time is exhausted.
+    """Return an incomplete page, because the budget or the time is exhausted.
 
-    The page ends at the position up to which all partitions were examined, because later items may be missing.
+    The page ends at the position up to which all partitions were examined. After this position, items could be missing.
     """
     first = min if ascending else max
     watermark = first(partition.frontier for partition in partitions if partition.frontier and not partition.finished)

@@ -1,7 +1,9 @@
-"""Concurrency quotas: maximum units of work, such as jobs, that the workers of a queue process for one owner at a time.
+"""Concurrency quotas, which limit how many jobs or other units of work of one owner a queue's workers process at a
+time.
 
-A worker claims a slot in the owner's quota before it starts a unit of work. If the quota is exhausted, the unit is added to
-a waiting list in the table. It starts when another unit of the same owner ends. Thus one owner cannot occupy all workers.
+A worker claims a slot in the owner's quota before it starts a unit of work. If the quota is exhausted, the unit is
+added to a waiting list in the table. It starts when another unit of the same owner ends. Thus one owner cannot occupy
+all workers.
 
 A worker may crash without releasing its slot. Therefore a failed claim checks all slots of the owner, at most once a
 minute, and releases the slots of work that has ended.
@@ -37,7 +39,7 @@ class Claim(NamedTuple):
     name: str
     """Id of the unit within the queue; parts are separated by `/`."""
     since: int
-    """Epoch seconds at which the unit became ready. Waiting units start in this order."""
+    """Epoch seconds at which the unit became ready. The unit that became ready first starts first."""
 
 
 class Quotas(ABC, Generic[Work]):
@@ -151,7 +153,7 @@ class Quotas(ABC, Generic[Work]):
                 self.table.write(write)
 
     def _first(self, claim: Claim) -> list[Item]:
-        """Return the first entries of the owner's waiting list, at most PAGE."""
+        """Return the first entries of the owner's waiting list, at most PAGE entries."""
         return self.table.query(
             index=None,
             condition=Expression.of(

@@ -104,8 +104,8 @@ def is_own_write(present: Mapping[str, Value] | None, written: Mapping[str, Valu
 def write_once(table: Table, writes: Sequence[Write], *items: Mapping[str, Value] | None) -> None:
     """Execute conditional writes, several as a transaction. Raises ConditionFailed and TransactionConflict.
 
-    `items` has the item of each write, or `None` for a check; trailing `None`s may be omitted. If a condition is false
-    because an earlier attempt stored this item, the call succeeds.
+    `items` are the items that the writes store, in the same order, with `None` for a ConditionCheck. Trailing `None`s
+    may be omitted. If a condition is false because an earlier attempt stored the item, the call succeeds.
     """
     try:
         table.write_all(writes)
@@ -123,12 +123,11 @@ def retry_on_conflict(
     pause: Callable[[int], object] = lambda attempt: None,
     on: tuple[type[Exception], ...] = (ConditionFailed,),
 ) -> _Result:
-    """Call `attempt` and return its result. Call it again if it raises one of `on`, the errors of a conflict with
-    another writer.
+    """Call `attempt` and return its result. Repeat the call after a conflict with another writer.
 
-    The first call receives `present`. After ConditionFailed, the next call receives the stored item from that error.
-    `pause` is called before each retry with the number of the retry, from 1. Pass `Table.pause` if `attempt` must read
-    items again.
+    `on` are the exceptions that `attempt` raises after a conflict. The first call receives `present`. After
+    ConditionFailed, the next call receives the stored item from that error. `pause` is called before each retry with
+    the number of the retry, from 1. Pass `Table.pause` if `attempt` must read items again.
 
     Raises WriteContention after MAX_ATTEMPTS attempts. Its message names `resource`, such as `the video`.
     """

@@ -105,14 +105,16 @@ def process(event: Mapping[str, Any], handler: Callable[[Any], object], processo
 
 
 class EntryPoint(Generic[_Settings]):
-    """Lambda handler that `make` builds once: in Lambda during initialisation, elsewhere at the first event.
+    """Lambda handler, which the function `make` builds once: in Lambda during initialisation, elsewhere at the first
+    event.
 
     Lambda provides more CPU time during initialisation than later, so the handler creates its clients early. Elsewhere,
     the handler is built at the first event, because tests import handler modules without environment variables.
 
-    `preload` names modules that only some requests need. By default, such a request imports them. With provisioned concurrency or
-    SnapStart, they are imported during initialisation, together with the modules for logs and credentials.
-    https://docs.aws.amazon.com/lambda/latest/dg/configuration-envvars.html (AWS_LAMBDA_INITIALIZATION_TYPE)
+    `preload` names modules that only some requests need. By default, such a request imports them. With provisioned
+    concurrency or SnapStart, they are imported during initialisation, together with the modules for logs and
+    credentials. https://docs.aws.amazon.com/lambda/latest/dg/configuration-envvars.html
+    (AWS_LAMBDA_INITIALIZATION_TYPE)
 
         lambda_handler = EntryPoint(UploadsSettings, http_function(Uploads), preload=("shared.processing.models",))
     """

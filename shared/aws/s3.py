@@ -129,7 +129,8 @@ class Objects:
     def head(self, uri: str) -> ObjectMetadata | None:
         """Return the metadata of an object (HeadObject); `None` if it does not exist.
 
-        Requires s3:ListBucket on the bucket. Without it S3 returns 403 for a missing object, which raises InternalError.
+        Requires s3:ListBucket on the bucket. Without it, S3 returns 403 for a missing object, and this method raises
+        InternalError.
         """
         bucket, key = split_uri(uri)
         try:

@@ -37,7 +37,7 @@ class Sender(Protocol):
         """Send one message. Raises Unavailable, after which the message may or may not have been sent."""
 
     def send_all(self, bodies: Sequence[Mapping[str, object]]) -> None:
-        """Send several messages. Raises Unavailable, after which some may have been sent."""
+        """Send several messages. Raises Unavailable, after which some of them may have been sent."""
 
 
 def make_client(create: "Callable[[str, Config], Any] | None" = None) -> "SQSClient":
@@ -90,7 +90,9 @@ class Queue:
         self._send_with_retries(send)
 
     def send_all(self, bodies: Sequence[Mapping[str, Any]]) -> None:
-        """Send messages (SendMessageBatch, 10 per request). Raises Unavailable, after which some may have been sent.
+        """Send messages (SendMessageBatch, 10 per request).
+
+        Raises Unavailable, after which some of the messages may have been sent.
 
         In a FIFO queue, the group of a message is its `videoId`. SQS drops a message if an equal one was sent in the
         last five minutes.

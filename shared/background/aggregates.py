@@ -1,11 +1,11 @@
 """Totals of users and tags: updates after videos change.
 
-A video's counted state (the item MARKER) records which amounts the totals contain for this video. If the video has
-changed since, one transaction updates the counted state, and adds the differences to the totals. Messages only trigger
-this comparison, so they may arrive repeatedly, late or in any order.
+A video's MARKER item stores the amounts that the totals contain for this video. If the video has changed since, one
+transaction updates the MARKER item, and adds the differences to the totals. Messages only trigger this comparison, so
+they may arrive repeatedly, late or in any order.
 
-Each transaction has as many videos as fit, so an import writes each total at most a few dozen times per second. The
-number of index writes still grows with the number of videos, so the worker limits its write rate.
+Each transaction updates as many videos as fit. Therefore an import writes each total at most a few dozen times per
+second. The number of index writes still grows with the number of videos, so the worker limits its write rate.
 """
 
 import time
@@ -57,7 +57,7 @@ READ = (
     *("status", "source", "fileSize", "duration", "rel", "schemaVersion"),
     *("counted", "version", "writeId"),
 )
-"""Names of the attributes that the worker reads of videos and of counted states (MARKER). Whole items may be large."""
+"""Names of the attributes of videos and of MARKER items that the worker reads. Whole items may be large."""
 
 
 @dataclass(frozen=True)
@@ -93,9 +93,9 @@ def contribution(video: Item | None) -> Contribution | None:
 
 
 def counted(marker: Item | None) -> Contribution | None:
-    """Return the amounts that the totals contain for a video. `marker` is the video's counted state (MARKER).
+    """Return the amounts that the totals contain for a video, from its MARKER item.
 
-    Returns `None` if `marker` is `None`, because the totals do not contain the video in that case.
+    Returns `None` if `marker` is `None`, because the totals then do not contain the video.
     """
     if marker is None:
         return None
@@ -125,7 +125,10 @@ def video_removed(record: Record, now: int) -> Iterator[Outgoing]:
 
 
 def _has_moved(old: Item | None, new: Item, now: int) -> bool:
-    """Return whether the index entries of the video, including the entry of its schedule, may have to change."""
+    """Return whether the video's index entries may have to change.
+
+    They include the entry for its scheduled publication.
+    """
     if old is None:
         # The request that created the video wrote all its entries, except the schedule's.
         return bool({"publishAt", "expiresAt"} & new.keys())
@@ -150,7 +153,7 @@ class UnsettledVideos(WriteContention):
 
 @dataclass(frozen=True)
 class _Move:
-    """Comparison of a video with its counted state (MARKER), which determines the amounts to add to the totals."""
+    """Comparison of a video with its MARKER item, which determines the amounts to add to the totals."""
 
     video_id: str
     video: Item | None
@@ -158,7 +161,7 @@ class _Move:
     marker: Item | None
     """Item that records which amounts the totals contain for the video; `None` if they do not contain the video."""
     correlation_id: str | None
-    """Correlation id of the triggering request."""
+    """Correlation id of the request that triggered the update."""
 
     @cached_property
     def before(self) -> Contribution | None:
@@ -177,7 +180,10 @@ class _Move:
 
     @cached_property
     def differences(self) -> dict[tuple[str, str], dict[str, int]]:
-        """Amounts to add to each total, by name. The key of a total is `("user", <user id>)` or `("tag", <tag>)`."""
+        """Amounts to add to the totals: a dictionary of names and amounts for each total.
+
+        The key of a total is `("user", <user id>)` or `("tag", <tag>)`. Amounts of zero are omitted.
+        """
         sums: dict[tuple[str, str], dict[str, int]] = {}
         for part, sign in ((self.before, -1), (self.after, 1)):
             if part is None:
@@ -215,7 +221,7 @@ class Aggregates:
         requests: Mapping[str, str | None] | None = None,
         in_time: Callable[[], bool] = lambda: True,
     ) -> int:
-        """Update the totals for these videos. Returns the number of videos that needed an update.
+        """Update the totals for these videos. Return the number of videos that needed an update.
 
         Reads the videos again after each write, until no video needs an update. Otherwise a concurrent change could be
         lost, because another worker may have handled its message before this write.
@@ -243,10 +249,10 @@ class Aggregates:
     def _settle_some(
         self, video_ids: Sequence[str], now: int, requests: Mapping[str, str | None], in_time: Callable[[], bool]
     ) -> tuple[set[str], list[str]]:
-        """Update the totals for these videos. Return the ids of all updated videos, and of videos that still need an
-        update.
+        """Update the totals for these videos. Return two collections of video ids.
 
-        The first set also contains the videos of the second.
+        The first has all videos that needed an update. The second has those videos of the first that still need an
+        update.
         """
         pending, due = list(video_ids), set[str]()
         written: dict[str, Item | None] = {}
@@ -268,9 +274,9 @@ class Aggregates:
     def _moves(
         self, video_ids: Sequence[str], written: Mapping[str, Item | None], requests: Mapping[str, str | None]
     ) -> Iterator[_Move]:
-        """Read the videos and their counted states (MARKER), and yield the comparison of each video.
+        """Read the videos and their MARKER items, and yield the comparison of each video.
 
-        `written` has the counted states that this worker has written, by video id. The worker does not read them again:
+        `written` has the MARKER items that this worker has written, by video id. The worker does not read them again:
         if another worker writes one later, that worker also compares it with the video.
         """
         keys = [VIDEO.key(videoId=video_id) for video_id in video_ids]
@@ -282,7 +288,7 @@ class Aggregates:
             yield _Move(video_id, video, written.get(video_id, marker), requests.get(video_id))
 
     def _carry_out(self, moves: Sequence[_Move], now: int, in_time: Callable[[], bool]) -> dict[str, Item | None]:
-        """Write counted states (MARKER) and totals in transactions of maximum size. Return the states by video id.
+        """Write MARKER items and totals in transactions of maximum size. Return the written MARKER items by video id.
 
         Stops when `in_time` returns false. Skips a transaction if it conflicts with another writer.
         """
@@ -308,7 +314,9 @@ class Aggregates:
         return written
 
     def _marker_write(self, move: _Move, marker: Item | None) -> Write:
-        """Return the write of a video's new counted state (MARKER), on condition that the stored one is unchanged."""
+        """Return the write that stores a video's new MARKER item, on condition that the stored MARKER item is
+        unchanged.
+        """
         if marker is None:
             return self.table.remove(MARKER.key(videoId=move.video_id), condition=unchanged(move.marker))
         return self.table.put(marker, condition=unchanged(move.marker))
@@ -317,13 +325,13 @@ class Aggregates:
 def most_contended(moves: Sequence[_Move]) -> int:
     """Return the maximum number of write units that these updates consume in one index partition.
 
-    All tag counts share one partition, and each change deletes one entry and adds another. Counted states (MARKER) with
+    All tag counts share one partition, and each change of a count deletes one entry and adds another. MARKER items with
     the same owner and shard share a partition.
     """
     touched: Counter[tuple[str, int]] = Counter()
     for move in moves:
         owners = [part.user_id for part in (move.before, move.after) if part]
-        if len(owners) == 1 or owners[0] != owners[1]:  # else the index entry of the counted state is unchanged
+        if len(owners) == 1 or owners[0] != owners[1]:  # else the index entry of the MARKER item is unchanged
             touched.update((owner, shard_of(move.video_id)) for owner in owners)
     tags = 2 * sum(kind == "tag" for kind, _ in _summed(moves))
     return max([tags, *touched.values()])
@@ -349,7 +357,8 @@ def _batches(moves: Sequence[_Move]) -> Iterator[list[_Move]]:
 
 
 def _summed(moves: Sequence[_Move]) -> dict[tuple[str, str], dict[str, int]]:
-    """Return the sum of the amounts that several updates add to each total, because a transaction writes an item once.
+    """Return the sums of the amounts that these updates add to each total, because a transaction can write an item only
+    once.
 
     Includes totals with a sum of 0, because their `version` must still increase.
     """
@@ -361,7 +370,7 @@ def _summed(moves: Sequence[_Move]) -> dict[tuple[str, str], dict[str, int]]:
 
 
 def _marker(move: _Move, now: int) -> Item | None:
-    """Return the new counted state (MARKER) of the video, or `None` if the video does not exist."""
+    """Return the video's new MARKER item, or `None` if the video does not exist."""
     part = move.after
     if part is None:
         return None
@@ -382,7 +391,10 @@ def _marker(move: _Move, now: int) -> Item | None:
 
 
 def _transaction_writes(moves: Sequence[_Move]) -> Caller:
-    """Return the author of a write for several videos, with the request's id if one request triggered all updates."""
+    """Return the author of a transaction for several videos.
+
+    It has the id of a request if this one request triggered all updates.
+    """
     requests = {move.correlation_id for move in moves}
     return AGGREGATES.acting_for(requests.pop() if len(requests) == 1 else None)
 
@@ -412,7 +424,7 @@ def tag_addition(tag: str, difference: int, caller: Caller, now: int) -> Express
 
 
 def _addition(attributes: Item, counts: Mapping[str, int], caller: Caller, now: int) -> Expression:
-    """Return the update that adds `counts`, and sets `attributes` and audit fields.
+    """Return the update of a total that adds `counts`, and sets `attributes` and the audit fields.
 
     The update increments `version`, so an unchanged version means an unchanged total.
     """

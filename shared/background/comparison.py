@@ -1,4 +1,4 @@
-"""Comparison of redundant data with the data it is computed from. Reads only by key and index, never with a Scan."""
+"""Comparison of redundant data, such as totals, with the data from which it is computed. Never uses a Scan."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -57,7 +57,7 @@ class Difference:
     found: Mapping[str, Any]
     """Stored values of the same names."""
     version: int | str | None = None
-    """Version of the stored item, which is the condition of a repair; `None` if the item has none."""
+    """Version of the stored item, which is the condition of a repair; `None` if the item has no version."""
 
 
 class ConcurrentChange(Exception):
@@ -74,16 +74,16 @@ class Family:
     marker: Item | None
     """Item that records which amounts the totals contain for the video; `None` if they do not contain the video."""
     totals: Item
-    """Rating totals of the video. Empty if the video has no ratings."""
+    """Item with the rating totals of the video. Empty if the video has no ratings."""
     related: Sequence[Item]
-    """Credits, releases, tags, series and schedule of the video."""
+    """Items of the video's credits, releases, tags, series and schedule."""
 
 
 class Comparison:
     """Comparison of one table's redundant data. `clock` returns epoch seconds.
 
-    Methods that compare return the Difference, or `None` if there is none. They raise ConcurrentChange if a total
-    changed while they computed the expected sum.
+    The methods with the result `Difference | None` return `None` if the data agrees. They raise ConcurrentChange if a
+    total changed while they computed the expected sum.
     """
 
     def __init__(self, table: Table, clock: Callable[[], float]) -> None:
@@ -91,7 +91,7 @@ class Comparison:
         self._clock = clock
 
     def family(self, video_id: str) -> Family:
-        """Return a video and the items of its partition that a reconciliation compares. Uses consistent Queries."""
+        """Return a video, and the items of its partition that a reconciliation compares. Sends consistent Queries."""
         partition = {PARTITION_KEY: VIDEO.key(videoId=video_id)[PARTITION_KEY]}
         items = {
             item[SORT_KEY]: item
@@ -107,7 +107,7 @@ class Comparison:
         )
 
     def entries(self, family: Family) -> Difference | None:
-        """Compare the positions of the video's index entries, and the video's schema version."""
+        """Compare the video's index entries and schema version with the expected ones."""
         video, now = family.video, int(self._clock())
         if video is None or is_purged(video, now):
             return None
@@ -131,7 +131,10 @@ class Comparison:
         return Difference(dict.fromkeys(found, family.id), found) if found else None
 
     def marker(self, family: Family) -> Difference | None:
-        """Compare the amounts that the totals contain for the video with the current amounts, even of a removed video."""
+        """Compare the amounts that the totals contain for the video with its current amounts.
+
+        The video may have been removed.
+        """
         expected, found = _to_document(contribution(family.video)), _to_document(counted(family.marker))
         return None if expected == found else Difference(expected, found, (family.marker or {}).get("writeId"))
 
@@ -146,7 +149,7 @@ class Comparison:
         return self._against(sums, family.totals, RATING_TOTALS, videoId=family.id)
 
     def all_ratings(self, video_id: str) -> "Iterator[Rating]":
-        """Yield all ratings of a video, without withdrawn ones."""
+        """Yield all ratings of a video, except withdrawn ratings."""
         # All shards are read concurrently, because most videos have few ratings or none.
         entries = iterate_all_entries(
             self.table,
@@ -163,10 +166,10 @@ class Comparison:
             yield from (rating for rating in ratings if rating and RatingChoice.of(rating))
 
     def user(self, user_id: str, tags: Counter[str], settle: Callable[[Sequence[str]], None]) -> Difference | None:
-        """Compare a user's totals with the counted states (MARKER) of the user's videos.
+        """Compare a user's totals with the sums of the amounts in the MARKER items of the user's videos.
 
-        Fills `tags` with the number of these videos by tag. Before it reads the counted states, calls `settle` with the
-        ids of removed videos that still have a counted state.
+        Fills `tags` with the number of these videos by tag. Before it reads the MARKER items, calls `settle` with the
+        ids of removed videos that still have one.
         """
         stored = self.table.get(PROFILE.key(userId=user_id), consistent=True) or {}
         sums = dict.fromkeys((*PROFILE_COUNTS, "playlists"), 0)
@@ -200,7 +203,7 @@ class Comparison:
         return [part for marker in markers if (part := counted(marker))]
 
     def tag_count(self, tag: str) -> Difference | None:
-        """Compare the count of a tag with the number of videos whose counted states (MARKER) contain the tag."""
+        """Compare the count of a tag with the number of videos whose MARKER items contain the tag."""
         stored = self.table.get(TAG_COUNT.key(tag=tag), consistent=True) or {}
         count = 0
         for batch in self._batches(sharded_partitions(tag_relation(tag))):
@@ -208,10 +211,10 @@ class Comparison:
         return self._against({"count": count}, stored, TAG_COUNT, tag=tag)
 
     def _against(self, sums: Mapping[str, int], stored: Item, entity: Entity, **parts: str) -> Difference | None:
-        """Return the difference between computed sums and a stored total. `stored` was read before the sums were
-        computed.
+        """Return the difference between computed sums and a stored total, which the caller read before it computed the
+        sums.
 
-        Raises ConcurrentChange if the stored total has changed since then.
+        Raises ConcurrentChange if the stored total has changed since then. `parts` are the parts of its key.
         """
         present = {name: int(stored.get(name, 0)) for name in sums}
         if present == sums:
@@ -225,18 +228,23 @@ class Comparison:
         )
 
     def videos(self) -> Iterator[Item]:
-        """Yield an index entry of each video, with the owner's `userId`."""
+        """Yield one index entry of each video, with the owner's `userId`."""
         return self.listed(sharded_partitions(FEED, *map(status_relation, STATUSES)), also=("userId",))
 
     def listed(self, partitions: Sequence[Mapping[str, Value]], also: Sequence[str] = ()) -> Iterator[Item]:
-        """Yield the entries of RelationIndex in these partitions: `relId`, `relSort` and the attributes in `also`."""
+        """Yield the entries of RelationIndex in these partitions.
+
+        An entry has the attributes `relId`, `relSort` and those named in `also`.
+        """
         for partition in partitions:
             yield from iterate_entries(
                 self.table, RELATION_INDEX.name, partition, attributes=("relId", "relSort", *also), limit=PAGE
             )
 
     def _batches(self, partitions: Sequence[Mapping[str, Value]]) -> Iterator[list[Item]]:
-        """Yield the entries of RelationIndex in these partitions, in groups of the size of a BatchGetItem."""
+        """Yield the entries of RelationIndex in these partitions, in groups of at most 100, the limit of a
+        BatchGetItem.
+        """
         return grouped(self.listed(partitions), LARGEST_BATCH_GET)
 
 
@@ -251,7 +259,7 @@ def _is_compared(sort_key: str) -> bool:
 
 
 def _index_positions(items: Iterable[Item]) -> dict[str, Any]:
-    """Return the position of each item in RelationIndex, by sort key: relation and sort value.
+    """Return the relation and the sort value of each item in RelationIndex, by sort key.
 
     The relation is `None` if the item is not in the index.
     """

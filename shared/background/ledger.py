@@ -1,4 +1,5 @@
-"""Exactly-once totals: each stream change is added once, although changes may arrive repeatedly, late or out of order.
+"""Exactly-once totals: a total contains each stream change once, although changes may arrive repeatedly or out of
+order.
 
 DynamoDB and Lambda preserve only the order of changes of one item. Changes of one partition key may be in several
 shards, and Lambda processes a shard in parallel batches. Therefore a sequence number cannot serve as a checkpoint.
@@ -23,7 +24,8 @@ from shared.core.periods import DAY_SECONDS, HOUR_SECONDS
 from shared.schema import PARTITION_KEY, PROCESSED_PAGE, SCHEMA_VERSION, SORT_KEY, TTL_ATTRIBUTE
 
 TALLY, SEEN, SEEN_UP_TO = "tally", "seen", "seenUpTo"
-"""Names of attributes of a total: number of writes, newest deduplication keys, and time of the newest key in a page."""
+"""Names of three attributes of a total: number of writes, newest deduplication keys, time of the newest key in a
+page."""
 ATTRIBUTES = (TALLY, SEEN, SEEN_UP_TO)
 
 AT_BYTES, ID_BYTES = 4, 8
@@ -31,37 +33,37 @@ AT_BYTES, ID_BYTES = 4, 8
 KEY_BYTES = AT_BYTES + ID_BYTES
 """Bytes of a deduplication key."""
 ROOM = 40
-"""Maximum number of deduplication keys in a total's item: 480 bytes. The item stays below 1 KB, so a write costs 1 WRU."""
+"""Maximum number of deduplication keys in a total's item. The item stays below 1 KB, so a write costs 1 WRU."""
 RETAINED = 8
-"""Number of newest keys that remain in a total's item when the other keys are moved to pages. With them, most changes
-that are out of order need no query for pages.
-"""
+"""Number of newest keys that remain in a total's item when the other keys are moved to pages.
+
+Most changes that arrive out of order are newer than the keys in the pages, so they need no query for pages."""
 AT_ONCE = ROOM - RETAINED
-"""Maximum number of changes per write."""
+"""Maximum number of changes that one write adds to a total."""
 
 REPEATED_FOR = 25 * HOUR_SECONDS
-"""Seconds for which a total's item retains keys. The stream redelivers a change for up to 24 hours, and the queue
-preserves the order per video. Therefore no change is delivered again this long after a newer change.
-"""
+"""Seconds for which a total's item retains deduplication keys, measured from the newest change.
+
+The stream redelivers a change for up to 24 hours, and the queue preserves the order per video. Therefore an older
+change cannot be delivered again."""
 PAGES_FOR = 6 * DAY_SECONDS
-"""Lifetime of pages in seconds. A message may wait in the queue for 4 days and contain changes of the day before."""
+"""Seconds until a page expires. A message may wait in the queue for 4 days, and contain changes of the day before."""
 SPANS = (1, 60, HOUR_SECONDS, DAY_SECONDS)
-"""Time spans that a page may cover, in seconds. A page uses the shortest span that covers its keys. Therefore four
-queries, one per span, find all pages that may contain the key of a given second.
-"""
+"""Lengths in seconds of the periods that a page may cover. A page uses the shortest length that covers its keys.
+
+Therefore four queries, one per length, find all pages that may contain the key of a given second."""
 PAGES = 100
 """Maximum number of pages that one Query reads."""
 
 Sums = Mapping[str, int]
-"""Amounts by the name of the attribute that they are added to."""
+"""Amounts to add, by the name of the attribute."""
 
 
 def deduplication_key(event_id: str, at: int) -> str:
-    """Return the deduplication key of a change in hexadecimal digits: the time in epoch seconds and a 64-bit hash of
-    the id.
+    """Return the deduplication key of a change, in hexadecimal digits.
 
-    Two changes of the same second have equal keys with a probability of 5e-20. In this case, only one of them is
-    counted.
+    It consists of the time in epoch seconds and a 64-bit hash of the change's id. Two changes of the same second have
+    equal keys with a probability of 5e-20. In this case, only one of them is counted.
     """
     return (at.to_bytes(AT_BYTES, "big") + blake2b(event_id.encode(), digest_size=ID_BYTES).digest()).hex()
 
@@ -71,13 +73,13 @@ class Total:
     """Total of a video, such as its number of views, to which a Ledger adds changes."""
 
     name: str
-    """Name in the keys of pages: `views` or `ratings`."""
+    """Name that is part of the keys of pages: `views` or `ratings`."""
     video_id: str
     key: Key
     change: Callable[[Sums, Item], Expression]
     """Function that returns an update expression. It receives the amounts to add and the attributes to set."""
     may_create: Callable[[], bool]
-    """Function that returns whether the total may be created: only while its video exists."""
+    """Function that returns whether the total's item may be created. It may be created only while its video exists."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +103,7 @@ class _State:
 
     @property
     def condition(self) -> Expression:
-        """Condition that the total's item is unchanged since it was read. Thus no write recreates a purged total."""
+        """Condition that the total's item is unchanged since it was read. Therefore no write recreates a purged item."""
         if not self.exists:
             return ABSENT
         if not self.tally:
@@ -120,8 +122,8 @@ class Ledger:
 
         `changes` has the amounts of each change, by deduplication key. `now` is in epoch seconds.
 
-        Costs 1 RRU, and 1 WRU per 32 changes. Raises Unavailable and WriteContention, after which some changes may have
-        been added. A retry skips these.
+        Costs 1 RRU, and 1 WRU per 32 changes. More if changes are so late that pages must be read. Raises Unavailable
+        and WriteContention, after which some changes may have been added. A retry skips these changes.
         """
         waiting = {bytes.fromhex(key): sums for key, sums in changes.items()}
         attributes = (PARTITION_KEY, *ATTRIBUTES)
@@ -143,13 +145,16 @@ class Ledger:
         return retry_on_conflict(attempt, "the counts of the video", present=read, pause=self.table.pause)
 
     def _not_counted(self, total: Total, state: _State, keys: Iterable[bytes]) -> list[bytes]:
-        """Return the deduplication keys of the changes that the total does not contain, oldest first."""
+        """Return the deduplication keys of the changes that the total does not contain, oldest first.
+
+        Reads pages if necessary.
+        """
         unknown = set(keys) - state.keys
         late = {_at(key) for key in unknown if _at(key) <= state.up_to}
         return sorted(unknown - self._in_pages(total, late))
 
     def _in_pages(self, total: Total, times: Collection[int]) -> set[bytes]:
-        """Return all deduplication keys in the pages that cover these times (epoch seconds)."""
+        """Return all deduplication keys in the pages that may contain a key of these times (epoch seconds)."""
         prefixes = sorted({_page_key(total, span, time, "") for time in times for span in SPANS})
         keys: set[bytes] = set()
         firsts = gather(partial(self.table.begin_query, **_pages_from(prefix, None)) for prefix in prefixes)
@@ -163,7 +168,7 @@ class Ledger:
         return keys
 
     def _write(self, total: Total, state: _State, changes: Mapping[bytes, Sums], now: int) -> _State:
-        """Add changes that the total does not contain, and return its new state.
+        """Add these changes to the total, and return the new deduplication state. The total must not contain them yet.
 
         Raises ConditionFailed if another writer changed the total concurrently.
         """
@@ -201,7 +206,10 @@ class Ledger:
 
 
 def _paged(keys: Sequence[bytes]) -> Iterator[tuple[int, int, list[bytes]]]:
-    """Split sorted keys into pages. Yield the span of each page in seconds, the time of its first key, and its keys."""
+    """Split sorted deduplication keys into pages.
+
+    Yields the span of each page in seconds, the time of its first key, and its keys.
+    """
     for _, of_day in groupby(keys, lambda key: _at(key) // DAY_SECONDS):
         some = list(of_day)
         first, last = _at(some[0]), _at(some[-1])
@@ -210,7 +218,10 @@ def _paged(keys: Sequence[bytes]) -> Iterator[tuple[int, int, list[bytes]]]:
 
 
 def _pages_from(prefix: tuple[str, str], start: Item | None) -> QueryRequest:
-    """Return the parameters of a Query for pages. `prefix` is a partition key and the prefix of the sort keys."""
+    """Return the parameters of a Query for pages. `prefix` consists of a partition key and the prefix of the sort keys.
+
+    `start` is the key after which the Query begins; `None` for the first.
+    """
     return {
         "index": None,
         "condition": Expression.of("#pk = :pk AND begins_with(#sk, :sk)", pk=prefix[0], sk=prefix[1]),

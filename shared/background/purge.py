@@ -33,7 +33,7 @@ from shared.videos.counters import shards_of
 from shared.videos.reservations import Reservation, held_by
 
 PURGE = Caller.job("purge")
-"""Author of the changes of playlists that contained a purged video."""
+"""Author of the purge's changes of playlists that contained the video."""
 
 PAGE = 100
 """Maximum number of items that one Query reads."""
@@ -84,8 +84,10 @@ class Purge:
     ) -> bool:
         """Purge one video. Stops if a video with this id exists again. `now` is in epoch seconds.
 
-        `reserved` are the video's reservations of unique values, because no item in the video's partition refers to
-        them. Retains the counted state (MARKER). The aggregates worker deletes it after it has updated the totals.
+        `reserved` are the video's reservations of unique values. The caller must supply them, because no item in the
+        video's partition refers to them. Returns `False` if `in_time` stopped the purge.
+
+        Retains the video's MARKER item. The aggregates worker deletes it after it has updated the totals.
         """
         key = VIDEO.key(videoId=video_id)
         if self._exists(key):
@@ -109,7 +111,7 @@ class Purge:
         return self._children(PLAYLIST.key(playlistId=playlist_id)[PARTITION_KEY], in_time)
 
     def _free(self, key: Key, video_id: str, reserved: Iterable[Reservation]) -> None:
-        """Delete the video's reservations of unique values, but not if another video has claimed the value since.
+        """Delete the video's reservations of unique values, except reservations that another video has claimed since.
 
         `key` is the key of the video. Deletes nothing if a video with this id exists again.
         """
@@ -125,7 +127,7 @@ class Purge:
         return self.table.get(key, attributes=(PARTITION_KEY,), consistent=True) is not None
 
     def _ratings(self, video_id: str, in_time: InTime) -> bool:
-        """Delete the video's ratings. Withdrawn ratings are not in the index; they expire."""
+        """Delete the video's ratings, except withdrawn ratings. They are not in the index, and expire."""
         for entries in self._related(sharded_partitions(rated_relation(video_id))):
             if not in_time():
                 return False
@@ -179,7 +181,7 @@ class Purge:
         return True
 
     def _one_by_one(self, keys: Iterable[Key]) -> None:
-        """Delete items one at a time, because this function's role has no permission for BatchWriteItem on these items.
+        """Delete items one at a time, because this function's role does not allow BatchWriteItem for these items.
 
         Such a permission would also allow puts.
         """
@@ -196,10 +198,10 @@ class Purge:
         return True
 
     def _children(self, partition: str, in_time: InTime, delete: Callable[[Sequence[Key]], None] | None = None) -> bool:
-        """Delete all items of a partition, except a counted state (MARKER).
+        """Delete all items of a video's or playlist's partition, except a MARKER item.
 
-        Stops if the video or playlist of the partition exists again. Returns `False` if `in_time` stopped it. `delete`
-        is called with the keys of each page; by default, they are deleted in batches.
+        Stops if the video or playlist exists again. Returns `False` if `in_time` stopped it. `delete` is called with
+        the keys of each page; by default, it deletes them in batches.
         """
         delete = delete or self.table.batch_delete
         while in_time():

@@ -1,12 +1,13 @@
-"""Reconciliation of redundant data under live traffic: compares and repairs index entries, ratings and all totals.
+"""Reconciliation, which compares and repairs index entries, ratings and all totals under live traffic.
 
 Each total has a version. Every transaction that changes a counted item also increments the version of the total.
-Therefore a computed sum is valid if the version did not change while the items were read. Repairs have the same version
-as a condition, so they cannot undo concurrent changes. Items that change during every comparison are reported as busy.
+Therefore a computed sum is valid if the version did not change while the items were read. A repair has the condition
+that the total still has this version, so it cannot undo a concurrent change. If an item changes during every
+comparison, the run reports the item as busy.
 
 Indexes are eventually consistent, so a difference counts only if two comparisons some seconds apart find the same
-difference. The stream consumers update counted states, index entries and rating totals some seconds late. Therefore
-differences of these are compared again after a longer wait, all differences of a batch together.
+difference. The stream consumers update MARKER items, index entries and rating totals some seconds late. Therefore the
+run waits longer before it compares their differences again, all differences of a batch together.
 
 A run may miss a video whose status changes concurrently, or may count a video that is being deleted. A second run
 corrects this.
@@ -48,20 +49,18 @@ from shared.videos.reservations import ReservationMove
 RECONCILE = Caller.job("reconcile")
 """Author of the repairs of totals."""
 MAX_COMPARISONS = 5
-"""Maximum number of comparisons of one item. After that, the item is reported as busy."""
+"""Maximum number of comparisons of one item. After that many concurrent changes, the run reports the item as busy."""
 SECONDS_BETWEEN = 3
 """Seconds between two comparisons. An index usually becomes consistent in a fraction of a second."""
 SECONDS_FOR_STREAM, MAX_WAITS = 10, 60
-"""Seconds to wait for the stream before the differences of a batch are compared again, and maximum number of such
-waits.
+"""Seconds to wait for the stream before the differences of a batch are compared again, and maximum number of waits.
 
-After that number, only a run that repairs still waits. If it did not wait, the stream consumer could add an amount that
-the run has already added.
-"""
+After the maximum, only a run that repairs continues to wait. Otherwise the stream consumer could add an amount that the
+repair has already added."""
 RECENTLY = 60
 """Seconds within which the stream consumers should process a change."""
 THREADS, VIDEOS_AHEAD = 16, 1000
-"""Number of videos that are compared concurrently, and number of videos in a batch."""
+"""Number of videos that are compared concurrently, and number of videos per batch."""
 
 Kind = Literal["entries", "ratings", "reservations", "marker", "views", "user", "tag-count", "video"]
 Outcome = Literal["found", "repaired", "busy", "unreadable"]
@@ -72,7 +71,7 @@ class Discrepancy:
     """Finding of a run: a difference between expected and stored data, or an item that could not be compared."""
 
     kind: Kind
-    """Kind of the compared data. `marker` is the video's state that the totals contain."""
+    """Kind of the compared data. `marker` means the amounts that the totals contain for a video."""
     id: str
     """Video id; for the kind `user` the user id, and for `tag-count` the case-folded tag."""
     expected: Mapping[str, Any]
@@ -80,9 +79,8 @@ class Discrepancy:
     found: Mapping[str, Any]
     """Stored values that differ. For an unreadable item, only `error` with the reason."""
     outcome: Outcome
-    """`found`: the data differs. `repaired`: the data differed, and the run corrected it. `busy`: the data changed
-    during every comparison. `unreadable`: the comparison raised an error.
-    """
+    """`found`: the data differs. `repaired`: the data differed, and the run corrected the difference. `busy`: the data
+    changed during every comparison. `unreadable`: the comparison raised an error."""
 
 
 @dataclass
@@ -93,7 +91,7 @@ class ReconcileSummary:
     users: int = 0
     tags: int = 0
     outcomes: Counter[Outcome] = field(default_factory=Counter)
-    """Number of findings by outcome."""
+    """Number of findings, by outcome."""
     recent: int = 0
     """Number of `found` differences of videos that changed less than RECENTLY seconds ago. The stream consumers may
     still correct these.
@@ -101,7 +99,7 @@ class ReconcileSummary:
 
     @property
     def agrees(self) -> bool:
-        """Whether no difference is left."""
+        """Whether no difference remains."""
         return not any(self.outcomes[outcome] for outcome in ("found", "busy", "unreadable"))
 
 
@@ -154,7 +152,7 @@ class Reconcile:
     ) -> ReconcileSummary:
         """Compare all redundant data, and return the summary. With `repair`, also correct the differences.
 
-        Calls `report` with each finding immediately, and `progress` with the summary so far after each video, user and
+        Calls `report` with each finding immediately, and `progress` with the current summary after each video, user and
         tag. Videos are compared concurrently, but calls of `report` and `progress` never overlap.
 
         If an item cannot be read or compared, the run reports the item and continues. A run can be interrupted and
@@ -206,10 +204,9 @@ class Reconcile:
             return None
 
     def _examine(self, kind: Kind, id_: str, look: _Look, repair: _Repair | None, *, at_once: bool = False) -> None:
-        """Call `look` until it returns `None`, or the same difference twice in a row. Then repair or report the
-        difference.
+        """Call `look` until it returns `None`, or the same difference twice in a row. Then repair or report it.
 
-        With `at_once`, the first difference counts. If `repair` is `None`, the difference is only reported. After
+        With `at_once`, one comparison suffices. If `repair` is `None`, the difference is only reported. After
         MAX_COMPARISONS calls, the item is reported as busy.
         """
         repairs = self._repairs and repair
@@ -240,10 +237,13 @@ class Reconcile:
     # Videos and their items -------------------------------------------------------------------------------------
 
     def _compare_video(self, video_id: str) -> list[_Recheck]:
-        """Compare a video's data, except views. Return the differences that a stream consumer may still correct."""
+        """Compare the data of a video, except its views.
+
+        Return the differences that a stream consumer may still correct.
+        """
         family = self.comparison.family(video_id)
         late = []
-        # Index entries and the counted state are updated some seconds late, which is not a finding. A run that repairs
+        # Index entries and the MARKER item are updated some seconds late, which is not a finding. A run that repairs
         # updates them now. This is always correct, and faster than a wait.
         if self._repairs:
             self._examine_entries(family)
@@ -298,7 +298,10 @@ class Reconcile:
         return self._try_compare(late.kind, lambda _: self._recheck(late), late.id)
 
     def _recheck(self, late: _Recheck) -> _Recheck | None:
-        """Compare again. Repair or report an unchanged difference, and return `None`. Return a changed difference."""
+        """Compare the data again, and repair or report the difference if it is unchanged.
+
+        Returns `None` if no further comparison is necessary; otherwise the changed difference.
+        """
         family = self.comparison.family(late.id)
         try:
             difference = late.compare(family)
@@ -351,7 +354,7 @@ class Reconcile:
         self._write(RATING_TOTALS, change, difference, videoId=video_id)
 
     def _compare_views(self, video_id: str) -> None:
-        """Compare the view data of a video. Repair certain errors, and only report other differences."""
+        """Compare the view data of a video. Repair certain errors, and only report differences that may be transient."""
         marked, stored = self.views.read_marked(video_id), self.views.read_stored(video_id)
         if self.views.find_errors(stored):
             self._examine(
@@ -390,7 +393,10 @@ class Reconcile:
         self._write(TAG_COUNT, change, difference, tag=tag)
 
     def _write(self, entity: Entity, change: Expression, difference: Difference, **parts: str) -> None:
-        """Update a total, on condition that it is unchanged since the comparison. Raises ConditionFailed otherwise."""
+        """Apply `change` to a total, on condition that the total is unchanged since the comparison.
+
+        `parts` are the parts of the total's key. Raises ConditionFailed if the total has changed.
+        """
         if difference.version is None:
             unmoved = Expression.of("attribute_not_exists(#version)")
         else:
@@ -406,5 +412,5 @@ def _ids(entries: Sequence[Item]) -> list[str]:
 
 
 def _missing(difference: Difference) -> dict[str, int]:
-    """Return the amounts, by name, by which the expected values exceed the stored values."""
+    """Return the amounts, by name, that must be added to the stored values to reach the expected values."""
     return {name: value - difference.found[name] for name, value in difference.expected.items()}

@@ -1,4 +1,4 @@
-"""Sweeps, once a minute: requeue overdue jobs, measure the backlog, and queue scheduled videos and due webhooks."""
+"""Tasks that run once a minute: requeue overdue jobs, measure open jobs, and queue scheduled videos and due webhooks."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,15 +20,16 @@ if TYPE_CHECKING:
     from shared.entities import Job
 
 SILENT = "The worker did not finish in time, or stopped."
-"""Error of a job that is overdue while a worker should process it."""
+"""Error message of a job that is overdue although a worker had started it."""
 RECONCILE_EVERY = 60
 """Minutes between two searches for missing jobs. A required job is missing only if a stream record failed permanently.
 """
 MAX_MEASURED = 1000
-"""Maximum number of open jobs per state whose age is measured. The sweep handles all overdue jobs."""
+"""Maximum number of open jobs per state for which the sweep measures the age. It handles overdue jobs without a
+limit."""
 
 AHEAD = 90
-"""Seconds before its scheduled time at which a video may be queued. Longer than the interval between sweeps."""
+"""Maximum seconds before its scheduled time at which a video is queued. Longer than the interval between sweeps."""
 
 
 @dataclass
@@ -61,7 +62,7 @@ def sweep(store: JobStore, now: int, in_time: Callable[[], bool]) -> SweepResult
     swept = SweepResult()
 
     def carefully(handle: Callable[[AnyItem], str | None], item: AnyItem) -> str | None:
-        """Call `handle` with an item, and return and count the outcome. Return `None` if `handle` raised an error.
+        """Call `handle` with an item. Count and return the outcome, or return `None` if `handle` raised an error.
 
         Log lines have the correlation id of the request that wrote the item.
         """
@@ -111,10 +112,10 @@ def sweep(store: JobStore, now: int, in_time: Callable[[], bool]) -> SweepResult
 
 
 def enqueue_scheduled(lists: Lists, queue: Sender, now: int, in_time: Callable[[], bool]) -> int:
-    """Queue each video that is scheduled for the next AHEAD seconds, with a delay until its scheduled time.
+    """Queue each video with a scheduled time in the next AHEAD seconds. The message is delayed until that time.
 
-    Returns the number of queued videos. Raises Unavailable. `now` is in epoch seconds. Stops when `in_time` returns
-    false.
+    Also queues again the videos that are late. Returns the number of queued videos. Raises Unavailable. `now` is in
+    epoch seconds. Stops when `in_time` returns false.
     """
     sent = 0
     for entry in _soon(lists, sharded_partitions(SCHEDULED), now + AHEAD, in_time):
@@ -131,11 +132,11 @@ class DueResult(NamedTuple):
     sent: int
     """Number of webhooks that were queued."""
     late: int
-    """Seconds since the earliest of the due webhooks was due."""
+    """Seconds by which the earliest of the due webhooks is late; 0 if no webhook is due."""
 
 
 def enqueue_due(lists: Lists, queue: Sender, now: int, in_time: Callable[[], bool]) -> DueResult:
-    """Queue each webhook that is due, because its message was lost or never sent. Raises Unavailable.
+    """Queue each webhook that is due. Its message may have been lost or never sent. Raises Unavailable.
 
     `now` is in epoch seconds. Stops when `in_time` returns false.
     """
@@ -152,9 +153,9 @@ def enqueue_due(lists: Lists, queue: Sender, now: int, in_time: Callable[[], boo
 def _soon(
     lists: Lists, relations: Sequence[Mapping[str, Value]], end: int, in_time: Callable[[], bool]
 ) -> Iterator[Item]:
-    """Yield the index entries with a sort value below `end` (epoch seconds), earliest first.
+    """Yield the entries of RelationIndex with a sort value below `end` (epoch seconds), earliest first.
 
-    `relations` are partition keys of RelationIndex. Stops when `in_time` returns false.
+    `relations` are partition keys of the index. Stops when `in_time` returns false.
     """
     window = Window(0, end, ascending=True, limit=100)
     while in_time():
@@ -166,7 +167,8 @@ def _soon(
 
 
 def _is_sent(seconds_late: int) -> bool:
-    """Return whether to send a message that is late by `seconds_late`: after 0, 1, 2, 4, 8 and so on minutes.
+    """Return whether this sweep sends a message that is `seconds_late`: only 0, 1, 2, 4, 8 and so on minutes after it
+    was due.
 
     With this backoff, a slow queue does not fill with repeated messages.
     """

@@ -1,8 +1,9 @@
-"""Counting of views and ratings from the stream, and the values of view counters at the start of each hour and day.
+"""Counting of views and ratings from the stream, and storage of start values.
 
-The router collects views, ratings and start values from stream records, and sends one message per video. The function
-`tallies` applies the messages. They may arrive repeatedly, late or out of order. Deduplication keys prevent double
-counting (shared/background/ledger.py). A stored start value is the minimum of all received values.
+A start value is the value of a video's view counter at the start of an hour or a day. The router collects views,
+ratings and start values from stream records, and sends one message per video. The function `tallies` applies the
+messages. They may arrive repeatedly, late or out of order. Deduplication keys prevent double counting
+(shared/background/ledger.py). A stored start value is the minimum of all received values.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -43,7 +44,7 @@ TALLIES = Caller.job("tallies")
 """Author of the writes to rating totals."""
 
 Merged = dict[str, dict[str, int]]
-"""Start values of a period: the sums of each shard of the view counter, by shard number as text."""
+"""Start values of an hour or a day: the sums of each shard of the view counter, by shard number as text."""
 
 
 class Collector:
@@ -58,7 +59,8 @@ class Collector:
         return [tally_message(video_id, lists) for video_id, lists in counted.items()]
 
     def counter_changed(self, record: Record, now: int = 0) -> Iterable[Outgoing]:
-        """Collect the counter's sums before a change if the change is the first of an hour or a day.
+        """Collect the counter's values before the change as start values, if the change is the first of an hour or a
+        day.
 
         Other changes of a view counter are ignored.
         """
@@ -129,7 +131,8 @@ class Tallies:
     def apply(self, messages: Sequence[TallyMessage], now: int) -> None:
         """Add the views, ratings and start values in messages of one video to the table. `now` is in epoch seconds.
 
-        Raises Unavailable and WriteContention, after which some may have been added. Deliver all messages again.
+        Raises Unavailable and WriteContention, after which some of them may have been added. Deliver all messages
+        again.
         """
         video = _Video(self.table, messages[0].videoId, now)
         counted = _Counted.of(messages)
@@ -149,8 +152,7 @@ class Tallies:
             self._keep(video, day, VIEW_DAY.key(videoId=video.id, day=day), starts, {})
 
     def _keep(self, video: "_Video", period: str, key: Key, starts: Merged, until: Item) -> None:
-        """Store the counter's values at the start of a period (an hour or a day), or the minimum with the stored
-        values.
+        """Store the start values of an hour or a day. If start values are already stored, store the minimum of both.
 
         `until` is the expiry attribute of a new item, or empty. Does nothing if the video does not exist.
         """
@@ -169,7 +171,7 @@ class Tallies:
 
 
 class _Video:
-    """Video of a batch of messages. The video's item is read at first use, and at most once."""
+    """Video to which a batch of messages belongs. Reads the video's item at first use, and at most once."""
 
     def __init__(self, table: Table, id_: str, now: int) -> None:
         self.id = id_
@@ -177,7 +179,10 @@ class _Video:
         self._now = now
 
     def exists(self) -> bool:
-        """Return whether the video exists. If not, create no items for it, because no purge would delete them."""
+        """Return whether the video exists.
+
+        The caller must not create items for a missing video; no purge would delete them.
+        """
         return self._item is not None and not is_purged(self._item, self._now)
 
     def described(self) -> Item:

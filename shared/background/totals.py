@@ -1,4 +1,4 @@
-"""Store of precomputed totals: a user's videos and playlists, and the use of tags."""
+"""Store of precomputed totals: numbers of a user's videos and playlists, and number of videos by tag."""
 
 from typing import Any
 
@@ -27,14 +27,17 @@ class TotalsStore:
         self.table = table
 
     def user(self, user_id: str) -> Item | None:
-        """Return a user's totals, or `None` if the user never had videos. Totals are updated seconds after a change."""
+        """Return a user's totals, or `None` if the user never had videos or playlists.
+
+        They are updated seconds after a change.
+        """
         return self.table.get(PROFILE.key(userId=user_id), attributes=(*PROFILE_COUNTS, "playlists"))
 
     def tags(self, limit: int, after: Position | None) -> tuple[list[dict[str, Any]], Position | None]:
-        """Return a page of at most `limit` tags with their counts, and the position of the next page (`None` at the
-        end).
+        """Return a page of at most `limit` tags with their counts, and the position of the next page.
 
-        The most used tags are first. Tags with the same count are in descending order of the tag.
+        The position is `None` on the last page. The most used tags are first. Tags with the same count are in
+        descending order of the tag.
         """
         partition = {"rel": TAGS, "relShard": 0}
         start = None

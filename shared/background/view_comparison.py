@@ -1,9 +1,10 @@
 """Consistency check of a video's view data: the view counter, the hour and day items, and the deduplication items.
 
-The counter has several sums, such as `views` and `keyed`, in each of its shards. An hour or day item stores the values
-of these sums at the start of its period: its start values. A deduplication item (VIEWER) records a view with a viewer
-id or an idempotency key, and `keyed` is the number of such views. These items expire some days after the view, so
-`keyed` may exceed their number. Anonymous views have no such item, so the check cannot prove that all were counted.
+The counter has several sums, such as `views` and `keyed`, in each of its shards. An hour or day item stores the start
+values, which are the values of these sums at the start of the hour or day. A deduplication item (VIEWER) records a view
+with a viewer id or an idempotency key, and `keyed` is the number of such views. These items expire some days after the
+view, so `keyed` may exceed their number. Anonymous views have no such item, so the check cannot prove that all were
+counted.
 
 Sums never decrease, and a start value is the minimum of all reported values. Therefore a start value that exceeds the
 start value of a later period is an error, and `repair` lowers it. `folded`, in shard 0, must equal the sums of the
@@ -33,14 +34,14 @@ DAYS_WITH_HOURS = 30
 Sums = Mapping[str, int]
 """Sums of a view counter or of one of its shards, by name."""
 Starts = dict[str, dict[str, int]]
-"""Start values of a period: the sums of each shard of the counter, by shard number as text."""
+"""Start values of an hour or a day: the sums of each shard of the counter, by shard number as text."""
 
 
 @dataclass(frozen=True)
 class StoredViews:
     """View data of a video.
 
-    The hours and days were read before the counter, so a correct start value cannot exceed the counter's sums.
+    The hour and day items were read before the counter, so a correct start value cannot exceed the counter's sums.
     """
 
     hours: Sequence[Item]
@@ -59,7 +60,7 @@ class StoredViews:
 
     @property
     def folded(self) -> Sums:
-        """Sums of the other shards as stored in shard 0, which should equal `to_fold`."""
+        """Sums of the other shards as stored in shard 0. They should equal `to_fold`."""
         return {name: int(self.first["folded"].get(name, 0)) for name in SUMS}
 
     @property
@@ -83,7 +84,7 @@ class ViewComparison:
         return {video_id for video_id, item in zip(video_ids, found, strict=True) if item}
 
     def read_stored(self, video_id: str) -> StoredViews:
-        """Return a video's view data. Uses consistent reads, of the hours and days first, then of the counter."""
+        """Return a video's view data. Reads the hour and day items first, then the counter, with consistent reads."""
         partition = {PARTITION_KEY: VIEW_DAY.key(videoId=video_id, day="")[PARTITION_KEY]}
         items = list(iterate_entries(self.table, None, partition, limit=PAGE, consistent=True))
         first = self.table.get(VIEW_COUNTER.key(videoId=video_id, shard=0), consistent=True) or {}
@@ -100,7 +101,7 @@ class ViewComparison:
     def read_marked(self, video_id: str) -> int:
         """Return the number of unexpired deduplication items (VIEWER) of a video's views.
 
-        Costs 32 Queries, and 0.5 RRU per 4 KB of these items.
+        Sends 32 Queries, which cost 0.5 RRU per 4 KB of these items in total.
         """
         now, count = int(self._clock()), 0
         for lane in range(LANES):
@@ -123,9 +124,9 @@ class ViewComparison:
         return _difference(pairs)
 
     def find_uncertain(self, stored: StoredViews, marked: int) -> Difference | None:
-        """Return the differences that may be transient or may be lost views; `None` if there are none.
+        """Return the differences that may be transient, or may be lost views; `None` if there are none.
 
-        `marked` is a result of `read_marked`, which was called before `stored` was read.
+        `marked` is the result of `read_marked`. Call `read_marked` before you read `stored`.
         """
         pairs: dict[str, tuple[Any, Any]] = {"keyed": (max(marked, _keyed(stored)), _keyed(stored))}
         if "folded" in stored.first and "shards" not in stored.first:
@@ -162,9 +163,10 @@ class ViewComparison:
 
 
 def _right(stored: StoredViews) -> Iterator[tuple[Item, Starts]]:
-    """Yield each hour and day item with its corrected start values, latest first.
+    """Yield each hour and day item, latest first, with the start values that it should have.
 
-    A correct start value is at most the same shard's value in the next period, or its current sum in the latest period.
+    A correct start value is at most the same shard's value in the next period. In the latest period, it is at most the
+    shard's current sum.
     """
     most: Starts = {shard: sums_of(item) for shard, item in stored.shards.items() if item}
     # Sorted by time. At the start of a day, the reverse order yields the first hour before the day.
@@ -177,9 +179,10 @@ def _right(stored: StoredViews) -> Iterator[tuple[Item, Starts]]:
 
 
 def _days_without_hours(stored: StoredViews, since: str) -> dict[str, tuple[Any, Any]]:
-    """Return the start values of each day since `since`, from the item of the day's first hour and from the day item.
+    """Return two start values of each day since `since`: from the item of the day's first hour, and from the item of
+    the day.
 
-    If the two differ, a start value was lost, or is not stored yet.
+    If they differ, a start value was lost, or is not stored yet.
     """
     days: dict[str, Starts] = {}
     firsts: dict[str, Starts] = {}

@@ -15,7 +15,7 @@ from shared.captions.cues import InvalidCaptions, check_length, displayed_text, 
 TAGS = ("c", "i", "b", "u", "ruby", "rt", "v", "lang")
 """Names of WebVTT's tags."""
 _ANNOTATED = {"v": "the name of the voice, as in <v Ada>", "lang": "a language, as in <lang de>"}
-"""Tags that need an annotation after their name, with the words for it in an error message."""
+"""Tags that need an annotation after their name. The value describes the annotation in an error message."""
 
 _TIME = re.compile(r"(?:([0-9]{2,5}):)?([0-5][0-9]):([0-5][0-9])\.([0-9]{3})")
 _PIECE = re.compile(r"<([^>]*)(>?)|[^<]+")
@@ -30,7 +30,7 @@ class _Open(NamedTuple):
 
     name: str
     shown: str
-    """Excerpt for an error message."""
+    """Excerpt of the tag for an error message."""
     line: int
     """Number of the tag's line, from 1."""
     is_first: bool
@@ -49,7 +49,7 @@ def milliseconds(text: str) -> int | None:
 def check_payload(text: str, start: int, end: int, line: int) -> str:
     """Check the payload of a cue, and return it in normalised form. Raises InvalidCaptions.
 
-    `start` and `end` are the cue's times in milliseconds. `line` is the number of the payload's first line.
+    `start` and `end` are the cue's times in milliseconds. `line` is the line number at which the payload starts.
 
     Two invalid forms are corrected, because all browsers interpret them in the same way. An `&` outside of a reference
     becomes `&amp;`. Netflix's end tag `</c.name>` becomes `</c>`.
@@ -141,9 +141,10 @@ def _close_tag(body: str, stack: list[_Open], line: int) -> str:
 
 
 def _check_references(text: str, line: int) -> str:
-    """Return the text with each `&` escaped that begins no valid character reference.
+    """Return the text with `&amp;` for each `&` that begins no valid character reference.
 
-    Raises InvalidCaptions for a numeric reference to a character that is not printable.
+    Raises InvalidCaptions for a numeric reference to a character that is not printable. `line` is the line number at
+    which the text starts.
     """
     copied_to = 0
     parts: list[str] = []

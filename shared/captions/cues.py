@@ -7,7 +7,7 @@ from typing import NamedTuple
 MAX_BYTES = 1_000_000
 """Maximum bytes of uploaded captions, enough for 10,000 cues of 100 bytes."""
 MAX_CUES = 20_000
-"""Maximum number of cues of one text, enough for a cue every two seconds of ten hours."""
+"""Maximum number of cues in a file. It is enough for ten hours with a cue every two seconds."""
 LONGEST_CUE = 2000
 """Maximum number of characters of a cue's payload, including tags. Automatic captions need 21 more characters per word,
 for a timestamp and tags.
@@ -79,7 +79,10 @@ def check_times(start: int, end: int, line: int) -> None:
 
 
 def check_length(text: str, line: int) -> None:
-    """Raise InvalidCaptions if `text` has more than LONGEST_CUE characters. `line` is the number of its first line."""
+    """Raise InvalidCaptions if `text` has more than LONGEST_CUE characters.
+
+    `line` is the line number at which it starts.
+    """
     if len(text) > LONGEST_CUE:
         raise InvalidCaptions(
             line, f"The cue must have at most {LONGEST_CUE:,} characters as WebVTT, not {len(text):,}."
@@ -87,6 +90,9 @@ def check_length(text: str, line: int) -> None:
 
 
 def check_count(count: int, line: int) -> None:
-    """Raise InvalidCaptions if there are more than MAX_CUES cues. `line` is the number of the last cue's first line."""
+    """Raise InvalidCaptions if there are more than MAX_CUES cues.
+
+    `line` is the line number at which the last cue starts.
+    """
     if count > MAX_CUES:
         raise InvalidCaptions(line, f"The captions have more than {MAX_CUES:,} cues, the maximum.")

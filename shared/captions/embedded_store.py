@@ -44,12 +44,12 @@ class EmbeddedText(NamedTuple):
     """Number of cues."""
 
     def skip(self, reason: str) -> Item:
-        """Return the report of a skipped track, for this text. `reason` is a sentence."""
+        """Return a report that the job skipped the track of this text. `reason` is a sentence."""
         return skipped_text(self.track, self.language, self.codec, reason)
 
 
 def skipped_text(track: int, language: str, codec: str, reason: str) -> Item:
-    """Return the report of a skipped track, as the job's output contains it. `reason` is a sentence."""
+    """Return the report of a skipped track, as the job's output contains it. `reason` is a sentence for the owner."""
     return {"track": track, "language": language, "codec": codec, "reason": reason}
 
 

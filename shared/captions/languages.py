@@ -1,4 +1,4 @@
-"""Mapping of language codes: from ISO 639-2, as in source files, to the BCP 47 tags of this service.
+"""Conversion of the ISO 639-2 language codes in source files to the BCP 47 tags that this service uses.
 
 The tag is the two-letter code of the language if one exists (RFC 5646, 2.2.1), else the three-letter code.
 """

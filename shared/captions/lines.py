@@ -37,7 +37,7 @@ def split_lines(text: str) -> list[str]:
 
 
 def split_blocks(lines: list[str], is_blank: Callable[[str], bool], *, after: int = 0) -> Iterator[Block]:
-    """Yield the blocks of `lines`, without the first `after` lines. Line numbers refer to the whole of `lines`."""
+    """Yield the blocks of `lines`. Ignores the first `after` lines, but includes them in line numbers."""
     block: list[str] = []
     for number, line in enumerate(lines[after:], after + 1):
         if not is_blank(line):

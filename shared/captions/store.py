@@ -39,9 +39,9 @@ FORMATS: Mapping[str, Literal["vtt", "srt"]] = {TYPE: "vtt", SUBRIP: "srt"}
 ORIGINS = ("owner", "film")
 """Origins of captions: `owner` if the owner uploaded them, `film` if a job extracted them from the source file."""
 UPLOAD = "upload"
-"""Name of the attribute with the upload id of extracted captions' source file. Later uploads have larger ids."""
+"""Name of the attribute that stores the upload from which captions were extracted. Later uploads have larger ids."""
 PROPOSED = "chapters"
-"""Name of the attribute with the proposed chapters in the output of the job `storyboard`."""
+"""Name of the attribute for proposed chapters in the output of the job `storyboard`."""
 Keep = Callable[[str | None], None]
 """Function that stores the text of new captions as an object. It receives the hash of the replaced text, or `None`."""
 _NONE, _NO_CHAPTERS = "The video has no captions in this language.", "The video has no chapters."
@@ -53,7 +53,7 @@ def captions_folder(video_id: str) -> str:
 
 
 def text_hash(text: bytes) -> str:
-    """Return the hash of a text for the name of its object: 32 hexadecimal digits."""
+    """Return the hash of a caption text, which is part of the name of its object: 32 hexadecimal digits."""
     return hashlib.sha256(text).hexdigest()[:32]
 
 
@@ -119,11 +119,12 @@ class CaptionStore(VideoItemStore):
         """Create or replace the captions in a language. Return the item, and whether it is new.
 
         `content` has `text` (the hash of the text), `cues` (the number of cues), `size` in bytes, and `origin`. `keep`
-        stores the text as an object. It is called only after the caller's rights, the limit and `allows` were checked.
-        Without `keep`, the object must exist already.
+        stores the text as an object. This method calls `keep` only after it has checked the caller's rights, the limit
+        and `allows`. Without `keep`, the object must exist already.
 
-        Raises NotFound or Forbidden for the video, and IllegalTransition if the video is deleted. Raises LimitReached
-        for too many languages, VersionMismatch if `allows` returns false, WriteContention, and the errors of `keep`.
+        Raises NotFound or Forbidden if the caller may not change the video, and IllegalTransition if the video is
+        deleted. Raises LimitReached for too many languages, VersionMismatch if `allows` returns false, WriteContention,
+        and the errors of `keep`.
         """
         key = CAPTION.key(videoId=video_id, language=language)
         video, present = self._read_owned(key, video_id, caller, now)
@@ -170,10 +171,10 @@ class CaptionStore(VideoItemStore):
         self._delete(CHAPTERS.key(videoId=video_id), video_id, caller, now, allows, _NO_CHAPTERS)
 
     def chapters(self, video_id: str, caller: Caller, now: int) -> tuple[Item | None, list[dict[str, Any]]]:
-        """Return the item with a video's chapters, or `None`, and the proposed chapters.
+        """Return the item with a video's chapters (`None` if it has none), and the list of proposed chapters.
 
-        The second list is empty unless the caller is the owner or an admin. Costs one BatchGetItem. Raises NotFound if
-        the video is not visible, or if it has neither chapters nor proposed chapters.
+        The list is empty unless the caller is the owner or an admin. Costs one BatchGetItem. Raises NotFound if the
+        video is not visible, or if it has neither chapters nor proposed chapters.
         """
         keys = VIDEO.key(videoId=video_id), CHAPTERS.key(videoId=video_id), JOB.key(videoId=video_id, kind="storyboard")
         item, present, storyboard = self.table.get_all(keys)

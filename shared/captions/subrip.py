@@ -24,7 +24,7 @@ _OTHER_FORMATS = (
     ("<", "The file is XML or HTML, such as TTML or SAMI. Export it as SubRip (SRT) or WebVTT."),
     ("{", "The file may be MicroDVD. Export it as SubRip (SRT) or WebVTT."),
 )
-"""Beginnings of other formats, and the error for each."""
+"""Texts at the start of files in other formats, with the error message for each format."""
 
 
 def read(text: str) -> list[Cue]:

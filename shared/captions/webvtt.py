@@ -37,7 +37,8 @@ _RENAMED = {
     "position": {"start": "line-left", "middle": "center", "end": "line-right"},
     "align": {"middle": "center"},
 }
-"""Current alignment names by the names in drafts until 2015, per setting. Many programs still write the old names."""
+"""Current alignment names by the names in drafts until 2015, for each setting. Many programs still write the old
+names."""
 
 
 def read(text: str) -> list[Cue]:

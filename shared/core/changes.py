@@ -12,7 +12,7 @@ from collections.abc import Container, Iterator, Mapping
 from shared.core.attributes import Item, Value, encode
 
 LONGEST_WHEN_CUT = 1000
-"""Number of characters of a truncated value."""
+"""Maximum number of characters that remain of a truncated value."""
 
 Change = dict[str, Value]
 """Change of one field: `field`, `from` and `to`."""

@@ -220,7 +220,10 @@ class LimitReached(Conflict):
 
     @classmethod
     def full(cls, holder: str) -> Self:
-        """Return the error for a maximum number of items. `holder` begins the detail: `You already have 100 playlists`."""
+        """Return the error for a list that already has its maximum number of items.
+
+        `holder` is the first part of the detail, such as `You already have 100 playlists`.
+        """
         return cls(f"{holder}, the maximum. Delete one first.")
 
 

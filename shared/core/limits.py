@@ -22,6 +22,8 @@ BEST_RATING = 10
 LARGEST_BATCH = 100
 """Maximum number of videos or operations in a batch."""
 LAST_SEASON, LAST_EPISODE = 9_999, 999_999
-"""Maximum season and episode number. Some seasons are numbered by year. Some series have had daily episodes for decades."""
+"""Maximum season number, and maximum episode number.
+
+Some series number their seasons by year. Some series have had daily episodes for decades."""
 LONGEST_POINTER = 300
 """Maximum number of characters of a JSON Pointer. The pointers of all fields of a video are shorter."""

@@ -15,7 +15,7 @@ class InvalidSettings(Exception):
 
 
 class VariableGroup(dict[str, str]):
-    """Default of a settings field that is a mapping: the name of an environment variable for each key of the field."""
+    """Default value of a settings field that is a mapping. Contains the name of an environment variable for each key."""
 
 
 def variable_group(variables: Mapping[str, str]) -> Any:
@@ -104,7 +104,7 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 def _numbers(text: str) -> Mapping[str, int]:
-    """Parse numbers by name, such as `probe=4,thumbnails=4`."""
+    """Parse a list of names with numbers, such as `probe=4,thumbnails=4`."""
     pairs = (pair.partition("=") for pair in text.split(","))
     return {name: int(number) for name, _, number in pairs}
 

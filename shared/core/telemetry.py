@@ -39,10 +39,9 @@ METRICS = {
     "DeliveryWait": ("Seconds", ""),
     "IndexLag": ("Seconds", ""),
 }
-"""Unit and further dimension of each metric, by name. All metrics have the dimension `environment`.
+"""Unit and additional dimension of each metric, by name of the metric.
 
-The further dimension is empty if the metric has no other dimension.
-"""
+The additional dimension is empty if the metric has only the dimension `environment`, which all metrics have."""
 
 
 LAMBDA_LEVELS = {"WARNING": "WARN", "CRITICAL": "FATAL"}
@@ -124,7 +123,7 @@ def _line(log: Mapping[str, Any]) -> str:
 
 
 def log_failure(message: str, error: Exception, **details: object) -> None:
-    """Log a failure that will be retried: a transient error as a warning, another error with a traceback."""
+    """Log a failure that will be retried: a transient error as a warning, any other error with a traceback."""
     if isinstance(error, TRANSIENT_ERRORS):
         service_logger().warning(message, extra=details | {"reason": error.detail, "cause": repr(error.__cause__)})
     else:

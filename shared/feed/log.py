@@ -39,7 +39,7 @@ MAX_BLOCKS = 50
 MAX_APPENDS = 50
 """Maximum number of attempts of one append, including the first. An attempt fails if another writer appends first."""
 APPEND_WAIT = 0.01
-"""Seconds by which the maximum pause grows with each attempt. An append takes about this long."""
+"""Seconds by which the maximum pause before a retry grows with each attempt. An append takes about this long."""
 MAX_TAILS = 1000
 """Maximum number of cached tails. Without a limit, an import for very many owners could exhaust the memory."""
 MAX_READS = 3
@@ -98,7 +98,7 @@ class FeedPage:
     cursor: LogCursor
     """Cursor from which the next read resumes."""
     is_end: bool
-    """Whether the page reaches the end of the log."""
+    """Whether the page includes the last change of the log."""
     tail: "_Block | None" = None
     """Tail of the log if the page reaches the end of the log, else `None`."""
 
@@ -154,11 +154,14 @@ class _Block:
 
 _EMPTY = _Block.create(1, (), 0)
 _Page = tuple[list[_Block], bool]
-"""Blocks of a log (the tail is one of them), and whether the log has no more blocks in the direction of the read."""
+"""Blocks of a log, and whether the log has no more blocks in the direction of the read. The blocks include the tail
+if the read reached it."""
 
 
 class Feed:
-    """Reader and writer of change logs. The writer caches tails, and reads one again after another writer changed it.
+    """Reader and writer of change logs. The writer caches tails.
+
+    It reads a tail again after another writer has changed it.
 
     >>> feed = Feed(table)
     >>> change = {"id": "c1", "type": "video.changed", "videoId": "v1", "userId": "alice", "fields": ["/title"]}
@@ -176,8 +179,8 @@ class Feed:
     def prepare(self, changes: Iterable[Change]) -> None:
         """Read and cache the tails of the changes' logs. Call this before the audit entries are stored.
 
-        Another writer can append one of these changes only after it finds the audit entry. Then the position of the
-        change is after the cached tail, where `append` finds it. Raises Unavailable.
+        Other writers append one of these changes only after they find its audit entry. Therefore such a change is after
+        the cached tail in the log, where `append` looks for it. Raises Unavailable.
         """
         logs = dict.fromkeys(log for change in changes for log in logs_of(change))
         unknown = [log for log in logs if log not in self._tails]
@@ -185,8 +188,9 @@ class Feed:
         self._tails |= {log: _tail_of(item) for log, item in zip(unknown, items, strict=True)}
 
     def append(self, changes: Sequence[Change], repeated: Collection[str] = ()) -> None:
-        """Append each change to its logs in order, if a log does not contain it. Call `prepare` with all changes
-        before.
+        """Append each change to its logs, in order. Skip a log that already contains the change.
+
+        Call `prepare` with all changes first.
 
         `repeated` are the ids of changes with audit entries that existed before this batch. Such changes may have been
         appended long ago, so `append` searches the logs for them. Raises Unavailable. Raises WriteContention if other
@@ -223,7 +227,10 @@ class Feed:
         raise WriteContention("the feed")
 
     def _extend(self, pending: Mapping[str, list[Change]]) -> dict[str, list[Change]]:
-        """Append changes to the tails. Return the changes of each log whose tail another writer changed first."""
+        """Append changes to the tails. Return the changes that remain, by log.
+
+        Changes remain if another writer changed the log's tail first.
+        """
         longer: dict[str, _Block] = {}
         full: dict[str, _Block] = {}
         for log, changes in pending.items():
@@ -292,9 +299,11 @@ class Feed:
         return {log: [change for change in changes if change["id"] in missing[log]] for log, changes in pending.items()}
 
     def _tail_behind(self, log: str, cursor: LogCursor, page: _Page, missing: set[str]) -> _Block:
-        """Read a log from a cursor to the tail, and return the tail. Remove the ids of all changes read from `missing`.
+        """Read a log from a cursor to its tail, and return the tail.
 
-        `page` is the beginning of the log from the cursor on, which was already read.
+        Also removes the ids of all changes after the cursor from `missing`.
+
+        `page` has the first blocks after the cursor, which the caller has already read.
         """
         begun: _Page | None = page
         while True:
@@ -305,7 +314,10 @@ class Feed:
             cursor, begun = stretch.cursor, None
 
     def _absent(self, by_log: Mapping[str, Mapping[str, Change]], repeated: Collection[str]) -> dict[str, list[Change]]:
-        """Return the changes that each log does not contain. Looks up only changes with ids in `repeated`."""
+        """Return, by log, the changes that the log does not contain.
+
+        Searches a log only for changes with ids in `repeated`. All other changes are new.
+        """
         repeated_changes = {
             log: [change for id_, change in own.items() if id_ in repeated] for log, own in by_log.items()
         }
@@ -321,9 +333,9 @@ class Feed:
         }
 
     def _present(self, log: str, changes: Sequence[Change], newest: list[_Block], is_all: bool) -> set[str]:
-        """Return the ids of the given changes that the log contains.
+        """Return the ids of those `changes` that the log contains.
 
-        `newest` are the newest blocks; `is_all` is whether these are all blocks. Reads more blocks until all ids are
+        `newest` are the newest blocks; `is_all` is whether the log has no others. Reads more blocks until all ids are
         found, or no further block can contain them.
         """
         ids = {change["id"] for change in changes}
@@ -337,10 +349,10 @@ class Feed:
     def _likely(self, log: str, at: int, newest: list[_Block], is_all: bool) -> Iterator[_Block]:
         """Yield the blocks that may contain changes of the time `at` (epoch milliseconds) or later, most likely first.
 
-        1. The newest blocks, because most repeats follow a failure a moment before.
+        1. The newest blocks, because most repeated changes were appended moments ago.
         2. Blocks from this time on. After a stream consumer was interrupted for a day, it receives all changes of this
            day again, in batches. Reading backwards for each batch would be quadratic. Forward reads take a constant
-           number of requests for each batch, plus one for each doubling of the log.
+           number of requests for each batch, plus O(log n) for a log of n positions.
         3. The remaining blocks up to the newest. The change of a failed function may be appended much later, or never.
         4. Blocks up to SKEW_MS before this time, in case a function with a slow clock appended the change.
         """
@@ -398,7 +410,11 @@ class Feed:
     def _read(
         self, log: str, cursor: LogCursor, limit: int, *, consistent: bool, begun: _Page | None
     ) -> FeedPage | None:
-        """Return the result of one read, or `None` if the block at the cursor is missing, but a later block exists."""
+        """Return the result of one attempt to read a page.
+
+        Returns `None` if the block at the cursor is missing, but a later block exists. Also returns `None` if the log
+        ends before the cursor.
+        """
         # Most blocks contain at least four changes.
         most = min(MAX_BLOCKS, limit // 4 + 2)
         blocks, is_end = begun or self._blocks(log, cursor.first, most, consistent=consistent)
@@ -423,10 +439,10 @@ class Feed:
         return FeedPage(entries, cursor, is_end=is_end, tail=(blocks[-1] if blocks else _EMPTY) if is_end else None)
 
     def _oldest(self, log: str, alone: _Block, most: int) -> tuple[list[_Block], bool]:
-        """Return the oldest blocks, after a Query that found only the tail (`alone`).
+        """Return the oldest blocks of the log, and whether the log has no more. `alone` is the tail.
 
-        During that Query, another writer may have copied the tail to a block. A consistent Query that starts after the
-        new tail was read also returns this block.
+        Call this after a Query that found only the tail. During that Query, another writer may have copied the tail to
+        a block. A consistent Query that starts after the new tail was read also returns this block.
         """
         while True:
             blocks, is_end = self._blocks(log, 0, most, consistent=True)
@@ -435,7 +451,9 @@ class Feed:
             alone = blocks[0]
 
     def _blocks(self, log: str, first: int, most: int, *, consistent: bool = False) -> _Page:
-        """Return up to `most` retained blocks from the position `first` on, and whether there are no more."""
+        """Return at most `most` retained blocks that begin at the position `first` or later, and whether there are no
+        more.
+        """
         return self._begin_blocks(log, first, most, consistent=consistent)()
 
     def _begin_blocks(self, log: str, first: int, most: int, *, consistent: bool = False) -> Callable[[], _Page]:
@@ -471,7 +489,7 @@ class Feed:
     def at_time(self, log: str, at: int) -> LogCursor:
         """Return a cursor from which a reader receives all changes that were appended since `at` (epoch milliseconds).
 
-        The reader may also receive a few earlier changes. Costs one consistent read for each doubling of the log.
+        The reader may also receive a few earlier changes. Costs O(log n) consistent reads for n positions.
         """
         blocks, _ = self._blocks(log, 0, 1, consistent=True)
         if not blocks:
@@ -493,9 +511,9 @@ class Feed:
 
 
 def _may_hide_a_block(oldest: _Block) -> bool:
-    """Return whether older blocks may exist. `oldest` is the first item that a Query found.
+    """Return whether older blocks than `oldest` may exist, although it is the first item that a Query found.
 
-    This is the case if the item is the tail, but the log has earlier positions.
+    They may exist if `oldest` is the tail, but does not begin at position 1.
     """
     return oldest.first > 1 and not oldest.is_closed
 

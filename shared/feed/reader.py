@@ -1,4 +1,4 @@
-"""Pages of changes from one or several change logs, and cursors for these pages: one log position for each log."""
+"""Pages of changes, merged from several change logs. The cursor of a page consists of one position per log."""
 
 import heapq
 from collections.abc import Collection, Mapping, Sequence
@@ -13,7 +13,8 @@ from shared.feed.log import DAYS_KEPT, OLDEST, Feed, FeedEntry, LogCursor
 from shared.web.paging import cursor_scope
 
 MAX_EXAMINED = 1000
-"""Maximum number of changes examined for a page. A page ends there if few changes have the requested types."""
+"""Maximum number of changes examined for a page. If few changes have the requested types, the page ends at this
+number."""
 EXPIRED = (
     f"The next changes have expired after {DAYS_KEPT} days. Request a cursor with `after=now`, read the lists or an export "
     "again, and continue from that cursor."
@@ -30,11 +31,11 @@ class ChangePage:
     items: list[Change]
     """Changes, merged by time."""
     cursors: Cursors
-    """Positions from which the next page resumes."""
+    """Positions in the logs from which the next page resumes."""
     caught_up: bool
     """Whether the page reaches the end of all logs."""
     behind: list[Cursors] = field(default_factory=list)
-    """For each change in `items`, the positions from which a reader resumes after this change."""
+    """For each change in `items`, the log positions from which a reader resumes after this change."""
 
 
 def bound_to_changes(caller: Caller, user_id: str | None, types: Collection[str]) -> str:
@@ -98,7 +99,7 @@ def read_page(feed: Feed, cursors: Mapping[str, LogCursor], types: Collection[st
 
 
 def encode_position(cursors: Cursors) -> Position:
-    """Encode log positions as the position in an API cursor. The order of the logs must be the same when decoding."""
+    """Encode log positions as the position in an API cursor. Decoding requires the logs in the same order."""
     return Position(0, ",".join(f"{cursor.first}.{cursor.skip}" for cursor in cursors.values()))
 
 

@@ -22,16 +22,17 @@ from shared.aws.lean.signing import Credentials, signed_headers
 UNSUPPORTED = ("AWS_USE_FIPS_ENDPOINT", "AWS_USE_DUALSTACK_ENDPOINT", "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS")
 """Environment variables that only boto3 supports. `make_client` raises Unsupported if one of them is set."""
 SHORTEST_WAIT = 0.01
-"""Minimum seconds to wait for a response, which may have arrived while the caller waited for another response."""
+"""Minimum seconds to wait for a response, even after its time-out. It may already have arrived, while the caller waited
+for another response."""
 
 
 class AwsService(NamedTuple):
     """AWS service with a JSON protocol."""
 
     name: str
-    """Name in host names and signatures."""
+    """Name of the service in host names and signatures."""
     variable: str
-    """Suffix of the environment variable `AWS_ENDPOINT_URL_...` that sets its endpoint."""
+    """Suffix of the environment variable `AWS_ENDPOINT_URL_...` that sets the service's endpoint."""
     target: str
     """Prefix of the operation's name in the header `X-Amz-Target`."""
     content_type: str
@@ -153,7 +154,10 @@ class Client:
         return connection
 
     def _read_response(self, connection: HTTPConnection, end: float) -> Any:
-        """Return the result in a response. `end` is its deadline, in seconds of `time.monotonic`."""
+        """Read a response from the connection, and return its result.
+
+        `end` is the deadline, in seconds of `time.monotonic`.
+        """
         try:
             connection.sock.settimeout(max(end - time.monotonic(), SHORTEST_WAIT))
             with Response(connection.sock, method="POST") as response:
