@@ -1,15 +1,15 @@
 """Types of items that several modules use, so that mypy reports misspelt attributes.
 
 Import these types only under TYPE_CHECKING, because creating the classes would lengthen a cold start. A store casts
-each item to its type where it reads the item. Generic code, such as the codec, expressions and Table, accepts any
-Mapping instead. tests/unit/test_data_model.py compares the attributes with docs/data-model.md and with stored items.
+each item to its type when it reads the item. Generic code, such as the DynamoDB codec, accepts any Mapping instead.
+tests/unit/test_data_model.py compares the attributes with docs/data-model.md and with stored items.
 """
 
 from typing import Any, Literal, NotRequired, TypedDict
 
 
 class IndexAttributes(TypedDict, total=False):
-    """Key attributes of RelationIndex. An item with these attributes has an entry in the index."""
+    """Key attributes of RelationIndex. DynamoDB adds an item to the index only if the item has these attributes."""
 
     rel: str
     relShard: int
@@ -27,21 +27,22 @@ class Authorship(TypedDict, total=False):
 
 
 class LeaseAttributes(TypedDict, total=False):
-    """Lease of a worker: its id, and its expiry in epoch seconds."""
+    """Lease of a worker: the random id of the lease, and the time in epoch seconds at which the lease expires."""
 
     lease: str
     leaseUntil: int
 
 
 class TurnAttributes(TypedDict):
-    """Attributes that identify the last write of an item: `turn`, which each write increments, and a random id."""
+    """Attributes that identify the last write of an item: a counter (`turn`) that each write increments, and a random
+    id."""
 
     turn: int
     writeId: str
 
 
 class JobAuthorship(Authorship, total=False):
-    """Audit fields of a job, which include the kind of the author."""
+    """Audit fields of a job. They also store the kind of the author."""
 
     updatedAs: Literal["person", "job"]
 
@@ -71,7 +72,8 @@ class Upload(Stored):
 
 
 class JobError(TypedDict):
-    """Failure of a job's attempt: the reason, the time (epoch seconds), and whether no retry can succeed (`final`)."""
+    """Failure of one attempt at a job: the reason, and the time in epoch seconds. `final` is true if no retry can
+    succeed."""
 
     reason: str
     at: int
@@ -145,24 +147,24 @@ class EntryPosition(TypedDict):
 
 
 class EntryContent(EntryPosition):
-    """Attributes of a playlist entry that its list item and its membership share."""
+    """Attributes that both items of a playlist entry have: the list item and the membership item."""
 
     playlistId: str
     videoId: str
 
 
 class PlaylistEntry(Stored, EntryContent):
-    """List item or membership of a playlist entry."""
+    """One of the two items of a playlist entry: the list item or the membership item."""
 
 
 PlaylistMove = TypedDict(
     "PlaylistMove", {"videoId": str, "from": NotRequired[EntryPosition], "to": NotRequired[EntryPosition]}
 )
-"""Entry that a write of a playlist added, moved or removed. Without `from` it was added, without `to` removed."""
+"""Change of one entry by a write of a playlist. `from` is absent if the entry was added, and `to` if it was removed."""
 
 
 class Playlist(Stored):
-    """Playlist of a user. With `deletedAt` it is deleted."""
+    """Playlist of a user. `deletedAt` is present if the playlist is deleted."""
 
     playlistId: str
     userId: str
@@ -178,14 +180,15 @@ class Playlist(Stored):
 
 
 class DeliveryRestart(IndexAttributes, total=False):
-    """Attributes that a change of a webhook sets in the delivery state, so that deliveries restart."""
+    """Attributes of the delivery state that a change of the webhook sets, so that deliveries restart."""
 
     nextAttemptAt: int
     places: dict[str, list[int]]
 
 
 class Webhook(Stored):
-    """Webhook: subscription of a URL to the changes of the user `follows` or, without `follows`, of all users."""
+    """Webhook: a URL that receives the changes of the user in `follows`. Without `follows`, it receives the changes of
+    all users."""
 
     webhookId: str
     userId: str
@@ -202,7 +205,8 @@ class Webhook(Stored):
 
 
 class WebhookState(Stored, LeaseAttributes):
-    """Delivery state of a webhook: the log positions up to which it is complete, and the state of later deliveries."""
+    """Delivery state of a webhook: the log positions (`places`) up to which all changes are delivered, and the
+    deliveries after them."""
 
     webhookId: str
     places: dict[str, list[int]]

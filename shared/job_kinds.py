@@ -29,11 +29,12 @@ class JobKind(NamedTuple):
 
     name: str
     work: str
-    """Subject of sentences for the owner, such as `Probing` in "Probing failed". For renditions, the name is appended."""
+    """Subject of status sentences for the owner, such as `Probing` in "Probing failed". The rendition's name is
+    appended."""
     label: str
-    """Label of the job in the console. For renditions, the name is appended."""
+    """Label of the job in the console. The rendition's name is appended."""
     queue: str
-    """Name of the queue of the job's messages, a key of JOB_QUEUES."""
+    """Name of the queue to which the job's messages are sent; a key of JOB_QUEUES."""
     lease: int
     """Seconds until a worker's lease expires, slightly more than the function's time-out. The sweeper requeues a job with an
     expired lease."""
@@ -42,22 +43,25 @@ class JobKind(NamedTuple):
     after_probe: bool = True
     """Whether the job is created only after `probe` has succeeded."""
     needs: str | None = None
-    """Content that the source file must have for this job, such as `subtitles`; `None` if the job has no such condition."""
+    """Name of the content that the source file must have for this job, such as `subtitles`. `None` if the job needs
+    none."""
     per_rendition: bool = False
     """Whether a video has one job of this kind per rendition, such as `transcode.720p`."""
     parameters: Mapping[str, str] = MappingProxyType({})
-    """Inputs in addition to the source file. Maps the name of each input to the name of the video's attribute with its value."""
+    """Inputs that the job takes from the video, in addition to the source file. Maps the input's name to the name of
+    the video's attribute."""
     writes: tuple[str, ...] = ()
-    """Attributes of the video that the job's result sets, except attributes that every write of a video sets."""
+    """Names of the video's attributes that the job's result sets. Attributes that every write sets are omitted."""
     stores: tuple[str, ...] = ()
     """Folders of the media bucket to which the job writes. Each has one subfolder per video."""
     extra_entities: tuple[str, ...] = ()
-    """Names, as in infra/attributes.py, of other entities that the worker writes in the transaction that completes the job."""
+    """Other entities that the worker writes in the transaction that completes the job, by their names in
+    infra/attributes.py."""
     patience: int = 15 * MINUTE
-    """Seconds after which the sweeper sends the message of a queued job again, because no worker has claimed the job. Doubles with
-    each send."""
+    """Seconds that a queued job waits for a worker before the sweeper sends the job's message again. Doubles with each
+    send."""
     longest_wait: int = DAY
-    """Maximum seconds that a job waits for a worker. After this time, the sweeper fails the job."""
+    """Maximum seconds that a queued job waits for a worker. After this time, the sweeper fails the job."""
 
 
 _ROWS = (
@@ -120,12 +124,12 @@ _ROWS = (
 )
 KINDS = {row.name: row for row in _ROWS}
 MEDIA_FOLDERS = tuple(dict.fromkeys(folder for row in _ROWS for folder in row.stores))
-"""All folders of the media bucket that have one subfolder per video."""
+"""Names of all folders of the media bucket in which each video has a subfolder."""
 
 KIND_PATTERN = "|".join(
     rf"{re.escape(row.name)}\.{RENDITION}" if row.per_rendition else re.escape(row.name) for row in _ROWS
 )
-"""Regular expression of a job's kind, such as `transcode.720p`, without anchors."""
+"""Regular expression of a job's kind, such as `transcode.720p`, without `^` and `$`."""
 
 _NAMES = [f"`{row.name}.` and the name of a rendition" if row.per_rendition else f"`{row.name}`" for row in _ROWS]
 KINDS_IN_WORDS = f"{', '.join(_NAMES[:-1])}, or {_NAMES[-1]}"
@@ -139,11 +143,11 @@ def base_of(kind: str) -> str:
 def kind_of(kind: str) -> JobKind:
     """Return the row of the table for a job's kind, such as `probe` or `transcode.720p`.
 
-    Raises KeyError for an unknown kind. A newer release may have written it.
+    Raises KeyError if the kind is unknown, for example because a newer release created the job.
     """
     return KINDS[base_of(kind)]
 
 
 def rendition_kind(name: str) -> str:
-    """Return the kind of the job that creates the rendition of this name, such as `transcode.720p`."""
+    """Return the kind of the job that creates a rendition, such as `transcode.720p` for the rendition `720p`."""
     return f"transcode.{name}"

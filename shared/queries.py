@@ -34,35 +34,36 @@ from shared.web.parameters import (
 )
 
 FROM_NOW = "now"
-"""Value of `after` that selects the current end of the feed, so that only later changes are returned."""
+"""Value of the parameter `after` that selects the current end of the feed. The response then has only later changes."""
 SECTIONS = ("credits", "releases", "ratings", "tags", "jobs")
 """Values of the parameter `include` of `getVideo`."""
 STATS = "stats"
 """Value of the parameter `include` of `listVideos`. It adds the view count of each video."""
 BY_DURATION = "duration"
-"""Value of the parameter `sort` of `listVideos`. Indexes by duration serve it, of one owner or category."""
+"""Value of the parameter `sort` of `listVideos`. Only lists of one owner or one category can be sorted by duration."""
 LOCAL_TITLE = "localTitle"
-"""Field of a video document that is computed from the releases."""
+"""Name of the video document's field with the localised title, which the service selects from the video's releases."""
 
 MAX_QUERY_LENGTH = 256
 """Maximum number of characters of a search query."""
 LONGEST_LANGUAGE = 35
-"""Maximum number of characters of a BCP 47 tag."""
+"""Maximum number of characters of a language tag (BCP 47)."""
 MAX_SIMILAR = 50
 """Maximum number of videos that `similarVideos` returns."""
 INDEX_WAIT = 2
-"""Maximum seconds that a search with `consistentWith` waits until the index contains the required changes."""
+"""Maximum seconds that a search with the parameter `consistentWith` waits until the index contains the required
+changes."""
 
 SELECTORS = ("tag", "region", "userId", "category", "status")
-"""Parameters of `listVideos` that can select an index partition, in order of precedence. The first one that the request
-has selects the partition, and the others filter its entries."""
+"""Parameters of `listVideos` that can select an index partition, in order of precedence. The first of them in a request
+selects the partition. The others filter the partition's entries."""
 FILTERS = ("userId", "category", "status", "format", "minDuration", "maxDuration", "releaseYear")
 
 
 class Tag(Text):
-    """Tag parameter.
+    """Parameter with a tag.
 
-    `parse` returns the case-folded tag. Case-folding can lengthen a tag, and the limit applies to the result.
+    `parse` returns the case-folded tag. The size limit applies to the case-folded tag, which can be longer.
     """
 
     def parse(self, text: str) -> str:
@@ -121,7 +122,8 @@ class ListVideos(Paged):
 
 
 class Language(Text):
-    """Language parameter: a BCP 47 tag in any case. `parse` returns the tag in conventional case, such as `en-NZ`."""
+    """Parameter with a language: a BCP 47 tag in any case. `parse` returns the tag in conventional case, such as
+    `en-NZ`."""
 
     def parse(self, text: str) -> str:
         return language_of(self.name, text)
@@ -345,7 +347,7 @@ class ListPlaylists(Paged):
 
 
 class Follows(UserId):
-    """Parameter `follows`: the owner of the changes to which a webhook subscribes. A userId, or `*` for all owners."""
+    """Parameter `follows`: the user to whose changes a webhook subscribes. A userId, or `*` for all users."""
 
     def __init__(self, description: str) -> None:
         super().__init__(description)
@@ -372,5 +374,5 @@ class ListVideoPlaylists(Paged):
 
 
 def unserved(name: str, detail: str) -> UnservedQuery:
-    """Return the error for a parameter, or a combination of parameters, that no index serves."""
+    """Return an UnservedQuery error for a parameter, or a combination of parameters, that no index supports."""
     return UnservedQuery(detail, errors=[{"parameter": name, "detail": "is not served by an index"}])

@@ -1,8 +1,9 @@
 """Route table: the operations of the API, each with its path, its function, and the scope that the caller's token
 needs.
 
-CDK creates the gateway's routes from the table, and the OpenAPI document is generated from it. Functions use it to find
-the handler of a request. For requests without a route, the function `public` uses it to choose between 404 and 405.
+CDK creates the gateway's routes from this table, and the OpenAPI document is generated from it. Functions use the table
+to find the handler of a request. The function `public` handles requests without a route, and uses the table to choose
+between 404 and 405.
 """
 
 from typing import Literal, NamedTuple
@@ -15,8 +16,8 @@ TRANSCODE = "videos/transcode"
 CHANGES = "videos/changes"
 ADMIN = "videos/admin"
 _AUDITED = frozenset({"videos", "relations", "captions", "playlists", "undo"})
-"""Functions that record all writes of a request as one change set. The id of the change set is the id of the
-request."""
+"""Names of the functions that record all writes of a request as one change set. The request id is the id of the change
+set."""
 SCOPES = {
     READ: "Read videos, count views, and rate videos",
     WRITE: "Create, change, delete and restore your own videos and playlists",
@@ -30,8 +31,8 @@ class Route(NamedTuple):
     """Route of one operation of the API."""
 
     operation: str
-    """Name of the operation (OpenAPI's operationId). Handlers are registered under it, and idempotency keys are scoped
-    to it."""
+    """Name of the operation (OpenAPI's operationId). It selects the handler, and is part of the scope of idempotency
+    keys."""
     method: Method
     path: str
     """Path template with parameters in braces, as in API Gateway and OpenAPI."""
@@ -39,26 +40,26 @@ class Route(NamedTuple):
     """Name of the Lambda function that serves the operation. It is also the name of the function's folder in
     `functions/`."""
     scope: str | None
-    """Scope that the token needs. `videos/admin` implies all other scopes. `None` if the route needs no token."""
+    """Scope that the token needs; `None` if the route needs no token. `videos/admin` implies all other scopes."""
     takes_rest: bool = False
-    """Whether the last parameter matches the rest of the path, including slashes.
+    """Whether the last path parameter matches the rest of the path, including slashes.
 
-    Values that may contain `%2F` need this, because the gateway decodes it before it matches routes.
+    Parameters with values that may contain `%2F` need this, because the gateway decodes `%2F` before it matches routes.
     """
 
     @property
     def gateway_path(self) -> str:
-        """Path in API Gateway's syntax. A parameter that matches the rest of the path is `{name+}`."""
+        """Path in API Gateway's syntax, in which `{name+}` is a parameter that matches the rest of the path."""
         return f"{self.path.removesuffix('}')}+}}" if self.takes_rest else self.path
 
     @property
     def makes_change_set(self) -> bool:
-        """Whether the writes of a request are recorded as a change set (docs/history.md)."""
+        """Whether the service records the writes of a request as a change set (docs/history.md)."""
         return self.operation == "chooseThumbnail" or (self.scope == WRITE and self.function in _AUDITED)
 
     @property
     def key(self) -> str:
-        """API Gateway's route key, such as `GET /v1/videos/{videoId}`."""
+        """Route key for API Gateway, such as `GET /v1/videos/{videoId}`."""
         return f"{self.method} {self.gateway_path}"
 
 
@@ -147,6 +148,7 @@ ROUTES = (
     Route("getDocs", "GET", "/docs", "public", None),
     Route("getDocsAsset", "GET", "/docs/{asset}", "public", None),
 )
-"""All routes of the gateway except `$default`, which invokes the function `public` without an authorizer."""
+"""All routes of the gateway, except the route `$default`. That route invokes the function `public` without an
+authorizer."""
 
 DEFAULT_FUNCTION = "public"

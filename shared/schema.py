@@ -3,9 +3,9 @@
 CDK creates the tables from this module, and the stores compute keys with it. `python -m local.readme` generates the
 tables in docs/data-model.md from it.
 
-The keys and the projection of an index cannot be changed after its creation. Therefore all indexes exist since
-the first release. Their keys have several attributes, so that the second sort attribute breaks ties, and no sort key is
-concatenated: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/GSI.DesignPattern.MultiAttributeKeys.html
+The keys and the projection of an index cannot be changed after its creation. Therefore all indexes exist since the
+first release. Index keys consist of several attributes instead of concatenated strings, and the second sort attribute
+breaks ties: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/GSI.DesignPattern.MultiAttributeKeys.html
 """
 
 from typing import Final, Literal, NamedTuple
@@ -18,49 +18,51 @@ AUDIT_TABLE_NAME = "VideoAudit"
 """Name of the audit table. The table is separate because it is append-only, and its items expire independently. Roles
 that write videos have no access to the audit table."""
 AUDIT_SCHEMA_VERSION = 1
-"""Version of the definition of the audit table in schemas/audit. Audit entries store SCHEMA_VERSION instead."""
+"""Version of the audit table's definition in schemas/audit. Audit entries do not store this version, but
+SCHEMA_VERSION."""
 SCHEMA_VERSION = 3
-"""Version of the item format. `UPGRADES` in shared/videos/video.py converts older items to it, version by version."""
+"""Version of the item format. `UPGRADES` in shared/videos/video.py converts items of older versions, one version at a
+time."""
 
 PARTITION_KEY: Final = "pk"
 SORT_KEY: Final = "sk"
 TTL_ATTRIBUTE: Final = "purgeAt"
-"""Name of the TTL attribute: epoch seconds after which DynamoDB deletes the item. The attribute is internal; users set
+"""Name of the TTL attribute: epoch seconds after which DynamoDB deletes the item. Users cannot set it, unlike
 `expiresAt`."""
 
 SHARDS = 4
-"""Number of partitions over which the entries of one list are spread. The number cannot change, because stored keys
-contain the shard."""
+"""Number of partitions over which the entries of one list are spread. The number must not change, because stored keys
+contain the partition's number."""
 
 MAX_VIEW_SHARDS = 64
 """Maximum number of partitions of one video's view counter. A counter has one partition until DynamoDB throttles it."""
 
 LANES = 32
-"""Number of partitions over which a video's viewers and ratings are spread. The number cannot change, because
-stored keys contain the lane."""
+"""Number of partitions over which a video's viewers and ratings are spread. The number must not change, because stored
+keys contain the partition's number."""
 
 
 class Attribute(NamedTuple):
-    """Attribute of an index key: name, and DynamoDB type (string or number)."""
+    """Attribute of an index key, with its DynamoDB type: string (`S`) or number (`N`)."""
 
     name: str
     type: Literal["S", "N"] = "S"
 
 
 class Index(NamedTuple):
-    """Global secondary index. Its partition key and its sort key may have several attributes."""
+    """Global secondary index. The partition key and the sort key may each consist of several attributes."""
 
     name: str
     partition: tuple[Attribute, ...]
     sort: tuple[Attribute, Attribute]
-    """Attribute with the sort value, and attribute with the id, which breaks ties."""
+    """The two attributes of the sort key: the sort value, and an id that breaks ties."""
     purpose: str
     projection: tuple[str, ...]
     """Attributes that the index projects, in addition to the keys."""
 
     @property
     def non_key_attributes(self) -> list[str]:
-        """Projected attributes that are not keys of the index; empty for an index of keys only."""
+        """Names of the projected attributes that are not keys of the index. Empty if the index projects only keys."""
         keys = {attribute.name for attribute in (*self.partition, *self.sort)}
         return [name for name in self.projection if name not in keys]
 
@@ -73,7 +75,8 @@ class Entity(NamedTuple):
     sk: str
 
     def key(self, **parts: str | int) -> dict[str, str]:
-        """Return the primary key of an item, `{"pk": ..., "sk": ...}`. `parts` are the values in the templates.
+        """Return the primary key of an item, `{"pk": ..., "sk": ...}`. `parts` are the values of the variables in the
+        key templates.
 
         Raises KeyError if a part is missing.
         """
@@ -83,12 +86,14 @@ class Entity(NamedTuple):
 
     @property
     def partition_prefix(self) -> str:
-        """Constant prefix of all partition keys of the entity, for the `dynamodb:LeadingKeys` condition of a role."""
+        """Constant prefix that the partition keys of all the entity's items share. Policies of roles use it in the
+        condition `dynamodb:LeadingKeys`."""
         return self.pk.partition("{")[0]
 
     @property
     def sort_prefix(self) -> str:
-        """Constant prefix of all sort keys of the entity. If the sort key has no variable part, the whole sort key."""
+        """Constant prefix that the sort keys of all the entity's items share. This is the whole sort key if it has no
+        variables."""
         return self.sk.partition("{")[0]
 
     def has_sort_key(self, sort_key: str) -> bool:
@@ -187,7 +192,7 @@ TRAIL_ENTITIES = (AUDIT, PLAYLIST_AUDIT)
 FEED_ENTITIES = (CHANGES, OWNER_CHANGES)
 AUDIT_ENTITIES = (*TRAIL_ENTITIES, *FEED_ENTITIES)
 TAIL = "TAIL"
-"""Sort key of a log's tail: the item to which new changes are appended. It sorts after all positions in the log."""
+"""Sort key of the item to which new changes of a log are appended. It sorts after all positions in the log."""
 
 USER_INDEX = Index(
     "UserIdIndex",
@@ -236,8 +241,8 @@ CATEGORY_DURATION_INDEX = Index(
 INDEXES = (USER_INDEX, CATEGORY_INDEX, RELATION_INDEX, YEAR_INDEX, USER_DURATION_INDEX, CATEGORY_DURATION_INDEX)
 
 CHANGESET = "changeset"
-"""Name of the attribute with the id of an audit entry's change set. It is absent if no change set can revert the
-entry."""
+"""Name of the attribute with the change set's id of an audit entry. The attribute is absent if the entry cannot be
+reverted with a change set."""
 CHANGESET_INDEX = Index(
     "ChangesetIndex",
     partition=(Attribute(CHANGESET),),
@@ -246,20 +251,20 @@ CHANGESET_INDEX = Index(
     purpose="the writes of one request or one import, video by video; sparse: it lacks later writes of jobs",
     projection=("owner", TTL_ATTRIBUTE),
 )
-"""Index of the table `VideoAudit`."""
+"""Index of the table `VideoAudit` by change set."""
 AUDIT_INDEXES = (CHANGESET_INDEX,)
 
 FEED = "FEED"
-"""RelationIndex partition (`rel`) of listed videos, sharded. A listed video is ready and public, and the current time
-is between its publishAt and expiresAt."""
+"""RelationIndex partition (`rel`) of listed videos, sharded. A video is listed while it is ready and public, from its
+publishAt until its expiresAt."""
 
 SCHEDULED = "SCHEDULED"
-"""RelationIndex partition (`rel`) of schedules, sharded. `relSort` is the video's next publishAt or expiresAt. At this
-time, the video must be added to the lists or removed from them."""
+"""RelationIndex partition (`rel`) of schedules, sharded. `relSort` is the video's next publishAt or expiresAt, at which
+the service must list or unlist the video."""
 
 
 def status_relation(status: str) -> str:
-    """Return the RelationIndex partition (`rel`) of videos with this status that are not listed, sharded."""
+    """Return the RelationIndex partition (`rel`) of the unlisted videos with this status, sharded."""
     return f"STATUS#{status}"
 
 
@@ -274,7 +279,7 @@ def job_relation(state: str) -> str:
 def person_relation(person_id: str) -> str:
     """Return the RelationIndex partition (`rel`) of a person's credits in listed videos.
 
-    `relSort` is the release year, or 0 without one, and `relId` is the videoId.
+    `relSort` is the video's release year, or 0 if it has none. `relId` is the videoId.
     """
     return f"PERSON#{person_id}"
 
@@ -288,7 +293,7 @@ def region_relation(region: str) -> str:
 
 
 def tag_relation(tag: str) -> str:
-    """Return the RelationIndex partition (`rel`) of the listed videos with a tag, sharded.
+    """Return the RelationIndex partition (`rel`) of the listed videos that have a tag, sharded.
 
     The tag must be case-folded (shared/videos/tags.py). `relSort` is the video's createdAt.
     """
@@ -296,11 +301,11 @@ def tag_relation(tag: str) -> str:
 
 
 def series_relation(video_id: str, user_id: str) -> str:
-    """Return the RelationIndex partition (`rel`) of a user's episodes of a series.
+    """Return the RelationIndex partition (`rel`) of the episodes that a user added to a series.
 
     `relSort` is computed from season and episode (shared/videos/entries.py), and `relId` is the videoId. Any user can
-    add episodes to a series. The episodes of each user have their own partition, so that the list of the owner's
-    episodes reads no episodes of other users.
+    add episodes to a series. Each user's episodes have their own partition. Therefore the list of the owner's episodes
+    reads no episodes of other users.
     """
     return f"SERIES#{video_id}#{user_id}"
 
@@ -308,7 +313,7 @@ def series_relation(video_id: str, user_id: str) -> str:
 def rated_relation(video_id: str) -> str:
     """Return the RelationIndex partition (`rel`) of a video's ratings, sharded by user. `relId` is the userId.
 
-    `relSort` is always 0, so that changing a rating does not move its index entry.
+    `relSort` is always 0, so that a changed rating does not move its index entry.
     """
     return f"RATED#{video_id}"
 
@@ -332,9 +337,9 @@ def in_playlist_relation(video_id: str) -> str:
 def counted_relation(user_id: str) -> str:
     """Return the RelationIndex partition (`rel`) of the videos that a user's totals include, sharded.
 
-    The indexed item is the video's MARKER, which stores the state of the video that the totals include. The item exists
-    until the video is permanently deleted. `relSort` is 0, and the index projects no attribute of the item that
-    changes. Therefore only the creation and the permanent deletion of a video write to the index.
+    The indexed item is the video's MARKER item, which stores the amounts that the totals contain. The item exists until
+    the video is permanently deleted. `relSort` is 0, and the index projects no attribute that changes. Therefore only
+    the creation and the permanent deletion of the item write to the index.
     """
     return f"COUNTED#{user_id}"
 
@@ -349,9 +354,9 @@ def viewed_relation(period: str) -> str:
 
 
 def follower_relation(user_id: str | None) -> str:
-    """Return the RelationIndex partition (`rel`) of webhooks that subscribe to the changes of an owner.
+    """Return the RelationIndex partition (`rel`) of webhooks that subscribe to the changes of a user.
 
-    `None` means webhooks that subscribe to the changes of all owners. `relSort` is the webhook's createdAt, and `relId`
+    `None` means webhooks that subscribe to the changes of all users. `relSort` is the webhook's createdAt, and `relId`
     is its webhookId. A paused webhook has no entry.
     """
     return "FOLLOWERS" if user_id is None else f"FOLLOWERS#{user_id}"
@@ -366,12 +371,12 @@ TAGS = "TAGS"
 is the case-folded tag."""
 
 USERS = "USERS"
-"""RelationIndex partition (`rel`) of the totals of users. `relSort` is 0, and `relId` is the userId. The index projects
+"""RelationIndex partition (`rel`) of the users' totals. `relSort` is 0, and `relId` is the userId. The index projects
 no attribute that changes. Therefore only the first write of a user's totals writes to the index."""
 
 
 def lane_of(id_: str) -> int:
-    """Return the lane (0 to 31) of a viewer or user. The partition keys of VIEWER and RATING contain the lane."""
+    """Return the partition number (0 to 31) of a viewer or user in the partition keys of VIEWER and RATING."""
     return crc32(id_.encode()) % LANES
 
 

@@ -16,11 +16,11 @@ def map_threads(
 ) -> list[_Result]:
     """Call `work` with each part, at most `threads` calls at a time; return the results in the order of the parts.
 
-    Each call runs in a copy of the caller's context. The context contains the request's id for log lines, the recorder of
-    DynamoDB requests, and the deadline.
+    Each call runs in a copy of the caller's context, which contains the request id, the recorder of DynamoDB requests,
+    and the deadline.
 
-    If a call raises an error, no further call begins. The function raises that error after the running calls have ended.
-    After each call, `advance` is called in the caller's thread with the completed fraction, from 0 to 1.
+    If a call raises an error, no further call begins. The function raises the first error after the running calls have
+    ended. After each call, the caller's thread calls `advance` with the completed fraction, from 0 to 1.
     """
     from concurrent.futures import ThreadPoolExecutor, as_completed  # loading them takes as long as a small response
 

@@ -14,50 +14,57 @@ REQUIRED: Any = ...
 
 
 class VideoField(NamedTuple):
-    """Field of a video's document, or attribute that is only stored.
+    """Declaration of a field of a video's document, or of an attribute that is only stored.
 
     Example: `VideoField("studio", "Studio that made the film", "Studio", "Category")`.
     """
 
     name: str
     description: str
-    """One sentence without a full stop, for the OpenAPI document and docs/data-model.md."""
+    """Description of the field in the OpenAPI document and docs/data-model.md: one sentence without a full stop."""
     label: str = ""
     """Label of the field in the console."""
     type: str = ""
     """Type of the field in requests, with names from shared/core/fields.py and shared/videos/models.py. Empty if only
     the server writes the field. Its schema is then in shared/openapi/videos.py."""
     default: Any = None
-    """Value in a new video if the request omits the field. `None` means that the field is absent, or an empty map."""
+    """Value in a new video if the request omits the field. `None` means that the field is absent or, for a map,
+    empty."""
     most: int | None = None
     """Maximum number of entries of a map; `None` if the field is not a map."""
     patch_type: str = ""
-    """Type of the field in patches, if it differs from `type`. Maps need it, because null removes an entry."""
+    """Type of the field in patches, if it differs from `type`. Maps need their own type, because a patch removes an
+    entry by null."""
     create: Literal["client", "admin"] = "client"
-    """Callers that may set the field in a new video: all, or only admins. Other callers' values of an admin's field are
-    ignored."""
+    """Callers that may set the field in a new video: all (`client`), or only admins. The service ignores a value from
+    another caller."""
     patch: Literal["remove", "replace", ""] = "remove"
     """Whether a patch may replace or remove the field (`remove`), only replace it (`replace`), or not change it
     (empty)."""
     is_shown: bool = True
-    """Whether the video's document contains the field. Other attributes are only stored."""
+    """Whether the video's document contains the field. Otherwise it is only stored."""
     is_private: bool = False
     """Whether the document contains the field only for the owner and admins."""
     is_probed: bool = False
-    """Whether the job `probe` sets the field if no user has set it. `origins` records the author of the value."""
+    """Whether the job `probe` sets the field unless a user has set it. The video's `origins` stores the author of the
+    value."""
     is_unique: bool = False
-    """Whether all videos of an owner must have different values (shared/videos/reservations.py)."""
+    """Whether the field's values must differ between all videos of an owner (shared/videos/reservations.py)."""
     decides_access: bool = False
     """Whether access to the video depends on the field."""
     projected: int = 0
-    """Position of the field in the projection of the indexes, from 1; 0 if the indexes, and thus lists, do not have it.
-    Never change a position, because CloudFormation replaces an index if the order of its projection changes."""
+    """Position of the field in the projection of the indexes, from 1. 0 if the indexes do not contain the field; lists
+    then omit it.
+
+    Never change a position, because CloudFormation replaces an index if the order of its projection changes.
+    """
     facet: str = ""
     """Name of the search facet that counts the field's values; empty if it has no facet."""
 
     @property
     def is_map(self) -> bool:
-        """Whether the value is a map: an object with keys that the client chooses. An empty map is also stored."""
+        """Whether the value is a map: an object with keys that the client chooses. Unlike other fields, an empty map is
+        also stored."""
         return self.most is not None
 
 
@@ -226,30 +233,31 @@ VIDEO_FIELDS = (
 _INTEGER_TYPES = ("Bytes", "Episode", "Milliseconds", "Season", "Seconds", "Year")
 
 SENT = tuple(field for field in VIDEO_FIELDS if field.type)
-"""Rows of the fields that clients may write."""
+"""Fields that clients may write."""
 
 PROJECTION = tuple(field.name for field in sorted(VIDEO_FIELDS, key=lambda field: field.projected) if field.projected)
-"""Attributes that the indexes project. `version`, `updatedAt` and `description` are omitted. Otherwise every PATCH
-would write to all indexes."""
+"""Names of the attributes that the indexes project. `version`, `updatedAt` and `description` are omitted, because
+otherwise every PATCH would write to all indexes."""
 
 PROBED = tuple(field.name for field in VIDEO_FIELDS if field.is_probed)
-"""Fields that the job `probe` sets. `origins` records the author of each value: a person, a job or an import."""
+"""Names of the fields that the job `probe` sets. The video's `origins` stores the author of each value: a person, a job
+or an import."""
 
 LONGEST_UNIQUE = 200
-"""Maximum number of characters of a value that is reserved for one video of an owner."""
+"""Maximum number of characters of a field's value that must be unique among an owner's videos."""
 
 UNIQUE = tuple(field.name for field in VIDEO_FIELDS if field.is_unique)
-"""Fields in which all videos of an owner must have different values."""
+"""Names of the fields that must have a different value in each video of an owner."""
 
 VISIBILITY_ATTRIBUTES = (*(field.name for field in VIDEO_FIELDS if field.decides_access), "schemaVersion")
-"""Attributes that access checks read. They include the schema version, which decides whether this release can read the
-item."""
+"""Names of the attributes that access checks read. They include the schema version, which shows whether this release
+can read the item."""
 
 INTEGERS = tuple(field.name for field in SENT if field.type in _INTEGER_TYPES)
 """Names of the fields with integer values."""
 
 FACETS = dict(sorted((field.facet, field.name) for field in VIDEO_FIELDS if field.facet))
-"""Name of the field of each search facet, by facet. After a change, increment `FORM` in shared/search/document.py."""
+"""Maps each search facet to its field. After a change, increment `FORM` in shared/search/document.py."""
 
 NUMERIC_FACETS = tuple(facet for facet, name in FACETS.items() if name in INTEGERS)
 """Names of the search facets with integer values."""
