@@ -29,9 +29,9 @@ CALLER = Caller.job("arrivals")
 
 
 class Arrivals:
-    """Consumer of S3 notifications.
+    """Consumer of S3 notifications about uploaded source files.
 
-    It attaches the uploaded source file to the video, or records in the video why the file was refused.
+    It attaches the source file to the video, or records in the video why the service refused the file.
     """
 
     def __init__(self, uploads: UploadStore, objects: Objects, videos: VideoStore) -> None:
@@ -41,9 +41,10 @@ class Arrivals:
         self._logger = service_logger()
 
     def handle(self, notification: Mapping[str, Any], now: int) -> None:
-        """Handle one S3 notification, which may name several objects; raises BadMessage, Unavailable, WriteContention.
+        """Handle one S3 notification, which may name several objects.
 
-        If handling one object fails, the other objects are still handled. The first error is raised at the end.
+        If handling one object fails, the others are still handled, and the first error is raised at the end. Raises
+        BadMessage, Unavailable and WriteContention.
         """
         failure: Exception | None = None
         for bucket, key in _created(notification):
@@ -55,7 +56,7 @@ class Arrivals:
             raise failure
 
     def _object(self, bucket: str, key: str, now: int) -> None:
-        """Handle one object. Log lines and writes have the id of the HTTP request that began the upload."""
+        """Handle one object. Log lines and writes contain the id of the HTTP request that began the upload."""
         parts = KEY.fullmatch(key)
         upload = self.uploads.find(*parts.groups()) if parts else None
         with use_correlation_id(request_id_of(upload)):
@@ -87,7 +88,7 @@ class Arrivals:
         return outcome or f"refused: {reason}"
 
     def _change(self, upload: "Upload", now: int, edit: Callable[[Item], Item]) -> str | None:
-        """Edit the upload's video. Return the outcome for the log if the video was deleted, else `None`."""
+        """Apply `edit` to the upload's video. Return `None`, or a text for the log if the video was deleted."""
         try:
             self.videos.change(upload["videoId"], CALLER.acting_for(request_id_of(upload)), now, edit)
         except NotFound:
@@ -96,7 +97,7 @@ class Arrivals:
 
 
 def _created(notification: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield bucket and key of each new object in a notification; raise BadMessage if it is not from S3."""
+    """Yield the bucket and key of each new object in a notification; raise BadMessage if S3 did not send it."""
     if notification.get("Event") == "s3:TestEvent":
         return  # S3 sends a test event when notifications are configured
     try:
@@ -111,7 +112,7 @@ def _created(notification: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _mismatch(upload: "Upload", facts: ObjectMetadata) -> str | None:
-    """Return a sentence for the owner that names the difference between an object and its Upload item.
+    """Return a sentence for the owner that states how an object differs from its Upload item.
 
     `None` if type and size are equal.
     """

@@ -1,12 +1,12 @@
-"""Concurrency quotas of jobs: the maximum number of one owner's jobs that the queue and its workers have at a time.
+"""Concurrency quotas of jobs. A quota is the maximum number of one owner's jobs in a queue or in progress at a time.
 
 A queue delivers messages in the order in which they were sent. If one owner's jobs filled the queue, jobs of other
 owners would wait. Therefore the router sends no more messages for an owner than the quota allows. The owner's other
 jobs wait in the table, in the order in which they were queued. Waiting does not count as an attempt. Workers and
 transcoders do not see waiting jobs.
 
-A job that was sent holds a claim on its owner's quota. If a crash prevents the release of a claim, the owner's next
-claim releases it. This happens at the latest when the sweeper requeues a waiting job.
+A job that was sent holds a claim on its owner's quota until it ends. If a crash prevents the release of the claim, the
+owner's next claim also releases this one. This happens at the latest when the sweeper requeues a waiting job.
 """
 
 from collections.abc import Iterator
@@ -25,16 +25,18 @@ class JobQuotas(Quotas["Job"]):
     """Concurrency quotas of jobs, by owner and queue."""
 
     def claim(self, job: "Job", now: int) -> bool:
-        """Claim the owner's quota for a queued job, and return whether the job may be sent now. Idempotent.
+        """Claim a place in the owner's quota for a queued job. Return whether the job may be sent now. Idempotent.
 
-        If not, the job waits until another job of its owner ends.
+        If the quota is used up, the job waits until another job of the owner ends.
         """
         return self.claim_or_wait(_claim(job), now)
 
     def free(self, before: "Job | None", job: "Job", now: int) -> "Iterator[Job]":
-        """Release the claim of a job that has ended, and yield the waiting jobs to send instead. Idempotent.
+        """Release the claim of a job that has ended, and yield the owner's waiting jobs that may now be sent.
+        Idempotent.
 
-        A yielded job counts as sent once the caller requests the next one. If sending a job fails, stop iterating.
+        A yielded job counts as sent once the caller requests the next one. Therefore the caller must stop iterating if
+        sending a job fails.
         """
         if before is not None and before["state"] == "queued":
             self.stop_waiting(_claim(before))  # the job ended before it was sent

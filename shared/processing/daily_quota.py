@@ -1,7 +1,7 @@
 """Daily job quota per owner, which limits the processing cost of one owner's uploads.
 
-Jobs are reserved before they start. A reservation is never released, even if its jobs do not run. The limit is
-therefore never exceeded. The counter restarts at 0 each day (UTC).
+An upload reserves its jobs before they start. A reservation is never released, even if its jobs do not run. Therefore
+the owner cannot exceed the limit. The counter restarts at 0 each day (UTC).
 """
 
 import time

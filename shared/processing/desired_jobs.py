@@ -9,7 +9,7 @@ from shared.job_kinds import KINDS
 
 
 def desired_jobs(video: Item | None) -> dict[str, Item]:
-    """Return the inputs of the jobs that a video's current state requires, by kind."""
+    """Return the jobs that a video's current state requires: the input of each job, by kind."""
     if video is None or video["status"] == "deleted" or "source" not in video:
         return {}
     source = video["source"]

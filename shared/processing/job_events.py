@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class JobEvents:
     """Handlers of stream records of videos and jobs.
 
-    `shares` maps each queue to the maximum number of concurrent jobs of one owner.
+    `shares` maps the name of each queue to the maximum number of concurrent jobs per owner.
     """
 
     def __init__(self, table: Table, shares: Mapping[str, int], media_bucket: str) -> None:
@@ -32,7 +32,7 @@ class JobEvents:
     def video_changed(self, record: Record, now: int) -> Iterable[Outgoing]:
         """Request the jobs that the video's new state requires, and withdraw jobs that only its old state required.
 
-        Returns no messages. The stream records of the written jobs cause them.
+        Returns no messages. The messages are sent when the stream delivers the records of the written jobs.
         """
         new = record.new
         if "source" not in new:
@@ -51,7 +51,7 @@ class JobEvents:
     def job_changed(self, record: Record, now: int) -> Iterator[Outgoing]:
         """Yield the message of a newly queued job if its owner's quota allows it.
 
-        If the job has ended, yield the messages of the owner's jobs that may now be sent instead.
+        If the job has ended, yield the messages of the owner's waiting jobs that may now be sent.
         """
         old, new = cast("Job | None", record.before), cast("Job", record.new)
         if new["state"] not in PENDING:
@@ -64,7 +64,7 @@ class JobEvents:
                 self._logger.info("job waits for the quota", extra=log)
 
     def job_removed(self, record: Record, now: int) -> Iterator[Outgoing]:
-        """Yield the messages of the owner's jobs that may be sent instead of a deleted job."""
+        """Yield the messages of the owner's waiting jobs that may now be sent, because a job was deleted."""
         old = cast("Job", record.old)
         yield from self._ended(old, old, now)
 
@@ -77,8 +77,8 @@ class JobEvents:
 
 
 def _attempt(job: "Job") -> tuple[object, ...]:
-    """Return the attributes of a job that identify its message. A change of any attribute requires a new message.
+    """Return the attributes of a job that identify its message. If one of them changes, the router sends a new message.
 
-    The sweeper changes `sentAt` so that the router sends the message again.
+    The sweeper changes `sentAt` to make the router send the message again.
     """
     return job["state"], job["inputHash"], job["attempt"], job["sentAt"]

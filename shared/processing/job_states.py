@@ -1,8 +1,10 @@
-"""State machine of jobs. A Job item describes an output to create from a video's source file, and the progress.
+"""State machine of jobs. A Job item describes one output to create from a video's source file, and the progress of the
+work.
 
-There is one Job item per video and kind, with a hash of its input. To request a job, a writer puts the item in state
-`queued`. The router sends the message when it receives the stream record of that write. Every job therefore gets a
-message, and every message has a job. Every other transition is a write that is conditional on hash, attempt and state:
+There is one Job item per video and kind, with a hash of the job's input. To request a job, a writer sets the item's
+state to `queued`. The router sends the message when it receives the stream record of that write. Every job therefore
+gets a message, and every message has a job. Every other transition is a write that is conditional on hash, attempt and
+state:
 
     (wanted) -> queued -> running -> done
                   ^          |
@@ -59,7 +61,8 @@ _NOT_INDEXED: "IndexAttributes" = {}
 
 
 class JobAttempt(NamedTuple):
-    """Identity of one attempt at a job. The job's message contains these values, and reports repeat them."""
+    """Identity of one attempt at a job. The job's message contains these values, and the worker's reports repeat
+    them."""
 
     video_id: str
     kind: str
@@ -77,17 +80,18 @@ class ExtraWrites(NamedTuple):
 
 
 def ticket_of(job: "Job") -> JobAttempt:
-    """Return the identity of a job's current attempt."""
+    """Return the values that identify a job's current attempt."""
     return JobAttempt(job["videoId"], job["kind"], job["inputHash"], int(job["attempt"]))
 
 
 def attempt_number(job: "Job") -> int:
-    """Return the number of attempts since the job was requested or retried, including the current one."""
+    """Return the number of attempts since the job was first requested or last retried, including the current
+    attempt."""
     return int(job["attempt"] - job.get("spent", 0))
 
 
 def owned_jobs(video: Item, jobs: Iterable["Job"]) -> "list[Job]":
-    """Return the jobs to show for a video, without withdrawn jobs and jobs of a deleted video with the same id.
+    """Return the jobs to show for a video. Excludes withdrawn jobs, and jobs of a deleted video that had the same id.
 
     An import can reuse an id while jobs of the earlier video are still stored.
     """
@@ -105,12 +109,12 @@ def renditions_folder(media_bucket: str, video_id: str) -> str:
 
 
 def rendition_folder(media_bucket: str, video_id: str, input_hash: str) -> str:
-    """Return the S3 URI of the folder for the renditions of one input, with a trailing slash."""
+    """Return the S3 URI of the folder for the renditions of a job's input, with a trailing slash."""
     return f"{renditions_folder(media_bucket, video_id)}{input_hash}/"
 
 
 def document(job: "Job") -> dict[str, Any]:
-    """Return a job as in API responses."""
+    """Return a job as API responses show it."""
     shown: Mapping[str, Any] = {**job, "attempts": attempt_number(job)}
     return {name: shown[name] for name in FIELDS if name in shown}
 
@@ -118,7 +122,7 @@ def document(job: "Job") -> dict[str, Any]:
 def delay_before(attempt: int) -> int:
     """Return the seconds to wait before attempt number `attempt`.
 
-    0 before the first attempt, 15 before the second, then doubling up to 15 minutes.
+    The delay is 0 for the first attempt and 15 for the second. It then doubles with each attempt, up to 15 minutes.
     """
     return min(15 * 2 ** (attempt - 2), 15 * MINUTE) if attempt > 1 else 0
 
@@ -126,7 +130,7 @@ def delay_before(attempt: int) -> int:
 def to_queued(job: "Job", actor: Caller, now: int, *, attempt: int) -> "Job":
     """Return the job in state `queued`.
 
-    After the caller writes it, the stream record causes the router to send the message.
+    When the caller writes this job, the stream router sends the job's message.
     """
     at = now + delay_before(attempt_number(job | {"attempt": attempt})) + kind_of(job["kind"]).patience
     return {
@@ -148,12 +152,13 @@ def to_requested(job: "Job", actor: Caller, now: int, *, attempt: int) -> "Job":
 
 
 def for_job(worker: Caller, job: "Job") -> Caller:
-    """Return the worker as a caller that acts for the HTTP request that caused the job."""
+    """Return a caller for the worker's writes, which carry the id of the HTTP request that caused the job."""
     return worker.acting_for(request_id_of(job) or worker.correlation_id)
 
 
 def to_finished(job: "Job", actor: Caller, now: int) -> "Job":
-    """Return a job in state `done`, `failed` or `withdrawn` without lease and deadline. The caller sets the state.
+    """Return an ended job without its lease and deadline. The caller has set the state to `done`, `failed` or
+    `withdrawn`.
 
     Only a `failed` job stays in RelationIndex.
     """
@@ -175,8 +180,8 @@ def due(state: str, at: int) -> "IndexAttributes":
 
 
 def audit_fields_of(actor: Caller, now: int) -> "JobAuthorship":
-    """Return the attributes for the author and time of a write.
+    """Return the attributes with the author and time of a write.
 
-    `updatedFor` is not among them, and therefore stays unchanged.
+    They do not include `updatedFor`, which therefore stays unchanged.
     """
     return {**audit_fields(actor, now), "updatedAs": actor.kind}

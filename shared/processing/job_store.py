@@ -61,9 +61,10 @@ if TYPE_CHECKING:
 ROUTER, SWEEPER = Caller.job("router"), Caller.job("sweeper")
 _Result = TypeVar("_Result")
 LONGEST_LEASE = 2 * max(kind.lease for kind in KINDS.values())
-"""Maximum seconds until a lease ends. A lease that ends later was written with a fast clock, and counts as expired."""
+"""Maximum seconds from now until a lease can end. A lease with a later end was written by a fast clock, and counts as
+expired."""
 MAX_QUEUE_SECONDS = 6 * HOUR
-"""Maximum seconds after which the message of a waiting job is sent again."""
+"""Maximum seconds between two sends of a waiting job's message by the sweeper."""
 
 
 class JobStore:
@@ -83,12 +84,13 @@ class JobStore:
         self.table = table
 
     def request(self, video: Item, kind: str, job_input: Item, now: int, actor: Caller | None = None) -> None:
-        """Queue a job that the video requires in this state. Does nothing if a later state has already requested it.
+        """Queue a job that the given state of the video requires. Does nothing if a later state has already requested
+        the job.
 
         Without an `actor`, the job is attributed to the request that last wrote the video.
 
-        If a job with the same input exists, it is queued again only if it was withdrawn. Its earlier attempts still
-        count, so that repeated deletion and restoration of a video cannot cause unlimited work.
+        An existing job with the same input is queued again only if it was withdrawn. Its earlier attempts still count,
+        because otherwise a user could cause unlimited work by deleting and restoring a video repeatedly.
         """
         actor = actor or ROUTER.acting_for(request_id_of(video))
         job = {
@@ -140,7 +142,7 @@ class JobStore:
     def withdraw(self, video: Item, kind: str, now: int, *, even_done: bool) -> None:
         """Withdraw a job that the video's current state does not require.
 
-        Withdraws only a pending job or, with `even_done`, a job in any state.
+        Does nothing if the job has ended, unless `even_done` is true.
         """
         present = self._read(video["videoId"], kind)
         if (
@@ -156,10 +158,9 @@ class JobStore:
         self._replace(present, changed)
 
     def claim(self, ticket: JobAttempt, worker: Caller, now: int, instance: str = "") -> "Job | None":
-        """Start an attempt and return the running job. `None` if the attempt was already started, or the job is no
-        longer required.
+        """Start an attempt and return the running job. `instance` distinguishes workers with the same name.
 
-        `instance` distinguishes workers with the same name.
+        Returns `None` if the attempt has already started, or if the video no longer requires the job.
         """
         lease = Lease.new(now + kind_of(ticket.kind).lease)
         change: Item = {
@@ -176,7 +177,8 @@ class JobStore:
     def advance(self, ticket: JobAttempt, progress: int, worker: Caller, now: int, instance: str = "") -> "Job | None":
         """Renew the lease of a running attempt and record its progress in percent.
 
-        Returns `None` if the attempt is no longer required, or if another worker holds the lease.
+        Returns `None` if the attempt has ended, the video no longer requires the job, or another worker holds the
+        lease.
         """
         until = now + kind_of(ticket.kind).lease
         change: Item = {
@@ -209,9 +211,10 @@ class JobStore:
     ) -> "Job | None":
         """Write a result to the job and its video in one transaction. Returns `None` if the job's input is outdated.
 
-        The input must match, but not the attempt, because a worker may finish first although its lease has expired.
-        `edit` returns the video's item with the result. An unchanged video is not written. `extra_writes` returns the
-        extra writes for the video. Both functions are called again on each retry after a conflict.
+        The stored job must have the ticket's input, but may have a later attempt. A worker with an expired lease may
+        finish first. `edit` receives the video's item and returns it with the result. If it returns the item unchanged,
+        the video is not written. `extra_writes` receives the video's item and returns writes to add to the transaction.
+        Both functions are called again on each retry after a conflict.
         """
 
         def attempt(_: Item | None) -> "Job | None":
@@ -233,11 +236,13 @@ class JobStore:
     def fail(
         self, ticket: JobAttempt, reason: str, worker: Caller, now: int, *, retry: bool, final: bool = False
     ) -> "Job | None":
-        """End an attempt without a result: with `retry`, queue the next attempt; otherwise, or after the last one, fail
-        the job.
+        """End an attempt that has no result.
 
-        Returns `None` if the attempt is outdated. `final` means that no retry can succeed, because the source file is
-        the cause. If the video cannot become ready without this job, it becomes `failed` in the same transaction.
+        With `retry`, queues the next attempt. Without `retry`, or after the last attempt, the job fails. If the video
+        cannot become ready without this job, the same transaction sets the video's status to `failed`.
+
+        `final` records that no retry can succeed, because the source file is the cause. Returns `None` if the attempt
+        is outdated.
         """
         error: JobError = {"reason": reason, "at": now, "attempt": ticket.attempt}
         if final:
@@ -261,8 +266,8 @@ class JobStore:
         return self._retry(attempt, "the video")
 
     def requeue(self, job: "Job", now: int, actor: Caller = SWEEPER) -> "Job | None":
-        """Cause the router to send the message of a waiting job again, for the same attempt. Fails a job that waited
-        too long.
+        """Make the router send the message of a waiting job again, for the same attempt. A job that waited too long
+        fails.
 
         Returns `None` if the job is no longer waiting.
         """
@@ -278,12 +283,11 @@ class JobStore:
         return None
 
     def retry(self, video_id: str, kind: str, caller: Caller, now: int, charge: Callable[[str], None]) -> "Job":
-        """Queue a failed job again with a new set of attempts, and remove the failure that it caused from the video.
+        """Queue a failed job again with a new set of attempts, and remove the job's failure from the video.
 
-        Also queues a job that was never queued, and a done job if a user removed its thumbnails. `charge` is called
-        with the owner's id before the first write. A pending job stays unchanged, but its message is sent again if the
-        message may be lost. Repeating a retry is therefore harmless. Raises NotFound, and IllegalTransition if the job
-        is done.
+        Also queues a job that does not exist yet, and a done job if a user removed its thumbnails. `charge` is called
+        with the owner's id before the first write. A pending job stays unchanged, but its message is sent again if it
+        may be lost. Repeating a retry is therefore harmless. Raises NotFound, and IllegalTransition if the job is done.
         """
         charged = False
 
@@ -320,9 +324,9 @@ class JobStore:
         return self._retry(attempt, "the job")
 
     def _freed(self, video: Item, kind: str) -> Item:
-        """Return the video without the failure that a retried job caused.
+        """Return the video without the failure of a job that is retried.
 
-        If another required job failed, its failure is recorded instead.
+        If another required job has failed, the video has the failure of that job instead.
         """
         if not (kind_of(kind).needed and video["status"] == "failed" and "failure" in video):
             return video
@@ -333,7 +337,7 @@ class JobStore:
         return {name: value for name, value in video.items() if name != "failure"} | {"status": "processing"}
 
     def get(self, ticket: JobAttempt) -> "Job | None":
-        """Return the job that an attempt belongs to, even if the job has another attempt or another input now.
+        """Return the job of an attempt, even if the job now has another attempt or another input.
 
         `None` if the job does not exist or was withdrawn. Costs one GetItem.
         """
@@ -359,7 +363,7 @@ class JobStore:
         yield from self._index_entries(job_relation(state), 0, ("relSort", "relId", "createdAt"))
 
     def find_overdue(self, entry: Item, state: str, now: int) -> "Job | None":
-        """Return the job of an index entry if it is still in this state and overdue, else `None`."""
+        """Return the job of an index entry, or `None` if the job is no longer in this state or not overdue."""
         job = _as_job(self._at(entry))
         # The index is eventually consistent.
         still = job is not None and job.get("rel") == job_relation(state) and is_overdue(job, state, now)
@@ -375,7 +379,7 @@ class JobStore:
                     yield video
 
     def _at(self, entry: Item) -> Item | None:
-        """Return the item of an index entry, or `None` if it was deleted.
+        """Return the item to which an index entry refers, or `None` if the item was deleted.
 
         Also returns `None` for an item that a newer release wrote, because the sweeper of that release handles it.
         """
@@ -386,7 +390,7 @@ class JobStore:
     def _index_entries(self, relation: str, shard: int, attributes: Sequence[str] = ()) -> Iterator[Item]:
         """Yield the entries of one RelationIndex partition, in order.
 
-        Each entry has the primary key of the item, and the given attributes.
+        Each entry has the primary key of the indexed item, and the attributes named by `attributes`.
         """
         partition = {"rel": relation, "relShard": shard}
         return iterate_entries(
@@ -405,13 +409,14 @@ class JobStore:
         return job if job and job["inputHash"] == ticket.input_hash and job["state"] in PENDING else None
 
     def find_video(self, job: "Job") -> Item | None:
-        """Return the job's video if its current state requires a job with exactly this input, else `None`."""
+        """Return the job's video by a consistent read. `None` if its current state does not require a job with exactly
+        this input."""
         video = self.table.get(VIDEO.key(videoId=job["videoId"]), consistent=True)
         job_input = desired_jobs(video).get(job["kind"])
         return video if job_input is not None and input_hash(job_input) == job["inputHash"] else None
 
     def _write_both(self, job: "Job", changed: "Job", video: Item, new: Item, writes: Sequence[Write] = ()) -> None:
-        """Write the job, the video and the extra writes in one transaction.
+        """Write the job, the video and the extra `writes` in one transaction.
 
         Raises one of CONFLICTS if an item changed since it was read.
         """
@@ -445,7 +450,7 @@ def _as_job(item: Item | None) -> "Job | None":
 
 
 def is_overdue(entry: Mapping[str, Any], state: str, now: int) -> bool:
-    """Return whether a pending job is past its deadline `relSort`.
+    """Return whether a pending job is past the deadline that its `relSort` stores.
 
     The deadline of a running job is the end of its lease.
     """
@@ -454,5 +459,5 @@ def is_overdue(entry: Mapping[str, Any], state: str, now: int) -> bool:
 
 
 def _is_at(ticket: JobAttempt, state: str) -> Expression:
-    """Return the condition that a job is still at this attempt and in this state."""
+    """Return the condition that the stored job still has this input and attempt, and this state."""
     return fence(inputHash=ticket.input_hash, attempt=ticket.attempt, state=state)

@@ -32,7 +32,7 @@ AGGREGATES_QUEUE, PURGE_QUEUE, REVERTS_QUEUE, TALLIES_QUEUE = "aggregates", "pur
 
 
 class Outgoing(NamedTuple):
-    """Message to send, and the queue to send it to."""
+    """Message to send, with the name of its queue."""
 
     queue: str
     """Name of the queue."""
@@ -47,7 +47,7 @@ class _Message(BaseModel):
 
 
 class Rendition(_Message):
-    """Size of the rendition to create: square pixels, upright."""
+    """Rendition to create: its name, and its width and height in square pixels, upright."""
 
     name: str
     width: int = Field(description="Pixels, even")
@@ -55,7 +55,7 @@ class Rendition(_Message):
 
 
 class JobInput(_Message):
-    """Input of a job. `inputHash` is the hash of these values as stored in the table."""
+    """Input of a job. `inputHash` in the message is the hash of these values as the table stores them."""
 
     source: str = Field(description="S3 URI of the source video")
     etag: str = Field(description="ETag of the source video. Read with If-Match, because the file can be replaced")
@@ -72,7 +72,7 @@ class _OfRequest(_Message):
 
 
 class JobMessage(_OfRequest):
-    """One attempt at one job."""
+    """Message that asks a worker for one attempt at a job."""
 
     schema_: Literal["video-metadata/job/1"] = Field(alias="schema")
     videoId: str
@@ -90,39 +90,41 @@ class JobMessage(_OfRequest):
 
 
 class PurgeMessage(_OfRequest):
-    """Message of a deleted video. The worker deletes the video's dependent items and objects."""
+    """Message that a video was deleted. The worker deletes the video's dependent items and objects."""
 
     schema_: Literal["video-metadata/purge/1"] = Field(alias="schema")
     videoId: str
     owner: str = ""
-    """User id of the video's owner. Empty if the video has no reserved values."""
+    """User id of the video's owner. Empty if the video has no unique values to release."""
     unique: dict[str, str] = {}
-    """Reserved values of the video's unique fields, by field. The worker releases the reservations."""
+    """Values of the video's unique fields, by field. The worker releases their reservations."""
 
 
 class PurgePlaylistMessage(_OfRequest):
-    """Message of a deleted playlist. The worker deletes the playlist's entries."""
+    """Message that a playlist was deleted. The worker deletes the playlist's entries."""
 
     schema_: Literal["video-metadata/purge-playlist/1"] = Field(alias="schema")
     playlistId: str
 
 
 class RevertMessage(_OfRequest):
-    """Message of a run that reverts a change set. The run's item in the table stores the progress."""
+    """Message that starts or continues the revert of a change set. The revert's item in the table stores the
+    progress."""
 
     schema_: Literal["video-metadata/revert/1"] = Field(alias="schema")
     revertId: str
 
 
 class ChangedMessage(_Message):
-    """Notification that the feed has new entries. It names no entries, because each consumer has its own cursor."""
+    """Message that the feed has new entries. It does not contain the entries, because each consumer has its own
+    cursor."""
 
     schema_: Literal["video-metadata/changed/1"] = Field(alias="schema")
     owners: list[str] = Field(description="Owners of the changed items, without duplicates")
 
 
 class DeliverMessage(_Message):
-    """Message of a webhook that may have due deliveries. The worker reads the webhook's cursor to find them."""
+    """Message that a webhook may have due deliveries. The worker reads the webhook's cursor to find them."""
 
     schema_: Literal["video-metadata/deliver/1"] = Field(alias="schema")
     webhookId: str
@@ -132,9 +134,9 @@ class DeliverMessage(_Message):
 
 
 class AggregatesMessage(_OfRequest):
-    """Message of a video that now adds other amounts to totals.
+    """Message that a video changed in a way that affects totals.
 
-    The worker computes the amounts from the video's current state.
+    The worker computes the amounts that the video adds to totals, from the video's current state.
     """
 
     schema_: Literal["video-metadata/aggregates/1"] = Field(alias="schema")
@@ -146,9 +148,9 @@ class AggregatesMessage(_OfRequest):
 
 
 class TallyMessage(_Message):
-    """Increments of one video's counters.
+    """Message with increments of one video's counters.
 
-    Redelivery is harmless, because views and ratings have deduplication keys. The start of an hour is stored only once.
+    Redelivery is harmless: views and ratings have deduplication keys, and the start of an hour is stored only once.
     """
 
     schema_: Literal["video-metadata/tally/1"] = Field(alias="schema")
@@ -183,35 +185,39 @@ def job_message(job: "Job", media_bucket: str) -> dict[str, Any]:
 
 
 def purge_message(video_id: str, correlation_id: str | None = None, video: Mapping[str, Any] = {}) -> dict[str, Any]:
-    """Return the message for a deleted video. `video` is its last item, which has the reserved values to release."""
+    """Return the message that a video was deleted. `video` is its last item, which has the unique values to release."""
     unique = {name: video[name] for name in UNIQUE if name in video}
     reserved = {"owner": video["userId"], "unique": unique} if unique else {}
     return {"schema": PURGE_SCHEMA, "videoId": video_id, **reserved, **_correlation(correlation_id)}
 
 
 def purge_playlist_message(playlist_id: str, correlation_id: str | None = None) -> dict[str, Any]:
-    """Return the message for a deleted playlist."""
+    """Return the message that a playlist was deleted."""
     return {"schema": PURGE_PLAYLIST_SCHEMA, "playlistId": playlist_id, **_correlation(correlation_id)}
 
 
 def revert_message(revert_id: str) -> dict[str, Any]:
-    """Return the message of a revert run. The id of the run is the id of the request that started it."""
+    """Return the message that starts or continues a revert. `revert_id` is the id of the request that started the
+    revert."""
     return {"schema": REVERT_SCHEMA, "revertId": revert_id, "correlationId": revert_id}
 
 
 def changed_message(owners: Sequence[str]) -> dict[str, Any]:
-    """Return the message for new feed entries of these owners."""
+    """Return the message that the feed has new entries of these owners."""
     return {"schema": CHANGED_SCHEMA, "owners": list(owners)}
 
 
 def deliver_message(webhook_id: str, claimed: tuple[str, str] | None = None) -> dict[str, Any]:
-    """Return the message of a webhook that may have deliveries due."""
+    """Return the message that a webhook may have due deliveries.
+
+    `claimed` is the owner and the queue of the concurrency quota that the message occupies, if any.
+    """
     message = {"schema": DELIVER_SCHEMA, "webhookId": webhook_id}
     return message if claimed is None else message | {"claimed": list(claimed)}
 
 
 def aggregates_message(video_id: str, correlation_id: str | None = None, *, entries: bool = False) -> dict[str, Any]:
-    """Return the message of a video that now adds other amounts to totals.
+    """Return the message that a video changed in a way that affects totals.
 
     With `entries`, the worker also updates the video's index entries.
     """
@@ -222,7 +228,7 @@ def aggregates_message(video_id: str, correlation_id: str | None = None, *, entr
 def tally_message(video_id: str, counted: Mapping[str, Sequence[object]]) -> dict[str, Any]:
     """Return the message with the increments of a video's counters.
 
-    `counted` has the lists of TallyMessage, by name.
+    `counted` maps names of TallyMessage's lists (`views`, `ratings`, `starts`) to their elements.
     """
     return {"schema": TALLY_SCHEMA, "videoId": video_id, **counted}
 

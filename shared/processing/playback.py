@@ -21,15 +21,17 @@ from shared.videos.links import Links
 SECONDS = 3600
 """Maximum lifetime of a URL in seconds. A URL also expires with the credentials that signed it."""
 RENDITION_TYPE = "video/mp4"
-"""Media type of every rendition: docs/transcode-queue.md."""
+"""Media type of every rendition, as docs/transcode-queue.md requires."""
 ATTRIBUTES = (*VISIBILITY_ATTRIBUTES, "videoId", "duration", "source", "thumbnails", "pictures", "failure")
 """Attributes of a video that `PlaybackSigner.playback` reads."""
 PICTURES = {"poster": "poster", "storyboard": "storyboard.vtt"}
-"""Names of the response fields with thumbnails. Maps each to the name of the thumbnail in the video's `thumbnails`."""
+"""Response fields with the URL of a thumbnail. Maps each field to the name of the thumbnail in the video's
+`thumbnails`."""
 
 
 class PlaybackSigner:
-    """Builder of playback responses. A URL grants no more than the credentials that signed it."""
+    """Builder of playback responses, which contain presigned URLs. A URL grants no more than the credentials that
+    signed it."""
 
     def __init__(self, objects: Objects, media_bucket: str, links: Links) -> None:
         self._objects = objects
@@ -37,9 +39,10 @@ class PlaybackSigner:
         self._links = links
 
     def playback(self, video: Item, caller: Caller, now: int) -> dict[str, Any]:
-        """Return the response for a caller who may see the video at `now` (epoch seconds); raises NotPlayable.
+        """Return the playback response for a caller who may see the video; raise NotPlayable if no file can be played.
 
-        Sizes are in bytes, `duration` in milliseconds and `bitRate` in bits per second. Unknown values are omitted.
+        `now` is in epoch seconds. In the response, sizes are in bytes, `duration` in milliseconds and `bitRate` in bits
+        per second. Unknown values are omitted.
         """
         owner = caller.owns(video["userId"])
         if video["status"] == "deleted":
@@ -66,7 +69,8 @@ class PlaybackSigner:
         return _without_none(document)
 
     def text(self, key: str, kind: str, seconds: int) -> str:
-        """Return a URL, valid for `seconds`, of a text object in the media bucket with this media type."""
+        """Return a presigned URL of a text object in the media bucket, valid for `seconds`. `kind` is the object's
+        media type."""
         return self._objects.presign_get(object_uri(self._media_bucket, key), kind, seconds)
 
     def _source(self, source: Item, duration: int | None, seconds: int) -> dict[str, Any]:
@@ -100,19 +104,21 @@ class PlaybackSigner:
 def _duration(video: Item) -> int | None:
     """Return the duration of the source file in milliseconds.
 
-    Before the file was probed, return the duration that the owner stated.
+    Before the probe, return the duration that the owner stated; `None` if there is none.
     """
     duration = video.get("source", {}).get("media", video).get("duration")
     return None if duration is None else int(duration)
 
 
 def _bit_rate(size: int | None, duration: int | None) -> int | None:
-    """Return the mean bits per second for `size` bytes in `duration` milliseconds."""
+    """Return the mean bit rate in bits per second of a file of `size` bytes and `duration` milliseconds. `None` if one
+    is unknown."""
     return round(int(size) * 8000 / duration) if size and duration else None
 
 
 def _why_hidden(video: Item, now: int) -> str | None:
-    """Return why only the owner and admins can play the video now; `None` if it is published."""
+    """Return the reason why other users cannot play the video now, as a sentence for the owner. `None` if it is
+    published."""
     if is_published(video, now):
         return None
     if video["status"] != "ready":
@@ -127,7 +133,7 @@ def _why_hidden(video: Item, now: int) -> str | None:
 
 
 def _why_no_source(video: Item, now: int) -> str:
-    """Return a sentence for the owner why a video without a source file cannot be played."""
+    """Return the reason why a video without a source file cannot be played, as a sentence for the owner."""
     if video["status"] != "ready":
         return why_not_ready(video, [], now)[0]
     return "The video is ready, but has no source video. Begin an upload by POST .../upload."

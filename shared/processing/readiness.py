@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from shared.entities import Job
 
 SOON = 10
-"""Seconds within which a new job is queued, as long as the stream consumer does not lag."""
+"""Seconds within which the stream router normally queues a new job. It takes longer if the stream consumer lags."""
 
 
 def why_not_ready(video: Item, jobs: "Sequence[Job]", now: int) -> "tuple[str, Job | None]":
-    """Return the reason why a video is not ready, as a sentence, and the job that blocks it.
+    """Return the reason why a video is not ready, as a sentence, and the job for which the video waits.
 
-    The job is `None` if no job blocks the video. `now` is in epoch seconds.
+    The job is `None` if the reason is not an existing job. `now` is in epoch seconds.
     """
     if video["status"] == "ready":
         return "The video is ready.", None
@@ -48,9 +48,9 @@ def why_not_ready(video: Item, jobs: "Sequence[Job]", now: int) -> "tuple[str, J
 
 
 def _requested_at(video: Item, kind: str, probe: "Job | None") -> int:
-    """Return the time in epoch seconds at which the change that requires this job was written.
+    """Return the time, in epoch seconds, of the change of the video that requires this job.
 
-    The router may not have processed that change yet.
+    The stream router may not have processed that change yet.
     """
     arrived = int(video["source"]["arrivedAt"])
     return int(probe["finishedAt"]) if kind_of(kind).after_probe and probe and "finishedAt" in probe else arrived

@@ -11,8 +11,8 @@ A client can complete and abort an upload concurrently. For a multipart upload, 
 wins. S3 cannot cancel a single PUT. For a single PUT, the first write of the item's state wins.
 
 S3 is called before the item is written. A crash in between can leave a multipart upload without an item, which the
-bucket's lifecycle rule aborts. It cannot leave an item for an upload that S3 does not have. The state of an open upload
-can only be determined from both the item and S3.
+bucket's lifecycle rule aborts. It cannot leave an item for an upload that S3 does not have. Only the item and S3
+together show the state of an open upload.
 """
 
 import secrets
@@ -38,7 +38,8 @@ if TYPE_CHECKING:
     from shared.entities import Upload
 
 LARGEST_PUT = 100 * 1000**2
-"""Maximum bytes of a single PUT. Larger files are sent in parts, so that a lost connection costs only one part."""
+"""Maximum number of bytes that a client uploads in a single PUT. Larger files are sent in parts, so that a lost
+connection costs only one part."""
 MIB = 1024**2
 SMALLEST_PART = 32 * MIB
 PUT_SECONDS = 3600
@@ -58,16 +59,17 @@ def new_upload_id(milliseconds: int) -> str:
 
 
 def part_size(file_size: int) -> int:
-    """Return the part size in bytes: whole MiB, and large enough that all URLs fit into one response."""
+    """Return the size of a part in bytes. It is a multiple of 1 MiB, and large enough that the URLs of all parts fit
+    into one response."""
     least = -(-file_size // MAX_PARTS)
     return max(SMALLEST_PART, -(-least // MIB) * MIB)
 
 
 @dataclass(frozen=True)
 class UploadPart:
-    """Part of a multipart upload, with its size in bytes.
+    """Part of a multipart upload. `size` is in bytes.
 
-    `etag` is set if S3 has already received the part. Otherwise `url` is the presigned URL to send the part to.
+    `etag` is set if S3 has received the part. Otherwise `url` is the presigned URL to which the client sends the part.
     """
 
     size: int
@@ -94,13 +96,13 @@ class UploadStore:
         self.table = table
 
     def find(self, video_id: str, upload_id: str) -> "Upload | None":
-        """Return the upload's item by a consistent read; `None` if it does not exist."""
+        """Return the item of an upload; `None` if it does not exist. The read is consistent."""
         return cast("Upload | None", self.table.get(UPLOAD.key(videoId=video_id, uploadId=upload_id), consistent=True))
 
     def set_state(self, item: "Upload", state: str, *, since: str = "open") -> str:
-        """Change the state of an upload from `since` to `state`, and return the resulting state.
+        """Set the state of an upload to `state` if the stored state is `since`. Return the resulting state.
 
-        If the stored state is not `since`, it stays unchanged and is returned.
+        If the stored state is another one, the state stays unchanged and is returned.
         """
         write = self.table.update(
             UPLOAD.key(videoId=item["videoId"], uploadId=item["uploadId"]),
@@ -114,7 +116,7 @@ class UploadStore:
         return state
 
     def create(self, item: "Upload", now: int) -> None:
-        """Store a new upload."""
+        """Store a new upload. Raises Unavailable if the write fails although no item has this id."""
         try:
             self.table.write(self.table.put(item, condition=absent_or_purged(now)))
         except ConditionFailed as failure:
@@ -127,7 +129,7 @@ class UploadService:
     """Operations on uploads, in both the table and the bucket. Methods raise the errors of shared.core.errors."""
 
     def __init__(self, store: UploadStore, objects: Objects, bucket: str, quota: QuotaStore, jobs: int) -> None:
-        """`jobs` is the maximum number of jobs that one upload can start."""
+        """Create the service. `jobs` is the maximum number of jobs that one upload can start."""
         self.store = store
         self.objects = objects
         self.bucket = bucket
@@ -135,9 +137,9 @@ class UploadService:
         self.jobs = jobs
 
     def begin(self, video_id: str, content_type: str, size: int, caller: Caller, milliseconds: int) -> OpenUpload:
-        """Begin an upload for a video that the caller owns, and charge the owner's job quota.
+        """Begin an upload for a video that the caller owns, and charge the owner's daily job quota.
 
-        `milliseconds` is the time since the epoch.
+        `size` is in bytes. `milliseconds` is the current time since the epoch.
         """
         now = milliseconds // 1000
         video = self._live_video(video_id, caller, now)
@@ -168,10 +170,11 @@ class UploadService:
         return self._presign(item, now)
 
     def read(self, video_id: str, upload_id: str, caller: Caller, now: int) -> "tuple[Upload, OpenUpload | None]":
-        """Return the upload's item with its state at `now` and, if it is open, new URLs for the missing parts.
+        """Return the upload's item with its state at `now`. For an open upload, also return new URLs for the missing
+        parts.
 
-        Writes nothing and charges no quota. The returned state is `replaced` if a later file was uploaded. This state
-        is never stored.
+        Writes nothing and charges no quota. The returned state is `replaced`, which is never stored, if a later upload
+        has replaced the file.
         """
         video = self._live_video(video_id, caller, now)
         item = self._upload(video_id, upload_id)
@@ -179,7 +182,11 @@ class UploadService:
         return item | {"state": state}, self._presign(item, now, sent) if state == "open" else None
 
     def complete(self, video_id: str, upload_id: str, etags: Sequence[str], caller: Caller, now: int) -> None:
-        """Complete a multipart upload. `etags` are the ETags of all parts, in order. Idempotent."""
+        """Complete a multipart upload. `etags` are the ETags of all parts, in order. Idempotent.
+
+        Raises IllegalTransition for a single PUT, and if the upload was aborted. Raises an error for `/parts` if the
+        ETags do not match the parts that S3 has.
+        """
         self._live_video(video_id, caller, now)
         item = self._upload(video_id, upload_id)
         if "multipartId" not in item:
@@ -206,7 +213,8 @@ class UploadService:
             raise IllegalTransition("The upload was aborted. Begin another upload.")
 
     def abort(self, video_id: str, upload_id: str, caller: Caller, now: int) -> None:
-        """Abort an upload and discard the parts that were sent. Idempotent."""
+        """Abort an upload and discard the parts that were sent. Idempotent. Raises IllegalTransition if the upload is
+        complete."""
         video = self._video(video_id, caller, now)
         item = self._upload(video_id, upload_id)
         if item["state"] in ("received", "refused") or video.get("source", {}).get("uploadId") == upload_id:
@@ -223,7 +231,8 @@ class UploadService:
             raise _complete()
 
     def _progress(self, item: "Upload", arrived: str, now: int) -> tuple[str, Mapping[int, tuple[int, str]]]:
-        """Return the actual state of an upload, and the parts that S3 has: size and ETag by part number.
+        """Return the state of an upload according to the item and S3. Also return the parts that S3 has: size and ETag
+        by part number.
 
         `arrived` is the upload id of the video's current source file.
         """
@@ -247,7 +256,7 @@ class UploadService:
     ) -> OpenUpload:
         """Return an upload with presigned URLs for the missing parts.
 
-        `sent` has the size and ETag of each sent part, by number.
+        `sent` maps the number of each part that S3 has to its size and ETag.
         """
         uri, size, in_parts = item["uri"], item["fileSize"], "multipartId" in item
         ends = min(now + (MULTIPART_SECONDS if in_parts else PUT_SECONDS), _expires_at(item))

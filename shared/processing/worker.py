@@ -1,4 +1,5 @@
-"""Base class of job workers, and the consumer that claims a job, runs its worker and records the result or failure."""
+"""Base class of job workers, and the queue consumer. The consumer claims a job, runs its worker, and records the result
+or failure."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
@@ -27,12 +28,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class JobResult:
-    """Result of a job: its output, and the function that adds the result to the video's item."""
+    """Result of a job: the job's output, and the function `edit`, which adds the result to the video's item."""
 
     output: Item
     edit: Callable[[Item], Item]
     extra_writes: Callable[[Item], ExtraWrites] | None = None
-    """Function that returns the extra writes for the video."""
+    """Function that receives the video's item and returns extra writes for the transaction that completes the job."""
 
 
 class JobWorker(ABC):
@@ -56,10 +57,11 @@ class JobWorker(ABC):
 
     @abstractmethod
     def do(self, job: "Job", video: Item) -> JobResult:
-        """Process a job and return its result. Raises UnreadableVideo, ObjectMissing and ObjectChanged."""
+        """Process a job and return its result. Raises UnreadableVideo, ObjectMissing or ObjectChanged if the source
+        file cannot be read."""
 
     def read(self, task: str, job: "Job", *arguments: object) -> Any:
-        """Return the result of a task of `shared/media/reader.py` on the job's source file."""
+        """Run a task of `shared/media/reader.py` on the job's source file, and return the task's result."""
         job_input = job["input"]
         source = ObjectSource(self.objects, job_input["source"], job_input["etag"], job_input["fileSize"])
         return self._reader.run(task, source, *arguments)
@@ -84,8 +86,8 @@ class JobConsumer:
         return self._logger.inject_lambda_context(handle)
 
     def handle(self, message: Message) -> None:
-        """Process the job of one message. Does nothing if another worker has claimed it, or if it is no longer
-        required.
+        """Process the job of one message. Does nothing if another worker has claimed the job, or if the video no longer
+        requires the job.
 
         If an attempt fails, the job is queued again or fails with a reason, and the message is deleted. Raises
         Unavailable or WriteContention if the failure cannot be recorded. The sweeper then requeues the job after its
