@@ -17,9 +17,9 @@ def children_of(
     after: Position | None = None,
     consistent: bool = False,
 ) -> Page[Item]:
-    """Return a page of related items with sort keys that begin with `prefix`, or are from `prefix` to `up_to`.
+    """Return a page of a video's related items, by sort key. Costs one Query, which reads at most 1 MB.
 
-    Costs one Query, which reads at most 1 MB.
+    Without `up_to`, the sort keys begin with `prefix`. With `up_to`, they are from `prefix` to `up_to`, inclusive.
     """
     pk = VIDEO.key(videoId=video_id)[PARTITION_KEY]
     if up_to is None:
@@ -41,5 +41,5 @@ def children_of(
 
 
 def region_prefix(region: str) -> str:
-    """Return the prefix of the sort keys of a region's releases."""
+    """Return the prefix of the sort keys of a video's releases in a region."""
     return f"{RELEASE.sort_prefix}{region}#"

@@ -1,8 +1,8 @@
 """Credits and releases of videos, and the videos of a person.
 
 Credits and releases are related items of a video, and are in RelationIndex while the video is listed. They copy two
-attributes of the video that can change: the release year and the owner. The year sorts credits, and the owner may read
-the audit trail. shared/relations/entry_updates.py updates credits and releases when the video's index position changes.
+attributes of the video that can change: the release year, which sorts credits, and the owner, who may read the audit
+trail. shared/relations/entry_updates.py updates credits and releases when the video's index position changes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -37,21 +37,23 @@ if TYPE_CHECKING:
 
 ROLE_FIELDS = ("category", "job", "characters")
 TITLE_FIELDS = ("title", "types", "attributes")
-"""Fields of a role and of a title, in the order of shared/relations/models.py.
+"""Fields of a release's title, in the order of shared/relations/models.py. ROLE_FIELDS has the fields of a credit's
+role.
 
-Documents use this order, because DynamoDB maps are unordered and the ETag of unchanged content must not change.
+Documents use a fixed order, because DynamoDB maps are unordered and the ETag of unchanged content must not change.
 """
 _NO_CREDIT, _NO_RELEASE = "The credit does not exist.", "The release does not exist."
 PLACING_ATTRIBUTES = ("videoId", "userId", "createdAt", "releaseYear", "rel", "version")
-"""Attributes of a video that `with_index_position` and `as_read` in shared.videos.entries read, and the owner."""
+"""Attributes of a video that determine the index positions of its credits and releases, and its owner.
+`with_index_position` and `as_read` in shared.videos.entries read them."""
 
 
 def credit_item(
     video: Mapping[str, Any], person_id: str, content: "CreditContent", *, caller: Caller, now: int
 ) -> Item:
-    """Return a credit to write, with keys and index attributes.
+    """Return the item of a credit to write, with its keys and index attributes.
 
-    `video` needs the attributes that shared.videos.entries.with_index_position reads, and its owner.
+    `video` must have the attributes PLACING_ATTRIBUTES.
     """
     item = {
         **CREDIT.key(videoId=video["videoId"], personId=person_id),
@@ -72,10 +74,10 @@ def release_item(
     caller: Caller,
     now: int,
 ) -> Item:
-    """Return a release to write, with keys and index attributes.
+    """Return the item of a release to write, with its keys and index attributes.
 
-    `video` needs the attributes that shared.videos.entries.with_index_position reads, and its owner. Region and
-    language are in the canonical form of shared.core.regions.
+    `video` must have the attributes PLACING_ATTRIBUTES. `region` and `language` must be in the canonical form of
+    shared.core.regions.
     """
     video_id = video["videoId"]
     item = {
@@ -102,17 +104,17 @@ def release_document(item: Item) -> dict[str, Any]:
 
 
 def credits_list(video_id: str) -> tuple[object, ...]:
-    """Return the identity of the list of a video's credits.
+    """Return a tuple that identifies the list of a video's credits.
 
-    A cursor is valid only for a list with the same identity.
+    A cursor is valid only for a list with an equal tuple.
     """
     return "credits", video_id
 
 
 def releases_list(video_id: str, region: str | None = None) -> tuple[object, ...]:
-    """Return the identity of the list of a video's releases.
+    """Return a tuple that identifies the list of a video's releases.
 
-    A cursor is valid only for a list with the same identity.
+    A cursor is valid only for a list with an equal tuple.
     """
     return "releases", video_id, region
 
@@ -130,10 +132,10 @@ class RelationStore(VideoItemStore):
     def put_credit(
         self, video_id: str, person_id: str, content: "CreditContent", caller: Caller, now: int, allows: Allows
     ) -> tuple[Item, bool]:
-        """Create or replace a credit; return it, and whether it is new.
+        """Create or replace a credit. Return the credit, and whether it is new.
 
         Raises NotFound or Forbidden if the caller may not change the video, and IllegalTransition if it is deleted.
-        Raises VersionMismatch if `allows` rejects the write, and WriteContention.
+        Raises VersionMismatch if `allows` rejects the stored credit, and WriteContention.
         """
         video, present = self._read_owned(CREDIT.key(videoId=video_id, personId=person_id), video_id, caller, now)
         return self._put_in_place(credit_item(video, person_id, content, caller=caller, now=now), present, allows)
@@ -152,7 +154,7 @@ class RelationStore(VideoItemStore):
         return children_of(self.table, video_id, CREDIT.sort_prefix, limit=limit, after=after)
 
     def videos_of(self, person_id: str, now: int, window: Window) -> Page[dict[str, Any]]:
-        """Return a page of a person's published videos by year, as `video`, `releaseYear` and `credit`.
+        """Return a page of a person's published videos by release year. Each has `video`, `releaseYear` and `credit`.
 
         Raises NotFound if the page is empty and the person has no published video in any year.
         """
@@ -174,7 +176,8 @@ class RelationStore(VideoItemStore):
         now: int,
         allows: Allows,
     ) -> tuple[Item, bool]:
-        """Create or replace the titles in a region and language. Returns and raises the same as `put_credit`."""
+        """Create or replace a release: the video's titles in a region and language. Returns and raises the same as
+        `put_credit`."""
         key = RELEASE.key(videoId=video_id, region=region, language=language or NO_LANGUAGE)
         video, present = self._read_owned(key, video_id, caller, now)
         new = release_item(video, region, language, content, caller=caller, now=now)
@@ -183,19 +186,23 @@ class RelationStore(VideoItemStore):
     def delete_release(
         self, video_id: str, region: str, language: str | None, caller: Caller, now: int, allows: Allows
     ) -> None:
-        """Delete the titles in a region and language. Raises the errors of `delete_credit`."""
+        """Delete a release: the video's titles in a region and language. Raises the errors of `delete_credit`."""
         key = RELEASE.key(videoId=video_id, region=region, language=language or NO_LANGUAGE)
         self._delete(key, video_id, caller, now, allows, _NO_RELEASE)
 
     def release(self, video_id: str, region: str, language: str, caller: Caller, now: int) -> Item:
-        """Return the titles in a region and language; raise NotFound if the video or the titles do not exist."""
+        """Return a release: the video's titles in a region and language. Raises NotFound if the video or the release
+        does not exist."""
         key = RELEASE.key(videoId=video_id, region=region, language=language)
         return self._read_visible(key, video_id, caller, now, _NO_RELEASE)
 
     def releases(
         self, video_id: str, region: str | None, caller: Caller, now: int, limit: int, after: Position | None
     ) -> Page[Item]:
-        """Return a page of a video's releases by region and language, or of one region only. Raises NotFound."""
+        """Return a page of a video's releases by region and language. With `region`, only the releases of this region.
+
+        Raises NotFound if the caller may not see the video.
+        """
         self._require_visible(video_id, caller, now)
         prefix = region_prefix(region) if region else RELEASE.sort_prefix
         return children_of(self.table, video_id, prefix, limit=limit, after=after)

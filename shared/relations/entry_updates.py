@@ -22,19 +22,20 @@ from shared.videos.entries import (
 from shared.videos.store import VideoStore
 
 MOVED_AT_A_TIME = LARGEST_TRANSACTION - 1
-"""Maximum number of entries that one Query reads and one transaction writes.
+"""Maximum number of index entries that one Query reads and one transaction writes.
 
-The transaction also checks the video. A Query ends earlier after 1 MB.
+The transaction has one more operation, which checks the version of the video. A Query ends earlier after 1 MB.
 """
 
 LAST = max(entity.sort_prefix for entity in ENTRIES if entity is not TAG)
-"""Upper bound of the sort keys of a video's entries, except tags. The lower bound is the sort key prefix of credits."""
+"""Upper bound of the sort keys of a video's index entries, except tags. The lower bound is the sort key prefix of
+credits."""
 SINGLE = tuple(entity.sort_prefix for entity in (SCHEDULE, *OWN_ENTRIES) if entity is not TAG)
 """Sort key prefixes of the schedule and of the series entry. A video has at most one of each."""
 
 SOON = 60
-"""Maximum delay that `update_entries` returns, in seconds. The sweeper calls `update_entries` after longer delays, but
-runs too rarely for shorter ones."""
+"""Maximum delay in seconds that `update_entries` returns. After longer delays, the sweeper calls `update_entries`, but
+it runs too rarely for shorter delays."""
 
 
 class EntryUpdater:
@@ -45,18 +46,18 @@ class EntryUpdater:
         self.videos = VideoStore(table)
 
     def update_entries(self, video_id: str, now: int, in_time: Callable[[], bool] = lambda: True) -> int | None:
-        """Update a video's entries to match the video: credits, releases, tags, series and schedule.
+        """Update the index entries of a video to match the video: credits, releases, tags, series and schedule.
 
-        Returns the delay in seconds until the next call, or `None` if no other call is needed. Calls `in_time` before
-        each step. If `in_time` returns false, stops and returns 0.
+        Returns the seconds after which the caller must call again, or `None` if no other call is needed. Calls
+        `in_time` before each step. If `in_time` returns false, stops and returns 0.
 
-        Each further change of the video's index position triggers another call. Calls are idempotent: a call that
-        repeats an interrupted one only reads the entries that are already updated. Raises WriteContention.
+        Each further change of the video's index position triggers another call. Calls are idempotent. After an
+        interrupted call, the next call only reads the entries that are already updated. Raises WriteContention.
         """
         after: Position | None = None
 
         def attempt(_: Item | None) -> tuple[Item | None, Position | None] | None:
-            """Update the next page of entries of the present video; return `None` if there was no time."""
+            """Update the next page of the video's entries; return `None` if there was no time."""
             if not in_time():
                 return None
             video = self.videos.settle(video_id, now)
@@ -103,7 +104,8 @@ class EntryUpdater:
         return page.resume
 
     def _exchanges(self, present: Mapping[str, Item], expected: Mapping[str, Item]) -> list[Write]:
-        """Return the writes that replace the stored entries by the expected ones. Both mappings are by sort key."""
+        """Return the writes that replace stored entries by expected entries, both by sort key. Equal entries need no
+        write."""
         removals = [self.table.remove(key_of(present[sk])) for sk in sorted(present.keys() - expected.keys())]
         additions = [
             self.table.put(entry)
@@ -115,7 +117,10 @@ class EntryUpdater:
     def _page_of_children(
         self, video: Item, first: str, last: str | None = None, after: Position | None = None
     ) -> Page[Item]:
-        """Return a page of a video's related items: with the sort key prefix `first`, or from `first` to `last`."""
+        """Return a page of a video's related items by a consistent read.
+
+        Without `last`, the sort keys begin with `first`. With `last`, they are from `first` to `last`, inclusive.
+        """
         return children_of(
             self.table,
             video["videoId"],
@@ -128,6 +133,6 @@ class EntryUpdater:
 
 
 def unmoved(entry: Item) -> Expression:
-    """Return the condition that neither the version nor the index position of a credit or release has changed."""
+    """Return the condition that a credit or release still has the same version and index position."""
     presence = "attribute_exists" if "rel" in entry else "attribute_not_exists"
     return unchanged(entry) & Expression.of(f"#relSort = :stood AND {presence}(#rel)", stood=entry["relSort"])

@@ -18,15 +18,15 @@ from shared.videos.access import require_owned, require_visible
 OWNER = "owner"
 """Name of the attribute with the user id of the video's owner."""
 REMOVING = "removing"
-"""Name of the attribute that the last update before a deletion sets.
+"""Name of the attribute that marks an item as about to be deleted.
 
-A DeleteItem records neither the author nor the request. Therefore an update that records both precedes it.
+A DeleteItem records neither the author nor the request. Therefore an update records both before the DeleteItem.
 """
 _STAMPS = ("version", "schemaVersion", "updatedAt", "updatedBy", UPDATED_FOR, "writeId", OWNER)
 
 Allows = Callable[[Item | None], bool]
-"""Predicate for the caller's precondition (If-Match, If-None-Match). It receives the stored item, or `None` if there is
-no item."""
+"""Predicate for the caller's precondition (If-Match, If-None-Match). It receives the stored item, or `None` if the item
+does not exist."""
 
 
 class VideoItemStore:
@@ -36,7 +36,8 @@ class VideoItemStore:
         self.table = table
 
     def _read_owned(self, key: Key, video_id: str, caller: Caller, now: int) -> tuple[Item, Item | None]:
-        """Return a video that the caller may change, and the item with this key; `None` if that item does not exist."""
+        """Return a video that the caller may change, and the related item with this key, by a consistent read. The item
+        is `None` if it does not exist."""
         item, present = self.table.get_all([VIDEO.key(videoId=video_id), key], consistent=True)
         video = require_owned(item, caller, now)
         _require_exists(video)
@@ -45,7 +46,7 @@ class VideoItemStore:
     def _read_visible(self, key: Key, video_id: str, caller: Caller, now: int, absent: str) -> Item:
         """Return the related item with this key.
 
-        Raises NotFound if the item does not exist or the caller may not see the video.
+        Raises NotFound if the caller may not see the video, or, with the message `absent`, if the item does not exist.
         """
         video, present = self.table.get_all([VIDEO.key(videoId=video_id), key])
         require_visible(video, caller, now)
@@ -74,7 +75,8 @@ class VideoItemStore:
         self._remove(key, present, caller, allows)
 
     def _remove(self, key: Key, present: Item, caller: Caller, allows: Allows) -> None:
-        """Delete the stored item, or its current version if another writer changed it.
+        """Delete an item, of which `present` is the version that was read. If another writer has changed the item,
+        delete its current version.
 
         Raises VersionMismatch if `allows` rejects the version.
         """
@@ -104,7 +106,7 @@ def _content(item: Item) -> Item:
 
 
 def require_allowed(allows: Allows, present: Item | None) -> None:
-    """Raise VersionMismatch unless the caller's precondition allows a write to the stored item."""
+    """Raise VersionMismatch if the caller's precondition does not allow a write to the stored item."""
     if allows(present):
         return
     if present is None:

@@ -16,16 +16,16 @@ MAX_TITLES = 20
 
 LARGEST_ROLES = 8_000
 LARGEST_TITLES = 4_000
-"""Maximum size of the roles of a credit, and of the titles of a release, in bytes as counted by `content_bytes`.
+"""Maximum size, in bytes as counted by `content_bytes`, of the roles of a credit or the titles of a release.
 
-A response with 100 credits or releases must fit Lambda's limit, and be cheap to read.
+It ensures that a response with 100 credits or releases fits Lambda's limit and is cheap to read.
 """
 
 _Part = TypeVar("_Part", bound=Content)
 
 
 def content_bytes(parts: Sequence[Mapping[str, Any]]) -> int:
-    """Return the size of a credit's roles or a release's titles, as compact JSON in UTF-8, in bytes."""
+    """Return the size in bytes of a credit's roles or a release's titles, as compact JSON in UTF-8."""
     return len(json.dumps(parts, ensure_ascii=False, separators=(",", ":")).encode())
 
 
@@ -48,7 +48,7 @@ class Role(Content):
 
 
 class CreditContent(Content):
-    """The body of `PUT /v1/videos/{videoId}/credits/{personId}`: everything that one person did for the video."""
+    """The body of `PUT /v1/videos/{videoId}/credits/{personId}`: all roles of one person in the video."""
 
     name: Annotated[str, line(200)] | None = Field(default=None, description="Name as credited")
     ordering: Annotated[
@@ -78,7 +78,8 @@ class LocalTitle(Content):
 
 
 class ReleaseContent(Content):
-    """The body of `PUT /v1/videos/{videoId}/releases/{region}[/{language}]`: its titles, most common first."""
+    """The body of `PUT /v1/videos/{videoId}/releases/{region}[/{language}]`: the titles of the release, most common
+    first."""
 
     titles: Annotated[
         list[LocalTitle],
@@ -125,7 +126,8 @@ class NewEntry(Content):
 
 
 class EntryMove(Content):
-    """The body of `PATCH /v1/playlists/{playlistId}/entries/{videoId}`: the entry next to which this one is placed."""
+    """The body of `PATCH /v1/playlists/{playlistId}/entries/{videoId}`: the entry after or before which to place this
+    entry."""
 
     after: VideoId | None = Field(
         default=None, description="The entry to place this one after; `null` moves it to the beginning"

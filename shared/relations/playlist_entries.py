@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 MAX_ENTRIES = 5000
 """Maximum number of entries per playlist."""
 MAX_PLACED = 30
-"""Maximum number of entries that `placed` accepts. Each entry takes three writes of the transaction."""
+"""Maximum number of entries that `placed` accepts. A transaction needs three writes for each."""
 
 
 class EntryStore:
@@ -54,7 +54,7 @@ class EntryStore:
     def page(
         self, playlist_id: str, caller: Caller, now: int, *, limit: int, after: Position | None
     ) -> Page[dict[str, Any]]:
-        """Return a page of entries in order, each with the summary of its video.
+        """Return a page of a playlist's entries in order, each with the summary of its video.
 
         Omits videos that the caller may not see.
         """
@@ -126,10 +126,11 @@ class EntryStore:
     ) -> dict[str, Any]:
         """Move an entry directly after or before another one, and return it.
 
-        Costs one transaction, whatever the length of the list.
+        Costs one transaction, regardless of the length of the list.
 
-        `neighbour_id` is the other entry's video. If `neighbour_id` is `None`, the entry moves to the beginning of the
-        list with `behind`, otherwise to the end.
+        `neighbour_id` is the video id of the other entry. With `behind`, the entry moves after that entry, otherwise
+        before it. If `neighbour_id` is `None`, the entry moves to the beginning of the list with `behind`, otherwise to
+        the end.
 
         Raises NotFound if the list does not contain the entry. Raises InvalidContent if the list does not contain the
         other entry, or if both are the same. For `matches`, see `append`.
@@ -188,7 +189,7 @@ class EntryStore:
         self._playlists.revise(playlist_id, caller, now, plan, matches=matches)
 
     def forget(self, playlist_id: str, video_id: str, caller: Caller, now: int) -> None:
-        """Remove a permanently deleted video from a playlist. For background jobs of the service."""
+        """Remove a permanently deleted video from a playlist. Only background jobs of the service call this."""
 
         def plan(playlist: "Playlist") -> PlaylistRevision:
             entry = self._member(playlist_id, video_id)
@@ -204,7 +205,8 @@ class EntryStore:
                 self.table.batch_delete([_entry_key(entry), key_of(entry)])
 
     def positions(self, playlist_id: str, video_ids: Sequence[str]) -> "dict[str, EntryPosition]":
-        """Return the `rank` and `addedAt` of these videos' entries by videoId. Omits videos that are not in the list.
+        """Return the `rank` and `addedAt` of the entries with these videos, by videoId. Omits videos that are not in
+        the list.
 
         Uses consistent reads.
         """
@@ -222,8 +224,8 @@ class EntryStore:
     ) -> PlaylistRevision:
         """Return a revision that restores entries to earlier positions.
 
-        `positions` has the `rank` and `addedAt` of at most MAX_PLACED entries by videoId; `None` removes an entry. If
-        another entry has the rank now, the restored entry is placed after that entry. Raises LimitReached if the list
+        `positions` maps at most MAX_PLACED video ids to the entry's `rank` and `addedAt`, or to `None` to remove the
+        entry. If another entry now has the rank, the restored entry follows that entry. Raises LimitReached if the list
         is full.
         """
         playlist_id, write_id = playlist["playlistId"], new_write_id()
@@ -264,9 +266,10 @@ class EntryStore:
         return PlaylistRevision(revised, writes, moves)
 
     def _free_rank(self, playlist_id: str, rank: str, moving: Container[str], used_ranks: Collection[str]) -> str:
-        """Return the rank if it is free, else a rank in the middle between `rank` and the next used one.
+        """Return `rank` if it is free, else a rank in the middle between `rank` and the next used rank.
 
-        A rank is free if it is not in `used_ranks`, and no entry has it except the entries in `moving`.
+        A rank is free if it is not in `used_ranks`, and no entry has it. Entries of the videos in `moving` do not
+        count.
         """
         start = ENTRY.key(playlistId=playlist_id, rank=rank, videoId="")
         nearest, _ = self._next_to(playlist_id, start, MAX_PLACED + 2, consistent=True)
@@ -300,7 +303,8 @@ class EntryStore:
         ascending: bool = True,
         consistent: bool = False,
     ) -> "tuple[list[PlaylistEntry], bool]":
-        """Return the entries after a key (exclusive) in the given direction, and whether there may be more."""
+        """Return up to `limit` entries after the key `start` (exclusive) in the given direction, and whether there may
+        be more."""
         partition = PLAYLIST.key(playlistId=playlist_id)[PARTITION_KEY]
         page = self.table.query(
             index=None,
@@ -319,7 +323,8 @@ class EntryStore:
             raise invalid_field("/videoId", "must be the id of an existing video")
 
     def _reranked(self, entry: "PlaylistEntry", rank: str, caller: Caller, now: int) -> list[Write]:
-        """Return the writes that change the rank of an entry."""
+        """Return the writes that change the rank of an entry: in the sort key of its list item, and in its membership
+        item."""
         key = MEMBERSHIP.key(playlistId=entry["playlistId"], videoId=entry["videoId"])
         return [
             self.table.remove(_entry_key(entry)),
@@ -335,7 +340,7 @@ class EntryStore:
 def moved_entry(
     video_id: str, before: "EntryPosition | None" = None, to: "EntryPosition | None" = None
 ) -> "PlaylistMove":
-    """Return the element of the attribute MOVES that describes the change of one entry.
+    """Return the change of one entry as an element of the playlist's attribute `moves`.
 
     `before` is `None` if the entry is added, and `to` is `None` if the entry is removed.
     """
@@ -348,7 +353,7 @@ def moved_entry(
 
 
 def _entry(entry: "EntryContent", caller: Caller, now: int) -> "PlaylistEntry":
-    """Return the list item of an entry."""
+    """Return the list item of an entry to write."""
     key = _entry_key(entry)
     item: PlaylistEntry = {
         PARTITION_KEY: key[PARTITION_KEY],
@@ -362,7 +367,7 @@ def _entry(entry: "EntryContent", caller: Caller, now: int) -> "PlaylistEntry":
 
 
 def _membership(entry: "EntryContent", caller: Caller, now: int, write_id: str) -> "PlaylistEntry":
-    """Return the membership item of an entry, with the index attributes that list the playlist under the video."""
+    """Return the membership item of an entry to write. Its index attributes list the playlist under the video."""
     key = MEMBERSHIP.key(playlistId=entry["playlistId"], videoId=entry["videoId"])
     return {
         **_entry(entry, caller, now),
@@ -377,7 +382,7 @@ def _membership(entry: "EntryContent", caller: Caller, now: int, write_id: str) 
 
 
 def _position_of(entry: "EntryPosition") -> "EntryPosition":
-    """Return the rank of an entry, and the time when it was added."""
+    """Return only the rank of an entry, and the time when it was added."""
     return {"rank": entry["rank"], "addedAt": entry["addedAt"]}
 
 

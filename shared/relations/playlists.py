@@ -48,11 +48,11 @@ RESTORABLE_DAYS = 30
 DELETED_AT: Final = "deletedAt"
 """Name of the attribute with the time when a playlist was deleted, in epoch seconds."""
 MOVES: Final = "moves"
-"""Name of the attribute with the entries that the last write of the playlist added, moved or removed, for the audit
-trail.
+"""Name of the attribute that lists the entries that the playlist's last write added, moved or removed. The audit trail
+shows them.
 
-Each element has `videoId`, and the old and new `rank` and `addedAt` in `from` and `to`. An added entry has no `from`,
-and a removed entry has no `to`.
+Each element has `videoId`, the old `rank` and `addedAt` in `from`, and the new ones in `to`. An added entry has no
+`from`, and a removed entry has no `to`.
 """
 
 FIELDS = (
@@ -66,13 +66,13 @@ FIELDS = (
     "entryCount",
     "version",
 )
-"""Fields of the document, in order."""
+"""Fields of a playlist's document, in order."""
 
 _NOUN = "the playlist"
 
 
 def any_version(_: int) -> bool:
-    """Accept any version: the precondition of a caller without If-Match."""
+    """Return true for any version. This is the precondition of a caller that sends no If-Match."""
     return True
 
 
@@ -85,11 +85,11 @@ class PlaylistRevision:
     writes: Sequence[Write] = ()
     """Writes of other items, such as entries, in the same transaction."""
     moves: "Sequence[PlaylistMove]" = ()
-    """Changes of entries, for the attribute MOVES."""
+    """Changes of entries, which `revise` stores in the playlist's attribute `moves`."""
     response: dict[str, Any] | None = None
-    """Response to the client; `None` if the response is the document of the playlist."""
+    """Response to the client; `None` to respond with the playlist's document."""
     refusal: ServiceError | None = None
-    """Error to raise if the condition of the first of `writes` fails; `None` to retry."""
+    """Error to raise if the condition of the first element of `writes` fails; `None` to plan again and retry."""
 
 
 class PlaylistStore:
@@ -124,7 +124,8 @@ class PlaylistStore:
             raise _too_many() from failure
 
     def read(self, playlist_id: str, caller: Caller) -> dict[str, Any]:
-        """Return the document of a playlist that the caller may see; raise NotFound."""
+        """Return the document of a playlist. Raises NotFound if the playlist does not exist or is hidden from the
+        caller."""
         item = self._read(PLAYLIST.key(playlistId=playlist_id), consistent=False)
         return document_for(caller, _require_visible(item, caller))
 
@@ -172,8 +173,9 @@ class PlaylistStore:
     ) -> dict[str, Any]:
         """Apply the change that `plan` returns to a playlist that the caller owns, and return the response.
 
-        A plan without effect is not written. With `once`, returns the stored response of an earlier identical request.
-        If another writer changes the playlist concurrently, `plan` is called again; all attempts share `write_id`.
+        Writes nothing if the plan changes nothing. With `once`, returns the stored response of an earlier identical
+        request. If another writer changes the playlist concurrently, `plan` is called again. All attempts use the same
+        `write_id`.
 
         Raises WriteContention, and VersionMismatch if `matches` rejects the version. Raises NotFound if the playlist is
         deleted, unless `even_deleted`.
@@ -206,7 +208,7 @@ class PlaylistStore:
         return retry_on_conflict(attempt, _NOUN, pause=self.table.pause)
 
     def delete(self, playlist_id: str, caller: Caller, now: int, matches: Callable[[int], bool]) -> None:
-        """Delete a playlist that the caller owns; `restore` reverts this.
+        """Delete a playlist that the caller owns. For RESTORABLE_DAYS, `restore` can revert this.
 
         `matches` is the caller's precondition on the version (If-Match); a mismatch raises VersionMismatch.
         """
@@ -230,9 +232,9 @@ class PlaylistStore:
     ) -> dict[str, Any]:
         """Restore a deleted playlist of the caller and return its document.
 
-        A playlist that is not deleted is returned unchanged. Raises NotFound if the playlist no longer exists or is
-        hidden from the caller, and Forbidden if another user owns it. Raises LimitReached if the owner already has the
-        maximum number of playlists. Raises VersionMismatch if `matches` rejects the version, and WriteContention.
+        Returns a playlist that is not deleted unchanged. Raises NotFound if the playlist no longer exists or is hidden
+        from the caller, and Forbidden if another user owns it. Raises LimitReached if the owner already has the maximum
+        number of playlists. Raises VersionMismatch if `matches` rejects the version, and WriteContention.
         """
         key, write_id = PLAYLIST.key(playlistId=playlist_id), new_write_id()
 
@@ -271,7 +273,7 @@ class PlaylistStore:
         return hydrate_page(read, partial(self._documents, caller=caller), limit=limit, after=after)
 
     def _documents(self, entries: Sequence[Item], caller: Caller) -> list[dict[str, Any] | None]:
-        """Return the documents of the playlists in index entries.
+        """Return the documents of the playlists to which index entries refer.
 
         A document is `None` if the playlist is deleted or hidden from the caller.
         """
@@ -285,7 +287,8 @@ class PlaylistStore:
         return [shown.get(entry["relId"]) for entry in entries]
 
     def _counted(self, owner: str, difference: int, caller: Caller, now: int) -> Write:
-        """Return the write that adjusts an owner's number of playlists; an increase is conditional on the limit."""
+        """Return the write that adds `difference` to an owner's number of playlists. An increase is conditional on the
+        limit."""
         attributes = {"rel": USERS, "relShard": 0, "relSort": 0, "relId": owner}
         addition = Expression.of("ADD #playlists :difference, #version :one", difference=difference, one=1)
         below = Expression.of("attribute_not_exists(#playlists) OR #playlists < :most", most=MAX_PLAYLISTS)
@@ -297,7 +300,7 @@ class PlaylistStore:
 
 
 def playlist_index_position(item: "Playlist") -> "IndexAttributes":
-    """Return the index attributes of a playlist that is not deleted."""
+    """Return the attributes that list an undeleted playlist in RelationIndex."""
     return {
         "rel": playlists_relation(item["userId"]),
         "relShard": 0,
@@ -313,9 +316,9 @@ def document(item: "Playlist") -> dict[str, Any]:
 
 
 def document_for(caller: Caller, item: "Playlist") -> dict[str, Any]:
-    """Return a playlist as a caller sees it.
+    """Return the document of a playlist for a caller.
 
-    Other callers do not see `entryCount`, because it would reveal the number of hidden videos.
+    Only the owner and admins see `entryCount`, because it would reveal the number of hidden videos.
     """
     shown = document(item)
     if not caller.owns(item["userId"]):

@@ -1,10 +1,10 @@
 """Ranks: strings that order a list, with room for another rank between any two.
 
-A rank is a base-62 number: an integer part of fixed width, and a fraction that never ends in the lowest digit. Ranks
-compare bytewise, which is how DynamoDB orders sort keys. Moving an entry changes its rank only, regardless of the
-length of the list.
+A rank is a base-62 number. It has an integer part of fixed width, and a fraction that never ends in the lowest digit.
+Ranks compare bytewise, which is how DynamoDB orders sort keys. Moving an entry normally changes only the entry's own
+rank, regardless of the length of the list.
 
-All functions are pure and accept only ranks that they created.
+All functions are pure. They accept only ranks that these functions returned.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ WIDTH = 6
 """Number of digits of the integer part. Six digits allow 28 billion appends, and as many moves to the front."""
 
 LONG = 100
-"""Length of a rank, in characters, above which `placed` assigns new ranks to neighbouring entries to make room."""
+"""Maximum length of a rank, in characters, before `placed` assigns new ranks to neighbouring entries to make room."""
 LONGEST = 400
 """Maximum length of a rank, in characters. The length is limited because cursors and sort keys contain ranks."""
 MAX_SPREAD = 20
@@ -24,28 +24,29 @@ MAX_SPREAD = 20
 
 
 class NoRoomError(Exception):
-    """Error: too many entries were moved to one position, so another rank there would be longer than LONGEST."""
+    """Error: a rank for this position would be longer than LONGEST, because too many entries were moved to it."""
 
 
 def first() -> str:
-    """Return the rank of the first entry of a list."""
+    """Return the rank for the first entry that is added to an empty list."""
     return _text(len(DIGITS) ** WIDTH // 2, WIDTH)
 
 
 def after(rank: str) -> str:
-    """Return the smallest rank without a fraction that is greater than `rank`; raise NoRoomError if there is none."""
+    """Return the smallest rank without a fraction that is greater than `rank`. Raises NoRoomError if there is none."""
     return _whole(_number(rank[:WIDTH]) + 1)
 
 
 def before(rank: str) -> str:
-    """Return the greatest rank without a fraction below the integer part of `rank`. Raises NoRoomError."""
+    """Return the greatest rank without a fraction that is below the integer part of `rank`. Raises NoRoomError if there
+    is none."""
     return _whole(_number(rank[:WIDTH]) - 1)
 
 
 def between(low: str | None, high: str | None) -> str:
-    """Return the middle one of the shortest ranks between two others.
+    """Return a rank between two others: the middle one of the shortest possible ranks.
 
-    `None` means the beginning of the list for `low`, and its end for `high`. Raises NoRoomError.
+    `low` is `None` at the beginning of the list, and `high` is `None` at its end. Raises NoRoomError.
     """
     if low is None:
         return first() if high is None else before(high)
@@ -71,10 +72,12 @@ def spread(low: str | None, high: str | None, count: int) -> list[str]:
 
 
 def placed(anchor: str | None, neighbours: Sequence[str], *, ascending: bool) -> list[str]:
-    """Return the rank of an entry placed next to `anchor`, then the new ranks of neighbours that must make room.
+    """Return the rank for an entry that is placed next to `anchor`, followed by new ranks of the neighbours that must
+    make room.
 
-    `neighbours` are the ranks after the anchor, nearest first; if `ascending` is false, the ranks before the anchor. If
-    `anchor` is `None`, the entry is placed at the end of the list where the neighbours begin. Raises NoRoomError.
+    `neighbours` are the ranks after the anchor, nearest first. If `ascending` is false, they are the ranks before the
+    anchor. If `anchor` is `None`, the entry is placed at the beginning of the list or, if `ascending` is false, at the
+    end. Raises NoRoomError.
     """
     for most, longest in ((0, LONG), (MAX_SPREAD, LONGEST)):
         bound = neighbours[most] if len(neighbours) > most else None
@@ -98,7 +101,7 @@ def _shared(one: str, other: str) -> int:
 
 
 def _cut(rank: str, length: int) -> str:
-    """Return the first digits of a rank, padded with zeros."""
+    """Return the first `length` digits of a rank. Pads shorter ranks with zeros."""
     return rank[:length].ljust(length, DIGITS[0])
 
 

@@ -1,7 +1,7 @@
 """Ratings: one per user and video, with totals that are updated within about a second.
 
-A rating is one conditional write. The ratings of a video are spread over LANES partitions, so users do not contend. The
-function `tallies` computes the difference between the old and new image of each stream record, and adds it to the
+A rating is one conditional write. The ratings of a video are spread over LANES partitions, so that users do not
+contend. The function `tallies` reads the old and the new rating of each stream record, and adds their difference to the
 totals exactly once. Once all records are processed, the totals equal the number and the sum of the ratings.
 """
 
@@ -43,31 +43,32 @@ TOTALS = ("votes", "sum", "likes", "dislikes")
 
 
 class RatingChoice(NamedTuple):
-    """A user's rating of a video: a value from 1 to 10. `like` is set if the user sent a like or dislike instead."""
+    """Rating of a video that a user chose: a value from 1 to 10. `like` is set if the user sent a like or dislike
+    instead."""
 
     value: int
     like: bool | None = None
 
     @classmethod
     def liked(cls, like: bool) -> "RatingChoice":
-        """Return the best rating for a like, the worst for a dislike."""
+        """Return the rating for a like (the best value) or a dislike (the worst value)."""
         return cls(BEST_RATING if like else 1, like)
 
     @classmethod
     def of(cls, rating: "Rating | None") -> "RatingChoice | None":
-        """Return the choice that a rating's item stores; `None` without an item, or if the rating was withdrawn."""
+        """Return the choice that a stored rating contains. `None` if there is no rating, or if the user withdrew it."""
         return cls(int(rating["value"]), rating.get("like")) if rating and "value" in rating else None
 
 
 def rating_contribution(choice: RatingChoice | None) -> dict[str, int]:
-    """Return the amounts that one rating adds to the totals, by the names in TOTALS; zeros for `None`."""
+    """Return the amounts that a rating adds to the totals, by the names in TOTALS. All are 0 if `choice` is `None`."""
     if choice is None:
         return dict.fromkeys(TOTALS, 0)
     return {"votes": 1, "sum": choice.value, "likes": int(choice.like is True), "dislikes": int(choice.like is False)}
 
 
 def difference(old: "Rating | None", new: "Rating") -> dict[str, int]:
-    """Return the change of the totals for a write of a rating; `old` is `None` if the rating is new."""
+    """Return the amounts by which the write of a rating changes the totals. `old` is `None` if the rating is new."""
     removed, added = rating_contribution(RatingChoice.of(old)), rating_contribution(RatingChoice.of(new))
     return {name: added[name] - removed[name] for name in TOTALS}
 
@@ -89,7 +90,7 @@ def ratings_document(totals: "RatingTotals | None") -> dict[str, Any]:
 
 
 def own_document(rating: "Rating") -> dict[str, Any]:
-    """Return a user's rating as the user sees it."""
+    """Return the document of a rating for the user who gave it."""
     stored: Mapping[str, Any] = rating
     return {name: stored[name] for name in ("value", "like", "ratedAt") if name in stored}
 
@@ -104,7 +105,8 @@ class RatingStore:
         self.table = table
 
     def read(self, video_id: str, caller: Caller, now: int) -> dict[str, Any]:
-        """Return the totals of a video that the caller may see, and the caller's own rating.
+        """Return the totals of a video, and the caller's own rating. Raises NotFound if the caller may not see the
+        video.
 
         Costs one BatchGetItem. Totals may be about a second old, and the caller's rating some milliseconds.
         """
@@ -115,7 +117,7 @@ class RatingStore:
     def rate(self, video_id: str, caller: Caller, choice: RatingChoice, now: int) -> dict[str, Any]:
         """Store a user's rating of a visible video, replacing the previous one.
 
-        Returns the result of `read`, with totals that include the new rating. Raises NotFound, IllegalTransition if the
+        Returns the same as `read`, with totals that include the new rating. Raises NotFound, IllegalTransition if the
         video is deleted, and WriteContention if the same user sends too many concurrent requests.
         """
         video, before, totals = self._read(video_id, caller)
@@ -145,9 +147,10 @@ class RatingStore:
     def set_imported(
         self, video_id: str, average: float, votes: int, caller: Caller, now: int, *, owner: str | None = None
     ) -> bool:
-        """Store ratings that another service counted with a video's totals; return whether this changed anything.
+        """Store the imported ratings of a video: their average and number, as counted by another service.
 
-        `owner` is the owner of the video, who may read the audit trail of the totals. `None` keeps the stored owner.
+        Returns whether this changed the stored ones. `owner` is the owner of the video, who may read the audit trail of
+        the totals. `None` keeps the stored owner.
         """
         imported = {"average": average, "votes": votes}
         content = {"videoId": video_id, "imported": imported, "writeId": new_write_id()}
@@ -165,7 +168,10 @@ class RatingStore:
     def replace_imported(
         self, video_id: str, read: Item | None, imported: Item | None, caller: Caller, now: int
     ) -> bool:
-        """Replace the imported ratings of a video if the stored ones equal `read`. Return whether they were equal."""
+        """Replace the imported ratings of a video if the stored ones equal `read`, and return whether they did.
+
+        For both, `None` means that the video has no imported ratings.
+        """
         content = {"videoId": video_id, "writeId": new_write_id()} | ({"imported": imported} if imported else {})
         as_read = "attribute_not_exists(#imported)" if read is None else "#imported = :read"
         write = self.table.update(
@@ -182,9 +188,9 @@ class RatingStore:
     def _read(
         self, video_id: str, caller: Caller, *, consistent: bool = True
     ) -> "tuple[Item | None, Rating | None, RatingTotals | None]":
-        """Return the video, the caller's own rating and the totals. The video has only the VISIBILITY_ATTRIBUTES.
+        """Return the video, the caller's own rating and the totals. The video has only VISIBILITY_ATTRIBUTES.
 
-        Reads before a write are consistent, because any of the items may be new.
+        Before a write, the read must be consistent, because any of the items may be new.
         """
         keys = [
             VIDEO.key(videoId=video_id),
@@ -196,7 +202,7 @@ class RatingStore:
         return video, cast("Rating | None", own), cast("RatingTotals | None", totals)
 
     def _replace(self, new: "Rating", own: "Rating | None") -> "Rating":
-        """Replace the user's rating, and return the stored item.
+        """Replace the user's rating `own` by `new`, and return the stored item.
 
         An item without a value withdraws the rating.
         """
@@ -234,7 +240,7 @@ def addition(video_id: str, difference: Mapping[str, int], caller: Caller, now: 
 
 
 def _counting(totals: "RatingTotals | None", before: "Rating | None", own: "Rating") -> "RatingTotals":
-    """Return the totals with a user's earlier rating `before` replaced by `own`.
+    """Return the totals after a user's rating changed from `before` to `own`.
 
     The stored totals may not include `before` yet. Therefore the result of the subtraction is limited to possible
     values.
@@ -258,6 +264,6 @@ def _mine(own: "Rating | None") -> dict[str, Any]:
 
 
 def _rating(video_id: str, caller: Caller) -> Item:
-    """Return the common attributes of a rating's item, whether active or withdrawn."""
+    """Return the attributes that a rating's item has, whether the rating is active or withdrawn."""
     key = rating_key(video_id, caller.subject)
     return {**key, "userId": caller.subject, "videoId": video_id, "writeId": new_write_id()}

@@ -30,14 +30,14 @@ from shared.web.responses import fit_documents
 MAX_RANGES = 10
 """Maximum number of languages read from an Accept-Language header."""
 LARGEST_SECTION = 1000
-"""Maximum number of items per Query for a title page; a Query ends earlier after 1 MB."""
+"""Maximum number of items that a Query for a title page reads. A Query ends earlier after 1 MB."""
 LARGEST_LIST = 1_500_000
-"""Maximum size of the credits, and of the releases, on a title page, in bytes.
+"""Maximum size in bytes of the list of credits on a title page, and of the list of releases.
 
 A response with both lists and a video of 400 KB fits Lambda's limit.
 """
 MAX_RELEASES = 100
-"""Maximum number of releases read to find a localised title: at most 440 KB."""
+"""Maximum number of releases that are read to find a localised title. They have at most 440 KB."""
 
 _LISTED = {"credits": CREDIT, "jobs": JOB, "releases": RELEASE}
 _RANGE = re.compile(
@@ -46,7 +46,7 @@ _RANGE = re.compile(
 
 
 class Locale(NamedTuple):
-    """A reader's locale: a region, and language ranges in order of preference."""
+    """Locale of a reader: a region, and language ranges in order of preference."""
 
     region: str | None = None
     languages: tuple[str, ...] = ()
@@ -62,7 +62,7 @@ class _Release(NamedTuple):
 
 
 def accepted_languages(header: str | None) -> tuple[str, ...]:
-    """Return the ranges of an Accept-Language header in order of preference (RFC 9110, section 12.5.4).
+    """Return the language ranges of an Accept-Language header in order of preference (RFC 9110, section 12.5.4).
 
     Skips invalid ranges, `*` and ranges with q=0, because none of them selects a title.
     """
@@ -76,10 +76,10 @@ def accepted_languages(header: str | None) -> tuple[str, ...]:
 
 
 def local_title(document: Item, releases: Iterable[Item], locale: Locale) -> dict[str, Any]:
-    """Return the title that fits a locale best: `title`, `region` and `language` if known, and `match`.
+    """Return the title that fits a locale best: `title` and `match`, and `region` and `language` if they are known.
 
-    `match` is `region-and-language`, `region`, `language` or `original`. `releases` must be sorted by region and
-    language, as the table returns them.
+    `match` names the parts of the locale that fit: `region-and-language`, `region`, `language`, or `original` if none
+    fits. `releases` must be sorted by region and language, as the table returns them.
     """
     titles = [
         _Release(release["region"], release.get("language"), release["titles"][0]["title"]) for release in releases
@@ -117,7 +117,8 @@ class TitlePage:
         self.pages = pages
 
     def read(self, video_id: str, caller: Caller, now: int, fields: Sequence[str], locale: Locale) -> FetchedVideo:
-        """Return a video's document with its title in a locale. If `fields` is not empty, only these fields."""
+        """Return a video's document with its title in a locale. If `fields` is not empty, the document has only these
+        fields."""
         localised = LOCAL_TITLE in fields if fields else bool(locale)
         if not localised:
             return self.videos.read(video_id, caller, now, fields)
@@ -136,8 +137,8 @@ class TitlePage:
         `sections` are names in shared.queries.SECTIONS. Costs one Query for all sections, a GetItem for the view
         counter, and a BatchGetItem if the counter is sharded.
 
-        If the Query stops at LARGEST_SECTION items or 1 MB, each remaining section costs its own Query. Further items
-        of a section can be listed with the cursor of the section.
+        If the Query stops at LARGEST_SECTION items or 1 MB, each remaining section costs a separate Query. The cursor
+        of a section leads to its further items.
         """
         partition = _VideoPartition(self.videos, video_id)
         video = require_visible(partition.begin(sections), caller, now)
@@ -186,7 +187,8 @@ class TitlePage:
         now: int,
         listing: tuple[object, ...],
     ) -> dict[str, Any]:
-        """Return as many documents as fit into LARGEST_LIST bytes, in key order, and the cursor of the next page."""
+        """Return a page of documents in key order, and the cursor of the next page. The documents fit into LARGEST_LIST
+        bytes."""
         documents = [document(item) for item in children.items]
         count = len(fit_documents(documents, LARGEST_LIST))
         resume = children.resume if count == len(documents) else Position(0, children.items[count - 1][SORT_KEY])
@@ -204,7 +206,8 @@ class _VideoPartition:
         """Sort key at which the Query stopped; `None` if the Query read all requested sections."""
 
     def begin(self, sections: Iterable[str]) -> Item | None:
-        """Read the items of these sections with one Query, which may end before the last section. Return the video."""
+        """Return the video, and read the items of these sections. Sends one Query, which may end before the last
+        section."""
         # `$` is the character after `#`, which ends the prefix of each section's sort keys.
         ends = [f"{_LISTED[name].sort_prefix[:-1]}$" for name in sections if name in _LISTED]
         key, last = VIDEO.key(videoId=self._video_id), max([RATING_TOTALS.sk, *ends])
@@ -217,13 +220,13 @@ class _VideoPartition:
         return self.item(VIDEO)
 
     def item(self, entity: Entity) -> Item | None:
-        """Return the single item of an entity; `None` if it does not exist."""
+        """Return the item of an entity that a video has at most once; `None` if it does not exist."""
         return next((item for item in self._items if item[SORT_KEY] == entity.sk), None)
 
     def section(self, name: str) -> Page[Item]:
-        """Return the first page of a section by key.
+        """Return the first page of a section's items by key.
 
-        Uses the items that `begin` read. If the Query of `begin` stopped before the section, sends another Query.
+        Uses the items that `begin` read. Sends another Query if the Query of `begin` stopped before the section.
         """
         prefix = _LISTED[name].sort_prefix
         cut = self._stopped is not None and self._stopped.startswith(prefix)
@@ -235,7 +238,8 @@ class _VideoPartition:
 
 
 def _in_language(releases: Sequence[_Release], language_tag: str) -> _Release | None:
-    """Return the release in a language, by lookup (RFC 4647, section 3.4), then by basic filtering (section 3.3.1)."""
+    """Return the release in a language, or `None`. Tries lookup (RFC 4647, section 3.4), then basic filtering (section
+    3.3.1)."""
     by_language: dict[str, _Release] = {}
     for release in releases:
         if release.language:
