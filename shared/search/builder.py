@@ -1,8 +1,8 @@
-"""Index builder: one run updates the newest generation from the feed, or rebuilds it, and publishes the result.
+"""Index builder. One run updates the newest generation from the feed, or rebuilds it, and publishes the result.
 
 A rebuild is necessary in these cases:
 
-- nothing was published yet,
+- no generation has been published yet,
 - the feed no longer retains the changes after the generation's checkpoint,
 - the index format has changed,
 - the caller requests it.
@@ -35,19 +35,16 @@ from shared.search.loader import DocumentLoader
 from shared.videos.video import STATUSES
 
 PAGE = 100
-"""Maximum number of videos per Query of a rebuild, and number of changes per commit. A search function commits more
-often (`SLICE` in shared/search/consumer.py).
-"""
+"""Maximum number of videos per Query of a rebuild, and of changes per commit of the builder. A search function commits
+after fewer changes (`SLICE` in shared/search/consumer.py)."""
 SAVED_EVERY = 10_000
 """Number of videos after which a rebuild saves its progress."""
 SECONDS_BEFORE = 300
-"""Number of seconds before the start of a rebuild at which its reading of the feed starts. RelationIndex, which is
-eventually consistent, may lack these changes.
-"""
+"""Seconds before the start of a rebuild from which the rebuild consumes the feed. The index that lists the videos,
+RelationIndex, may still lack these changes, because it is eventually consistent."""
 PUBLISHED_EVERY = 3600
-"""Seconds after which the builder publishes a generation although no video changed. A search function that copies the
-generation then has fewer changes to consume.
-"""
+"""Seconds after which the builder publishes a generation even if no video changed. A search function that copies the
+generation then has fewer feed entries to consume."""
 SOURCES = tuple(
     (relation, shard)
     for relation in (FEED, *(status_relation(status) for status in STATUSES if status != "deleted"))
@@ -59,7 +56,8 @@ UNUSABLE_ERRORS = (Gone, IncompatibleIndex, ObjectMissing, DamagedFile)
 """Errors that show that a generation or a saved rebuild is unusable. The builder then rebuilds from scratch."""
 
 Outcome = Literal["busy", "unchanged", "published", "unfinished"]
-"""Outcome of a run. `busy`: another builder holds the lease. `unfinished`: the next run resumes the rebuild."""
+"""Outcome of a run. `busy` means that another builder holds the lease, and `unfinished` that the next run resumes the
+rebuild."""
 
 
 @dataclass(frozen=True)
@@ -68,15 +66,15 @@ class BuildResult:
 
     outcome: Outcome
     behind: float = 0
-    """Seconds by which the published generation lags behind the feed. 0 if `busy`."""
+    """Seconds by which the published generation lags behind the feed. 0 if the outcome is `busy`."""
     put: int = 0
-    """Number of videos that were indexed or removed from the index."""
+    """Number of videos that this run indexed or removed from the index."""
     removed: int = 0
-    """Number of unreferenced objects that were deleted."""
+    """Number of unreferenced objects that this run deleted."""
 
 
 class BuildPosition(NamedTuple):
-    """Progress of a rebuild: the index of the current partition in SOURCES, and the position in it."""
+    """Progress of a rebuild: the index of the current partition in SOURCES, and the position within this partition."""
 
     source: int = 0
     after: Item | None = None
@@ -95,7 +93,7 @@ class BuildPosition(NamedTuple):
 
 
 def read_video_ids(table: Table, at: BuildPosition) -> tuple[list[str], BuildPosition]:
-    """Return the next page of ids of videos to index, and the progress after this page. Costs one Query."""
+    """Return the ids on the next page of videos to index, and the progress after this page. Costs one Query."""
     relation, shard = SOURCES[at.source]
     names = [attribute.name for attribute in (*RELATION_INDEX.partition, RELATION_INDEX.sort[0])]
     page = table.query(
@@ -117,7 +115,7 @@ def read_video_ids(table: Table, at: BuildPosition) -> tuple[list[str], BuildPos
 
 
 class IndexBuilder:
-    """Builder of the search index. It builds in a local folder, and publishes the files."""
+    """Builder of the search index. It builds the index in a local folder, and publishes the files."""
 
     def __init__(
         self,
@@ -133,13 +131,14 @@ class IndexBuilder:
     ) -> None:
         """`report_progress` receives the number of videos that a rebuild has indexed in this run.
 
-        `heartbeat` returns a context manager that calls the given function regularly.
+        `heartbeat` receives the function that renews the lease, and returns a context manager that calls it regularly.
         """
         self._generations, self._copy, self._table, self._feed, self._loader = generations, copy, table, feed, loader
         self._clock, self._report_progress, self._heartbeat = clock, report_progress, heartbeat
 
     def run(self, in_time: Callable[[], bool] = lambda: True, *, from_scratch: bool = False) -> BuildResult:
-        """Build until `in_time` returns false, and publish a finished generation. `from_scratch` forces a rebuild.
+        """Build until `in_time` returns false. Publish the generation if it is finished. `from_scratch` forces a
+        rebuild.
 
         Raises Unavailable, and LeaseLost if another builder has acquired the lease. After an error, the next run
         resumes.
@@ -184,7 +183,7 @@ class IndexBuilder:
         return self._rebuild(held, in_time)
 
     def _update(self, held: GenerationPointer, in_time: Callable[[], bool]) -> BuildResult:
-        """Update the published generation from the feed."""
+        """Update the published generation from the feed, and publish the result if it differs."""
         self._generations.copy_of(held.readable, self._copy)
         engine = SearchEngine(self._copy.folder)
         try:
@@ -242,7 +241,7 @@ class IndexBuilder:
         return self._generations.save_draft(held, self._copy, engine.files(), at.item)
 
     def _committed(self, engine: SearchEngine) -> FeedConsumer:
-        """Commit all indexed videos, and return the feed consumer."""
+        """Commit all indexed videos, and return a feed consumer for the engine."""
         consumer = self._consumer(engine)
         engine.commit(consumer.checkpoint)
         return consumer
@@ -261,7 +260,8 @@ class IndexBuilder:
         return self._seconds_since(consumer.checkpoint.as_of)
 
     def _unfinished(self, held: GenerationPointer, at: BuildPosition) -> float:
-        """Return the lag of the published generation in seconds. If there is none, return the age of the rebuild."""
+        """Return the lag of the published generation in seconds. If no generation is published, return the age of the
+        rebuild."""
         return self._seconds_since(held.as_of or at.begun * 1000)
 
     def _seconds_since(self, as_of: int) -> float:

@@ -1,7 +1,7 @@
 """Feed consumer of a local index, in the builder and in each search function.
 
-The feed names the changed videos, but not their new state, so the consumer reads the videos from the table. It is
-therefore harmless to consume a change twice, or after a later change.
+The feed contains the ids of changed videos, but not their new state. The consumer reads that state from the table. It
+is therefore harmless to consume a change twice, or after a later change.
 """
 
 import time
@@ -14,11 +14,11 @@ from shared.search.engine import IndexCheckpoint, SearchEngine
 from shared.search.loader import DocumentLoader
 
 TYPES = ("video.*", "credit.*", "release.*", "captions.*")
-"""Change types that can affect search results."""
+"""Types of the changes that can affect search results."""
 SLICE = 16
-"""Number of changes per commit. It is small, so that a search request can stop between commits."""
+"""Number of changes per commit. It is small, because a search request can stop consuming only between commits."""
 LONGEST_REST = 0.2
-"""Maximum delay in seconds between two polls of a waiting request."""
+"""Maximum delay in seconds between two polls of the feed while a request waits for changes."""
 
 
 class FeedConsumer:
@@ -36,7 +36,7 @@ class FeedConsumer:
     ) -> None:
         """`clock` returns epoch seconds. `slice_` is the number of changes per commit.
 
-        An engine without a checkpoint consumes the whole retained feed.
+        If the engine has no checkpoint, the consumer starts at the oldest change that the feed retains.
         """
         self.engine = engine
         self._feed, self._loader = feed, loader
@@ -46,17 +46,17 @@ class FeedConsumer:
         the index.
         """
         self.put = 0
-        """Number of videos that were indexed or removed."""
+        """Number of videos that this consumer indexed or removed."""
         self.is_caught_up = False
         """Whether the last `catch_up` reached the end of the feed."""
         self.reached = self.checkpoint.as_of
-        """Epoch milliseconds of the last consumed change; at the end of the feed, the time of the poll."""
+        """Time of the last consumed change, in epoch milliseconds. At the end of the feed, the time of the poll."""
 
     def catch_up(self, in_time: Callable[[], bool] = lambda: True) -> bool:
         """Consume the feed to its end or until `in_time` returns false. Returns whether the end was reached.
 
-        `in_time` is called after each slice. Raises Gone if the feed no longer retains the next change, which requires
-        a rebuild. Raises Unavailable.
+        Calls `in_time` after each slice of changes. Raises Gone if the feed no longer retains the next change, because
+        the index must then be rebuilt. Raises Unavailable.
         """
         self.is_caught_up = False
         while True:
@@ -87,7 +87,8 @@ class FeedConsumer:
                 return False
 
     def _index(self, video_ids: Sequence[str], checkpoint: IndexCheckpoint) -> None:
-        """Index the current state of these videos, remove deleted videos, and advance the checkpoint."""
+        """Index the current state of these videos, and commit it with `checkpoint`. Removes videos that no longer
+        exist."""
         deleted_ids: list[str] = []
         for video_id, document in self._loader.read(video_ids):
             if document is None:
@@ -101,7 +102,7 @@ class FeedConsumer:
         self.put += len(video_ids)
 
     def has(self, cursors: Mapping[str, LogCursor]) -> bool:
-        """Return whether the index has consumed each log up to its cursor. `cursors` has a cursor by log key.
+        """Return whether the index has consumed each log up to its cursor. `cursors` maps log keys to cursors.
 
         The keys must be from `shard_logs`, the logs of all owners' changes.
         """
@@ -114,7 +115,7 @@ class FeedConsumer:
         )
 
     def wait_for(self, cursors: Mapping[str, LogCursor], in_time: Callable[[], bool]) -> bool:
-        """Consume until the index includes all changes before these cursors, or until `in_time` returns false.
+        """Consume the feed until the index includes all changes before these cursors, or until `in_time` returns false.
 
         Returns whether the index includes them. Raises Gone, Unavailable.
         """
@@ -135,5 +136,6 @@ class FeedConsumer:
 
 
 def _position(cursor: LogCursor) -> int:
-    """Return the position of the next change as a number, which does not depend on how the log stores that change."""
+    """Return the position of the next change as one number, so that cursors are comparable however the log stores the
+    changes."""
     return cursor.first + cursor.skip

@@ -9,20 +9,21 @@ from shared.schema import TTL_ATTRIBUTE
 from shared.video_fields import FACETS
 
 FORM = 1
-"""Version of the index format. Increase it with each change of the fields, the tokenizer or the Tantivy version.
+"""Version of the index format. Increment it when the fields, the tokenizer or the Tantivy version change.
 
-The builder rebuilds an index of another version.
+The builder rebuilds an index that has another format version.
 """
 LARGEST_CAPTIONS = 4_000_000
-"""Maximum size of a video's indexed captions in bytes: two caption files of maximum size, or about forty of a feature
-film."""
+"""Maximum size of a video's indexed captions in bytes. Two caption files of maximum size have this size, or about forty
+caption files of a feature film."""
 MAX_CUES = 40_000
-"""Maximum number of a video's indexed cues."""
+"""Maximum number of cues per video that the index contains."""
 
 
 @dataclass(frozen=True)
 class VideoDocument:
-    """A video as indexed: its texts, its filter values and the attributes that determine its visibility."""
+    """Content of a video in the index: its texts, its filter values, and the attributes that determine who may see
+    it."""
 
     video_id: str
     user_id: str
@@ -30,32 +31,31 @@ class VideoDocument:
     created_at: int
     """Time of creation, in epoch seconds."""
     visible: bool
-    """Whether the video is public and ready. All callers may then see it from `publish_at` until `expires_at`."""
+    """Whether the video is public and ready. If so, all callers may see it from `publish_at` until `expires_at`."""
     names: Sequence[str] = ()
     """Titles of the video's releases, names of the people in its credits, and names of their characters."""
     tags: Sequence[str] = ()
     """Tags in their original spelling. Facets and filters use the case-folded form (shared/videos/tags.py)."""
     description: str = ""
     facets: Mapping[str, str | int] = field(default_factory=dict)
-    """Values by facet, except tags."""
+    """Value of the video for each facet, except the tags."""
     language: str | None = None
     publish_at: int | None = None
     """Time of publication, in epoch seconds; `None` if the video has none."""
     expires_at: int | None = None
     """Time of expiry, in epoch seconds; `None` if the video does not expire."""
     purge_at: int | None = None
-    """Time in epoch seconds after which the video is hidden from all callers, until it is removed from the index."""
+    """Time, in epoch seconds, from which no caller may see the video. It stays in the index until it is purged."""
     captions: Mapping[str, Sequence[tuple[int, str]]] = field(default_factory=dict)
-    """Cues by language, in playing order: start in milliseconds and text without tags."""
+    """Cues by language, in playing order. A cue has its start in milliseconds, and its text without markup."""
 
 
 def build_document(
     video: Item | None, children: Iterable[Item], cues: Mapping[str, Sequence[Cue]]
 ) -> VideoDocument | None:
-    """Return the indexed form of a video, or `None` if it does not exist or is deleted.
+    """Return the content of a video for the index, or `None` if the video does not exist or is deleted.
 
-    `children` are other items of the video's partition; only releases and credits are used. `cues` contains the cues of
-    the captions by language.
+    `children` are the video's releases and credits. `cues` contains the cues of its captions by language.
     """
     if video is None or video["status"] == "deleted":
         return None
@@ -78,9 +78,10 @@ def build_document(
 
 
 def searchable_texts(captions: Iterable[Item], language: str | None) -> list[Item]:
-    """Return the caption items to index: the video's own language first, the others sorted by language tag.
+    """Return the caption items to index. `language` is the video's own language.
 
-    Items that would exceed LARGEST_CAPTIONS or MAX_CUES are skipped.
+    Captions in this language are first, then captions in its variants, then others by language tag. Skips items that
+    would exceed LARGEST_CAPTIONS or MAX_CUES.
     """
     own = (language or "").lower()
 
@@ -97,7 +98,7 @@ def searchable_texts(captions: Iterable[Item], language: str | None) -> list[Ite
 
 
 def _names(children: Iterable[Item], title: str) -> tuple[str, ...]:
-    """Return the additional names of a video, without duplicates, in the order of the items."""
+    """Return the names of a video in addition to its title, without duplicates, in the order of the items."""
     names: dict[str, None] = {}
     for item in children:
         for local in item.get("titles", ()):

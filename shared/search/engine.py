@@ -24,7 +24,7 @@ from shared.search.query_parser import SearchQuery
 from shared.video_fields import NUMERIC_FACETS
 
 DEEPEST = 1_000
-"""Maximum number of hits of a query on all pages together."""
+"""Maximum number of hits that a caller can read of one query, on all pages together."""
 MAX_VALUES = 100
 """Maximum number of values per facet."""
 WRITER_BYTES = 20_000_000
@@ -33,33 +33,32 @@ MARK = "mark.json"
 META = "meta.json"
 MANAGED = ".managed.json"
 _SLACK = 64
-"""Number of extra hits to read after a page, because the next hits may tie with the last hit of the page."""
+"""Number of additional hits to read after a page, because they may have the same rank as the page's last hit."""
 
 
 class IncompatibleIndex(Exception):
-    """Error for an index of another format version or Tantivy version."""
+    """Error: the index has another format version, or was written by another Tantivy version."""
 
 
 @dataclass(frozen=True)
 class IndexCheckpoint:
-    """Checkpoint of the index: the positions up to which it has consumed the feed."""
+    """Checkpoint of the index: the positions in the feed up to which the index includes all changes."""
 
     places: Mapping[str, LogCursor]
-    """Next position to read, by log key."""
+    """Position of the next change to consume, by log key."""
     as_of: int
     """Time in epoch milliseconds. The index includes all changes before this time."""
 
 
 class Hit(NamedTuple):
-    """A search hit. Hits sort by descending rank, then by id."""
+    """Video that matches a query. Hits sort by descending rank, then by id."""
 
     video_id: str
     rank: float
-    """Score plus a tiny offset that is derived from the id, so that ties are rare. For a query without words, the
-    creation time.
-    """
+    """Score plus a tiny offset, derived from the id, that makes ties rare. If the query has no words, the creation
+    time."""
     score: float = 0.0
-    """Relevance. Depends only on the query and the video."""
+    """Relevance of the video. It depends only on the query and the video."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +69,8 @@ class SearchHits:
     total: int
     """Number of matching videos that the caller may see, on all pages."""
     facets: Mapping[str, Sequence[tuple[str | int, int]]] = field(default_factory=dict)
-    """Number of matching videos by facet value, most frequent first, at most MAX_VALUES. Tags are case-folded."""
+    """Number of matching videos per value, by facet. The most frequent value is first, with at most MAX_VALUES. Tags
+    are case-folded."""
     more: bool = False
     """Whether another page follows."""
 
@@ -86,7 +86,7 @@ class IndexFile(NamedTuple):
 
 
 class SearchEngine:
-    """Index in a folder, created if missing. Only one engine per folder can write.
+    """Search index in a folder. Creates the index if it is missing. Only one engine per folder can write.
 
     >>> from shared.search.query_parser import parse
     >>> engine, now = SearchEngine(folder), 1_750_000_000
@@ -98,7 +98,7 @@ class SearchEngine:
     """
 
     def __init__(self, folder: Path) -> None:
-        """Open or create the index. Raises IncompatibleIndex."""
+        """Open or create the index. Raises IncompatibleIndex if another format or Tantivy version wrote it."""
         self._folder = folder
         self._writer: tantivy.IndexWriter | None = None
         self._is_changed = False
@@ -159,11 +159,11 @@ class SearchEngine:
         after: Hit | None = None,
         without: Collection[str] = (),
     ) -> SearchHits:
-        """Return a page of the videos that match and that the caller may see at `now`.
+        """Return a page of the videos that match the query and that the caller may see at `now`.
 
-        `after` is the last hit of the previous page, and `without` contains ids to exclude. A query without clauses
-        sorts hits by creation time, newest first. If the score of the hit `after` has changed, the page starts after
-        the new position of that hit. If `after` no longer matches, the page starts after the old position.
+        `after` is the last hit of the previous page, and `without` contains the ids of videos to exclude. A query
+        without clauses sorts hits by creation time, newest first. The page starts after the current position of the hit
+        `after`, or, if that hit no longer matches, after its old position.
         """
         searcher = self._searcher
         query = IndexQuery(SCHEMA, search_query, caller, now, filters, without)
@@ -179,7 +179,8 @@ class SearchEngine:
         return SearchHits(hits, total, counted, more=first + limit < min(len(ranked), DEEPEST))
 
     def similar(self, video_id: str, caller: Caller, now: int, *, limit: int = 10) -> list[Hit] | None:
-        """Return the most similar videos, excluding `video_id`. `None` if the index does not contain it."""
+        """Return the videos that are most similar to a video, excluding the video. `None` if the index does not contain
+        it."""
         searcher = self._searcher
         address = self._address(searcher, video_id)
         if address is None:
@@ -241,7 +242,8 @@ class SearchEngine:
     def _ranked(
         self, searcher: tantivy.Searcher, query: tantivy.Query, index_query: IndexQuery, count: int
     ) -> tuple[list[Hit], int]:
-        """Return at least the first `count` hits in order, or all if there are fewer; and the total number of hits."""
+        """Return the first hits in order, and the total number of hits. Returns at least `count` hits, or all if there
+        are fewer."""
         size = count + _SLACK
         while True:
             if index_query.is_by_time:
@@ -281,7 +283,8 @@ class SearchEngine:
     def _matching_terms(
         searcher: tantivy.Searcher, query: tantivy.Query, terms: Collection[Term]
     ) -> tuple[dict[Term, int], int]:
-        """Return the number of results of the query that contain each term, and the total number of results."""
+        """Return, for each term, the number of the query's results that contain it. Also return the total number of
+        results."""
         # One aggregation counts all terms. It parses the strings, which is safe because words contain only letters and
         # digits.
         filters = {f"{name}:{word}": {"filter": f'{name}:"{word}"'} for name, word in terms}
@@ -316,9 +319,9 @@ def _rank(hit: Hit) -> tuple[float, str]:
 
 
 def _score(rank: float, spread: float) -> float:
-    """Return the score for a rank of Tantivy's `weight_by_field`.
+    """Return the score of a hit, computed from the rank that Tantivy's `weight_by_field` returns.
 
-    Tantivy multiplies the score by a logarithm, and rounds the product to 24 bits.
+    The rank is the score, multiplied by a logarithm of `spread` and rounded to 24 bits.
     """
     return round(rank / log2(2 + spread) * GRAIN) / GRAIN
 
@@ -329,12 +332,14 @@ def _most_frequent(buckets: list[dict[str, Any]], is_number: bool) -> list[tuple
 
 
 def _is_present(kind: str, deletes: Mapping[str, Any] | None) -> bool:
-    """Return whether a deletions file is the current one of its segment."""
+    """Return whether a file with deletions is the current one of its segment. `deletes` is the segment's entry in the
+    metadata."""
     return deletes is not None and kind == f"{deletes['opstamp']}.del"
 
 
 def _read_checkpoint(folder: Path) -> IndexCheckpoint | None:
-    """Read the checkpoint from the folder. Raises IncompatibleIndex."""
+    """Return the checkpoint that the folder stores; `None` if there is none. Raises IncompatibleIndex for another
+    format version."""
     try:
         stored = json.loads((folder / MARK).read_bytes())
     except FileNotFoundError:

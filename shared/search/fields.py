@@ -1,4 +1,4 @@
-"""Index schema: the terms, columns and stored texts of a video."""
+"""Schema of the index: the terms, columns and stored texts of a video."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -13,10 +13,10 @@ from shared.video_fields import FACETS, NUMERIC_FACETS
 from shared.videos.tags import normalise_tag
 
 _SPREAD = 0.001
-"""Maximum difference in rank of videos with the same score, to break ties.
+"""Maximum offset that is added to the rank of a video, so that videos with the same score have different ranks.
 
 It changes a rank by less than a thousandth of the score, so it never outweighs a relevant difference. Few of 100,000
-videos share a value.
+videos have the same offset.
 """
 ALL = "words"
 """Name of the field that contains every distinct word of all texts."""
@@ -31,11 +31,11 @@ class CaptionText(NamedTuple):
     texts: str
     """Texts of the cues, separated by newlines."""
     words: str
-    """Normalised words, separated by spaces. Newlines separate the cues."""
+    """Normalised words of the cues, separated by spaces. Newlines separate the cues."""
 
 
 class StoredFields(NamedTuple):
-    """Texts of a video in their original spelling, which the index stores for highlights."""
+    """Texts of a video in their original spelling, which the index stores because highlights show them."""
 
     title: str
     names: Sequence[str]
@@ -45,7 +45,7 @@ class StoredFields(NamedTuple):
 
     @property
     def caption_length(self) -> int:
-        """Total number of caption characters, including one separator per text."""
+        """Total number of characters of all captions. The end of each language's text counts as one character."""
         return sum(len(caption.texts) + 1 for caption in self.captions)
 
 
@@ -135,7 +135,8 @@ def _add_texts(document: tantivy.Document, video: VideoDocument) -> None:
 
 
 def _cues(cues: Sequence[tuple[int, str]]) -> list[tuple[int, str, str]]:
-    """Return the start in milliseconds, the text on one line, and the normalised words of each cue that has words."""
+    """Return the cues that have words. For each: the start in milliseconds, the text on one line, and the normalised
+    words."""
     found = ((start, " ".join(text.split()), _words(text)) for start, text in cues)
     return [(start, text, words) for start, text, words in found if words]
 
@@ -191,12 +192,12 @@ def _shown_of(document: tantivy.Document) -> dict[str, Any]:
 
 
 def words_of(document: tantivy.Document) -> dict[str, list[str]]:
-    """Return the normalised texts of a video by field, as indexed, captions included."""
+    """Return the normalised texts of a video by field, as they were indexed. Includes captions."""
     return _indexed(_shown_of(document)) | {"captions": document.get_all("captions")}
 
 
 def _number(video_id: str) -> int | None:
-    """Return the 128 bits of a UUID in canonical form, or `None` for other ids."""
+    """Return the 128 bits of a UUID as an integer. `None` if the id is not a UUID in canonical form."""
     plain = video_id.replace("-", "")
     try:
         number = int(plain, 16)

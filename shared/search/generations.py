@@ -1,13 +1,14 @@
-"""Generations of the index: immutable files, one manifest per generation, and a pointer item for the published one.
+"""Generations of the index: immutable files, a manifest per generation, and an item that points to the published
+generation.
 
-A builder writes its new files to `index/<generation>/`, then the manifest, then the pointer. The conditional write of
-the pointer publishes the generation. If the builder crashes earlier, no reader uses its files. A manifest references
-unchanged files in the folders of earlier generations.
+A builder writes its new files to `index/<generation>/`, then the manifest, then the pointer item. The conditional write
+of the pointer publishes the generation. If the builder crashes before this write, no reader uses its files. A manifest
+references unchanged files in the folders of earlier generations.
 
 One builder works at a time. It holds a lease that a heartbeat renews, and each write of the pointer requires the lease.
 A stalled builder therefore cannot overwrite a newer generation.
 
-A rebuild checkpoints its progress as a draft: a generation that only a resuming builder reads.
+A rebuild stores its progress as a draft. A draft is a generation that only a builder reads, to resume the rebuild.
 """
 
 import hashlib
@@ -41,16 +42,15 @@ FOLDER = "index/"
 HEARTBEAT_SECONDS = 10
 """Seconds between two renewals of the lease during a build."""
 LEASE_SECONDS = 4 * HEARTBEAT_SECONDS
-"""Seconds until the lease of a crashed builder expires. The next scheduled run starts at most a minute later."""
+"""Seconds until the lease of a crashed builder expires. A scheduled run then starts within a minute."""
 KEPT_SECONDS = 3600
-"""Minimum age, in seconds, at which an unreferenced object is deleted. A builder may be about to reference a younger
-object, or a reader may be copying it.
-"""
+"""Minimum age of an object, in seconds, before an unreferenced object is deleted. A builder may be about to reference a
+younger object, or a reader may be copying it."""
 SIDE_BY_SIDE = 8
-"""Maximum number of objects that are read or written concurrently."""
+"""Maximum number of objects that are uploaded or downloaded concurrently."""
 MAX_COPIES = 3
-"""Maximum attempts to copy the newest generation, including the first. A generation may be deleted while it is copied.
-"""
+"""Maximum attempts to copy the newest generation, including the first. An attempt fails if the generation is deleted
+during the copy."""
 _OWN = "video-index-"
 _MANIFEST = "manifest.json"
 _KEY = INDEX.key()
@@ -59,7 +59,7 @@ NO_LEASE = Lease("", 0)
 
 
 class DamagedFile(Exception):
-    """Error for a file that does not match its manifest, or a malformed manifest."""
+    """Error: a file does not match its manifest, or the manifest is malformed."""
 
 
 class StoredFile(NamedTuple):
@@ -73,7 +73,7 @@ class StoredFile(NamedTuple):
 
 
 class Draft(NamedTuple):
-    """Stored progress of an unfinished rebuild, from which the next builder resumes."""
+    """Stored progress of an unfinished rebuild. The next builder resumes from it."""
 
     generation: str
     at: Item
@@ -82,16 +82,16 @@ class Draft(NamedTuple):
 
 @dataclass(frozen=True)
 class GenerationPointer:
-    """Pointer item: the published generation, the progress of an unfinished rebuild, and the lease."""
+    """Content of the pointer item: the published generation, the progress of an unfinished rebuild, and the lease."""
 
     generation: str | None = None
     """Name of the published generation. `None` if nothing was published yet."""
     form: int | None = None
     """Format version of the generation."""
     previous: str | None = None
-    """Name of the generation that was published before. Its files are retained, because readers may be copying them."""
+    """Name of the previously published generation. Its files are retained, because readers may be copying them."""
     places: Mapping[str, LogCursor] = field(default_factory=dict)
-    """Next feed position to consume, by log."""
+    """Position in the feed of the next change to consume, by log key."""
     as_of: int = 0
     """Time in epoch milliseconds. The generation includes all changes before this time."""
     video_count: int = 0
@@ -99,7 +99,8 @@ class GenerationPointer:
     published_at: int = 0
     """Time of the publication, in epoch seconds."""
     draft: Draft | None = None
-    """Unfinished rebuild. `None` if there is none, or if it has another format version, which no builder can resume."""
+    """Progress of an unfinished rebuild. `None` if there is none, or if no builder of this release can resume it
+    because its format version differs."""
     tidied_at: int = 0
     """Time of the last deletion of unreferenced objects, in epoch seconds."""
     lease: Lease = NO_LEASE
@@ -135,7 +136,7 @@ class GenerationPointer:
 class LocalCopy:
     """Local copy of a generation. The builder updates its copy in place.
 
-    A file stores the generation's name only while the copy is complete. After an interruption, the copy starts again.
+    A file next to the copy stores the generation's name while the copy is complete. An interrupted copy is repeated.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -145,7 +146,7 @@ class LocalCopy:
 
     @property
     def generation(self) -> str | None:
-        """Name of the generation that was copied to the folder, or last published from it.
+        """Name of the generation that the folder contains: the last one that was copied to it, or published from it.
 
         `None` if the folder has no complete copy.
         """
@@ -154,7 +155,7 @@ class LocalCopy:
         return None
 
     def keep(self, files: Iterable[StoredFile]) -> list[StoredFile]:
-        """Delete all local files, except files that match an entry of `files`.
+        """Delete all local files that do not match an entry of `files`.
 
         Returns the entries without a matching local file. No engine may have the folder open.
         """
@@ -169,7 +170,7 @@ class LocalCopy:
         return list(missing.values())
 
     def is_of(self, generation: str | None) -> None:
-        """Record that this is a complete copy of the generation. `None` marks it as incomplete."""
+        """Record that the folder has a complete copy of the generation. `None` records that the copy is incomplete."""
         if generation is None:
             self._origin.unlink(missing_ok=True)
             return
@@ -205,8 +206,7 @@ def _runs(pid: int) -> bool:
 
 
 class Heartbeat:
-    """Context that calls `beat` every `seconds` from a separate thread, also during long calls such as merges and
-    uploads.
+    """Context manager that calls `beat` every `seconds` seconds in a separate thread.
 
     >>> with Heartbeat(lambda: print("lease renewed"), seconds=60):
     ...     print("published")
@@ -272,7 +272,8 @@ class Generations:
         checkpoint: "IndexCheckpoint",
         video_count: int,
     ) -> GenerationPointer:
-        """Publish a local copy as the new generation, and remove the draft. If it raises LeaseLost, nothing changed."""
+        """Publish a local copy as the new generation, and remove the draft. Raises LeaseLost, and then publishes
+        nothing."""
         generation, stored = self._saved(held, copy, files)
         new = replace(
             held,
@@ -319,10 +320,10 @@ class Generations:
         return replace(held, draft=None)
 
     def copy_newest(self, copy: LocalCopy) -> GenerationPointer:
-        """Copy the published generation, unless the copy is already of that generation. Returns the pointer.
+        """Copy the published generation, unless `copy` already contains it. Returns the pointer.
 
-        The copy is emptied if no published generation has this release's format. Raises DamagedFile, and ObjectMissing
-        if each attempt finds that its generation was deleted.
+        Empties `copy` if this release cannot read the published generation, or if there is none. Raises DamagedFile.
+        Raises ObjectMissing if a generation was deleted during each attempt to copy it.
         """
         for attempt in range(MAX_COPIES):
             pointer = self.pointer()
@@ -336,10 +337,9 @@ class Generations:
         return pointer
 
     def copy_of(self, generation: str | None, copy: LocalCopy) -> None:
-        """Copy a generation, unless the copy is already of that generation. `None` empties the copy.
+        """Copy a generation, unless `copy` already contains it. If `generation` is `None`, empties `copy`.
 
-        Only missing or damaged files are downloaded. Raises DamagedFile, and ObjectMissing if the generation was
-        deleted.
+        Downloads only missing or damaged files. Raises DamagedFile, and ObjectMissing if the generation was deleted.
         """
         if generation is None:
             copy.keep(())
@@ -357,7 +357,7 @@ class Generations:
         copy.is_of(generation)
 
     def tidy(self, held: GenerationPointer) -> tuple[GenerationPointer, int]:
-        """Delete unreferenced objects, at most once per KEPT_SECONDS.
+        """Delete unreferenced objects of the index. Does nothing if the last deletion was less than KEPT_SECONDS ago.
 
         Returns the pointer and the number of deleted objects.
 
@@ -386,7 +386,7 @@ class Generations:
     def _saved(
         self, held: GenerationPointer, copy: LocalCopy, files: Sequence["IndexFile"]
     ) -> tuple[str, list[StoredFile]]:
-        """Upload the new files of a copy and a manifest. Returns the name and the files of the new generation."""
+        """Upload the new files of a copy, and a manifest. Returns the new generation's name and its files."""
         published: dict[str, StoredFile] = {}
         if copy.generation in (held.generation, held.draft.generation if held.draft else None) and copy.generation:
             published = {file.name: file for file in self._manifest(copy.generation)}
@@ -410,7 +410,7 @@ class Generations:
         return generation, stored
 
     def _manifest(self, generation: str) -> list[StoredFile]:
-        """Read the files of a generation. Raises ObjectMissing and DamagedFile."""
+        """Return the files of a generation, as its manifest lists them. Raises ObjectMissing and DamagedFile."""
         key = _manifest_key(generation)
         data = self._objects.read(object_uri(self._bucket, key), 0, _LARGEST_MANIFEST)
         try:
@@ -423,13 +423,14 @@ class Generations:
         return [_manifest_key(generation), *(file.key for file in self._manifest(generation))]
 
     def _write(self, lease: Lease, change: Expression, *, condition: Expression | None = None) -> None:
-        """Update the pointer, on condition that the lease is held or that `condition` holds. Raises LeaseLost."""
+        """Update the pointer item. Raises LeaseLost if the lease is not held or, with `condition`, if this condition
+        does not hold."""
         write = self._table.update(_KEY, change, condition=condition or fence(lease=lease.id))
         write_with_lease(self._table, [write], lease.attributes)
 
 
 _LARGEST_MANIFEST = 4_000_000
-"""Maximum size of a manifest in bytes: about ten thousand files. An index has about a hundred."""
+"""Maximum size of a manifest in bytes, which suffices for about ten thousand files. An index has about a hundred."""
 
 
 def _manifest_key(generation: str) -> str:

@@ -13,33 +13,33 @@ from shared.search.query_parser import PREFIX, Clause, QueryPhrase, QueryWord, S
 from shared.search.tokenizer import Token, joined, spans, tokens
 
 LONGEST_PART = 240
-"""Maximum number of characters of a description to show, around the first match."""
+"""Maximum number of characters of a description that a highlight shows, around the first match."""
 BEFORE = 60
-"""Maximum number of characters of a description to show before the first match."""
+"""Maximum number of characters of a description that a highlight shows before the first match."""
 MAX_VALUES = 3
-"""Maximum number of names to show, and of tags. The names and tags that match most clauses are chosen."""
+"""Maximum number of names that highlights show, and of tags. The names and tags that match most clauses are shown."""
 MAX_ANCHORS = 100
-"""Maximum number of caption positions to examine: the positions of the clause that occurs least often."""
+"""Maximum number of caption positions that are examined: positions of the clause that occurs least often."""
 WIDEST = 3
-"""Maximum number of adjacent cues in a quote. A quote of an exact phrase may have more."""
+"""Maximum number of adjacent cues in a quote. A quote can have more cues if it contains an exact phrase."""
 MAX_COMPARED = 50_000
-"""Maximum number of words per page of results that are compared by edit distance: about half a second of work.
+"""Maximum number of edit distances that are computed per page of results. This many take about half a second.
 
-A page of videos with long captions needs a tenth of this. The limit bounds the cost of captions that were written to
+A page of videos with long captions needs a tenth of this. The limit bounds the cost if a user writes captions to
 resemble many words of a query.
 """
 MAX_SPELLINGS = 8
-"""Maximum number of words in the captions that are accepted as misspellings of one query word."""
+"""Maximum number of different words in the captions that count as misspellings of one query word."""
 CUT = "…"
 
 Range = tuple[int, int]
 
 
 class HighlightedPart(NamedTuple):
-    """Text of a video, whole or an excerpt, and the ranges in it that match the query."""
+    """Text of a video, or an excerpt of it, and the ranges in the text that match the query."""
 
     field: str
-    """`title`, `names`, `tags` or `description`."""
+    """Field that contains the text: `title`, `names`, `tags` or `description`."""
     text: str
     ranges: Sequence[Range]
     """Start and end of each match in code points of `text`. The end is exclusive."""
@@ -62,8 +62,8 @@ class Highlights:
 
     parts: Sequence[HighlightedPart]
     quote: CaptionQuote | None
-    """Best quote from the captions. `None` unless it matches the whole query, or a clause that no other text
-    matches."""
+    """Best quote from the captions. `None` if there is no quote that matches the whole query, or a clause that no other
+    text matches."""
 
 
 class _Match(NamedTuple):
@@ -73,7 +73,8 @@ class _Match(NamedTuple):
 
 
 class _WordMatches(dict[str, tuple[tuple[int, int], ...]]):
-    """Cache that maps a word to its matches: number of the matching clause, and quality of the match."""
+    """Cache of matching words. Maps a word to its matches, each with the number of the clause and the quality of the
+    match."""
 
     def __init__(self, clauses: Sequence[Clause]) -> None:
         self._words = {
@@ -93,7 +94,7 @@ class _WordMatches(dict[str, tuple[tuple[int, int], ...]]):
         return found
 
     def among(self, words: set[str], clause: int) -> set[str]:
-        """Return the elements of `words` that match the query word with the number `clause`, also with typos."""
+        """Return the elements of `words` that match the query word of clause number `clause`, exactly or with typos."""
         query_word, fitting, compared = self._words[clause], self._fitting[clause], self._compared[clause]
         fitting.update(word for word in words - compared if query_word.may_be(word) and self._fit(query_word, word))
         compared |= words
@@ -105,7 +106,7 @@ class _WordMatches(dict[str, tuple[tuple[int, int], ...]]):
 
 
 class _QueryWord(NamedTuple):
-    """Query word, with precomputed limits that reject most other words without a comparison."""
+    """Word of a query, with limits on length and letters that reject most other words without a comparison."""
 
     word: QueryWord
     letters: frozenset[str]
@@ -121,12 +122,13 @@ class _QueryWord(NamedTuple):
         return cls(word, frozenset(word.text), most, length - most, sys.maxsize if word.is_prefix else length + most)
 
     def may_be(self, word: str) -> bool:
-        """Return whether `word` may match, judged only by its length and letters. `False` rules out a match."""
+        """Return whether `word` may match, judged only by its length and letters. If the result is false, `word` does
+        not match."""
         return self.shortest <= len(word) <= self.longest and len(self.letters.difference(word)) <= self.most
 
 
 class Highlighter:
-    """Highlighter of one query for many videos. Caches matching words across videos."""
+    """Highlighter of one query in many videos. It caches matching words for all videos."""
 
     def __init__(self, search_query: SearchQuery) -> None:
         self._clauses = search_query.clauses
@@ -170,9 +172,10 @@ class Highlighter:
         return matches
 
     def _quote(self, captions: Sequence[CaptionText], best: Sequence[int]) -> CaptionQuote | None:
-        """Return the quote that matches most clauses.
+        """Return the quote that matches most clauses. `best` has the quality of each clause's best match in the other
+        texts.
 
-        If several languages have such a quote, the first language is used.
+        If several languages have such a quote, the first language is used. `None` if no quote adds a match.
         """
         quotes = [found for caption in captions if (found := self._quoted(caption, best))]
         if not quotes:
@@ -184,7 +187,8 @@ class Highlighter:
         return quote if adds else None
 
     def _quoted(self, caption: CaptionText, best: Sequence[int]) -> tuple[set[int], CaptionQuote] | None:
-        """Return the best quote of one language and the clauses that it matches."""
+        """Return the clauses that the best quote of one language matches, and the quote. `None` if no clause
+        matches."""
         flat = f" {caption.words} ".replace("\n", " ")
         at = flat.find(self._sentence) if self._is_sentence else -1
         if at >= 0:
@@ -221,9 +225,9 @@ class Highlighter:
 
 
 class _Needles:
-    """Strings to find in captions, by clause.
+    """Strings to search for in captions, by clause.
 
-    They include the spaces around words, so a substring search finds whole words.
+    The strings include the spaces around words, so that a substring search finds whole words.
     """
 
     def __init__(self, flat: str, clauses: Sequence[Clause], fits: _WordMatches, best: Sequence[int]) -> None:
@@ -247,7 +251,11 @@ class _Needles:
 
 
 def _anchors(flat: str, words: str, needles: Iterable[str]) -> list[Range]:
-    """Return the indexes of the first and last cue of each occurrence of a search string, at most MAX_ANCHORS."""
+    """Return the indexes of the first and the last cue of each occurrence of a search string in captions, at most
+    MAX_ANCHORS.
+
+    `flat` is the text `words` with spaces instead of newlines, and a space at both ends.
+    """
     occurrences: list[Range] = []
     for needle in needles:
         cue = counted_to = 0
@@ -263,9 +271,9 @@ def _anchors(flat: str, words: str, needles: Iterable[str]) -> list[Range]:
 
 
 def _around(first: int, last: int, cues: int) -> Iterable[Range]:
-    """Yield the windows of at most WIDEST cues that contain the given cues.
+    """Yield each range of at most WIDEST cues that contains the cues from `first` to `last`.
 
-    Yield more than WIDEST given cues unchanged.
+    If these are more than WIDEST cues, yield only their range. `cues` is the number of all cues.
     """
     for width in range(last - first + 1, max(WIDEST, last - first + 1) + 1):
         for start in range(max(last - width + 1, 0), first + 1):
@@ -278,12 +286,12 @@ def _has(text: str, needles: Iterable[str]) -> bool:
 
 
 def _phrase_starts(words: Sequence[str], texts: tuple[str, ...]) -> Iterable[int]:
-    """Return the indexes at which a phrase starts."""
+    """Return the indexes in `words` at which the words of the phrase `texts` occur consecutively."""
     return (at for at, word in enumerate(words) if word == texts[0] and tuple(words[at : at + len(texts)]) == texts)
 
 
 def _clear(matches: Iterable[_Match], best: Sequence[int]) -> list[_Match]:
-    """Return the matches without typos, and matches with typos of clauses that no text matches without typos."""
+    """Return the matches to highlight. A match with typos is omitted if any text matches its clause without typos."""
     return [match for match in matches if match.fit >= PREFIX or best[match.clause] < PREFIX]
 
 
@@ -304,18 +312,21 @@ def _part(field: str, text: str, matches: Sequence[_Match]) -> HighlightedPart:
 
 
 def _next_space(text: str, start: int, end: int) -> int:
-    """Return the index after the first space in the range, or `start` if there is none."""
+    """Return the index after the first space between `start` and `end`, or `start` if there is no space."""
     return text.find(" ", start, end) + 1 or start
 
 
 def _last_space(text: str, start: int, end: int) -> int:
-    """Return the index of the last space in the range, or `end` if there is none."""
+    """Return the index of the last space between `start` and `end`, or `end` if there is no space."""
     at = text.rfind(" ", start, end)
     return at if at > start else end
 
 
 def _select_parts(parts: Sequence[tuple[int, HighlightedPart]]) -> list[HighlightedPart]:
-    """Return the parts to show: the title, the names and tags that match most clauses, and the description."""
+    """Return the parts to show: the title, the names and tags that match most clauses, and the description.
+
+    Each part is given with the number of clauses that it matches.
+    """
     shown: list[HighlightedPart] = []
     for field in ("title", "names", "tags", "description"):
         several = sorted((each for each in parts if each[1].field == field), key=lambda each: -each[0])

@@ -1,7 +1,7 @@
 """Translation of parsed queries into Tantivy queries: matching, scoring, filters and visibility.
 
-A score is a sum of constants that depend only on the query and the matching video. BM25 is not used, because its term
-frequencies would reveal words of hidden videos.
+A score is a sum of constants that depend only on the query and the matching video. BM25 is not used, because its
+document frequencies would reveal words of hidden videos.
 """
 
 from collections import Counter
@@ -19,24 +19,26 @@ from shared.videos.tags import normalise_tag
 WEIGHTS: Mapping[str, float] = {"title": 8.0, "names": 5.0, "tags": 4.0, "description": 2.0, "captions": 1.0}
 """Weight of a matching word, by field."""
 _EXACT, _PREFIX, _TYPO, _PREFIX_TYPO = 1.0, 9 / 16, 5 / 16, 5 / 32
-"""Factors by which a field's weight is multiplied, by kind of match."""
+"""Factors by which a field's weight is multiplied, for each kind of match."""
 _REPEATED = 1 / 8
-"""Factor for a word's matches in further fields. The scores of these matches are added to the score of the best
-field."""
+"""Factor for the scores of a word that matches in several fields. They are multiplied by it and added to the best
+field's score."""
 _ANYWHERE = 2.0
-"""Weight of a match with typos or by prefix in a field other than the title."""
+"""Weight of a word that matches with typos or as a prefix in any field except the title."""
 _AS_LONG, _ALMOST_AS_LONG = 2.0, 0.5
-"""Bonus if the title has exactly as many words as the query, or one word more. The query may then be the full title."""
+"""Score that is added if the title has exactly as many words as the query, or one word more. The query may then be the
+full title."""
 _IN_ORDER = 2.0
-"""Factor of a field's weight: the bonus if the query's words are adjacent in the field, in the same order."""
+"""Factor of a field's weight. The product is added to the score if the query's words occur consecutively in the
+field."""
 _LIKE: Mapping[str, float] = {"title": 2.0, "tags": 3.0, "description": 1.5, "captions": 1.0}
 """Weight of a word that two similar videos share, by field."""
 _MAX_COUNTED, _MAX_TERMS = 50, 25
-"""Maximum number of words per field for which the engine counts the document frequency. Maximum number of these words
-in the query for similar videos.
-"""
+"""Maximum number of words per field with a computed document frequency, and maximum number of them in the query for
+similar videos."""
 GRAIN = 256
-"""Denominator of scores: all are multiples of 1 / GRAIN. Sums of 32-bit floats are therefore exact in any order."""
+"""Denominator of scores. All scores are multiples of 1 / GRAIN, so that sums of 32-bit floats are exact in any
+order."""
 
 Term = tuple[str, str]
 """A field name and a word."""
@@ -51,15 +53,15 @@ class SearchFilters:
     """Tag, compared after case folding."""
     user_id: str | None = None
     language: str | None = None
-    """BCP 47 tag. `en` also matches `en-NZ`."""
+    """Language tag (BCP 47). `en` also matches `en-NZ`."""
     created_from: int | None = None
     """Earliest time of creation, in epoch seconds."""
     created_before: int | None = None
-    """Time in epoch seconds, before which matching videos were created."""
+    """Latest time of creation, in epoch seconds, exclusive."""
 
 
 class IndexQuery:
-    """Tantivy queries for a parsed query of one caller."""
+    """Tantivy queries that are built from a caller's parsed query."""
 
     def __init__(
         self,
@@ -70,10 +72,11 @@ class IndexQuery:
         filters: SearchFilters,
         without: Collection[str] = (),
     ) -> None:
-        """`without` contains ids of videos to exclude."""
+        """Build the queries. `without` contains the ids of videos to exclude."""
         self._schema = schema
         self.is_by_time = not search_query.clauses
-        """Whether all results have the same score, and are therefore sorted by creation time, newest first."""
+        """Whether the query has no words. All results then have the same score, and are sorted by creation time, newest
+        first."""
         out = [self._unscored_clause(clause) for clause in search_query.excluded]
         if without:
             out.append(Query.term_set_query(schema, "id", list(without)))
@@ -103,7 +106,8 @@ class IndexQuery:
         return query
 
     def like(self, terms: Mapping[Term, float]) -> None:
-        """Restrict the results to videos that contain any of these terms, and score each term with its weight."""
+        """Restrict the results to videos that contain any of these terms. A matching term adds its weight to the
+        score."""
         likes = [Query.const_score_query(self._term(*term), weight) for term, weight in terms.items()]
         self.query = _all([_any(likes), _unscored(self.all)])
 
@@ -129,7 +133,7 @@ class IndexQuery:
         )
 
     def _hidden(self, caller: Caller, now: int, filters: SearchFilters) -> Iterable[Query]:
-        """Yield queries for the videos to exclude, because the caller may not see them at `now`.
+        """Yield queries that match videos that the caller may not see at `now`, so that they can be excluded.
 
         Admins also see another user's hidden videos, but only if they filter by that user. The queries are exclusions,
         because it is much cheaper to test each match than to enumerate all visible videos.
@@ -144,7 +148,7 @@ class IndexQuery:
         yield unpublished
 
     def _filter_clauses(self, filters: SearchFilters) -> Iterable[Query]:
-        """Yield the filters as queries."""
+        """Yield a query for each filter that is not `None`."""
         named = {"owner": filters.user_id, "category": filters.category}
         yield from (self._term(name, value) for name, value in named.items() if value is not None)
         if filters.tag is not None:
@@ -156,9 +160,9 @@ class IndexQuery:
             yield Query.range_query(self._schema, "createdAt", FieldType.Integer, filters.created_from, before)
 
     def _scored(self, clause: Clause) -> Query:
-        """Return the query for a word or phrase in any field.
+        """Return a scored query for a word or phrase in any field.
 
-        The score is the score of the best field, plus a fraction of the other scores.
+        The score is the score of the best field, plus a fraction of the scores of the other fields.
         """
         fits = self._phrase(clause.texts) if isinstance(clause, QueryPhrase) else self._word(clause)
         return Query.disjunction_max_query(list(fits), tie_breaker=_REPEATED)
@@ -185,9 +189,9 @@ class IndexQuery:
                 yield Query.const_score_query(likely, weight * _PREFIX_TYPO)
 
     def _unscored_clause(self, clause: Clause) -> Query:
-        """Return the query of a clause without scores.
+        """Return an unscored query for a word or phrase in any field.
 
-        The query needs fewer scans of the term dictionary than `_scored`.
+        It needs fewer scans of the term dictionary than the query that `_scored` returns.
         """
         if isinstance(clause, QueryPhrase):
             return _any([Query.phrase_query(self._schema, name, list(clause.texts)) for name in WEIGHTS])
@@ -201,7 +205,7 @@ class IndexQuery:
         return _any([self._term(ALL, clause.text), *fits])
 
     def _bonus(self, search_query: SearchQuery) -> Iterable[Query]:
-        """Yield optional queries, which raise the scores of matching videos but add no results."""
+        """Yield optional queries, which raise the scores of matching videos but do not add results."""
         count = len(search_query.words)
         yield Query.const_score_query(self._term("length", count), _AS_LONG)
         yield Query.const_score_query(self._term("length", count + 1), _ALMOST_AS_LONG)
@@ -235,8 +239,8 @@ class IndexQuery:
 def candidates(texts: Mapping[str, Sequence[str]]) -> dict[Term, int]:
     """Return the words of a video that may be distinctive, with their counts.
 
-    `texts` contains space-separated words by field. Per field, the words with the highest product of count and length
-    are chosen. Short words are less distinctive, because they occur in every video.
+    `texts` contains space-separated words by field. Chooses the words of each field that have the highest product of
+    count and length, because short words occur in every video.
     """
     found: dict[Term, int] = {}
     for name in _LIKE:
@@ -251,8 +255,8 @@ def distinctive_terms(
 ) -> dict[Term, float]:
     """Return the most distinctive terms of a video, with their weights in a search for similar videos.
 
-    `term_counts` contains the term counts in this video. `frequencies` contains the document frequencies among the
-    `total` videos that the caller may see.
+    `term_counts` has the count of each term in this video. `frequencies` has the number of videos that contain each
+    term, among the `total` videos that the caller may see.
     """
     # Words in more than 20 % of the videos are not distinctive. The minimum of 20 serves small catalogues.
     most = max(total // 5, 20)

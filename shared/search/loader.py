@@ -18,19 +18,20 @@ from shared.threads import map_threads
 SIDE_BY_SIDE = 16
 """Maximum number of videos or caption texts that are read concurrently."""
 LARGEST_READ = 1000
-"""Page size of a Query for one video. DynamoDB limits a page to 1 MB."""
+"""Maximum number of items per Query for one video. DynamoDB also limits a page to 1 MB."""
 _LAST = f"{RELEASE.sort_prefix}~"
-"""Upper bound of the sort keys that the index uses. Items after it, such as tag entries, are not read."""
+"""Upper bound of the sort keys that the loader reads. Items with greater sort keys, such as tag entries, are not
+needed."""
 
 
 class DocumentLoader:
-    """Loader that reads videos with strong consistency.
+    """Loader of videos for the index. It reads them with strong consistency.
 
     The feed contains each change only once, so a stale read would lose a change.
     """
 
     def __init__(self, table: Table, objects: Objects, bucket: str) -> None:
-        """`bucket` contains the caption texts."""
+        """Create the loader. `bucket` is the name of the bucket with the caption texts."""
         self._table, self._objects, self._bucket = table, objects, bucket
 
     def read(self, video_ids: Sequence[str]) -> Iterator[tuple[str, VideoDocument | None]]:
@@ -74,7 +75,7 @@ class DocumentLoader:
         )
 
     def _cues(self, captions: Sequence[Item]) -> Mapping[str, Sequence[Cue]]:
-        """Return the cues of caption items by language."""
+        """Return the cues of these caption items by language. Omits captions without cues."""
         if not captions:
             return {}
         texts = map_threads(self._text, captions, SIDE_BY_SIDE)
@@ -84,7 +85,8 @@ class DocumentLoader:
         return {language: cues for language, cues in read.items() if cues}
 
     def _text(self, item: Item) -> bytes | None:
-        """Return a caption text, or `None` if it was deleted concurrently. A later feed entry reports the deletion."""
+        """Return the text of a caption item, or `None` if another request has deleted it. A later feed entry reports
+        the deletion."""
         try:
             return self._objects.read(text_uri(self._bucket, item), 0, item["size"])
         except ObjectMissing:
@@ -92,7 +94,8 @@ class DocumentLoader:
 
 
 def _read(item: Item, text: bytes) -> list[Cue]:
-    """Parse the cues of a caption item. Returns no cues if the object is damaged, so the video remains searchable."""
+    """Parse the text of a caption item. Returns no cues if the text is damaged, so that the video remains
+    searchable."""
     try:
         return webvtt.read(text.decode())
     except (UnicodeDecodeError, InvalidCaptions) as error:

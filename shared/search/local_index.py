@@ -1,6 +1,8 @@
-"""Local index of a search function: a copy of the newest generation, which is updated from the feed before a query.
+"""Local index of a search function: a copy of the newest generation, which the function updates from the feed before a
+query.
 
-The first query triggers the copy. An instance far behind the feed copies a newer generation instead.
+The first query triggers the copy. An instance that is far behind the feed copies a newer generation instead of
+consuming the feed.
 """
 
 import time
@@ -25,13 +27,11 @@ if TYPE_CHECKING:
 LOOK_EVERY = 0.3
 """Minimum seconds between two polls of the feed. Queries in between use the index without a poll."""
 LONGEST_CATCH_UP = 1.0
-"""Maximum seconds per query for consuming the feed. After this time, the query uses the index in its current state, or
-a newer generation.
-"""
+"""Maximum seconds that a query spends on consuming the feed. After this time, the query uses the index in its current
+state, or a newer generation."""
 LONGEST_FIRST_CATCH_UP = 10.0
-"""Maximum seconds for consuming the feed in an instance that is new, or was idle for IDLE_SECONDS. Such an instance has
-about a minute of changes to consume, or more if no builder runs.
-"""
+"""Maximum seconds that a query spends on consuming the feed if the instance is new or was idle for IDLE_SECONDS. Such
+an instance has about a minute of changes to consume, or more if no builder runs."""
 MAX_BEHIND = 10
 """Maximum lag in seconds at which an instance that is new or was idle serves queries. At a larger lag, the instance
 refuses queries.
@@ -39,17 +39,18 @@ refuses queries.
 IDLE_SECONDS = 60
 """Seconds without a query after which an instance counts as idle."""
 LONGEST_REFUSAL = 60
-"""Maximum seconds for which an instance refuses queries because its lag exceeds MAX_BEHIND. After this time, it serves
-queries from the stale index and reports so, because an instance may never catch up, for example during an import.
+"""Maximum seconds during which an instance refuses queries because its lag exceeds MAX_BEHIND.
+
+After this time, it serves queries from the stale index, and the responses say so. The reason is that an instance may
+never catch up, for example during an import.
 """
 PREPARING_SECONDS = 24
-"""Maximum seconds for copying a generation and consuming the feed. This limit exceeds the usual time limit of a
-request, because a retry would take just as long.
-"""
+"""Maximum seconds for copying a generation and consuming the feed. The limit exceeds the usual time limit of a request,
+because a retried request would take just as long."""
 
 
 class CurrentIndex(NamedTuple):
-    """Engine of the local index, and how current it is."""
+    """Engine of the local index, and the time up to which the index is current."""
 
     engine: "SearchEngine"
     as_of: int
@@ -59,7 +60,7 @@ class CurrentIndex(NamedTuple):
 
 
 class LocalIndex:
-    """Local index that is copied at first use. Methods raise Unavailable."""
+    """Local index of an instance, which is copied at first use. Methods raise Unavailable."""
 
     def __init__(
         self,
@@ -72,7 +73,10 @@ class LocalIndex:
         elapsed: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """`clock` returns epoch seconds, `elapsed` monotonic seconds. `folder` creates an empty folder."""
+        """Create the index without copying it. `folder` creates an empty folder.
+
+        `clock` returns epoch seconds, and `elapsed` returns monotonic seconds.
+        """
         self._generations, self._feed, self._loader = generations, feed, loader
         self._folder, self._clock, self._elapsed, self._sleep = folder, clock, elapsed, sleep
         self._copy: LocalCopy | None = None
@@ -82,10 +86,11 @@ class LocalIndex:
         """Time of the last served query, in epoch seconds."""
         self._refused_from: float | None = None
         self._refused_at: float | None = None
-        """Time of the last refusal since the last served query, in epoch seconds. `_refused_from`: first refusal."""
+        """Time of the last refusal since the last served query, in epoch seconds. `_refused_from` is the time of the
+        first refusal."""
 
     def current(self, cursors: Mapping[str, LogCursor] | None = None) -> "CurrentIndex":
-        """Return the engine after it has caught up with the feed, or after the time limit.
+        """Return the engine after it has caught up with the feed, or after the time limit has passed.
 
         The result includes all changes before `cursors`, which are positions in the logs of all owners' changes. The
         method waits up to INDEX_WAIT seconds for these changes.
@@ -119,7 +124,7 @@ class LocalIndex:
             raise Unavailable("The search index does not have these changes yet.", retry_after=2)
 
     def _may_refuse(self) -> bool:
-        """Return whether the instance may refuse a query because of its lag.
+        """Return whether the instance may refuse a query because it lags behind the feed. Records the refusal.
 
         It may refuse queries for LONGEST_REFUSAL seconds from its first refusal. The period restarts after a served
         query, or after IDLE_SECONDS without a refusal.
@@ -131,7 +136,8 @@ class LocalIndex:
         return now - self._refused_from < LONGEST_REFUSAL
 
     def _skip_ahead(self, consumer: "FeedConsumer") -> "FeedConsumer":
-        """Return a consumer for the published generation if it is newer than the index, else the given consumer."""
+        """Return a consumer for the published generation if that generation is newer than the index, else the given
+        consumer."""
         pointer = self._generations.pointer()
         if pointer.readable is None or not consumer.is_behind(pointer.places):
             return consumer
@@ -168,7 +174,7 @@ class LocalIndex:
         return self._consumer
 
     def _reset(self) -> None:
-        """Close the engine. The next query copies the newest generation and reuses unchanged files."""
+        """Close the engine. The next query copies the newest generation, and reuses files that have not changed."""
         if self._consumer and self._copy:
             self._consumer.engine.close()
             self._copy.is_of(None)
@@ -176,5 +182,5 @@ class LocalIndex:
 
 
 def index_unavailable() -> Unavailable:
-    """Return the error for a missing index, or an index of another format version."""
+    """Return the error for an index that is missing or damaged, or has another format version."""
     return Unavailable("The search index is being built.", retry_after=10)

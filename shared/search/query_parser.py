@@ -14,7 +14,7 @@ from shared.search.tokenizer import ONE_TYPO, Token, distance, prefix_distance, 
 LONGEST = 256
 """Maximum number of characters of a query."""
 MAX_CLAUSES = 32
-"""Maximum number of words and phrases of a query: enough for a pasted sentence."""
+"""Maximum number of words and phrases of a query. This is enough for a pasted sentence."""
 SHORTEST_PREFIX_WITH_TYPO = 6
 """Minimum number of letters of an incomplete word that may have a typo. Shorter prefixes would match too many words."""
 
@@ -22,28 +22,27 @@ _OPENING, _CLOSING = '"\u201c\u201e\u00ab\u300c\u300e', '"\u201d\u201c\u00bb\u30
 _PART = re.compile(rf'(?P<minus>-+)?(?:[{_OPENING}](?P<phrase>[^{_CLOSING}]*)(?P<closed>[{_CLOSING}]?)|(?P<word>[^\s{_OPENING}]+))')  # fmt: skip
 
 EXACT, PREFIX, TYPO, PREFIX_TYPO = 4, 3, 2, 1
-"""Quality of a match, best first."""
+"""Quality of a match: exact, by prefix, with typos, or by prefix with typos. Higher is better."""
 
 
 @dataclass(frozen=True)
 class QueryWord:
-    """A word to match, perhaps with typos. The last word of a query may be incomplete and then matches as a prefix."""
+    """Word of a query. The last word of a query may be incomplete, and then matches as a prefix."""
 
     text: str
     typos: int = 0
     """Maximum number of typos."""
     may_lack_letter: bool = False
-    """Whether this may be a word of ONE_TYPO letters with one letter missing. In a word this short, no other typo is
-    allowed.
-    """
+    """Whether the word also matches words of ONE_TYPO letters that have one letter more. A word this short may have no
+    other typo."""
     is_prefix: bool = False
     prefix_typos: int = 0
-    """Maximum number of typos in the prefix if `is_prefix`."""
+    """Maximum number of typos in the prefix. 0 unless `is_prefix`."""
 
     def fit(self, word: str, *, forgiving: bool = True) -> int:
-        """Return the quality of the match: EXACT, PREFIX, TYPO or PREFIX_TYPO, or 0 if `word` does not match.
+        """Return the quality of the match with `word`: EXACT, PREFIX, TYPO or PREFIX_TYPO, or 0 if it does not match.
 
-        Typos are allowed only if `forgiving`.
+        If `forgiving` is false, typos are not allowed.
         """
         if word == self.text:
             return EXACT
@@ -62,7 +61,7 @@ class QueryWord:
 
 @dataclass(frozen=True)
 class QueryPhrase:
-    """Adjacent words to match exactly."""
+    """Phrase of a query: words that must occur consecutively, without typos."""
 
     texts: tuple[str, ...]
 
@@ -72,19 +71,20 @@ Clause = QueryWord | QueryPhrase
 
 @dataclass(frozen=True)
 class SearchQuery:
-    """Clauses that must all match, and clauses that must not match. A query without clauses matches all videos."""
+    """Parsed query: clauses that must all match, and clauses that must not match. A query without clauses matches all
+    videos."""
 
     clauses: tuple[Clause, ...] = ()
     """Clauses that must match, without duplicates."""
     excluded: tuple[Clause, ...] = ()
     words: tuple[str, ...] = ()
-    """All required words, in the order of the query."""
+    """Words of all clauses that must match, in the order of the query."""
     is_open: bool = False
-    """Whether the last word may be incomplete."""
+    """Whether the last word may be incomplete, because the user may still be typing it."""
 
 
 def parse(q: str) -> SearchQuery:
-    """Parse user input. Raises InvalidParameter.
+    """Return the query that the user typed, in parsed form. Raises InvalidParameter.
 
     The last word may be incomplete unless a space follows. An unclosed quote extends to the end.
     """
@@ -120,7 +120,7 @@ def parse(q: str) -> SearchQuery:
 
 
 def _together(found: list[Token]) -> Clause:
-    """Return a clause that matches these adjacent tokens exactly."""
+    """Return a clause that matches these tokens exactly and consecutively."""
     texts = _phrase_words(found)
     if len(texts) > 1:
         return QueryPhrase(texts)
@@ -131,8 +131,8 @@ def _together(found: list[Token]) -> Clause:
 def _typed(found: list[Token], *, is_phrase: bool, is_last: bool) -> list[Clause]:
     """Return the clauses for tokens that the user may still be typing.
 
-    Words outside of phrases may have typos, and the last word of the query may be incomplete. The last word of an
-    unclosed phrase is a separate clause, because it may be incomplete.
+    Words outside of phrases may have typos, and the last word of the query may be incomplete. The last word of a phrase
+    without a closing quote is a separate clause, because it may be incomplete.
     """
     if is_phrase and is_last and len(found) > 1 and not found[-1].run:
         return [_together(found[:-1]), _word(found[-1], is_last=True)]
@@ -166,7 +166,7 @@ def _word(token: Token, *, is_last: bool) -> QueryWord:
 def _phrase_words(found: list[Token]) -> tuple[str, ...]:
     """Return the words of tokens. Omits the last token if it is the last character of a run without spaces.
 
-    In a video's text, that character may be the first one of a pair.
+    In a video's text, that character may be followed by another one, and then forms a pair with it.
     """
     ends_run = len(found) > 1 and found[-1].run and found[-2].run and found[-1].end == found[-2].end
     return tuple(token.word for token in (found[:-1] if ends_run else found))

@@ -13,7 +13,7 @@ from typing import NamedTuple
 LONGEST_WORD = 40
 """Maximum number of characters of a word. Longer words are truncated."""
 ONE_TYPO, TWO_TYPOS = 4, 8
-"""Minimum number of letters of a word that may have one typo, and of a word that may have two typos."""
+"""Minimum number of letters of a word that may have one typo (ONE_TYPO) or two typos (TWO_TYPOS)."""
 
 _LETTERS = str.maketrans(
     {
@@ -48,13 +48,13 @@ _WORD = re.compile(rf"(?P<run>[{_SPACELESS}]+)|(?P<word>[^ '\-.{_SPACELESS}]+(?:
 
 
 class Token(NamedTuple):
-    """A word of a text and its position."""
+    """Word of a text, with its position in the text."""
 
     word: str
     """Normalised word."""
     start: int
     end: int
-    """End offset, exclusive. Both offsets count characters of the original text."""
+    """End offset, exclusive. `start` and `end` count characters of the original text."""
     run: bool = False
     """Whether the token is a pair of characters from a run without spaces, or the last character of such a run."""
 
@@ -62,8 +62,8 @@ class Token(NamedTuple):
 def tokens(text: str) -> list[Token]:
     """Split a text into words, in order.
 
-    A run without spaces yields one token per character: the pair of that character and the next. Any part of the run is
-    therefore a sequence of tokens, or the start of one.
+    In a script without spaces, each character of a run yields a token: the pair of the character and the next one. Any
+    part of the run is therefore a sequence of tokens, or the start of a token.
     """
     folded, starts, ends = _normalise(text)
     found: list[Token] = []
@@ -80,7 +80,8 @@ def tokens(text: str) -> list[Token]:
 
 
 def joined(text: str, found: list[Token]) -> list[Token]:
-    """Return the compounds of words that a hyphen, an apostrophe or a dot joins. `found` contains the tokens of `text`.
+    """Return compound words, the parts of which a hyphen, an apostrophe or a dot joins. `found` has the tokens of
+    `text`.
 
     With them, `spiderman` matches Spider-Man, `ohara` matches O'Hara, and `usa` matches U.S.A.
     """
@@ -104,7 +105,7 @@ def words(text: str) -> list[str]:
 
 
 def typos_allowed(word: str) -> int:
-    """Return the maximum number of typos in a word. 0 for numbers, short words and pairs of a run."""
+    """Return the maximum number of typos in a word. 0 for numbers, and for words with less than ONE_TYPO letters."""
     if len(word) < ONE_TYPO or word.isdigit():
         return 0
     return 1 if len(word) < TWO_TYPOS else 2
@@ -142,9 +143,10 @@ def prefix_distance(start: str, word: str, most: int) -> int:
 
 
 def _normalise(text: str) -> tuple[str, Sequence[int], Sequence[int]]:
-    """Return the normalised text, and for each of its characters the start and end in the original text.
+    """Return the normalised text. Also return, for each of its characters, the start and end in the original text.
 
-    Characters other than letters and digits become spaces. Joiners of words become `'`, `-` or `.`.
+    Characters other than letters and digits become spaces. Apostrophes, hyphens and dots, in all their Unicode
+    variants, become `'`, `-` and `.`.
     """
     if not unicodedata.is_normalized("NFC", text):
         return _normalise_clusters(text)
@@ -204,7 +206,7 @@ _FOLDS = _Folds()
 
 
 def spans(found: list[Token]) -> Iterator[tuple[int, int]]:
-    """Yield the ranges of tokens, with overlapping or touching ones merged."""
+    """Yield the ranges of these tokens in the text. Overlapping or touching ranges are merged."""
     start = end = -1
     for token in found:
         if token.start <= end:

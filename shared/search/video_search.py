@@ -26,12 +26,12 @@ from shared.videos.store import VideoStore
 from shared.videos.video import normalised_tags
 
 SPARE = 10
-"""Number of extra similar videos to read, because the caller may not see some of them."""
+"""Number of additional similar videos to read, because the caller may not see some of them."""
 MAX_QUOTED = 10_000_000
-"""Maximum number of caption characters to read per page: about 100 feature films, or 0.5 seconds of work."""
+"""Maximum number of caption characters to read per page. This many, about 100 feature films, take 0.5 seconds."""
 
 Shown = Callable[[dict[str, Any]], dict[str, Any]]
-"""Function that returns a video's document with the URLs of thumbnails instead of their stored references."""
+"""Function that returns a video's document with URLs of thumbnails instead of S3 URIs."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class SearchPage:
     total: int
     facets: dict[str, list[dict[str, Any]]]
     resume: Position | None
-    """Position of the next page. `None` on the last page."""
+    """Position at which the next page starts. `None` on the last page."""
 
 
 class VideoSearch:
@@ -63,10 +63,11 @@ class VideoSearch:
         after: Position | None,
         consistent: bool = False,
     ) -> SearchPage:
-        """Return a full page, or a shorter one at the end of the results.
+        """Return a page of search results. The page is full, except at the end of the results.
 
-        `consistent` reads the videos with strong consistency. Counts are from the index, without hits of this page that
-        the table rejects. Raises Unavailable if the table rejects more than DEEPEST hits.
+        `consistent` reads the videos with strong consistency. The index counts the results. Hits of this page that the
+        caller may not see, according to the table, are not counted. Raises Unavailable if there are more than DEEPEST
+        such hits.
         """
         last = _hit_at(after) if after else None
         videos: dict[str, Item | None] = {}
@@ -98,7 +99,7 @@ class VideoSearch:
         return SearchPage(self._documents(items, search_query), found.total, counted, resume)
 
     def similar(self, video_id: str, caller: Caller, now: int, limit: int) -> list[dict[str, Any]]:
-        """Return the most similar videos. Raises NotFound unless the caller may see `video_id`."""
+        """Return the videos that are most similar to a video. Raises NotFound if the caller may not see `video_id`."""
         item = self._videos.table.get(VIDEO.key(videoId=video_id), attributes=VISIBILITY_ATTRIBUTES)
         require_visible(item, caller, now)
         hits = self._engine.similar(video_id, caller, now, limit=limit + SPARE) or []
@@ -109,9 +110,9 @@ class VideoSearch:
     def _visible_hits(
         self, video_ids: Sequence[str], filters: SearchFilters, caller: Caller, now: int, consistent: bool = False
     ) -> list[Item | None]:
-        """Return the videos from the table.
+        """Return the summaries of these videos, as the table stores them, in the same order.
 
-        An entry is `None` if the caller may not see the video, or if it no longer matches the filters.
+        A summary is `None` if the caller may not see the video, or if the video no longer matches the filters.
         """
         more = ("tags", "language", "description")
         videos = self._videos.summaries(video_ids, caller, now, also=more, consistent=consistent)
@@ -165,7 +166,7 @@ def _score(hit: Hit) -> float:
 
 
 def _position_of(hit: Hit) -> Position:
-    """Return the position after a hit.
+    """Return the position at which the page after a hit starts.
 
     A position's number is an integer, so the fractional rank is stored with the id.
     """
