@@ -28,7 +28,7 @@ UNVERSIONED = ("viewCount",)
 """Fields of a video's document that earlier versions do not have, because views are counted separately."""
 
 REMOVALS = ("expired", "removed")
-"""Actions after which the video no longer exists. Older entries belong to an earlier video with the same id."""
+"""Actions after which the video no longer exists. Older audit entries belong to an earlier video with the same id."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class PastVersion:
     number: int
     """Number of the version."""
     at: int
-    """Epoch second since which the video had this state."""
+    """Epoch second from which the video had this state."""
     state: Item
     """Audited attributes as plain values: sets are sorted lists, and a truncated value is a `TruncatedValue`."""
     stamps: Item
@@ -139,9 +139,12 @@ class PastVersions:
         return versions(require_owned(item, caller, now), self.trail.iterate_back(video_id, now), now)
 
     def _require_never(self, video_id: str, caller: Caller, now: int) -> None:
-        """Raise Gone if the trail has an entry of a removed video with this id that the caller may see.
+        """Raise Gone if the trail has an entry that the caller may see.
 
-        Owners may see entries of their videos, and admins all entries. Other callers get the error for an absent video.
+        The entry belongs to a removed video with this id.
+
+        Owners may see entries of their videos, and admins all entries. Other callers get the same error as for an id
+        that was never used.
         """
         owner = None if caller.is_admin else caller.subject
         for entry in self.trail.list_for_video(video_id, now, owner=owner, limit=1).items:

@@ -22,14 +22,15 @@ from shared.schema import PARTITION_KEY, SORT_KEY
 MAX_ENTRIES_INLINE = 100
 """Maximum number of audit entries of a change set that one request reverts. A worker reverts larger change sets."""
 ENTRIES_PER_STEP = LARGEST_TRANSACTION - 1
-"""Maximum number of audit entries of one page. One transaction stores the run and a report for each of them."""
+"""Maximum number of audit entries on a page. One transaction stores the revert run, and at most one report per
+entry."""
 WAITING_PARTS_PER_STEP = ENTRIES_PER_STEP // 2
-"""Maximum number of parts of a change set that one step retries. Each may need two writes: a report and a deletion."""
+"""Maximum number of parts of a change set that one step retries. Each part may need two writes: a report and a
+deletion."""
 
 MAX_STALLS = 20
-"""Maximum number of consecutive rounds in which no retried part succeeds. After that (about 20 minutes), the parts
-fail.
-"""
+"""Maximum number of consecutive rounds of retries without a success. After them (about 20 minutes), the remaining parts
+fail."""
 FIRST_PAUSE, LONGEST_PAUSE = 5, 60
 """Minimum and maximum seconds before a round of retries."""
 
@@ -56,8 +57,8 @@ class _RevertPage:
 class ChangeSetReverts:
     """Reverts of change sets. Skips fields that other authors changed later, unless the request forces them.
 
-    One step of a large change set reverts `pages` pages on `threads` threads. `None` threads means CONCURRENT_PARTS. If
-    each video has many audit entries, one page has too few videos for many threads.
+    One step of a large change set reverts `pages` pages on `threads` threads, by default CONCURRENT_PARTS. Set `pages`
+    if each video has many audit entries, because one page then has too few videos for all threads.
     """
 
     def __init__(
@@ -71,12 +72,11 @@ class ChangeSetReverts:
     def revert(
         self, changeset_id: str, request: RevertRequest, now: int, in_time: InTime
     ) -> tuple[dict[str, Any], bool]:
-        """Revert a change set with at most MAX_ENTRIES_INLINE audit entries. For a larger one, store a run for a
-        worker.
+        """Revert a small change set, or store a revert run for a large one. A worker executes the stored run.
 
-        Returns the report, and whether it is final. A small change set is checked with a dry run first, so
-        TRANSIENT_ERRORS such as TrailBehind are raised before any write. Raises NotFound if the change set has no entry
-        that the caller may see. `now` is in epoch seconds.
+        A small change set has at most MAX_ENTRIES_INLINE audit entries. Returns the report, and whether it is final. A
+        small change set is checked with a dry run first, so TRANSIENT_ERRORS such as TrailBehind are raised before any
+        write. Raises NotFound if the change set has no entry that the caller may see. `now` is in epoch seconds.
         """
         keys = self._sets.list_keys(
             changeset_id, request.caller, now, limit=MAX_ENTRIES_INLINE, after=None, in_time=in_time
@@ -107,7 +107,9 @@ class ChangeSetReverts:
         in_time: InTime,
         on_step: Callable[[Item], object] = lambda run: None,
     ) -> int | None:
-        """Execute a run until it is done, or `in_time` returns false. Return the seconds until the run must be resumed.
+        """Execute a revert run until it is done or `in_time` returns false.
+
+        Return the seconds until it must be resumed.
 
         Returns `None` if the run is done, or if another worker executes it. `clock` returns epoch seconds. `on_step` is
         called with the run before each step.
@@ -139,7 +141,11 @@ class ChangeSetReverts:
         return FIRST_PAUSE if run.get("walked") and run["waiting"] else 0
 
     def _next_pages(self, run: Item, request: RevertRequest, now: int) -> list[_RevertPage]:
-        """Read the pages of one step. Only the first page may begin within the entries of a video or playlist."""
+        """Read the pages of one step.
+
+        A video or playlist may have entries on several pages. Only the first page of a step may continue the entries of
+        the page before.
+        """
         pages = [self._page(run, request, now, _position(run))]
         while len(pages) < self._pages and pages[-1].resume and pages[-1].is_whole:
             pages.append(self._page(run, request, now, pages[-1].resume))
@@ -211,7 +217,7 @@ def _position(run: Item) -> Position | None:
 
 
 def _at(run: Item, position: Position | None) -> Item:
-    """Return the revert run with another position in the change set from which it resumes."""
+    """Return a copy of the revert run that resumes from another position in the change set."""
     moved = {name: value for name, value in run.items() if name != "after"}
     return moved | ({"after": position.id} if position else {})
 
@@ -255,7 +261,7 @@ def _list_reports(done: Iterable[Done]) -> list[dict[str, Any]]:
 
 
 def _wait(part: ChangeSetPart) -> dict[str, Any]:
-    """Return the attributes to store for a part of a change set that must be retried."""
+    """Return the attributes that are stored for a part of a change set that must be retried."""
     return {
         "of": part.partition,
         "entries": [entry[SORT_KEY] for entry in part.entries],

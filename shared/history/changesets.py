@@ -91,7 +91,7 @@ class ChangeSets:
         return Page(items, after)
 
     def entries(self, keys: Iterable[Key]) -> list[Item]:
-        """Return the audit entries with these keys, in the order of the keys. Omits entries that DynamoDB has expired.
+        """Return the audit entries with these keys, in the order of the keys. Omits entries that have expired.
 
         Uses consistent reads.
         """

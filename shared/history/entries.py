@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from shared.aws.stream import Record  # Powertools, which functions of the API do not load
 
 JOB_FIELDS = ("state", "attempt", "inputHash", "input", "output", "error")
-"""Names of the audited attributes of a job. The others are times, index keys and heartbeats."""
+"""Names of the audited attributes of a job: all except times, index keys and heartbeats."""
 CREDIT_FIELDS = ("name", "ordering", "roles")
 RELEASE_FIELDS = ("titles",)
 CAPTION_FIELDS = ("text", "cues", "size", "origin")
@@ -115,7 +115,10 @@ def _subject(record: "Record") -> tuple[str, Entity, _Describe | None]:
 
 
 def _is_of_a_change_set(item: Item) -> bool:
-    """Return whether an entry belongs to a change set. It does if a request or an import wrote the item, not a job."""
+    """Return whether an audit entry belongs to a change set.
+
+    It does if a request or an import made the change, but not if a job did.
+    """
     if "correlationId" not in item or item["entity"] == "job":
         return False
     # An import may record the original author, which may be a job. Jobs themselves create only captions, and the caller
@@ -159,7 +162,7 @@ def _of_relation(
 ) -> Item | None:
     """Describe a change of a credit, a release, captions or chapters.
 
-    `names` are the attributes that identify the item.
+    `names` are the attributes that identify the item. Returns `None` if the change needs no audit entry.
     """
     # Without REMOVING, the item was removed together with its video, which has its own entry.
     if not new and not old.get(REMOVING):
@@ -270,8 +273,8 @@ def _action(record: "Record", old: Item, new: Item, is_deleted: Callable[[Item],
 def _author(record: "Record", old: Item, new: Item) -> Item:
     """Return the attributes `by` (author) and `correlationId` of a change.
 
-    The author of a removal or of a direct edit is unknown, unless DynamoDB expired the item. Such a change has no
-    correlation id.
+    If DynamoDB deleted an expired item, the author is DynamoDB. The author of any other removal, and of a direct edit,
+    is unknown. All these changes have no correlation id.
     """
     if not new:
         return {"by": {"kind": "service", "id": "dynamodb.amazonaws.com"} if record.expired else UNKNOWN}

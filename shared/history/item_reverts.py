@@ -46,10 +46,11 @@ class ItemReverts(ABC):
         self.table = table
 
     def revert(self, entries: Sequence[Item], request: RevertRequest, now: int, later: LaterEntries) -> RevertResult:
-        """Revert one change set's changes of one related item. `now` is in epoch seconds.
+        """Revert the changes that one change set made to one related item. `now` is in epoch seconds.
 
         `entries` are the audit entries of the change set for this item, newest first. `later` reads all entries since
-        then. Costs one conditional write. If another writer changes the item concurrently, the revert is planned again.
+        then. Costs one conditional write. If another writer changes the item concurrently, the method plans the revert
+        again.
 
         Fields that an earlier attempt of the run reverted are also reported as reverted. Raises ServiceError. The
         caller may retry after TRANSIENT_ERRORS.
@@ -99,7 +100,7 @@ class ItemReverts(ABC):
     def without(
         self, state: Item, entries: Sequence[Item], later_entries: Sequence[Item], request: RevertRequest
     ) -> RevertPlan:
-        """Plan the revert, field by field, of a change set that changed or removed the item.
+        """Plan, field by field, how to revert a change set that changed or removed the item.
 
         `state` is the current state. `later_entries` are all audit entries since the change set, newest first.
         """
@@ -112,11 +113,15 @@ class ItemReverts(ABC):
         return {name: to_json_value(present[name]) for name in self.fields if name in present} if present else {}
 
     def is_complete(self, later_entries: Sequence[Item], *, item: Item | None, own: str, now: int) -> bool:
-        """Return whether `later_entries` contain every change of the current item (see `later_entries.is_complete`)."""
+        """Return whether `later_entries` contain every change of the item, so that no other author's change is
+        overlooked.
+
+        `item` is the current item, or `None` if it does not exist. `own` is the id of the revert run.
+        """
         return is_complete(later_entries, item=item, own=own, now=now)
 
     def is_writable(self, caller: Caller) -> bool:
-        """Return whether the caller may write this item. The caller may edit the video."""
+        """Return whether the caller may write this item. The caller has the right to edit the video."""
         return True
 
     @abstractmethod

@@ -81,7 +81,8 @@ def is_complete(entries: Sequence[Item], *, item: Mapping[str, Any] | None, own:
     `own` is the id of the revert run, and `now` is in epoch seconds.
 
     The entry of the last write may be missing if the run itself made this write. An entry that is missing after a day
-    will never arrive, so such entries are also complete. The unknown change then counts as a change by another author.
+    will never arrive. In this case, the function returns `True`, and the unknown change counts as a change by another
+    author.
     """
     newest = entries[0] if entries else None
     version = newest["version"] if newest and newest["action"] not in ("removed", "expired") else 0

@@ -25,7 +25,9 @@ class RevertResult:
 
     @classmethod
     def of(cls, fields: Iterable[str], skipped: Iterable[SkippedField]) -> "RevertResult":
-        """Return the outcome: `reverted`, or `skipped` if no field was reverted, or `unchanged` without any field."""
+        """Return the outcome: `reverted` if there are reverted `fields`, else `skipped` if any were skipped, else
+        `unchanged`.
+        """
         reverted, not_reverted = tuple(fields), tuple(skipped)
         return cls("reverted" if reverted else "skipped" if not_reverted else "unchanged", reverted, not_reverted)
 

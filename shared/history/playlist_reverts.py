@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 WHOLE = ""
 """JSON Pointer of the playlist itself. Reports contain it if a revert deletes or restores the playlist."""
 _LIVES = ("created", "deleted", "restored")
-"""Actions after which a playlist exists or is deleted."""
+"""Actions in audit entries that create, delete or restore a playlist."""
 
 
 @dataclass(frozen=True)
@@ -57,8 +57,8 @@ class _Plan:
     def without(self, done: Container[str]) -> "_Plan":
         """Return the plan without the playlist entries in `done`, which an earlier step has moved.
 
-        Such an entry must not be moved again, even if its rank differs from the plan. If another entry had the planned
-        rank, the earlier step placed the entry next to that one.
+        Such an entry must not be moved again, even if its rank differs from the plan. The rank differs if another entry
+        already had the planned rank.
         """
         positions = {
             video_id: position for video_id, position in self.positions.items() if _pointer(video_id) not in done
@@ -69,7 +69,7 @@ class _Plan:
 
 
 class PlaylistReverts:
-    """Reverts of one change set's changes of playlists."""
+    """Service that reverts the playlist changes of a change set."""
 
     def __init__(self, table: Table) -> None:
         self.table = table
@@ -77,11 +77,11 @@ class PlaylistReverts:
         self._entries = EntryStore(self._playlists)
 
     def revert(self, entries: Sequence[Item], request: RevertRequest, now: int, later: LaterEntries) -> RevertResult:
-        """Revert one change set's changes of a playlist. `now` is in epoch seconds.
+        """Revert the changes that one change set made to a playlist. `now` is in epoch seconds.
 
         `entries` are the audit entries of the change set for this playlist, newest first. `later` reads all entries
         since then. A revert of many playlist entries takes several writes. Each write has the condition that the
-        version is unchanged since it was read. If not, the revert is planned again.
+        playlist's version is unchanged. If another writer has changed it, the method plans the revert again.
 
         Fields that an earlier attempt of the run reverted are also reported as reverted. Raises ServiceError. The
         caller may retry after TRANSIENT_ERRORS.
@@ -91,7 +91,7 @@ class PlaylistReverts:
         written: int | None = None
 
         def attempt(_: Item | None) -> RevertResult | None:
-            """Write the next step, and return `None`. If nothing is left to write, return the outcome instead."""
+            """Write the next step, and return `None`. If there is nothing to write, return the outcome."""
             nonlocal written
             playlist = cast("Playlist | None", self.table.get(key, consistent=True))
             if playlist is None or is_purged(playlist, now) or not request.caller.owns(playlist["userId"]):
@@ -116,7 +116,12 @@ class PlaylistReverts:
         return outcome
 
     def _carry_out(self, playlist: "Playlist", plan: _Plan, caller: Caller, now: int) -> tuple[list[str], int]:
-        """Write the next step of a plan. Return the changed fields and the new version. Raises VersionMismatch."""
+        """Write the next step of a plan.
+
+        Return the JSON Pointers of the changed fields, and the new version of the playlist.
+
+        Raises VersionMismatch if the playlist was changed since it was read.
+        """
         playlist_id, version = playlist["playlistId"], playlist["version"]
 
         def is_as_read(present: int) -> bool:
@@ -192,7 +197,7 @@ class PlaylistReverts:
         )
 
     def _state(self, playlist: "Playlist", entries: Sequence[Item]) -> Item:
-        """Return the audited state of a playlist as plain values, with only the playlist entries in the change set.
+        """Return the audited attributes of a playlist, and its entries that the change set changed, as plain values.
 
         `entries` are the audit entries of the change set.
         """
@@ -205,9 +210,12 @@ class PlaylistReverts:
 
     @staticmethod
     def _differences(now: Item, then: Item) -> "tuple[Item, dict[str, EntryPosition | None]]":
-        """Return the new values of fields that differ, and the new positions of playlist entries that differ.
+        """Compare two states.
 
-        The value `None` removes a field, and the position `None` removes a playlist entry.
+        Return the new values of the fields, and the new positions of the playlist entries, that differ.
+
+        `now` is the current state, and `then` the planned state. The value `None` removes a field, and the position
+        `None` removes a playlist entry.
         """
         content = {name: then.get(name) for name in PLAYLIST_FIELDS if now.get(name) != then.get(name)}
         present, target = now[ENTRIES[1:]], then[ENTRIES[1:]]
@@ -233,7 +241,7 @@ class PlaylistReverts:
 def _later_decision(
     lives: Sequence[Item], later_entries: Sequence[Item], own: str, *, is_deleted: bool
 ) -> list[SkippedField]:
-    """Return the deletion or restoration of the playlist after the change set, as a skipped field.
+    """Return a skipped field for a deletion or restoration of the playlist that followed the change set.
 
     `lives` are the audit entries of the change set that created, deleted or restored the playlist. Returns an empty
     list if the playlist is still in the state after these entries.

@@ -125,7 +125,8 @@ def plan_without_set(
     writable: Callable[[str], bool],
     force: Sequence[str] = (),
 ) -> RevertPlan:
-    """Plan to revert one change set's changes of an item, except fields that were changed later by other change sets.
+    """Plan to revert the changes that one change set made to an item, except fields that other change sets changed
+    later.
 
     `now` is the current state. `entries` are the audit entries of the change set for this item. `later` are all audit
     entries of the item since the oldest of `entries`. Both are newest first. `own` is the id of the revert run. Entries
@@ -173,10 +174,11 @@ def outside(entries: Sequence[Item], later: Iterable[Item], own: str) -> list[It
 
 
 def find_later_author(entries: Sequence[Item], later: Sequence[Item], own: str) -> SkippedField | None:
-    """Return the later change by a person or another import that prevents the deletion of an item; `None` without one.
+    """Return the later change by a person or another import that prevents the deletion of an item.
 
     `entries` are the audit entries of the change set that created the item. `later` are all audit entries of the item
-    since then. Both are newest first. Versions without a visible change, and changes by jobs, do not count.
+    since then. Both are newest first. Versions without a visible change, and changes by jobs, do not count. Returns
+    `None` if there is no such change.
     """
     for entry in outside(entries, later, own):
         is_change = entry[SORT_KEY] > entries[-1][SORT_KEY] and bool(entry["changes"])

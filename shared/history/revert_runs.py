@@ -29,7 +29,8 @@ DAYS_KEPT = 30
 RUNNING, DONE = "running", "done"
 """States of a revert run."""
 COUNTS = ("examined", "reverted", "unchanged", "skipped", "failed", "waiting")
-"""Names of a revert run's counters: `examined` counts audit entries, the others parts of the change set by outcome."""
+"""Names of a revert run's counters. `examined` counts audit entries; the others count parts of the change set by
+outcome."""
 DOCUMENT = ("changesetId", "revertId", "dryRun", "state", *COUNTS)
 """Names of a revert run's attributes in API responses."""
 
@@ -142,9 +143,9 @@ class RunStore:
     ) -> Item:
         """Write the results of a page in one transaction, and return the run as stored.
 
-        `run` is the stored run, and `new` the run after the page. Stores the `reports` of parts, and the parts in
-        `waits`, which must be retried. Deletes the parts in `settled`, which no longer need a retry. Raises LeaseLost
-        if another worker has written the run since `run` was read.
+        `run` is the run as it was read, and `new` is the run after the page. Stores the `reports` of parts, and the
+        parts in `waits`, which must be retried. Deletes the parts in `settled`, which no longer need a retry. Raises
+        LeaseLost if another worker has written the run since `run` was read.
         """
         caller = caller_from_run(run)
         new = with_audit_fields(new | next_turn(run), caller, now)
@@ -161,7 +162,7 @@ class RunStore:
 
 
 def caller_from_run(run: Item) -> Caller:
-    """Return the user who started a revert run, as caller of the run's writes. The correlation id is the run's id."""
+    """Return the user who started a revert run, as the author of the run's writes. The correlation id is the run's id."""
     scopes = frozenset({READ, WRITE, *([ADMIN] if run["isAdmin"] else [])})
     return Caller(run["userId"], scopes, correlation_id=run["revertId"])
 

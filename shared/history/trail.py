@@ -115,7 +115,7 @@ class AuditStore:
         limit: int = 25,
         after: Position | None = None,
     ) -> Page[Item]:
-        """Return a page of entries. Costs one Query, or up to MAX_QUERIES if most entries are hidden."""
+        """Return a page of entries. Costs one Query, or at most MAX_QUERIES if most entries are hidden from the caller."""
         condition = Expression.of(
             # No sort key equals `end`, because each continues after the time. Therefore BETWEEN excludes `end`.
             "#pk = :pk AND #sk BETWEEN :start AND :end",
@@ -206,9 +206,9 @@ class Archive:
     Each invocation writes one object with one JSON document per line. The object is named after its first entry:
     `audit/2026/01/31/<sequence, 40 digits>-<videoId or playlistId>.jsonl`.
 
-    Objects do not overlap. Lambda retries a failed batch from the first failed record, with all later records or some
-    of them. Therefore every retry begins with the same first entry, and overwrites the object of the failed attempt. If
-    the retry has fewer entries, the others are archived later in other objects.
+    Usually, an entry is in only one object. Lambda retries a failed batch from the first failed record, with all later
+    records or some of them. Therefore every retry begins with the same first entry, and overwrites the object of the
+    failed attempt. If the retry has fewer entries, the others are archived later in other objects.
 
     No entry is lost, but an entry can be in two objects. This happens if Lambda discards a record after an attempt
     archived it, or loses its position in the shard. Duplicates have equal videoId or playlistId, `at` and `sequence`.

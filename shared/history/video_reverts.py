@@ -1,4 +1,4 @@
-"""Reverts of videos: to an earlier version, or of one change set."""
+"""Reverts of videos, either to an earlier version, or of the changes that one change set made."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -35,7 +35,7 @@ class RevertedVideo:
 
 
 class VideoReverts:
-    """Reverts of videos, to an earlier version or of one change set's changes.
+    """Service that restores an earlier version of a video, or reverts the changes that a change set made to a video.
 
     If a revert changes the poster's time, a job creates a new poster, which is charged to the owner's `quota`.
     """
@@ -96,7 +96,7 @@ class VideoReverts:
         force: Sequence[str] = (),
         dry_run: bool = False,
     ) -> RevertResult:
-        """Revert one change set's changes of one video.
+        """Revert the changes that one change set made to a video.
 
         `entries` are the audit entries of the change set for this video, newest first. `own` is the id of the revert
         run, which is the correlation id of the run's writes. Therefore fields that an earlier attempt of the run
@@ -178,7 +178,7 @@ class _Charge:
 
 
 def _without(item: Item, entries: Sequence[Item], later: Sequence[Item], own: str, force: Sequence[str]) -> RevertPlan:
-    """Plan the revert of one change set's changes of a video.
+    """Plan to revert the changes that one change set made to a video.
 
     `entries` are the audit entries of the change set for this video. `later` are all audit entries since then. Both are
     newest first.
@@ -205,9 +205,9 @@ def _without(item: Item, entries: Sequence[Item], later: Sequence[Item], own: st
 
 
 def _is_as_old(entry: Item, first: Item) -> bool:
-    """Return whether no older entries are needed.
+    """Return whether the entries older than `entry` are not needed.
 
-    This is the case if `entry` is not newer than `first`, or if it is the creation or removal of the video.
+    They are not needed if `entry` is not newer than `first`, or if it is the creation or removal of the video.
     """
     return bool(entry[SORT_KEY] <= first[SORT_KEY] or entry["action"] in ("created", "expired", "removed"))
 

@@ -29,9 +29,9 @@ SMALL_FILE = 16 * 1024 * 1024
 SAMPLE_WIDTH = 160
 """Maximum width and height, in pixels, of the image by which a candidate frame is judged."""
 MIN_SPREAD = 12.0
-"""Minimum standard deviation of the brightness of a good frame, of 255."""
+"""Minimum standard deviation of the brightness of a good frame. Brightness is from 0 to 255."""
 MIN_LIGHT = 16.0
-"""Minimum mean brightness of a good frame, of 255."""
+"""Minimum mean brightness of a good frame, from 0 to 255."""
 FORWARD_FILE = 64 * 1024 * 1024
 """Maximum bytes of a large file that are decoded between keyframes and candidate frames. The decoding is also limited
 to 20,000 frames, and to the pixels of a minute of 1080p.

@@ -16,7 +16,7 @@ from shared.media.subtitles import noted
 TAIL_ENTRIES = 1000
 """Number of entries at the end of an index that are compared with the size of the file."""
 TAIL_MS = 1000
-"""Milliseconds before the stated end of a fragmented video from which packets are read."""
+"""Milliseconds before the stated end of a fragmented video at which the probe begins to read packets."""
 MISSING_MS = 2000
 """Maximum milliseconds between the end of the last packet and the stated duration. For long videos, the maximum is 5 %
 of the duration. Muxers round times, and tracks may end earlier than others.
@@ -60,7 +60,7 @@ def probe(source: Source) -> MediaInfo:
 
 
 def _refuse_cut_file(source_video: SourceVideo) -> None:
-    """Raise UnreadableVideo if the file is truncated, which means shorter than the container states."""
+    """Raise UnreadableVideo if the file is truncated, that is, shorter than its container states."""
     name = source_video.container.format.name
     if name.startswith("mov"):
         _refuse_cut_index(source_video)
@@ -75,7 +75,7 @@ def _refuse_cut_file(source_video: SourceVideo) -> None:
 
 
 def _refuse_cut_index(source_video: SourceVideo) -> int:
-    """Return the offset of the end of the last samples in the index. Raises UnreadableVideo if the file ends before."""
+    """Return the offset at which the last samples in the index end. Raises UnreadableVideo if the file ends before it."""
     end = 0
     for stream in source_video.container.streams:
         entries = stream.index_entries
@@ -121,7 +121,10 @@ def _duration(source_video: SourceVideo) -> int:
 
 
 def _measured(source_video: SourceVideo, start: int) -> int:
-    """Return the end time of the last packet, in milliseconds. Reads all packets from `start` on without decoding."""
+    """Return the end time of the last packet, in milliseconds.
+
+    Reads all packets from the time `start` (milliseconds), without decoding them.
+    """
     end = 0
     for stream in source_video.container.streams:
         stream.discard = Discard.none

@@ -34,9 +34,9 @@ processes, need them.
 """
 
 ENDING_SECONDS = 10.0
-"""Maximum seconds to wait until the subprocess has ended. It also ends itself after a task, this long after the
-sandbox's limit, in case the worker has died.
-"""
+"""Maximum seconds to wait until the subprocess has ended.
+
+If the worker has died, the subprocess ends itself this many seconds after the time limit of its task."""
 
 _ENDED_FROM_OUTSIDE = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGKILL, signal.SIGHUP})
 

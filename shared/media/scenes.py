@@ -18,7 +18,7 @@ LONGEST_TITLE = 80
 MIN_MS = 3000
 """Minimum milliseconds between chapters from scene changes. In long videos, the minimum is 1/SHARE of the duration."""
 SHARE = 40
-"""Maximum number of chapters for which MIN_MS leaves room in a long video: the divisor of the duration."""
+"""Divisor of the duration. In a long video, the result is the minimum time between chapters from scene changes."""
 SIZE = (16, 9)
 """Width and height, in pixels, to which frames are scaled before they are compared. At this size, movement within a
 scene changes few pixels.
@@ -28,7 +28,7 @@ SAMPLE_MS = 100
 NEAR_MS = 1000
 """Maximum milliseconds between two frames of the same camera movement (see `_scored`)."""
 CUT = 20.0
-"""Minimum score of a scene change: a mean difference per pixel and colour, of 255. `_scored` defines the score."""
+"""Minimum score of a scene change. A score is a mean difference per pixel and colour, from 0 to 255 (see `_scored`)."""
 
 
 class Scenes:
@@ -39,7 +39,7 @@ class Scenes:
         self._last = b""
         self._times: list[int] = []
         self._differences: list[float] = []
-        """Mean difference of each frame from the frame before, of 255."""
+        """Mean difference of each frame from the frame before, from 0 to 255."""
 
     def see(self, milliseconds: int, frame: VideoFrame) -> None:
         """Compare a frame with the last compared frame. Skips a frame less than SAMPLE_MS after the last one.

@@ -29,7 +29,7 @@ MAX_PIXELS = 8192 * 4320
 MAX_FRAMES = 5_000_000
 """Maximum number of frames of a video (23 hours at 60 per second), and of packets to read from one file."""
 MAX_DECODED = 10 * SMALL_FRAMES
-"""Maximum number of packets to decode of one file. A file with a correct header needs fewer."""
+"""Maximum number of packets of one file that are decoded. A file with a correct header needs fewer."""
 MAX_TRACKS = 100
 """Maximum number of tracks of a file."""
 MAX_BOXES = 64
@@ -37,7 +37,7 @@ MAX_BOXES = 64
 MAX_DEPTH = 8
 """Maximum depth of nested boxes in a track of an ISO file."""
 STEPS_BACK = (0, 5_000, 30_000, 1 << 40)
-"""Milliseconds before the requested time to which successive attempts seek."""
+"""Milliseconds that successive attempts subtract from the requested time before they seek."""
 BUFFER = 8 * 1024
 """Minimum bytes of a read by FFmpeg. If a keyframe is larger, FFmpeg reads exactly to its last byte."""
 INDEXED = ("mov", "matroska", "avi")
@@ -236,7 +236,7 @@ def frame_at(source_video: SourceVideo, milliseconds: int) -> VideoFrame | None:
 
 
 def frames(source_video: SourceVideo, milliseconds: int = 0) -> Iterator[VideoFrame]:
-    """Yield all frames from the keyframe before a time (milliseconds) on. Skips frames that cannot be decoded."""
+    """Yield all frames, starting with the keyframe before a time (milliseconds). Skips frames that cannot be decoded."""
     _seek(source_video, milliseconds)
     yield from _frames(source_video)
 

@@ -42,7 +42,8 @@ FORWARD = 2
 1080p, 40,000 frames or 128 MB.
 """
 FORWARD_SECONDS = 40.0
-"""Maximum seconds for decoding frames after keyframes. Without it, a slow codec could prevent the storyboard."""
+"""Maximum seconds for decoding frames after keyframes. Without this limit, a slow codec could prevent the
+storyboard."""
 
 
 def storyboard(source: Source, facts: MediaInfo, clock: Callable[[], float] = time.monotonic) -> Storyboard:
@@ -83,7 +84,8 @@ class _Span:
     group: GroupOfPictures | None
     """Keyframe and the frames after it, from the container's index; `None` without an index."""
     exact: int = 0
-    """Number of tiles, from the first on, that show their exact frames. Each other tile repeats the tile before it."""
+    """Number of tiles at the start of the span that show their exact frames. Each later tile repeats the tile before
+    it."""
 
 
 def _plan_spans(source_video: SourceVideo, times: Sequence[int], facts: MediaInfo, interval: int) -> list[_Span]:
@@ -102,7 +104,7 @@ def _plan_spans(source_video: SourceVideo, times: Sequence[int], facts: MediaInf
 
 
 def _decode_forward(spans: Sequence[_Span], times: Sequence[int], interval: int, budget: int) -> None:
-    """Set `exact` in each span with more than MAX_REPEATED intervals between its keyframes.
+    """Set `exact` in each span with a group of pictures that is longer than MAX_REPEATED intervals.
 
     `budget` is the milliseconds of video that may be decoded. The tiles nearest to their keyframes are decoded first,
     because they cost least.
@@ -157,7 +159,9 @@ def _decoded(
     number: int,
     is_over: Callable[[], bool] = lambda: False,
 ) -> Iterator[tuple[int, Image.Image]]:
-    """Decode from the keyframe before tile `number`, and yield the number and the image of each tile from `number` on.
+    """Decode from the keyframe before tile `number`.
+
+    Yield the number and the image of this tile and of each later tile.
 
     After `is_over` returns true, all remaining tiles show the last decoded frame.
     """

@@ -25,7 +25,8 @@ request.
 MAX_GAPS = 2
 """Maximum number of MP4 samples per text: the text, and an empty sample that separates it from the next text."""
 SHOWN_MS = 5000
-"""Maximum milliseconds for which a text without a stated duration is shown. It ends earlier if another text starts."""
+"""Maximum milliseconds for which a text without a stated duration is shown. The text ends earlier if another text
+starts."""
 _NEVER = 1 << 62
 """Time after the end of any video, in milliseconds."""
 
@@ -53,7 +54,7 @@ def subtitles(source: Source, most_bytes: int, most_events: int) -> Subtitles:
     """Return the texts of each subtitle track. Raises UnreadableVideo.
 
     `most_bytes` and `most_events` are the maximum bytes and the maximum number of texts of one track. A track that
-    exceeds them or has no usable text has a `fault` instead of texts. The other tracks are read nevertheless.
+    exceeds these limits, or has no usable text, has a `fault` instead of texts. The other tracks are read nevertheless.
     """
     with open_video(source) as source_video:
         streams = list(source_video.container.streams.subtitles)
