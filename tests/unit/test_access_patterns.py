@@ -37,8 +37,8 @@ def test_a_request_sends_exactly_the_operations_of_its_row(api: Api, table: Tabl
     assert tuple(operation.name for operation in operations) == pattern.operations
     used = {operation.index for operation in operations if not pattern.index or operation.name == "Query"}
     # Of what is in a change set, the table has the later entries.
-    beside = {None} & used if pattern.index == schema.CHANGESET_INDEX else set()
-    assert used - beside == {pattern.index.name if pattern.index else None}
+    also_allowed = {None} & used if pattern.index == schema.CHANGESET_INDEX else set()
+    assert used - also_allowed == {pattern.index.name if pattern.index else None}
 
 
 @pytest.mark.parametrize(
@@ -125,14 +125,14 @@ class TestWorkbenchModel:
 def without_samples(table: Table, pattern: AccessPattern) -> list[str]:
     """Return the partitions, sort keys and relations of an access pattern's key for which there is no sample."""
     keys = pattern.key if "(absent)" not in pattern.key else ""
-    missing, found = [], []
+    missing, sampled = [], []
     for before, pk in re.findall(r"(.*?)pk = ([^\s,;]+)", keys):
         name = schema.AUDIT_TABLE_NAME if before.endswith("`VideoAudit` ") or "CHANGES" in pk else schema.TABLE_NAME
         items = queried(table, name, pk=filled_in(pk))
-        found += items
+        sampled += items
         missing += [] if items else [pk]
     for sk in re.findall(r"sk (?:=|begins with|between|from) ([#{A-Z][^\s,;.]*)", keys):
-        if found and not any(item["sk"]["S"].startswith(filled_in(sk)) for item in found):
+        if sampled and not any(item["sk"]["S"].startswith(filled_in(sk)) for item in sampled):
             missing.append(sk)
     for rel in re.findall(r"rel = ([^\s,;]+)", keys):
         partitions = [
@@ -165,13 +165,13 @@ def queried(
     condition = " AND ".join(f"{attribute} = :{attribute}" for attribute in key)
     if sort_prefix:
         condition, values = f"{condition} AND begins_with(sk, :sk)", {**values, ":sk": sort_prefix}
-    found: list[dict[str, Any]] = table.client.query(
+    items: list[dict[str, Any]] = table.client.query(
         TableName=name,
         KeyConditionExpression=condition,
         ExpressionAttributeValues=encode_item(values),
         **({"IndexName": index.name} if index else {}),
     )["Items"]
-    return found
+    return items
 
 
 def test_calls_of_the_table_are_those_of_the_workload() -> None:

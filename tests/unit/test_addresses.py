@@ -25,7 +25,7 @@ THUMBNAILS = {
     "public": {"url": "https://example.com/public.jpg"},
 }
 SERIES = "11111111-0000-4000-8000-000000000000"
-STRANGER: Mapping[str, Any] = {"user": "bob", "scopes": "videos/read videos/write videos/changes"}
+OTHER_CALLER: Mapping[str, Any] = {"user": "bob", "scopes": "videos/read videos/write videos/changes"}
 READS = [route for route in ROUTES if route.method == "GET" and route.scope]
 """Operations that can read videos. The public ones cannot, and the OpenAPI document describes addresses."""
 
@@ -49,17 +49,17 @@ class World(IndexedService):
         api.publish(videoId=SERIES)
         self.video_id = self.uploaded_film(api, title="The harbour", thumbnails=THUMBNAILS, **fields)
         for name in ("240p", "360p"):
-            self._made(name)
+            self._write_example(name)
         own = {"720p": "s3://private/720p.mp4", "360p": "s3://private/360p.mp4"}
         self.patch(self.video_id, resolutions=own, title="The old harbour")
         path = f"/v1/videos/{self.video_id}"
         for function in sorted({route.function for route in ROUTES}):
             put_examples(api, function, videoId=self.video_id)
         self.settle()
-        self.write("PUT", f"{path}/rating", {"value": 7}, **STRANGER)
+        self.write("PUT", f"{path}/rating", {"value": 7}, **OTHER_CALLER)
         self.put_captions(self.video_id, "the tide is out")
-        made = self.write("POST", "/v1/playlists", {"title": "Films", "visibility": "public"}, user="carol")
-        self.playlist_id = made.json["playlistId"]
+        playlist = self.write("POST", "/v1/playlists", {"title": "Films", "visibility": "public"}, user="carol")
+        self.playlist_id = playlist.json["playlistId"]
         self.write("POST", f"/v1/playlists/{self.playlist_id}/entries", {"videoId": self.video_id}, user="carol")
         self.settle_totals()
         viewed = CountedViews(table, {self.video_id: "c"})
@@ -68,7 +68,7 @@ class World(IndexedService):
         Rankings(table).compute(int(clock()))
         assert self.builder(folder).run().outcome == "published"
 
-    def _made(self, name: str) -> None:
+    def _write_example(self, name: str) -> None:
         message = self.message("transcode", f"transcode.{name}")
         body = {"inputHash": message.inputHash, "attempt": message.attempt, "state": "done", "uri": message.output}
         path = f"/v1/videos/{self.video_id}/renditions/{name}"
@@ -125,20 +125,20 @@ def test_no_read_answers_a_stranger_with_an_address(world: World) -> None:
         # Unlike the writer of that table, this stranger may follow changes.
         is_refused = is_refused_to_writers(operation) and operation != "listChanges"
         for form in _forms(world, operation):
-            reply = _get(world, form, **STRANGER)
+            reply = _get(world, form, **OTHER_CALLER)
             assert reply.status in ((403, 404) if is_refused else (200,)), (operation, form, reply.body)
             assert S3 not in reply.body, (operation, form)
 
 
 def test_no_batch_answers_a_stranger_with_an_address(world: World) -> None:
-    fetched = world.api.post("/v1/videos/batch-get", {"videoIds": [world.video_id]}, **STRANGER)
+    fetched = world.api.post("/v1/videos/batch-get", {"videoIds": [world.video_id]}, **OTHER_CALLER)
     assert (len(fetched.json["items"]), S3 in fetched.body) == (1, False)
 
 
 def test_lists_with_the_video_are_not_empty(world: World) -> None:
     for operation in ("listVideos", "listEpisodes", "listPersonVideos", "searchVideos", "listTop", "listEntries"):
         for form in _forms(world, operation):
-            assert b"harbour" in _get(world, form, **STRANGER).body, form
+            assert b"harbour" in _get(world, form, **OTHER_CALLER).body, form
 
 
 @pytest.mark.parametrize("user", ["alice", "admin"])
@@ -165,16 +165,16 @@ def test_a_stranger_sees_names_sizes_and_where_to_play(world: World) -> None:
         "renditions": {"240p": {"size": 9000}, "360p": {}, "720p": {}},
         "playback": f"/v1/videos/{world.video_id}/playback",
     }
-    fetched = _get(world, "{video}", **STRANGER).json
+    fetched = _get(world, "{video}", **OTHER_CALLER).json
     assert {name: fetched[name] for name in playing} == playing
-    assert _get(world, "{video}?fields=renditions,playback", **STRANGER).json == playing
-    assert world.api.get(fetched["playback"], **STRANGER).status == 200
+    assert _get(world, "{video}?fields=renditions,playback", **OTHER_CALLER).json == playing
+    assert world.api.get(fetched["playback"], **OTHER_CALLER).status == 200
     assert not playing.keys() & _get(world, "{video}", user="alice").json.keys()
 
 
 def test_a_stranger_sees_the_pictures_that_have_urls(world: World) -> None:
-    assert _get(world, "{video}", **STRANGER).json["thumbnails"] == {"public": THUMBNAILS["public"]}
-    assert "resolutions" not in _get(world, "{video}", **STRANGER).json
+    assert _get(world, "{video}", **OTHER_CALLER).json["thumbnails"] == {"public": THUMBNAILS["public"]}
+    assert "resolutions" not in _get(world, "{video}", **OTHER_CALLER).json
 
 
 def test_events_of_webhooks_have_no_address(world: World) -> None:
@@ -186,12 +186,12 @@ def test_events_of_webhooks_have_no_address(world: World) -> None:
 @pytest.mark.parametrize(
     "write",
     [
-        lambda api, path: api.patch(path, {"resolutions": {}}, **STRANGER),
-        lambda api, path: api.delete(path, **STRANGER),
-        lambda api, path: api.post(f"{path}/restore", **STRANGER),
-        lambda api, path: api.post(f"{path}/revert", {"toVersion": 1}, **STRANGER),
-        lambda api, path: api.post(f"{path}/views", **STRANGER),
-        lambda api, path: api.put(f"{path}/rating", {"value": 7}, **STRANGER),
+        lambda api, path: api.patch(path, {"resolutions": {}}, **OTHER_CALLER),
+        lambda api, path: api.delete(path, **OTHER_CALLER),
+        lambda api, path: api.post(f"{path}/restore", **OTHER_CALLER),
+        lambda api, path: api.post(f"{path}/revert", {"toVersion": 1}, **OTHER_CALLER),
+        lambda api, path: api.post(f"{path}/views", **OTHER_CALLER),
+        lambda api, path: api.put(f"{path}/rating", {"value": 7}, **OTHER_CALLER),
     ],
 )
 def test_writes_of_a_stranger_are_answered_without_an_address(world: World, write: Callable[[Api, str], Reply]) -> None:

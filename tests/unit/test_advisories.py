@@ -17,14 +17,14 @@ NOTHING: dict[str, Any] = {"vulnerabilities": {}}
 WEAK_NODE = {"vulnerabilities": {"ws": {"severity": "high", "range": "<8.17.1"}}}
 REFUSED = {"message": "405 Method Not Allowed"}
 
-Asked = Callable[..., tuple[int, str, str]]
+RunAdvisories = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def ask(capsys: pytest.CaptureFixture[str]) -> Asked:
+def run_advisories(capsys: pytest.CaptureFixture[str]) -> RunAdvisories:
     """Run the command over the given pip-audit and npm output, and return its exit status and its own output."""
 
-    def asked(packages: list[Any], node: Any) -> tuple[int, str, str]:
+    def run(packages: list[Any], node: Any) -> tuple[int, str, str]:
         def run(command: Sequence[str], folder: Path) -> str:
             if "pip-audit" in command:
                 assert str(ROOT / "constraints.txt") in command
@@ -35,37 +35,39 @@ def ask(capsys: pytest.CaptureFixture[str]) -> Asked:
         status = advisories.main(run)
         return status, *capsys.readouterr()
 
-    return asked
+    return run
 
 
-def test_two_databases_that_know_of_nothing_are_a_success(ask: Asked) -> None:
-    assert ask([CLEAN], NOTHING) == (
+def test_two_databases_that_know_of_nothing_are_a_success(run_advisories: RunAdvisories) -> None:
+    assert run_advisories([CLEAN], NOTHING) == (
         0,
         "constraints.txt: no known vulnerabilities\npackage.json: no known vulnerabilities\n",
         "",
     )
 
 
-def test_every_finding_is_printed_and_fails_the_command(ask: Asked) -> None:
-    status, said, _ = ask([CLEAN, WEAK], WEAK_NODE)
+def test_every_finding_is_printed_and_fails_the_command(run_advisories: RunAdvisories) -> None:
+    status, output, _ = run_advisories([CLEAN, WEAK], WEAK_NODE)
     assert status == advisories.FOUND
-    assert "  pillow 1.0: PYSEC-1, fixed in 1.1, 2.0\n" in said
-    assert "  ws: high (<8.17.1)\n" in said
+    assert "  pillow 1.0: PYSEC-1, fixed in 1.1, 2.0\n" in output
+    assert "  ws: high (<8.17.1)\n" in output
 
 
 @pytest.mark.parametrize("packages", [[CLEAN, SKIPPED], []])
-def test_a_package_that_was_not_looked_up_is_not_taken_for_a_safe_one(ask: Asked, packages: list[Any]) -> None:
+def test_a_package_that_was_not_looked_up_is_not_taken_for_a_safe_one(
+    run_advisories: RunAdvisories, packages: list[Any]
+) -> None:
     """pip-audit makes this mistake itself: it exits with 0 when it could reach no server."""
-    status, said, warned = ask(packages, NOTHING)
+    status, output, warned = run_advisories(packages, NOTHING)
     assert status == advisories.UNKNOWN
     assert "constraints.txt: unknown. PyPI's database was not queried" in warned
-    assert said == "package.json: no known vulnerabilities\n"
+    assert output == "package.json: no known vulnerabilities\n"
 
 
 @pytest.mark.parametrize("node", [REFUSED, "npm error audit endpoint returned an error"])
-def test_npm_that_cannot_ask_is_reported_beside_what_is_known(ask: Asked, node: Any) -> None:
-    status, said, warned = ask([WEAK], node)
+def test_npm_that_cannot_ask_is_reported_beside_what_is_known(run_advisories: RunAdvisories, node: Any) -> None:
+    status, output, warned = run_advisories([WEAK], node)
     assert status == advisories.UNKNOWN
-    assert "pillow 1.0" in said
+    assert "pillow 1.0" in output
     assert "package.json: unknown. npm's database was not queried" in warned
     assert "with access to the database" in warned

@@ -327,9 +327,9 @@ class TestSettling:
     ) -> None:
         api.publish(tags=["a"])
         background.settle_totals()
-        kept = [item for item in items_of(table) if item["sk"] in ("AGG", "#PROFILE", "#COUNT")]
-        assert len(kept) == 3
-        for item in kept:
+        counted_items = [item for item in items_of(table) if item["sk"] in ("AGG", "#PROFILE", "#COUNT")]
+        assert len(counted_items) == 3
+        for item in counted_items:
             assert not {"userId", "createdAt", "videoId"} <= item.keys()
             assert {"schemaVersion", "updatedAt", "updatedBy", "version"} <= item.keys()
 
@@ -341,8 +341,8 @@ class TestSettling:
 
         def projected() -> list[Item]:
             keys = [key.name for index in schema.INDEXES for key in (*index.partition, *index.sort)]
-            kept = [item for item in items_of(table) if item["sk"] in ("AGG", "#PROFILE")]
-            return [{name: item[name] for name in (*keys, *PROJECTION) if name in item} for item in kept]
+            counted_items = [item for item in items_of(table) if item["sk"] in ("AGG", "#PROFILE")]
+            return [{name: item[name] for name in (*keys, *PROJECTION) if name in item} for item in counted_items]
 
         before = projected()
         api.patch(f"/v1/videos/{video_id}", {"duration": 77, "fileSize": 7, "status": "processing"})
@@ -350,7 +350,7 @@ class TestSettling:
         assert projected() == before
 
 
-class _Meanwhile:
+class _InterruptedTable:
     """A table that runs an action before its next transaction, or whose transactions always raise."""
 
     def __init__(self, table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -367,48 +367,48 @@ class _Meanwhile:
         self.patch.setattr(self.table, "transact", transact)
 
     def always(self, error: Exception) -> list[int]:
-        tries: list[int] = []
+        attempts: list[int] = []
 
         def transact(_: Sequence[Write]) -> None:
-            tries.append(1)
+            attempts.append(1)
             raise error
 
         self.patch.setattr(self.table, "transact", transact)
-        return tries
+        return attempts
 
 
 @pytest.fixture
-def meanwhile(table: Table, monkeypatch: pytest.MonkeyPatch) -> _Meanwhile:
+def interrupted(table: Table, monkeypatch: pytest.MonkeyPatch) -> _InterruptedTable:
     """Return the table, with hooks between the read and the write."""
-    return _Meanwhile(table, monkeypatch)
+    return _InterruptedTable(table, monkeypatch)
 
 
 class TestMeetingOthers:
     def test_concurrent_worker_with_the_same_message_counts_nothing_twice(
-        self, api: Api, table: Table, meanwhile: _Meanwhile
+        self, api: Api, table: Table, interrupted: _InterruptedTable
     ) -> None:
         video_id = api.publish(tags=["a"])["videoId"]
-        meanwhile.before(lambda: Aggregates(table).settle([video_id], NOW))
+        interrupted.before(lambda: Aggregates(table).settle([video_id], NOW))
         Aggregates(table).settle([video_id], NOW)
         assert_exact(table)
 
-    @pytest.mark.parametrize("told", [True, False], ids=["by its message too", "unseen"])
+    @pytest.mark.parametrize("is_settled", [True, False], ids=["by its message too", "unseen"])
     def test_a_change_between_the_reading_and_the_writing_is_counted(
-        self, api: Api, table: Table, meanwhile: _Meanwhile, told: bool
+        self, api: Api, table: Table, interrupted: _InterruptedTable, is_settled: bool
     ) -> None:
         video_id = api.publish(tags=["a"], fileSize=1)["videoId"]
 
         def change() -> None:
             api.patch(f"/v1/videos/{video_id}", {"fileSize": 2})
-            if told:
+            if is_settled:
                 Aggregates(table).settle([video_id], NOW)
 
-        meanwhile.before(change)
+        interrupted.before(change)
         Aggregates(table).settle([video_id], NOW)
         assert_exact(table)
 
     def test_a_removal_between_the_reading_and_the_writing_is_too(
-        self, api: Api, table: Table, meanwhile: _Meanwhile
+        self, api: Api, table: Table, interrupted: _InterruptedTable
     ) -> None:
         video_id = api.publish(tags=["a"])["videoId"]
 
@@ -416,13 +416,13 @@ class TestMeetingOthers:
             remove(table, video_id)
             assert Aggregates(table).settle([video_id], NOW) == 0
 
-        meanwhile.before(remove_video)
+        interrupted.before(remove_video)
         Aggregates(table).settle([video_id], NOW)
         assert marker(table, video_id) == {}
         assert_exact(table)
 
     def test_an_id_that_lives_again_counts_as_what_it_is_now(
-        self, api: Api, table: Table, meanwhile: _Meanwhile
+        self, api: Api, table: Table, interrupted: _InterruptedTable
     ) -> None:
         video_id = api.publish(tags=["a"], fileSize=1)["videoId"]
         Aggregates(table).settle([video_id], NOW)
@@ -435,19 +435,19 @@ class TestMeetingOthers:
             api.publish("bob", videoId=video_id, fileSize=3)
             Aggregates(table).settle([video_id], NOW)
 
-        meanwhile.before(replace_video)
+        interrupted.before(replace_video)
         Aggregates(table).settle([video_id], NOW)
         assert_exact(table)
 
     @pytest.mark.parametrize("error", [ConditionFailed(None), TransactionConflict()], ids=["condition", "conflict"])
     def test_when_others_are_always_faster_it_gives_up(
-        self, api: Api, table: Table, meanwhile: _Meanwhile, error: Exception
+        self, api: Api, table: Table, interrupted: _InterruptedTable, error: Exception
     ) -> None:
         video_id = api.publish()["videoId"]
-        tries = meanwhile.always(error)
+        attempts = interrupted.always(error)
         with pytest.raises(WriteContention):
             Aggregates(table).settle([video_id], NOW)
-        assert len(tries) == MAX_ATTEMPTS
+        assert len(attempts) == MAX_ATTEMPTS
 
 
 def _years(table: Table, video_id: str) -> list[int]:
@@ -506,7 +506,7 @@ class TestYears:
         assert _years(table, video["videoId"]) == [2001] * LARGEST_TRANSACTION
 
     def test_a_move_that_is_overtaken_brings_no_former_year_back(
-        self, api: Api, table: Table, meanwhile: _Meanwhile
+        self, api: Api, table: Table, interrupted: _InterruptedTable
     ) -> None:
         video_id = _credited(api, releaseYear=1999)
         _date(api, video_id, 2000)
@@ -515,7 +515,7 @@ class TestYears:
             _date(api, video_id, 2001)
             assert EntryUpdater(table).update_entries(video_id, NOW) is None
 
-        meanwhile.before(overtake)
+        interrupted.before(overtake)
         assert EntryUpdater(table).update_entries(video_id, NOW) is None
         assert _years(table, video_id) == [2001] * 3
 
@@ -545,44 +545,44 @@ class TestYears:
         assert _years(table, video_id) == [year or 0] * 3
 
     def test_a_credit_that_is_removed_meanwhile_does_not_keep_back_the_others(
-        self, api: Api, table: Table, meanwhile: _Meanwhile
+        self, api: Api, table: Table, interrupted: _InterruptedTable
     ) -> None:
         video_id = _credited(api, releaseYear=1999)
         _date(api, video_id, 2000)
-        meanwhile.before(lambda: api.delete(f"/v1/videos/{video_id}/credits/nm2"))
+        interrupted.before(lambda: api.delete(f"/v1/videos/{video_id}/credits/nm2"))
         assert EntryUpdater(table).update_entries(video_id, NOW) is None
         assert _years(table, video_id) == [2000] * 2
 
     def test_entry_written_concurrently_does_not_stop_the_move_of_the_others(
-        self, api: Api, table: Table, meanwhile: _Meanwhile
+        self, api: Api, table: Table, interrupted: _InterruptedTable
     ) -> None:
         video_id = _credited(api, releaseYear=1999)
         _date(api, video_id, 2000)
-        meanwhile.before(lambda: _credit(api, video_id, "nm2", ordering=9))
+        interrupted.before(lambda: _credit(api, video_id, "nm2", ordering=9))
         assert EntryUpdater(table).update_entries(video_id, NOW) is None
         assert _years(table, video_id) == [2000] * 3
 
     @pytest.mark.parametrize("year", [2000, None])
     def test_entries_of_a_removed_video_are_not_moved(
-        self, api: Api, table: Table, meanwhile: _Meanwhile, year: int | None
+        self, api: Api, table: Table, interrupted: _InterruptedTable, year: int | None
     ) -> None:
         video_id = _credited(api, releaseYear=1999)
         _date(api, video_id, year)
-        meanwhile.before(lambda: remove(table, video_id))
+        interrupted.before(lambda: remove(table, video_id))
         assert EntryUpdater(table).update_entries(video_id, NOW) is None
         assert EntryUpdater(table).update_entries(video_id, NOW) is None
         assert _years(table, video_id) == [1999] * 3
 
     @pytest.mark.parametrize("error", [ConditionFailed(None, 1), TransactionConflict()], ids=["condition", "conflict"])
     def test_when_others_are_always_faster_it_gives_up(
-        self, api: Api, table: Table, meanwhile: _Meanwhile, error: Exception
+        self, api: Api, table: Table, interrupted: _InterruptedTable, error: Exception
     ) -> None:
         video_id = _credited(api, releaseYear=1999)
         _date(api, video_id, 2000)
-        tries = meanwhile.always(error)
+        attempts = interrupted.always(error)
         with pytest.raises(WriteContention):
             EntryUpdater(table).update_entries(video_id, NOW)
-        assert len(tries) == MAX_ATTEMPTS
+        assert len(attempts) == MAX_ATTEMPTS
 
 
 def _worker(table: Table, queue: FakeQueue | None = None) -> LambdaHandler:
@@ -608,10 +608,10 @@ class TestWorker:
         good, bad = api.publish()["videoId"], api.publish()["videoId"]
         settle = Aggregates.settle
 
-        def failing(aggregates: Aggregates, video_ids: Sequence[str], *asked: Any) -> int:
+        def failing(aggregates: Aggregates, video_ids: Sequence[str], *arguments: Any) -> int:
             if bad in video_ids:
                 raise InternalError("It broke.")
-            return settle(aggregates, video_ids, *asked)
+            return settle(aggregates, video_ids, *arguments)
 
         monkeypatch.setattr(Aggregates, "settle", failing)
         event = streams.sqs_event(self._message(good), self._message(bad))
@@ -630,20 +630,24 @@ class TestWorker:
 
         monkeypatch.setattr(Aggregates, "settle", busy)
         event = streams.sqs_event(self._message("a"), self._message("b"))
-        answer = _worker(table)(event, Context())
-        assert answer == {"batchItemFailures": [{"itemIdentifier": "m0"}, {"itemIdentifier": "m1"}]}
+        response = _worker(table)(event, Context())
+        assert response == {"batchItemFailures": [{"itemIdentifier": "m0"}, {"itemIdentifier": "m1"}]}
         assert calls == [["a", "b"]]
 
     def test_totals_come_before_years_and_what_is_not_reached_is_another_message(
         self, api: Api, table: Table, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("shared.relations.entry_updates.MOVED_AT_A_TIME", 1)
-        large, other, plain = _credited(api), _credited(api), str(api.publish()["videoId"])
+        large, other, without_entries = _credited(api), _credited(api), str(api.publish()["videoId"])
         for video_id in (large, other):
             _date(api, video_id, 2000)
         queue = FakeQueue()
         worker = _worker(table, queue)
-        messages = [self._message(large, entries=True), self._message(other, entries=True), self._message(plain)]
+        messages = [
+            self._message(large, entries=True),
+            self._message(other, entries=True),
+            self._message(without_entries),
+        ]
 
         # One step for the totals of all, and two for entries.
         assert worker(streams.sqs_event(*messages), ShortContext(3)) == {"batchItemFailures": []}
@@ -651,10 +655,10 @@ class TestWorker:
         assert_exact(table)
         assert queue.sent == [aggregates_message(large, entries=True), aggregates_message(other, entries=True)]
         assert _years(table, large) == [2000, 2000, 0]
-        for left in ([other], []):
-            again = streams.sqs_event(*map(json.dumps, queue.take()))
-            assert worker(again, ShortContext(3)) == {"batchItemFailures": []}
-            assert queue.sent == [aggregates_message(video_id, entries=True) for video_id in left]
+        for unfinished in ([other], []):
+            redelivered = streams.sqs_event(*map(json.dumps, queue.take()))
+            assert worker(redelivered, ShortContext(3)) == {"batchItemFailures": []}
+            assert queue.sent == [aggregates_message(video_id, entries=True) for video_id in unfinished]
         assert _years(table, large) == _years(table, other) == [2000] * 3
 
     def test_totals_that_are_not_reached_are_another_message_too(
@@ -724,10 +728,10 @@ class TestWorker:
             _date(api, video_id, 2000)
         move_entries = EntryUpdater.update_entries
 
-        def failing(mover: EntryUpdater, video_id: str, now: int, in_time: Callable[[], bool]) -> int | None:
+        def failing(updater: EntryUpdater, video_id: str, now: int, in_time: Callable[[], bool]) -> int | None:
             if video_id == bad:
                 raise Unavailable
-            return move_entries(mover, video_id, now, in_time)
+            return move_entries(updater, video_id, now, in_time)
 
         monkeypatch.setattr(EntryUpdater, "update_entries", failing)
         event = streams.sqs_event(self._message(bad, entries=True), self._message(good, entries=True))
@@ -746,8 +750,8 @@ class TestWorker:
 
         monkeypatch.setattr(Aggregates, "settle", busy)
         event = streams.sqs_event(self._message(video_id, entries=True))
-        answer = _worker(table)(event, Context())
-        assert answer == {"batchItemFailures": [{"itemIdentifier": "m0"}]}
+        response = _worker(table)(event, Context())
+        assert response == {"batchItemFailures": [{"itemIdentifier": "m0"}]}
         assert _years(table, video_id) == [0] * 3
 
 

@@ -39,8 +39,8 @@ from tests.integration.faults import (
     throttle,
 )
 
-FILM = b"not really a film"
-NOBODY = "3f2504e0-4f89-41d3-9a0c-0305e82c3301/019775a1c00-9f86d081884c7d65"
+SOURCE = b"not really a film"
+UNKNOWN_KEY = "3f2504e0-4f89-41d3-9a0c-0305e82c3301/019775a1c00-9f86d081884c7d65"
 
 
 CALLS = {b"a good film": 5, b"": 6}
@@ -75,11 +75,11 @@ def _created(*keys: str, bucket: str = SOURCES_BUCKET, name: str = "ObjectCreate
 
 def _deliver(arrivals: LambdaHandler, *bodies: Any) -> list[str]:
     """Deliver messages in one batch, and return the failed ones."""
-    answer = arrivals(sqs_event(*bodies), Context())
-    return [failure["itemIdentifier"] for failure in answer["batchItemFailures"]]
+    response = arrivals(sqs_event(*bodies), Context())
+    return [failure["itemIdentifier"] for failure in response["batchItemFailures"]]
 
 
-def _begin(api: Api, video_id: str, size: int = len(FILM), kind: str = "video/mp4") -> str:
+def _begin(api: Api, video_id: str, size: int = len(SOURCE), kind: str = "video/mp4") -> str:
     """Begin an upload, and return the key of its source video."""
     reply = api.post(f"/v1/videos/{video_id}/upload", {"contentType": kind, "fileSize": size})
     api.clock.advance(0.01)
@@ -87,7 +87,7 @@ def _begin(api: Api, video_id: str, size: int = len(FILM), kind: str = "video/mp
     return f"{video_id}/{reply.json['uploadId']}"
 
 
-def _upload(api: Api, objects: Objects, video_id: str, data: bytes = FILM, kind: str = "video/mp4") -> str:
+def _upload(api: Api, objects: Objects, video_id: str, data: bytes = SOURCE, kind: str = "video/mp4") -> str:
     """Carry out a whole upload exactly as announced, and return its key."""
     key = _begin(api, video_id, len(data), kind)
     objects.put(SOURCES_BUCKET, key, data, kind)
@@ -124,7 +124,7 @@ class TestAccepted:
             "uploadId": key.partition("/")[2],
             "uri": f"s3://{SOURCES_BUCKET}/{key}",
             "etag": facts.etag,
-            "fileSize": len(FILM),
+            "fileSize": len(SOURCE),
             "contentType": "video/mp4",
             "arrivedAt": NOW + 60,
         }
@@ -134,7 +134,7 @@ class TestAccepted:
         assert document["source"] == {
             "uploadId": key.partition("/")[2],
             "contentType": "video/mp4",
-            "fileSize": len(FILM),
+            "fileSize": len(SOURCE),
             "arrivedAt": NOW + 60,
         }
 
@@ -189,8 +189,8 @@ class TestRefused:
         ("data", "kind", "reason"),
         [
             (b"", "video/mp4", "The uploaded file is empty."),
-            (b"0123456789", "video/mp4", f"The file has 10 bytes, not the announced {len(FILM)}."),
-            (FILM, "text/html", "The file's type is text/html, not the announced video/mp4."),
+            (b"0123456789", "video/mp4", f"The file has 10 bytes, not the announced {len(SOURCE)}."),
+            (SOURCE, "text/html", "The file's type is text/html, not the announced video/mp4."),
         ],
     )
     def test_file_that_differs_from_its_announcement_is_refused(
@@ -213,9 +213,9 @@ class TestRefused:
     ) -> None:
         video_id = api.create()["videoId"]
         key = _upload(api, objects, video_id)
-        whole = objects.client.head_object
+        head_object = objects.client.head_object
         monkeypatch.setattr(
-            objects.client, "head_object", lambda **query: whole(**query) | {"ContentType": "\x1b[2J" * 100}
+            objects.client, "head_object", lambda **query: head_object(**query) | {"ContentType": "\x1b[2J" * 100}
         )
         _deliver(arrivals, _created(key))
         reason = _video(table, video_id)["failure"]["reason"]
@@ -267,7 +267,8 @@ class TestIgnored:
         assert self._unchanged(table, arrivals, {"Service": "Amazon S3", "Event": "s3:TestEvent", "Bucket": "sources"})
 
     @pytest.mark.parametrize(
-        "key", [NOBODY, "x", "", "/", "a/b", "../" + NOBODY, NOBODY + "/more", NOBODY.upper(), "ü b+c/\n"]
+        "key",
+        [UNKNOWN_KEY, "x", "", "/", "a/b", "../" + UNKNOWN_KEY, UNKNOWN_KEY + "/more", UNKNOWN_KEY.upper(), "ü b+c/\n"],
     )
     def test_keys_of_no_upload(self, table: Table, arrivals: LambdaHandler, objects: Objects, key: str) -> None:
         assert self._unchanged(table, arrivals, _created(key))
@@ -309,20 +310,20 @@ class TestIgnored:
         assert statuses == [204]
         assert "source" not in _video(table, video_id)
 
-    @pytest.mark.parametrize("data", [FILM, b"short"])
+    @pytest.mark.parametrize("data", [SOURCE, b"short"])
     def test_a_video_that_is_gone(
         self, api: Api, table: Table, arrivals: LambdaHandler, objects: Objects, data: bytes
     ) -> None:
         key = _begin(api, api.create()["videoId"])
         objects.put(SOURCES_BUCKET, key, data, "video/mp4")
-        gone = key.partition("/")[0]
-        table.delete(schema.VIDEO.key(videoId=gone))
+        video_id = key.partition("/")[0]
+        table.delete(schema.VIDEO.key(videoId=video_id))
         assert _deliver(arrivals, _created(key)) == []
-        assert table.get(schema.VIDEO.key(videoId=gone)) is None
+        assert table.get(schema.VIDEO.key(videoId=video_id)) is None
 
-    @pytest.mark.parametrize(("data", "taken"), [(FILM, True), (b"short", False)])
+    @pytest.mark.parametrize(("data", "is_moved"), [(SOURCE, True), (b"short", False)])
     def test_a_deleted_video_keeps_its_film_for_when_it_is_restored(
-        self, api: Api, table: Table, arrivals: LambdaHandler, objects: Objects, data: bytes, taken: bool
+        self, api: Api, table: Table, arrivals: LambdaHandler, objects: Objects, data: bytes, is_moved: bool
     ) -> None:
         key = _begin(api, api.create()["videoId"])
         objects.put(SOURCES_BUCKET, key, data, "video/mp4")
@@ -330,7 +331,7 @@ class TestIgnored:
         api.delete(f"/v1/videos/{video_id}")
         assert _deliver(arrivals, _created(key)) == []
         item = _video(table, video_id)
-        assert (item["status"], "source" in item, "failure" in item) == ("deleted", taken, False)
+        assert (item["status"], "source" in item, "failure" in item) == ("deleted", is_moved, False)
 
     def test_video_deleted_during_the_arrival_keeps_its_source(
         self, api: Api, table: Table, arrivals: LambdaHandler, objects: Objects
@@ -359,10 +360,10 @@ class TestOrder:
             keys = [_upload(api, objects, video_id, b"film %d" % number) for number in range(3)]
             for number in order:
                 assert _deliver(arrivals, _created(keys[number]), _created(keys[number])) == []
-            again = [_created(key) for key in keys * 2]
-            random.shuffle(again)
+            repeated = [_created(key) for key in keys * 2]
+            random.shuffle(repeated)
             before = _video(table, video_id)
-            assert _deliver(arrivals, *again) == []
+            assert _deliver(arrivals, *repeated) == []
             assert _video(table, video_id) == before
             assert before["source"]["uploadId"] == keys[-1].partition("/")[2]
 
@@ -421,12 +422,12 @@ class TestPoison:
         self, api: Api, table: Table, arrivals: LambdaHandler, objects: Objects, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         keys = [_upload(api, objects, api.create()["videoId"]) for _ in range(3)]
-        whole = objects.client.head_object
+        head_object = objects.client.head_object
 
         def head(**query: Any) -> Any:
             if query["Key"] == keys[1]:
                 raise ZeroDivisionError
-            return whole(**query)
+            return head_object(**query)
 
         with monkeypatch.context() as patch:
             patch.setattr(objects.client, "head_object", head)
@@ -483,10 +484,10 @@ class TestFaults:
         self, api: Api, table: Table, arrivals: LambdaHandler, objects: Objects
     ) -> None:
         for client, incident in ((table.client, throttle), (objects.client, s3_refusal("SlowDown", 503))):
-            video_id, key = self._arrange(api, objects, FILM)
+            video_id, key = self._arrange(api, objects, SOURCE)
             line = FaultLine(client, transport=botocore_stubber)
             line.arm(incident)
             assert _deliver(arrivals, _created(key), _created("x")) == ["m0"]
             line.disarm()
             assert _deliver(arrivals, _created(key)) == []
-            assert self._is_done(table, video_id, key, FILM)
+            assert self._is_done(table, video_id, key, SOURCE)

@@ -90,9 +90,9 @@ def entry_of(old: Item | None, new: Item | None, **options: Any) -> Item | None:
 
 
 def audited(old: Item | None, new: Item | None, **options: Any) -> Item:
-    made = entry_of(old, new, **options)
-    assert made is not None
-    return made
+    audit_entry = entry_of(old, new, **options)
+    assert audit_entry is not None
+    return audit_entry
 
 
 def changes(old: Item | None, new: Item | None) -> list[Item]:
@@ -102,8 +102,8 @@ def changes(old: Item | None, new: Item | None) -> list[Item]:
 
 class TestVideos:
     def test_a_creation_lists_what_it_set(self) -> None:
-        made = audited(None, video(tags=["b", "a"], metadata={"k": 1}), sequence=7)
-        assert document(made) == {
+        audit_entry = audited(None, video(tags=["b", "a"], metadata={"k": 1}), sequence=7)
+        assert document(audit_entry) == {
             "sequence": f"{7:021}",
             "videoId": VIDEO_ID,
             "entity": "video",
@@ -190,8 +190,8 @@ class TestVideos:
 
     def test_every_version_has_an_entry_even_without_changes(self) -> None:
         before = video()
-        made = audited(before, stamped(before))
-        assert (made["action"], made["version"], made["changes"]) == ("changed", 2, [])
+        audit_entry = audited(before, stamped(before))
+        assert (audit_entry["action"], audit_entry["version"], audit_entry["changes"]) == ("changed", 2, [])
 
     def test_write_without_a_version_has_an_entry_only_if_fields_changed(self) -> None:
         before = video()
@@ -201,9 +201,9 @@ class TestVideos:
         ]
 
     def test_an_entry_keeps_the_stamps_of_its_version_and_shows_them_to_nobody(self) -> None:
-        made = audited(video(), edited(video(), title="New"))
-        assert made["stamps"] == {"updatedAt": NOW + 1, "schemaVersion": SCHEMA_VERSION}
-        assert "stamps" not in document(made)
+        audit_entry = audited(video(), edited(video(), title="New"))
+        assert audit_entry["stamps"] == {"updatedAt": NOW + 1, "schemaVersion": SCHEMA_VERSION}
+        assert "stamps" not in document(audit_entry)
         assert "stamps" not in audited(video(), None)
 
     def test_an_attribute_that_is_yet_unknown_is_audited(self) -> None:
@@ -212,11 +212,11 @@ class TestVideos:
 
     def test_a_delete_and_a_restore_are_named(self) -> None:
         before = video()
-        gone = stamped(mark_deleted(before, NOW))
-        back = stamped(restore(gone))
-        assert [audited(before, gone)["action"], audited(gone, back)["action"]] == ["deleted", "restored"]
-        assert {"field": "/status", "from": "uploaded", "to": "deleted"} in changes(before, gone)
-        assert {"field": "/status", "from": "deleted", "to": "uploaded"} in changes(gone, back)
+        deleted = stamped(mark_deleted(before, NOW))
+        back = stamped(restore(deleted))
+        assert [audited(before, deleted)["action"], audited(deleted, back)["action"]] == ["deleted", "restored"]
+        assert {"field": "/status", "from": "uploaded", "to": "deleted"} in changes(before, deleted)
+        assert {"field": "/status", "from": "deleted", "to": "uploaded"} in changes(deleted, back)
 
     def test_an_expiry_is_distinguished_from_a_removal(self) -> None:
         expired, removed = audited(video(), None, identity=EXPIRY), audited(video(), None)
@@ -227,9 +227,9 @@ class TestVideos:
 
     def test_a_video_that_replaces_one_whose_time_was_up_is_created(self) -> None:
         before = edited(video(description="of somebody else"), title="Old")
-        made = audited(before, video() | {"writeId": "another", "userId": "bob"})
-        assert (made["action"], made["owner"]) == ("created", "bob")
-        assert not any("from" in changed for changed in made["changes"])
+        audit_entry = audited(before, video() | {"writeId": "another", "userId": "bob"})
+        assert (audit_entry["action"], audit_entry["owner"]) == ("created", "bob")
+        assert not any("from" in changed for changed in audit_entry["changes"])
 
 
 class TestAuthors:
@@ -250,9 +250,9 @@ class TestAuthors:
         assert audited(waiting, waiting | {"state": "done"})["by"] == {"kind": "service", "id": "unknown"}
 
     def test_an_item_that_names_nobody_was_written_by_nobody_known(self) -> None:
-        made = audited(None, {**VIDEO.key(videoId=VIDEO_ID), "title": "by hand"})
-        assert made["by"] == {"kind": "service", "id": "unknown"}
-        assert made["videoId"] == VIDEO_ID
+        audit_entry = audited(None, {**VIDEO.key(videoId=VIDEO_ID), "title": "by hand"})
+        assert audit_entry["by"] == {"kind": "service", "id": "unknown"}
+        assert audit_entry["videoId"] == VIDEO_ID
 
 
 class TestJobs:
@@ -276,8 +276,8 @@ class TestJobs:
     def test_job_outcomes_have_entries_and_heartbeats_have_none(
         self, old: Item | None, new: Item | None, action: str | None
     ) -> None:
-        made = entry_of(old, new)
-        assert (made and made["action"]) == action
+        audit_entry = entry_of(old, new)
+        assert (audit_entry and audit_entry["action"]) == action
 
     def test_an_entry_says_which_job_and_what_came_of_it(self) -> None:
         done = job("done", kind="transcode.720p", output={"uri": "s3://media/x"}, progress=100)
@@ -315,8 +315,8 @@ def test_other_items_are_not_audited_nor_even_read(key: Item) -> None:
 
 class TestSize:
     @staticmethod
-    def _fits(made: Item) -> None:
-        assert len(json.dumps(made, ensure_ascii=False, separators=(",", ":")).encode()) <= LARGEST_ENTRY
+    def _fits(audit_entry: Item) -> None:
+        assert len(json.dumps(audit_entry, ensure_ascii=False, separators=(",", ":")).encode()) <= LARGEST_ENTRY
 
     def test_a_long_description_is_kept_whole(self) -> None:
         before = video(description="ü" * 5000)
@@ -326,9 +326,11 @@ class TestSize:
 
     def test_the_longest_values_are_cut_when_an_entry_does_not_fit(self) -> None:
         before = video(metadata={"huge": "ä" * 90_000, "large": "b" * 60_000, "small": "c" * 5000})
-        made = audited(before, stamped(video(metadata={"huge": "d" * 190_000, "large": "e" * 60_000, "small": "f"})))
-        self._fits(made)
-        assert made["changes"] == [
+        audit_entry = audited(
+            before, stamped(video(metadata={"huge": "d" * 190_000, "large": "e" * 60_000, "small": "f"}))
+        )
+        self._fits(audit_entry)
+        assert audit_entry["changes"] == [
             {"field": "/metadata/huge", "from": "ä" * 1000, "fromBytes": 180_002, "to": "d" * 1000, "toBytes": 190_002},
             {"field": "/metadata/large", "from": "b" * 60_000, "to": "e" * 60_000},
             {"field": "/metadata/small", "from": "c" * 5000, "to": "f"},
@@ -336,25 +338,25 @@ class TestSize:
 
     def test_a_map_that_is_cut_keeps_the_beginning_of_its_json(self) -> None:
         before = video()
-        made = audited(before, stamped(before | {"big": {f"k{n:06}": n for n in range(30_000)}}))
-        self._fits(made)
-        (only,) = made["changes"]
+        audit_entry = audited(before, stamped(before | {"big": {f"k{n:06}": n for n in range(30_000)}}))
+        self._fits(audit_entry)
+        (only,) = audit_entry["changes"]
         assert only["to"].startswith('{"k000000":0,"k000001":1,')
         assert (len(only["to"]), only["toBytes"]) == (1000, 468_891)
 
     def test_the_last_of_too_many_small_changes_are_left_out_and_counted(self) -> None:
         before = video(metadata={f"k{n:05}": 0 for n in range(20_000)})
-        made = audited(before, stamped(video(metadata={f"k{n:05}": 1 for n in range(20_000)})))
-        self._fits(made)
-        assert len(made["changes"]) + made["omitted"] == 20_000
-        assert len(made["changes"]) > 4000
-        assert document(made)["omitted"] == made["omitted"]
+        audit_entry = audited(before, stamped(video(metadata={f"k{n:05}": 1 for n in range(20_000)})))
+        self._fits(audit_entry)
+        assert len(audit_entry["changes"]) + audit_entry["omitted"] == 20_000
+        assert len(audit_entry["changes"]) > 4000
+        assert document(audit_entry)["omitted"] == audit_entry["omitted"]
 
     @pytest.mark.parametrize("value", [[1] * 120_000, [""] * 80_000, [{}] * 80_000, [True] * 49_000, "\x01" * 41_000])
     def test_value_stored_whole_fits_the_dynamodb_item_limit(self, value: Any) -> None:
-        made = audited(video(), stamped(video() | {"x": value}))
-        self._fits(made)
-        assert _size(made) < 400 * 1024
+        audit_entry = audited(video(), stamped(video() | {"x": value}))
+        self._fits(audit_entry)
+        assert _size(audit_entry) < 400 * 1024
 
 
 def _size(value: Any) -> int:
@@ -378,7 +380,7 @@ def throttled(_: Send) -> dict[str, Any]:
     raise ClientError({"Error": {"Code": "ThrottlingException", "Message": ""}}, "Any")
 
 
-def answer_lost(send: Send) -> dict[str, Any]:
+def lose_response(send: Send) -> dict[str, Any]:
     send()
     raise ReadTimeoutError(endpoint_url="https://service")
 
@@ -392,7 +394,7 @@ def killed_after(send: Send) -> dict[str, Any]:
     raise Killed
 
 
-INCIDENTS = (throttled, answer_lost, killed_before, killed_after)
+INCIDENTS = (throttled, lose_response, killed_before, killed_after)
 
 
 class Ahead(StubClient):
@@ -410,20 +412,20 @@ class Ahead(StubClient):
         self._under_way += 1
         self.most = max(self.most, self._under_way)
         try:
-            answer = self._cloud.call(operation, lambda: self.stub.carry_out(operation, **parameters))
-            finish = partial(_response_of, answer)
+            response = self._cloud.call(operation, lambda: self.stub.carry_out(operation, **parameters))
+            finish = partial(_response_of, response)
         except Exception as error:
             finish = partial(raised, error)
 
-        def answered() -> Any:
+        def await_response() -> Any:
             self._under_way -= 1
             return finish()
 
-        return answered
+        return await_response
 
 
-def _response_of(answer: Any) -> Any:
-    return answer
+def _response_of(response: Any) -> Any:
+    return response
 
 
 @dataclass
@@ -451,8 +453,8 @@ class Cloud:
         logs: dict[str, list[str]] = {}
         for log in {item["pk"] for item in self.stub.stored() if "CHANGES" in item["pk"]}:
             read = feed.read(log, OLDEST, 10_000).entries
-            assert [told.position for told in read] == list(range(1, len(read) + 1))
-            logs[log] = [told.change["id"] for told in read]
+            assert [item.position for item in read] == list(range(1, len(read) + 1))
+            logs[log] = [item.change["id"] for item in read]
             assert len(set(logs[log])) == len(logs[log])
         return logs
 
@@ -481,8 +483,8 @@ class Cloud:
         function = self.function(attempts)
 
         def invoke(event: dict[str, Any]) -> dict[str, Any]:
-            answer = function(event, Context())
-            return self.call("answer", lambda: answer)
+            response = function(event, Context())
+            return self.call("answer", lambda: response)
 
         return [raw for batch in batches for raw in deliver(batch, invoke, retries=retries, bisect=bisect)]
 
@@ -560,7 +562,7 @@ class TestTheFunction:
         assert cloud.lines == undisturbed().lines
         assert cloud.ids_by_log() == undisturbed().ids_by_log()
 
-    @pytest.mark.parametrize("incident", [throttled, answer_lost], ids=lambda incident: incident.__name__)
+    @pytest.mark.parametrize("incident", [throttled, lose_response], ids=lambda incident: incident.__name__)
     @pytest.mark.parametrize("call", range(11))
     def test_single_fault_needs_no_redelivery_with_deployed_retries(self, incident: Incident, call: int) -> None:
         cloud = Cloud({call: incident})
@@ -582,8 +584,8 @@ class TestTheFunction:
 
     def test_batch_that_never_succeeds_is_given_up_and_not_archived(self) -> None:
         cloud = Cloud(dict.fromkeys(range(1000), throttled))
-        given_up = cloud.deliver(HISTORY, retries=2)
-        assert expected_lines(given_up) == expected_lines(HISTORY)
+        discarded = cloud.deliver(HISTORY, retries=2)
+        assert expected_lines(discarded) == expected_lines(HISTORY)
         assert (cloud.items, cloud.objects) == ({}, {})
 
     def test_an_archive_that_fails_is_not_a_success(self) -> None:
@@ -591,13 +593,13 @@ class TestTheFunction:
         with pytest.raises(Unavailable):
             cloud.function()(event(*HISTORY), Context())
 
-    @pytest.mark.parametrize("place", range(9))
-    def test_a_poison_record_is_given_up_alone(self, place: int) -> None:
+    @pytest.mark.parametrize("position", range(9))
+    def test_a_poison_record_is_given_up_alone(self, position: int) -> None:
         batch = list(HISTORY)
-        batch[place] = poisoned(batch[place])
+        batch[position] = poisoned(batch[position])
         cloud = Cloud()
-        assert cloud.deliver(batch, retries=2) == [batch[place]]
-        assert cloud.lines == expected_lines([raw for raw in batch if raw is not batch[place]])
+        assert cloud.deliver(batch, retries=2) == [batch[position]]
+        assert cloud.lines == expected_lines([raw for raw in batch if raw is not batch[position]])
         assert len(cloud.items) == len(cloud.lines)
 
     def test_records_delivered_twice_and_in_reverse_make_the_same_entries(self) -> None:
@@ -616,10 +618,10 @@ class TestTheFunction:
 
 def premiere(*numbers: int) -> list[Raw]:
     """Records of videos that are created and then changed. All are created before the first is changed."""
-    made = {number: _other(number) for number in numbers}
-    created = [stream_record(None, item, sequence=number) for number, item in made.items()]
+    records = {number: _other(number) for number in numbers}
+    created = [stream_record(None, item, sequence=number) for number, item in records.items()]
     return created + [
-        stream_record(item, edited(item, title="New"), sequence=100 + number) for number, item in made.items()
+        stream_record(item, edited(item, title="New"), sequence=100 + number) for number, item in records.items()
     ]
 
 
@@ -689,8 +691,8 @@ def _ends(*raws: Raw) -> int:
     """Return the number of requests that find the ends of the logs of new videos: those before the first entry is
     stored.
     """
-    made = [entry(Record(raw), DAYS) for raw in raws]
-    return len({log for item in made if item for log in logs_of(change_of(item))})
+    created = [entry(Record(raw), DAYS) for raw in raws]
+    return len({log for item in created if item for log in logs_of(change_of(item))})
 
 
 @settings(max_examples=25)
@@ -698,18 +700,18 @@ def _ends(*raws: Raw) -> int:
 def test_however_a_shard_is_cut_broken_off_and_repeated_the_archive_has_each_entry_once(data: st.DataObject) -> None:
     shard = history(data.draw(st.integers(1, 30), "records"))
     poison = data.draw(st.sets(st.integers(0, len(shard) - 1), max_size=2), "poison")
-    for place in poison:
-        shard[place] = poisoned(shard[place])
+    for position in poison:
+        shard[position] = poisoned(shard[position])
     cuts = sorted(data.draw(st.sets(st.integers(1, len(shard)), max_size=4), "cuts") | {0, len(shard)})
     batches = [shard[begin:end] for begin, end in pairwise(cuts)]
     incidents = data.draw(st.dictionaries(st.integers(0, 60), st.sampled_from(INCIDENTS), max_size=8), "incidents")
     cloud = Cloud(incidents)
 
     # More retries than there are incidents, so that only poison is given up; and bisected, or poison takes others along.
-    given_up = cloud.deliver(*batches, retries=10)
+    discarded = cloud.deliver(*batches, retries=10)
 
-    good = [raw for place, raw in enumerate(shard) if place not in poison]
-    assert given_up == [raw for place, raw in enumerate(shard) if place in poison]
+    good = [raw for position, raw in enumerate(shard) if position not in poison]
+    assert discarded == [raw for position, raw in enumerate(shard) if position in poison]
     assert cloud.lines == expected_lines(good)
     assert [
         json.dumps(document(item), ensure_ascii=False, separators=(",", ":")) for _, item in sorted(cloud.items.items())
@@ -724,8 +726,8 @@ def test_a_shard_that_is_read_again_from_anywhere_loses_nothing(data: st.DataObj
     for _ in range(2):
         begin = data.draw(st.integers(0, 20))
         size = data.draw(st.integers(1, 20))
-        cloud.deliver(*(shard[place : place + size] for place in range(0, 20, size)))
-        cloud.deliver(*(shard[place : place + size] for place in range(begin, 20, size)))
+        cloud.deliver(*(shard[position : position + size] for position in range(0, 20, size)))
+        cloud.deliver(*(shard[position : position + size] for position in range(begin, 20, size)))
     assert set(cloud.lines) == set(expected_lines(shard))
     assert len(cloud.items) == len(expected_lines(shard))
 

@@ -44,10 +44,10 @@ IMPORTER = Caller.job("import").acting_for("import-1")
 ROLES = [{"category": "actor", "characters": ["Ilsa"]}]
 
 
-def made_of(backstage: BackgroundWork, *entities: str) -> list[Item]:
+def entries_for(background: BackgroundWork, *entities: str) -> list[Item]:
     """Return the entries for all changes since the last call, oldest first, optionally of some entities only."""
-    made = [entry(Record(raw), DAYS) for raw in backstage.records()]
-    return [kept for kept in made if kept and (not entities or kept["entity"] in entities)]
+    entries = [entry(Record(raw), DAYS) for raw in background.records()]
+    return [item for item in entries if item and (not entities or item["entity"] in entities)]
 
 
 def test_audited_fields_match_the_client_writable_models() -> None:
@@ -61,11 +61,11 @@ class TestCredits:
     def test_credit_entries_record_create_change_and_remove(self, api: Api, background: BackgroundWork) -> None:
         video_id = api.publish()["videoId"]
         path = f"/v1/videos/{video_id}/credits/nm1"
-        made_of(background)
+        entries_for(background)
         api.put(path, {"name": "Ingrid", "ordering": 1, "roles": ROLES})
         api.put(path, {"ordering": 2, "roles": ROLES})
         api.delete(path, user="admin")
-        created, changed, removed = made_of(background)
+        created, changed, removed = entries_for(background)
         assert document(created) == {
             "sequence": created["sequence"],
             "videoId": video_id,
@@ -94,10 +94,10 @@ class TestCredits:
     def test_credit_entry_has_its_request_id_and_the_video_owner(self, api: Api, background: BackgroundWork) -> None:
         video_id = api.publish(owner="bob")["videoId"]
         path = f"/v1/videos/{video_id}/credits/nm1"
-        made_of(background)
+        entries_for(background)
         api.put(path, {"ordering": 1, "roles": ROLES}, user="bob")
         api.delete(path, user="admin")
-        created, removed = made_of(background)
+        created, removed = entries_for(background)
         assert created["owner"] == removed["owner"] == "bob"
         assert created[CHANGESET] == created["correlationId"]
         assert removed[CHANGESET] == removed["correlationId"]
@@ -115,8 +115,10 @@ class TestCredits:
         assert credit["relSort"] == 1991
         table.delete(CREDIT.key(videoId=video_id, personId="nm1"))
         records = [*background.seen_records, *background.records()]
-        made = [made for raw in records if (made := entry(Record(raw), DAYS)) and made["entity"] == "credit"]
-        assert [kept["action"] for kept in made] == ["created"]
+        audited = [
+            audited for raw in records if (audited := entry(Record(raw), DAYS)) and audited["entity"] == "credit"
+        ]
+        assert [item["action"] for item in audited] == ["created"]
 
     def test_credit_put_again_after_an_interrupted_removal_is_kept(
         self, api: Api, table: Table, background: BackgroundWork
@@ -131,7 +133,7 @@ class TestCredits:
         assert api.put(path, content).json["version"] == 2
         assert "removing" not in (table.get(key) or {})
         table.delete(key)
-        assert [kept["action"] for kept in made_of(background, "credit")] == ["created", "changed"]
+        assert [item["action"] for item in entries_for(background, "credit")] == ["created", "changed"]
 
     def test_credit_without_owner_is_unchanged_by_an_identical_put(self, api: Api, table: Table) -> None:
         video_id = api.publish()["videoId"]
@@ -141,9 +143,9 @@ class TestCredits:
         older = {name: value for name, value in (table.get(key) or {}).items() if name != "owner"}
         table.write(table.put(older))
         assert api.put(path, content).json["version"] == 1
-        made = entry(Record(stream_record(None, older)), DAYS)
-        assert made is not None
-        assert "owner" not in made
+        audited = entry(Record(stream_record(None, older)), DAYS)
+        assert audited is not None
+        assert "owner" not in audited
         assert api.put(path, content | {"ordering": 2}).status == 200
         assert (table.get(key) or {})["owner"] == "alice"
 
@@ -151,18 +153,18 @@ class TestCredits:
 class TestReleases:
     def test_titles_in_a_region_and_language_or_in_none(self, api: Api, background: BackgroundWork) -> None:
         video_id = api.publish()["videoId"]
-        made_of(background)
-        for place in ("NZ/mi", "NZ"):
-            api.put(f"/v1/videos/{video_id}/releases/{place}", {"titles": [{"title": "Te whanga"}]})
+        entries_for(background)
+        for path in ("NZ/mi", "NZ"):
+            api.put(f"/v1/videos/{video_id}/releases/{path}", {"titles": [{"title": "Te whanga"}]})
         api.delete(f"/v1/videos/{video_id}/releases/NZ/mi")
-        shown = [document(kept) for kept in made_of(background)]
+        documents = [document(item) for item in entries_for(background)]
         title = {"attributes": [], "title": "Te whanga", "types": []}
-        assert [(made["action"], made["entity"], made["region"], made.get("language")) for made in shown] == [
+        assert [(item["action"], item["entity"], item["region"], item.get("language")) for item in documents] == [
             ("created", "release", "NZ", "mi"),
             ("created", "release", "NZ", None),
             ("removed", "release", "NZ", "mi"),
         ]
-        assert [made["changes"] for made in shown][::2] == [
+        assert [item["changes"] for item in documents][::2] == [
             [{"field": "/titles", "to": [title]}],
             [{"field": "/titles", "from": [title]}],
         ]
@@ -185,13 +187,13 @@ class TestCaptions:
     ) -> None:
         video_id = api.publish()["videoId"]
         store = CaptionStore(table)
-        made_of(background)
+        entries_for(background)
         for content in (FIRST, SECOND):
             store.put(video_id, "pt-BR", content, ALICE, NOW, anybody)
         store.delete(video_id, "pt-BR", Caller.job("admin"), NOW, anybody)
-        created, changed, removed = made_of(background)
-        shown = document(created)
-        assert shown == {
+        created, changed, removed = entries_for(background)
+        entry_document = document(created)
+        assert entry_document == {
             "sequence": created["sequence"],
             "videoId": video_id,
             "entity": "captions",
@@ -203,7 +205,7 @@ class TestCaptions:
             "version": 1,
             "changes": [{"field": f"/{name}", "to": FIRST[name]} for name in sorted(CAPTION_FIELDS)],
         }
-        assert list(shown) == [name for name in FIELDS if name in shown]
+        assert list(entry_document) == [name for name in FIELDS if name in entry_document]
         assert (created["owner"], created[CHANGESET]) == ("alice", "of-alice")
         assert (changed["action"], changed["version"]) == ("changed", 2)
         assert changed["changes"] == [
@@ -219,8 +221,8 @@ class TestCaptions:
         store = CaptionStore(table)
         for language in ("en", "en-NZ", "en"):
             store.put(video_id, language, FIRST, ALICE, NOW, anybody)
-        made = made_of(background, "captions")
-        assert [(kept["language"], kept["action"]) for kept in made] == [("en", "created"), ("en-NZ", "created")]
+        audited = entries_for(background, "captions")
+        assert [(item["language"], item["action"]) for item in audited] == [("en", "created"), ("en-NZ", "created")]
 
     def test_captions_and_chapters_deleted_with_their_video_have_no_entry(
         self, api: Api, table: Table, background: BackgroundWork
@@ -228,10 +230,10 @@ class TestCaptions:
         video_id = api.publish()["videoId"]
         CaptionStore(table).put(video_id, "en", FIRST, ALICE, NOW, anybody)
         api.put(f"/v1/videos/{video_id}/chapters", {"chapters": CHAPTERS_OF_TWO})
-        made_of(background)
+        entries_for(background)
         table.delete(CAPTION.key(videoId=video_id, language="en"))
         table.delete(CHAPTERS.key(videoId=video_id))
-        assert made_of(background) == []
+        assert entries_for(background) == []
 
 
 CHAPTERS_OF_TWO: list[Item] = [{"start": 0, "title": "Opening"}, {"start": 9000, "title": "At sea"}]
@@ -241,22 +243,22 @@ class TestChapters:
     def test_all_of_a_video_are_one_field(self, api: Api, background: BackgroundWork) -> None:
         video_id = api.publish()["videoId"]
         path = f"/v1/videos/{video_id}/chapters"
-        made_of(background)
+        entries_for(background)
         api.put(path, {"chapters": CHAPTERS_OF_TWO})
         api.put(path, {"chapters": CHAPTERS_OF_TWO[:1]})
         api.delete(path, user="admin")
-        made = made_of(background)
-        assert [(kept["entity"], kept["action"], kept["version"], kept["by"]["id"]) for kept in made] == [
+        audited = entries_for(background)
+        assert [(item["entity"], item["action"], item["version"], item["by"]["id"]) for item in audited] == [
             ("chapters", "created", 1, "alice"),
             ("chapters", "changed", 2, "alice"),
             ("chapters", "removed", 2, "admin"),
         ]
-        assert [kept["changes"] for kept in made] == [
+        assert [item["changes"] for item in audited] == [
             [{"field": "/chapters", "to": CHAPTERS_OF_TWO}],
             [{"field": "/chapters", "from": CHAPTERS_OF_TWO, "to": CHAPTERS_OF_TWO[:1]}],
             [{"field": "/chapters", "from": CHAPTERS_OF_TWO[:1]}],
         ]
-        assert {(kept["owner"], kept[CHANGESET] == kept["correlationId"]) for kept in made} == {("alice", True)}
+        assert {(item["owner"], item[CHANGESET] == item["correlationId"]) for item in audited} == {("alice", True)}
 
 
 class TestRatings:
@@ -272,85 +274,87 @@ class TestRatings:
         background.settle()
         ratings.set_imported(video_id, 7.5, 101, IMPORTER, NOW)
         background.settle()
-        made = [
-            made for raw in background.seen_records if (made := entry(Record(raw), DAYS)) and made["entity"] == "rating"
+        audited = [
+            audited
+            for raw in background.seen_records
+            if (audited := entry(Record(raw), DAYS)) and audited["entity"] == "rating"
         ]
-        assert [kept["changes"] for kept in made] == [
+        assert [item["changes"] for item in audited] == [
             [{"field": "/imported", "to": {"average": 7.5, "votes": 100}}],
             [{"field": "/imported/votes", "from": 100, "to": 101}],
         ]
-        assert [kept["action"] for kept in made] == ["created", "changed"]
-        assert {kept["owner"] for kept in made} == {"bob"}
-        assert {kept[CHANGESET] for kept in made} == {"import-1"}
-        assert made[0]["by"] == {"kind": "job", "id": "job:import"}
+        assert [item["action"] for item in audited] == ["created", "changed"]
+        assert {item["owner"] for item in audited} == {"bob"}
+        assert {item[CHANGESET] for item in audited} == {"import-1"}
+        assert audited[0]["by"] == {"kind": "job", "id": "job:import"}
 
     def test_removed_import_has_an_entry_unless_deleted_with_its_video(self) -> None:
         totals: Item = RATING_TOTALS.key(videoId="v") | {"votes": 3, "updatedBy": "admin", "writeId": "a"}
         imported = totals | {"imported": {"average": 5.0, "votes": 1}}
-        made = entry(Record(stream_record(imported, totals | {"writeId": "b"})), DAYS)
-        assert made is not None
-        assert (made["action"], made["by"]["id"]) == ("removed", "admin")
+        audited = entry(Record(stream_record(imported, totals | {"writeId": "b"})), DAYS)
+        assert audited is not None
+        assert (audited["action"], audited["by"]["id"]) == ("removed", "admin")
         assert entry(Record(stream_record(imported, None)), DAYS) is None
 
     def test_an_edit_behind_the_services_back_is_nobodys(self) -> None:
         totals: Item = RATING_TOTALS.key(videoId="v") | {"updatedBy": "job:import", "updatedAt": NOW, "writeId": "a"}
-        made = entry(Record(stream_record(totals, totals | {"imported": {"average": 5.0, "votes": 1}})), DAYS)
-        assert made is not None
-        assert made["by"] == {"kind": "service", "id": "unknown"}
+        audited = entry(Record(stream_record(totals, totals | {"imported": {"average": 5.0, "votes": 1}})), DAYS)
+        assert audited is not None
+        assert audited["by"] == {"kind": "service", "id": "unknown"}
 
 
-def new_playlist(api: Api, *films: str, **fields: Any) -> str:
+def new_playlist(api: Api, *video_ids: str, **fields: Any) -> str:
     """Create a playlist of alice's with these videos, and return its id."""
     playlist_id = str(api.post("/v1/playlists", {"title": "By the sea"} | fields).json["playlistId"])
-    for film in films:
-        assert api.post(f"/v1/playlists/{playlist_id}/entries", {"videoId": film}).status == 201
+    for video_id in video_ids:
+        assert api.post(f"/v1/playlists/{playlist_id}/entries", {"videoId": video_id}).status == 201
     return playlist_id
 
 
-def member(table: Table, film: str) -> Item:
+def member(table: Table, video_id: str) -> Item:
     """Return a video's membership in the only playlist that contains it."""
-    (item,) = [item for item in items_of(table) if item["sk"] == f"HAS#{film}"]
+    (item,) = [item for item in items_of(table) if item["sk"] == f"HAS#{video_id}"]
     return {"rank": item["rank"], "addedAt": item["addedAt"]}
 
 
 class TestPlaylists:
     def test_every_playlist_version_has_one_entry(self, api: Api, background: BackgroundWork) -> None:
-        film = api.publish()["videoId"]
-        made_of(background)
-        playlist_id = new_playlist(api, film)
+        video_id = api.publish()["videoId"]
+        entries_for(background)
+        playlist_id = new_playlist(api, video_id)
         path = f"/v1/playlists/{playlist_id}"
         api.patch(path, {"title": "At sea", "description": "All of it"})
-        api.delete(f"{path}/entries/{film}")
+        api.delete(f"{path}/entries/{video_id}")
         api.delete(path)
-        made = made_of(background)
-        assert [(kept["action"], kept["version"]) for kept in made] == [
+        audited = entries_for(background)
+        assert [(item["action"], item["version"]) for item in audited] == [
             ("created", 1),
             ("changed", 2),
             ("changed", 3),
             ("changed", 4),
             ("deleted", 5),
         ]
-        assert {kept["pk"] for kept in made} == {f"PLAYLIST#{playlist_id}"}
-        assert all(kept["owner"] == "alice" and CHANGESET in kept for kept in made)
-        assert made[0]["changes"] == [
+        assert {item["pk"] for item in audited} == {f"PLAYLIST#{playlist_id}"}
+        assert all(item["owner"] == "alice" and CHANGESET in item for item in audited)
+        assert audited[0]["changes"] == [
             {"field": "/title", "to": "By the sea"},
             {"field": "/visibility", "to": "private"},
         ]
-        assert made[2]["changes"] == [
+        assert audited[2]["changes"] == [
             {"field": "/description", "to": "All of it"},
             {"field": "/title", "from": "By the sea", "to": "At sea"},
         ]
-        assert made[4]["changes"] == []
+        assert audited[4]["changes"] == []
 
     def test_entries_come_move_and_go(self, api: Api, table: Table, background: BackgroundWork) -> None:
         first, second = (api.publish()["videoId"] for _ in range(2))
         playlist_id = new_playlist(api, first, second)
         before = member(table, second)
-        made_of(background)
+        entries_for(background)
         api.patch(f"/v1/playlists/{playlist_id}/entries/{second}", {"after": None})
         after = member(table, second)
         api.delete(f"/v1/playlists/{playlist_id}/entries/{second}")
-        moved, removed = made_of(background)
+        moved, removed = entries_for(background)
         assert moved["changes"] == [
             {"field": f"/entries/{second}/rank", "from": before["rank"], "to": after["rank"]},
         ]
@@ -359,39 +363,39 @@ class TestPlaylists:
     def test_a_move_that_makes_neighbours_move_is_one_entry_with_all_of_them(
         self, api: Api, table: Table, background: BackgroundWork, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        films = [str(api.publish()["videoId"]) for _ in range(4)]
-        playlist_id = new_playlist(api, *films)
+        video_ids = [str(api.publish()["videoId"]) for _ in range(4)]
+        playlist_id = new_playlist(api, *video_ids)
         monkeypatch.setattr(ranks, "LONG", ranks.WIDTH)  # so that there is no room between two neighbours
-        for film in films[:1:-1]:
-            api.patch(f"/v1/playlists/{playlist_id}/entries/{film}", {"after": films[0]})
-        ranked = {film: member(table, film)["rank"] for film in films}
-        made_of(background)
-        api.patch(f"/v1/playlists/{playlist_id}/entries/{films[1]}", {"after": films[0]})
-        (made,) = made_of(background)
+        for video_id in video_ids[:1:-1]:
+            api.patch(f"/v1/playlists/{playlist_id}/entries/{video_id}", {"after": video_ids[0]})
+        ranked = {video_id: member(table, video_id)["rank"] for video_id in video_ids}
+        entries_for(background)
+        api.patch(f"/v1/playlists/{playlist_id}/entries/{video_ids[1]}", {"after": video_ids[0]})
+        (audited,) = entries_for(background)
         moved = {
-            film: {"field": f"/entries/{film}/rank", "from": rank, "to": member(table, film)["rank"]}
-            for film, rank in ranked.items()
-            if rank != member(table, film)["rank"]
+            video_id: {"field": f"/entries/{video_id}/rank", "from": rank, "to": member(table, video_id)["rank"]}
+            for video_id, rank in ranked.items()
+            if rank != member(table, video_id)["rank"]
         }
         assert len(moved) == 3
-        assert sorted(made["changes"], key=lambda change: change["field"]) == [
-            moved[film] for film in sorted(moved, key=lambda film: f"/entries/{film}")
+        assert sorted(audited["changes"], key=lambda change: change["field"]) == [
+            moved[video_id] for video_id in sorted(moved, key=lambda video_id: f"/entries/{video_id}")
         ]
 
     def test_playlist_entry_omits_moves_of_the_previous_write(
         self, api: Api, table: Table, background: BackgroundWork
     ) -> None:
-        film = api.publish()["videoId"]
-        playlist_id = new_playlist(api, film)
+        video_id = api.publish()["videoId"]
+        playlist_id = new_playlist(api, video_id)
         key = PLAYLIST.key(playlistId=playlist_id)
         stored = table.get(key) or {}
-        assert [move["videoId"] for move in stored["moves"]] == [film]
-        made_of(background)
+        assert [move["videoId"] for move in stored["moves"]] == [video_id]
+        entries_for(background)
         # The item as an older release writes it, which ignores moves.
         table.write(table.put(stored | {"title": "New", "version": 3, "writeId": "older"}))
         api.patch(f"/v1/playlists/{playlist_id}", {"title": "Newer"})
         assert "moves" not in (table.get(key) or {})
-        assert [kept["changes"] for kept in made_of(background)] == [
+        assert [item["changes"] for item in entries_for(background)] == [
             [{"field": "/title", "from": "By the sea", "to": "New"}],
             [{"field": "/title", "from": "New", "to": "Newer"}],
         ]
@@ -404,10 +408,10 @@ class TestPlaylists:
         assert {"field": "/title", "from": "By the sea"} in expired["changes"]
 
     def test_items_of_its_entries_are_not_audited(self, api: Api, background: BackgroundWork) -> None:
-        film = api.publish()["videoId"]
-        made_of(background)
-        new_playlist(api, film)
-        assert {kept["entity"] for kept in made_of(background)} == {"playlist"}
+        video_id = api.publish()["videoId"]
+        entries_for(background)
+        new_playlist(api, video_id)
+        assert {item["entity"] for item in entries_for(background)} == {"playlist"}
 
     @pytest.mark.parametrize("seed", [0, 3])
     def test_playlist_entries_equal_the_sum_of_all_recorded_changes(
@@ -415,25 +419,25 @@ class TestPlaylists:
     ) -> None:
         chance = random.Random(seed)
         monkeypatch.setattr(ranks, "LONG", ranks.WIDTH)
-        films = [str(api.publish()["videoId"]) for _ in range(8)]
+        video_ids = [str(api.publish()["videoId"]) for _ in range(8)]
         playlist_id = new_playlist(api)
         store = PlaylistStore(table)
         states = {1: _state(table, playlist_id)}
         for number in range(60):
-            _something(api, store, playlist_id, films, chance, number)
+            _something(api, store, playlist_id, video_ids, chance, number)
             states[(table.get(PLAYLIST.key(playlistId=playlist_id)) or {})["version"]] = _state(table, playlist_id)
 
-        made = made_of(background, "playlist")
-        assert [kept["version"] for kept in made] == list(range(1, max(states) + 1))
-        assert max(len(kept["changes"]) for kept in made) > 2  # neighbours have made room
+        audited = entries_for(background, "playlist")
+        assert [item["version"] for item in audited] == list(range(1, max(states) + 1))
+        assert max(len(item["changes"]) for item in audited) > 2  # neighbours have made room
         state: Item = {"entries": {}}
-        for kept in made:
-            for step in kept["changes"]:
+        for item in audited:
+            for step in item["changes"]:
                 state = set_at(state, split_pointer(step["field"]), step.get("to"), is_present="to" in step)
-            assert state == states.get(kept["version"], state)
-        for kept in reversed(made):
-            assert state == states.get(kept["version"], state)
-            for step in reversed(kept["changes"]):
+            assert state == states.get(item["version"], state)
+        for item in reversed(audited):
+            assert state == states.get(item["version"], state)
+            for step in reversed(item["changes"]):
                 state = revert_change(state, step)
         assert state == {"entries": {}}
 
@@ -446,52 +450,54 @@ def _state(table: Table, playlist_id: str) -> Item:
     assert playlist["entryCount"] == len(entries)
     content = {name: playlist[name] for name in PLAYLIST_FIELDS if name in playlist}
     return content | {
-        "entries": {film: {name: item[name] for name in ("rank", "addedAt")} for film, item in entries.items()}
+        "entries": {video_id: {name: item[name] for name in ("rank", "addedAt")} for video_id, item in entries.items()}
     }
 
 
 def _something(
-    api: Api, store: PlaylistStore, playlist_id: str, films: list[str], chance: random.Random, number: int
+    api: Api, store: PlaylistStore, playlist_id: str, video_ids: list[str], chance: random.Random, number: int
 ) -> None:
     """Apply a random change to a playlist, or attempt one."""
-    path, (film, other) = f"/v1/playlists/{playlist_id}", chance.sample(films, 2)
-    what = chance.randrange(10)
-    if what < 4:
-        api.post(f"{path}/entries", {"videoId": film})
-    elif what < 7:
-        api.patch(f"{path}/entries/{film}", {chance.choice(["after", "before"]): chance.choice([other, None])})
-    elif what == 7:
-        api.delete(f"{path}/entries/{film}")
-    elif what == 8:
+    path, (video_id, other) = f"/v1/playlists/{playlist_id}", chance.sample(video_ids, 2)
+    choice = chance.randrange(10)
+    if choice < 4:
+        api.post(f"{path}/entries", {"videoId": video_id})
+    elif choice < 7:
+        api.patch(f"{path}/entries/{video_id}", {chance.choice(["after", "before"]): chance.choice([other, None])})
+    elif choice == 7:
+        api.delete(f"{path}/entries/{video_id}")
+    elif choice == 8:
         api.patch(path, {"title": f"Title {chance.randrange(3)}", "description": chance.choice([None, "d"])})
     else:
         api.delete(path)
         if number % 2:
-            EntryStore(store).forget(playlist_id, film, PURGE, NOW)
+            EntryStore(store).forget(playlist_id, video_id, PURGE, NOW)
         store.restore(playlist_id, ALICE, NOW)
 
 
 class TestRestoring:
     def test_deleted_playlist_is_restored_unchanged(self, api: Api, table: Table, background: BackgroundWork) -> None:
-        film = api.publish()["videoId"]
-        playlist_id = new_playlist(api, film, visibility="public")
+        video_id = api.publish()["videoId"]
+        playlist_id = new_playlist(api, video_id, visibility="public")
         path = f"/v1/playlists/{playlist_id}"
         before = api.get(path).json
-        stood = table.get(PLAYLIST.key(playlistId=playlist_id)) or {}
+        original = table.get(PLAYLIST.key(playlistId=playlist_id)) or {}
         api.delete(path)
-        gone = table.get(PLAYLIST.key(playlistId=playlist_id)) or {}
-        assert (gone["deletedAt"], gone["purgeAt"], "rel" in gone) == (NOW, NOW + 30 * DAY, False)
-        made_of(background)
+        deleted = table.get(PLAYLIST.key(playlistId=playlist_id)) or {}
+        assert (deleted["deletedAt"], deleted["purgeAt"], "rel" in deleted) == (NOW, NOW + 30 * DAY, False)
+        entries_for(background)
         restored = PlaylistStore(table).restore(playlist_id, ALICE, NOW)
         assert restored == api.get(path).json == before | {"version": 4}
-        assert [entry["videoId"] for entry in api.get(f"{path}/entries").json["items"]] == [film]
-        for listed in ("/v1/playlists", f"/v1/videos/{film}/playlists"):
+        assert [entry["videoId"] for entry in api.get(f"{path}/entries").json["items"]] == [video_id]
+        for listed in ("/v1/playlists", f"/v1/videos/{video_id}/playlists"):
             assert [item["playlistId"] for item in api.get(listed).json["items"]] == [playlist_id]
         now = table.get(PLAYLIST.key(playlistId=playlist_id)) or {}
         for name in ("rel", "relShard", "relSort", "relId"):
-            assert now[name] == stood[name]
+            assert now[name] == original[name]
         assert not {"deletedAt", "purgeAt"} & now.keys()
-        assert [(kept["action"], kept["correlationId"]) for kept in made_of(background)] == [("restored", "of-alice")]
+        assert [(item["action"], item["correlationId"]) for item in entries_for(background)] == [
+            ("restored", "of-alice")
+        ]
         assert (table.get(PROFILE.key(userId="alice")) or {})["playlists"] == 1
 
     def test_restore_of_a_playlist_that_is_not_deleted_changes_nothing(self, api: Api, table: Table) -> None:
@@ -523,12 +529,12 @@ class TestRestoring:
         assert PlaylistStore(table).restore(playlist_id, ALICE, NOW)["playlistId"] == playlist_id
 
     def test_a_video_that_is_gone_is_taken_out_also_of_one_that_is_deleted(self, api: Api, table: Table) -> None:
-        gone, kept = (str(api.publish()["videoId"]) for _ in range(2))
-        playlist_id = new_playlist(api, gone, kept)
+        deleted_id, kept_id = (str(api.publish()["videoId"]) for _ in range(2))
+        playlist_id = new_playlist(api, deleted_id, kept_id)
         api.delete(f"/v1/playlists/{playlist_id}")
-        table.delete(VIDEO.key(videoId=gone))
-        EntryStore(PlaylistStore(table)).forget(playlist_id, gone, PURGE, NOW)
-        assert [item["sk"] for item in items_of(table) if gone in item["sk"]] == []
+        table.delete(VIDEO.key(videoId=deleted_id))
+        EntryStore(PlaylistStore(table)).forget(playlist_id, deleted_id, PURGE, NOW)
+        assert [kept_id["sk"] for kept_id in items_of(table) if deleted_id in kept_id["sk"]] == []
         assert PlaylistStore(table).restore(playlist_id, ALICE, NOW)["entryCount"] == 1
         entries = api.get(f"/v1/playlists/{playlist_id}/entries").json["items"]
-        assert [entry["videoId"] for entry in entries] == [kept]
+        assert [entry["videoId"] for entry in entries] == [kept_id]

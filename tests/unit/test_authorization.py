@@ -55,19 +55,19 @@ CALLERS = {
 """The columns of the tables: subject and scopes. Everything belongs to alice."""
 
 # What a caller gets:        owner  (read)  writer reader  transc. admin
-SEEN = """
+READABLE = """
     private                  ok     ok      404    404     403     ok
     processing               ok     ok      404    404     403     ok
     public                   ok     ok      ok     ok      403     ok
     deleted                  ok     ok      404    404     403     ok
 """
-SEEN_ALIVE = """
+READABLE_UNLESS_DELETED = """
     private                  ok     ok      404    404     403     ok
     processing               ok     ok      404    404     403     ok
     public                   ok     ok      ok     ok      403     ok
     deleted                  409    409     404    404     403     409
 """
-SEEN_BY_OWNER = """
+READABLE_BY_OWNER = """
     private                  ok     ok      404    404     403     ok
     processing               ok     ok      404    404     403     ok
     public                   ok     ok      403    403     403     ok
@@ -104,7 +104,7 @@ PLAYED = """
     deleted  409:not-playable  409:not-playable  404    404     403     409:not-playable
 """
 """Playback of a source video that has arrived and has no renditions yet. Its owner plays the source video itself."""
-FOUND_BY_OWNER = """
+LISTED_FOR_OWNER = """
     private                  ok     ok      403    403     403     ok
     processing               ok     ok      403    403     403     ok
     public                   ok     ok      403    403     403     ok
@@ -125,58 +125,58 @@ REPORTED = """
     deleted                  403    403     403    403     404     404
 """
 VIDEOS = {
-    "getVideo": SEEN,
-    "getVideoByExternalId": FOUND_BY_OWNER,
-    "getVideoBySlug": SEEN,
+    "getVideo": READABLE,
+    "getVideoByExternalId": LISTED_FOR_OWNER,
+    "getVideoBySlug": READABLE,
     "patchVideo": CHANGED,
     "deleteVideo": CHANGED_EVEN_DELETED,
     "revertVideo": CHANGED_EVEN_DELETED,
     "restoreVideo": RESTORED,
-    "countView": SEEN,
-    "getViews": SEEN_BY_OWNER,
-    "explainViews": SEEN_BY_OWNER,
+    "countView": READABLE,
+    "getViews": READABLE_BY_OWNER,
+    "explainViews": READABLE_BY_OWNER,
     "createUpload": CHANGED,
     "getUpload": CHANGED,
     "completeUpload": COMPLETED,
     "abortUpload": CHANGED_EVEN_DELETED,
     "chooseThumbnail": POSTER_CHOSEN,
     "reportRendition": REPORTED,
-    "listJobs": SEEN_BY_OWNER,
+    "listJobs": READABLE_BY_OWNER,
     "retryJob": CHANGED,
-    "whyNotReady": SEEN_BY_OWNER,
+    "whyNotReady": READABLE_BY_OWNER,
     "getPlayback": PLAYED,
-    "listCredits": SEEN,
-    "getCredit": SEEN,
+    "listCredits": READABLE,
+    "getCredit": READABLE,
     "putCredit": CHANGED,
     "deleteCredit": CHANGED,
-    "listReleases": SEEN,
-    "listRegionReleases": SEEN,
-    "getRelease": SEEN,
+    "listReleases": READABLE,
+    "listRegionReleases": READABLE,
+    "getRelease": READABLE,
     "putRegionRelease": CHANGED,
     "putRelease": CHANGED,
     "deleteRegionRelease": CHANGED,
     "deleteRelease": CHANGED,
-    "listCaptions": SEEN,
-    "getCaptions": SEEN,
+    "listCaptions": READABLE,
+    "getCaptions": READABLE,
     "putCaptions": CHANGED,
     "deleteCaptions": CHANGED,
-    "getChapters": SEEN,
+    "getChapters": READABLE,
     "putChapters": CHANGED,
     "deleteChapters": CHANGED,
-    "getRating": SEEN,
-    "putRating": SEEN_ALIVE,
-    "deleteRating": SEEN,
-    "listVideoPlaylists": SEEN,
-    "listEpisodes": SEEN,
-    "similarVideos": SEEN,
-    "listAudit": SEEN_BY_OWNER,
-    "getDiff": SEEN_BY_OWNER,
+    "getRating": READABLE,
+    "putRating": READABLE_UNLESS_DELETED,
+    "deleteRating": READABLE,
+    "listVideoPlaylists": READABLE,
+    "listEpisodes": READABLE,
+    "similarVideos": READABLE,
+    "listAudit": READABLE_BY_OWNER,
+    "getDiff": READABLE_BY_OWNER,
 }
 """Operations on one video. A caller without read access gets 404; a caller with read access only gets 403."""
-BATCHES = {"batchVideos": CHANGED, "countViews": SEEN}
+BATCHES = {"batchVideos": CHANGED, "countViews": READABLE}
 """Batch operations with one part, whose result has the same status."""
 
-SEEN_LIST = """
+READABLE_LIST = """
     private                  ok     ok      404    404     403     ok
     public                   ok     ok      ok     ok      403     ok
 """
@@ -184,16 +184,16 @@ CHANGED_LIST = """
     private                  ok     403     404    403     403     ok
     public                   ok     403     403    403     403     ok
 """
-LIST_SEEN_BY_OWNER = """
+LIST_READABLE_BY_OWNER = """
     private                  ok     ok      404    404     403     ok
     public                   ok     ok      403    403     403     ok
 """
 PLAYLISTS = {
-    "getPlaylist": SEEN_LIST,
-    "listPlaylistAudit": LIST_SEEN_BY_OWNER,
+    "getPlaylist": READABLE_LIST,
+    "listPlaylistAudit": LIST_READABLE_BY_OWNER,
     "patchPlaylist": CHANGED_LIST,
     "deletePlaylist": CHANGED_LIST,
-    "listEntries": SEEN_LIST,
+    "listEntries": READABLE_LIST,
     "appendEntry": CHANGED_LIST,
     "moveEntry": CHANGED_LIST,
     "removeEntry": CHANGED_LIST,
@@ -302,10 +302,10 @@ def _rows(operations: dict[Any, str]) -> list[Any]:
     for operation, table in operations.items():
         for line in table.split("\n"):
             if line.strip():
-                thing, *cells = line.split()
+                state, *cells = line.split()
                 name = operation if isinstance(operation, str) else "?".join(operation)
                 expected = dict(zip(CALLERS, cells, strict=True))
-                rows.append(pytest.param(operation, thing, expected, id=f"{name}-{thing}"))
+                rows.append(pytest.param(operation, state, expected, id=f"{name}-{state}"))
     return rows
 
 
@@ -335,7 +335,7 @@ class World:
         """Create a video in a state, with the upload, source video or relations that an operation needs, and return its
         id.
         """
-        video_id = self._film() if function in ("jobs", "playback") else self._blank()
+        video_id = self._uploaded_video() if function in ("jobs", "playback") else self._blank()
         path = f"/v1/videos/{video_id}"
         put_examples(self.api, function, videoId=video_id)
         if function == "uploads":
@@ -356,7 +356,7 @@ class World:
         fields |= {"externalId": self.unique, "slug": self.unique}
         return str(self.api.create("admin", userId="alice", **fields)["videoId"])
 
-    def _film(self) -> str:
+    def _uploaded_video(self) -> str:
         video_id = self.background.uploaded_film(self.api, visibility="private")
         self.input_hash = self.background.message("transcode", "transcode.360p").inputHash
         return video_id
@@ -368,12 +368,12 @@ class World:
             assert self.api.post(f"/v1/playlists/{playlist_id}/entries", {"videoId": video_id}).status == 201
         return playlist_id
 
-    def ask(self, operation: str, caller: str, query: str = "", body: Any = None, **places: str) -> Reply:
+    def call(self, operation: str, caller: str, query: str = "", body: Any = None, **ids: str) -> Reply:
         """Send one request of a caller."""
         route, (user, scopes) = BY_OPERATION[operation], CALLERS[caller]
         body = BODIES.get(operation) if body is None else body
         return self.api.request(
-            route.method, path_of(route, **places), json_body=body, query=query, user=user, scopes=scopes
+            route.method, path_of(route, **ids), json_body=body, query=query, user=user, scopes=scopes
         )
 
     @contextmanager
@@ -400,10 +400,10 @@ def world(api: Api, table: Table, objects: Objects, request: pytest.FixtureReque
     return World(api, AuditedService(api))
 
 
-def _each_caller(ask: Callable[[str], str], expected: dict[str, str]) -> None:
+def _each_caller(call: Callable[[str], str], expected: dict[str, str]) -> None:
     """Call with each caller, refused ones first, because the state that they leave must suit the allowed ones."""
     order = sorted(CALLERS, key=lambda caller: expected[caller] == "ok")
-    assert {caller: ask(caller) for caller in order} == expected
+    assert {caller: call(caller) for caller in order} == expected
 
 
 def test_every_route_that_needs_a_token_is_in_the_tables() -> None:
@@ -461,8 +461,8 @@ def test_any_other_subject_can_use_everything(world: World, subject: str) -> Non
     assert api.put(f"{path}/rating", {"value": 7}, user=subject).status == 200
     assert api.post("/v1/playlists", {"title": "t"}, user=subject, headers=key).status == 201
     world.background.settle_totals()
-    shown = api.get(f"/v1/users/{quote(subject, safe='')}", user=subject).json
-    assert (shown["userId"], shown["videos"]["total"], shown["playlists"]) == (subject, 1, 1)
+    profile = api.get(f"/v1/users/{quote(subject, safe='')}", user=subject).json
+    assert (profile["userId"], profile["videos"]["total"], profile["playlists"]) == (subject, 1, 1)
     for listed in ("videos", "playlists"):
         reply = api.get(f"/v1/{listed}", query=urlencode({"userId": subject}), user=subject)
         assert len(reply.json["items"]) == 1
@@ -474,13 +474,13 @@ def test_public_route_needs_no_token(api: Api, route: Route) -> None:
     assert reply.status == 200
 
 
-@pytest.mark.parametrize(("operation", "thing", "expected"), _rows({**VIDEOS, **BATCHES}))
-def test_a_video(world: World, operation: str, thing: str, expected: dict[str, str]) -> None:
-    made: list[str] = []
+@pytest.mark.parametrize(("operation", "state", "expected"), _rows({**VIDEOS, **BATCHES}))
+def test_a_video(world: World, operation: str, state: str, expected: dict[str, str]) -> None:
+    created: list[str] = []
 
-    def ask(caller: str) -> str:
-        video_id = made[-1] if made else world.video(thing, BY_OPERATION[operation].function)
-        made.append(video_id)
+    def call(caller: str) -> str:
+        video_id = created[-1] if created else world.video(state, BY_OPERATION[operation].function)
+        created.append(video_id)
         body = None
         if operation == "reportRendition":
             body = {"inputHash": world.input_hash, "attempt": 1, "state": "running"}
@@ -489,8 +489,8 @@ def test_a_video(world: World, operation: str, thing: str, expected: dict[str, s
         if operation == "countViews":
             body = {"views": [{"id": "v", "videoId": video_id, "at": int(world.api.clock())}]}
         query = "" if operation in BATCHES else QUERIES.get(operation, "")
-        with world.unchanged_if_refused(operation) as told:
-            reply = world.ask(
+        with world.unchanged_if_refused(operation) as replies:
+            reply = world.call(
                 *(operation, caller, query, body),
                 videoId=video_id,
                 uploadId=world.upload_id,
@@ -498,15 +498,15 @@ def test_a_video(world: World, operation: str, thing: str, expected: dict[str, s
                 externalId=world.unique,
                 slug=world.unique,
             )
-            told.append(reply)
+            replies.append(reply)
         if operation in BATCHES and reply.status == 200:
             (result,) = reply.json["items" if operation == "batchVideos" else "results"]
             return "ok" if "problem" not in result else str(result["problem"]["status"])
         if reply.status < 300 and BY_OPERATION[operation].method != "GET":
-            made.clear()  # for the next caller a new one
+            created.clear()  # for the next caller a new one
         return _outcome(reply)
 
-    _each_caller(ask, expected)
+    _each_caller(call, expected)
 
 
 @pytest.mark.parametrize("operation", ["listAudit", "getViews", "explainViews", "revertVideo", "getDiff"])
@@ -514,60 +514,60 @@ def test_a_video_that_never_existed_looks_like_a_hidden_one(world: World, operat
     query = "from=1" if operation == "getDiff" else ""
     hidden = world.video("private", BY_OPERATION[operation].function)
     for video_id in (hidden, "00000000-0000-4000-8000-000000000000"):
-        assert _outcome(world.ask(operation, "writer", query, videoId=video_id)) == "404", video_id
+        assert _outcome(world.call(operation, "writer", query, videoId=video_id)) == "404", video_id
 
 
-@pytest.mark.parametrize(("operation", "thing", "expected"), _rows(PLAYLISTS))
-def test_a_playlist(world: World, operation: str, thing: str, expected: dict[str, str]) -> None:
+@pytest.mark.parametrize(("operation", "state", "expected"), _rows(PLAYLISTS))
+def test_a_playlist(world: World, operation: str, state: str, expected: dict[str, str]) -> None:
     first, second, new = (str(world.api.publish()["videoId"]) for _ in range(3))
-    made: list[str] = []
+    created: list[str] = []
 
-    def ask(caller: str) -> str:
-        playlist_id = made[-1] if made else world.playlist(thing, first, second)
-        made.append(playlist_id)
+    def call(caller: str) -> str:
+        playlist_id = created[-1] if created else world.playlist(state, first, second)
+        created.append(playlist_id)
         body = {"videoId": new} if operation == "appendEntry" else None
-        with world.unchanged_if_refused(operation) as told:
-            reply = world.ask(operation, caller, playlistId=playlist_id, videoId=second, body=body)
-            told.append(reply)
+        with world.unchanged_if_refused(operation) as replies:
+            reply = world.call(operation, caller, playlistId=playlist_id, videoId=second, body=body)
+            replies.append(reply)
         if reply.status < 300:
-            made.clear()
+            created.clear()
         return _outcome(reply)
 
-    _each_caller(ask, expected)
+    _each_caller(call, expected)
 
 
-@pytest.mark.parametrize(("of", "thing", "expected"), _rows(LISTS))
-def test_a_list_of_videos(world: World, of: tuple[str, str], thing: str, expected: dict[str, str]) -> None:
+@pytest.mark.parametrize(("of", "state", "expected"), _rows(LISTS))
+def test_a_list_of_videos(world: World, of: tuple[str, str], state: str, expected: dict[str, str]) -> None:
     operation, query = of
-    video_id = world.video(thing, "relations")
+    video_id = world.video(state, "relations")
     playlist_id = world.playlist("public", video_id)
 
-    def ask(caller: str) -> str:
+    def call(caller: str) -> str:
         body = {"videoIds": [video_id]} if operation == "batchGetVideos" else None
-        reply = world.ask(operation, caller, query, body, playlistId=playlist_id)
+        reply = world.call(operation, caller, query, body, playlistId=playlist_id)
         if reply.status != 200:
             return _outcome(reply)
         videos = [item.get("video", item) for item in reply.json["items"]]
         return "shown" if video_id in [video["videoId"] for video in videos] else "hidden"
 
-    _each_caller(ask, expected)
+    _each_caller(call, expected)
 
 
-@pytest.mark.parametrize(("operation", "thing", "expected"), _rows({"listPlaylists": PLAYLISTS_LISTED}))
-def test_a_list_of_playlists(world: World, operation: str, thing: str, expected: dict[str, str]) -> None:
-    playlist_id = world.playlist(thing)
+@pytest.mark.parametrize(("operation", "state", "expected"), _rows({"listPlaylists": PLAYLISTS_LISTED}))
+def test_a_list_of_playlists(world: World, operation: str, state: str, expected: dict[str, str]) -> None:
+    playlist_id = world.playlist(state)
 
-    def ask(caller: str) -> str:
-        reply = world.ask(operation, caller, "userId=alice")
+    def call(caller: str) -> str:
+        reply = world.call(operation, caller, "userId=alice")
         if reply.status != 200:
             return _outcome(reply)
         return "shown" if playlist_id in [item["playlistId"] for item in reply.json["items"]] else "hidden"
 
-    _each_caller(ask, expected)
+    _each_caller(call, expected)
 
 
-@pytest.mark.parametrize(("operation", "thing", "expected"), _rows(CHANGESETS))
-def test_a_change_set(world: World, operation: str, thing: str, expected: dict[str, str]) -> None:
+@pytest.mark.parametrize(("operation", "state", "expected"), _rows(CHANGESETS))
+def test_a_change_set(world: World, operation: str, state: str, expected: dict[str, str]) -> None:
     alice = Caller("alice", frozenset({READ, WRITE}), correlation_id="run")
     RunStore(world.api.table).begin("set", RevertRequest(alice), int(world.api.clock()))
     VideoStore(world.api.table).create(
@@ -576,27 +576,27 @@ def test_a_change_set(world: World, operation: str, thing: str, expected: dict[s
         int(world.api.clock()),
     )
 
-    def ask(caller: str) -> str:
+    def call(caller: str) -> str:
         world.background.settle()
-        return _outcome(world.ask(operation, caller, changesetId="set", revertId="run"))
+        return _outcome(world.call(operation, caller, changesetId="set", revertId="run"))
 
-    _each_caller(ask, expected)
+    _each_caller(call, expected)
 
 
-@pytest.mark.parametrize(("operation", "thing", "expected"), _rows(WEBHOOKS))
-def test_a_webhook(world: World, operation: str, thing: str, expected: dict[str, str]) -> None:
+@pytest.mark.parametrize(("operation", "state", "expected"), _rows(WEBHOOKS))
+def test_a_webhook(world: World, operation: str, state: str, expected: dict[str, str]) -> None:
     query = "userId=alice" if operation == "listWebhooks" else ""
 
-    def ask(caller: str) -> str:
+    def call(caller: str) -> str:
         webhook = world.api.post("/v1/webhooks", BODIES["createWebhook"]).json["webhookId"]
-        return _outcome(world.ask(operation, caller, query, webhookId=webhook))
+        return _outcome(world.call(operation, caller, query, webhookId=webhook))
 
-    _each_caller(ask, expected)
+    _each_caller(call, expected)
 
 
-@pytest.mark.parametrize(("operation", "thing", "expected"), _rows(OTHERS))
+@pytest.mark.parametrize(("operation", "state", "expected"), _rows(OTHERS))
 def test_operations_without_a_single_resource_match_the_access_table(
-    world: World, operation: str, thing: str, expected: dict[str, str]
+    world: World, operation: str, state: str, expected: dict[str, str]
 ) -> None:
     query = "userId=alice" if operation == "listChanges" else ""
-    _each_caller(lambda caller: _outcome(world.ask(operation, caller, query)), expected)
+    _each_caller(lambda caller: _outcome(world.call(operation, caller, query)), expected)

@@ -376,12 +376,12 @@ class TestPaths:
         methods = sorted({route.method for route in ROUTES})
         fixed = {route.path for route in ROUTES if "{" not in route.path}
         for path in sorted(fixed):
-            takes = {route.method for route in ROUTES if route.path == path}
+            declared = {route.method for route in ROUTES if route.path == path}
             allow = {
-                method: api.request(method, path).headers.get("allow") for method in methods if method not in takes
+                method: api.request(method, path).headers.get("allow") for method in methods if method not in declared
             }
             assert {method: set((allowed or "").split(", ")) for method, allowed in allow.items()} == dict.fromkeys(
-                allow, takes
+                allow, declared
             )
 
 
@@ -400,8 +400,8 @@ def test_a_body_that_claims_to_be_base64_and_is_not(api: Api) -> None:
     event = make_event(
         "POST", "/v1/videos", "{}", "", {"content-type": "application/json"}, "alice", "videos/write", ROUTES[0]
     )
-    answer = api.handlers["videos"](event | {"body": "é!", "isBase64Encoded": True}, Context())
-    assert answer["statusCode"] == 400
+    response = api.handlers["videos"](event | {"body": "é!", "isBase64Encoded": True}, Context())
+    assert response["statusCode"] == 400
 
 
 def test_a_body_in_base64_is_read(api: Api) -> None:
@@ -418,9 +418,9 @@ def _of_bytes(content: bytes, headers: dict[str, str]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("title", [b"\xff", b"caf\xe9", b"\xe4\xf6\xfc", b"\xed\xa0\x80", b"ok \xc3\x28"])
 def test_bytes_that_a_gateway_replaced_because_they_are_not_utf_8_are_refused(api: Api, title: bytes) -> None:
-    answer = api.handlers["videos"](_of_bytes(b'{"title": "' + title + b'"}', {}), Context())
-    assert answer["statusCode"] == 400
-    assert json.loads(answer["body"])["detail"].startswith("The body is not JSON: a string is not UTF-8")
+    response = api.handlers["videos"](_of_bytes(b'{"title": "' + title + b'"}', {}), Context())
+    assert response["statusCode"] == 400
+    assert json.loads(response["body"])["detail"].startswith("The body is not JSON: a string is not UTF-8")
 
 
 @pytest.mark.parametrize("headers", [{}, {"content-length": ""}], ids=["with its length", "without its length"])
@@ -428,8 +428,8 @@ def test_a_replacement_character_that_a_client_sent_is_stored(api: Api, headers:
     event = _of_bytes('{"title": "\N{REPLACEMENT CHARACTER}"}'.encode(), headers)
     if headers:
         del event["headers"]["content-length"]
-    answer = api.handlers["videos"](event, Context())
-    assert (answer["statusCode"], json.loads(answer["body"])["title"]) == (201, "\N{REPLACEMENT CHARACTER}")
+    response = api.handlers["videos"](event, Context())
+    assert (response["statusCode"], json.loads(response["body"])["title"]) == (201, "\N{REPLACEMENT CHARACTER}")
 
 
 @pytest.mark.parametrize(
@@ -467,6 +467,6 @@ def test_pictures_by_http_are_for_a_service_whose_own_are_there(api: Api) -> Non
     results = api.post("/v1/videos/batch", {"operations": operations}).json["items"]
     assert [result["status"] for result in results] == [422, 422]
     assert [result["problem"]["errors"] for result in results] == [
-        [{"pointer": f"/operations/{place}/thumbnails/poster/url", "detail": "must begin with https://"}]
-        for place in ("0/video", "1/patch")
+        [{"pointer": f"/operations/{pointer}/thumbnails/poster/url", "detail": "must begin with https://"}]
+        for pointer in ("0/video", "1/patch")
     ]

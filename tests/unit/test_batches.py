@@ -95,13 +95,13 @@ class TestBatchGet:
         assert (reply.json["missing"], reply.json["remaining"]) == ([], [])
 
     def test_absent_and_hidden_videos_are_both_listed_as_missing(self, api: Api, clock: Clock) -> None:
-        hidden, shown = api.create("alice"), api.publish("alice", expiresAt=NOW + 5, title="shown")
-        gone = api.create("bob")
-        api.delete(_path(gone), user="bob")
-        ids = [hidden["videoId"], shown["videoId"], MISSING, gone["videoId"]]
+        hidden, visible = api.create("alice"), api.publish("alice", expiresAt=NOW + 5, title="shown")
+        deleted = api.create("bob")
+        api.delete(_path(deleted), user="bob")
+        ids = [hidden["videoId"], visible["videoId"], MISSING, deleted["videoId"]]
 
         of_bob = api.post("/v1/videos/batch-get", {"videoIds": ids}, user="bob").json
-        assert [item["videoId"] for item in of_bob["items"]] == [shown["videoId"], gone["videoId"]]
+        assert [item["videoId"] for item in of_bob["items"]] == [visible["videoId"], deleted["videoId"]]
         assert of_bob["missing"] == [hidden["videoId"], MISSING]
         assert "purgeAt" not in of_bob["items"][0]
 
@@ -126,16 +126,16 @@ class TestBatchGet:
     def test_batch_get_returns_remaining_ids_when_the_response_is_full(self, api: Api) -> None:
         large: dict[str, Any] = {"metadata": {f"{n:02d}": WIDE * 512 for n in range(50)}}  # 100 KB
         ids = [api.create(**large)["videoId"] for _ in range(60)]
-        answers: list[str] = []
-        left, size = [*ids[:5], MISSING, *ids[5:]], 0
-        while left:
-            reply = api.post("/v1/videos/batch-get", {"videoIds": left})
+        bodies: list[str] = []
+        remaining, size = [*ids[:5], MISSING, *ids[5:]], 0
+        while remaining:
+            reply = api.post("/v1/videos/batch-get", {"videoIds": remaining})
             size = len(json.dumps(reply.body.decode(), ensure_ascii=False).encode())
             assert size < 6_000_000
-            answers += [item["videoId"] for item in reply.json["items"]]
-            assert reply.json["missing"] == ([MISSING] if MISSING in left else [])
-            left = reply.json["remaining"]
-        assert answers == ids
+            bodies += [item["videoId"] for item in reply.json["items"]]
+            assert reply.json["missing"] == ([MISSING] if MISSING in remaining else [])
+            remaining = reply.json["remaining"]
+        assert bodies == ids
 
     @pytest.mark.parametrize(
         ("body", "pointer"),
@@ -155,24 +155,26 @@ class TestBatchGet:
         assert operations == []
 
     def test_keys_that_dynamodb_leaves_over_every_time_make_it_unavailable(self, api: Api, table: Table) -> None:
-        intercept(table.client, lambda _, asked, __: {"Responses": {}, "UnprocessedKeys": asked["RequestItems"]})
+        intercept(
+            table.client, lambda _, parameters, __: {"Responses": {}, "UnprocessedKeys": parameters["RequestItems"]}
+        )
         assert api.post("/v1/videos/batch-get", {"videoIds": [MISSING]}).status == 503
 
 
 class TestResults:
     def test_every_operation_has_the_effect_of_a_single_request(self, api: Api) -> None:
-        changed, gone = api.create(title="old"), api.create()
+        changed, doomed = api.create(title="old"), api.create()
 
-        made, patched, deleted = _batch(
-            api, _creation(title="new", tags=["a"]), _patch(changed, {"title": "new"}), _deletion(gone)
+        created, patched, deleted = _batch(
+            api, _creation(title="new", tags=["a"]), _patch(changed, {"title": "new"}), _deletion(doomed)
         )
 
-        assert made == {"op": "create", "status": 201, "videoId": made["videoId"], "version": 1}
+        assert created == {"op": "create", "status": 201, "videoId": created["videoId"], "version": 1}
         assert patched == {"op": "patch", "status": 200, "videoId": changed["videoId"], "version": 2}
-        assert deleted == {"op": "delete", "status": 204, "videoId": gone["videoId"], "version": 2}
-        assert (api.get(_path(made)).json["title"], api.get(_path(changed)).json["title"]) == ("new", "new")
-        assert api.get(_path(gone)).json["status"] == "deleted"
-        assert api.get(_path(made)).json["tags"] == ["a"]
+        assert deleted == {"op": "delete", "status": 204, "videoId": doomed["videoId"], "version": 2}
+        assert (api.get(_path(created)).json["title"], api.get(_path(changed)).json["title"]) == ("new", "new")
+        assert api.get(_path(doomed)).json["status"] == "deleted"
+        assert api.get(_path(created)).json["tags"] == ["a"]
 
     def test_failed_operation_does_not_stop_the_others(self, api: Api) -> None:
         mine, yours, hidden = api.create("alice"), api.publish("bob"), api.create("bob")
@@ -282,11 +284,11 @@ class TestResults:
         assert api.get(_path(item)).json["userId"] == "alice"
 
     def test_a_hundred_of_them(self, api: Api) -> None:
-        made = _batch(api, *[_creation(title=str(n)) for n in range(100)])
-        assert _statuses(made) == [201] * 100
-        assert len({item["videoId"] for item in made}) == 100
-        assert [api.get(_path(made[n])).json["title"] for n in (0, 57, 99)] == ["0", "57", "99"]
-        assert _statuses(_batch(api, *map(_deletion, made))) == [204] * 100
+        created = _batch(api, *[_creation(title=str(n)) for n in range(100)])
+        assert _statuses(created) == [201] * 100
+        assert len({item["videoId"] for item in created}) == 100
+        assert [api.get(_path(created[n])).json["title"] for n in (0, 57, 99)] == ["0", "57", "99"]
+        assert _statuses(_batch(api, *map(_deletion, created))) == [204] * 100
 
     def test_pictures_keep_their_addresses_as_in_other_requests(self, api: Api, table: Table) -> None:
         url = f"{LINKS.url}/thumbnails/x.webp"
@@ -331,9 +333,9 @@ class TestIdempotencyKey:
 
     def test_failed_operation_can_be_corrected_under_the_same_key(self, api: Api) -> None:
         first = _batch(api, _creation(), _creation(title=""), headers=KEY)
-        again = _batch(api, _creation(), _creation(title="now"), headers=KEY)
-        assert (_statuses(first), _statuses(again)) == ([201, 422], [201, 201])
-        assert again[0] == first[0]
+        retried = _batch(api, _creation(), _creation(title="now"), headers=KEY)
+        assert (_statuses(first), _statuses(retried)) == ([201, 422], [201, 201])
+        assert retried[0] == first[0]
 
     def test_different_creation_under_the_same_key_is_refused(self, api: Api) -> None:
         _batch(api, _creation(title="a"), headers=KEY)
@@ -354,12 +356,12 @@ class TestIdempotencyKey:
 
 class TestDryRun:
     def test_dry_run_lists_changes_and_writes_nothing(self, api: Api) -> None:
-        changed, gone = api.create(title="old", tags=["b"], metadata={"x": 1}), api.create()
+        changed, deleted = api.create(title="old", tags=["b"], metadata={"x": 1}), api.create()
         items = _rehearsed(
             api,
             _creation(title="new"),
             _patch(changed, {"title": "new", "tags": ["b", "a"], "metadata": {"x": None, "y": 2}}),
-            _deletion(gone),
+            _deletion(deleted),
         )
         assert _statuses(items) == [201, 200, 204]
         assert "videoId" not in items[0]
@@ -373,7 +375,7 @@ class TestDryRun:
         assert (items[1]["videoId"], items[1]["version"]) == (changed["videoId"], 2)
         assert {"field": "/status", "from": "uploaded", "to": "deleted"} in items[2]["changes"]
         assert api.get(_path(changed)).json["title"] == "old"
-        assert api.get(_path(gone)).json["status"] == "uploaded"
+        assert api.get(_path(deleted)).json["status"] == "uploaded"
 
     def test_dry_run_reports_the_same_failures_as_the_batch(self, api: Api) -> None:
         mine, yours, hidden = api.create("alice"), api.publish("bob"), api.create("bob")
@@ -455,7 +457,9 @@ class TestTrouble:
     ) -> None:
         videos = [api.create(title=str(n)) for n in range(5)]
         unlucky = VIDEO.key(videoId=videos[2]["videoId"])["pk"]
-        _throttle(monkeypatch, table, operation="update_item", when=lambda asked: asked["Key"]["pk"]["S"] == unlucky)
+        _throttle(
+            monkeypatch, table, operation="update_item", when=lambda parameters: parameters["Key"]["pk"]["S"] == unlucky
+        )
         items = _batch(api, *(_patch(video, {"title": "new"}) for video in videos))
         assert _statuses(items) == [200, 200, 503, 200, 200]
         assert items[2]["problem"]["type"].endswith(":unavailable")
@@ -480,15 +484,15 @@ class TestTrouble:
         video = api.create(title="old", tags=["old"])
         # Longer than a single request is sent again for, so that the operation is tried again.
         for name in ("put_item", "update_item", "transact_write_items"):
-            _lose_answers(monkeypatch, table, name, times=REQUEST_ATTEMPTS)
-        made, patched = _batch(
+            _lose_responses(monkeypatch, table, name, times=REQUEST_ATTEMPTS)
+        created, patched = _batch(
             api, _creation(videoId=MISSING, tags=tags), _patch(video, {"tags": tags}, ifMatch='"1"'), user="admin"
         )
-        assert (made["status"], patched["status"], patched["version"]) == (201, 200, 2)
+        assert (created["status"], patched["status"], patched["version"]) == (201, 200, 2)
 
     def test_no_try_begins_when_time_is_up(self, table: Table) -> None:
-        moments = iter([0.0, 1.0, *[batches.LAST_TRY_SECONDS + 1.0] * 9])
-        slow = Batches(VideoStore(table), LINKS, elapsed=lambda: next(moments))
+        times = iter([0.0, 1.0, *[batches.LAST_TRY_SECONDS + 1.0] * 9])
+        slow = Batches(VideoStore(table), LINKS, elapsed=lambda: next(times))
         route = next(route for route in ROUTES if route.operation == "batchVideos")
         caller = Caller("admin", frozenset({"videos/admin"}))
         request = Request(route, caller, NOW, {}, {}, "", {})
@@ -503,8 +507,8 @@ class TestTrouble:
     ) -> None:
         video = api.create()
         monkeypatch.setattr(table.client, "update_item", _failing_with("SecretException"))
-        changed, made = _batch(api, _patch(video, {"title": "x"}), _creation())
-        assert (changed["status"], made["status"]) == (500, 201)
+        changed, created = _batch(api, _patch(video, {"title": "x"}), _creation())
+        assert (changed["status"], created["status"]) == (500, 201)
         assert "Secret" not in json.dumps(changed)
 
     def test_a_dry_run_that_cannot_read_is_unavailable(self, api: Api, table: Table) -> None:
@@ -539,16 +543,16 @@ def _throttle(
     monkeypatch.setattr(table.client, operation, call)
 
 
-def _lose_answers(monkeypatch: pytest.MonkeyPatch, table: Table, operation: str, times: int) -> None:
+def _lose_responses(monkeypatch: pytest.MonkeyPatch, table: Table, operation: str, times: int) -> None:
     """Carry out the first request, but fail it and the next `times - 1` attempts."""
-    real, lost = getattr(table.client, operation), iter(range(times))
+    real, losses = getattr(table.client, operation), iter(range(times))
 
     def call(**parameters: Any) -> Any:
-        turn = next(lost, None)
+        turn = next(losses, None)
         if turn is None or turn == 0:
-            answer = real(**parameters)
+            response = real(**parameters)
         if turn is None:
-            return answer
+            return response
         return _failing_with("InternalServerError")()
 
     monkeypatch.setattr(table.client, operation, call)

@@ -40,7 +40,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Lab:
 
 
 @pytest.fixture(scope="module")
-def answers(lab: Lab, endpoint: str) -> Mapping[str, Answer]:
+def peer_answers(lab: Lab, endpoint: str) -> Mapping[str, Answer]:
     """Responses of our application to each operation."""
     with running(lab, OURS, endpoint) as app:
         return {operation.name: app.answer(operation) for operation in (*COMMON, *OWN)}
@@ -48,11 +48,11 @@ def answers(lab: Lab, endpoint: str) -> Mapping[str, Answer]:
 
 @pytest.mark.parametrize("peer", WITHOUT_FRAMEWORK)
 def test_a_peer_answers_all_that_ours_answers(
-    peer: str, lab: Lab, endpoint: str, answers: Mapping[str, Answer]
+    peer: str, lab: Lab, endpoint: str, peer_answers: Mapping[str, Answer]
 ) -> None:
     with running(lab, peer, endpoint) as app:
         for operation in COMMON:
-            assert list(differences(operation, answers[operation.name], app.answer(operation))) == []
+            assert list(differences(operation, peer_answers[operation.name], app.answer(operation))) == []
 
 
 @pytest.mark.parametrize("app", [OURS, BASE])
@@ -76,33 +76,33 @@ def test_every_peer_is_measured() -> None:
     [(LIST, 50), *zip(OWN[:4], (25, 25, 50, 100), strict=True)],
     ids=lambda value: value.name if isinstance(value, BenchOperation) else "",
 )
-def test_lists_are_full(operation: BenchOperation, items: int, answers: Mapping[str, Answer]) -> None:
-    body = json.loads(answers[operation.name]["body"])
+def test_lists_are_full(operation: BenchOperation, items: int, peer_answers: Mapping[str, Answer]) -> None:
+    body = json.loads(peer_answers[operation.name]["body"])
     assert len({item["videoId"] for item in body["items"]}) == items
     assert body.get("nextCursor") or operation.id == "batchGetVideos"
 
 
-def answer(body: object, status: int = 200) -> Answer:
+def answer_of(body: object, status: int = 200) -> Answer:
     return {"statusCode": status, "body": json.dumps(body)}
 
 
 @pytest.mark.parametrize(
-    ("theirs", "found"),
+    ("theirs", "missing"),
     [
-        (answer({"title": "A", "version": 3, "more": 1}), []),
-        (answer({"title": "B", "version": 3}), ["title"]),
-        (answer({"title": "A"}), ["version"]),
-        (answer({}, 404), ["status 404 in place of 200: {}"]),
+        (answer_of({"title": "A", "version": 3, "more": 1}), []),
+        (answer_of({"title": "B", "version": 3}), ["title"]),
+        (answer_of({"title": "A"}), ["version"]),
+        (answer_of({}, 404), ["status 404 in place of 200: {}"]),
     ],
 )
-def test_field_missing_from_a_peer_response_is_reported(theirs: Answer, found: list[str]) -> None:
-    assert list(differences(GET, answer({"title": "A", "version": 3, "schemaVersion": 3}), theirs)) == found
+def test_field_missing_from_a_peer_response_is_reported(theirs: Answer, missing: list[str]) -> None:
+    assert list(differences(GET, answer_of({"title": "A", "version": 3, "schemaVersion": 3}), theirs)) == missing
 
 
 def test_a_shorter_list_of_a_peer_is_noticed() -> None:
-    ours = answer({"items": [{"title": "A"}], "nextCursor": "x"})
+    ours = answer_of({"items": [{"title": "A"}], "nextCursor": "x"})
     with pytest.raises(ValueError, match="shorter"):
-        list(differences(LIST, ours, answer({"items": [], "nextCursor": "x"})))
+        list(differences(LIST, ours, answer_of({"items": [], "nextCursor": "x"})))
 
 
 def test_a_ratio_is_that_of_one_round() -> None:
@@ -118,9 +118,9 @@ def measured(instructions: float | None) -> PerformanceReport:
     for app in (OURS, BASE, *PEERS):
         for operation in (*COMMON, OVER_TLS, *OWN):
             for state in ("warm", "cold"):
-                taken = measurements.of(state, app, operation.name)
-                share = 0.5 if app == OURS else 1.0
-                taken.seconds, taken.instructions = [share, share], instructions and instructions * share
+                measurement = measurements.of(state, app, operation.name)
+                factor = 0.5 if app == OURS else 1.0
+                measurement.seconds, measurement.instructions = [factor, factor], instructions and instructions * factor
     return PerformanceReport(measurements)
 
 

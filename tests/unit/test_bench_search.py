@@ -20,11 +20,11 @@ def test_a_typo_is_one_letter_of_one_word() -> None:
 
 
 def test_made_up_films_are_the_same_each_time() -> None:
-    def made() -> list[object]:
+    def generated() -> list[object]:
         random = Random(1)
         return list(search.random_videos(3, search.RandomLanguage(random, 500), random, cues=2))
 
-    assert made() == made()
+    assert generated() == generated()
 
 
 def test_every_catalogue_is_measured(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -34,8 +34,8 @@ def test_every_catalogue_is_measured(monkeypatch: pytest.MonkeyPatch, capsys: py
         monkeypatch.setattr(search, name, value)
     monkeypatch.setattr(search, "demo_videos", lambda: demo[:20])
     search.main(["40", "3"])
-    said = capsys.readouterr().out
-    assert "without captions: 40 films in" in said
-    assert "with 5 cues each: 3 films in" in said
-    assert said.count("a quote without its marks") == 2
-    assert said.count("titles with a typo are among the first three hits") == 3
+    output = capsys.readouterr().out
+    assert "without captions: 40 films in" in output
+    assert "with 5 cues each: 3 films in" in output
+    assert output.count("a quote without its marks") == 2
+    assert output.count("titles with a typo are among the first three hits") == 3

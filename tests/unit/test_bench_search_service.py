@@ -24,8 +24,8 @@ SIZES = {"WRITES": 2, "QUOTES": 12, "TALKS": 2, "SENTENCES": 9, "COUNTED": 3, "W
 class Service:
     """In-memory videos, found by title and captions. `lies` names the faults that a test injects."""
 
-    def __init__(self, *lies: str) -> None:
-        self.lies = lies
+    def __init__(self, *faults: str) -> None:
+        self.faults = faults
         self.videos: dict[str, dict[str, Any]] = {}
         self.captions: dict[str, list[tuple[int, list[str]]]] = {}
         for number in range(30):
@@ -48,42 +48,42 @@ class Service:
 
     def finds(self, video: Mapping[str, Any], user: str) -> bool:
         """Return whether search shows a video. Admins find only what an anonymous user finds."""
-        if "shows what is hidden" in self.lies:
+        if "shows what is hidden" in self.faults:
             return True
         return video["status"] != "deleted" and self.may_read(video, "" if user == "admin" else user)
 
-    def search(self, user: str, asked: Mapping[str, str]) -> dict[str, Any]:
-        wanted = words(asked.get("q", ""))
+    def search(self, user: str, query: Mapping[str, str]) -> dict[str, Any]:
+        terms = words(query.get("q", ""))
         fitting = [
-            video for video in self.videos.values() if self.finds(video, user) and self._fits(video, wanted, asked)
+            video for video in self.videos.values() if self.finds(video, user) and self._fits(video, terms, query)
         ]
-        if "finds no new videos" in self.lies:
+        if "finds no new videos" in self.faults:
             fitting = [video for video in fitting if video["userId"] == "studio"]
-        first, limit = int(asked.get("cursor", 0)), int(asked.get("limit", 25))
+        first, limit = int(query.get("cursor", 0)), int(query.get("limit", 25))
         facets = search_service.recount(fitting)
-        if "miscounts" in self.lies:
+        if "miscounts" in self.faults:
             facets["tag"] = [(value, count + 1) for value, count in facets["tag"]]
         page = fitting[first : first + limit]
         return {
             "total": len(fitting),
-            "items": [{"video": video} | self._quote(video["videoId"], wanted) for video in page],
+            "items": [{"video": video} | self._quote(video["videoId"], terms) for video in page],
             "facets": {
                 name: [{"value": value, "count": count} for value, count in values] for name, values in facets.items()
             },
             "nextCursor": str(first + limit) if first + limit < len(fitting) else None,
         }
 
-    def _fits(self, video: Mapping[str, Any], wanted: list[str], asked: Mapping[str, str]) -> bool:
-        said = [spoken for _, line in self.captions.get(video["videoId"], []) for spoken in line]
-        texts = [*words(video["title"]), *said]
-        is_kept = asked.get("userId", video["userId"]) == video["userId"]
-        return is_kept and all(any(text.startswith(start) for text in texts) for start in wanted)
+    def _fits(self, video: Mapping[str, Any], terms: list[str], query: Mapping[str, str]) -> bool:
+        spoken = [spoken for _, line in self.captions.get(video["videoId"], []) for spoken in line]
+        texts = [*words(video["title"]), *spoken]
+        is_selected = query.get("userId", video["userId"]) == video["userId"]
+        return is_selected and all(any(text.startswith(start) for text in texts) for start in terms)
 
-    def _quote(self, video_id: str, wanted: list[str]) -> dict[str, Any]:
+    def _quote(self, video_id: str, terms: list[str]) -> dict[str, Any]:
         cues = self.captions.get(video_id, [])
         for (start, line), (_, after) in pairwise([*cues, (0, [])]):
-            if wanted and line[0] == wanted[0] and not Counter(wanted) - Counter([*line, *after]):
-                return {"quote": {"start": start + 1_001 * ("quotes late" in self.lies)}}
+            if terms and line[0] == terms[0] and not Counter(terms) - Counter([*line, *after]):
+                return {"quote": {"start": start + 1_001 * ("quotes late" in self.faults)}}
         return {}
 
 
@@ -106,8 +106,10 @@ class User:
             service.videos[options["json"]["videoId"]] = {"createdAt": 50, **options["json"]}
             return httpx.Response(201, json={})
         if name == "batch-get":
-            found = [service.videos[video_id] for video_id in options["json"]["videoIds"]]
-            return httpx.Response(200, json={"items": [video for video in found if service.may_read(video, self.name)]})
+            videos = [service.videos[video_id] for video_id in options["json"]["videoIds"]]
+            return httpx.Response(
+                200, json={"items": [video for video in videos if service.may_read(video, self.name)]}
+            )
         if path.endswith("/captions/en"):
             cues = webvtt.read(options["content"])
             service.captions[name] = [(cue.start, words(cue.text)) for cue in cues]
@@ -141,7 +143,7 @@ class TestARun:
         assert all(rows.values())
 
     @pytest.mark.parametrize(
-        ("lie", "row"),
+        ("fault", "row"),
         [
             ("shows what is hidden", "hits that GET shows to who asked"),
             ("miscounts", "facets that equal a recount"),
@@ -153,17 +155,17 @@ class TestARun:
         self,
         measured: Callable[[Service], dict[str, bool]],
         capsys: pytest.CaptureFixture[str],
-        lie: str,
+        fault: str,
         row: str,
     ) -> None:
-        assert measured(Service(lie))[row] is False
-        assert capsys.readouterr().out or lie == "finds no new videos"
+        assert measured(Service(fault))[row] is False
+        assert capsys.readouterr().out or fault == "finds no new videos"
 
-    @pytest.mark.parametrize("lies", [(), ("finds no new videos",)])
+    @pytest.mark.parametrize("faults", [(), ("finds no new videos",)])
     def test_deletes_what_it_has_made(
-        self, measured: Callable[[Service], dict[str, bool]], lies: tuple[str, ...]
+        self, measured: Callable[[Service], dict[str, bool]], faults: tuple[str, ...]
     ) -> None:
-        service = Service(*lies)
+        service = Service(*faults)
         measured(service)
         assert {video["userId"] for video in service.videos.values() if video["status"] != "deleted"} == {"studio"}
         assert len(service.videos) > 30
@@ -188,20 +190,20 @@ class TestARun:
         ]
         monkeypatch.setattr(search_service, "running_service", dict)
         monkeypatch.setattr(search_service, "connect", lambda _: {})
-        monkeypatch.setattr(search_service, "measure", lambda _, asks: rows[:asks])
+        monkeypatch.setattr(search_service, "measure", lambda _, count: rows[:count])
         assert search_service.main(["1"]) == 0
         assert search_service.main(["2"]) == 1
         assert capsys.readouterr().out.splitlines()[-2:] == ["  quotes  100 right", "! facets  29 equal"]
 
 
-class TestWhatIsMadeUp:
+class TestGeneratedData:
     def test_captions_have_the_sentences_at_their_starts(self) -> None:
-        said = search_service.talk(RandomLanguage(Random(1), 300), 12)
-        cues = webvtt.read(search_service.webvtt(said.cues))
-        assert [(cue.start, cue.text) for cue in cues] == said.cues
-        assert len(said.sentences) == 12 < len(said.cues), "some sentences have two cues"
-        starts = dict(said.cues)
-        for start, spoken in said.sentences:
+        talk_cues = search_service.talk(RandomLanguage(Random(1), 300), 12)
+        cues = webvtt.read(search_service.webvtt(talk_cues.cues))
+        assert [(cue.start, cue.text) for cue in cues] == talk_cues.cues
+        assert len(talk_cues.sentences) == 12 < len(talk_cues.cues), "some sentences have two cues"
+        starts = dict(talk_cues.cues)
+        for start, spoken in talk_cues.sentences:
             assert words(spoken)[: len(words(starts[start]))] == words(starts[start])
 
     def test_times_of_cues_go_beyond_an_hour(self) -> None:
@@ -209,12 +211,19 @@ class TestWhatIsMadeUp:
 
     def test_questions_are_the_same_each_time_and_of_all_kinds(self) -> None:
         catalogue = search_service.SearchCatalogue(["The Big Sleep", "\u2026"], ["fox"], [5, 9], ["Drama"], ["pg 13"])
-        asked = search_service.random_requests(catalogue, Random(3), 300)
-        assert asked == search_service.random_requests(catalogue, Random(3), 300)
-        assert {ask.caller for ask in asked} == set(search_service.CALLERS)
-        assert {name for ask in asked for name in ask.query} == {"q", "category", "tag", "userId", "from", "to"}
-        assert {"big", "the sleep"[:3]} <= {ask.query.get("q") for ask in asked}
-        assert all(int(ask.query.get("from", 5)) < int(ask.query.get("to", 10)) for ask in asked)
+        requests = search_service.random_requests(catalogue, Random(3), 300)
+        assert requests == search_service.random_requests(catalogue, Random(3), 300)
+        assert {request.caller for request in requests} == set(search_service.CALLERS)
+        assert {name for request in requests for name in request.query} == {
+            "q",
+            "category",
+            "tag",
+            "userId",
+            "from",
+            "to",
+        }
+        assert {"big", "the sleep"[:3]} <= {request.query.get("q") for request in requests}
+        assert all(int(request.query.get("from", 5)) < int(request.query.get("to", 10)) for request in requests)
 
 
 def test_a_recount_folds_tags_and_puts_the_most_frequent_first(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -234,12 +243,12 @@ def test_a_recount_folds_tags_and_puts_the_most_frequent_first(monkeypatch: pyte
 
 
 @pytest.mark.parametrize(
-    ("seconds", "said"),
+    ("seconds", "text"),
     [
         ([], "too few to say"),
         ([0.01, 0.02, 0.03], "p50 20 ms, p95 29 ms"),
         ([1.0] * 5 + [2.5], "p50 1.00 s, p95 2.12 s"),
     ],
 )
-def test_times_are_told_by_their_middle_and_their_end(seconds: list[float], said: str) -> None:
-    assert search_service.times(seconds) == said
+def test_times_are_told_by_their_middle_and_their_end(seconds: list[float], text: str) -> None:
+    assert search_service.times(seconds) == text

@@ -47,17 +47,17 @@ def is_pattern(node: ast.expr) -> bool:
 
 def loose_locators(source: str) -> list[str]:
     """The locators in a file that may find an element by a part of its text."""
-    found = []
+    locators = []
     for call, name in calls(source):
         named = [keyword.value for keyword in call.keywords if keyword.arg == "name"]
         is_exact = any(keyword.arg == "exact" and ast.unparse(keyword.value) == "True" for keyword in call.keywords)
-        looked_for = named if name == "get_by_role" else call.args[:1] if name in BY_TEXT else []
-        is_loose = any(not (is_exact if not is_pattern(text) else is_anchored(text)) for text in looked_for)
+        texts = named if name == "get_by_role" else call.args[:1] if name in BY_TEXT else []
+        is_loose = any(not (is_exact if not is_pattern(text) else is_anchored(text)) for text in texts)
         if name in HELPERS:
             is_loose = any(is_pattern(text) and not is_anchored(text) for text in call.args)
         if is_loose:
-            found.append(f"{call.lineno}: {ast.unparse(call)}")
-    return found
+            locators.append(f"{call.lineno}: {ast.unparse(call)}")
+    return locators
 
 
 def own_limits(source: str) -> list[str]:

@@ -196,7 +196,7 @@ PARTS = [
     ),
     *("00:", "0", "NOTE\n\n", "STYLE\n\n", "a:", "line:0 ", "<00:01.", "1\n", "\u0301", "\U0001f680"),
 ]
-PLACES: dict[str, tuple[Kind, str]] = {
+SLOTS: dict[str, tuple[Kind, str]] = {
     "alone": ("vtt", ""),
     "in the header": ("vtt", "WEBVTT "),
     "after the header": ("vtt", "WEBVTT\n\n"),
@@ -221,9 +221,9 @@ def _outcome(content: bytes, kind: Kind) -> list[Cue] | InvalidCaptions:
         return error
 
 
-@pytest.mark.parametrize("place", PLACES)
-def test_any_text_repeated_to_200_kb_is_read_or_refused_in_one_short_sentence(place: str) -> None:
-    kind, begin = PLACES[place]
+@pytest.mark.parametrize("slot", SLOTS)
+def test_any_text_repeated_to_200_kb_is_read_or_refused_in_one_short_sentence(slot: str) -> None:
+    kind, begin = SLOTS[slot]
     for part in PARTS:
         outcome = _outcome((begin + part * (LENGTH // len(part))).encode(), kind)
         assert isinstance(outcome, list) or len(str(outcome)) < 300
@@ -250,9 +250,9 @@ def _steps(work: Callable[[], object]) -> int:
     return count
 
 
-@pytest.mark.parametrize("place", PLACES)
-def test_twice_the_text_takes_at_most_twice_the_steps(place: str) -> None:
-    kind, begin = PLACES[place]
+@pytest.mark.parametrize("slot", SLOTS)
+def test_twice_the_text_takes_at_most_twice_the_steps(slot: str) -> None:
+    kind, begin = SLOTS[slot]
 
     def steps(part: str, count: int) -> int:
         return _steps(lambda: _outcome((begin + part * count).encode(), kind))

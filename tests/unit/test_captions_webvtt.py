@@ -69,7 +69,7 @@ def test_text_around_the_cues_is_dropped(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given_settings", "kept"),
+    ("settings", "normalised"),
     [
         ("size:50%  align:start\tline:-1", "line:-1 size:50% align:start"),
         ("vertical:rl line:0 position:10.5%,line-left size:100% align:end", None),
@@ -84,9 +84,9 @@ def test_text_around_the_cues_is_dropped(text: str) -> None:
         ("position:100%,end", "position:100%,line-right"),
     ],
 )
-def test_settings_are_kept_in_one_order(given_settings: str, kept: str | None) -> None:
-    (cue,) = webvtt.read(_file(f"00:01.000 --> 00:02.000 {given_settings}\nHello"))
-    assert cue.settings == (kept or given_settings)
+def test_settings_are_kept_in_one_order(settings: str, normalised: str | None) -> None:
+    (cue,) = webvtt.read(_file(f"00:01.000 --> 00:02.000 {settings}\nHello"))
+    assert cue.settings == (normalised or settings)
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_text_beyond_ascii_is_kept_byte_for_byte(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "kept"),
+    ("text", "normalised"),
     [
         ("Tom & Jerry", "Tom &amp; Jerry"),
         ("AT&T &", "AT&amp;T &amp;"),
@@ -147,8 +147,8 @@ def test_text_beyond_ascii_is_kept_byte_for_byte(text: str) -> None:
         ("<v\tAda>tab</v >", "<v Ada>tab</v>"),
     ],
 )
-def test_text_that_browsers_tolerate_is_normalised(text: str, kept: str) -> None:
-    assert _cue(text).text == kept
+def test_text_that_browsers_tolerate_is_normalised(text: str, normalised: str) -> None:
+    assert _cue(text).text == normalised
 
 
 @pytest.mark.parametrize(
@@ -324,8 +324,8 @@ PIECES = st.sampled_from(
 
 
 @given(st.lists(PIECES, max_size=30).map("".join))
-def test_any_text_is_refused_or_read_as_what_can_be_written(rest: str) -> None:
-    for text in (rest, f"WEBVTT\n\n00:01.000 --> 00:02.000\n{rest}", f"WEBVTT\n\n{rest}"):
+def test_any_text_is_refused_or_read_as_what_can_be_written(body: str) -> None:
+    for text in (body, f"WEBVTT\n\n00:01.000 --> 00:02.000\n{body}", f"WEBVTT\n\n{body}"):
         try:
             cues = webvtt.read(text)
         except InvalidCaptions:

@@ -87,20 +87,20 @@ class TestFitting:
             for number, (before, after) in enumerate(lengths)
         ]
         item: dict[str, Any] = {"pk": "VIDEO#1", "changes": changes}
-        made = truncate_to_fit(item, largest)
-        assert len(json_of(made)) <= largest
-        assert len(made["changes"]) + made.get("omitted", 0) == len(changes)
-        for change, whole in zip(made["changes"], changes, strict=False):
+        truncated = truncate_to_fit(item, largest)
+        assert len(json_of(truncated)) <= largest
+        assert len(truncated["changes"]) + truncated.get("omitted", 0) == len(changes)
+        for change, original in zip(truncated["changes"], changes, strict=False):
             for side in ("from", "to"):
                 is_cut = f"{side}Bytes" in change
-                assert change[side] == (whole[side][:LONGEST_WHEN_CUT] if is_cut else whole[side])
+                assert change[side] == (original[side][:LONGEST_WHEN_CUT] if is_cut else original[side])
         assert item["changes"] == changes
 
     @pytest.mark.parametrize("count", [9, 10, 11, 99, 100, 101, 999, 1000, 1001])
     def test_entry_with_omitted_changes_stays_within_its_limit(self, count: int) -> None:
         changes = [{"field": f"/{number:04}", "to": 0} for number in range(count)]
-        whole = len(json_of({"changes": changes}))
-        for largest in range(whole - 80, whole + 1):
-            made = truncate_to_fit({"changes": changes}, largest)
-            assert len(json_of(made)) <= largest
-            assert len(made["changes"]) + made.get("omitted", 0) == count
+        full_size = len(json_of({"changes": changes}))
+        for largest in range(full_size - 80, full_size + 1):
+            truncated = truncate_to_fit({"changes": changes}, largest)
+            assert len(json_of(truncated)) <= largest
+            assert len(truncated["changes"]) + truncated.get("omitted", 0) == count

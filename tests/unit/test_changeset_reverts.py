@@ -15,7 +15,7 @@ from shared.schema import CREDIT, PLAYLIST, VIDEO
 from tests.integration.faults import Killed
 from tests.reverting import CONTENTS, ROLES, WRITES, RevertTestbed, allow_any, kill_at
 
-Say = Callable[..., str]
+PutCaptions = Callable[..., str]
 HELLO = "WEBVTT\n\n00:00.000 --> 00:01.000\nHello\n"
 GOODBYE = "WEBVTT\n\n00:00.000 --> 00:01.000\nGoodbye\n\n00:01.000 --> 00:02.000\nand thanks\n"
 
@@ -30,34 +30,34 @@ NOTHING = dict.fromkeys(EVERYTHING, False)
 
 class TestAtOnce:
     def test_created_items_are_deleted_and_the_revert_can_be_reverted(self, reverts: RevertTestbed) -> None:
-        whole = reverts.create_change_set("import-1")
-        assert whole.there() == EVERYTHING
+        change_set = reverts.create_change_set("import-1")
+        assert change_set.there() == EVERYTHING
         report = reverts.revert_and_settle("import-1")
-        assert whole.there() == NOTHING
+        assert change_set.there() == NOTHING
         assert _by_entity(report) == dict.fromkeys(EVERYTHING, "reverted")
         counts = {name: report[name] for name in ("examined", "reverted", "unchanged", "skipped", "failed")}
         assert counts == {"examined": 8, "reverted": 7, "unchanged": 0, "skipped": 0, "failed": 0}
 
         back = reverts.revert_and_settle(report["revertId"])
-        assert whole.there() == EVERYTHING
+        assert change_set.there() == EVERYTHING
         assert _by_entity(back) == dict.fromkeys(EVERYTHING, "reverted")
 
-        again = reverts.revert_and_settle(back["revertId"])
-        assert whole.there() == NOTHING
-        assert _by_entity(again) == dict.fromkeys(EVERYTHING, "reverted")
+        reverted = reverts.revert_and_settle(back["revertId"])
+        assert change_set.there() == NOTHING
+        assert _by_entity(reverted) == dict.fromkeys(EVERYTHING, "reverted")
 
     def test_a_second_time_writes_nothing(self, reverts: RevertTestbed) -> None:
         reverts.create_change_set("import-1")
         reverts.revert_and_settle("import-1")
-        with record_operations(reverts.table.client) as seen:
+        with record_operations(reverts.table.client) as operations:
             report = reverts.revert_and_settle("import-1")
         assert _by_entity(report) == dict.fromkeys(EVERYTHING, "unchanged")
-        assert not WRITES & {operation.name for operation in seen}
+        assert not WRITES & {operation.name for operation in operations}
 
     def test_permanently_deleted_items_are_unchanged(self, reverts: RevertTestbed) -> None:
-        whole = reverts.create_change_set("import-1")
-        remove_video(reverts.table, whole.video_ids[0])
-        reverts.table.delete(PLAYLIST.key(playlistId=whole.playlist_id))
+        change_set = reverts.create_change_set("import-1")
+        remove_video(reverts.table, change_set.video_ids[0])
+        reverts.table.delete(PLAYLIST.key(playlistId=change_set.playlist_id))
         reverts.settle()
         assert _by_entity(reverts.revert_and_settle("import-1")) == dict.fromkeys(EVERYTHING, "unchanged")
 
@@ -77,39 +77,39 @@ class TestAtOnce:
         assert (item["result"], item["problem"]["status"]) == ("failed", 404)
 
     def test_a_dry_run_says_the_same_and_writes_nothing(self, reverts: RevertTestbed) -> None:
-        whole = reverts.create_change_set("import-1")
+        change_set = reverts.create_change_set("import-1")
         before = reverts.stored()
         rehearsed = reverts.revert_and_settle("import-1", query="dryRun=true")
-        assert (rehearsed["dryRun"], reverts.stored(), whole.there()) == (True, before, EVERYTHING)
+        assert (rehearsed["dryRun"], reverts.stored(), change_set.there()) == (True, before, EVERYTHING)
         carried_out = reverts.revert_and_settle("import-1")
         assert rehearsed["items"] == carried_out["items"]
 
         rehearsed = reverts.revert_and_settle(carried_out["revertId"], query="dryRun=true")
-        assert whole.there() == NOTHING
+        assert change_set.there() == NOTHING
         assert rehearsed["items"] == reverts.revert_and_settle(carried_out["revertId"])["items"]
 
     def test_items_changed_since_by_a_person_are_skipped_with_the_author(self, reverts: RevertTestbed) -> None:
-        whole = reverts.create_change_set("import-1")
-        (video_id,) = whole.video_ids
+        change_set = reverts.create_change_set("import-1")
+        (video_id,) = change_set.video_ids
         credit = {"name": "Sam", "ordering": 1, "roles": ROLES}
         reverts.write("PUT", f"/v1/videos/{video_id}/credits/sam", credit, user="admin", headers={"If-Match": '"1"'})
-        reverts.write("PATCH", f"/v1/playlists/{whole.playlist_id}", {"title": "Mine"})
+        reverts.write("PATCH", f"/v1/playlists/{change_set.playlist_id}", {"title": "Mine"})
         report = reverts.revert_and_settle("import-1")
         assert _by_entity(report)["credit"] == _by_entity(report)["playlist"] == "skipped"
-        assert whole.there()["credit"]
-        assert whole.there()["playlist"]
-        (left,) = _by_entity(report, "skipped")["credit"]
-        assert (left["reason"], left["by"]) == ("changedSince", {"kind": "person", "id": "admin"})
-        (left,) = _by_entity(report, "skipped")["playlist"]
-        assert (left["reason"], left["by"]) == ("changedSince", {"kind": "person", "id": "alice"})
+        assert change_set.there()["credit"]
+        assert change_set.there()["playlist"]
+        (field,) = _by_entity(report, "skipped")["credit"]
+        assert (field["reason"], field["by"]) == ("changedSince", {"kind": "person", "id": "admin"})
+        (field,) = _by_entity(report, "skipped")["playlist"]
+        assert (field["reason"], field["by"]) == ("changedSince", {"kind": "person", "id": "alice"})
 
     def test_items_changed_since_by_a_person_are_reverted_when_forced(self, reverts: RevertTestbed) -> None:
-        whole = reverts.create_change_set("import-1")
+        change_set = reverts.create_change_set("import-1")
         credit = {"name": "Sam", "ordering": 1, "roles": ROLES}
-        reverts.write("PUT", f"/v1/videos/{whole.video_ids[0]}/credits/sam", credit, headers={"If-Match": '"1"'})
-        reverts.write("PATCH", f"/v1/playlists/{whole.playlist_id}", {"title": "Mine"})
+        reverts.write("PUT", f"/v1/videos/{change_set.video_ids[0]}/credits/sam", credit, headers={"If-Match": '"1"'})
+        reverts.write("PATCH", f"/v1/playlists/{change_set.playlist_id}", {"title": "Mine"})
         report = reverts.revert_and_settle("import-1", force=[""])
-        assert whole.there() == NOTHING
+        assert change_set.there() == NOTHING
         assert _by_entity(report) == dict.fromkeys(EVERYTHING, "reverted")
 
 
@@ -118,7 +118,7 @@ class TestAtOnce:
 def test_revert_interrupted_at_any_write_is_completed_by_the_next_request(
     reverts: RevertTestbed, at: int, after: bool
 ) -> None:
-    whole = reverts.create_change_set("import-1")
+    change_set = reverts.create_change_set("import-1")
     live = kill_at(reverts.table, at, after=after)
     try:
         with pytest.raises(Killed):
@@ -127,45 +127,45 @@ def test_revert_interrupted_at_any_write_is_completed_by_the_next_request(
         live()
     reverts.settle()
     report = reverts.revert_and_settle("import-1")
-    assert whole.there() == NOTHING
+    assert change_set.there() == NOTHING
     assert (report["failed"], report["skipped"], report["reverted"] + report["unchanged"]) == (0, 0, 7)
 
 
 class TestCreditsReleasesAndRatings:
     def test_a_change_is_taken_back_field_by_field(self, reverts: RevertTestbed) -> None:
-        whole = reverts.create_change_set("import-1")
-        path = f"/v1/videos/{whole.video_ids[0]}/credits/sam"
+        change_set = reverts.create_change_set("import-1")
+        path = f"/v1/videos/{change_set.video_ids[0]}/credits/sam"
         changed = {"name": "Sam", "ordering": 2, "roles": ROLES}
         reverts.write("PUT", path, changed, headers={"If-Match": '"1"'})
-        changeset_id = reverts.last_changeset(whole.video_ids[0])
+        changeset_id = reverts.last_changeset(change_set.video_ids[0])
         reverts.write("PUT", path, changed | {"ordering": 3}, user="admin", headers={"If-Match": '"2"'})
         report = reverts.revert_and_settle(changeset_id, user="alice")
         (item,) = report["items"]
         assert (item["result"], item["fields"]) == ("reverted", ["/name"])
-        assert [left["field"] for left in item["skipped"]] == ["/ordering"]
+        assert [field["field"] for field in item["skipped"]] == ["/ordering"]
         credit = reverts.api.get(path).json
         assert ("name" in credit, credit["ordering"], credit["version"]) == (False, 3, 4)
 
     @pytest.mark.parametrize("kind", ["credits/sam", "releases/NZ/mi"])
     def test_removed_item_is_restored_unchanged(self, reverts: RevertTestbed, kind: str) -> None:
-        whole = reverts.create_change_set("import-1")
-        path = f"/v1/videos/{whole.video_ids[0]}/{kind}"
+        change_set = reverts.create_change_set("import-1")
+        path = f"/v1/videos/{change_set.video_ids[0]}/{kind}"
         before = reverts.api.get(path).json
         reverts.write("DELETE", path)
-        changeset_id = reverts.last_changeset(whole.video_ids[0])
+        changeset_id = reverts.last_changeset(change_set.video_ids[0])
         reverts.revert_and_settle(changeset_id, user="alice")
         after = reverts.api.get(path).json
         assert {**after, "updatedAt": 0} == {**before, "updatedAt": 0}
 
     def test_item_recreated_by_another_user_is_skipped(self, reverts: RevertTestbed) -> None:
-        whole = reverts.create_change_set("import-1")
-        path = f"/v1/videos/{whole.video_ids[0]}/credits/sam"
+        change_set = reverts.create_change_set("import-1")
+        path = f"/v1/videos/{change_set.video_ids[0]}/credits/sam"
         reverts.write("DELETE", path)
-        changeset_id = reverts.last_changeset(whole.video_ids[0])
+        changeset_id = reverts.last_changeset(change_set.video_ids[0])
         theirs = {"ordering": 9, "roles": ROLES}
         reverts.write("PUT", path, theirs, user="admin")
         (item,) = reverts.revert_and_settle(changeset_id, user="alice")["items"]
-        assert (item["result"], {left["field"] for left in item["skipped"]}) == ("skipped", {"/ordering"})
+        assert (item["result"], {field["field"] for field in item["skipped"]}) == ("skipped", {"/ordering"})
         assert reverts.api.get(path).json["ordering"] == 9
 
     def test_an_imported_rating_goes_back_to_the_one_before(self, reverts: RevertTestbed) -> None:
@@ -177,14 +177,14 @@ class TestCreditsReleasesAndRatings:
         assert rating["imported"] == {"average": 7.5, "votes": 10}
 
     def test_imported_rating_is_reverted_by_admins_only(self, reverts: RevertTestbed) -> None:
-        whole = reverts.create_change_set("import-1")
+        change_set = reverts.create_change_set("import-1")
         report = reverts.revert_and_settle("import-1", user="alice")
         assert _by_entity(report) == dict.fromkeys(EVERYTHING, "reverted") | {"rating": "skipped"}
-        assert whole.there() == NOTHING | {"rating": True}
+        assert change_set.there() == NOTHING | {"rating": True}
 
     def test_a_credit_of_a_video_that_is_deleted_fails_with_the_reason(self, reverts: RevertTestbed) -> None:
-        whole = reverts.create_change_set("import-1")
-        (video_id,) = whole.video_ids
+        change_set = reverts.create_change_set("import-1")
+        (video_id,) = change_set.video_ids
         reverts.write("PUT", f"/v1/videos/{video_id}/credits/kim", {"ordering": 2, "roles": ROLES})
         changeset_id = reverts.last_changeset(video_id)
         reverts.write("DELETE", f"/v1/videos/{video_id}")
@@ -193,8 +193,8 @@ class TestCreditsReleasesAndRatings:
             assert (item["result"], item["problem"]["status"]) == ("failed", 409)
 
     def test_a_state_that_todays_model_refuses_fails_with_the_pointer(self, reverts: RevertTestbed) -> None:
-        whole = reverts.create_change_set("import-1")
-        (video_id,) = whole.video_ids
+        change_set = reverts.create_change_set("import-1")
+        (video_id,) = change_set.video_ids
         key = CREDIT.key(videoId=video_id, personId="sam")
         old = reverts.table.get(key, consistent=True) or {}
         reverts.put(old | {"ordering": 0, "version": 2, "writeId": "0" * 16})
@@ -215,14 +215,14 @@ class TestCaptionsAndChapters:
         return RevertTestbed(make_api(table, clock, objects))
 
     @pytest.fixture
-    def say(self, reverts: RevertTestbed, objects: Objects) -> Say:
+    def put_captions(self, reverts: RevertTestbed, objects: Objects) -> PutCaptions:
         """Write captions in `en` as a user's request does, `say(video_id, text, user)`, and return their change set."""
 
         def say(video_id: str, text: str, user: str = "alice") -> str:
             reverts.clock.advance(1)
-            said = text.encode()
-            objects.put(MEDIA_BUCKET, text_key(video_id, text_hash(said)), said, "text/vtt")
-            content = {"text": text_hash(said), "cues": text.count("-->"), "size": len(said), "origin": "owner"}
+            body = text.encode()
+            objects.put(MEDIA_BUCKET, text_key(video_id, text_hash(body)), body, "text/vtt")
+            content = {"text": text_hash(body), "cues": text.count("-->"), "size": len(body), "origin": "owner"}
             changeset_id = f"{user}-{len(reverts.seen_records)}"
             caller = reverts.admin(changeset_id)._replace(subject=user)
             reverts.captions.put(video_id, "en", content, caller, reverts.now, allow_any)
@@ -231,93 +231,99 @@ class TestCaptionsAndChapters:
 
         return say
 
-    def _said(self, undoing: RevertTestbed, video_id: str) -> str | None:
+    def _captions_text(self, testbed: RevertTestbed, video_id: str) -> str | None:
         """Return the text of the captions in `en`; `None` if there are none."""
-        reply = undoing.api.get(f"/v1/videos/{video_id}/captions/en")
+        reply = testbed.api.get(f"/v1/videos/{video_id}/captions/en")
         return reply.body.decode() if reply.status == 200 else None
 
-    def _listed(self, undoing: RevertTestbed, video_id: str) -> list[tuple[str, int, int]]:
-        items = undoing.api.get(f"/v1/videos/{video_id}/captions").json["items"]
+    def _listed(self, testbed: RevertTestbed, video_id: str) -> list[tuple[str, int, int]]:
+        items = testbed.api.get(f"/v1/videos/{video_id}/captions").json["items"]
         return [(item["language"], item["cues"], item["size"]) for item in items]
 
     def test_captions_that_were_added_go_and_come_back_by_an_undo_of_the_undo(
-        self, reverts: RevertTestbed, say: Say
+        self, reverts: RevertTestbed, put_captions: PutCaptions
     ) -> None:
         video_id = reverts.create()
-        report = reverts.revert_and_settle(say(video_id, HELLO), user="alice")
+        report = reverts.revert_and_settle(put_captions(video_id, HELLO), user="alice")
         (item,) = report["items"]
         names = {"entity": "captions", "videoId": video_id, "language": "en", "result": "reverted"}
         assert {name: item[name] for name in names} == names
-        assert self._said(reverts, video_id) is None
+        assert self._captions_text(reverts, video_id) is None
         reverts.revert_and_settle(report["revertId"], user="alice")
-        assert self._said(reverts, video_id) == HELLO
+        assert self._captions_text(reverts, video_id) == HELLO
 
-    def test_captions_that_were_replaced_say_again_what_they_said(self, reverts: RevertTestbed, say: Say) -> None:
+    def test_captions_that_were_replaced_say_again_what_they_said(
+        self, reverts: RevertTestbed, put_captions: PutCaptions
+    ) -> None:
         video_id = reverts.create()
-        say(video_id, HELLO)
+        put_captions(video_id, HELLO)
         before = self._listed(reverts, video_id)
-        changeset_id = say(video_id, GOODBYE)
-        assert self._said(reverts, video_id) == GOODBYE
+        changeset_id = put_captions(video_id, GOODBYE)
+        assert self._captions_text(reverts, video_id) == GOODBYE
         (item,) = reverts.revert_and_settle(changeset_id, user="alice")["items"]
         assert (item["result"], item["fields"]) == ("reverted", ["/cues", "/size", "/text"])
-        assert (self._said(reverts, video_id), self._listed(reverts, video_id)) == (HELLO, before)
+        assert (self._captions_text(reverts, video_id), self._listed(reverts, video_id)) == (HELLO, before)
         (item,) = reverts.revert_and_settle(changeset_id, user="alice")["items"]
         assert item["result"] == "unchanged"
 
-    def test_captions_that_were_removed_are_put_back(self, reverts: RevertTestbed, say: Say) -> None:
+    def test_captions_that_were_removed_are_put_back(self, reverts: RevertTestbed, put_captions: PutCaptions) -> None:
         video_id = reverts.create()
-        say(video_id, HELLO)
+        put_captions(video_id, HELLO)
         reverts.write("DELETE", f"/v1/videos/{video_id}/captions/en")
-        assert self._said(reverts, video_id) is None
+        assert self._captions_text(reverts, video_id) is None
         reverts.revert_and_settle(reverts.last_changeset(video_id), user="alice")
-        assert self._said(reverts, video_id) == HELLO
+        assert self._captions_text(reverts, video_id) == HELLO
 
     @pytest.mark.parametrize("since", [f"{GOODBYE}\n", GOODBYE.replace("Goodbye", "Bye-bye")])
     def test_captions_changed_since_are_skipped_unless_their_text_is_forced(
-        self, reverts: RevertTestbed, say: Say, since: str
+        self, reverts: RevertTestbed, put_captions: PutCaptions, since: str
     ) -> None:
         """A newer text of the same length is also skipped: the size and cues of another text would truncate it."""
         video_id = reverts.create()
-        say(video_id, HELLO)
-        changeset_id = say(video_id, GOODBYE)
-        say(video_id, since, "admin")
+        put_captions(video_id, HELLO)
+        changeset_id = put_captions(video_id, GOODBYE)
+        put_captions(video_id, since, "admin")
         before = self._listed(reverts, video_id)
         for force in ([], ["/size"]):
             (item,) = reverts.revert_and_settle(changeset_id, user="alice", force=force)["items"]
-            (left,) = item["skipped"]
-            assert (item["result"], item["fields"], left["field"]) == ("skipped", [], "/text")
-            assert (left["reason"], left["by"]["id"], left["version"]) == ("changedSince", "admin", 3)
-            assert (self._said(reverts, video_id), self._listed(reverts, video_id)) == (since, before)
+            (field,) = item["skipped"]
+            assert (item["result"], item["fields"], field["field"]) == ("skipped", [], "/text")
+            assert (field["reason"], field["by"]["id"], field["version"]) == ("changedSince", "admin", 3)
+            assert (self._captions_text(reverts, video_id), self._listed(reverts, video_id)) == (since, before)
         (item,) = reverts.revert_and_settle(changeset_id, user="alice", force=["/text"])["items"]
         assert item["result"] == "reverted"
-        assert self._said(reverts, video_id) == HELLO
+        assert self._captions_text(reverts, video_id) == HELLO
 
     def test_added_captions_stay_when_somebody_replaced_them_since_unless_all_is_forced(
-        self, reverts: RevertTestbed, say: Say
+        self, reverts: RevertTestbed, put_captions: PutCaptions
     ) -> None:
         video_id = reverts.create()
-        changeset_id = say(video_id, HELLO)
-        say(video_id, GOODBYE, "admin")
+        changeset_id = put_captions(video_id, HELLO)
+        put_captions(video_id, GOODBYE, "admin")
         (item,) = reverts.revert_and_settle(changeset_id, user="alice")["items"]
         assert (item["result"], item["skipped"][0]["by"]["id"]) == ("skipped", "admin")
-        assert self._said(reverts, video_id) == GOODBYE
+        assert self._captions_text(reverts, video_id) == GOODBYE
         reverts.revert_and_settle(changeset_id, user="alice", force=[""])
-        assert self._said(reverts, video_id) is None
+        assert self._captions_text(reverts, video_id) is None
 
-    def test_a_dry_run_says_what_would_come_back_and_changes_nothing(self, reverts: RevertTestbed, say: Say) -> None:
+    def test_a_dry_run_says_what_would_come_back_and_changes_nothing(
+        self, reverts: RevertTestbed, put_captions: PutCaptions
+    ) -> None:
         video_id = reverts.create()
-        say(video_id, HELLO)
-        changeset_id = say(video_id, GOODBYE)
+        put_captions(video_id, HELLO)
+        changeset_id = put_captions(video_id, GOODBYE)
         before = reverts.stored()
         rehearsed = reverts.revert_and_settle(changeset_id, user="alice", query="dryRun=true")["items"]
-        assert (reverts.stored(), self._said(reverts, video_id)) == (before, GOODBYE)
+        assert (reverts.stored(), self._captions_text(reverts, video_id)) == (before, GOODBYE)
         assert reverts.revert_and_settle(changeset_id, user="alice")["items"] == rehearsed
 
-    def test_captions_are_reverted_by_owner_and_admins_only(self, reverts: RevertTestbed, say: Say) -> None:
+    def test_captions_are_reverted_by_owner_and_admins_only(
+        self, reverts: RevertTestbed, put_captions: PutCaptions
+    ) -> None:
         video_id = reverts.create()
-        changeset_id = say(video_id, HELLO)
+        changeset_id = put_captions(video_id, HELLO)
         assert reverts.undo(changeset_id, user="bob").status == 404
-        assert self._said(reverts, video_id) == HELLO
+        assert self._captions_text(reverts, video_id) == HELLO
         assert reverts.revert_and_settle(changeset_id, user="admin")["reverted"] == 1
 
     def test_chapters_that_were_put_replaced_or_removed_are_as_they_were(self, reverts: RevertTestbed) -> None:
@@ -346,7 +352,7 @@ class TestCaptionsAndChapters:
             changesets_of[title] = reverts.last_changeset(video_id)
         mine = changesets_of["Two"]
         (item,) = reverts.revert_and_settle(mine, user="alice")["items"]
-        assert [(left["field"], left["by"]["id"]) for left in item["skipped"]] == [("/chapters", "admin")]
+        assert [(field["field"], field["by"]["id"]) for field in item["skipped"]] == [("/chapters", "admin")]
         assert reverts.api.get(path).json["chapters"][0]["title"] == "Three"
         reverts.revert_and_settle(mine, user="alice", force=["/chapters"])
         assert reverts.api.get(path).json["chapters"][0]["title"] == "One"
@@ -364,15 +370,15 @@ class TestCaptionsAndChapters:
 
 
 class TestPlaylists:
-    def _list(self, undoing: RevertTestbed, count: int = 4) -> tuple[str, list[str]]:
-        playlist_id = undoing.write("POST", "/v1/playlists", {"title": "A list"}).json["playlistId"]
-        video_ids = [undoing.create(visibility="public") for _ in range(count)]
+    def _list(self, testbed: RevertTestbed, count: int = 4) -> tuple[str, list[str]]:
+        playlist_id = testbed.write("POST", "/v1/playlists", {"title": "A list"}).json["playlistId"]
+        video_ids = [testbed.create(visibility="public") for _ in range(count)]
         for video_id in video_ids:
-            undoing.write("POST", f"/v1/playlists/{playlist_id}/entries", {"videoId": video_id})
+            testbed.write("POST", f"/v1/playlists/{playlist_id}/entries", {"videoId": video_id})
         return playlist_id, video_ids
 
-    def _entries_of(self, undoing: RevertTestbed, playlist_id: str) -> list[tuple[str, int]]:
-        items = undoing.api.get(f"/v1/playlists/{playlist_id}/entries").json["items"]
+    def _entries_of(self, testbed: RevertTestbed, playlist_id: str) -> list[tuple[str, int]]:
+        items = testbed.api.get(f"/v1/playlists/{playlist_id}/entries").json["items"]
         return [(item["videoId"], item["addedAt"]) for item in items]
 
     @pytest.mark.parametrize("change", ["removed", "moved", "appended", "renamed", "deleted"])
@@ -418,7 +424,7 @@ class TestPlaylists:
         changeset_id = reverts.last_changeset_of_playlist(playlist_id)
         reverts.write("PATCH", f"{path}/{last}", {"after": second}, user="admin")
         (item,) = reverts.revert_and_settle(changeset_id, user="alice")["items"]
-        assert (item["result"], [left["field"] for left in item["skipped"]]) == ("skipped", [f"/entries/{last}/rank"])
+        assert (item["result"], [field["field"] for field in item["skipped"]]) == ("skipped", [f"/entries/{last}/rank"])
         assert [video_id for video_id, _ in self._entries_of(reverts, playlist_id)] == [first, second, last, third]
 
     def test_the_entry_of_a_video_that_is_gone_stays_out_and_is_named(self, reverts: RevertTestbed) -> None:
@@ -476,10 +482,10 @@ class TestOthersParts:
         assert [reverts.undo("import-1", user=user).status for user in ("carol", "alice")] == [404, 202]
 
 
-class TestTheTrailIsBehind:
+class TestTrailBehind:
     def test_revert_writes_nothing_and_is_503_while_the_trail_is_behind(self, reverts: RevertTestbed) -> None:
-        whole = reverts.create_change_set("import-1")
-        path = f"/v1/videos/{whole.video_ids[0]}/credits/sam"
+        change_set = reverts.create_change_set("import-1")
+        path = f"/v1/videos/{change_set.video_ids[0]}/credits/sam"
         assert reverts.api.put(path, {"ordering": 4, "roles": ROLES}, headers={"If-Match": '"1"'}).status == 200
         before = reverts.stored()
         reply = reverts.undo("import-1")
@@ -488,7 +494,7 @@ class TestTheTrailIsBehind:
         assert reverts.stored() == before
         reverts.settle()
         assert _by_entity(reverts.revert_and_settle("import-1"))["credit"] == "skipped"
-        assert whole.there()["credit"]
+        assert change_set.there()["credit"]
 
     def test_change_missing_from_the_trail_after_a_day_has_an_unknown_author(self, reverts: RevertTestbed) -> None:
         (video_id,) = reverts.create_change_set("import-1").video_ids
@@ -499,12 +505,12 @@ class TestTheTrailIsBehind:
         reverts.clock.advance(86_400)
         reverts.discard_records()
         (item,) = reverts.revert_and_settle(changeset_id)["items"]
-        assert [left["by"]["id"] for left in item["skipped"]] == ["unknown"]
+        assert [field["by"]["id"] for field in item["skipped"]] == ["unknown"]
 
     def test_created_item_that_differs_from_the_trail_is_skipped(self, reverts: RevertTestbed) -> None:
-        whole = reverts.create_change_set("import-1")
-        (video_id,) = whole.video_ids
-        credit, title = f"/v1/videos/{video_id}/credits/sam", f"/v1/playlists/{whole.playlist_id}"
+        change_set = reverts.create_change_set("import-1")
+        (video_id,) = change_set.video_ids
+        credit, title = f"/v1/videos/{video_id}/credits/sam", f"/v1/playlists/{change_set.playlist_id}"
         assert reverts.api.put(credit, {"ordering": 4, "roles": ROLES}, headers={"If-Match": '"1"'}).status == 200
         assert reverts.api.patch(title, {"title": "Another"}).status == 200
         reverts.clock.advance(86_400)
@@ -534,8 +540,8 @@ class TestBadRequests:
     def test_invalid_request_is_refused_without_writes(
         self, reverts: RevertTestbed, changeset_id: str, query: str, body: Any, status: int
     ) -> None:
-        with record_operations(reverts.table.client) as seen:
+        with record_operations(reverts.table.client) as operations:
             path = f"/v1/changesets/{changeset_id}/revert"
             assert reverts.api.post(path, body, query=query, user="admin").status == status
-        assert not WRITES & {operation.name for operation in seen}
-        assert seen == [] or status == 404
+        assert not WRITES & {operation.name for operation in operations}
+        assert operations == [] or status == 404

@@ -75,7 +75,7 @@ def _put(trailed: AuditedService, changeset_id: str, count: int, **fields: objec
         trailed.trail.add(item | fields)
 
 
-class TestWhatIsShown:
+class TestContent:
     def test_changeset_lists_each_change_of_its_request(self, trailed: AuditedService) -> None:
         changeset_id, video_ids = _batch(trailed, "alice", "bob")
         assert trailed.api.patch(f"/v1/videos/{video_ids[0]}", {"title": "Later"}).status == 200
@@ -106,7 +106,7 @@ class TestWhatIsShown:
         assert len(_get(trailed, changeset_id).json["items"]) == 1
 
 
-class TestWhoMayRead:
+class TestPermissions:
     def test_an_owner_sees_its_own_part_and_nothing_of_others(self, trailed: AuditedService) -> None:
         changeset_id, (of_alice, of_bob) = _batch(trailed, "alice", "bob")
         assert _pages_of_videos(trailed, changeset_id, user="alice") == [[of_alice]]
@@ -130,17 +130,17 @@ class TestPages:
     @pytest.mark.parametrize("user", ["admin", "alice"])
     def test_pages_are_full_and_contain_each_entry_once(self, trailed: AuditedService, limit: int, user: str) -> None:
         _put(trailed, "set", 7)
-        whole = _pages_of_videos(trailed, "set", "limit=100", user)[0]
-        assert len({*whole}) == 7
+        entries = _pages_of_videos(trailed, "set", "limit=100", user)[0]
+        assert len({*entries}) == 7
         assert _pages_of_videos(trailed, "set", f"limit={limit}", user) == [
-            whole[at : at + limit] for at in range(0, 7, limit)
+            entries[at : at + limit] for at in range(0, 7, limit)
         ]
 
     def test_a_page_is_one_query_of_the_index_and_one_read_of_its_entries(self, trailed: AuditedService) -> None:
         _put(trailed, "set", 3)
-        with record_operations(trailed.table.client) as seen:
+        with record_operations(trailed.table.client) as operations:
             _get(trailed, "set")
-        assert [(operation.name, operation.index) for operation in seen] == [
+        assert [(operation.name, operation.index) for operation in operations] == [
             ("Query", "ChangesetIndex"),
             ("BatchGetItem", None),
         ]
@@ -158,9 +158,9 @@ class TestPages:
         monkeypatch.setattr(changesets, "LARGEST_QUERY", 2)
         _put(trailed, "set", 1)  # the last one of all, as the greatest ids come first
         _put(trailed, "set", 12, owner="bob")
-        (shown,) = _pages_of_videos(trailed, "set", user="alice")[1:]
-        assert _pages_of_videos(trailed, "set", user="alice") == [[], shown]
-        assert len(shown) == 1
+        (visible,) = _pages_of_videos(trailed, "set", user="alice")[1:]
+        assert _pages_of_videos(trailed, "set", user="alice") == [[], visible]
+        assert len(visible) == 1
 
     def test_entries_past_their_time_are_hidden_though_dynamodb_has_them_still(self, trailed: AuditedService) -> None:
         changeset_id, _ = _batch(trailed, "alice")
@@ -183,9 +183,9 @@ class TestPages:
 class TestBadRequests:
     @pytest.mark.parametrize("changeset_id", ["~" * 129, "a b", "é", "a\tb"])
     def test_a_bad_id_is_400_and_asks_nothing(self, trailed: AuditedService, changeset_id: str) -> None:
-        with record_operations(trailed.table.client) as seen:
+        with record_operations(trailed.table.client) as operations:
             assert _get(trailed, changeset_id).status == 400
-        assert seen == []
+        assert operations == []
 
     @pytest.mark.parametrize("query", ["limit=0", "limit=101", "cursor=x", "order=asc", "limit=1&limit=2"])
     def test_a_bad_parameter_is_400(self, trailed: AuditedService, query: str) -> None:
@@ -283,10 +283,10 @@ class TestTheHeader:
             ("DELETE", video, {}),
         ]
         for method, path, options in requests:
-            first, again = (api.request(method, path, **options) for _ in range(2))
+            first, second = (api.request(method, path, **options) for _ in range(2))
             assert first.status < 300, (path, first.body)
             assert ("change-set" in first.headers) == (method in ("PUT", "DELETE")), path
-            assert "change-set" not in again.headers, path
+            assert "change-set" not in second.headers, path
 
     def test_a_dry_run_names_none(self, trailed: AuditedService) -> None:
         changeset_id, (video_id,) = _batch(trailed, "alice")
@@ -310,9 +310,9 @@ class TestTheHeader:
             ("/v1/playlists", {"title": "Films"}),
             (f"/v1/playlists/{playlist_id}/entries", {"videoId": video_id}),
         ):
-            first, again = (trailed.api.post(path, body, headers=key) for _ in range(2))
-            assert first.json == again.json
-            assert first.headers["change-set"] == again.headers["change-set"]
+            first, retry = (trailed.api.post(path, body, headers=key) for _ in range(2))
+            assert first.json == retry.json
+            assert first.headers["change-set"] == retry.headers["change-set"]
             trailed.settle()
             assert _get(trailed, first.headers["change-set"]).status == 200
 
@@ -324,14 +324,14 @@ class TestTheHeader:
         first = trailed.api.post("/v1/videos/batch", batch, headers=key)
         assert [item["status"] for item in first.json["items"]] == [201, 412]
         trailed.api.patch(f"/v1/videos/{video_id}", {"title": "In between"})
-        again = trailed.api.post("/v1/videos/batch", batch, headers=key)
-        assert [item["status"] for item in again.json["items"]] == [201, 200]
+        retry = trailed.api.post("/v1/videos/batch", batch, headers=key)
+        assert [item["status"] for item in retry.json["items"]] == [201, 200]
         trailed.settle()
-        assert first.headers["change-set"] != again.headers["change-set"] == _last_request(trailed, video_id)
+        assert first.headers["change-set"] != retry.headers["change-set"] == _last_request(trailed, video_id)
 
     def test_the_openapi_document_has_it_for_the_same_operations(self) -> None:
         for route in ROUTES:
-            answers = document()["paths"][route.path][route.method.lower()]["responses"]
-            named = [status for status, answer in answers.items() if "Change-Set" in answer.get("headers", {})]
-            expected = [status for status in answers if status < "300"] if route.makes_change_set else []
+            responses = document()["paths"][route.path][route.method.lower()]["responses"]
+            named = [status for status, response in responses.items() if "Change-Set" in response.get("headers", {})]
+            expected = [status for status in responses if status < "300"] if route.makes_change_set else []
             assert named == expected, route

@@ -62,10 +62,10 @@ class Machine:
 @pytest.fixture
 def machine(tmp_path: Path) -> Machine:
     """Debian, as root, without a browser."""
-    made = Machine(tmp_path)
-    made.has("apt-get")
-    made.is_used_by(0)
-    return made
+    installed = Machine(tmp_path)
+    installed.has("apt-get")
+    installed.is_used_by(0)
+    return installed
 
 
 def test_the_browser_is_installed_where_there_is_none(machine: Machine) -> None:

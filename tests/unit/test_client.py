@@ -50,12 +50,12 @@ class Server(Listener):
     """Server that sends a test's scripted responses in order. Without a further response it closes the connection."""
 
     def __init__(self, tls: ssl.SSLContext | None = None) -> None:
-        self.answers: list[bytes] = []
+        self.responses: list[bytes] = []
         self.requests: list[tuple[dict[str, str], bytes]] = []
         """Headers and body of each received request, in order."""
         self.keeps = True
         """Whether connections stay open after a response."""
-        self.converse = self._answer
+        self.converse = self._respond
         super().__init__(lambda connection: self.converse(connection), tls)
         self.endpoint = f"{'https' if tls else 'http'}://127.0.0.1:{self.port}"
 
@@ -64,7 +64,7 @@ class Server(Listener):
         """Return the number of connections that clients opened."""
         return len(self.accepted)
 
-    def _answer(self, connection: socket.socket) -> None:
+    def _respond(self, connection: socket.socket) -> None:
         stream = connection.makefile("rb")
         while stream.readline():
             headers = {}
@@ -72,15 +72,15 @@ class Server(Listener):
                 name, _, value = line.partition(": ")
                 headers[name.lower()] = value
             self.requests.append((headers, stream.read(int(headers["content-length"]))))
-            if not self.answers:
+            if not self.responses:
                 break
-            connection.sendall(self.answers.pop(0))
+            connection.sendall(self.responses.pop(0))
             if not self.keeps:
                 break
         stream.close()
 
 
-def answer(content: Any, status: int = 200, **headers: str) -> bytes:
+def http_response(content: Any, status: int = 200, **headers: str) -> bytes:
     """Return an HTTP response with a body of JSON or text."""
     body = content if isinstance(content, bytes) else json.dumps(content).encode()
     lines = [f"HTTP/1.1 {status} Because", f"content-length: {len(body)}", "content-type: application/x-amz-json-1.0"]
@@ -129,10 +129,10 @@ def reference(server: Server) -> Any:
 both = pytest.mark.parametrize("make", [ours, reference])
 
 
-def outcome(client: Any, tries: int = 1) -> Any:
+def outcome(client: Any, attempts: int = 1) -> Any:
     """Return the result of a read through the store's table, or the error that it raises."""
     try:
-        return Table("T", client, attempts=tries, sleep=lambda _: None).get({"pk": "p", "sk": "s"})
+        return Table("T", client, attempts=attempts, sleep=lambda _: None).get({"pk": "p", "sk": "s"})
     except ServiceError as error:
         return type(error), error.detail
 
@@ -149,15 +149,15 @@ ITEM = {
     "nothing": {"NULL": True},
 }
 PREFIX = "com.amazonaws.dynamodb.v20120810#"
-ANSWERS = {
-    "an item": answer({"Item": ITEM}),
-    "no item": answer({}),
-    "a megabyte": answer({"Item": {"pk": {"S": "x" * 1_000_000}}}),
-    "nothing at all": answer(b""),
-    "a checksum": answer({}, x_amz_crc32=str(zlib.crc32(b"{}"))),
+RESPONSES = {
+    "an item": http_response({"Item": ITEM}),
+    "no item": http_response({}),
+    "a megabyte": http_response({"Item": {"pk": {"S": "x" * 1_000_000}}}),
+    "nothing at all": http_response(b""),
+    "a checksum": http_response({}, x_amz_crc32=str(zlib.crc32(b"{}"))),
     "chunks": b'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n9\r\n{"Item":{\r\n2\r\n}}\r\n0\r\n\r\n',
     **{
-        code: answer({"__type": f"{PREFIX}{code}", "message": "because"}, 400)
+        code: http_response({"__type": f"{PREFIX}{code}", "message": "because"}, 400)
         for code in (
             "ProvisionedThroughputExceededException",
             "RequestLimitExceeded",
@@ -171,7 +171,7 @@ ANSWERS = {
             "ItemCollectionSizeLimitExceededException",
         )
     },
-    "a hint of throttling": answer(
+    "a hint of throttling": http_response(
         {
             "__type": f"{PREFIX}ThrottlingException",
             "message": "Throughput exceeds",
@@ -179,11 +179,13 @@ ANSWERS = {
         },
         400,
     ),
-    "too large an item": answer({"__type": f"{PREFIX}ValidationException", "Message": "Item size has exceeded"}, 400),
-    "a type without a namespace": answer({"__type": "InternalServerError"}, 500),
-    "an error without a body": answer(b"", 503),
-    "a page of a proxy": answer(b"<html>bad gateway</html>", 502),
-    "a cancelled transaction": answer(
+    "too large an item": http_response(
+        {"__type": f"{PREFIX}ValidationException", "Message": "Item size has exceeded"}, 400
+    ),
+    "a type without a namespace": http_response({"__type": "InternalServerError"}, 500),
+    "an error without a body": http_response(b"", 503),
+    "a page of a proxy": http_response(b"<html>bad gateway</html>", 502),
+    "a cancelled transaction": http_response(
         {
             "__type": f"{PREFIX}TransactionCanceledException",
             "Message": "cancelled",
@@ -191,15 +193,15 @@ ANSWERS = {
         },
         400,
     ),
-    "a redirect": answer(b"", 307, location="http://127.0.0.1:9/"),
+    "a redirect": http_response(b"", 307, location="http://127.0.0.1:9/"),
 }
 
 
-@pytest.mark.parametrize("name", ANSWERS)
+@pytest.mark.parametrize("name", RESPONSES)
 def test_clients_parse_every_dynamodb_response_alike(server: Server, name: str) -> None:
     outcomes = []
     for make in (ours, reference):
-        server.answers = [ANSWERS[name]]
+        server.responses = [RESPONSES[name]]
         outcomes.append(_comparable(make(server)))
     assert outcomes[0] == outcomes[1]
 
@@ -214,44 +216,49 @@ def _comparable(client: Any) -> Any:
 @both
 @pytest.mark.parametrize("body", [b"not JSON", b"\xff", b'{"Item":'])
 def test_an_answer_that_is_not_json_is_no_answer(server: Server, make: Make, body: bytes) -> None:
-    server.answers = [answer(body)] * REQUEST_ATTEMPTS
+    server.responses = [http_response(body)] * REQUEST_ATTEMPTS
     # botocore does not catch the parser's error
     with pytest.raises(Unavailable if make is ours else (Unavailable, ValueError)):
         Table("T", make(server), attempts=1).get({"pk": "p", "sk": "s"})
 
 
 @pytest.mark.parametrize(
-    "said", [answer([], 500), answer([]), b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n-3\r\n{}\r\n0\r\n\r\n"]
+    "response",
+    [
+        http_response([], 500),
+        http_response([]),
+        b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n-3\r\n{}\r\n0\r\n\r\n",
+    ],
 )
-def test_response_that_dynamodb_never_sends_is_unavailable(server: Server, said: bytes) -> None:
-    server.answers = [said]
+def test_response_that_dynamodb_never_sends_is_unavailable(server: Server, response: bytes) -> None:
+    server.responses = [response]
     assert outcome(ours(server))[0] is Unavailable
 
 
 def test_a_wrong_checksum_is_no_answer(server: Server) -> None:
-    server.answers = [answer({}, x_amz_crc32="1")]
+    server.responses = [http_response({}, x_amz_crc32="1")]
     with pytest.raises(ResponseLost):
         ours(server).get_item(TableName="T", Key=KEY)
 
 
 def test_an_answer_that_breaks_off_anywhere_is_no_answer(server: Server) -> None:
-    whole = answer({"Item": KEY})
+    complete = http_response({"Item": KEY})
     server.keeps = False
     client = ours(server)
-    for length in range(len(whole)):
-        server.answers = [whole[:length]]
+    for length in range(len(complete)):
+        server.responses = [complete[:length]]
         with pytest.raises(ResponseLost):
             client.get_item(TableName="T", Key=KEY)
-    server.answers = [whole]
+    server.responses = [complete]
     assert client.get_item(TableName="T", Key=KEY) == {"Item": KEY}
 
 
 @both
 def test_a_request_whose_answer_is_lost_is_sent_again_if_it_may_be(server: Server, make: Make) -> None:
-    whole = answer({"Item": {"n": {"N": "1"}}})
-    server.answers = [b"", whole[:-1], whole]
+    complete = http_response({"Item": {"n": {"N": "1"}}})
+    server.responses = [b"", complete[:-1], complete]
     server.keeps = False
-    assert outcome(make(server), tries=3) == {"n": 1}
+    assert outcome(make(server), attempts=3) == {"n": 1}
     assert len(server.requests) == 3
 
 
@@ -259,7 +266,7 @@ class TestConnections:
     def test_connection_is_reused(self, server: Server) -> None:
         client = ours(server)
         for _ in range(3):
-            server.answers = [answer({"Item": KEY})]
+            server.responses = [http_response({"Item": KEY})]
             assert client.get_item(TableName="T", Key=KEY) == {"Item": KEY}
         assert server.connections == 1
 
@@ -276,7 +283,7 @@ class TestConnections:
         ],
     )
     def test_an_answer_whose_head_may_be_read_in_two_ways_is_lost(self, server: Server, lines: str) -> None:
-        server.answers = [f"HTTP/1.1 200 OK\r\n{lines}\r\n\r\n{{}}".encode(), answer({})]
+        server.responses = [f"HTTP/1.1 200 OK\r\n{lines}\r\n\r\n{{}}".encode(), http_response({})]
         client = ours(server)
         with pytest.raises(ResponseLost):
             client.get_item(TableName="T", Key=KEY)
@@ -291,7 +298,7 @@ class TestConnections:
         assert server.requests == []
 
     def test_no_content_coding_is_asked_for(self, server: Server) -> None:
-        server.answers = [answer({})]
+        server.responses = [http_response({})]
         ours(server).get_item(TableName="T", Key=KEY)
         assert server.requests[0][0]["accept-encoding"] == "identity"
 
@@ -304,7 +311,7 @@ class TestConnections:
             send(connection, data)
 
         monkeypatch.setattr(HTTPConnection, "send", sent)
-        server.answers += [answer({}), answer({})]
+        server.responses += [http_response({}), http_response({})]
         client = ours(server)
         for _ in range(2):
             client.get_item(TableName="T", Key=KEY)
@@ -312,7 +319,7 @@ class TestConnections:
 
     def test_connection_is_reused_after_an_error_response(self, server: Server) -> None:
         client = ours(server)
-        server.answers = [answer({"__type": "ThrottlingException"}, 400), answer({})]
+        server.responses = [http_response({"__type": "ThrottlingException"}, 400), http_response({})]
         with pytest.raises(ErrorResponse):
             client.get_item(TableName="T", Key=KEY)
         assert (client.get_item(TableName="T", Key=KEY), server.connections) == ({}, 1)
@@ -321,14 +328,14 @@ class TestConnections:
         server.keeps = False
         client = ours(server)
         for _ in range(3):
-            server.answers = [answer({})]
+            server.responses = [http_response({})]
             assert client.put_item(TableName="T", Item=KEY) == {}
             _wait_for_the_end(client)
         assert (server.connections, len(server.requests)) == (3, 3)
 
     def test_connection_is_not_pooled_after_connection_close(self, server: Server) -> None:
         client = ours(server)
-        server.answers = [answer({}, connection="close")]
+        server.responses = [http_response({}, connection="close")]
         client.get_item(TableName="T", Key=KEY)
         assert client._idle == []
 
@@ -336,7 +343,7 @@ class TestConnections:
         self, server: Server
     ) -> None:
         client = ours(server)
-        server.answers, server.keeps = [answer({"Item": {"n": {"N": str(n)}}}) for n in range(3)], False
+        server.responses, server.keeps = [http_response({"Item": {"n": {"N": str(n)}}}) for n in range(3)], False
         waiting = [client.begin("GetItem", TableName="T", Key=KEY) for _ in range(3)]
         assert {one()["Item"]["n"]["N"] for one in waiting} == {"0", "1", "2"}
 
@@ -390,7 +397,7 @@ class TestRequests:
         client = _with_idle_connection(
             Client(server.endpoint, "eu-central-2", lambda: Credentials("AKID", "secret/+", token), service)
         )
-        server.answers = [answer({})]
+        server.responses = [http_response({})]
         client.call("Operation", **parameters)
         ((headers, body),) = server.requests
 
@@ -405,14 +412,14 @@ class TestRequests:
         assert f"Credential=AKID/{signer.scope(request)[5:]}" in headers["authorization"].replace("AKID/AKID", "AKID")
 
     def test_are_the_same_as_boto3s(self, server: Server) -> None:
-        asked: Any = {
+        request: Any = {
             "TableName": "T",
             "Item": {"b": {"B": b"\x00"}, "t": {"S": "ü"}, "n": {"N": "1"}},
             "ExpressionAttributeValues": {":x": {"BS": [b"\x01"]}},
         }
         for make in (ours, reference):
-            server.answers = [answer({})]
-            make(server).put_item(**asked)
+            server.responses = [http_response({})]
+            make(server).put_item(**request)
         (headers, body), (their_headers, their_body) = server.requests
         assert json.loads(body) == json.loads(their_body)
         for name in ("content-type", "x-amz-target", "host"):
@@ -420,7 +427,7 @@ class TestRequests:
 
     def test_carry_the_trace_of_their_invocation(self, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("_X_AMZN_TRACE_ID", "Root=1-5759e988")
-        server.answers = [answer({})]
+        server.responses = [http_response({})]
         ours(server).get_item(TableName="T", Key=KEY)
         assert server.requests[0][0]["x-amzn-trace-id"] == "Root=1-5759e988"
 
@@ -432,7 +439,7 @@ class TestRequests:
 
 def last(content: Any, status: int = 200) -> bytes:
     """Return a response after which the server closes the connection, as its header announces."""
-    return answer(content, status, connection="close")
+    return http_response(content, status, connection="close")
 
 
 SECRET = last({"ARN": "arn", "Name": "cursors", "SecretString": "a secret ü", "CreatedDate": 1.5e9})
@@ -463,14 +470,14 @@ class TestSecrets:
         server.keeps = False
         outcomes = []
         for choice in ("ours", "boto3"):
-            server.answers, server.requests[:] = list(SECRETS[name]), []
+            server.responses, server.requests[:] = list(SECRETS[name]), []
             outcomes.append((self._outcome(server, choice, monkeypatch), len(server.requests)))
         assert outcomes[0] == outcomes[1]
         assert isinstance(outcomes[0][0], str) is name.startswith("it")
 
     def test_clients_send_the_same_secret_request(self, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
         for choice in ("ours", "boto3"):
-            server.answers = [SECRET]
+            server.responses = [SECRET]
             assert self._outcome(server, choice, monkeypatch) == "a secret ü"
         (headers, body), (their_headers, their_body) = server.requests
         assert json.loads(body) == json.loads(their_body)
@@ -483,12 +490,12 @@ class TestSecrets:
         monkeypatch.setenv("AWS_ENDPOINT_URL_SECRETS_MANAGER", server.endpoint)
         make = secrets._secrets_client
 
-        def kept() -> Any:
+        def make_tracked() -> Any:
             _CLIENTS.append(make())
             return _CLIENTS[-1]
 
         with monkeypatch.context() as patch:
-            patch.setattr(secrets, "_secrets_client", kept)
+            patch.setattr(secrets, "_secrets_client", make_tracked)
             try:
                 return secrets.secret_reader("arn", sleep=lambda _: None)()
             except ServiceError as error:
@@ -503,8 +510,8 @@ class TestEvents:
 
     def _put(self, client: Any) -> list[ReceiverResponse]:
         no_webhook: Any = {}
-        tries = EventBus("the-bus", client).deliver(no_webhook, [[CHANGED]], lambda: True)
-        return [tried.response for tried in tries]
+        attempts = EventBus("the-bus", client).deliver(no_webhook, [[CHANGED]], lambda: True)
+        return [attempt.response for attempt in attempts]
 
     @pytest.fixture
     def bus(self, server: Server, monkeypatch: pytest.MonkeyPatch) -> Any:
@@ -514,27 +521,27 @@ class TestEvents:
         return _CLIENTS[-1]
 
     def test_is_the_change_with_its_time(self, server: Server, bus: Any) -> None:
-        server.answers = [answer({"FailedEntryCount": 0, "Entries": [{"EventId": "e"}]})]
-        assert [given.status for given in self._put(bus)] == [200]
+        server.responses = [http_response({"FailedEntryCount": 0, "Entries": [{"EventId": "e"}]})]
+        assert [response.status for response in self._put(bus)] == [200]
         (entry,) = json.loads(server.requests[0][1])["Entries"]
         assert (entry["Time"], json.loads(entry["Detail"])) == (1_750_000_000.25, CHANGED)
 
     @pytest.mark.parametrize(
-        ("given", "error"),
+        ("sent", "error"),
         [
-            (answer({"FailedEntryCount": 1, "Entries": [{"ErrorCode": "InternalFailure"}]}), "InternalFailure"),
-            (answer({"__type": "AccessDeniedException", "message": "no"}, 400), "AccessDeniedException"),
-            (answer({}, 503), "503"),
+            (http_response({"FailedEntryCount": 1, "Entries": [{"ErrorCode": "InternalFailure"}]}), "InternalFailure"),
+            (http_response({"__type": "AccessDeniedException", "message": "no"}, 400), "AccessDeniedException"),
+            (http_response({}, 503), "503"),
             (b"", "nothing"),
         ],
         ids=["an entry", "a request", "a fault", "no answer"],
     )
     def test_refused_event_is_reported_with_its_error_code(
-        self, server: Server, bus: Any, given: bytes, error: str
+        self, server: Server, bus: Any, sent: bytes, error: str
     ) -> None:
-        server.answers, server.keeps = [given], False
-        (said,) = self._put(bus)
-        assert (said.status, said.error) == (None, f"EventBridge returned {error}.")
+        server.responses, server.keeps = [sent], False
+        (outcome_,) = self._put(bus)
+        assert (outcome_.status, outcome_.error) == (None, f"EventBridge returned {error}.")
 
 
 class TestTls:
@@ -551,7 +558,7 @@ class TestTls:
         self, secure: Server, authority: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("AWS_CA_BUNDLE", str(authority / "certificate.pem"))
-        secure.answers = [answer({"Item": KEY})] * 2
+        secure.responses = [http_response({"Item": KEY})] * 2
         client = ours(secure)
         for _ in range(2):
             assert client.get_item(TableName="T", Key=KEY) == {"Item": KEY}
@@ -578,7 +585,7 @@ class TestTls:
 
 class TestTheEnvironment:
     @pytest.fixture(autouse=True)
-    def plain(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_endpoint(self, monkeypatch: pytest.MonkeyPatch) -> None:
         endpoints = [f"AWS_ENDPOINT_URL{ending}" for ending in ("", "_DYNAMODB", "_SECRETS_MANAGER")]
         for name in ("AWS_REGION", *endpoints, "http_proxy", "https_proxy"):
             monkeypatch.delenv(name, raising=False)
@@ -641,7 +648,7 @@ class TestTheEnvironment:
         soon = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=30)
         later = soon + datetime.timedelta(hours=6)
         server.converse = partial(_hand_out, server)
-        server.answers = [
+        server.responses = [
             json.dumps(
                 {
                     "AccessKeyId": key,
@@ -653,11 +660,11 @@ class TestTheEnvironment:
             for key, end in (("first", soon), ("second", later))
         ]
         credentials = make_client()._credentials
-        assert len(server.answers) == 2  # a snapshot would include what the function fetches while it starts
+        assert len(server.responses) == 2  # a snapshot would include what the function fetches while it starts
         assert [credentials().access_key for _ in range(2)] == ["second", "second"]
 
 
 def _hand_out(server: Server, connection: socket.socket) -> None:
     """Answer a GET of credentials."""
     connection.recv(65_536)
-    connection.sendall(answer(server.answers.pop(0), connection="close"))
+    connection.sendall(http_response(server.responses.pop(0), connection="close"))

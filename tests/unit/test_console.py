@@ -58,9 +58,9 @@ def get(file: str | None, path: str | None = None, headers: dict[str, str] | Non
     event: dict[str, Any] = {"rawPath": path or f"/console/{file}", "headers": headers}
     if file is not None:
         event["pathParameters"] = {"file": file}
-    answer = handler.lambda_handler(event, Context())
-    body = base64.b64decode(answer["body"]) if answer["isBase64Encoded"] else answer["body"].encode()
-    return Reply(answer["statusCode"], {name.lower(): value for name, value in answer["headers"].items()}, body)
+    response = handler.lambda_handler(event, Context())
+    body = base64.b64decode(response["body"]) if response["isBase64Encoded"] else response["body"].encode()
+    return Reply(response["statusCode"], {name.lower(): value for name, value in response["headers"].items()}, body)
 
 
 class TestThePage:
@@ -117,11 +117,11 @@ class TestFiles:
 
     def test_travel_compressed_where_that_is_understood(self) -> None:
         packed = get(f"{FOLDER}/app.js", headers={"Accept-Encoding": "br, gzip"})
-        plain = get(f"{FOLDER}/app.js", headers={"accept-encoding": "identity"})
+        identity = get(f"{FOLDER}/app.js", headers={"accept-encoding": "identity"})
         assert packed.headers["content-encoding"] == "gzip"
-        assert "content-encoding" not in plain.headers
-        assert gzip.decompress(packed.body) == plain.body == FILES[f"{FOLDER}/app.js"].encode()
-        assert packed.headers["vary"] == plain.headers["vary"] == "Accept-Encoding"
+        assert "content-encoding" not in identity.headers
+        assert gzip.decompress(packed.body) == identity.body == FILES[f"{FOLDER}/app.js"].encode()
+        assert packed.headers["vary"] == identity.headers["vary"] == "Accept-Encoding"
 
     @pytest.mark.parametrize(
         "file",

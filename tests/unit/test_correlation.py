@@ -120,8 +120,8 @@ def _all(table: Table) -> list[Item]:
 
 
 def _notification(key: str) -> dict[str, Any]:
-    place = {"bucket": {"name": SOURCES_BUCKET}, "object": {"key": key}}
-    return {"Records": [{"eventSource": "aws:s3", "eventName": "ObjectCreated:Put", "s3": place}]}
+    object_record = {"bucket": {"name": SOURCES_BUCKET}, "object": {"key": key}}
+    return {"Records": [{"eventSource": "aws:s3", "eventName": "ObjectCreated:Put", "s3": object_record}]}
 
 
 @pytest.fixture
@@ -153,17 +153,17 @@ class TestAnUpload:
         assert {body["correlationId"] for body in service.background.queues["transcode"].take()} == {begun}
         # The audit trail, as clients read it.
         trail = service.api.get(f"/v1/videos/{video_id}/audit", query="order=asc&limit=100").json["items"]
-        first, *rest = trail
+        first, *others = trail
         assert first["action"] == "created"
         assert first["correlationId"] != begun
-        assert {(entry["action"], entry.get("kind")) for entry in rest} >= {
+        assert {(entry["action"], entry.get("kind")) for entry in others} >= {
             ("changed", None),
             ("queued", "probe"),
             ("done", "probe"),
             ("done", "poster"),
             ("queued", "transcode.240p"),
         }
-        assert {entry["correlationId"] for entry in rest} == {begun}
+        assert {entry["correlationId"] for entry in others} == {begun}
         # Log lines of every stage, and none without an id.
         assert {
             "object created",  # arrivals
@@ -190,9 +190,11 @@ class TestAnUpload:
         begun = service.upload(video_id, film(1, (426, 240)))
         service.deliver("probe")
         (message,) = service.background.queues["transcode"].take()
-        told = {"inputHash": message["inputHash"], "attempt": message["attempt"]}
+        attempt_fields = {"inputHash": message["inputHash"], "attempt": message["attempt"]}
         for report in ({"state": "running"}, {"state": "done", "uri": message["output"]}):
-            service.send("PUT", message["report"], told | report, user="transcoder", scopes="videos/transcode")
+            service.send(
+                "PUT", message["report"], attempt_fields | report, user="transcoder", scopes="videos/transcode"
+            )
         service.settle()
         (job,) = service.items(video_id, "JOB#transcode.240p")
         (video,) = service.items(video_id, "#META")
@@ -268,24 +270,31 @@ class TestOtherWrites:
         items = _all(service.table)
         unnamed = [item["sk"] for item in items if ("updatedBy" in item) != ("updatedFor" in item)]
         assert unnamed == [RATING_TOTALS.sk]  # what the stream brought them may be of many requests
-        by_place = {(item["pk"].partition("#")[0], item["sk"].partition("#")[0] or item["sk"]): item for item in items}
-        told = {place: request_id_of(item) for place, item in by_place.items() if "updatedBy" in item}
-        assert told[("IDEMPOTENCY", "#KEY")] == created
+        by_key = {(item["pk"].partition("#")[0], item["sk"].partition("#")[0] or item["sk"]): item for item in items}
+        request_ids = {
+            object_record: request_id_of(item) for object_record, item in by_key.items() if "updatedBy" in item
+        }
+        assert request_ids[("IDEMPOTENCY", "#KEY")] == created
         assert (
-            told[("VIDEO", "#META")]
-            == told[("VIDEO", "TAG")]
-            == told[("VIDEO", "AGG")]
-            == told[("TAGCOUNT", "#COUNT")]
+            request_ids[("VIDEO", "#META")]
+            == request_ids[("VIDEO", "TAG")]
+            == request_ids[("VIDEO", "AGG")]
+            == request_ids[("TAGCOUNT", "#COUNT")]
             == published
         )
-        assert told[("VIDEO", "CREDIT")] == credited
-        assert told[("VIDEO", "RELEASE")] == released
-        assert told[("RATINGS", "carol")] == rated
-        assert told[("USER", "#PROFILE")] == listed
-        assert told[("PLAYLIST", "#META")] == told[("PLAYLIST", "ENTRY")] == told[("PLAYLIST", "HAS")] == added
+        assert request_ids[("VIDEO", "CREDIT")] == credited
+        assert request_ids[("VIDEO", "RELEASE")] == released
+        assert request_ids[("RATINGS", "carol")] == rated
+        assert request_ids[("USER", "#PROFILE")] == listed
+        assert (
+            request_ids[("PLAYLIST", "#META")]
+            == request_ids[("PLAYLIST", "ENTRY")]
+            == request_ids[("PLAYLIST", "HAS")]
+            == added
+        )
 
     def test_a_write_that_no_request_asked_for_takes_away_the_id_of_the_one_before(self, table: Table) -> None:
-        alice, nobody = Caller("alice", frozenset(), correlation_id="first"), Caller.job("import")
+        alice, job_caller = Caller("alice", frozenset(), correlation_id="first"), Caller.job("import")
         videos, ratings, totals = VideoStore(table), RatingStore(table), Aggregates(table)
         keys = [VIDEO.key(videoId="v"), RATING_TOTALS.key(videoId="v"), PROFILE.key(userId="alice")]
         content = {"title": "t", "visibility": "private"}
@@ -296,8 +305,8 @@ class TestOtherWrites:
         totals.settle(["v"], NOW, {"v": "first"})
         assert [request_id_of(table.get(key)) for key in keys] == ["first"] * 3
 
-        videos.change("v", nobody, NOW, lambda found: found | {"title": "u", "duration": 1})
-        ratings.set_imported("v", 7.5, 10, nobody, NOW)
+        videos.change("v", job_caller, NOW, lambda item: item | {"title": "u", "duration": 1})
+        ratings.set_imported("v", 7.5, 10, job_caller, NOW)
         totals.settle(["v"], NOW)
         assert [request_id_of(table.get(key)) for key in keys] == [None] * 3
 
@@ -335,7 +344,7 @@ class TestOtherWrites:
         ]
 
 
-class TestWhatIsNotShown:
+class TestHiddenInLogs:
     def test_no_index_has_the_id(self) -> None:
         keys = {attribute.name for index in INDEXES for attribute in (*index.partition, *index.sort)}
         assert "updatedFor" not in {*PROJECTION, *keys}
@@ -381,12 +390,14 @@ class TestWhatIsNotShown:
             for queue in ("probe", "thumbnails"):
                 service.deliver(queue)
             (message,) = service.background.queues["transcode"].take()
-            told = {"inputHash": message["inputHash"], "attempt": message["attempt"]}
+            attempt_fields = {"inputHash": message["inputHash"], "attempt": message["attempt"]}
             service.clock.advance(kind_of(message["kind"]).patience + 1)
             assert service.background.sweep()["resent"] == 1
             for report in ({"state": "running"}, {"state": "done", "uri": message["output"]}):
-                service.send("PUT", message["report"], told | report, **hidden | {"scopes": "videos/transcode"})
-            for method, rest, body in (
+                service.send(
+                    "PUT", message["report"], attempt_fields | report, **hidden | {"scopes": "videos/transcode"}
+                )
+            for method, suffix, body in (
                 ("GET", "", None),
                 ("PATCH", "", {"title": "Hidden Title 2"}),
                 ("PUT", "/rating", {"value": 7}),
@@ -394,7 +405,7 @@ class TestWhatIsNotShown:
                 ("PUT", "/releases/NZ", {"titles": [{"title": "Hidden Name"}]}),
                 ("GET", "/audit", None),
             ):
-                service.send(method, path + rest, body, **hidden)
+                service.send(method, path + suffix, body, **hidden)
             other = service.api.publish("somebody")["videoId"]
             service.send("POST", f"/v1/videos/{other}/views", {"viewerId": "hidden-viewer"}, **hidden)
             service.send("POST", "/v1/playlists", {"title": "Hidden Title"}, **hidden)
@@ -417,9 +428,9 @@ class TestWhatIsNotShown:
             "totals updated",  # aggregates
             "leftovers purged",  # purge
         }
-        told_metrics = capsys.readouterr().out
-        assert "ViewsCounted" in told_metrics
-        texts = [*map(json.dumps, lines), *told_metrics.splitlines()]
+        metric_lines = capsys.readouterr().out
+        assert "ViewsCounted" in metric_lines
+        texts = [*map(json.dumps, lines), *metric_lines.splitlines()]
         assert [text for text in texts if "hidden" in text.lower() or SOURCE_IP in text] == []
 
 

@@ -273,7 +273,7 @@ class TestFold:
     """A counter with little traffic is merged into one item, without losing views."""
 
     LATER = NOW + LOOK_SECONDS
-    FOLDED = LATER + FOLD_SECONDS
+    MERGED = LATER + FOLD_SECONDS
 
     @pytest.fixture(autouse=True)
     def spread(self, table: Table) -> None:
@@ -288,8 +288,8 @@ class TestFold:
         counters.calm(VIDEO, self.LATER)
 
     @pytest.fixture
-    def folded(self, counters: ViewCounters, calm: None) -> None:
-        counters.calm(VIDEO, self.FOLDED)
+    def merged(self, counters: ViewCounters, calm: None) -> None:
+        counters.calm(VIDEO, self.MERGED)
 
     def test_a_call_notes_what_was_counted(self, counters: ViewCounters, table: Table) -> None:
         counters.calm(VIDEO, NOW)
@@ -334,22 +334,22 @@ class TestFold:
             for _ in range(20):
                 late.add(VIDEO, ONE, self.LATER)
         assert set(sent) == {3}
-        counters.calm(VIDEO, self.FOLDED)
+        counters.calm(VIDEO, self.MERGED)
         assert counters.counts({VIDEO: _first(table)}) == {VIDEO: counters.read([VIDEO])[VIDEO].views}
         assert counters.read([VIDEO])[VIDEO].views == 11_131
 
     def test_merge_waits_until_no_writer_has_cached_the_shards(
         self, counters: ViewCounters, table: Table, calm: None
     ) -> None:
-        counters.calm(VIDEO, self.FOLDED - 1)
+        counters.calm(VIDEO, self.MERGED - 1)
         assert "folded" not in _control(table)
         assert FOLD_SECONDS > 10 * CACHE_SECONDS
 
-    @pytest.mark.usefixtures("folded")
+    @pytest.mark.usefixtures("merged")
     def test_a_folded_counter_is_one_item_again(self, counters: ViewCounters, table: Table) -> None:
         assert _control(table) == {"spread": 4, "folded": {"views": 11_100, "owner": 3}}
         with record_operations(table.client) as operations:
-            assert counters.add(VIDEO, ONE, self.FOLDED) == 11_116
+            assert counters.add(VIDEO, ONE, self.MERGED) == 11_116
             assert counters.counts({VIDEO: _first(table)}) == {VIDEO: 11_116}
         assert [operation.name for operation in operations] == ["UpdateItem", "GetItem"]
 
@@ -358,21 +358,21 @@ class TestFold:
     ) -> None:
         other = ViewCounters(table)
         assert counters.count(VIDEO, NOW) == 11_115
-        for now in (NOW, self.LATER, self.FOLDED):
+        for now in (NOW, self.LATER, self.MERGED):
             other.calm(VIDEO, now)
         assert "folded" in _control(table)
-        assert counters.count(VIDEO, self.FOLDED) == 11_115
+        assert counters.count(VIDEO, self.MERGED) == 11_115
 
-    @pytest.mark.usefixtures("folded")
+    @pytest.mark.usefixtures("merged")
     def test_every_shard_is_still_readable_after_a_merge(self, counters: ViewCounters) -> None:
         read = counters.read([VIDEO])[VIDEO]
         assert [read.shards[shard]["views"] for shard in range(4)] == [10, 100, 1000, 10_000]
         assert read.views == 11_115
 
-    @pytest.mark.usefixtures("folded")
+    @pytest.mark.usefixtures("merged")
     def test_more_calls_change_nothing(self, counters: ViewCounters, table: Table) -> None:
         before = _first(table)
-        counters.calm(VIDEO, self.FOLDED + FOLD_SECONDS)
+        counters.calm(VIDEO, self.MERGED + FOLD_SECONDS)
         counters.calm(OTHER, NOW)
         assert (_first(table), table.get(VIEW_COUNTER.key(videoId=OTHER, shard=0))) == (before, None)
 
@@ -382,7 +382,7 @@ class TestFold:
     ) -> None:
         request.getfixturevalue(step)
         with throttling(table, 0, but=_doubles):
-            assert counters.add(VIDEO, ONE, self.FOLDED) == 11_116
+            assert counters.add(VIDEO, ONE, self.MERGED) == 11_116
         assert _control(table) == {"shards": 2, "spread": 4}
         assert counters.counts({VIDEO: _first(table)}) == {VIDEO: 11_116}
 
@@ -392,11 +392,11 @@ class TestFold:
             if operation == "UpdateItem":
                 undo()
                 with throttling(table, 0, but=_doubles):
-                    ViewCounters(table).add(VIDEO, ONE, self.FOLDED)
+                    ViewCounters(table).add(VIDEO, ONE, self.MERGED)
             return send()
 
         undo = intercept(table.client, between)
-        counters.calm(VIDEO, self.FOLDED)
+        counters.calm(VIDEO, self.MERGED)
         assert _control(table) == {"shards": 2, "spread": 4}
         assert counters.counts({VIDEO: _first(table)}) == {VIDEO: 11_116}
 
@@ -413,34 +413,34 @@ class TestReaders:
 
     def _read(self, api: Api, table: Table) -> tuple[list[int], list[list[str]]]:
         """Return the view counts that each reader shows, and the operations that it sent."""
-        counts, asked = [], []
+        counts, sent = [], []
         for query in ("", "include=tags", "fields=viewCount"):
             with record_operations(table.client) as operations:
                 counts.append(api.get(f"/v1/videos/{VIDEO}", query=query).json["viewCount"])
-            asked.append([operation.name for operation in operations])
+            sent.append([operation.name for operation in operations])
         with record_operations(table.client) as operations:
             (item,) = api.post("/v1/videos/batch-get", {"videoIds": [VIDEO]}).json["items"]
-        return [*counts, item["viewCount"]], [*asked, [operation.name for operation in operations]]
+        return [*counts, item["viewCount"]], [*sent, [operation.name for operation in operations]]
 
     @pytest.fixture(autouse=True)
     def published(self, api: Api) -> None:
         api.publish(videoId=VIDEO)
 
-    @pytest.mark.parametrize("is_folded", [False, True])
-    def test_a_calm_video_takes_what_it_always_took(self, api: Api, table: Table, *, is_folded: bool) -> None:
-        folded: Item = {"spread": 8, "folded": {"views": 90}} if is_folded else {}
-        _store(table, 0, views=7, keyed=3, **folded)
-        counts, asked = self._read(api, table)
-        assert counts == [100 if is_folded else 10] * 4
-        assert asked == [["BatchGetItem"], ["Query", "GetItem"], ["BatchGetItem"], ["BatchGetItem"]]
+    @pytest.mark.parametrize("is_merged", [False, True])
+    def test_a_calm_video_takes_what_it_always_took(self, api: Api, table: Table, *, is_merged: bool) -> None:
+        control: Item = {"spread": 8, "folded": {"views": 90}} if is_merged else {}
+        _store(table, 0, views=7, keyed=3, **control)
+        counts, sent = self._read(api, table)
+        assert counts == [100 if is_merged else 10] * 4
+        assert sent == [["BatchGetItem"], ["Query", "GetItem"], ["BatchGetItem"], ["BatchGetItem"]]
 
     def test_a_spread_counter_is_one_more_read(self, api: Api, table: Table) -> None:
         _store(table, 0, views=7, keyed=3, shards=2, spread=4)
         for shard in (1, 2, 3):
             _store(table, shard, views=30)
-        counts, asked = self._read(api, table)
+        counts, sent = self._read(api, table)
         assert counts == [100] * 4
-        assert asked == [
+        assert sent == [
             ["BatchGetItem"] * 2,
             ["Query", "GetItem", "BatchGetItem"],
             ["BatchGetItem"] * 2,

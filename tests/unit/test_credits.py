@@ -25,11 +25,11 @@ SAM: dict[str, Any] = {
     "roles": [{"category": "actor", "characters": ["Alisdair Stewart"]}],
 }
 HOLLY: dict[str, Any] = {"ordering": 1, "roles": [{"category": "actress", "job": "pianist", "characters": ["Ada"]}]}
-Film = Callable[..., str]
+NewVideo = Callable[..., str]
 
 
 @pytest.fixture
-def film(api: Api) -> Film:
+def new_video(api: Api) -> NewVideo:
     """Return a function that publishes a video of alice's and returns its id."""
     return lambda **fields: str(api.publish("alice", **fields)["videoId"])
 
@@ -60,8 +60,8 @@ def sort_of(table: Table, video_id: str, person: str = "sam") -> int:
 # Writing ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_credit_is_created_and_comes_back_as_it_was_sent(api: Api, film: Film) -> None:
-    video_id = film()
+def test_a_credit_is_created_and_comes_back_as_it_was_sent(api: Api, new_video: NewVideo) -> None:
+    video_id = new_video()
 
     reply = put(api, video_id)
 
@@ -71,8 +71,8 @@ def test_a_credit_is_created_and_comes_back_as_it_was_sent(api: Api, film: Film)
     assert credits_of(api, video_id).json == {"items": [reply.json], "nextCursor": None}
 
 
-def test_putting_a_credit_again_replaces_the_whole_of_it(api: Api, film: Film) -> None:
-    video_id = film()
+def test_putting_a_credit_again_replaces_the_whole_of_it(api: Api, new_video: NewVideo) -> None:
+    video_id = new_video()
     put(api, video_id)
 
     reply = put(api, video_id, credit=HOLLY)
@@ -83,20 +83,20 @@ def test_putting_a_credit_again_replaces_the_whole_of_it(api: Api, film: Film) -
     assert credits_of(api, video_id).json["items"] == [reply.json]
 
 
-def test_the_same_credit_once_more_changes_nothing(api: Api, film: Film, table: Table) -> None:
-    video_id = film()
+def test_the_same_credit_once_more_changes_nothing(api: Api, new_video: NewVideo, table: Table) -> None:
+    video_id = new_video()
     first = put(api, video_id)
     api.clock.advance(10)
 
     with record_operations(table.client) as operations:
-        again = put(api, video_id)
+        repeated = put(api, video_id)
 
-    assert (again.status, again.json, again.etag) == (200, first.json, first.etag)
+    assert (repeated.status, repeated.json, repeated.etag) == (200, first.json, first.etag)
     assert {operation.name for operation in operations} == {"BatchGetItem", "GetItem"}
 
 
-def test_if_none_match_creates_and_never_replaces(api: Api, film: Film) -> None:
-    video_id = film()
+def test_if_none_match_creates_and_never_replaces(api: Api, new_video: NewVideo) -> None:
+    video_id = new_video()
     assert put(api, video_id, headers={"If-None-Match": "*"}).status == 201
     assert put(api, video_id, credit=HOLLY, headers={"If-None-Match": "*"}).status == 412
     assert put(api, video_id, credit=HOLLY, headers={"If-None-Match": '"1"'}).status == 412
@@ -104,34 +104,34 @@ def test_if_none_match_creates_and_never_replaces(api: Api, film: Film) -> None:
 
 
 def test_a_write_whose_answer_was_lost_counts_once(
-    api: Api, film: Film, table: Table, monkeypatch: pytest.MonkeyPatch
+    api: Api, new_video: NewVideo, table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    video_id = film()
-    put_item, lost = table.client.put_item, [True]
+    video_id = new_video()
+    put_item, losses = table.client.put_item, [True]
 
-    def lose_the_first_answer(**parameters: Any) -> Any:
-        answer = put_item(**parameters)
-        if lost.pop() if lost else False:
+    def lose_the_first_response(**parameters: Any) -> Any:
+        response = put_item(**parameters)
+        if losses.pop() if losses else False:
             raise ReadTimeoutError(endpoint_url="dynamodb")
-        return answer
+        return response
 
-    monkeypatch.setattr(table.client, "put_item", lose_the_first_answer)
+    monkeypatch.setattr(table.client, "put_item", lose_the_first_response)
     reply = put(api, video_id)
 
     assert (reply.status, reply.json["version"]) == (201, 1)
 
 
 def test_a_credit_that_is_removed_while_it_is_replaced_is_created_again(
-    api: Api, film: Film, table: Table, monkeypatch: pytest.MonkeyPatch
+    api: Api, new_video: NewVideo, table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    video_id = film()
+    video_id = new_video()
     put(api, video_id)
     write = Table.write
 
-    def interrupted(self: Table, wanted: Write, **options: Any) -> Any:
+    def interrupted(self: Table, change: Write, **options: Any) -> Any:
         monkeypatch.setattr(Table, "write", write)
         api.delete(f"/v1/videos/{video_id}/credits/sam")
-        return write(self, wanted, **options)
+        return write(self, change, **options)
 
     monkeypatch.setattr(Table, "write", interrupted)
     reply = put(api, video_id, credit=HOLLY)
@@ -140,8 +140,8 @@ def test_a_credit_that_is_removed_while_it_is_replaced_is_created_again(
     assert credits_of(api, video_id).json["items"] == [reply.json]
 
 
-def test_a_credit_is_removed(api: Api, film: Film) -> None:
-    video_id = film()
+def test_a_credit_is_removed(api: Api, new_video: NewVideo) -> None:
+    video_id = new_video()
     put(api, video_id)
 
     assert api.delete(f"/v1/videos/{video_id}/credits/sam", headers={"If-Match": '"9"'}).status == 412
@@ -152,25 +152,25 @@ def test_a_credit_is_removed(api: Api, film: Film) -> None:
 
 
 def test_a_removal_whose_answer_was_lost_has_happened(
-    api: Api, film: Film, table: Table, monkeypatch: pytest.MonkeyPatch
+    api: Api, new_video: NewVideo, table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    video_id = film()
+    video_id = new_video()
     put(api, video_id)
-    delete_item, lost = table.client.delete_item, [True]
+    delete_item, losses = table.client.delete_item, [True]
 
-    def lose_the_first_answer(**parameters: Any) -> Any:
-        answer = delete_item(**parameters)
-        if lost.pop() if lost else False:
+    def lose_the_first_response(**parameters: Any) -> Any:
+        response = delete_item(**parameters)
+        if losses.pop() if losses else False:
             raise ReadTimeoutError(endpoint_url="dynamodb")
-        return answer
+        return response
 
-    monkeypatch.setattr(table.client, "delete_item", lose_the_first_answer)
+    monkeypatch.setattr(table.client, "delete_item", lose_the_first_response)
 
     assert api.delete(f"/v1/videos/{video_id}/credits/sam").status == 204
 
 
-def test_a_deleted_video_takes_no_credits(api: Api, film: Film) -> None:
-    video_id = film()
+def test_a_deleted_video_takes_no_credits(api: Api, new_video: NewVideo) -> None:
+    video_id = new_video()
     put(api, video_id)
     api.delete(f"/v1/videos/{video_id}")
 
@@ -191,8 +191,8 @@ def test_a_deleted_video_takes_no_credits(api: Api, film: Film) -> None:
         (SAM | {"version": 3}, "/version"),
     ],
 )
-def test_an_invalid_credit_is_refused_with_a_pointer(api: Api, film: Film, credit: Any, pointer: str) -> None:
-    video_id = film()
+def test_an_invalid_credit_is_refused_with_a_pointer(api: Api, new_video: NewVideo, credit: Any, pointer: str) -> None:
+    video_id = new_video()
     reply = put(api, video_id, credit=credit)
     assert reply.status == 422
     assert pointer in [error["pointer"] for error in reply.json["errors"]]
@@ -200,15 +200,15 @@ def test_an_invalid_credit_is_refused_with_a_pointer(api: Api, film: Film, credi
 
 
 @pytest.mark.parametrize("person", ["a" * 65, "a%20b", "a:b"])
-def test_an_invalid_person_id_is_refused(api: Api, film: Film, person: str) -> None:
-    video_id = film()
+def test_an_invalid_person_id_is_refused(api: Api, new_video: NewVideo, person: str) -> None:
+    video_id = new_video()
     for reply in (put(api, video_id, person), videos_of(api, person)):
         assert reply.status == 400
         assert reply.json["errors"][0]["parameter"] == "personId"
 
 
-def test_an_etag_of_a_credit_that_was_made_again_names_another(api: Api, film: Film) -> None:
-    video_id = film()
+def test_an_etag_of_a_credit_that_was_made_again_names_another(api: Api, new_video: NewVideo) -> None:
+    video_id = new_video()
     old = put(api, video_id).etag
     api.delete(f"/v1/videos/{video_id}/credits/sam")
     new = put(api, video_id, credit=HOLLY).etag
@@ -222,8 +222,8 @@ def test_an_etag_of_a_credit_that_was_made_again_names_another(api: Api, film: F
     assert put(api, video_id, headers={"If-Match": f"{old}, {new}"}).status == 200
 
 
-def test_the_roles_of_a_credit_have_a_size_together(api: Api, film: Film) -> None:
-    video_id = film()
+def test_the_roles_of_a_credit_have_a_size_together(api: Api, new_video: NewVideo) -> None:
+    video_id = new_video()
     roles: list[dict[str, Any]] = [
         {"category": "a", "characters": ["é" * 140] * 20},
         {"category": "a", "characters": ["é" * 140] * 7},
@@ -239,8 +239,8 @@ def test_the_roles_of_a_credit_have_a_size_together(api: Api, film: Film) -> Non
     assert "8,000 bytes" in reply.json["errors"][0]["detail"]
 
 
-def test_a_hundred_of_the_largest_credits_fit_what_lambda_answers_with(api: Api, film: Film) -> None:
-    video_id = film(title='"' * 300, category='"' * 100)
+def test_a_hundred_of_the_largest_credits_fit_what_lambda_answers_with(api: Api, new_video: NewVideo) -> None:
+    video_id = new_video(title='"' * 300, category='"' * 100)
     roles = [{"category": "a", "characters": ['"' * 300] * 4} for _ in range(3)]
     assert put(api, video_id, credit={"name": '"' * 200, "ordering": 1, "roles": roles}).status == 201
     assert content_bytes(roles) > 0.9 * LARGEST_ROLES
@@ -252,23 +252,23 @@ def test_a_hundred_of_the_largest_credits_fit_what_lambda_answers_with(api: Api,
 # Reading ------------------------------------------------------------------------------------------------------------
 
 
-def test_credits_come_page_by_page_in_the_order_of_their_person_ids(api: Api, film: Film) -> None:
-    video_id = film()
+def test_credits_come_page_by_page_in_the_order_of_their_person_ids(api: Api, new_video: NewVideo) -> None:
+    video_id = new_video()
     for number, person in enumerate("dbeca"):
         put(api, video_id, person, SAM | {"ordering": number + 1})
 
-    seen, pages = [], 0
+    listed, pages = [], 0
     cursor: str | None = ""
     while cursor is not None:
         page = credits_of(api, video_id, query=f"limit=2{cursor and '&cursor=' + cursor}").json
-        seen += [credit["personId"] for credit in page["items"]]
+        listed += [credit["personId"] for credit in page["items"]]
         cursor, pages = page["nextCursor"], pages + 1
 
-    assert (seen, pages) == (list("abcde"), 3)
+    assert (listed, pages) == (list("abcde"), 3)
 
 
-def test_a_cursor_of_credits_belongs_to_its_video_and_caller(api: Api, film: Film) -> None:
-    video_id, other = film(), film()
+def test_a_cursor_of_credits_belongs_to_its_video_and_caller(api: Api, new_video: NewVideo) -> None:
+    video_id, other = new_video(), new_video()
     for person in "ab":
         put(api, video_id, person)
     cursor = credits_of(api, video_id, query="limit=1").json["nextCursor"]
@@ -278,8 +278,8 @@ def test_a_cursor_of_credits_belongs_to_its_video_and_caller(api: Api, film: Fil
     assert api.get(f"/v1/videos/{video_id}/releases", query=f"cursor={cursor}").status == 400
 
 
-def test_single_credit_is_read_by_its_person(api: Api, film: Film) -> None:
-    video_id = film()
+def test_single_credit_is_read_by_its_person(api: Api, new_video: NewVideo) -> None:
+    video_id = new_video()
     sent = put(api, video_id)
     path = f"/v1/videos/{video_id}/credits"
 
@@ -296,8 +296,8 @@ def test_single_credit_is_read_by_its_person(api: Api, film: Film) -> None:
 # The videos of a person ---------------------------------------------------------------------------------------------
 
 
-def test_a_person_s_videos_say_what_the_person_did(api: Api, film: Film) -> None:
-    video_id = film(title="The Piano", releaseYear=1993)
+def test_a_person_s_videos_say_what_the_person_did(api: Api, new_video: NewVideo) -> None:
+    video_id = new_video(title="The Piano", releaseYear=1993)
     put(api, video_id)
 
     reply = videos_of(api, user="bob")
@@ -310,10 +310,10 @@ def test_a_person_s_videos_say_what_the_person_did(api: Api, film: Film) -> None
     assert reply.json["nextCursor"] is None
 
 
-def test_year_range_includes_both_years(api: Api, film: Film) -> None:
+def test_year_range_includes_both_years(api: Api, new_video: NewVideo) -> None:
     for year in (1989, 1990, 1995, 1999, 2000):
-        put(api, film(releaseYear=year))
-    put(api, film())
+        put(api, new_video(releaseYear=year))
+    put(api, new_video())
 
     assert years_of(videos_of(api, query="fromYear=1990&toYear=1999")) == [1999, 1995, 1990]
     assert years_of(videos_of(api, query="fromYear=1990&toYear=1999&order=asc")) == [1990, 1995, 1999]
@@ -328,26 +328,26 @@ def test_years_that_are_not_a_range_are_refused(api: Api, query: str) -> None:
 
 
 @pytest.mark.parametrize("order", ["asc", "desc"])
-def test_pages_of_a_person_are_full_though_videos_are_hidden(api: Api, film: Film, order: str) -> None:
-    shown = []
+def test_pages_of_a_person_are_full_though_videos_are_hidden(api: Api, new_video: NewVideo, order: str) -> None:
+    visible = []
     for number in range(12):
         if number % 3:
             video_id = str(api.create("alice", releaseYear=1990)["videoId"])
         else:
-            video_id = film(releaseYear=1990)
-            shown.append(video_id)
+            video_id = new_video(releaseYear=1990)
+            visible.append(video_id)
         put(api, video_id)
 
-    seen, sizes = [], []
+    listed, sizes = [], []
     cursor: str | None = ""
     while cursor is not None:
         query = f"limit=2&order={order}&fromYear=1990{cursor and '&cursor=' + cursor}"
         page = videos_of(api, query=query, user="bob").json
-        seen += [item["video"]["videoId"] for item in page["items"]]
+        listed += [item["video"]["videoId"] for item in page["items"]]
         sizes.append(len(page["items"]))
         cursor = page["nextCursor"]
 
-    assert seen == sorted(shown, reverse=order == "desc")
+    assert listed == sorted(visible, reverse=order == "desc")
     assert sizes == [2, 2]
 
 
@@ -362,32 +362,32 @@ def test_a_person_of_hidden_videos_alone_is_unknown_to_everybody(api: Api) -> No
     assert videos_of(api, query="fromYear=1980", user="bob").body == unknown.body
 
 
-def test_years_in_which_a_known_person_did_nothing_are_an_empty_list(api: Api, film: Film) -> None:
-    put(api, film(releaseYear=1990))
+def test_years_in_which_a_known_person_did_nothing_are_an_empty_list(api: Api, new_video: NewVideo) -> None:
+    put(api, new_video(releaseYear=1990))
     reply = videos_of(api, query="fromYear=2000", user="bob")
     assert (reply.status, reply.json) == (200, {"items": [], "nextCursor": None})
 
 
-def test_a_deleted_video_leaves_its_people_at_once(api: Api, film: Film) -> None:
-    put(api, film(releaseYear=1990))
-    video_id = film(releaseYear=1991)
+def test_a_deleted_video_leaves_its_people_at_once(api: Api, new_video: NewVideo) -> None:
+    put(api, new_video(releaseYear=1990))
+    video_id = new_video(releaseYear=1991)
     put(api, video_id)
     api.delete(f"/v1/videos/{video_id}")
     assert years_of(videos_of(api)) == [1990]
 
 
-def test_a_cursor_of_a_person_belongs_to_its_years(api: Api, film: Film) -> None:
+def test_a_cursor_of_a_person_belongs_to_its_years(api: Api, new_video: NewVideo) -> None:
     for year in (1990, 1991):
-        put(api, film(releaseYear=year))
+        put(api, new_video(releaseYear=year))
     cursor = videos_of(api, query="limit=1&fromYear=1990").json["nextCursor"]
     assert years_of(videos_of(api, query=f"limit=1&fromYear=1990&cursor={cursor}")) == [1990]
     assert videos_of(api, query=f"limit=1&cursor={cursor}").status == 400
 
 
 def test_a_video_whose_year_is_just_being_moved_shows_once(
-    api: Api, film: Film, monkeypatch: pytest.MonkeyPatch
+    api: Api, new_video: NewVideo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    video_id = film(releaseYear=1990)
+    video_id = new_video(releaseYear=1990)
     put(api, video_id)
     related = Lists.related
 
@@ -404,10 +404,10 @@ def test_a_video_whose_year_is_just_being_moved_shows_once(
 
 
 def test_the_years_of_all_credits_are_moved(
-    api: Api, film: Film, table: Table, monkeypatch: pytest.MonkeyPatch
+    api: Api, new_video: NewVideo, table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(entry_updates, "MOVED_AT_A_TIME", 2)
-    video_id = film(releaseYear=1990)
+    video_id = new_video(releaseYear=1990)
     for person in "abcde":
         put(api, video_id, person)
     api.patch(f"/v1/videos/{video_id}", {"releaseYear": 1991})
@@ -418,9 +418,9 @@ def test_the_years_of_all_credits_are_moved(
 
 
 def test_a_credit_that_is_gone_is_not_moved(
-    api: Api, film: Film, table: Table, monkeypatch: pytest.MonkeyPatch
+    api: Api, new_video: NewVideo, table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    video_id = film(releaseYear=1990)
+    video_id = new_video(releaseYear=1990)
     put(api, video_id)
     api.patch(f"/v1/videos/{video_id}", {"releaseYear": 1991})
 
@@ -436,18 +436,18 @@ def test_a_credit_that_is_gone_is_not_moved(
 
 
 def test_a_year_that_changes_while_a_credit_is_written_is_its_year(
-    api: Api, film: Film, table: Table, monkeypatch: pytest.MonkeyPatch
+    api: Api, new_video: NewVideo, table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    video_id = film(releaseYear=1990)
+    video_id = new_video(releaseYear=1990)
     write = Table.write
 
-    def interrupted(self: Table, wanted: Write, **options: Any) -> Any:
-        if wanted.kind == "Put":
+    def interrupted(self: Table, change: Write, **options: Any) -> Any:
+        if change.kind == "Put":
             # The year changes, and is moved on all credits, before this one is there.
             monkeypatch.setattr(Table, "write", write)
             api.patch(f"/v1/videos/{video_id}", {"releaseYear": 1991})
             EntryUpdater(table).update_entries(video_id, NOW)
-        return write(self, wanted, **options)
+        return write(self, change, **options)
 
     monkeypatch.setattr(Table, "write", interrupted)
     assert put(api, video_id).status == 201
@@ -456,9 +456,9 @@ def test_a_year_that_changes_while_a_credit_is_written_is_its_year(
 
 
 def test_an_outdated_year_does_not_come_back(
-    api: Api, film: Film, table: Table, monkeypatch: pytest.MonkeyPatch
+    api: Api, new_video: NewVideo, table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    video_id = film(releaseYear=1990)
+    video_id = new_video(releaseYear=1990)
     get = Table.get
     reads: list[Any] = []
 

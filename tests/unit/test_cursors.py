@@ -21,37 +21,37 @@ from shared.core.position import Position
 from shared.web.cursors import LIFETIME_SECONDS, LONGEST, Cursors
 
 CURSORS = Cursors(lambda: "secret")
-PLACE = Position(1_700_000_000, "3f2504e0-4f89-41d3-9a0c-0305e82c3301")
-SEALED = CURSORS.seal("q", PLACE, NOW)
+POSITION = Position(1_700_000_000, "3f2504e0-4f89-41d3-9a0c-0305e82c3301")
+SEALED = CURSORS.seal("q", POSITION, NOW)
 
 
 @given(st.text(), st.integers(0, 253402300799), st.uuids())
 def test_a_cursor_leads_back_to_its_position(query: str, at: int, video_id: object) -> None:
-    place = Position(at, str(video_id))
-    cursor = CURSORS.seal(query, place, NOW)
-    assert CURSORS.open(query, cursor, NOW) == place
+    position = Position(at, str(video_id))
+    cursor = CURSORS.seal(query, position, NOW)
+    assert CURSORS.open(query, cursor, NOW) == position
     assert len(cursor) < LONGEST
 
 
 def test_a_cursor_is_refused_for_another_query() -> None:
-    cursor = CURSORS.seal("category=a", PLACE, NOW)
+    cursor = CURSORS.seal("category=a", POSITION, NOW)
     with pytest.raises(InvalidCursor, match="another query"):
         CURSORS.open("category=b", cursor, NOW)
 
 
 def test_a_cursor_is_good_for_a_day() -> None:
-    cursor = CURSORS.seal("q", PLACE, NOW)
-    assert CURSORS.open("q", cursor, NOW + LIFETIME_SECONDS) == PLACE
+    cursor = CURSORS.seal("q", POSITION, NOW)
+    assert CURSORS.open("q", cursor, NOW + LIFETIME_SECONDS) == POSITION
     with pytest.raises(InvalidCursor, match="expired"):
         CURSORS.open("q", cursor, NOW + LIFETIME_SECONDS + 1)
 
 
 @given(st.data())
 def test_a_cursor_with_any_character_changed_is_refused(data: st.DataObject) -> None:
-    place = data.draw(st.integers(0, len(SEALED) - 1))
-    other = data.draw(st.sampled_from("ABCabc019-_").filter(lambda letter: letter != SEALED[place]))
+    index = data.draw(st.integers(0, len(SEALED) - 1))
+    other = data.draw(st.sampled_from("ABCabc019-_").filter(lambda letter: letter != SEALED[index]))
     with pytest.raises(InvalidCursor):
-        CURSORS.open("q", SEALED[:place] + other + SEALED[place + 1 :], NOW)
+        CURSORS.open("q", SEALED[:index] + other + SEALED[index + 1 :], NOW)
 
 
 @pytest.mark.parametrize("junk", ["x", "null", "é", "a b", "a=" * 3, "A" * LONGEST, "A" * (LONGEST + 1), "gAAAAA"])
@@ -61,7 +61,7 @@ def test_junk_is_refused(junk: str) -> None:
 
 
 def test_a_cursor_of_another_deployment_is_refused() -> None:
-    cursor = Cursors(lambda: "another secret").seal("q", PLACE, NOW)
+    cursor = Cursors(lambda: "another secret").seal("q", POSITION, NOW)
     with pytest.raises(InvalidCursor):
         CURSORS.open("q", cursor, NOW)
 
@@ -76,7 +76,7 @@ def test_a_cursor_of_an_earlier_release_is_refused() -> None:
 
 def test_a_cursor_has_one_spelling() -> None:
     """Else one position would have several, and a client that compares them would go round in circles."""
-    cursor = CURSORS.seal("q", PLACE, NOW)
+    cursor = CURSORS.seal("q", POSITION, NOW)
     assert len(cursor) % 4 == 2  # its last letter has four bits that mean nothing
     letters = string.ascii_uppercase + string.ascii_lowercase + string.digits + "-_"
     spare = letters.index(cursor[-1])
@@ -87,15 +87,15 @@ def test_a_cursor_has_one_spelling() -> None:
 
 
 def test_the_length_of_a_cursor_says_little_of_where_it_leads() -> None:
-    lengths = {len(CURSORS.seal("q", Position(10**digits, PLACE.id), NOW)) for digits in range(12)}
+    lengths = {len(CURSORS.seal("q", Position(10**digits, POSITION.id), NOW)) for digits in range(12)}
     assert len(lengths) <= 2
 
 
 def test_a_cursor_reveals_nothing_of_where_it_leads() -> None:
-    cursor = CURSORS.seal("q", PLACE, NOW)
+    cursor = CURSORS.seal("q", POSITION, NOW)
     raw = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
-    assert PLACE.id.encode() not in raw
-    assert str(PLACE.at).encode() not in raw
+    assert POSITION.id.encode() not in raw
+    assert str(POSITION.at).encode() not in raw
 
 
 @pytest.mark.parametrize("code", ["ThrottlingException", "InternalServiceError", "ResourceNotFoundException"])
@@ -106,15 +106,15 @@ def test_a_secret_that_cannot_be_read_is_unavailable(monkeypatch: pytest.MonkeyP
     monkeypatch.delenv("DYNAMODB_CLIENT", raising=False)
     monkeypatch.setattr(Client, "begin", fail)
     with pytest.raises(Unavailable):
-        Cursors(secret_reader("arn", sleep=lambda _: None)).seal("q", PLACE, NOW)
+        Cursors(secret_reader("arn", sleep=lambda _: None)).seal("q", POSITION, NOW)
 
 
 def test_a_secret_is_tried_again_while_there_is_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock, tries = Clock(), 0
+    clock, attempts = Clock(), 0
 
     def slow(*_: Any, **__: Any) -> Any:
-        nonlocal tries
-        tries += 1
+        nonlocal attempts
+        attempts += 1
         clock.advance(LONGEST_ATTEMPT)
         raise ResponseLost
 
@@ -127,10 +127,10 @@ def test_a_secret_is_tried_again_while_there_is_time(monkeypatch: pytest.MonkeyP
         (2 * LONGEST_ATTEMPT + 1, 2),
         (99, REQUEST_ATTEMPTS),
     ):
-        tries, begun = 0, clock.now
+        attempts, begun = 0, clock.now
         with limit_time(seconds, clock), pytest.raises(Unavailable):
             read()
-        assert tries == expected
+        assert attempts == expected
         assert clock.now - begun <= seconds
 
 
@@ -139,8 +139,8 @@ def test_the_secret_comes_from_secrets_manager(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("DYNAMODB_CLIENT", "boto3")
     with mock_aws():
         arn = boto3.client("secretsmanager").create_secret(Name="cursors", SecretString="kept")["ARN"]
-        cursor = Cursors(secret_reader(arn)).seal("q", PLACE, NOW)
-    assert Cursors(lambda: "kept").open("q", cursor, NOW) == PLACE
+        cursor = Cursors(secret_reader(arn)).seal("q", POSITION, NOW)
+    assert Cursors(lambda: "kept").open("q", cursor, NOW) == POSITION
 
 
 def test_the_secret_is_read_when_first_needed_and_only_once() -> None:
@@ -152,5 +152,5 @@ def test_the_secret_is_read_when_first_needed_and_only_once() -> None:
 
     cursors = Cursors(read)
     assert reads == []
-    cursors.open("q", cursors.seal("q", PLACE, NOW), NOW)
+    cursors.open("q", cursors.seal("q", POSITION, NOW), NOW)
     assert reads == [1]

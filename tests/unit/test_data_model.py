@@ -96,7 +96,7 @@ def _entity_of(item: Item) -> str:
 @pytest.fixture
 def stored(table: Table, clock: Clock, objects: Objects, tmp_path: Path) -> Attributes:
     """The attributes of all kinds of items, after one of everything has happened."""
-    api, backstage = make_api(table, clock, objects), BackgroundWork(table, clock)
+    api, background = make_api(table, clock, objects), BackgroundWork(table, clock)
     attributes: Attributes = defaultdict(set)
 
     def note(*items: Item) -> None:
@@ -109,10 +109,10 @@ def stored(table: Table, clock: Clock, objects: Objects, tmp_path: Path) -> Attr
     times = {"publishAt": int(clock.now) - 10, "expiresAt": int(clock.now) + 1000, "duration": 60_000}
     video = api.publish(**EVERYTHING | times)["videoId"]
     path = f"/v1/videos/{video}"
-    backstage.settle_totals()
+    background.settle_totals()
     marks = [deduplication_key(str(number), int(clock.now) + number) for number in range(ROOM + 1)]
-    backstage.tally(tally_message(video, {"views": [[mark, 1000] for mark in marks]}))
-    backstage.settle()
+    background.tally(tally_message(video, {"views": [[mark, 1000] for mark in marks]}))
+    background.settle()
     note(*items_of(table))
     for function in {route.function for route in ROUTES}:
         put_examples(api, function, videoId=video)
@@ -126,8 +126,8 @@ def stored(table: Table, clock: Clock, objects: Objects, tmp_path: Path) -> Attr
         headers = once if method == "POST" else {}
         assert api.request(method, target, json_body=body, headers=headers).status < 300, target
     captions = {"text": "0" * 32, "cues": 1, "size": 55, "origin": "owner"}
-    of_film = captions | {"origin": "film", "upload": "0001"}
-    for language, content in (("en", captions), ("de", of_film)):
+    from_source = captions | {"origin": "film", "upload": "0001"}
+    for language, content in (("en", captions), ("de", from_source)):
         CaptionStore(table).put(video, language, content, Caller("alice", frozenset()), int(clock()), lambda _: True)
     assert api.put(f"{path}/rating", {"value": 8}, user="bob").status < 300
     assert api.put(f"{path}/rating", {"like": False}, user="dora").status < 300
@@ -142,36 +142,36 @@ def stored(table: Table, clock: Clock, objects: Objects, tmp_path: Path) -> Attr
     assert api.post(f"/v1/playlists/{playlist}/entries", {"videoId": video}).status == 201
     note(*items_of(table))
     for target in (
-        *(f"{path}/{beside}" for beside in ("credits/sam", "releases/NZ/mi", "captions/en", "chapters")),
+        *(f"{path}/{child}" for child in ("credits/sam", "releases/NZ/mi", "captions/en", "chapters")),
         f"/v1/playlists/{playlist}",
     ):
         assert api.delete(target).status == 204
     for size in (1000, 200_000_000):
         assert api.post(f"{path}/upload", {"contentType": "video/mp4", "fileSize": size}).status == 201
-    backstage.arrive(video)
-    backstage.probe(video, videoCodec="h264", frameRate=25, fileSize=1000)
+    background.arrive(video)
+    background.probe(video, videoCodec="h264", frameRate=25, fileSize=1000)
     assert api.post(f"{path}/thumbnail", {"position": 7500}).status < 300
-    backstage.settle_totals()
-    poster = backstage.message("thumbnails", "poster").ticket
-    assert backstage.jobs.claim(poster, WORKER, int(clock()))
+    background.settle_totals()
+    poster = background.message("thumbnails", "poster").ticket
+    assert background.jobs.claim(poster, WORKER, int(clock()))
     note(*items_of(table))
     pictures: Item = {"poster": {"url": "s3://media/thumbnails/a.jpg"}}
-    assert backstage.jobs.complete(poster, {}, WORKER, int(clock()), lambda item: apply_pictures(item, pictures))
-    rendition = backstage.message("transcode", "transcode.240p").ticket
-    assert backstage.jobs.claim(rendition, WORKER, int(clock()))
-    assert backstage.jobs.fail(rendition, "It is damaged.", WORKER, int(clock()), retry=False)
+    assert background.jobs.complete(poster, {}, WORKER, int(clock()), lambda item: apply_pictures(item, pictures))
+    rendition = background.message("transcode", "transcode.240p").ticket
+    assert background.jobs.claim(rendition, WORKER, int(clock()))
+    assert background.jobs.fail(rendition, "It is damaged.", WORKER, int(clock()), retry=False)
     assert api.post(f"{path}/jobs/transcode.240p/retry").status == 202
-    backstage.settle_totals()
-    gone = next(item for item in items_of(table) if item["sk"] == "#META" and item["pk"] == f"VIDEO#{video}")
+    background.settle_totals()
+    removed_video = next(item for item in items_of(table) if item["sk"] == "#META" and item["pk"] == f"VIDEO#{video}")
     audit = AuditStore(Table("VideoAudit", table.client))
     feed = Feed(audit.table, clock)
-    removed = [Record(raw).old for raw in backstage.seen_records if raw["eventName"] == "REMOVE"]
+    removed = [Record(raw).old for raw in background.seen_records if raw["eventName"] == "REMOVE"]
     note(*(item for item in removed if "removing" in item))
-    for raw in (*backstage.seen_records, stream_record(gone, None, sequence=10**9, identity=EXPIRY)):
-        made = entry(Record(raw), days=400)
-        if made:
-            audit.add(made)
-            append_changes(feed, change_of(made))
+    for raw in (*background.seen_records, stream_record(removed_video, None, sequence=10**9, identity=EXPIRY)):
+        audited = entry(Record(raw), days=400)
+        if audited:
+            audit.add(audited)
+            append_changes(feed, change_of(audited))
     counters, now = ViewCounters(table), int(clock())
     counters.add(video, dict.fromkeys(UNCOUNTED, 1), now)
     with throttle_once(table.client, "UpdateItem"):
@@ -181,13 +181,13 @@ def stored(table: Table, clock: Clock, objects: Objects, tmp_path: Path) -> Attr
         note(*items_of(table))
     assert api.delete(path).status == 204
     failing = str(api.create()["videoId"])
-    backstage.arrive(failing)
-    probe = backstage.message("probe", "probe").ticket
-    assert backstage.jobs.claim(probe, WORKER, int(clock()))
-    assert backstage.jobs.fail(probe, "It is no film.", WORKER, int(clock()), retry=False)
+    background.arrive(failing)
+    probe = background.message("probe", "probe").ticket
+    assert background.jobs.claim(probe, WORKER, int(clock()))
+    assert background.jobs.fail(probe, "It is no film.", WORKER, int(clock()), retry=False)
     for _ in range(JOB_QUEUES["probe"] + 1):
-        backstage.arrive(str(api.create()["videoId"]))
-    backstage.settle_totals()
+        background.arrive(str(api.create()["videoId"]))
+    background.settle_totals()
     with work_file(tmp_path / "import.state", {}, table) as work:
         work.commit("films.jsonl", LineCheckpoint(1, 1), {})
     Rankings(table).compute(int(clock()))
@@ -199,11 +199,11 @@ def stored(table: Table, clock: Clock, objects: Objects, tmp_path: Path) -> Attr
     hook = api.post("/v1/webhooks", {"url": "https://hooks.acme.com/", "description": "The index"}).json["webhookId"]
     assert api.post(f"/v1/webhooks/{hook}/rotate").status == 200
     assert api.post(f"/v1/webhooks/{hook}/test").status == 200
-    places = DeliveryStateStore(table)
-    place, webhook = places.read(hook), places.webhook(hook)
-    assert place
+    states = DeliveryStateStore(table)
+    state, webhook = states.read(hook), states.webhook(hook)
+    assert state
     assert webhook
-    tried: WebhookState = place | {
+    attempt: WebhookState = state | {
         "failures": 3,
         "failingSince": 1,
         "oldestWaiting": 1,
@@ -213,27 +213,27 @@ def stored(table: Table, clock: Clock, objects: Objects, tmp_path: Path) -> Attr
         "queuedAt": 1,
         "answerMs": 7,
     }
-    place = places.save(place, as_due(tried | {"lease": "worker", "leaseUntil": 1}, 1), int(clock()))
+    state = states.save(state, as_due(attempt | {"lease": "worker", "leaseUntil": 1}, 1), int(clock()))
     note(*items_of(table))
-    places.add_attempts(hook, 1, 1, [])
-    places.set_notified(place, int(clock()))
-    places.pause(place, place, webhook, "The receiver returned 410 Gone.", int(clock()))
+    states.add_attempts(hook, 1, 1, [])
+    states.set_notified(state, int(clock()))
+    states.pause(state, state, webhook, "The receiver returned 410 Gone.", int(clock()))
     note(*items_of(table), *items_of(audit.table))
-    films = DocumentLoader(table, objects, MEDIA_BUCKET)
+    loader = DocumentLoader(table, objects, MEDIA_BUCKET)
     builder = IndexBuilder(
         Generations(table, objects, MEDIA_BUCKET, clock),
         LocalCopy(tmp_path / "index"),
         table,
         feed,
-        films,
+        loader,
         clock=clock,
         heartbeat=nullcontext,
     )
-    left = iter([False])
+    slices = iter([False])
 
     def in_time() -> bool:
         note(*items_of(table))  # while it has the lease
-        return next(left, True)
+        return next(slices, True)
 
     for from_scratch in (False, False, True):
         builder.run(in_time, from_scratch=from_scratch)

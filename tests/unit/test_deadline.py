@@ -45,9 +45,11 @@ class Slow:
 
     api: Api
     clock: Clock
-    places: dict[str, str]
+    ids: dict[str, str]
 
-    def ask(self, name: str, seconds: float, *, lost: Callable[[int], bool] = lambda _: False) -> tuple[Reply, float]:
+    def get_list(
+        self, name: str, seconds: float, *, is_response_lost: Callable[[int], bool] = lambda _: False
+    ) -> tuple[Reply, float]:
         """Get a list while each DynamoDB request takes `seconds`; return the reply and the total time.
 
         `lost` selects the requests whose responses are lost.
@@ -57,17 +59,20 @@ class Slow:
         def begin(operation: str, **parameters: Any) -> Callable[[], Any]:
             nonlocal count
             count += 1
-            is_lost = lost(count)
-            end, answer = self.clock.now + (LONGEST_ATTEMPT if is_lost else seconds), send(operation, **parameters)
+            fails = is_response_lost(count)
+            end, finish_request = (
+                self.clock.now + (LONGEST_ATTEMPT if fails else seconds),
+                send(operation, **parameters),
+            )
 
             def finish() -> Any:
                 self.clock.now = max(self.clock.now, end)  # requests that began earlier run concurrently
-                return raised(ResponseLost()) if is_lost else answer()
+                return raised(ResponseLost()) if fails else finish_request()
 
             return finish
 
         begun = self.clock.now
-        path, _, query = LISTS[name].format(**self.places).partition("?")
+        path, _, query = LISTS[name].format(**self.ids).partition("?")
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(self.api.table.client, "begin", begin)
             return self.api.get(path, query=query), self.clock.now - begun
@@ -96,18 +101,18 @@ def slow(table: Table, clock: Clock) -> Slow:
 class TestEveryList:
     @pytest.mark.parametrize("seconds", [0.4, 1.0, READ_SECONDS])
     def test_is_answered_in_time(self, slow: Slow, name: str, seconds: float) -> None:
-        reply, took = slow.ask(name, seconds)
+        reply, took = slow.get_list(name, seconds)
         assert took <= LIMIT
         assert reply.status == 200 or (reply.status, reply.headers["retry-after"]) == (503, "1")
 
     @pytest.mark.parametrize("first", [1, 2])
     def test_does_not_wait_for_answers_that_get_lost(self, slow: Slow, name: str, first: int) -> None:
-        reply, took = slow.ask(name, 0.1, lost=lambda count: count >= first)
+        reply, took = slow.get_list(name, 0.1, is_response_lost=lambda count: count >= first)
         assert took <= LIMIT
         assert reply.status in (200, 503)
 
     def test_is_whole_when_nothing_is_slow(self, slow: Slow, name: str) -> None:
-        reply, _ = slow.ask(name, 0.01)
+        reply, _ = slow.get_list(name, 0.01)
         assert reply.status == 200
 
 
@@ -122,8 +127,8 @@ def test_a_page_that_takes_too_long_ends_short_and_the_next_continues(slow: Slow
     cursor: str | None = ""
     try:
         while cursor is not None:
-            slow.places["cursor"] = f"&cursor={cursor}" if cursor else ""
-            reply, took = slow.ask("rare", 1.5)
+            slow.ids["cursor"] = f"&cursor={cursor}" if cursor else ""
+            reply, took = slow.get_list("rare", 1.5)
             assert (reply.status, took <= LIMIT) == (200, True)
             listed += [item["videoId"] for item in reply.json["items"]]
             cursor, pages = reply.json["nextCursor"], pages + 1
@@ -135,9 +140,9 @@ def test_a_page_that_takes_too_long_ends_short_and_the_next_continues(slow: Slow
 
 def test_write_may_take_longer_than_the_read_deadline(slow: Slow) -> None:
     """If a write were given up early, its caller would not know whether it was applied."""
-    take = slow.clock.advance
-    with listen(slow.api.table.client, lambda *_: take(READ_SECONDS)):
-        assert slow.api.patch(f"/v1/videos/{slow.places['video']}", {"tags": ["u"]}).status == 200
+    advance = slow.clock.advance
+    with listen(slow.api.table.client, lambda *_: advance(READ_SECONDS)):
+        assert slow.api.patch(f"/v1/videos/{slow.ids['video']}", {"tags": ["u"]}).status == 200
 
 
 def test_the_time_is_that_of_one_request(clock: Clock) -> None:

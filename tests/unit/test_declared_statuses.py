@@ -25,7 +25,7 @@ from shared.routes import ROUTES, Route
 from shared.schema import AUDIT_TABLE_NAME, CHANGESET, VIDEO
 from tests.indexed import publish_index
 
-GONE = "00000000-0000-4000-8000-000000000001"
+DELETED = "00000000-0000-4000-8000-000000000001"
 CREDIT: dict[str, Any] = {"ordering": 1, "roles": [{"category": "actor"}]}
 RELEASE: dict[str, Any] = {"titles": [{"title": "t"}]}
 CHAPTERS: dict[str, Any] = {"chapters": [{"start": 0, "title": "t"}]}
@@ -36,11 +36,11 @@ CAPTIONS: dict[str, Any] = {
 
 WORKER = Caller.job("thumbnails")
 
-Ask = Callable[..., int]
+Send = Callable[..., int]
 
 
-def _place(route: Route, video_id: str, **places: str) -> str:
-    return path_of(route, videoId=video_id, **places)
+def _path(route: Route, video_id: str, **ids: str) -> str:
+    return path_of(route, videoId=video_id, **ids)
 
 
 def _everywhere(api: Api, route: Route, video_id: str) -> Iterator[int]:
@@ -63,10 +63,10 @@ def _everywhere(api: Api, route: Route, video_id: str) -> Iterator[int]:
         {"headers": {"If-None-Match": tag}},
     ]
     for provocation in anywhere:
-        for place in (video_id, GONE, MISSING, "no-uuid"):
-            yield api.request(route.method, _place(route, place), **provocation).status
+        for path in (video_id, DELETED, MISSING, "no-uuid"):
+            yield api.request(route.method, _path(route, path), **provocation).status
     for provocation in where_it_is:
-        yield api.request(route.method, _place(route, video_id), **provocation).status
+        yield api.request(route.method, _path(route, video_id), **provocation).status
 
 
 def _in_trouble(api: Api, table: Table, monkeypatch: pytest.MonkeyPatch, route: Route) -> Iterator[int]:
@@ -75,53 +75,53 @@ def _in_trouble(api: Api, table: Table, monkeypatch: pytest.MonkeyPatch, route: 
     for error in ("ThrottlingException", "NoSuchThing"):
         api.clock.advance(1)  # so that values cached by the last request expire
         with _broken(table, error):
-            place = _place(route, MISSING)
-            yield api.request(route.method, place, json_body=body, user="admin", query=query).status
-    film = BackgroundWork(table, api.clock).uploaded_film(api)
+            path = _path(route, MISSING)
+            yield api.request(route.method, path, json_body=body, user="admin", query=query).status
+    video_id = BackgroundWork(table, api.clock).uploaded_film(api)
     with monkeypatch.context() as patch:
         _conflict(patch, table)
         headers = {"Idempotency-Key": "in-flight"}
-        for place in (film, GONE):
-            yield api.request(route.method, _place(route, place), json_body=body, headers=headers).status
+        for path in (video_id, DELETED):
+            yield api.request(route.method, _path(route, path), json_body=body, headers=headers).status
 
 
-def _of_films(api: Api, table: Table, objects: Objects, ask: Ask) -> Iterator[int]:
+def _of_sources(api: Api, table: Table, objects: Objects, send: Send) -> Iterator[int]:
     """Provoke the statuses that need a source video, its jobs, or an upload."""
-    backstage = BackgroundWork(table, api.clock)
-    film = backstage.uploaded_film(api)
-    yield ask(film, {"position": 1000})
-    message = backstage.message("transcode", "transcode.360p")
+    background = BackgroundWork(table, api.clock)
+    video_id = background.uploaded_film(api)
+    yield send(video_id, {"position": 1000})
+    message = background.message("transcode", "transcode.360p")
     for report in (BODIES["reportRendition"], BODIES["reportRendition"] | {"inputHash": message.inputHash}):
-        yield ask(film, report, user="transcoder", scopes="videos/transcode")
-    ticket = backstage.message("thumbnails", "poster").ticket
-    backstage.jobs.fail(ticket, "It broke.", WORKER, int(api.clock()), retry=False)
-    yield ask(film, None)
-    yield ask(film, None, kind="probe")
+        yield send(video_id, report, user="transcoder", scopes="videos/transcode")
+    ticket = background.message("thumbnails", "poster").ticket
+    background.jobs.fail(ticket, "It broke.", WORKER, int(api.clock()), retry=False)
+    yield send(video_id, None)
+    yield send(video_id, None, kind="probe")
     for size in (1, 2):
-        begun = api.post(f"/v1/videos/{film}/upload", {"contentType": "video/mp4", "fileSize": size}).json
-        places = {"uploadId": begun["uploadId"]}
+        begun = api.post(f"/v1/videos/{video_id}/upload", {"contentType": "video/mp4", "fileSize": size}).json
+        ids = {"uploadId": begun["uploadId"]}
         if "parts" in begun:
             (started,) = objects.client.list_multipart_uploads(Bucket=SOURCES_BUCKET)["Uploads"]
             part = objects.client.upload_part(
                 Bucket=SOURCES_BUCKET,
-                Key=f"{film}/{begun['uploadId']}",
+                Key=f"{video_id}/{begun['uploadId']}",
                 UploadId=started["UploadId"],
                 PartNumber=1,
                 Body=b"x" * size,
             )
             parts = {"parts": [{"partNumber": 1, "etag": part["ETag"]}]}
-            reply = api.post(f"/v1/videos/{film}/upload/{begun['uploadId']}/complete", parts)
+            reply = api.post(f"/v1/videos/{video_id}/upload/{begun['uploadId']}/complete", parts)
             assert reply.status == 200
-            yield ask(film, parts, **places)
-        yield ask(film, BODIES["completeUpload"], **places)
-    yield ask(GONE, BODIES["createUpload"])
-    backstage.settle()
-    again = backstage.message("thumbnails", "storyboard").ticket
-    backstage.jobs.fail(again, "It broke.", WORKER, int(api.clock()), retry=False)
-    backstage.spend_quota("alice")
-    yield ask(film, None, kind="storyboard")
-    yield ask(film, {"position": 2000})
-    yield ask(film, BODIES["createUpload"])
+            yield send(video_id, parts, **ids)
+        yield send(video_id, BODIES["completeUpload"], **ids)
+    yield send(DELETED, BODIES["createUpload"])
+    background.settle()
+    storyboard = background.message("thumbnails", "storyboard").ticket
+    background.jobs.fail(storyboard, "It broke.", WORKER, int(api.clock()), retry=False)
+    background.spend_quota("alice")
+    yield send(video_id, None, kind="storyboard")
+    yield send(video_id, {"position": 2000})
+    yield send(video_id, BODIES["createUpload"])
 
 
 def _of_ratings(api: Api, table: Table, monkeypatch: pytest.MonkeyPatch, route: Route, video_id: str) -> Iterator[int]:
@@ -129,7 +129,7 @@ def _of_ratings(api: Api, table: Table, monkeypatch: pytest.MonkeyPatch, route: 
     api.put(f"/v1/videos/{video_id}/rating", {"value": 1})
     with monkeypatch.context() as patch:
         _conflict(patch, table)
-        yield api.request(route.method, _place(route, video_id), json_body=BODIES.get(route.operation)).status
+        yield api.request(route.method, _path(route, video_id), json_body=BODIES.get(route.operation)).status
 
 
 def _of_relations(api: Api, route: Route, video_id: str) -> Iterator[int]:
@@ -138,9 +138,9 @@ def _of_relations(api: Api, route: Route, video_id: str) -> Iterator[int]:
     credit = api.put(f"{path}/credits/sam", CREDIT).etag
     api.put(f"{path}/releases/NZ", RELEASE)
     tags = f"{credit}, {api.put(f'{path}/releases/NZ/mi', RELEASE).etag}"
-    place, body = _place(route, video_id), BODIES.get(route.operation)
+    target, body = _path(route, video_id), BODIES.get(route.operation)
     for headers in ({"If-Match": '"99"'}, {"If-None-Match": tags}, {}):
-        yield api.request(route.method, place, json_body=body, headers=headers).status
+        yield api.request(route.method, target, json_body=body, headers=headers).status
 
 
 def _of_captions(
@@ -155,7 +155,7 @@ def _of_captions(
         yield api.request("PUT", f"{path}/captions/de", **CAPTIONS | {"body": "x"}).status
         yield api.request("PUT", f"{path}/captions/de", **CAPTIONS | {"body": "x" * 1_000_001}).status
         yield api.request("PUT", f"/v1/videos/{MISSING}/captions/de", **CAPTIONS).status
-        yield api.request("PUT", f"/v1/videos/{GONE}/captions/de", **CAPTIONS).status
+        yield api.request("PUT", f"/v1/videos/{DELETED}/captions/de", **CAPTIONS).status
         yield api.request("PUT", f"{path}/captions/de", **CAPTIONS, user="bob").status
         for error in ("ThrottlingException", "NoSuchThing"):
             with _broken(table, error):
@@ -165,12 +165,12 @@ def _of_captions(
     tags = ", ".join(
         [api.request("PUT", f"{path}/captions/mi", **CAPTIONS).etag, api.put(f"{path}/chapters", CHAPTERS).etag]
     )
-    place = _place(route, video_id)
+    target = _path(route, video_id)
     with monkeypatch.context() as patch:
         _conflict(patch, table)
-        yield api.request(route.method, place, **content).status
+        yield api.request(route.method, target, **content).status
     for headers in ({"If-Match": '"99"'}, {"If-None-Match": tags}, {}):
-        yield api.request(route.method, place, **content | {"headers": content["headers"] | headers}).status
+        yield api.request(route.method, target, **content | {"headers": content["headers"] | headers}).status
 
 
 def _of_playlists(
@@ -180,13 +180,13 @@ def _of_playlists(
     playlist = api.post("/v1/playlists", {"title": "t", "visibility": "public"}).json["playlistId"]
     path = f"/v1/playlists/{playlist}"
     last, new = api.publish()["videoId"], api.publish()["videoId"]
-    for film in (video_id, last):
-        api.post(f"{path}/entries", {"videoId": film})
-    place = _place(route, last, playlistId=playlist)
+    for listed_id in (video_id, last):
+        api.post(f"{path}/entries", {"videoId": listed_id})
+    target = _path(route, last, playlistId=playlist)
     body = {"videoId": new} if route.operation == "appendEntry" else BODIES.get(route.operation)
     with monkeypatch.context() as patch:
         _conflict(patch, table)
-        yield api.request(route.method, place, json_body=body).status
+        yield api.request(route.method, target, json_body=body).status
     tag = api.get(path).etag
     for user, headers in (
         ("bob", {}),
@@ -194,19 +194,19 @@ def _of_playlists(
         ("alice", {"If-None-Match": tag}),
         ("alice", {}),
     ):
-        yield api.request(route.method, place, json_body=body, user=user, headers=headers).status
+        yield api.request(route.method, target, json_body=body, user=user, headers=headers).status
 
 
 def _of_webhooks(api: Api, table: Table, monkeypatch: pytest.MonkeyPatch, route: Route) -> Iterator[int]:
     """Provoke the statuses that need a webhook."""
     webhook = api.post("/v1/webhooks", BODIES["createWebhook"]).json["webhookId"]
-    place, body = _place(route, MISSING, webhookId=webhook), BODIES.get(route.operation)
+    path, body = _path(route, MISSING, webhookId=webhook), BODIES.get(route.operation)
     with monkeypatch.context() as patch:
         _conflict(patch, table)
-        yield api.request(route.method, place, json_body=body).status
+        yield api.request(route.method, path, json_body=body).status
     tag = api.get(f"/v1/webhooks/{webhook}").etag
     for headers in ({"If-Match": '"99"'}, {"If-None-Match": tag}, {}):
-        yield api.request(route.method, place, json_body=body, headers=headers).status
+        yield api.request(route.method, path, json_body=body, headers=headers).status
 
 
 def _of_changes(api: Api, table: Table, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
@@ -221,24 +221,24 @@ def _of_changes(api: Api, table: Table, monkeypatch: pytest.MonkeyPatch) -> Iter
     yield api.get("/v1/changes", query=query).status
 
 
-def _of_reverts(api: Api, table: Table, monkeypatch: pytest.MonkeyPatch, ask: Ask) -> Iterator[int]:
+def _of_reverts(api: Api, table: Table, monkeypatch: pytest.MonkeyPatch, send: Send) -> Iterator[int]:
     """Provoke the statuses that need earlier versions: recorded in the trail, not yet recorded, or no longer there."""
     past = AuditedService(api)
     past.settle()
-    film = past.uploaded_film(api)
+    video_id = past.uploaded_film(api)
     for position in (1, 2):
-        past.write("POST", f"/v1/videos/{film}/thumbnail", {"position": position})
-    body = {"toVersion": past.item(film)["version"] - 1}
+        past.write("POST", f"/v1/videos/{video_id}/thumbnail", {"position": position})
+    body = {"toVersion": past.item(video_id)["version"] - 1}
     with monkeypatch.context() as patch:
         _conflict(patch, table)
-        yield ask(film, body)
+        yield send(video_id, body)
     past.spend_quota("alice")
-    yield ask(film, body)
-    yield ask(film, {"toVersion": past.item(film)["version"]})
-    yield api.post(f"/v1/videos/{film}/revert", body, headers={"If-Match": '"1"'}).status
-    table.delete(VIDEO.key(videoId=film))
+    yield send(video_id, body)
+    yield send(video_id, {"toVersion": past.item(video_id)["version"]})
+    yield api.post(f"/v1/videos/{video_id}/revert", body, headers={"If-Match": '"1"'}).status
+    table.delete(VIDEO.key(videoId=video_id))
     past.settle()
-    yield ask(film, body)
+    yield send(video_id, body)
 
 
 def _of_the_past(api: Api, table: Table, monkeypatch: pytest.MonkeyPatch, route: Route) -> Iterator[int]:
@@ -246,27 +246,27 @@ def _of_the_past(api: Api, table: Table, monkeypatch: pytest.MonkeyPatch, route:
     query = {"getVideo": "version=1", "getDiff": "from=1"}[route.operation]
     past = AuditedService(api)
 
-    def ask(video_id: str, user: str = "alice") -> int:
-        return api.request("GET", _place(route, video_id), query=query, user=user).status
+    def send(video_id: str, user: str = "alice") -> int:
+        return api.request("GET", _path(route, video_id), query=query, user=user).status
 
-    film = str(api.create("admin", userId="alice")["videoId"])
-    api.patch(f"/v1/videos/{film}", {"title": "u"})
-    yield ask(film)  # before the trail has it
+    video_id = str(api.create("admin", userId="alice")["videoId"])
+    api.patch(f"/v1/videos/{video_id}", {"title": "u"})
+    yield send(video_id)  # before the trail has it
     past.settle()
-    yield ask(film)
-    yield ask(api.publish()["videoId"], "bob")
+    yield send(video_id)
+    yield send(api.publish()["videoId"], "bob")
     with monkeypatch.context() as patch:
         patch.setattr("shared.history.trail.FARTHEST", 0)
-        yield ask(film)
-    remove_video(table, film)
-    yield ask(film)
-    yield ask(MISSING)
+        yield send(video_id)
+    remove_video(table, video_id)
+    yield send(video_id)
+    yield send(MISSING)
 
 
 def _of_unique_values(api: Api, route: Route) -> Iterator[int]:
     """Find a video by its unique value, with and without a matching ETag, and as another user."""
-    made = api.create("alice", externalId=PLACES["externalId"], slug=PLACES["slug"])
-    for headers in ({}, {"If-None-Match": api.get(f"/v1/videos/{made['videoId']}").headers["etag"]}):
+    video = api.create("alice", externalId=PLACES["externalId"], slug=PLACES["slug"])
+    for headers in ({}, {"If-None-Match": api.get(f"/v1/videos/{video['videoId']}").headers["etag"]}):
         yield api.get(path_of(route), headers=headers).status
     yield api.get(path_of(route), query="userId=alice", user="bob").status
 
@@ -274,25 +274,25 @@ def _of_unique_values(api: Api, route: Route) -> Iterator[int]:
 def _of_changesets(api: Api, monkeypatch: pytest.MonkeyPatch, route: Route) -> Iterator[int]:
     """Provoke the statuses that need a change set: small, large or not yet in the trail, or a run that reverts one."""
     past = AuditedService(api)
-    film = past.create()
-    changeset_id = str(past.entries(film)[0][CHANGESET])
+    video_id = past.create()
+    changeset_id = str(past.entries(video_id)[0][CHANGESET])
 
-    def status(**places: str) -> int:
-        place = _place(route, film, changesetId=changeset_id, **places)
-        return api.request(route.method, place, headers={}).status
+    def status(**ids: str) -> int:
+        path = _path(route, video_id, changesetId=changeset_id, **ids)
+        return api.request(route.method, path, headers={}).status
 
-    assert api.patch(f"/v1/videos/{film}", {"title": "u"}).status == 200
+    assert api.patch(f"/v1/videos/{video_id}", {"title": "u"}).status == 200
     yield status()
     past.settle()
     yield status()
-    yield api.request(route.method, _place(route, film, changesetId="~" * 129)).status
+    yield api.request(route.method, _path(route, video_id, changesetId="~" * 129)).status
     monkeypatch.setattr(changeset_reverts, "MAX_ENTRIES_INLINE", 0)
     past.create()
     run = past.api.post(f"/v1/changesets/{changeset_id}/revert", user="admin")
     yield status()
     if run.status == 202:
         yield api.request(
-            route.method, _place(route, film, changesetId=changeset_id, revertId=run.json["revertId"]), user="admin"
+            route.method, _path(route, video_id, changesetId=changeset_id, revertId=run.json["revertId"]), user="admin"
         ).status
 
 
@@ -306,55 +306,55 @@ def test_every_declared_status_is_returned_and_no_other(
         if int(status) < 400 or "application/problem+json" in response.get("content", {})
     }
     video = api.publish("alice")
-    api.publish("alice", videoId=GONE)
+    api.publish("alice", videoId=DELETED)
     if route.function == "search":
         publish_index(table, objects, api.clock, tmp_path)
-    api.delete(f"/v1/videos/{GONE}")
+    api.delete(f"/v1/videos/{DELETED}")
 
-    def ask(video_id: str, body: Any, user: str = "alice", scopes: str | None = None, **places: str) -> int:
-        path = _place(route, video_id, **places)
+    def send(video_id: str, body: Any, user: str = "alice", scopes: str | None = None, **ids: str) -> int:
+        path = _path(route, video_id, **ids)
         return api.request(route.method, path, json_body=body, user=user, scopes=scopes).status
 
-    seen = {*_everywhere(api, route, video["videoId"]), *_in_trouble(api, table, monkeypatch, route)}
+    statuses = {*_everywhere(api, route, video["videoId"]), *_in_trouble(api, table, monkeypatch, route)}
     if "{asset}" in route.path:
-        seen.add(api.request(route.method, _place(route, "", asset="x.js")).status)
+        statuses.add(api.request(route.method, _path(route, "", asset="x.js")).status)
     if route.function == "ratings":
-        seen |= set(_of_ratings(api, table, monkeypatch, route, video["videoId"]))
+        statuses |= set(_of_ratings(api, table, monkeypatch, route, video["videoId"]))
     if route.function == "relations":
-        seen |= set(_of_relations(api, route, video["videoId"]))
+        statuses |= set(_of_relations(api, route, video["videoId"]))
     if route.function == "captions":
-        seen |= set(_of_captions(table, objects, monkeypatch, route, video["videoId"]))
+        statuses |= set(_of_captions(table, objects, monkeypatch, route, video["videoId"]))
     if route.function == "playlists":
-        seen |= set(_of_playlists(api, table, monkeypatch, route, video["videoId"]))
+        statuses |= set(_of_playlists(api, table, monkeypatch, route, video["videoId"]))
     if "{webhookId}" in route.path:
-        seen |= set(_of_webhooks(api, table, monkeypatch, route))
+        statuses |= set(_of_webhooks(api, table, monkeypatch, route))
     if "{changesetId}" in route.path:
-        seen |= set(_of_changesets(api, monkeypatch, route))
+        statuses |= set(_of_changesets(api, monkeypatch, route))
     if route.operation == "getUser":
-        seen.add(ask("", None, user="admin", userId="alice/totals"))
+        statuses.add(send("", None, user="admin", userId="alice/totals"))
     if route.operation == "listChanges":
-        seen |= set(_of_changes(api, table, monkeypatch))
+        statuses |= set(_of_changes(api, table, monkeypatch))
     if route.operation == "revertVideo":
-        seen |= set(_of_reverts(api, table, monkeypatch, ask))
+        statuses |= set(_of_reverts(api, table, monkeypatch, send))
     if route.path.startswith(("/v1/external-ids", "/v1/slugs")):
-        seen |= set(_of_unique_values(api, route))
+        statuses |= set(_of_unique_values(api, route))
     if route.operation in ("getVideo", "getDiff"):
-        seen |= set(_of_the_past(api, table, monkeypatch, route))
+        statuses |= set(_of_the_past(api, table, monkeypatch, route))
     if route.function in ("jobs", "uploads"):
         monkeypatch.setattr(uploads, "LARGEST_PUT", 1)  # so that two bytes come in parts
-        seen |= set(_of_films(api, table, objects, ask))
+        statuses |= set(_of_sources(api, table, objects, send))
     put_examples(api, route.function, videoId=video["videoId"])
-    seen.add(ask(video["videoId"], BODIES.get(route.operation)))
+    statuses.add(send(video["videoId"], BODIES.get(route.operation)))
 
     static = route.operation in ("getOpenApi", "getDocs", "getDocsAsset")
     # A static answer can only fail by a bug, and a bug cannot be asked for.
-    assert seen == declared - ({500} if static else set())
+    assert statuses == declared - ({500} if static else set())
 
 
-def _begun(api: Api, objects: Objects, film: str) -> dict[str, str]:
+def _begun(api: Api, objects: Objects, video_id: str) -> dict[str, str]:
     """Begin a multipart upload whose only part has arrived; return its id and the part's ETag."""
-    upload_id = api.post(f"/v1/videos/{film}/upload", {"contentType": "video/mp4", "fileSize": 2}).json["uploadId"]
-    key = f"{film}/{upload_id}"
+    upload_id = api.post(f"/v1/videos/{video_id}/upload", {"contentType": "video/mp4", "fileSize": 2}).json["uploadId"]
+    key = f"{video_id}/{upload_id}"
     (started,) = objects.client.list_multipart_uploads(Bucket=SOURCES_BUCKET)["Uploads"]
     part = objects.client.upload_part(
         Bucket=SOURCES_BUCKET, Key=key, UploadId=started["UploadId"], PartNumber=1, Body=b"xx"
@@ -367,18 +367,18 @@ def test_write_contention_is_a_declared_409_with_retry_after(
     api: Api, table: Table, objects: Objects, monkeypatch: pytest.MonkeyPatch, operation: str
 ) -> None:
     (route,) = [route for route in ROUTES if route.operation == operation]
-    backstage = BackgroundWork(table, api.clock)
-    film = backstage.uploaded_film(api)
+    background = BackgroundWork(table, api.clock)
+    video_id = background.uploaded_film(api)
     monkeypatch.setattr(uploads, "LARGEST_PUT", 1)  # so that two bytes come in parts
-    upload = _begun(api, objects, film)
-    backstage.jobs.fail(
-        backstage.message("thumbnails", "poster").ticket, "It broke.", WORKER, int(api.clock()), retry=False
+    upload = _begun(api, objects, video_id)
+    background.jobs.fail(
+        background.message("thumbnails", "poster").ticket, "It broke.", WORKER, int(api.clock()), retry=False
     )
     completion = {"parts": [{"partNumber": 1, "etag": upload["etag"]}]}
     body = completion if operation == "completeUpload" else BODIES.get(operation)
     _conflict(monkeypatch, table)
-    place = _place(route, film, uploadId=upload["uploadId"])
-    reply = api.request(route.method, place, json_body=body, user="admin")
+    path = _path(route, video_id, uploadId=upload["uploadId"])
+    reply = api.request(route.method, path, json_body=body, user="admin")
     assert (reply.status, reply.headers["retry-after"]) == (409, "1")
     declared = document()["paths"][route.path][route.method.lower()]["responses"]["409"]
     assert reply.slug == "write-contention"

@@ -40,11 +40,11 @@ def service(table: Table) -> DeliveryTestbed:
     return DeliveryTestbed(table, Clock())
 
 
-def failing(status: int = 500, **said: Any) -> Callable[[dict[str, Any]], ReceiverResponse]:
-    return lambda _: respond_with(status, **said)
+def failing(status: int = 500, **fields: Any) -> Callable[[dict[str, Any]], ReceiverResponse]:
+    return lambda _: respond_with(status, **fields)
 
 
-class TimeLeft(Context):
+class LimitedContext(Context):
     """An invocation with limited remaining time."""
 
     def __init__(self, seconds: int) -> None:
@@ -56,7 +56,7 @@ def only_failing(*ids: str, status: int = 500) -> Callable[[dict[str, Any]], Rec
     return lambda event: respond_with(status if event["data"]["id"] in ids else 204)
 
 
-class TestWhoIsWoken:
+class TestNotifications:
     def test_change_notifies_webhooks_of_the_owner_and_of_all_users(self, service: DeliveryTestbed) -> None:
         service.create("mine")
         service.create("theirs", ROOT)
@@ -81,17 +81,17 @@ class TestWhoIsWoken:
 
     def test_a_webhook_that_has_a_worker_or_is_not_due_is_sent_no_message(self, service: DeliveryTestbed) -> None:
         service.create()
-        told: list[list[str]] = []
+        notified: list[list[str]] = []
 
-        def answer(_: dict[str, Any]) -> ReceiverResponse:
-            told.append(service.notify("alice"))
+        def respond(_: dict[str, Any]) -> ReceiverResponse:
+            notified.append(service.notify("alice"))
             return respond_with(500)
 
-        service.receiver.answer = answer
+        service.receiver.answer = respond
         service.change("a")
         service.deliver()
         service.queue.waiting.clear()
-        assert told == [[]]
+        assert notified == [[]]
         assert service.notify("alice") == []
         service.clock.advance(service.place()["nextAttemptAt"] - service.clock())
         assert service.notify("alice") == ["hook"]
@@ -113,30 +113,30 @@ class TestWhoIsWoken:
         assert service.handle(changed_message(["alice"]), age=BEHIND_SECONDS)
         service.queue.waiting.clear()
         read = Feed.read
-        told: list[list[str]] = []
+        notified: list[list[str]] = []
 
-        def meanwhile(*arguments: Any, **options: Any) -> Any:
-            found = read(*arguments, **options)
-            if not told:
+        def read_during_a_change(*arguments: Any, **options: Any) -> Any:
+            page = read(*arguments, **options)
+            if not notified:
                 service.change("b")
-                told.append(service.notify("alice"))
-            return found
+                notified.append(service.notify("alice"))
+            return page
 
-        monkeypatch.setattr(Feed, "read", meanwhile)
+        monkeypatch.setattr(Feed, "read", read_during_a_change)
         service.deliver()
-        assert told == [["hook"]]
+        assert notified == [["hook"]]
 
     def test_a_message_that_finds_another_worker_is_received_all_the_same(self, service: DeliveryTestbed) -> None:
         """The position was read before that worker claimed it, and was marked as notified afterwards."""
         service.create()
         unread = service.place()
 
-        def answer(_: dict[str, Any]) -> ReceiverResponse:
+        def respond(_: dict[str, Any]) -> ReceiverResponse:
             service.places.set_notified(unread, int(service.clock()))
             service.deliver()
             return respond_with()
 
-        service.receiver.answer = answer
+        service.receiver.answer = respond
         service.change("a")
         service.deliver()
         service.change("b")
@@ -182,7 +182,7 @@ class TestWhoIsWoken:
         assert service.is_caught_up()
 
 
-class TestWhatIsSent:
+class TestSending:
     def test_changes_are_sent_once_signed_and_in_order(self, service: DeliveryTestbed) -> None:
         service.create()
         changes = [service.change(f"c{number}") for number in range(5)]
@@ -232,7 +232,7 @@ class TestWhatIsSent:
             service.change(f"c{number}", f"v{number % CONCURRENT_REQUESTS}")
         barrier, under_way = threading.Barrier(CONCURRENT_REQUESTS, timeout=LIMIT), set[str]()
 
-        def answer(event: dict[str, Any]) -> ReceiverResponse:
+        def respond(event: dict[str, Any]) -> ReceiverResponse:
             video = event["data"]["videoId"]
             assert video not in under_way
             under_way.add(video)
@@ -240,7 +240,7 @@ class TestWhatIsSent:
             under_way.discard(video)
             return respond_with()
 
-        service.receiver.answer = answer
+        service.receiver.answer = respond
         assert service.deliver()
         assert len(service.receiver.ids) == CONCURRENT_REQUESTS * 2
 
@@ -258,31 +258,31 @@ class TestWhatIsSent:
         service.create(types=["playlist.*"])
         for batch in range(10):
             service.changes(*[f"{batch}-{number}" for number in range(1000)])
-        with record_operations(service.table.client) as seen:
+        with record_operations(service.table.client) as operations:
             service.deliver()
-        written = [operation for operation in seen if operation.name in WRITES]
+        written = [operation for operation in operations if operation.name in WRITES]
         assert len(written) <= 3
-        assert len(seen) <= 20
+        assert len(operations) <= 20
         assert service.receiver.requests == []
         assert service.is_caught_up()
 
     def test_delivery_without_new_changes_writes_nothing(self, service: DeliveryTestbed) -> None:
         service.create(everybody=True, caller=ROOT)
-        with record_operations(service.table.client) as seen:
+        with record_operations(service.table.client) as operations:
             service.deliver()
-        assert [operation.name for operation in seen] == ["GetItem", "GetItem", *["Query"] * 4]
+        assert [operation.name for operation in operations] == ["GetItem", "GetItem", *["Query"] * 4]
 
     def test_delivery_of_one_change_uses_a_fixed_number_of_requests(self, service: DeliveryTestbed) -> None:
         service.create()
         service.change("a")
-        with record_operations(service.table.client) as seen:
+        with record_operations(service.table.client) as operations:
             service.deliver()
-        names = [operation.name for operation in seen]
+        names = [operation.name for operation in operations]
         work = ["GetItem", "GetItem", "Query", "UpdateItem", "UpdateItem", "PutItem", "UpdateItem", "Query"]
         assert names == [*work, "UpdateItem", "Query"], "the last two release the place in the quota"
 
 
-class TestWhatFails:
+class TestFailures:
     def test_is_sent_again_later_and_nothing_of_its_video_before(self, service: DeliveryTestbed) -> None:
         service.create()
         for id_ in "abc":
@@ -306,12 +306,12 @@ class TestWhatFails:
         service.deliver()
         service.wait()
         service.wait()
-        again = [id_ for id_ in service.receiver.ids if id_ != "c0"]
-        assert len(again) == len(set(again)) == MAX_DELIVERED - 1
+        resent = [id_ for id_ in service.receiver.ids if id_ != "c0"]
+        assert len(resent) == len(set(resent)) == MAX_DELIVERED - 1
         service.receiver.answer = only_failing()
         service.wait()
-        taken = [id_ for id_ in service.receiver.ids if id_ != "c0"]
-        assert len(taken) == len(set(taken)) == MAX_DELIVERED + 8
+        accepted = [id_ for id_ in service.receiver.ids if id_ != "c0"]
+        assert len(accepted) == len(set(accepted)) == MAX_DELIVERED + 8
 
     def test_the_waits_grow_to_eight_hours_and_end_after_three_days(self, service: DeliveryTestbed) -> None:
         service.create()
@@ -372,10 +372,10 @@ class TestWhatFails:
         assert len(set(service.receiver.ids)) == 4
 
     @pytest.mark.parametrize(
-        ("asked", "longest"), [(None, 6), (3, 6), (60, 60), (7200, 7200), (10**6, 28_800)], ids=str
+        ("retry_after", "longest"), [(None, 6), (3, 6), (60, 60), (7200, 7200), (10**6, 28_800)], ids=str
     )
-    def test_a_receiver_may_ask_for_more_time(self, asked: int | None, longest: int) -> None:
-        delay = delay_after(1, [respond_with(429, retry_after=asked), respond_with(500)], lambda low, high: high)
+    def test_a_receiver_may_ask_for_more_time(self, retry_after: int | None, longest: int) -> None:
+        delay = delay_after(1, [respond_with(429, retry_after=retry_after), respond_with(500)], lambda low, high: high)
         assert delay == longest
 
     def test_the_waits_are_spread(self) -> None:
@@ -392,7 +392,7 @@ class TestWhatFails:
         assert not service.hook()["paused"]
 
     @pytest.mark.parametrize(
-        ("answer", "because"),
+        ("respond", "because"),
         [
             (respond_with(410), RECEIVER_GONE),
             (respond_with(None, is_forbidden=True, error="It may not be called."), "It may not be called."),
@@ -400,12 +400,12 @@ class TestWhatFails:
         ids=["gone", "forbidden"],
     )
     def test_some_answers_pause_it_at_once_and_its_owner_resumes_it(
-        self, service: DeliveryTestbed, answer: ReceiverResponse, because: str
+        self, service: DeliveryTestbed, respond: ReceiverResponse, because: str
     ) -> None:
         service.create()
         for id_ in "abc":
             service.change(id_)
-        service.receiver.answer = lambda event: answer if event["data"]["id"] == "b" else respond_with()
+        service.receiver.answer = lambda event: respond if event["data"]["id"] == "b" else respond_with()
         service.deliver()
         assert service.hook()["pausedBecause"] == because
         service.clock.advance(DAY)
@@ -422,11 +422,11 @@ class TestWhatFails:
         service.create()
         service.change("a")
 
-        def answer(_: Any) -> ReceiverResponse:
+        def respond(_: Any) -> ReceiverResponse:
             service.hooks.change("hook", {"description": "mine"}, ALICE, NOW, always_in_time)
             return respond_with(410)
 
-        service.receiver.answer = answer
+        service.receiver.answer = respond
         assert service.deliver()
         assert (service.hook()["paused"], service.hook()["description"]) == (True, "mine")
 
@@ -441,7 +441,7 @@ class TestWhatFails:
         assert service.receiver.requests == []
 
 
-class TestWhatWakesIt:
+class TestWakeUps:
     """Messages that are lost, duplicated or late, and workers that die."""
 
     def test_a_failure_is_retried_by_a_message_or_by_the_sweeper_if_that_is_lost(
@@ -482,7 +482,7 @@ class TestWhatWakesIt:
         service.clock.advance(10)
         videos = FakeQueue()
         sweep = _sweeper(service, videos)
-        assert sweep({}, TimeLeft(sweeper.SECONDS_FOR_JOBS + sweeper.SECONDS_FOR_WEBHOOKS))["due"] == 1
+        assert sweep({}, LimitedContext(sweeper.SECONDS_FOR_JOBS + sweeper.SECONDS_FOR_WEBHOOKS))["due"] == 1
 
     def test_long_waits_are_the_sweepers(self, service: DeliveryTestbed) -> None:
         service.create()
@@ -535,14 +535,14 @@ class TestWhatWakesIt:
         service.create()
         service.change("a")
 
-        def answer(event: dict[str, Any]) -> ReceiverResponse:
+        def respond(event: dict[str, Any]) -> ReceiverResponse:
             if event["data"]["id"] == "a":
                 service.change("b")
                 assert service.deliver(), "the message is done, though nothing was sent for it"
                 assert service.receiver.ids == ["a"]
             return respond_with()
 
-        service.receiver.answer = answer
+        service.receiver.answer = respond
         service.deliver()
         assert service.receiver.ids == ["a", "b"]
 
@@ -683,7 +683,7 @@ def died(_: dict[str, Any]) -> ReceiverResponse:
     raise Died
 
 
-class TestWhoeverMeddles:
+class TestConcurrentChanges:
     """A worker whose webhook changes in the middle of a page stops that page without writing its progress.
 
     It continues with the current configuration, and keeps its lease throughout, so that two workers never send at once.
@@ -696,13 +696,13 @@ class TestWhoeverMeddles:
             service.change(id_)
 
         def deliver(meddle: Callable[[], object]) -> None:
-            def answer(event: dict[str, Any]) -> ReceiverResponse:
+            def respond(event: dict[str, Any]) -> ReceiverResponse:
                 if event["data"]["id"] == "b":
                     service.receiver.answer = only_failing()
                     meddle()
                 return respond_with()
 
-            service.receiver.answer = answer
+            service.receiver.answer = respond
             assert service.deliver()
 
         return deliver
@@ -727,17 +727,17 @@ class TestWhoeverMeddles:
         service.deliver()
         assert len(service.receiver.requests) == 3
 
-    @pytest.mark.parametrize("again", ["replay", "url", "pause and resume"])
+    @pytest.mark.parametrize("resent", ["replay", "url", "pause and resume"])
     def test_no_other_worker_begins_while_it_is_sending(
-        self, service: DeliveryTestbed, meddled: Any, again: str
+        self, service: DeliveryTestbed, meddled: Any, resent: str
     ) -> None:
         log, now = owner_log("alice"), int(service.clock())
         start = service.feed.at_time(log, 0)
 
         def meddle() -> None:
-            if again == "replay":
+            if resent == "replay":
                 service.hooks.replay("hook", {log: start}, ALICE, now, always_in_time)
-            elif again == "url":
+            elif resent == "url":
                 service.hooks.change("hook", {"url": "https://other.example"}, ALICE, now, always_in_time)
             else:
                 service.hooks.change("hook", {"paused": True}, ALICE, now, always_in_time)
@@ -756,11 +756,11 @@ class TestWhoeverMeddles:
         service.create()
         service.change("a")
 
-        def answer(_: dict[str, Any]) -> ReceiverResponse:
+        def respond(_: dict[str, Any]) -> ReceiverResponse:
             service.hooks.change("hook", {"url": "https://other.example"}, ALICE, int(service.clock()), always_in_time)
             raise Died
 
-        service.receiver.answer = answer
+        service.receiver.answer = respond
         with pytest.raises(Died):
             service.deliver()
         service.receiver.answer = only_failing()
@@ -787,14 +787,14 @@ class TestWhoeverMeddles:
         service.hooks.change("hook", {"types": []}, ALICE, int(service.clock()), always_in_time)
         service.receiver.answer = only_failing()
         service.deliver()
-        taken = [id_ for id_ in service.receiver.ids if id_ != "c0"]
-        assert len(taken) == len(set(taken)) == 2 * MAX_DELIVERED - 1
+        accepted = [id_ for id_ in service.receiver.ids if id_ != "c0"]
+        assert len(accepted) == len(set(accepted)) == 2 * MAX_DELIVERED - 1
         service.clock.advance(INDEX_SECONDS)
         service.deliver()
         assert service.is_caught_up()
 
 
-class TestWhatItsOwnerSees:
+class TestStatus:
     def test_attempt_list_shows_each_attempt_with_its_response(self, service: DeliveryTestbed) -> None:
         service.create()
         service.change("a")
@@ -809,13 +809,13 @@ class TestWhatItsOwnerSees:
 
     def test_since_when_it_is_behind_and_when_it_is_tried_again(self, service: DeliveryTestbed) -> None:
         service.create()
-        made = service.change("a")
+        change = service.change("a")
         service.clock.advance(60)
         service.change("b")
         service.receiver.answer = failing()
         service.deliver()
         document = service.hooks.read_for("hook", ALICE).document(int(service.clock()))
-        assert (document["behindSince"], document["failures"]) == (made["at"], 1)
+        assert (document["behindSince"], document["failures"]) == (change["at"], 1)
         assert document["nextAttemptAt"] > service.clock()
         service.receiver.answer = only_failing()
         service.wait()
@@ -823,7 +823,7 @@ class TestWhatItsOwnerSees:
         assert document.keys() & {"behindSince", "failures", "nextAttemptAt"} == set()
 
 
-class TestWhatIsMeasured:
+class TestMetrics:
     @pytest.fixture
     def metrics(self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[[], Any]:
         monkeypatch.setenv("ENVIRONMENT", "test")
@@ -923,16 +923,16 @@ class TestTheBus:
         return bus
 
     def test_gets_everybodys_changes_from_the_oldest_on(self, service: DeliveryTestbed, bus: Bus) -> None:
-        made = service.change("a", user="bob")
+        change = service.change("a", user="bob")
         service.deliver(BUS)
         service.deliver(BUS)
         assert bus.puts == [
             [
                 {
-                    "Time": made["at"] / 1000,
+                    "Time": change["at"] / 1000,
                     "Source": "video-metadata",
                     "DetailType": "video.changed",
-                    "Detail": json.dumps(made, separators=(",", ":")),
+                    "Detail": json.dumps(change, separators=(",", ":")),
                     "EventBusName": "the-bus",
                 }
             ]

@@ -44,7 +44,7 @@ class Simulation:
         self.service = service
         self.idle = workers
         self.seconds: defaultdict[str, float] = defaultdict(float)
-        self.answered: defaultdict[str, list[tuple[str, float]]] = defaultdict(list)
+        self.delivered: defaultdict[str, list[tuple[str, float]]] = defaultdict(list)
         """Ids of changes and the times of their responses, by webhook."""
         self.busy: list[str] = []
         """Webhooks whose receivers are being called."""
@@ -70,7 +70,7 @@ class Simulation:
         if seconds := self.seconds[hook]:
             self._sleep(seconds)
         self.busy.remove(hook)
-        self.answered[hook].append((headers["webhook-id"], self.service.clock()))
+        self.delivered[hook].append((headers["webhook-id"], self.service.clock()))
         return respond_with(200, ms=int(seconds * 1000))
 
     def create(self, id_: str, caller: Caller = ALICE, seconds: float = 0) -> None:
@@ -87,10 +87,10 @@ class Simulation:
         """Run the workers for some virtual seconds."""
         clock, end = self.service.clock, self.service.clock() + seconds
         while True:
-            self._take()
+            self._receive_messages()
             while self.idle and self._ready:
                 self._begin(*self._ready.popleft())
-                self._take()
+                self._receive_messages()
             times = [self._asleep[0][0]] if self._asleep else []
             times += [at for at, _ in self.service.queue.waiting]
             if not times or min(times) > end:
@@ -111,7 +111,7 @@ class Simulation:
         for thread in self._threads:
             thread.join(LIMIT)
 
-    def _take(self) -> None:
+    def _receive_messages(self) -> None:
         self._ready.extend((self.service.clock(), message) for message in self.service.queue.take())
 
     def _begin(self, sent_at: float, message: dict[str, Any]) -> None:
@@ -144,7 +144,7 @@ def service(table: Table) -> DeliveryTestbed:
     return DeliveryTestbed(table, Clock())
 
 
-def place_names(service: DeliveryTestbed, owner: str, queue: str) -> set[str]:
+def slot_holders(service: DeliveryTestbed, owner: str, queue: str) -> set[str]:
     """Return the webhooks that hold a slot of a quota."""
     items = {(item["pk"], item["sk"]): item for item in items_of(service.table)}
     names: set[str] = items.get((f"SHARE#{owner}", f"SENT#{queue}"), {}).get("jobs", set())
@@ -158,7 +158,7 @@ def waiting_names(service: DeliveryTestbed) -> list[str]:
 
 def seconds_late(simulation: Simulation, hook: str, changed_at: dict[str, float]) -> dict[str, float]:
     """The time from each change to its delivery."""
-    return {id_: at - changed_at[id_] for id_, at in simulation.answered[hook]}
+    return {id_: at - changed_at[id_] for id_, at in simulation.delivered[hook]}
 
 
 def test_a_quick_webhook_is_served_within_two_seconds_beside_twenty_slow_webhooks(service: DeliveryTestbed) -> None:
@@ -179,7 +179,7 @@ def test_a_quick_webhook_is_served_within_two_seconds_beside_twenty_slow_webhook
     assert max(late.values()) <= 2
     assert simulation.most_busy["s"] <= DELIVERY_SHARES[QUICK] + DELIVERY_SHARES[SLOW]
     slow = [service.place(f"slow{number}") for number in range(20)]
-    assert not any("failures" in place for place in slow)
+    assert not any("failures" in state for state in slow)
     assert not any(service.hook(f"slow{number}")["paused"] for number in range(20))
 
 
@@ -193,7 +193,7 @@ def test_changes_send_one_message_for_a_webhook_while_it_waits_in_the_queue(serv
         simulation.change(f"alice{number}")
     simulation.run(60)
     simulation.finish()
-    assert {id_ for id_, _ in simulation.answered["quick"]} == {f"alice{number}" for number in range(30)}
+    assert {id_ for id_, _ in simulation.delivered["quick"]} == {f"alice{number}" for number in range(30)}
     assert simulation.received["quick"] == 1
 
 
@@ -205,10 +205,10 @@ def test_every_change_is_delivered_when_messages_are_coalesced(service: Delivery
     hooks = {f"{name}{number}": name for name in owners for number in range(2)}
     for hook, name in hooks.items():
         simulation.create(hook, owners[name], chance.choice([0, 1, SECONDS]))
-    made: defaultdict[str, set[str]] = defaultdict(set)
+    expected: defaultdict[str, set[str]] = defaultdict(set)
     for number in range(60):
         owner = chance.choice([*owners])
-        made[owner].add(f"{owner}-{number}")
+        expected[owner].add(f"{owner}-{number}")
         simulation.change(f"{owner}-{number}", owner)
         if chance.random() < 0.3:
             simulation.run(chance.choice([0.1, 2, 15]))
@@ -219,7 +219,7 @@ def test_every_change_is_delivered_when_messages_are_coalesced(service: Delivery
         service.sweep()
     simulation.finish()
     for hook, owner in hooks.items():
-        assert {id_ for id_, _ in simulation.answered[hook]} == made[owner], hook
+        assert {id_ for id_, _ in simulation.delivered[hook]} == expected[owner], hook
         assert service.is_caught_up(hook)
 
 
@@ -230,7 +230,7 @@ def test_every_slow_webhook_of_an_owner_is_served_in_its_turn(service: DeliveryT
     for number in range(40):
         simulation.change(f"bob{number}", "bob")
         simulation.run(10)
-    counts = [len(simulation.answered[f"slow{number}"]) for number in range(6)]
+    counts = [len(simulation.delivered[f"slow{number}"]) for number in range(6)]
     simulation.finish()
     assert min(counts) >= 4
     assert max(counts) <= 2 * min(counts)
@@ -250,7 +250,7 @@ def test_a_quick_webhook_does_not_wait_for_slow_webhooks_of_its_own_owner(servic
         simulation.change(f"c{number}")
         simulation.run(5)
     simulation.finish()
-    simulation.answered["quick"].pop(0)
+    simulation.delivered["quick"].pop(0)
     late = seconds_late(simulation, "quick", changed_at)
     assert late.keys() == changed_at.keys()
     assert max(late.values()) <= 2
@@ -279,7 +279,7 @@ def test_slow_receivers_of_many_owners_leave_workers_to_quick_receivers(service:
     simulation.finish()
     assert max(seconds_late(simulation, "quick", changed_at).values()) <= 2
     assert simulation.most_busy["s"] == DELIVERY_SHARES[ALL_SLOW]
-    assert all(len(simulation.answered[f"slow-{owner}"]) == 21 for owner in owners)
+    assert all(len(simulation.delivered[f"slow-{owner}"]) == 21 for owner in owners)
     assert waiting_names(service) == []
 
 
@@ -289,7 +289,7 @@ def test_twenty_quick_webhooks_of_one_owner_are_all_served_at_once(service: Deli
         simulation.create(f"quick{number}")
     simulation.change("a")
     simulation.run(0)
-    assert all([id_ for id_, _ in simulation.answered[f"quick{number}"]] == ["a"] for number in range(20))
+    assert all([id_ for id_, _ in simulation.delivered[f"quick{number}"]] == ["a"] for number in range(20))
     assert waiting_names(service) == []
 
 
@@ -297,11 +297,11 @@ def test_twenty_quick_webhooks_of_one_owner_are_all_served_at_once(service: Deli
 def slow(service: DeliveryTestbed) -> Callable[[dict[str, Any]], ReceiverResponse]:
     """A receiver that takes nine seconds of the clock, with nothing else in parallel."""
 
-    def answer(_: dict[str, Any]) -> ReceiverResponse:
+    def respond(_: dict[str, Any]) -> ReceiverResponse:
         service.clock.advance(SECONDS)
         return respond_with(200, ms=SECONDS * 1000)
 
-    return answer
+    return respond
 
 
 def _deliver_slowly(service: DeliveryTestbed, slow: Callable[[dict[str, Any]], ReceiverResponse]) -> None:
@@ -318,13 +318,13 @@ class TestASlowReceiver:
         self, service: DeliveryTestbed, slow: Callable[[dict[str, Any]], ReceiverResponse]
     ) -> None:
         _deliver_slowly(service, slow)
-        rest = min(MAX_REST, REST_TIMES * 2 * SECONDS)
+        pause = min(MAX_REST, REST_TIMES * 2 * SECONDS)
         assert service.receiver.ids == ["a", "b"]
-        assert service.place()["nextAttemptAt"] == int(service.clock()) + rest
-        assert service.queue.waits == [rest]
+        assert service.place()["nextAttemptAt"] == int(service.clock()) + pause
+        assert service.queue.waits == [pause]
         service.deliver()
         assert service.receiver.ids == ["a", "b"], "it rests"
-        service.clock.advance(rest)
+        service.clock.advance(pause)
         service.work()
         assert service.receiver.ids == ["a", "b", "c"]
         assert [attempt["status"] for attempt in service.attempts()] == [200] * 3
@@ -423,12 +423,12 @@ class TestAUsedUpQuota:
         assert full.receiver.requests == []
         assert full.attempts("h3") == []
         assert waiting_names(full) == ["h3"]
-        assert place_names(full, "alice", QUICK) == {"h0", "h1", "h2"}
+        assert slot_holders(full, "alice", QUICK) == {"h0", "h1", "h2"}
 
     def test_costs_further_messages_two_reads(self, full: DeliveryTestbed) -> None:
-        with record_operations(full.table.client) as seen:
+        with record_operations(full.table.client) as operations:
             full.deliver("h3")
-        assert [operation.name for operation in seen] == ["GetItem", "GetItem"]
+        assert [operation.name for operation in operations] == ["GetItem", "GetItem"]
 
     def test_passes_a_released_place_to_the_webhook_that_waited_longest(self, full: DeliveryTestbed) -> None:
         full.clock.advance(1)
@@ -440,7 +440,7 @@ class TestAUsedUpQuota:
         assert [message for _, message in full.queue.waiting] == called
         full.work()
         assert [url for url, _, _ in full.receiver.requests] == [f"https://{id_}.example" for id_ in ("h0", "h3", "h4")]
-        assert place_names(full, "alice", QUICK) == set()
+        assert slot_holders(full, "alice", QUICK) == set()
         assert all(full.is_caught_up(id_) for id_ in ("h0", "h3", "h4"))
 
     def test_passes_the_place_on_if_the_webhook_was_paused_while_it_waited(self, full: DeliveryTestbed) -> None:
@@ -472,7 +472,7 @@ class TestAUsedUpQuota:
         full.clock.advance(CHECK_SECONDS)
         full.deliver("h4")
         assert full.receiver.requests == []
-        assert place_names(full, "alice", QUICK) == {"h0", "h1", "h2"}
+        assert slot_holders(full, "alice", QUICK) == {"h0", "h1", "h2"}
 
     def test_does_not_hold_up_webhooks_of_other_owners(self, full: DeliveryTestbed) -> None:
         full.create("other", BOB)
@@ -493,32 +493,32 @@ def test_a_worker_that_fails_releases_its_place_to_the_webhook_that_waits(
     def fail(*_: Any) -> None:
         raise ValueError("a bug")
 
-    def answer(_: dict[str, Any]) -> ReceiverResponse:
+    def respond(_: dict[str, Any]) -> ReceiverResponse:
         assert service.deliver("h3")
         assert waiting_names(service) == ["h3"]
         monkeypatch.setattr(DeliveryStateStore, failing, fail)
         return respond_with()
 
-    service.receiver.answer = answer
+    service.receiver.answer = respond
     assert not service.deliver("h0")
     assert [message for _, message in service.queue.waiting] == [deliver_message("h3", ("alice", QUICK))]
-    assert place_names(service, "alice", QUICK) == {"h1", "h2", "h3"}
+    assert slot_holders(service, "alice", QUICK) == {"h1", "h2", "h3"}
 
 
 def test_a_webhook_with_a_place_of_its_own_that_another_worker_serves_keeps_it(service: DeliveryTestbed) -> None:
     service.create()
     service.change("a")
-    seen: list[set[str]] = []
+    holders: list[set[str]] = []
 
-    def answer(_: dict[str, Any]) -> ReceiverResponse:
+    def respond(_: dict[str, Any]) -> ReceiverResponse:
         assert service.handle(deliver_message("hook", ("alice", QUICK)))
-        seen.append(place_names(service, "alice", QUICK))
+        holders.append(slot_holders(service, "alice", QUICK))
         return respond_with()
 
-    service.receiver.answer = answer
+    service.receiver.answer = respond
     service.deliver()
-    assert seen == [{"hook"}]
-    assert place_names(service, "alice", QUICK) == set()
+    assert holders == [{"hook"}]
+    assert slot_holders(service, "alice", QUICK) == set()
 
 
 def test_a_slow_webhook_keeps_its_owners_place_while_it_waits_for_that_of_all_slow_receivers(
@@ -531,14 +531,14 @@ def test_a_slow_webhook_keeps_its_owners_place_while_it_waits_for_that_of_all_sl
     service.clock.advance(MAX_REST)
     service.change("b")
     others = {f"other{number}" for number in range(DELIVERY_SHARES[ALL_SLOW])}
-    share = {"pk": f"SHARE#{EVERYBODY}", "sk": f"SENT#{ALL_SLOW}", "jobs": others, "checkedAt": int(service.clock())}
-    table.write(table.put(share, condition=None))
+    quota = {"pk": f"SHARE#{EVERYBODY}", "sk": f"SENT#{ALL_SLOW}", "jobs": others, "checkedAt": int(service.clock())}
+    table.write(table.put(quota, condition=None))
     service.deliver()
     assert service.receiver.ids == ["a"]
-    assert place_names(service, "alice", SLOW) == {"hook"}
+    assert slot_holders(service, "alice", SLOW) == {"hook"}
     assert waiting_names(service) == ["hook"]
     service.clock.advance(CHECK_SECONDS + QUOTA_SECONDS)
     service.sweep()
     service.work()
     assert service.receiver.ids == ["a", "b"]
-    assert place_names(service, "alice", SLOW) == place_names(service, EVERYBODY, ALL_SLOW) == set()
+    assert slot_holders(service, "alice", SLOW) == slot_holders(service, EVERYBODY, ALL_SLOW) == set()

@@ -28,7 +28,7 @@ def hooks(table: Table) -> WebhookStore:
 
 
 @pytest.fixture
-def places(table: Table) -> DeliveryStateStore:
+def states(table: Table) -> DeliveryStateStore:
     return DeliveryStateStore(table)
 
 
@@ -37,9 +37,9 @@ def created(hooks: WebhookStore, id_: str = "a", **content: Any) -> None:
 
 
 def read_state(places: DeliveryStateStore, id_: str = "a") -> WebhookState:
-    place = places.read(id_)
-    assert place
-    return place
+    state = places.read(id_)
+    assert state
+    return state
 
 
 def hook_of(places: DeliveryStateStore, id_: str = "a") -> Webhook:
@@ -52,31 +52,31 @@ def always(_: int) -> bool:
     return True
 
 
-def test_a_write_whose_answer_was_lost_is_known_by_whose_it_is(hooks: WebhookStore, places: DeliveryStateStore) -> None:
+def test_a_write_whose_answer_was_lost_is_known_by_whose_it_is(hooks: WebhookStore, states: DeliveryStateStore) -> None:
     created(hooks)
-    line, place = FaultLine(places.table.client), read_state(places)
+    line, state = FaultLine(states.table.client), read_state(states)
     line.arm(lose_response, at=0)
-    assert places.save(place, as_idle(place), NOW) == read_state(places)
+    assert states.save(state, as_idle(state), NOW) == read_state(states)
     assert line.calls == ["UpdateItem", "UpdateItem", "GetItem"]
 
 
 def test_write_with_a_lost_response_fails_when_the_lease_was_taken_since(
-    hooks: WebhookStore, places: DeliveryStateStore
+    hooks: WebhookStore, states: DeliveryStateStore
 ) -> None:
     created(hooks)
-    line, place = FaultLine(places.table.client), read_state(places)
+    line, state = FaultLine(states.table.client), read_state(states)
 
     def replayed() -> None:
         line.disarm()
         hooks.replay("a", {LOG: LogCursor(1, 0)}, ALICE, NOW, always)
 
-    def lost_then_replayed(send: Any) -> Any:
+    def lose_response_then_replay(send: Any) -> Any:
         line.arm(run_before_request(replayed), at=0)
         return lose_response(send)
 
-    line.arm(lost_then_replayed, at=0)
+    line.arm(lose_response_then_replay, at=0)
     with pytest.raises(LeaseLost):
-        places.save(place, as_idle(place), NOW)
+        states.save(state, as_idle(state), NOW)
 
 
 @pytest.mark.parametrize(
@@ -91,69 +91,69 @@ def test_write_with_a_lost_response_fails_when_the_lease_was_taken_since(
     ids=["pause", "address", "types", "replay", "delete"],
 )
 def test_change_of_the_delivered_events_takes_the_lease(
-    hooks: WebhookStore, places: DeliveryStateStore, meddle: Any
+    hooks: WebhookStore, states: DeliveryStateStore, meddle: Any
 ) -> None:
     created(hooks)
-    place, hook = read_state(places), hook_of(places)
+    state, hook = read_state(states), hook_of(states)
     meddle(hooks)
     with pytest.raises(LeaseLost):
-        places.save(place, as_idle(place), NOW)
+        states.save(state, as_idle(state), NOW)
     with pytest.raises(LeaseLost):
-        places.pause(place, place, hook, "It says so.", NOW)
+        states.pause(state, state, hook, "It says so.", NOW)
 
 
 def test_a_webhook_is_paused_with_a_reason_and_waits_for_nothing(
-    hooks: WebhookStore, places: DeliveryStateStore
+    hooks: WebhookStore, states: DeliveryStateStore
 ) -> None:
     created(hooks)
-    place = read_state(places)
-    places.pause(place, as_due(place, NOW + 5) | {"failures": 3}, hook_of(places), "It says so.", NOW)
+    state = read_state(states)
+    states.pause(state, as_due(state, NOW + 5) | {"failures": 3}, hook_of(states), "It says so.", NOW)
     document = hooks.read_for("a", ALICE).document(NOW)
     assert (document["paused"], document["pausedBecause"], document["version"]) == (True, "It says so.", 2)
-    assert read_state(places).keys() & {"rel", "leaseUntil", "nextAttemptAt"} == set()
-    assert list(places.followers("alice")) == []
+    assert read_state(states).keys() & {"rel", "leaseUntil", "nextAttemptAt"} == set()
+    assert list(states.followers("alice")) == []
     with pytest.raises(VersionMismatch):
         hooks.change("a", {"paused": False}, ALICE, NOW, lambda version: version == 1)
 
 
 def test_pause_fails_when_the_webhook_was_changed_since_it_was_read(
-    hooks: WebhookStore, places: DeliveryStateStore
+    hooks: WebhookStore, states: DeliveryStateStore
 ) -> None:
     created(hooks)
-    place, hook = read_state(places), hook_of(places)
+    state, hook = read_state(states), hook_of(states)
     hooks.change("a", {"description": "mine"}, ALICE, NOW, always)
     with pytest.raises(ConditionFailed):
-        places.pause(place, place, hook, "It says so.", NOW)
-    places.pause(place, place, hook_of(places), "It says so.", NOW)
-    assert hook_of(places)["description"] == "mine"
+        states.pause(state, state, hook, "It says so.", NOW)
+    states.pause(state, state, hook_of(states), "It says so.", NOW)
+    assert hook_of(states)["description"] == "mine"
 
 
 def test_followers_are_those_of_one_owner_or_of_everybody_that_are_not_paused(
-    hooks: WebhookStore, places: DeliveryStateStore
+    hooks: WebhookStore, states: DeliveryStateStore
 ) -> None:
     for id_ in "ab":
         created(hooks, id_)
     created(hooks, "c", paused=True)
     admin = Caller("root", frozenset({"videos/admin"}))
     hooks.create("d", {"url": "https://hooks.example", "types": [], "paused": False}, {}, admin, NOW)
-    assert list(places.followers("alice")) == ["a", "b"]
-    assert list(places.followers(None)) == ["d"]
-    assert list(places.followers("bob")) == []
+    assert list(states.followers("alice")) == ["a", "b"]
+    assert list(states.followers(None)) == ["d"]
+    assert list(states.followers("bob")) == []
 
 
-def test_a_follower_of_our_own_begins_once(places: DeliveryStateStore) -> None:
-    places.begin("bus", {LOG: LogCursor(0, 0)})
-    place = read_state(places, "bus")
-    places.save(place, place | {"places": encode_cursors({LOG: LogCursor(3, 1)})}, NOW)
-    places.begin("bus", {LOG: LogCursor(0, 0)})
-    assert read_state(places, "bus")["places"] == {LOG: [3, 1]}
+def test_a_follower_of_our_own_begins_once(states: DeliveryStateStore) -> None:
+    states.begin("bus", {LOG: LogCursor(0, 0)})
+    state = read_state(states, "bus")
+    states.save(state, state | {"places": encode_cursors({LOG: LogCursor(3, 1)})}, NOW)
+    states.begin("bus", {LOG: LogCursor(0, 0)})
+    assert read_state(states, "bus")["places"] == {LOG: [3, 1]}
 
 
-def test_attempts_are_kept_for_a_week_and_once(places: DeliveryStateStore) -> None:
-    line = FaultLine(places.table.client)
+def test_attempts_are_kept_for_a_week_and_once(states: DeliveryStateStore) -> None:
+    line = FaultLine(states.table.client)
     line.arm(lose_response, at=0)
-    places.add_attempts("a", NOW * 1000, 7, [{"at": 1, "changeId": "x"}, {"at": 2, "changeId": "y"}])
+    states.add_attempts("a", NOW * 1000, 7, [{"at": 1, "changeId": "x"}, {"at": 2, "changeId": "y"}])
     line.disarm()
-    shown = places.attempts("a", NOW, limit=10).items
-    assert [attempt["changeId"] for attempt in shown] == ["y", "x"]
-    assert places.attempts("a", NOW + 7 * 86_400, limit=10).items == []
+    listed = states.attempts("a", NOW, limit=10).items
+    assert [attempt["changeId"] for attempt in listed] == ["y", "x"]
+    assert states.attempts("a", NOW + 7 * 86_400, limit=10).items == []

@@ -67,10 +67,10 @@ def test_the_example_message_fits_the_schema_and_what_the_router_sends() -> None
 
 
 def test_the_reports_that_it_shows_are_taken() -> None:
-    shown = re.findall(r"^report '(.+)'$", QUEUE_PAGE, re.MULTILINE)
-    states = [RenditionReport.parse(body.encode()).state for body in shown]
+    reports = re.findall(r"^report '(.+)'$", QUEUE_PAGE, re.MULTILINE)
+    states = [RenditionReport.parse(body.encode()).state for body in reports]
     assert states == ["running", "done", "failed"]
-    assert {json.loads(body)["inputHash"] for body in shown} == {EXAMPLE["inputHash"]}
+    assert {json.loads(body)["inputHash"] for body in reports} == {EXAMPLE["inputHash"]}
 
 
 def test_the_waits_between_attempts() -> None:

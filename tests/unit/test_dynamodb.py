@@ -181,14 +181,14 @@ def test_waits_grow_but_not_for_long() -> None:
 
 
 def test_unprocessed_keys_are_asked_for_again() -> None:
-    rest = {"T": {"Keys": [{"pk": {"S": "b"}}]}}
+    unprocessed = {"T": {"Keys": [{"pk": {"S": "b"}}]}}
     table, client = _table(
-        {"Responses": {"T": [{"pk": {"S": "a"}}]}, "UnprocessedKeys": rest},
-        {"Responses": {}, "UnprocessedKeys": rest},
+        {"Responses": {"T": [{"pk": {"S": "a"}}]}, "UnprocessedKeys": unprocessed},
+        {"Responses": {}, "UnprocessedKeys": unprocessed},
         {"Responses": {"T": [{"pk": {"S": "b"}}]}, "UnprocessedKeys": {}},
     )
     assert table.batch_get([{"pk": "a"}, {"pk": "b"}]) == [{"pk": "a"}, {"pk": "b"}]
-    assert [call["RequestItems"] for call in client.calls][1:] == [rest, rest]
+    assert [call["RequestItems"] for call in client.calls][1:] == [unprocessed, unprocessed]
 
 
 def test_keys_that_stay_unprocessed_end_as_unavailable() -> None:
@@ -206,11 +206,11 @@ def test_a_hundred_keys_and_the_next_are_under_way_side_by_side() -> None:
             keys = parameters["RequestItems"]["T"]["Keys"]
             events.append(f"{operation} of {len(keys)}")
 
-            def answer() -> Any:
+            def respond() -> Any:
                 events.append("answered")
                 return {"Responses": {"T": keys}}
 
-            return answer
+            return respond
 
     keys = [{"pk": str(number)} for number in range(101)]
     table = Table("T", Recording("http://localhost", None))
@@ -252,9 +252,9 @@ class TestTheParser:
 
     def test_parser_agrees_with_botocore(self, table: Table) -> None:
         table.write(table.put({**KEY, "bytes": b"\x00", "n": 1}, condition=ABSENT))
-        plain = boto3.client("dynamodb")
+        botocore_client = boto3.client("dynamodb")
         ours = table.client.get_item(TableName=table.name, Key={"pk": {"S": "p"}, "sk": {"S": "s"}})
-        theirs = plain.get_item(TableName=table.name, Key={"pk": {"S": "p"}, "sk": {"S": "s"}})
+        theirs = botocore_client.get_item(TableName=table.name, Key={"pk": {"S": "p"}, "sk": {"S": "s"}})
         assert theirs["Item"] == {**ours["Item"], "bytes": {"B": b"\x00"}}
         assert ours["ResponseMetadata"]["HTTPStatusCode"] == 200
         assert ours["ResponseMetadata"]["RequestId"]
@@ -276,20 +276,20 @@ class TestTheParser:
             def stream(self, **_: Any) -> Any:
                 yield body
 
-        def answer(**_: Any) -> Any:
+        def respond(**_: Any) -> Any:
             raw: Any = Raw()
             return AWSResponse("https://dynamodb", 500, HTTPHeaders(), raw)
 
-        table.client.meta.events.register("before-send.dynamodb", answer)
+        table.client.meta.events.register("before-send.dynamodb", respond)
         try:
             with pytest.raises(ServiceError) as raised:
                 table.get(KEY)
         finally:
-            table.client.meta.events.unregister("before-send.dynamodb", answer)
+            table.client.meta.events.unregister("before-send.dynamodb", respond)
         assert raised.value.status in (500, 503)
 
 
-class TestALostAnswer:
+class TestLostResponse:
     """A conditional write that was applied, whose response was lost, and that botocore then retried."""
 
     @pytest.fixture
@@ -348,9 +348,9 @@ class TestBatches:
     def test_a_read_asks_for_a_hundred_keys_at_a_time(self) -> None:
         table, client = _table({"Responses": {"T": []}})
         assert table.batch_get([{"pk": str(n), "sk": "s"} for n in range(101)], consistent=True) == []
-        asked = [call["RequestItems"]["T"] for call in client.calls]
-        assert [len(request["Keys"]) for request in asked] == [100, 1]
-        assert all(request["ConsistentRead"] for request in asked)
+        requests = [call["RequestItems"]["T"] for call in client.calls]
+        assert [len(request["Keys"]) for request in requests] == [100, 1]
+        assert all(request["ConsistentRead"] for request in requests)
 
     def test_a_read_names_no_key_twice(self) -> None:
         table, client = _table({"Responses": {"T": []}})
@@ -368,8 +368,8 @@ class TestBatches:
         assert table.batch_get(keys) == []
 
     def test_unprocessed_deletes_are_sent_again(self) -> None:
-        left = {"T": [{"DeleteRequest": {"Key": {"pk": {"S": "p"}}}}]}
-        table, client = _table({"UnprocessedItems": left}, {"UnprocessedItems": {}})
+        unprocessed = {"T": [{"DeleteRequest": {"Key": {"pk": {"S": "p"}}}}]}
+        table, client = _table({"UnprocessedItems": unprocessed}, {"UnprocessedItems": {}})
         table.batch_delete([KEY, {"pk": "q", "sk": "s"}])
         assert [len(call["RequestItems"]["T"]) for call in client.calls] == [2, 1]
 

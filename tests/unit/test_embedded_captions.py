@@ -52,7 +52,7 @@ def listed(workers: ProcessingWorkers, video_id: str) -> list[dict[str, Any]]:
     return items
 
 
-def said(workers: ProcessingWorkers, video_id: str, language: str = "en") -> str:
+def captions_text(workers: ProcessingWorkers, video_id: str, language: str = "en") -> str:
     return workers.api.get(f"/v1/videos/{video_id}/captions/{language}").body.decode()
 
 
@@ -64,8 +64,8 @@ def send(workers: ProcessingWorkers, video_id: str, language: str = "en", text: 
 def output(workers: ProcessingWorkers, video_id: str) -> Item:
     job = workers.background.job(video_id, "captions")
     assert job["state"] == "done"
-    made: Item = job["output"]
-    return made
+    job_output: Item = job["output"]
+    return job_output
 
 
 # The job ------------------------------------------------------------------------------------------------------------
@@ -84,7 +84,7 @@ def test_the_texts_of_a_film_are_captions_of_it(workers: ProcessingWorkers, cont
         "version": 1,
         "updatedAt": int(workers.background.clock()),
     }
-    assert said(workers, video_id) == ENGLISH
+    assert captions_text(workers, video_id) == ENGLISH
     assert output(workers, video_id) == {"captions": [{"track": 1, "language": "en", "cues": 2}], "skipped": []}
 
 
@@ -93,7 +93,7 @@ def test_every_subtitle_language_is_extracted_under_its_normalised_tag(workers: 
         workers, SubtitleSpec("eng"), GERMAN, SubtitleSpec("pt-br"), SubtitleSpec("haw"), SubtitleSpec("?")
     )
     assert [item["language"] for item in listed(workers, video_id)] == ["de", "en", "haw", "pt-BR", "und"]
-    assert said(workers, video_id, "de").endswith("\nEbbe <i>und</i> Flut &amp; Strand\n")
+    assert captions_text(workers, video_id, "de").endswith("\nEbbe <i>und</i> Flut &amp; Strand\n")
 
 
 def test_a_film_without_subtitles_has_no_such_job(workers: ProcessingWorkers) -> None:
@@ -129,9 +129,9 @@ def test_captions_that_were_sent_stay(workers: ProcessingWorkers) -> None:
         ("de", "film"),
         ("en", "owner"),
     ]
-    assert said(workers, video_id) == SENT
-    (left,) = output(workers, video_id)["skipped"]
-    assert (left["language"], left["reason"]) == ("en", "The owner uploaded captions in this language.")
+    assert captions_text(workers, video_id) == SENT
+    (skipped,) = output(workers, video_id)["skipped"]
+    assert (skipped["language"], skipped["reason"]) == ("en", "The owner uploaded captions in this language.")
 
 
 def test_uploaded_captions_replace_those_extracted_from_the_file(workers: ProcessingWorkers) -> None:
@@ -150,7 +150,7 @@ def test_new_source_file_replaces_only_extracted_captions(workers: ProcessingWor
         ("fr", "film", 1),
         ("mi", "owner", 1),
     ]
-    assert "Another film." in said(workers, video_id)
+    assert "Another film." in captions_text(workers, video_id)
 
 
 def test_source_file_without_subtitles_removes_extracted_captions(workers: ProcessingWorkers) -> None:
@@ -210,7 +210,7 @@ def test_a_video_takes_no_more_languages_than_it_may_have(
     send(workers, video_id, "mi")
     uploaded(workers, SubtitleSpec(), GERMAN, video_id=video_id)
     assert [item["language"] for item in listed(workers, video_id)] == ["en", "mi"]
-    assert [left["language"] for left in output(workers, video_id)["skipped"]] == ["de"]
+    assert [skipped_item["language"] for skipped_item in output(workers, video_id)["skipped"]] == ["de"]
 
 
 def track(*texts: tuple[int, int, str], codec: str = "subrip", number: int = 1, language: str = "eng") -> SubtitleTrack:
@@ -220,14 +220,14 @@ def track(*texts: tuple[int, int, str], codec: str = "subrip", number: int = 1, 
 def test_more_languages_than_one_transaction_takes_are_left() -> None:
     names = [f"q{one}{two}" for one in "abcdefghi" for two in "klmnopqrstu"]
     tracks = [track((0, 900, "a"), number=number, language=name) for number, name in enumerate(names, 1)]
-    texts, left = extract_texts(tracks)
-    assert (len(texts), len(left), left[0]["reason"]) == (90, 9, "The file has more than 90 languages.")
+    texts, skipped = extract_texts(tracks)
+    assert (len(texts), len(skipped), skipped[0]["reason"]) == (90, 9, "The file has more than 90 languages.")
 
 
 def test_cue_outside_the_caption_limits_is_omitted() -> None:
-    kept = (1000, 2000, "Kept.")
-    strange = [(0, 900, "x" * 2001), (5, 5, "never shown"), (9, 360_000_001, "too late"), (0, 900, "{\\b1}")]
-    assert [cue.text for cue in extract_cues(track(*strange, kept, kept))] == ["Kept."]
+    valid_cue = (1000, 2000, "Kept.")
+    invalid_cues = [(0, 900, "x" * 2001), (5, 5, "never shown"), (9, 360_000_001, "too late"), (0, 900, "{\\b1}")]
+    assert [cue.text for cue in extract_cues(track(*invalid_cues, valid_cue, valid_cue))] == ["Kept."]
 
 
 @pytest.mark.parametrize(
@@ -293,7 +293,7 @@ def test_a_worker_that_ends_at_the_last_write_is_followed_by_one_that_writes_onc
         workers.background.sweep()
         workers.work()
     assert [item["version"] for item in listed(workers, video_id)] == [1]
-    assert said(workers, video_id) == ENGLISH
+    assert captions_text(workers, video_id) == ENGLISH
 
 
 def test_a_text_that_cannot_be_stored_is_tried_again(
@@ -313,16 +313,16 @@ def test_a_text_that_cannot_be_stored_is_tried_again(
         workers.deliver("thumbnails")
     assert (listed(workers, video_id), workers.background.states(video_id)["captions"]) == ([], "queued")
     workers.work()
-    assert said(workers, video_id) == ENGLISH
+    assert captions_text(workers, video_id) == ENGLISH
 
 
 def before_the_end(monkeypatch: pytest.MonkeyPatch, workers: ProcessingWorkers, deed: Callable[[], object]) -> None:
     """Call `deed` once, between the reads of a job and its final write."""
-    transact, left = JobStore._write_both, [deed]
+    transact, skipped_item = JobStore._write_both, [deed]
 
     def late(store: JobStore, *args: Any) -> None:
-        if len(args) > 4 and args[4] and left:
-            left.pop()()
+        if len(args) > 4 and args[4] and skipped_item:
+            skipped_item.pop()()
         transact(store, *args)
 
     monkeypatch.setattr(JobStore, "_write_both", late)
@@ -338,7 +338,7 @@ def test_captions_that_are_sent_while_the_job_ends_stay(
         ("de", "film"),
         ("en", "owner"),
     ]
-    assert [left["language"] for left in output(workers, video_id)["skipped"]] == ["en"]
+    assert [skipped_item["language"] for skipped_item in output(workers, video_id)["skipped"]] == ["en"]
 
 
 def test_a_film_that_arrives_while_the_job_ends_wins(
@@ -389,11 +389,11 @@ def test_the_trail_says_what_jobs_did(reverts: RevertTestbed, objects: Objects) 
     video_id = uploaded(workers, SubtitleSpec(), GERMAN)
     reverts.clock.advance(1)
     uploaded(workers, SubtitleSpec(), video_id=video_id, upload="0002")
-    told = [(entry["action"], entry["language"], entry["by"]) for entry in entries_of(reverts, video_id)]
+    audited = [(entry["action"], entry["language"], entry["by"]) for entry in entries_of(reverts, video_id)]
     thumbnails, router = ({"kind": "job", "id": f"job:{name}"} for name in ("thumbnails", "router"))
-    assert sorted(told[:2], key=str) == [("created", "de", thumbnails), ("created", "en", thumbnails)]
-    assert sorted(told[2:4], key=str) == [("removed", "de", router), ("removed", "en", router)]
-    assert told[4:] == [("created", "en", thumbnails)]
+    assert sorted(audited[:2], key=str) == [("created", "de", thumbnails), ("created", "en", thumbnails)]
+    assert sorted(audited[2:4], key=str) == [("removed", "de", router), ("removed", "en", router)]
+    assert audited[4:] == [("created", "en", thumbnails)]
 
 
 def test_an_undo_brings_back_what_a_film_said_and_leaves_what_the_job_did(
@@ -409,5 +409,5 @@ def test_an_undo_brings_back_what_a_film_said_and_leaves_what_the_job_did(
     sets = [entry.get(CHANGESET) for entry in entries if entry["entity"] == "captions"]
     assert sets == [None, reverts.last_changeset(video_id)]
     assert reverts.revert_and_settle(reverts.last_changeset(video_id))["reverted"] == 1
-    assert said(workers, video_id) == ENGLISH
+    assert captions_text(workers, video_id) == ENGLISH
     assert [item["origin"] for item in listed(workers, video_id)] == ["film"]

@@ -35,10 +35,10 @@ HIDING: dict[str, dict[str, Any]] = {
 }
 
 
-def film(api: Api, **fields: Any) -> str:
+def publish(api: Api, **fields: Any) -> str:
     """Publish a video that every list shows, unless the fields hide it; return its id."""
-    wanted = {"tags": ["boats"], "category": "film", "releaseYear": 1990} | fields
-    video_id = str(api.publish("alice", **wanted)["videoId"])
+    content = {"tags": ["boats"], "category": "film", "releaseYear": 1990} | fields
+    video_id = str(api.publish("alice", **content)["videoId"])
     assert api.put(f"/v1/videos/{video_id}/credits/sam", CREDIT).status == 201
     assert api.put(f"/v1/videos/{video_id}/releases/NZ/mi", RELEASE).status == 201
     return video_id
@@ -53,7 +53,7 @@ def list_ids(api: Api, name: str, user: str = "bob") -> list[str]:
     return [(item.get("video") or item)["videoId"] for item in reply.json["items"]]
 
 
-def where_shown(api: Api) -> set[str]:
+def lists_with_videos(api: Api) -> set[str]:
     """Return the lists whose first page is not empty."""
     return {name for name in LISTS if list_ids(api, name)}
 
@@ -71,14 +71,14 @@ def entries_of(table: Table) -> dict[str, int]:
     return {name: len(lists.related(parts, window).items) for name, parts in partitions.items()}
 
 
-class TestOthersWhoHide:
+class TestHiddenVideos:
     @pytest.mark.parametrize("state", HIDING)
     def test_a_page_costs_the_same_whatever_they_hide(self, api: Api, table: Table, state: str) -> None:
         # Always the same ids, because they decide how evenly the shards are filled, and so how often each is read.
         for second in range(30):
-            film(api, videoId=str(uuid.UUID(int=second, version=4)), createdAt=1000 + second)
+            publish(api, videoId=str(uuid.UUID(int=second, version=4)), createdAt=1000 + second)
         for second in range(30, 90):
-            film(api, videoId=str(uuid.UUID(int=second, version=4)), **HIDING[state] | {"createdAt": 2000 + second})
+            publish(api, videoId=str(uuid.UUID(int=second, version=4)), **HIDING[state] | {"createdAt": 2000 + second})
         for name, most in {"tag": 5, "region": 5, "person": 2, "category": 4, "feed": 4}.items():
             with record_operations(table.client) as operations:
                 assert len(list_ids(api, name)) == 25
@@ -86,15 +86,15 @@ class TestOthersWhoHide:
 
     @pytest.mark.parametrize("state", HIDING)
     def test_entries_of_a_hidden_video_are_not_in_the_index(self, api: Api, table: Table, state: str) -> None:
-        film(api, **HIDING[state])
+        publish(api, **HIDING[state])
         assert entries_of(table) == dict.fromkeys(("tag", "region", "person", "feed"), 0)
-        assert where_shown(api) == set()
+        assert lists_with_videos(api) == set()
 
     @pytest.mark.parametrize("user", ["bob", "alice", "admin"])
     def test_a_person_or_tag_that_only_hidden_videos_have_is_as_one_that_is_not_there(
         self, api: Api, user: str
     ) -> None:
-        film(api, visibility="private")
+        publish(api, visibility="private")
         for path, query in (("/v1/people/{}/videos", ""), ("/v1/videos", "tag={}")):
             hidden, absent = (
                 api.get(path.format(name), query=query.format(name), user=user)
@@ -106,7 +106,7 @@ class TestOthersWhoHide:
     def test_tags_of_what_nobody_can_see_are_not_counted(
         self, api: Api, background: BackgroundWork, state: str
     ) -> None:
-        film(api, **HIDING[state])
+        publish(api, **HIDING[state])
         background.settle_totals()
         assert api.get("/v1/tags").json["items"] == []
 
@@ -115,48 +115,48 @@ class TestMoves:
     def test_hiding_moves_the_tags_in_the_same_transaction_and_the_stream_the_rest(
         self, api: Api, table: Table, background: BackgroundWork
     ) -> None:
-        path = f"/v1/videos/{film(api)}"
+        path = f"/v1/videos/{publish(api)}"
         background.settle_totals()
         for visibility, entries in (("private", 0), ("public", 1)):
             with record_operations(table.client) as operations:
                 assert api.patch(path, {"visibility": visibility}).status == 200
             assert [operation.name for operation in operations] == ["GetItem", "TransactWriteItems"]
             assert entries_of(table) == {"tag": entries, "feed": entries, "region": 1 - entries, "person": 1 - entries}
-            assert where_shown(api) == ({"tag", "category", "feed"} if entries else set())
+            assert lists_with_videos(api) == ({"tag", "category", "feed"} if entries else set())
             background.settle_totals()
             assert set(entries_of(table).values()) == {entries}
-            assert where_shown(api) == (set(LISTS) if entries else set())
+            assert lists_with_videos(api) == (set(LISTS) if entries else set())
 
-    @pytest.mark.parametrize("away", ["delete", "private"])
+    @pytest.mark.parametrize("how", ["delete", "private"])
     def test_tags_set_while_the_video_is_hidden_are_listed_once_it_is_public(
-        self, api: Api, background: BackgroundWork, away: str
+        self, api: Api, background: BackgroundWork, how: str
     ) -> None:
-        video_id = film(api, visibility="private", tags=[])
+        video_id = publish(api, visibility="private", tags=[])
         path = f"/v1/videos/{video_id}"
-        if away == "delete":
+        if how == "delete":
             api.delete(path)
             api.post(f"{path}/restore")
         api.patch(path, {"tags": ["boats"], "visibility": "public"})
         background.settle_totals()
-        assert where_shown(api) == set(LISTS)
+        assert lists_with_videos(api) == set(LISTS)
 
     def test_a_job_that_makes_a_video_ready_leaves_its_entries_to_the_stream(
         self, api: Api, table: Table, background: BackgroundWork
     ) -> None:
-        video_id = film(api, status="processing")
+        video_id = publish(api, status="processing")
         jobs = VideoStore(table, moves_entries=False)
         with record_operations(table.client) as operations:
             jobs.change(video_id, Caller.job("jobs"), NOW, lambda item: item | {"status": "ready"})
         assert [operation.name for operation in operations] == ["GetItem", "UpdateItem"]
         background.settle_totals()
-        assert where_shown(api) == set(LISTS)
+        assert lists_with_videos(api) == set(LISTS)
         jobs.change(video_id, Caller.job("arrivals"), NOW, lambda item: item | {"status": "processing"})
-        assert where_shown(api) == set()  # even before the entries are gone
+        assert lists_with_videos(api) == set()  # even before the entries are gone
         background.settle_totals()
         assert set(entries_of(table).values()) == {0}
 
     def test_any_number_of_repeats_changes_nothing(self, api: Api, table: Table, background: BackgroundWork) -> None:
-        video_id = film(api)
+        video_id = publish(api)
         background.settle_totals()
         for _ in range(2):
             with record_operations(table.client) as operations:
@@ -167,15 +167,15 @@ class TestMoves:
     def test_item_put_while_its_video_is_hidden_concurrently_is_not_indexed(
         self, api: Api, table: Table, monkeypatch: pytest.MonkeyPatch, kind: str
     ) -> None:
-        video_id = film(api)
+        video_id = publish(api)
         write = Table.write
 
-        def interrupted(self: Table, wanted: Any, **options: Any) -> Any:
-            if wanted.kind == "Put":
+        def interrupted(self: Table, change: Any, **options: Any) -> Any:
+            if change.kind == "Put":
                 monkeypatch.setattr(Table, "write", write)
                 api.patch(f"/v1/videos/{video_id}", {"visibility": "private"})
                 EntryUpdater(table).update_entries(video_id, NOW)
-            return write(self, wanted, **options)
+            return write(self, change, **options)
 
         monkeypatch.setattr(Table, "write", interrupted)
         body = CREDIT | {"ordering": 2} if kind.startswith("credits") else {"titles": [{"title": "Another"}]}
@@ -190,9 +190,9 @@ class TestTime:
     def test_makes_and_ends_a_publication(
         self, api: Api, clock: Clock, background: BackgroundWork, field: str, before: set[str]
     ) -> None:
-        film(api, **{field: NOW + 3600})
+        publish(api, **{field: NOW + 3600})
         background.settle_totals()
-        assert where_shown(api) == before
+        assert lists_with_videos(api) == before
         clock.advance(3600 - AHEAD)
         assert background.sweep()["scheduled"] == 0
         clock.advance(1)
@@ -201,7 +201,7 @@ class TestTime:
         clock.advance(AHEAD - 1)
         background.settle_totals()
         background.settle_totals()
-        assert where_shown(api) == set(LISTS) - before
+        assert lists_with_videos(api) == set(LISTS) - before
         tags = [] if before else [{"tag": "boats", "count": 1}]
         assert api.get("/v1/tags").json["items"] == tags
         assert background.sweep()["scheduled"] == 0
@@ -209,48 +209,48 @@ class TestTime:
     def test_expired_video_is_in_no_list_from_that_second(
         self, api: Api, clock: Clock, background: BackgroundWork
     ) -> None:
-        film(api, expiresAt=NOW + 10)
+        publish(api, expiresAt=NOW + 10)
         background.settle_totals()
         clock.advance(10)
-        assert where_shown(api) == set()
+        assert lists_with_videos(api) == set()
 
     def test_publication_before_the_next_sweep_is_scheduled_to_its_second(
         self, api: Api, clock: Clock, background: BackgroundWork
     ) -> None:
-        film(api, publishAt=NOW + SOON)
+        publish(api, publishAt=NOW + SOON)
         background.settle_totals()
         assert background.queues["aggregates"].delays[-1] == SOON
         clock.advance(SOON)
         background.settle_totals()
-        assert where_shown(api) == set(LISTS)
+        assert lists_with_videos(api) == set(LISTS)
 
     def test_a_message_that_comes_too_early_is_sent_again(
         self, api: Api, clock: Clock, background: BackgroundWork
     ) -> None:
-        film(api, publishAt=NOW + SOON)
+        publish(api, publishAt=NOW + SOON)
         background.settle_totals()
         clock.advance(SOON - 1)
         background.settle_totals()
         assert background.queues["aggregates"].delays[-1] == 1
         clock.advance(1)
         background.settle_totals()
-        assert where_shown(api) == set(LISTS)
+        assert lists_with_videos(api) == set(LISTS)
 
     def test_a_time_that_was_missed_is_made_up_for_by_the_next_sweep(
         self, api: Api, clock: Clock, background: BackgroundWork
     ) -> None:
-        film(api, publishAt=NOW + 3600)
+        publish(api, publishAt=NOW + 3600)
         background.settle_totals()
         clock.advance(3600 + 64 * 60)
         assert background.sweep()["scheduled"] == 1
         assert background.queues["aggregates"].delays[-1] == 0
         background.settle_totals()
-        assert where_shown(api) == set(LISTS)
+        assert lists_with_videos(api) == set(LISTS)
 
     def test_missed_publication_is_queued_with_increasing_intervals(
         self, api: Api, clock: Clock, background: BackgroundWork
     ) -> None:
-        film(api, publishAt=NOW + 3600)
+        publish(api, publishAt=NOW + 3600)
         background.settle_totals()
         clock.advance(3600)
         sent = []
@@ -263,15 +263,15 @@ class TestTime:
     def test_a_time_that_comes_before_the_stream_is_read_is_not_missed(
         self, api: Api, clock: Clock, background: BackgroundWork
     ) -> None:
-        film(api, publishAt=NOW + 1)
+        publish(api, publishAt=NOW + 1)
         clock.advance(5)
         background.settle_totals()
-        assert where_shown(api) == set(LISTS)
+        assert lists_with_videos(api) == set(LISTS)
 
     def test_a_change_that_began_before_the_time_and_is_written_after_it_does_not_hide_the_video(
         self, api: Api, table: Table, clock: Clock, background: BackgroundWork
     ) -> None:
-        video_id = film(api, publishAt=NOW + 10, visibility="private")
+        video_id = publish(api, publishAt=NOW + 10, visibility="private")
         background.settle_totals()
         clock.advance(10)
         EntryUpdater(table).update_entries(video_id, int(clock()))  # finds it private, and has nothing to move
@@ -279,12 +279,12 @@ class TestTime:
             video_id, Caller("alice", frozenset()), NOW + 9, lambda item: item | {"visibility": "public"}
         )
         background.settle_totals()
-        assert where_shown(api) == set(LISTS)
+        assert lists_with_videos(api) == set(LISTS)
 
     def test_a_change_that_is_overtaken_by_a_move_leaves_no_entry_of_a_hidden_video(
         self, api: Api, table: Table
     ) -> None:
-        video_id = film(api, publishAt=NOW + 10)
+        video_id = publish(api, publishAt=NOW + 10)
 
         def edit(item: Item) -> Item:
             EntryUpdater(table).update_entries(video_id, NOW + 10)  # between the reading and the writing
@@ -296,7 +296,7 @@ class TestTime:
     def test_a_sweep_whose_queue_cannot_be_reached_looks_after_the_jobs_all_the_same(
         self, api: Api, clock: Clock, background: BackgroundWork, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        film(api, publishAt=NOW + 3660)
+        publish(api, publishAt=NOW + 3660)
         background.settle_totals()
         video_id = background.uploaded_film(api)
         ticket = background.message("thumbnails", "poster").ticket
@@ -315,7 +315,7 @@ class TestTime:
     def test_a_time_that_is_taken_back_or_moved_takes_its_schedule_with_it(
         self, api: Api, table: Table, background: BackgroundWork
     ) -> None:
-        video_id = film(api, publishAt=NOW + 3600)
+        video_id = publish(api, publishAt=NOW + 3600)
         background.settle_totals()
         key = schema.SCHEDULE.key(videoId=video_id)
 
@@ -344,7 +344,7 @@ class TestTime:
     def test_a_video_that_waits_for_its_removal_is_left_to_it(
         self, api: Api, table: Table, clock: Clock, background: BackgroundWork
     ) -> None:
-        video_id = film(api, expiresAt=NOW + 10)
+        video_id = publish(api, expiresAt=NOW + 10)
         background.settle_totals()
         clock.advance(10 + GRACE_SECONDS)
         with record_operations(table.client) as operations:
@@ -355,7 +355,7 @@ class TestTime:
     def test_moving_the_entries_keeps_author_version_and_purge_time(
         self, api: Api, table: Table, clock: Clock, field: str
     ) -> None:
-        video_id = film(api, **{field: NOW + 10})
+        video_id = publish(api, **{field: NOW + 10})
         before = table.get(schema.VIDEO.key(videoId=video_id)) or {}
         clock.advance(5000)
         EntryUpdater(table).update_entries(video_id, int(clock()))

@@ -13,7 +13,7 @@ from shared.relations.entry_updates import EntryUpdater
 from shared.schema import EPISODE, series_relation
 from shared.videos.store import VideoStore
 
-Place = tuple[int | None, int | None]
+EpisodePosition = tuple[int | None, int | None]
 
 
 @pytest.fixture
@@ -25,9 +25,9 @@ def series(api: Api) -> str:
 def episode(api: Api, series: str, season: int | None = 1, number: int | None = 1, **fields: Any) -> str:
     """The id of a published episode; alice's unless the fields name another `user`."""
     user = fields.pop("user", "alice")
-    place = {"season": season, "episode": number}
-    given = {name: value for name, value in place.items() if value is not None}
-    return str(api.publish(user, seriesId=series, **given, **fields)["videoId"])
+    position = {"season": season, "episode": number}
+    position_fields = {name: value for name, value in position.items() if value is not None}
+    return str(api.publish(user, seriesId=series, **position_fields, **fields)["videoId"])
 
 
 def listed(api: Api, series: str, query: str = "", user: str = "bob") -> list[str]:
@@ -45,23 +45,23 @@ def entry(table: Table, video_id: str) -> tuple[Any, ...] | None:
 
 class TestListing:
     def test_seasons_and_numbers_order_it_and_those_without_come_last(self, api: Api, series: str) -> None:
-        places: list[Place] = [(2, 1), (None, None), (1, 10), (1, None), (0, 5), (1, 2), (9_999, 999_999)]
-        ids = {place: episode(api, series, *place) for place in places}
-        in_order: list[Place] = [(0, 5), (1, 2), (1, 10), (1, None), (2, 1), (9_999, 999_999), (None, None)]
-        assert listed(api, series) == [ids[place] for place in in_order]
-        assert listed(api, series, "season=1") == [ids[place] for place in in_order[1:4]]
+        positions: list[EpisodePosition] = [(2, 1), (None, None), (1, 10), (1, None), (0, 5), (1, 2), (9_999, 999_999)]
+        ids = {position: episode(api, series, *position) for position in positions}
+        in_order: list[EpisodePosition] = [(0, 5), (1, 2), (1, 10), (1, None), (2, 1), (9_999, 999_999), (None, None)]
+        assert listed(api, series) == [ids[position] for position in in_order]
+        assert listed(api, series, "season=1") == [ids[position] for position in in_order[1:4]]
         assert listed(api, series, "season=9999") == [ids[9_999, 999_999]]
         assert listed(api, series, "season=3") == []
 
     def test_pages_are_full_and_lead_on(self, api: Api, series: str) -> None:
         ids = [episode(api, series, 1, number) for number in range(1, 6)]
-        seen, cursor = [], ""
+        listed, cursor = [], ""
         for size in (2, 2, 1):
             page = api.get(f"/v1/videos/{series}/episodes", query=f"limit=2{cursor}").json
             assert len(page["items"]) == size
-            seen += [item["video"]["videoId"] for item in page["items"]]
+            listed += [item["video"]["videoId"] for item in page["items"]]
             cursor = f"&cursor={page['nextCursor']}"
-        assert (seen, cursor) == (ids, "&cursor=None")
+        assert (listed, cursor) == (ids, "&cursor=None")
 
     def test_episode_list_takes_one_query_for_any_number_of_episodes(self, api: Api, table: Table, series: str) -> None:
         for number in range(1, 30):
@@ -132,16 +132,16 @@ class TestFollowing:
 
     def test_episode_changed_by_a_job_is_moved_by_the_entry_mover(self, api: Api, table: Table, series: str) -> None:
         video_id = episode(api, series, publishAt=NOW - 1000, expiresAt=NOW + 1000)
-        jobs, mover = VideoStore(table, moves_entries=False), EntryUpdater(table)
+        jobs, updater = VideoStore(table, moves_entries=False), EntryUpdater(table)
         jobs.change(video_id, Caller.job("test"), NOW, lambda item: item | {"status": "processing"})
         assert entry(table, video_id) is not None
-        mover.update_entries(video_id, NOW)
+        updater.update_entries(video_id, NOW)
         assert entry(table, video_id) is None
         jobs.change(video_id, Caller.job("test"), NOW, lambda item: item | {"status": "ready"})
         assert entry(table, video_id) is None
-        mover.update_entries(video_id, NOW)
+        updater.update_entries(video_id, NOW)
         assert listed(api, series) == [video_id]
-        mover.update_entries(video_id, NOW + 1000)
+        updater.update_entries(video_id, NOW + 1000)
         assert entry(table, video_id) is None
 
     def test_an_entry_that_is_wrong_is_found_and_put_right(self, api: Api, table: Table, series: str) -> None:
@@ -169,12 +169,12 @@ class TestContent:
         assert api.get(f"/v1/videos/{video_id}").json["seriesId"] == series
 
     @pytest.mark.parametrize(
-        "place",
+        "position",
         [{"season": -1}, {"season": 10_000}, {"episode": 1_000_000}, {"episode": "1"}, {"seriesId": "x"}],
         ids=str,
     )
-    def test_places_have_limits(self, api: Api, place: dict[str, Any]) -> None:
-        sent = {"title": "t", "seriesId": str(uuid.uuid4())} | place
+    def test_places_have_limits(self, api: Api, position: dict[str, Any]) -> None:
+        sent = {"title": "t", "seriesId": str(uuid.uuid4())} | position
         assert api.post("/v1/videos", sent).status == 422
 
     def test_a_series_may_come_after_its_episodes(self, api: Api) -> None:

@@ -17,7 +17,7 @@ from shared.core.attributes import AttributeMap, Item, decode_item, encode_item
 from shared.schema import AUDIT_TABLE_NAME, TABLE_NAME, USER_INDEX
 
 Shows = Callable[[Any], None]
-SHOWN: dict[int, Shows] = {}
+DEMONSTRATIONS: dict[int, Shows] = {}
 """Demonstrations by number of the claim. Each raises AssertionError if the claim holds."""
 
 CLAIMS = {
@@ -34,7 +34,7 @@ def shows(number: int) -> Callable[[Shows], Shows]:
     """Register the demonstration that a claim is false."""
 
     def register(function: Shows) -> Shows:
-        SHOWN[number] = function
+        DEMONSTRATIONS[number] = function
         return function
 
     return register
@@ -53,8 +53,8 @@ def put(client: Any, table: str = TABLE_NAME, **attributes: Any) -> None:
 
 def stored(client: Any, key: Item = VIDEO, table: str = TABLE_NAME) -> Item | None:
     """Return the stored item; `None` if it does not exist."""
-    found = client.get_item(TableName=table, Key=encode_item(key)).get("Item")
-    return decode_item(found) if found else None
+    item = client.get_item(TableName=table, Key=encode_item(key)).get("Item")
+    return decode_item(item) if item else None
 
 
 def sort_keys(client: Any, condition: str, **values: str) -> list[str]:
@@ -174,11 +174,11 @@ def text_sorts_10_before_9(client: Any) -> None:
 
 @shows(11)
 def times_without_microseconds_sort_after_later_ones(_: Any) -> None:
-    whole, later = (datetime(2026, 1, 1, 0, 0, 0, micros, UTC) for micros in (0, 1))
-    naive = [each.replace(tzinfo=None).isoformat() for each in (whole, later)]  # as utcnow() returns them
+    without_micros, later = (datetime(2026, 1, 1, 0, 0, 0, micros, UTC) for micros in (0, 1))
+    naive = [each.replace(tzinfo=None).isoformat() for each in (without_micros, later)]  # as utcnow() returns them
     assert naive == ["2026-01-01T00:00:00", "2026-01-01T00:00:00.000001"]
     assert max(f"{each}Z" for each in naive) == f"{naive[0]}Z"
-    assert whole.isoformat(timespec="microseconds") < later.isoformat(timespec="microseconds")
+    assert without_micros.isoformat(timespec="microseconds") < later.isoformat(timespec="microseconds")
 
 
 @shows(12)
@@ -219,13 +219,13 @@ def index_holds_items_with_equal_keys(client: Any) -> None:
     same: dict[str, Any] = {"userId": "alice", "createdAt": 5, "videoId": "v"}
     for key in ("VIDEO#1", "VIDEO#2"):
         put(client, pk=key, **same)
-    found = client.query(
+    page = client.query(
         TableName=TABLE_NAME,
         IndexName=USER_INDEX.name,
         KeyConditionExpression="userId = :user AND createdAt = :at AND videoId = :id",
         ExpressionAttributeValues=encode_item({":user": "alice", ":at": 5, ":id": "v"}),
     )
-    assert found["Count"] == 2
+    assert page["Count"] == 2
 
 
 @shows(19)
@@ -235,13 +235,13 @@ def prefix_of_departments_finds_employees(client: Any) -> None:
     assert sort_keys(client, "begins_with(sk, :of)", of="DEPT#") == ["DEPT#sales", "DEPT#sales#EMP#ada"]
 
 
-@pytest.mark.parametrize("number", SHOWN)
+@pytest.mark.parametrize("number", DEMONSTRATIONS)
 def test_claim_of_the_errata_is_false(number: int, client: Any) -> None:
-    SHOWN[number](client)
+    DEMONSTRATIONS[number](client)
 
 
 def test_each_claim_of_the_errata_has_a_test_or_a_page_of_aws() -> None:
     assert list(CLAIMS) == list(range(1, len(CLAIMS) + 1))
-    assert SHOWN.keys() <= CLAIMS.keys()
+    assert DEMONSTRATIONS.keys() <= CLAIMS.keys()
     for number, text in CLAIMS.items():
-        assert number in SHOWN or "](https://docs.aws.amazon.com/" in text, text
+        assert number in DEMONSTRATIONS or "](https://docs.aws.amazon.com/" in text, text
