@@ -35,7 +35,7 @@ from tests.integration.faults import FaultLine, Incident, Killed
 from tests.logs import metrics
 
 ALICES = owner_log("alice")
-FILMS = [f"{number:08d}-0000-4000-8000-000000000000" for number in range(40)]
+VIDEO_IDS = [f"{number:08d}-0000-4000-8000-000000000000" for number in range(40)]
 EVERYTHING = f"{READ} {CHANGES}"
 INCIDENTS = (
     faults.throttle,
@@ -66,15 +66,15 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log, "LARGEST_TAIL", 300)
 
 
-def read_all(feed: Feed, name: str = ALICES, place: LogCursor = OLDEST, step: int = 1000) -> list[tuple[int, str]]:
+def read_all(feed: Feed, name: str = ALICES, cursor: LogCursor = OLDEST, step: int = 1000) -> list[tuple[int, str]]:
     """Return positions and ids of all changes after a position, read `step` at a time."""
-    found: list[tuple[int, str]] = []
+    read_changes: list[tuple[int, str]] = []
     while True:
-        stretch = feed.read(name, place, step)
-        found += [(one.position, one.change["id"]) for one in stretch.entries]
-        place = stretch.cursor
-        if stretch.is_end:
-            return found
+        page = feed.read(name, cursor, step)
+        read_changes += [(one.position, one.change["id"]) for one in page.entries]
+        cursor = page.cursor
+        if page.is_end:
+            return read_changes
 
 
 def dense(*numbers: int) -> list[tuple[int, str]]:
@@ -90,9 +90,9 @@ def blocks_of(trail: Table, name: str = ALICES) -> list[Item]:
 class TestAChange:
     def test_stands_in_the_log_of_its_thing_and_in_that_of_its_owner(self) -> None:
         assert logs_of(change()) == (shard_logs()[shard_of(change()["videoId"])], ALICES)
-        nobodys = change(playlistId=FILMS[0])
+        nobodys = change(playlistId=VIDEO_IDS[0])
         del nobodys["videoId"], nobodys["userId"]
-        assert logs_of(nobodys) == (shard_logs()[shard_of(FILMS[0])],)
+        assert logs_of(nobodys) == (shard_logs()[shard_of(VIDEO_IDS[0])],)
 
     def test_everybodys_logs_have_it_before_that_of_its_owner(
         self, trail: Table, monkeypatch: pytest.MonkeyPatch
@@ -100,17 +100,21 @@ class TestAChange:
         """A consumer that has read a change in its owner's log may wait for the shard logs up to their current ends."""
         order: list[str] = []
         monkeypatch.setattr(Feed, "_append", lambda _, changes: order.extend(changes))
-        append_changes(Feed(trail), *(change(number, videoId=film) for number, film in enumerate(FILMS)))
+        append_changes(Feed(trail), *(change(number, videoId=video_id) for number, video_id in enumerate(VIDEO_IDS)))
         assert order[-1] == ALICES
         assert set(order[:-1]) <= set(shard_logs())
 
     def test_says_which_fields_were_changed_and_not_to_what(self) -> None:
         entry = {"pk": "p", "sk": "s", "entity": "video", "action": "changed", "owner": "alice", "videoId": "v"}
-        made = change_of(entry | {"changes": [{"field": "/title", "from": "secret", "to": "secret"}]})
-        assert (made["type"], made["userId"], made["fields"]) == ("video.changed", "alice", ["/title"])
-        assert "secret" not in json.dumps(made)
-        assert "fieldsOmitted" not in made
-        assert made == change_of(entry | {"changes": [{"field": "/title"}]}), "the same entry makes the same"
+        feed_change = change_of(entry | {"changes": [{"field": "/title", "from": "secret", "to": "secret"}]})
+        assert (feed_change["type"], feed_change["userId"], feed_change["fields"]) == (
+            "video.changed",
+            "alice",
+            ["/title"],
+        )
+        assert "secret" not in json.dumps(feed_change)
+        assert "fieldsOmitted" not in feed_change
+        assert feed_change == change_of(entry | {"changes": [{"field": "/title"}]}), "the same entry makes the same"
 
     def test_change_of_captions_has_language_and_fields_and_of_chapters_only_fields(self) -> None:
         entry = {"pk": "p", "sk": "s", "action": "changed", "owner": "alice", "videoId": "v", "version": 2}
@@ -118,10 +122,10 @@ class TestAChange:
         captions = change_of(entry | {"entity": "captions", "language": "mi", "changes": texts})
         chapters = change_of(entry | {"entity": "chapters", "changes": [{"field": "/chapters", "to": []}]})
         same = {"videoId": "v", "version": 2, "userId": "alice"}
-        wanted = same | {"type": "captions.changed", "language": "mi", "fields": ["/cues", "/size", "/text"]}
-        assert {name: value for name, value in captions.items() if name != "id"} == wanted
-        wanted = same | {"type": "chapters.changed", "fields": ["/chapters"]}
-        assert {name: value for name, value in chapters.items() if name != "id"} == wanted
+        expected = same | {"type": "captions.changed", "language": "mi", "fields": ["/cues", "/size", "/text"]}
+        assert {name: value for name, value in captions.items() if name != "id"} == expected
+        expected = same | {"type": "chapters.changed", "fields": ["/chapters"]}
+        assert {name: value for name, value in chapters.items() if name != "id"} == expected
         assert [has_type(captions, [type_]) for type_ in ("captions.*", "chapters.*", "captions.changed")] == [
             *(True, False, True)
         ]
@@ -131,9 +135,9 @@ class TestAChange:
     )
     def test_names_fields_of_a_thousand_characters_together(self, lengths: list[int], named: int) -> None:
         entry = {"pk": "p", "sk": "s", "entity": "video", "action": "changed"}
-        made = change_of(entry | {"changes": [{"field": "x" * length} for length in lengths]})
-        assert len(made["fields"]) == named
-        assert made.get("fieldsOmitted", False) == (named < len(lengths))
+        feed_change = change_of(entry | {"changes": [{"field": "x" * length} for length in lengths]})
+        assert len(feed_change["fields"]) == named
+        assert feed_change.get("fieldsOmitted", False) == (named < len(lengths))
 
     def test_change_of_a_truncated_entry_has_fields_omitted(self) -> None:
         entry = {"pk": "p", "sk": "s", "entity": "video", "action": "changed", "changes": [], "omitted": 3}
@@ -193,24 +197,24 @@ class TestAppending:
         self, trail: Table, clock: Clock, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         name = logs_of(change())[0]  # the first that is appended to
-        ahead, behind = Feed(trail, clock), Feed(trail, clock)
+        ahead, stale = Feed(trail, clock), Feed(trail, clock)
         append_changes(ahead, change(1))
-        behind.prepare([change(9)])  # its cached state includes one change
+        stale.prepare([change(9)])  # its cached state includes one change
         monkeypatch.setattr(log, "LARGEST_TAIL", 10_000)
         append_changes(ahead, change(2))
         append_changes(ahead, change(3))
         monkeypatch.setattr(log, "LARGEST_TAIL", 1)
         with monkeypatch.context() as patch:
-            patch.setattr(behind, "_caught_up", _kill)
+            patch.setattr(stale, "_caught_up", _kill)
             with pytest.raises(Killed):
-                behind.append([change(9)])  # it has written its block, and not the tail
+                stale.append([change(9)])  # it has written its block, and not the tail
         block, tail = blocks_of(trail, name)
         assert (block["count"], tail["count"]) == (1, 3)
         assert read_all(ahead, name) == dense(1, 2, 3), "the block and the tail begin at the same position"
         assert read_all(ahead, name, step=2) == dense(1, 2, 3)
         append_changes(ahead, change(4))
         assert blocks_of(trail, name)[0]["count"] == 3, "more replaces less"
-        behind.append([change(9)])
+        stale.append([change(9)])
         assert blocks_of(trail, name)[0]["count"] == 3, "less never replaces more"
         assert read_all(ahead, name) == dense(1, 2, 3, 4, 9)
 
@@ -225,12 +229,12 @@ class TestAppending:
         batch = [change(3), change(4)]
         for writer in (Feed(trail, clock), Feed(trail, clock)):
             try:
-                append_changes(writer, *batch, repeated=[made["id"] for made in batch] if line.calls else ())
+                append_changes(writer, *batch, repeated=[change_["id"] for change_ in batch] if line.calls else ())
             except (Killed, Unavailable):
                 continue
             break
         line.disarm()
-        append_changes(Feed(trail, clock), *batch, repeated=[made["id"] for made in batch])
+        append_changes(Feed(trail, clock), *batch, repeated=[change_["id"] for change_ in batch])
         for name in logs_of(change()):
             assert read_all(feed, name) == dense(1, 2, 3, 4)
 
@@ -250,7 +254,7 @@ class TestAppending:
 
 
 @pytest.mark.usefixtures("small_blocks")
-class TestWhatIsDeliveredAgain:
+class TestRedelivery:
     """One change per minute, some of them delivered again. A Query reads five blocks of two or three changes."""
 
     @pytest.fixture(autouse=True)
@@ -263,21 +267,21 @@ class TestWhatIsDeliveredAgain:
         counted: list[int] = []
         begin_query = trail.begin_query
 
-        def count(**asked: Unpack[QueryRequest]) -> Callable[[], QueryPage]:
-            finish = begin_query(**asked)
+        def count(**request: Unpack[QueryRequest]) -> Callable[[], QueryPage]:
+            finish = begin_query(**request)
 
             def page() -> QueryPage:
-                found = finish()
-                if asked["condition"].values[":log"] == ALICES:
-                    counted.append(found.examined)
-                return found
+                read_changes = finish()
+                if request["condition"].values[":log"] == ALICES:
+                    counted.append(read_changes.examined)
+                return read_changes
 
             return page
 
         monkeypatch.setattr(trail, "begin_query", count)
         return counted
 
-    def made(self, number: int) -> Change:
+    def change_at(self, number: int) -> Change:
         """Return the change of a minute."""
         return change(number, at=(NOW + 60 * number) * 1000)
 
@@ -285,12 +289,12 @@ class TestWhatIsDeliveredAgain:
         """Append these changes, each at its own time."""
         for number in numbers:
             clock.now = max(clock.now, NOW + 60 * number)
-            append_changes(feed, self.made(number))
+            append_changes(feed, self.change_at(number))
 
     def redeliver(self, trail: Table, clock: Clock, *numbers: int) -> None:
         """Deliver changes again, to a new instance without cached state."""
-        ids = [self.made(number)["id"] for number in numbers]
-        append_changes(Feed(trail, clock), *map(self.made, numbers), repeated=ids)
+        ids = [self.change_at(number)["id"] for number in numbers]
+        append_changes(Feed(trail, clock), *map(self.change_at, numbers), repeated=ids)
 
     @pytest.mark.parametrize("count", [60, 120, 240])
     def test_redelivered_batch_reads_a_number_of_blocks_logarithmic_in_the_log(
@@ -341,7 +345,7 @@ class TestWhatIsDeliveredAgain:
         self, feed: Feed, trail: Table, clock: Clock
     ) -> None:
         self.fill(feed, clock, range(1, 30))
-        append_changes(feed, self.made(34))
+        append_changes(feed, self.change_at(34))
         self.fill(feed, clock, [*range(30, 34), *range(35, 61)])
         expected = read_all(feed)
         self.redeliver(trail, clock, 34)
@@ -355,7 +359,7 @@ def _kill(*_: object) -> Any:
 def _querying(table: Table) -> Callable[..., QueryPage]:
     """Return the table's query as it is before a test patches it."""
     begin_query = table.begin_query
-    return lambda **asked: begin_query(**asked)()
+    return lambda **request: begin_query(**request)()
 
 
 @pytest.mark.usefixtures("small_blocks")
@@ -364,11 +368,11 @@ class TestReading:
         self, feed: Feed, trail: Table, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         append_changes(feed, change(1))
-        stretch = feed.read(ALICES, OLDEST, 1)
+        page_ = feed.read(ALICES, OLDEST, 1)
         query, hidden = _querying(trail), list[str]()
 
-        def miss_a_block(**asked: Unpack[QueryRequest]) -> QueryPage:
-            page = query(**asked)
+        def miss_a_block(**request: Unpack[QueryRequest]) -> QueryPage:
+            page = query(**request)
             if hidden:
                 return page
             hidden.append("once")
@@ -376,29 +380,29 @@ class TestReading:
 
         for number in range(2, 8):
             append_changes(feed, change(number))
-        monkeypatch.setattr(trail, "begin_query", lambda **asked: partial(miss_a_block, **asked))
-        assert read_all(feed, place=stretch.cursor) == dense(*range(1, 8))[1:]
+        monkeypatch.setattr(trail, "begin_query", lambda **request: partial(miss_a_block, **request))
+        assert read_all(feed, cursor=page_.cursor) == dense(*range(1, 8))[1:]
         assert hidden
 
-    @pytest.mark.parametrize("place", [OLDEST, LogCursor(1, 0), LogCursor(1, 2)])
+    @pytest.mark.parametrize("cursor", [OLDEST, LogCursor(1, 0), LogCursor(1, 2)])
     def test_a_tail_that_closes_behind_a_query_is_not_passed_over(
-        self, feed: Feed, trail: Table, monkeypatch: pytest.MonkeyPatch, place: LogCursor
+        self, feed: Feed, trail: Table, monkeypatch: pytest.MonkeyPatch, cursor: LogCursor
     ) -> None:
         append_changes(feed, *(change(number) for number in range(1, 6)))
-        query, asked_before = _querying(trail), list[str]()
+        query, appended = _querying(trail), list[str]()
 
-        def late(**asked: Unpack[QueryRequest]) -> QueryPage:
-            page = query(**asked)
-            if not asked_before:  # the Query is past the block's position when the block is written
-                asked_before.append("once")
+        def late(**request: Unpack[QueryRequest]) -> QueryPage:
+            page = query(**request)
+            if not appended:  # the Query is past the block's position when the block is written
+                appended.append("once")
                 for number in range(6, 10):
                     append_changes(Feed(Table(trail.name, trail.client)), change(number))
-                page = query(**asked)
+                page = query(**request)
                 page.items[:] = [item for item in page.items if item["sk"] == "TAIL"]
             return page
 
-        monkeypatch.setattr(trail, "begin_query", lambda **asked: partial(late, **asked))
-        assert read_all(feed, place=place) == dense(*range(1, 10))[place.skip :]
+        monkeypatch.setattr(trail, "begin_query", lambda **request: partial(late, **request))
+        assert read_all(feed, cursor=cursor) == dense(*range(1, 10))[cursor.skip :]
 
     def test_a_block_missing_after_others_ends_what_is_read_at_once(
         self, feed: Feed, trail: Table, monkeypatch: pytest.MonkeyPatch
@@ -407,23 +411,23 @@ class TestReading:
             append_changes(feed, change(number))
         query, missing = _querying(trail), blocks_of(trail)[2]["sk"]
 
-        def miss_a_block(**asked: Unpack[QueryRequest]) -> QueryPage:
-            page = query(**asked)
-            items = page.items if asked.get("consistent") else [item for item in page.items if item["sk"] != missing]
+        def miss_a_block(**request: Unpack[QueryRequest]) -> QueryPage:
+            page = query(**request)
+            items = page.items if request.get("consistent") else [item for item in page.items if item["sk"] != missing]
             return QueryPage(items, page.examined, page.last_key)
 
-        monkeypatch.setattr(trail, "begin_query", lambda **asked: partial(miss_a_block, **asked))
+        monkeypatch.setattr(trail, "begin_query", lambda **request: partial(miss_a_block, **request))
         assert not feed.read(ALICES, OLDEST, 1000).is_end
         assert read_all(feed) == dense(*range(1, 21))
 
     def test_expired_changes_are_gone_before_dynamodb_deletes_them(self, feed: Feed, clock: Clock) -> None:
         append_changes(feed, change(1))
-        place = feed.read(ALICES, OLDEST, 1000).cursor
+        cursor = feed.read(ALICES, OLDEST, 1000).cursor
         for number in range(2, 12):
             append_changes(feed, change(number))
         clock.advance(DAYS_KEPT * DAY + 1)
         with pytest.raises(Gone, match="30 days"):
-            feed.read(ALICES, place, 1000)
+            feed.read(ALICES, cursor, 1000)
 
     def test_the_tail_of_an_idle_log_is_never_lost(self, feed: Feed, clock: Clock, trail: Table) -> None:
         for number in range(1, 12):
@@ -434,9 +438,9 @@ class TestReading:
             trail.delete({name: item[name] for name in ("pk", "sk")})
         first = blocks_of(trail)[0]["first"]
         assert read_all(feed) == dense(*range(1, 12))[first - 1 :]
-        assert read_all(feed, place=end) == []
+        assert read_all(feed, cursor=end) == []
         append_changes(Feed(trail, clock), change(12))
-        assert read_all(feed, place=end) == [(12, "change-0012")]
+        assert read_all(feed, cursor=end) == [(12, "change-0012")]
 
     def test_the_oldest_is_found_behind_many_blocks_that_are_past_their_time(self, feed: Feed, clock: Clock) -> None:
         for number in range(1, 161):
@@ -445,9 +449,9 @@ class TestReading:
         for number in range(161, 171):
             append_changes(feed, change(number))
         clock.advance(11)
-        found = read_all(feed)
-        assert found == dense(*range(1, 171))[-len(found) :]
-        assert 10 <= len(found) < 20
+        read_changes = read_all(feed)
+        assert read_changes == dense(*range(1, 171))[-len(read_changes) :]
+        assert 10 <= len(read_changes) < 20
 
     def test_a_place_that_a_restored_log_has_not_reached_is_gone(self, feed: Feed) -> None:
         append_changes(feed, change(1), change(2))
@@ -456,13 +460,13 @@ class TestReading:
             feed.read(ALICES, LogCursor(1, 3), 1)
 
     def test_cursor_before_the_first_change_is_gone_when_that_change_expires(self, feed: Feed, clock: Clock) -> None:
-        place = feed.read(ALICES, OLDEST, 1000).cursor
+        cursor = feed.read(ALICES, OLDEST, 1000).cursor
         for number in range(1, 12):
             append_changes(feed, change(number))
-        assert read_all(feed, place=place) == dense(*range(1, 12))
+        assert read_all(feed, cursor=cursor) == dense(*range(1, 12))
         clock.advance(DAYS_KEPT * DAY + 1)
         with pytest.raises(Gone):
-            feed.read(ALICES, place, 1000)
+            feed.read(ALICES, cursor, 1000)
 
     def test_a_place_is_found_by_a_time(self, feed: Feed, clock: Clock) -> None:
         assert feed.at_time(ALICES, NOW * 1000) == feed.end(ALICES)
@@ -472,18 +476,18 @@ class TestReading:
             times.append(int(clock() * 1000))
             append_changes(feed, change(number))
         for number, at in enumerate(times, 1):
-            found = [position for position, _ in read_all(feed, place=feed.at_time(ALICES, at))]
-            assert number in found, "none is missing"
-            assert len(found) < 40 - number + 5, "and few come again"
+            read_changes = [position for position, _ in read_all(feed, cursor=feed.at_time(ALICES, at))]
+            assert number in read_changes, "none is missing"
+            assert len(read_changes) < 40 - number + 5, "and few come again"
         assert feed.at_time(ALICES, times[-1] + 1) == feed.end(ALICES)
-        assert read_all(feed, place=feed.at_time(ALICES, 0)) == dense(*range(1, 41))
+        assert read_all(feed, cursor=feed.at_time(ALICES, 0)) == dense(*range(1, 41))
 
 
-Ask = Callable[..., Reply]
+GetChanges = Callable[..., Reply]
 
 
 @pytest.fixture
-def ask(api: Api) -> Ask:
+def get_changes(api: Api) -> GetChanges:
     """Send GET /v1/changes as a user who may read all changes, unless the test overrides it."""
 
     def send(query: str = "", user: str = "search", scopes: str = EVERYTHING) -> Reply:
@@ -492,12 +496,12 @@ def ask(api: Api) -> Ask:
     return send
 
 
-def followed(ask: Ask, query: str = "", **options: Any) -> list[dict[str, Any]]:
+def all_items(get_changes: GetChanges, query: str = "", **options: Any) -> list[dict[str, Any]]:
     """Return all items, page by page, until no more follow."""
     items: list[dict[str, Any]] = []
     cursor = ""
     while True:
-        page = ask(f"{query}{cursor}", **options).json
+        page = get_changes(f"{query}{cursor}", **options).json
         items += page["items"]
         cursor = f"&after={page['nextCursor']}"
         if page["caughtUp"]:
@@ -507,113 +511,125 @@ def followed(ask: Ask, query: str = "", **options: Any) -> list[dict[str, Any]]:
 @pytest.mark.usefixtures("small_blocks")
 class TestFollowing:
     @pytest.fixture
-    def told_of(self, feed: Feed) -> list[Change]:
+    def changes(self, feed: Feed) -> list[Change]:
         """Append changes of forty videos of alice's and bob's, and return them in order."""
-        made = [
-            change(number, videoId=FILMS[number % 40], userId=("alice", "bob")[number % 2], type=TYPES[number % 7])
+        appended = [
+            change(number, videoId=VIDEO_IDS[number % 40], userId=("alice", "bob")[number % 2], type=TYPES[number % 7])
             for number in range(1, 121)
         ]
-        for one in made:
+        for one in appended:
             append_changes(feed, one)
-        return made
+        return appended
 
     @pytest.mark.parametrize("limit", [1, 7, 25, 100])
-    def test_pages_have_all_once_in_the_order_of_each_shard(self, ask: Ask, told_of: list[Change], limit: int) -> None:
-        items = followed(ask, f"limit={limit}")
-        assert sorted(item["id"] for item in items) == [made["id"] for made in told_of]
+    def test_pages_have_all_once_in_the_order_of_each_shard(
+        self, get_changes: GetChanges, changes: list[Change], limit: int
+    ) -> None:
+        items = all_items(get_changes, f"limit={limit}")
+        assert sorted(item["id"] for item in items) == [change_["id"] for change_ in changes]
         for shard in range(4):
             own = [item for item in items if item["shard"] == shard]
             assert [item["position"] for item in own] == list(range(1, len(own) + 1))
             assert [item["id"] for item in own] == [
-                made["id"] for made in told_of if shard_of(made["videoId"]) == shard
+                change_["id"] for change_ in changes if shard_of(change_["videoId"]) == shard
             ]
 
-    def test_a_page_is_in_the_order_of_time(self, ask: Ask, told_of: list[Change]) -> None:
-        assert [item["id"] for item in ask("limit=100").json["items"]] == [made["id"] for made in told_of[:100]]
+    def test_a_page_is_in_the_order_of_time(self, get_changes: GetChanges, changes: list[Change]) -> None:
+        assert [item["id"] for item in get_changes("limit=100").json["items"]] == [
+            change_["id"] for change_ in changes[:100]
+        ]
 
-    def test_feed_item_has_all_change_fields_with_shard_and_position(self, ask: Ask, told_of: list[Change]) -> None:
-        (first,) = ask("limit=1").json["items"]
-        assert first == told_of[0] | {"shard": shard_of(FILMS[1]), "position": 1}
+    def test_feed_item_has_all_change_fields_with_shard_and_position(
+        self, get_changes: GetChanges, changes: list[Change]
+    ) -> None:
+        (first,) = get_changes("limit=1").json["items"]
+        assert first == changes[0] | {"shard": shard_of(VIDEO_IDS[1]), "position": 1}
 
-    def test_owners_have_a_log_of_their_own(self, ask: Ask, told_of: list[Change]) -> None:
-        items = followed(ask, "userId=alice&limit=7", user="alice", scopes=READ)
-        assert [item["id"] for item in items] == [made["id"] for made in told_of if made["userId"] == "alice"]
+    def test_owners_have_a_log_of_their_own(self, get_changes: GetChanges, changes: list[Change]) -> None:
+        items = all_items(get_changes, "userId=alice&limit=7", user="alice", scopes=READ)
+        assert [item["id"] for item in items] == [change_["id"] for change_ in changes if change_["userId"] == "alice"]
         assert [(item["shard"], item["position"]) for item in items] == [(0, n) for n in range(1, 61)]
 
     @pytest.mark.parametrize("types", ["video.created", "video.created,video.expired", "credit.*", "video.*,credit.*"])
-    def test_types_and_groups_select(self, ask: Ask, told_of: list[Change], types: str) -> None:
-        items = followed(ask, f"types={types}&limit=5")
-        wanted = sorted(made["id"] for made in told_of if has_type(made, types.split(",")))
-        assert sorted(item["id"] for item in items) == wanted
+    def test_types_and_groups_select(self, get_changes: GetChanges, changes: list[Change], types: str) -> None:
+        items = all_items(get_changes, f"types={types}&limit=5")
+        expected = sorted(change_["id"] for change_ in changes if has_type(change_, types.split(",")))
+        assert sorted(item["id"] for item in items) == expected
 
     def test_a_page_ends_short_when_it_has_looked_at_many(
-        self, ask: Ask, told_of: list[Change], monkeypatch: pytest.MonkeyPatch
+        self, get_changes: GetChanges, changes: list[Change], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(reader, "MAX_EXAMINED", 10)
-        page = ask("types=video.created").json
+        page = get_changes("types=video.created").json
         assert len(page["items"]) < 10
         assert not page["caughtUp"]
-        wanted = sorted(made["id"] for made in told_of if made["type"] == "video.created")
-        assert sorted(item["id"] for item in followed(ask, "types=video.created")) == wanted
+        expected = sorted(change_["id"] for change_ in changes if change_["type"] == "video.created")
+        assert sorted(item["id"] for item in all_items(get_changes, "types=video.created")) == expected
 
-    def test_page_is_caught_up_only_when_nothing_was_cut_off(self, ask: Ask, told_of: list[Change]) -> None:
-        page = ask("limit=100").json
+    def test_page_is_caught_up_only_when_nothing_was_cut_off(
+        self, get_changes: GetChanges, changes: list[Change]
+    ) -> None:
+        page = get_changes("limit=100").json
         assert (len(page["items"]), page["caughtUp"]) == (100, False)
-        rest = ask(f"limit=20&after={page['nextCursor']}").json
-        assert len(rest["items"]) == len(told_of) - 100
-        again = ask(f"after={rest['nextCursor']}").json
-        assert (again["items"], again["caughtUp"]) == ([], True)
+        last_page = get_changes(f"limit=20&after={page['nextCursor']}").json
+        assert len(last_page["items"]) == len(changes) - 100
+        empty_page = get_changes(f"after={last_page['nextCursor']}").json
+        assert (empty_page["items"], empty_page["caughtUp"]) == ([], True)
 
-    @pytest.mark.usefixtures("told_of")
-    def test_cursor_now_skips_all_existing_changes(self, ask: Ask, feed: Feed) -> None:
-        page = ask("after=now").json
+    @pytest.mark.usefixtures("changes")
+    def test_cursor_now_skips_all_existing_changes(self, get_changes: GetChanges, feed: Feed) -> None:
+        page = get_changes("after=now").json
         assert (page["items"], page["caughtUp"]) == ([], True)
         append_changes(feed, change(999))
-        (item,) = ask(f"after={page['nextCursor']}").json["items"]
+        (item,) = get_changes(f"after={page['nextCursor']}").json["items"]
         assert item["id"] == "change-0999"
 
-    def test_a_cursor_of_an_empty_feed_leads_on(self, ask: Ask, feed: Feed) -> None:
-        pages = [ask(query).json["nextCursor"] for query in ("", "after=now")]
+    def test_a_cursor_of_an_empty_feed_leads_on(self, get_changes: GetChanges, feed: Feed) -> None:
+        pages = [get_changes(query).json["nextCursor"] for query in ("", "after=now")]
         append_changes(feed, change())
         for cursor in pages:
-            assert len(ask(f"after={cursor}").json["items"]) == 1
+            assert len(get_changes(f"after={cursor}").json["items"]) == 1
 
-    @pytest.mark.usefixtures("told_of")
-    def test_the_next_page_is_linked(self, ask: Ask) -> None:
-        reply = ask("limit=3&types=video.*")
+    @pytest.mark.usefixtures("changes")
+    def test_the_next_page_is_linked(self, get_changes: GetChanges) -> None:
+        reply = get_changes("limit=3&types=video.*")
         assert reply.headers["link"] == (
             f'<?limit=3&types=video.%2A&after={quote(reply.json["nextCursor"], safe="")}>; rel="next"'
         )
 
-    @pytest.mark.usefixtures("told_of")
+    @pytest.mark.usefixtures("changes")
     @pytest.mark.parametrize(
         ("user", "query"),
         [("other", ""), ("search", "types=video.*"), ("search", "userId=alice"), ("search", "userId=bob")],
     )
-    def test_a_cursor_is_good_for_one_caller_and_one_query(self, ask: Ask, user: str, query: str) -> None:
-        cursor = ask().json["nextCursor"]
-        reply = ask(f"{query}&after={cursor}", user=user)
+    def test_a_cursor_is_good_for_one_caller_and_one_query(
+        self, get_changes: GetChanges, user: str, query: str
+    ) -> None:
+        cursor = get_changes().json["nextCursor"]
+        reply = get_changes(f"{query}&after={cursor}", user=user)
         assert (reply.status, reply.slug) == (400, "invalid-cursor")
 
-    @pytest.mark.usefixtures("told_of")
-    def test_the_order_of_types_does_not_matter_to_a_cursor(self, ask: Ask) -> None:
-        cursor = ask("types=video.*,job.done").json["nextCursor"]
-        assert ask(f"types=job.done,video.*&after={cursor}").status == 200
+    @pytest.mark.usefixtures("changes")
+    def test_the_order_of_types_does_not_matter_to_a_cursor(self, get_changes: GetChanges) -> None:
+        cursor = get_changes("types=video.*,job.done").json["nextCursor"]
+        assert get_changes(f"types=job.done,video.*&after={cursor}").status == 200
 
-    def test_a_cursor_is_good_for_as_long_as_what_follows_is_kept(self, ask: Ask, feed: Feed, clock: Clock) -> None:
+    def test_a_cursor_is_good_for_as_long_as_what_follows_is_kept(
+        self, get_changes: GetChanges, feed: Feed, clock: Clock
+    ) -> None:
         append_changes(feed, change(1))
-        cursor = ask().json["nextCursor"]
+        cursor = get_changes().json["nextCursor"]
         clock.advance(DAYS_KEPT * DAY - 1)
         for number in range(2, 12):
             append_changes(feed, change(number))
-        assert len(ask(f"after={cursor}").json["items"]) == 10
+        assert len(get_changes(f"after={cursor}").json["items"]) == 10
         clock.advance(DAYS_KEPT * DAY + 1)
-        reply = ask(f"after={cursor}")
+        reply = get_changes(f"after={cursor}")
         assert reply.status == 410
         assert "`after=now`" in reply.json["detail"]
         assert "export" in reply.json["detail"]
-        begun = ask("after=now").json["nextCursor"]
-        assert ask(f"after={begun}").json["caughtUp"]
+        begun = get_changes("after=now").json["nextCursor"]
+        assert get_changes(f"after={begun}").json["caughtUp"]
 
     @pytest.mark.parametrize(
         ("query", "parameter"),
@@ -625,15 +641,17 @@ class TestFollowing:
             ("userId=%0a", "userId"),
         ],
     )
-    def test_a_bad_parameter_is_refused_by_name(self, ask: Ask, query: str, parameter: str) -> None:
-        reply = ask(query)
+    def test_a_bad_parameter_is_refused_by_name(self, get_changes: GetChanges, query: str, parameter: str) -> None:
+        reply = get_changes(query)
         assert reply.status == 400
         assert [fault["parameter"] for fault in reply.json["errors"]] == [parameter]
 
     @pytest.mark.parametrize("query", ["", "limit=1", "after=now"])
-    def test_pages_are_as_the_openapi_document_says(self, ask: Ask, told_of: list[Change], query: str) -> None:
+    def test_pages_are_as_the_openapi_document_says(
+        self, get_changes: GetChanges, changes: list[Change], query: str
+    ) -> None:
         schema = {"$ref": "#/components/schemas/ChangePage", "components": document()["components"]}
-        jsonschema_rs.Draft202012Validator(schema).validate(ask(query).json)
+        jsonschema_rs.Draft202012Validator(schema).validate(get_changes(query).json)
 
     @pytest.mark.parametrize(
         ("user", "scopes", "query", "status"),
@@ -648,8 +666,10 @@ class TestFollowing:
             ("root", "videos/read videos/admin", "userId=alice", 200),
         ],
     )
-    def test_everybodys_changes_take_a_scope(self, ask: Ask, user: str, scopes: str, query: str, status: int) -> None:
-        assert ask(query, user=user, scopes=scopes).status == status
+    def test_everybodys_changes_take_a_scope(
+        self, get_changes: GetChanges, user: str, scopes: str, query: str, status: int
+    ) -> None:
+        assert get_changes(query, user=user, scopes=scopes).status == status
 
 
 class BrokenQueue(FakeQueue):
@@ -672,10 +692,10 @@ def records(count: int) -> list[Raw]:
     return [
         stream_record(
             None,
-            VIDEO.key(videoId=film) | {"videoId": film, "userId": "alice", "title": "t", "version": 1},
+            VIDEO.key(videoId=video_id) | {"videoId": video_id, "userId": "alice", "title": "t", "version": 1},
             sequence=number,
         )
-        for number, film in enumerate(FILMS[:count], 1)
+        for number, video_id in enumerate(VIDEO_IDS[:count], 1)
     ]
 
 
@@ -693,7 +713,7 @@ class TestTheAuditFunction:
 
     def test_does_nothing_for_a_batch_without_changes(self, trail: Table, clock: Clock) -> None:
         queue = FakeQueue()
-        item = VIDEO.key(videoId=FILMS[0]) | {"videoId": FILMS[0], "userId": "alice", "version": 1}
+        item = VIDEO.key(videoId=VIDEO_IDS[0]) | {"videoId": VIDEO_IDS[0], "userId": "alice", "version": 1}
         self.invoke(trail, clock, queue, [stream_record(item, item | {"rel": "X"})])
         assert (queue.sent, items_of(trail)) == ([], [])
 
@@ -705,9 +725,9 @@ class TestTheAuditFunction:
         queue, line = FakeQueue(), FaultLine(trail.client)
         line.arm(incident, call)
         function = make_audit(trail, clock, queue=queue)
-        given_up = streams.deliver(records(3), lambda event: function(event, Context()), retries=5)
+        discarded = streams.deliver(records(3), lambda event: function(event, Context()), retries=5)
         line.disarm()
-        assert given_up == []
+        assert discarded == []
         assert [position for position, _ in read_all(feed)] == [1, 2, 3]
         assert len({id_ for _, id_ in read_all(feed)}) == 3
         assert queue.sent

@@ -78,8 +78,8 @@ def test_pages_of_the_site_load_only_files_of_the_site(site: Path) -> None:
 
 def test_search_index_of_the_site_has_the_text_of_each_page(site: Path) -> None:
     index = json.loads((site / "search.json").read_text(encoding="utf-8"))
-    found = {item["location"].partition("#")[0] for item in index["items"] if item["text"]}
-    assert {page.relative_to(site).as_posix() for page, _ in _pages(site)} <= found
+    searchable = {item["location"].partition("#")[0] for item in index["items"] if item["text"]}
+    assert {page.relative_to(site).as_posix() for page, _ in _pages(site)} <= searchable
 
 
 def test_guide_serves_pages_with_a_content_security_policy(sites: Path, site: Path) -> None:

@@ -31,24 +31,24 @@ class Trail:
     def __init__(self, api: Api, table: Table, audit: Table) -> None:
         self.api, self.table = api, table
         self.store = AuditStore(audit)
-        self._known: dict[str, Item] = {}
+        self._recorded: dict[str, Item] = {}
         self._sequence = 0
 
-    def look(self, video_id: str, **options: Any) -> None:
+    def record(self, video_id: str, **options: Any) -> None:
         """Record the video's changes since the last call."""
-        old, new = self._known.get(video_id), self.table.get(VIDEO.key(videoId=video_id), consistent=True)
+        old, new = self._recorded.get(video_id), self.table.get(VIDEO.key(videoId=video_id), consistent=True)
         self._sequence += 1
         raw = stream_record(old, new, sequence=self._sequence, at=self.api.clock.now, **options)
-        made = entry(Record(raw), DAYS)
-        if made:
-            self.store.add(made)
+        audited = entry(Record(raw), DAYS)
+        if audited:
+            self.store.add(audited)
         if new:
-            self._known[video_id] = new
+            self._recorded[video_id] = new
 
     def create(self, user: str = "alice", **fields: Any) -> str:
         """Create a video with one entry."""
         video_id = str(self.api.create(user, **fields)["videoId"])
-        self.look(video_id)
+        self.record(video_id)
         return video_id
 
     def patch(self, video_id: str, *titles: str, every: int = 1) -> None:
@@ -56,12 +56,12 @@ class Trail:
         for title in titles:
             self.api.clock.advance(every)
             assert self.api.patch(f"/v1/videos/{video_id}", {"title": title}, user="admin").status == 200
-            self.look(video_id)
+            self.record(video_id)
 
     def remove(self, video_id: str, identity: dict[str, str] | None = EXPIRY) -> None:
         """Delete the video as DynamoDB's TTL does."""
         self.table.delete(VIDEO.key(videoId=video_id))
-        self.look(video_id, identity=identity)
+        self.record(video_id, identity=identity)
 
     def get(self, video_id: str, query: str = "", **options: Any) -> Reply:
         """Return the history as the service responds with it."""
@@ -85,9 +85,9 @@ def _cut_entry(video_id: str) -> Item:
         {**VIDEO.key(videoId=video_id), "version": 1, "a": "x" * 300_000, **{f"b{n}": "y" * 3000 for n in range(200)}},
         sequence=1000,
     )
-    made = entry(Record(raw), DAYS)
-    assert made is not None
-    return made | {"attempt": 1, "correlationId": "r"}
+    audited = entry(Record(raw), DAYS)
+    assert audited is not None
+    return audited | {"attempt": 1, "correlationId": "r"}
 
 
 @pytest.fixture
@@ -96,7 +96,7 @@ def trail(table: Table, clock: Clock, api: Api) -> Trail:
     return Trail(api, table, Table(AUDIT_TABLE_NAME, table.client, sleep=lambda _: None))
 
 
-class TestWhatIsShown:
+class TestContent:
     def test_history_lists_changes_with_author_and_time_newest_first(self, trail: Trail) -> None:
         video_id = trail.create()
         trail.patch(video_id, "New")
@@ -136,13 +136,13 @@ class TestWhatIsShown:
         video_id = trail.create()
         path = f"/v1/videos/{video_id}"
         assert trail.api.delete(path).status == 204
-        trail.look(video_id)
+        trail.record(video_id)
         assert trail.api.post(f"{path}/restore").status == 200
-        trail.look(video_id)
+        trail.record(video_id)
         trail.remove(video_id)
-        told = trail.get(video_id, "order=asc", user="admin").json["items"]
-        assert [item["action"] for item in told] == ["created", "deleted", "restored", "expired"]
-        assert told[-1]["by"]["kind"] == "service"
+        history = trail.get(video_id, "order=asc", user="admin").json["items"]
+        assert [item["action"] for item in history] == ["created", "deleted", "restored", "expired"]
+        assert history[-1]["by"]["kind"] == "service"
 
     def test_a_video_that_nothing_is_known_of_has_an_empty_history(self, trail: Trail) -> None:
         video_id = trail.api.create()["videoId"]
@@ -157,7 +157,7 @@ class TestWhatIsShown:
         assert trail.titles(video_id) == expected[::-1]
 
 
-class TestWhoMayRead:
+class TestPermissions:
     def test_history_is_readable_by_owner_and_admins(self, trail: Trail) -> None:
         video_id = trail.create()
         assert [trail.get(video_id, user=user).status for user in ("alice", "admin")] == [200, 200]
@@ -180,7 +180,7 @@ class TestWhoMayRead:
     def test_a_new_owner_of_an_old_id_sees_its_own_time_only(self, trail: Trail) -> None:
         video_id = trail.create(title="Private matters of Alice")
         trail.remove(video_id)
-        trail._known.clear()
+        trail._recorded.clear()
         trail.create("admin", videoId=video_id, userId="bob", title="Bob's")
         assert trail.titles(video_id, user="bob") == ["Bob's"]
         assert trail.get(video_id, user="alice").status == 404
@@ -265,10 +265,10 @@ class TestPages:
         video_id = trail.create()
         trail.patch(video_id, "1", "2")
         for user, operations in (("admin", ["Query"]), ("alice", ["GetItem", "Query"])):
-            with record_operations(trail.table.client) as seen:
+            with record_operations(trail.table.client) as recorded:
                 trail.get(video_id, "limit=2", user=user)
-            assert [operation.name for operation in seen] == operations
-            assert seen[-1].parameters["TableName"] == AUDIT_TABLE_NAME
+            assert [operation.name for operation in recorded] == operations
+            assert recorded[-1].parameters["TableName"] == AUDIT_TABLE_NAME
 
     def test_entries_past_their_time_are_hidden_though_dynamodb_has_them_still(self, trail: Trail) -> None:
         video_id = trail.create()
@@ -285,9 +285,9 @@ class TestPages:
         trail.patch(video_id, *(str(n) for n in range(40)), every=0)
         trail.patch(video_id, *(str(n) for n in range(100, 110)), every=86400)
         trail.api.clock.now = NOW + DAYS * 86400
-        with record_operations(trail.table.client) as seen:
+        with record_operations(trail.table.client) as operations:
             assert trail.titles(video_id, "order=asc&limit=10", user="admin") == [str(n) for n in range(100, 110)]
-        assert [operation.parameters["Limit"] for operation in seen] == [11, 250]
+        assert [operation.parameters["Limit"] for operation in operations] == [11, 250]
 
     def test_the_search_for_entries_that_are_not_hidden_is_bounded(
         self, trail: Trail, monkeypatch: pytest.MonkeyPatch
@@ -297,9 +297,9 @@ class TestPages:
         trail.patch(video_id, *(str(n) for n in range(20)), every=0)
         trail.patch(video_id, "last", every=86400)
         trail.api.clock.now = NOW + DAYS * 86400
-        with record_operations(trail.table.client) as seen:
+        with record_operations(trail.table.client) as operations:
             reply = trail.get(video_id, "order=asc&limit=1", user="admin")
-        assert (reply.json["items"], len(seen)) == ([], MAX_QUERIES)
+        assert (reply.json["items"], len(operations)) == ([], MAX_QUERIES)
         assert reply.json["nextCursor"]
         assert [page for page in pages(trail, video_id, "order=asc&limit=1", user="admin") if page] == [["last"]]
 
@@ -327,10 +327,10 @@ class TestThrottling:
         self, trail: Trail, operation: str, refusals: int, status: int
     ) -> None:
         video_id = trail.create()
-        left = iter(range(refusals))
+        remaining = iter(range(refusals))
 
         def throttled(sent: str, _: Any, send: Callable[[], Any]) -> Any:
-            if sent != operation or next(left, None) is None:
+            if sent != operation or next(remaining, None) is None:
                 return send()
             raise ClientError({"Error": {"Code": "ThrottlingException", "Message": ""}}, operation)
 
@@ -361,9 +361,9 @@ class TestBadRequests:
     )
     def test_a_bad_parameter_is_400(self, trail: Trail, query: str) -> None:
         video_id = trail.create()
-        with record_operations(trail.table.client) as seen:
+        with record_operations(trail.table.client) as operations:
             assert trail.get(video_id, query).status == 400
-        assert seen == []
+        assert operations == []
 
     def test_a_bad_id_is_400(self, trail: Trail) -> None:
         assert trail.get("no-uuid").status == 400
@@ -394,7 +394,7 @@ class TestBadRequests:
         assert status(same) == 400
 
 
-def made_up(entity: str, number: int, owner: str | None = "alice", **fields: Any) -> Item:
+def make_entry(entity: str, number: int, owner: str | None = "alice", **fields: Any) -> Item:
     """An entry of a video's related item, or of a playlist."""
     of = PLAYLIST_AUDIT if entity == "playlist" else AUDIT
     ids = {name: fields[name] for name in ("videoId", "playlistId") if name in fields}
@@ -416,20 +416,20 @@ def made_up(entity: str, number: int, owner: str | None = "alice", **fields: Any
 
 def test_history_of_a_video_includes_credits_releases_and_ratings(trail: Trail) -> None:
     video_id = trail.create()
-    beside: list[Item] = [
+    expected_fields: list[Item] = [
         {"entity": "credit", "personId": "sam", "action": "removed"},
         {"entity": "release", "region": "NZ", "language": "mi", "action": "created"},
         {"entity": "release", "region": "NZ"},
         {"entity": "rating", "version": 1},
     ]
-    for number, fields in enumerate(beside, start=10):
-        trail.store.add(made_up(number=number, videoId=video_id, **fields))
-    trail.store.add(made_up("credit", 20, owner=None, videoId=video_id, personId="kim"))
+    for number, fields in enumerate(expected_fields, start=10):
+        trail.store.add(make_entry(number=number, videoId=video_id, **fields))
+    trail.store.add(make_entry("credit", 20, owner=None, videoId=video_id, personId="kim"))
     reply = trail.get(video_id, f"from={NOW + 1}&order=asc")
     assert _validated(reply) == reply.json["items"]
     assert [
-        {name: item[name] for name in fields} for item, fields in zip(reply.json["items"], beside, strict=True)
-    ] == beside
+        {name: item[name] for name in fields} for item, fields in zip(reply.json["items"], expected_fields, strict=True)
+    ] == expected_fields
     # One that was written before credits said whose they are.
     assert trail.get(video_id, "limit=1", user="admin").json["items"][0]["personId"] == "kim"
 
@@ -446,7 +446,7 @@ class TestPlaylists:
     def _create(trail: Trail, entries: int = 3, **fields: Any) -> str:
         playlist_id = str(trail.api.post("/v1/playlists", {"title": "t"} | fields).json["playlistId"])
         for number in range(1, entries + 1):
-            trail.store.add(made_up("playlist", number, playlistId=playlist_id))
+            trail.store.add(make_entry("playlist", number, playlistId=playlist_id))
         return playlist_id
 
     @staticmethod
@@ -467,9 +467,9 @@ class TestPlaylists:
         assert [item["version"] for item in period.json["items"]] == [2]
 
     def test_playlist_history_is_readable_by_owner_and_admins_only(self, trail: Trail) -> None:
-        hidden, shown = self._create(trail), self._create(trail, visibility="public")
+        hidden, visible = self._create(trail), self._create(trail, visibility="public")
         statuses = {
-            user: [self._get(trail, playlist_id, user=user).status for playlist_id in (hidden, shown, MISSING)]
+            user: [self._get(trail, playlist_id, user=user).status for playlist_id in (hidden, visible, MISSING)]
             for user in ("alice", "bob", "admin")
         }
         assert statuses == {"alice": [200, 200, 404], "bob": [404, 403, 404], "admin": [200, 200, 200]}
@@ -477,22 +477,22 @@ class TestPlaylists:
     def test_an_owner_may_while_it_is_deleted_and_strangers_see_nothing_of_it(self, trail: Trail) -> None:
         playlist_id = self._create(trail, visibility="public")
         key = PLAYLIST.key(playlistId=playlist_id)
-        kept = trail.table.get(key) or {}
-        trail.table.write(trail.table.put(kept | {"deletedAt": NOW, "purgeAt": NOW + 10}))
+        stored = trail.table.get(key) or {}
+        trail.table.write(trail.table.put(stored | {"deletedAt": NOW, "purgeAt": NOW + 10}))
         assert [self._get(trail, playlist_id, user=user).status for user in ("alice", "bob")] == [200, 404]
         trail.api.clock.advance(10)
         assert [self._get(trail, playlist_id, user=user).status for user in ("alice", "admin")] == [404, 200]
 
     def test_an_owner_sees_its_own_time_only(self, trail: Trail) -> None:
         playlist_id = self._create(trail, entries=1)
-        trail.store.add(made_up("playlist", 5, owner="bob", playlistId=playlist_id))
+        trail.store.add(make_entry("playlist", 5, owner="bob", playlistId=playlist_id))
         assert [item["version"] for item in self._get(trail, playlist_id).json["items"]] == [1]
 
     @pytest.mark.parametrize("query", ["from=10&to=10", "limit=0", "cursor=x", "order=up", "x=1"])
     def test_a_bad_parameter_is_400(self, trail: Trail, query: str) -> None:
-        with record_operations(trail.table.client) as seen:
+        with record_operations(trail.table.client) as operations:
             assert self._get(trail, MISSING, query).status == 400
-        assert seen == []
+        assert operations == []
 
     def test_a_bad_id_is_400(self, trail: Trail) -> None:
         assert self._get(trail, "no-uuid").status == 400

@@ -25,7 +25,7 @@ RUN = "a-run"
 SERIES = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
 
 
-def made(number: int, by: str, *changes: tuple[str, Any, Any], cut: str = "") -> Item:
+def make_entry(number: int, by: str, *changes: tuple[str, Any, Any], cut: str = "") -> Item:
     """Return an entry by `set` (the change set to revert), `run` (the revert run) or a user.
 
     `None` as a value is an absent field.
@@ -53,79 +53,95 @@ def planned(now: Item, later: Sequence[Item], *, force: Sequence[str] = ()) -> R
 class TestThePlan:
     def test_plan_restores_fields_that_only_the_set_changed(self) -> None:
         plan = planned(
-            {"a": 2, "b": 5, "m": {"k": 1}}, [made(1, "set", ("/a", 1, 2), ("/b", None, 5), ("/m/l", 3, None))]
+            {"a": 2, "b": 5, "m": {"k": 1}}, [make_entry(1, "set", ("/a", 1, 2), ("/b", None, 5), ("/m/l", 3, None))]
         )
         assert plan.state == {"a": 1, "m": {"k": 1, "l": 3}}
         assert [change["field"] for change in plan.changes] == ["/a", "/b", "/m/l"]
         assert plan.skipped == []
 
     def test_however_often_it_changed_it(self) -> None:
-        later = [made(1, "set", ("/a", 1, 2)), made(2, "set", ("/a", 2, 3)), made(3, "set", ("/a", 3, None))]
+        later = [
+            make_entry(1, "set", ("/a", 1, 2)),
+            make_entry(2, "set", ("/a", 2, 3)),
+            make_entry(3, "set", ("/a", 3, None)),
+        ]
         assert planned({}, later).state == {"a": 1}
 
     def test_plan_skips_fields_changed_since_and_names_author_and_time(self) -> None:
-        later = [made(1, "set", ("/a", 1, 2), ("/b", 1, 2)), made(2, "bob", ("/a", 2, 7))]
+        later = [make_entry(1, "set", ("/a", 1, 2), ("/b", 1, 2)), make_entry(2, "bob", ("/a", 2, 7))]
         plan = planned({"a": 7, "b": 2}, later)
         assert plan.state == {"a": 7, "b": 1}
         assert plan.skipped == [SkippedField("/a", "changedSince", BOB, 2, 2)]
 
     @pytest.mark.parametrize(("mine", "theirs"), [("/m", "/m/k"), ("/m/k", "/m")])
     def test_a_change_inside_or_around_counts(self, mine: str, theirs: str) -> None:
-        later = [made(1, "set", (mine, "x", "y")), made(2, "bob", (theirs, "y", "z"))]
-        assert [left.field for left in planned({"m": {"k": "z"}}, later).skipped] == [mine]
+        later = [make_entry(1, "set", (mine, "x", "y")), make_entry(2, "bob", (theirs, "y", "z"))]
+        assert [skipped.field for skipped in planned({"m": {"k": "z"}}, later).skipped] == [mine]
 
     def test_a_neighbour_does_not(self) -> None:
-        later = [made(1, "set", ("/m/k", 1, 2)), made(2, "bob", ("/m/kk", None, 1), ("/mm", None, 1))]
+        later = [make_entry(1, "set", ("/m/k", 1, 2)), make_entry(2, "bob", ("/m/kk", None, 1), ("/mm", None, 1))]
         assert planned({"m": {"k": 2, "kk": 1}, "mm": 1}, later).skipped == []
 
     def test_force_takes_back_even_that(self) -> None:
-        later = [made(1, "set", ("/m/k", 1, 2), ("/a", 1, 2)), made(2, "bob", ("/m/k", 2, 3), ("/a", 2, 3))]
+        later = [make_entry(1, "set", ("/m/k", 1, 2), ("/a", 1, 2)), make_entry(2, "bob", ("/m/k", 2, 3), ("/a", 2, 3))]
         plan = planned({"m": {"k": 3}, "a": 3}, later, force=["/m"])
-        assert (plan.state, [left.field for left in plan.skipped]) == ({"m": {"k": 1}, "a": 3}, ["/a"])
+        assert (plan.state, [skipped.field for skipped in plan.skipped]) == ({"m": {"k": 1}, "a": 3}, ["/a"])
         assert planned({"m": {"k": 3}, "a": 3}, later, force=[""]).state == {"m": {"k": 1}, "a": 1}
 
     def test_plan_omits_fields_that_already_have_their_earlier_value(self) -> None:
-        later = [made(1, "set", ("/a", 1, 2)), made(2, "set", ("/a", 2, 3)), made(3, "bob", ("/a", 3, 1))]
+        later = [
+            make_entry(1, "set", ("/a", 1, 2)),
+            make_entry(2, "set", ("/a", 2, 3)),
+            make_entry(3, "bob", ("/a", 3, 1)),
+        ]
         plan = planned({"a": 1}, later)
         assert (plan.changes, plan.skipped, plan.already) == ([], [], ["/a"])
 
     def test_plan_restores_another_authors_value_that_the_set_overwrote(self) -> None:
-        later = [made(1, "set", ("/a", 1, 2)), made(2, "bob", ("/a", 2, 5)), made(3, "set", ("/a", 5, 6))]
+        later = [
+            make_entry(1, "set", ("/a", 1, 2)),
+            make_entry(2, "bob", ("/a", 2, 5)),
+            make_entry(3, "set", ("/a", 5, 6)),
+        ]
         plan = planned({"a": 6}, later)
-        assert (plan.state, [left.by for left in plan.skipped]) == ({"a": 5}, [BOB])
+        assert (plan.state, [skipped.by for skipped in plan.skipped]) == ({"a": 5}, [BOB])
 
     def test_plan_ignores_earlier_writes_of_the_same_run(self) -> None:
-        later = [made(1, "set", ("/a", 1, 2), ("/b", 1, 2)), made(2, "run", ("/a", 2, 1))]
+        later = [make_entry(1, "set", ("/a", 1, 2), ("/b", 1, 2)), make_entry(2, "run", ("/a", 2, 1))]
         assert planned({"a": 1, "b": 2}, later).state == {"a": 1, "b": 1}
 
     def test_a_value_that_nobody_is_known_to_have_written_is_left_alone(self) -> None:
-        plan = planned({"a": 9}, [made(1, "set", ("/a", 1, 2))])
+        plan = planned({"a": 9}, [make_entry(1, "set", ("/a", 1, 2))])
         assert (plan.changes, plan.skipped[0].by) == ([], {"kind": "service", "id": "unknown"})
 
     def test_a_value_of_which_only_the_beginning_is_kept_cannot_come_back(self) -> None:
-        plan = planned({"a": "new", "b": 2}, [made(1, "set", ("/a", "beginn", "new"), cut="fromBytes")], force=[""])
+        plan = planned(
+            {"a": "new", "b": 2}, [make_entry(1, "set", ("/a", "beginn", "new"), cut="fromBytes")], force=[""]
+        )
         assert (plan.changes, plan.skipped) == ([], [SkippedField("/a", "notKept")])
 
     def test_a_value_that_was_cut_when_it_was_set_can_go_again(self) -> None:
-        assert planned({"a": "whole"}, [made(1, "set", ("/a", "old", "who"), cut="toBytes")]).state == {"a": "old"}
+        assert planned({"a": "whole"}, [make_entry(1, "set", ("/a", "old", "who"), cut="toBytes")]).state == {
+            "a": "old"
+        }
 
     def test_plan_ignores_fields_that_clients_cannot_write(self) -> None:
-        plan = planned({"server": 2, "a": 2}, [made(1, "set", ("/server", 1, 2), ("/a", 1, 2))])
+        plan = planned({"server": 2, "a": 2}, [make_entry(1, "set", ("/server", 1, 2), ("/a", 1, 2))])
         assert (plan.state, plan.skipped) == ({"server": 2, "a": 1}, [])
 
     def test_true_and_one_are_different(self) -> None:
-        assert planned({"a": True}, [made(1, "set", ("/a", 1, True))]).state["a"] == 1
+        assert planned({"a": True}, [make_entry(1, "set", ("/a", 1, True))]).state["a"] == 1
 
     def test_keeper_is_the_later_author_of_a_change_to_a_created_item(self) -> None:
-        created, job, other = made(1, "set"), made(2, "x"), made(3, "another-import", ("/a", 1, 2))
+        created, job, other = make_entry(1, "set"), make_entry(2, "x"), make_entry(3, "another-import", ("/a", 1, 2))
         job["by"], other["by"] = {"kind": "job", "id": "job:probe"}, {"kind": "job", "id": IMPORT}
         assert find_later_author([created], [job, created], "run") is None
         assert find_later_author([created], [other, job, created], "run") == SkippedField(
             "", "changedSince", other["by"], 3, 3
         )
-        assert find_later_author([created], [made(4, "run", ("/a", 2, 3)), created], "run") is None
-        assert find_later_author([created], [made(4, "nothing shown"), created], "run") is None
-        assert find_later_author([other], [other, made(2, "before", ("/a", 0, 1))], "run") is None
+        assert find_later_author([created], [make_entry(4, "run", ("/a", 2, 3)), created], "run") is None
+        assert find_later_author([created], [make_entry(4, "nothing shown"), created], "run") is None
+        assert find_later_author([other], [other, make_entry(2, "before", ("/a", 0, 1))], "run") is None
 
 
 class Undoing(AuditedService):
@@ -141,7 +157,7 @@ class Undoing(AuditedService):
         """Change videos in one request."""
         self.batch(*({"op": "patch", "videoId": video_id, "patch": fields} for video_id in video_ids))
 
-    def take_back(
+    def revert_to(
         self, entries: Sequence[Item], *, run: str = RUN, settle: bool = True, **options: Any
     ) -> RevertResult:
         """Revert the changes of one change set to one video, as alice."""
@@ -168,7 +184,7 @@ class TestFields:
         video_id = past.create(title="Right", tags=["a"], metadata={"k": 1})
         before = past.read_without_audit_fields(video_id)
         past.rename(video_id, title="Wrong", tags=["b"], metadata={"k": None, "l": 1})
-        outcome = past.take_back(set_of(past, video_id))
+        outcome = past.revert_to(set_of(past, video_id))
         assert outcome == RevertResult("reverted", ("/metadata/k", "/metadata/l", "/tags", "/title"))
         assert past.read_without_audit_fields(video_id) == before
         newest = past.entries(video_id)[0]
@@ -183,35 +199,35 @@ class TestFields:
         past.rename(video_id, title="Wrong", category="wrong")
         entries = set_of(past, video_id)
         past.patch(video_id, user="admin", title="Corrected", description="More")
-        outcome = past.take_back(entries)
+        outcome = past.revert_to(entries)
         by = {"kind": "person", "id": "admin"}
-        left = SkippedField("/title", "changedSince", by, past.entries(video_id)[1]["at"], 3)
-        assert outcome == RevertResult("reverted", ("/category",), (left,))
-        shown = past.read_without_audit_fields(video_id)
-        assert (shown["title"], shown["category"], shown["description"]) == ("Corrected", "right", "More")
+        skipped = SkippedField("/title", "changedSince", by, past.entries(video_id)[1]["at"], 3)
+        assert outcome == RevertResult("reverted", ("/category",), (skipped,))
+        document = past.read_without_audit_fields(video_id)
+        assert (document["title"], document["category"], document["description"]) == ("Corrected", "right", "More")
 
     def test_when_all_were_changed_since_nothing_is_written(self, past: Undoing) -> None:
         video_id = past.create(title="Right")
         past.rename(video_id, title="Wrong")
         entries = set_of(past, video_id)
         past.patch(video_id, title="Corrected")
-        assert past.take_back(entries).result == "skipped"
+        assert past.revert_to(entries).result == "skipped"
         assert past.item(video_id)["version"] == 3
 
     def test_an_undo_can_be_undone(self, past: Undoing) -> None:
         video_id = past.create(title="Right")
         past.rename(video_id, title="Wrong")
-        past.take_back(set_of(past, video_id))
-        assert past.take_back(set_of(past, video_id), run="another").result == "reverted"
+        past.revert_to(set_of(past, video_id))
+        assert past.revert_to(set_of(past, video_id), run="another").result == "reverted"
         assert past.read_without_audit_fields(video_id)["title"] == "Wrong"
 
     def test_a_dry_run_says_the_same_and_writes_nothing(self, past: Undoing) -> None:
         video_id = past.create(title="Right")
         past.rename(video_id, title="Wrong")
         entries, before = set_of(past, video_id), past.item(video_id)
-        dry = past.take_back(entries, dry_run=True)
+        dry = past.revert_to(entries, dry_run=True)
         assert past.item(video_id) == before
-        assert dry == past.take_back(entries)
+        assert dry == past.revert_to(entries)
 
     def test_revert_that_violates_the_current_model_is_refused(self, past: Undoing) -> None:
         video_id = past.create()
@@ -219,7 +235,7 @@ class TestFields:
         entries = set_of(past, video_id)
         past.patch(video_id, season=2)
         with pytest.raises(InvalidContent) as refused:
-            past.take_back(entries)
+            past.revert_to(entries)
         assert "must have `seriesId` with `season` or `episode`" in refused.value.errors[0]["detail"]
 
     def test_a_video_that_was_deleted_since_is_to_be_restored_first(self, past: Undoing) -> None:
@@ -228,16 +244,16 @@ class TestFields:
         entries = set_of(past, video_id)
         past.write("DELETE", f"/v1/videos/{video_id}")
         with pytest.raises(IllegalTransition, match="Restore it first"):
-            past.take_back(entries)
+            past.revert_to(entries)
 
 
-class TestWholeVideos:
+class TestDeletedVideos:
     def test_created_video_is_deleted_and_can_be_restored(self, past: Undoing) -> None:
         (result,) = past.batch({"op": "create", "video": {"title": "Mistake"}})
         video_id = result["videoId"]
-        assert past.take_back(set_of(past, video_id)) == RevertResult("reverted", ("/status",))
+        assert past.revert_to(set_of(past, video_id)) == RevertResult("reverted", ("/status",))
         assert past.read_without_audit_fields(video_id)["status"] == "deleted"
-        assert past.take_back(set_of(past, video_id), run="another").result == "reverted"
+        assert past.revert_to(set_of(past, video_id), run="another").result == "reverted"
         assert past.read_without_audit_fields(video_id)["status"] == "uploaded"
 
     def test_created_video_is_deleted_after_jobs_processed_it(self, past: Undoing) -> None:
@@ -245,19 +261,19 @@ class TestWholeVideos:
         entries = set_of(past, result["videoId"])
         past.arrive(result["videoId"])
         past.probe(result["videoId"])
-        assert past.take_back(entries).result == "reverted"
+        assert past.revert_to(entries).result == "reverted"
 
     def test_created_video_is_skipped_after_a_person_changed_it_unless_forced(self, past: Undoing) -> None:
         (result,) = past.batch({"op": "create", "video": {"title": "Mistake"}})
         video_id, entries = result["videoId"], set_of(past, result["videoId"])
         past.patch(video_id, user="admin", title="Useful")
-        outcome = past.take_back(entries)
+        outcome = past.revert_to(entries)
         by = {"kind": "person", "id": "admin"}
         assert outcome == RevertResult(
             "skipped", (), (SkippedField("", "changedSince", by, int(past.clock()) * 1000 - 1000, 2),)
         )
-        assert past.take_back(entries, force=["/title"]).result == "skipped"
-        assert past.take_back(entries, force=[""]).result == "reverted"
+        assert past.revert_to(entries, force=["/title"]).result == "skipped"
+        assert past.revert_to(entries, force=[""]).result == "reverted"
 
     def test_video_created_and_changed_by_the_same_set_is_deleted(self, past: Undoing) -> None:
         video_id = "3f2504e0-4f89-41d3-9a0c-0305e82c3302"
@@ -267,12 +283,12 @@ class TestWholeVideos:
             user="admin",
         )
         assert len(set_of(past, video_id)) == 2
-        assert past.take_back(set_of(past, video_id)).fields == ("/status",)
+        assert past.revert_to(set_of(past, video_id)).fields == ("/status",)
 
     def test_deleted_video_is_restored(self, past: Undoing) -> None:
         video_id = past.create()
         past.batch({"op": "delete", "videoId": video_id})
-        assert past.take_back(set_of(past, video_id)) == RevertResult("reverted", ("/status",))
+        assert past.revert_to(set_of(past, video_id)) == RevertResult("reverted", ("/status",))
         assert past.item(video_id).keys() & {"deletedAt", "purgeAt", "statusBeforeDelete"} == set()
 
     def test_deleted_video_is_restored_to_the_status_it_would_have_now(self, past: Undoing) -> None:
@@ -280,23 +296,23 @@ class TestWholeVideos:
         past.batch({"op": "delete", "videoId": video_id})
         entries = set_of(past, video_id)
         past.arrive(video_id)
-        assert past.take_back(entries).result == "reverted"
+        assert past.revert_to(entries).result == "reverted"
         assert past.read_without_audit_fields(video_id)["status"] == "processing"
 
     def test_restored_video_is_deleted_again(self, past: Undoing) -> None:
         video_id = past.create()
         past.write("DELETE", f"/v1/videos/{video_id}")
         past.write("POST", f"/v1/videos/{video_id}/restore")
-        assert past.take_back(set_of(past, video_id)).result == "reverted"
+        assert past.revert_to(set_of(past, video_id)).result == "reverted"
         assert past.read_without_audit_fields(video_id)["status"] == "deleted"
 
     def test_video_restored_by_another_request_since_is_skipped(self, past: Undoing) -> None:
         (result,) = past.batch({"op": "create", "video": {"title": "Mistake"}})
         video_id, entries = result["videoId"], set_of(past, result["videoId"])
         past.write("DELETE", f"/v1/videos/{video_id}")
-        assert past.take_back(entries).result == "unchanged"
+        assert past.revert_to(entries).result == "unchanged"
         past.write("POST", f"/v1/videos/{video_id}/restore")
-        assert past.take_back(entries).result == "skipped"
+        assert past.revert_to(entries).result == "skipped"
 
     def test_a_poster_of_another_moment_counts_as_a_job(self, past: Undoing) -> None:
         video_id = past.uploaded_film(past.api)
@@ -304,21 +320,21 @@ class TestWholeVideos:
         entries = set_of(past, video_id)
         past.spend_quota("alice")
         with pytest.raises(QuotaExceeded):
-            past.take_back(entries)
+            past.revert_to(entries)
         past.clock.advance(24 * 3600)
-        assert past.take_back(entries) == RevertResult("reverted", ("/posterTime",))
+        assert past.revert_to(entries) == RevertResult("reverted", ("/posterTime",))
         assert "time" not in past.job(video_id, "poster")["input"]
 
 
-class TestAgain:
+class TestRepeatedReverts:
     def test_second_run_writes_nothing_and_reports_the_same_skips(self, past: Undoing) -> None:
         video_id = past.create(title="Right", category="right")
         past.rename(video_id, title="Wrong", category="wrong")
         entries = set_of(past, video_id)
         past.patch(video_id, user="admin", title="Corrected")
-        first = past.take_back(entries)
+        first = past.revert_to(entries)
         with record_operations(past.table.client) as operations:
-            second = past.take_back(entries, run="another", settle=False)
+            second = past.revert_to(entries, run="another", settle=False)
         assert (second.result, second.skipped) == ("skipped", first.skipped)
         assert {operation.name for operation in operations} == {"GetItem", "Query"}
 
@@ -326,34 +342,34 @@ class TestAgain:
         video_id = past.create(title="Right")
         past.batch(*({"op": "patch", "videoId": video_id, "patch": {"title": title}} for title in ("Wrong", "Worse")))
         entries = set_of(past, video_id)
-        assert past.take_back(entries).result == "reverted"
-        assert past.take_back(entries, run="another") == RevertResult("unchanged")
+        assert past.revert_to(entries).result == "reverted"
+        assert past.revert_to(entries, run="another") == RevertResult("unchanged")
 
     @pytest.mark.parametrize("is_in_the_trail", [True, False])
     def test_the_same_run_counts_what_it_did_before_it_died(self, past: Undoing, is_in_the_trail: bool) -> None:
         video_id = past.create(title="Right")
         past.rename(video_id, title="Wrong")
         entries = set_of(past, video_id)
-        first = past.take_back(entries, settle=is_in_the_trail)
-        assert past.take_back(entries, settle=False) == first == RevertResult("reverted", ("/title",))
+        first = past.revert_to(entries, settle=is_in_the_trail)
+        assert past.revert_to(entries, settle=False) == first == RevertResult("reverted", ("/title",))
         assert past.item(video_id)["version"] == 3
 
     def test_same_run_repeats_its_outcome_after_another_user_wrote(self, past: Undoing) -> None:
         (result,) = past.batch({"op": "create", "video": {"title": "Mistake"}})
         video_id, entries = result["videoId"], set_of(past, result["videoId"])
-        first = past.take_back(entries)
+        first = past.revert_to(entries)
         past.write("POST", f"/v1/videos/{video_id}/restore", user="admin")
-        assert past.take_back(entries).result == "skipped"
+        assert past.revert_to(entries).result == "skipped"
         past.write("DELETE", f"/v1/videos/{video_id}", user="admin")
-        assert past.take_back(entries) == first
+        assert past.revert_to(entries) == first
 
     def test_the_parts_of_a_set_one_after_another(self, past: Undoing) -> None:
         video_id = past.create(title="Right")
         past.batch(*({"op": "patch", "videoId": video_id, "patch": {"title": title}} for title in ("Wrong", "Worse")))
         newer, older = set_of(past, video_id)
-        past.take_back([newer])
+        past.revert_to([newer])
         assert past.read_without_audit_fields(video_id)["title"] == "Wrong"
-        past.take_back([older], settle=False)
+        past.revert_to([older], settle=False)
         assert past.read_without_audit_fields(video_id)["title"] == "Right"
 
     def test_a_race_that_is_lost_is_planned_again(self, past: Undoing) -> None:
@@ -367,9 +383,9 @@ class TestAgain:
             return send()
 
         undo = intercept(past.table.client, between)
-        outcome = past.take_back(entries)
+        outcome = past.revert_to(entries)
         undo()
-        assert (outcome.fields, [left.field for left in outcome.skipped]) == (("/category",), ["/title"])
+        assert (outcome.fields, [skipped.field for skipped in outcome.skipped]) == (("/category",), ["/title"])
         assert past.read_without_audit_fields(video_id)["title"] == "Corrected"
 
 
@@ -380,7 +396,7 @@ class TestWhenItCannot:
         entries = set_of(past, video_id)
         assert past.api.patch(f"/v1/videos/{video_id}", {"category": "c"}).status == 200
         with pytest.raises(TrailBehind):
-            past.take_back(entries, settle=False)
+            past.revert_to(entries, settle=False)
 
     def test_when_an_entry_of_a_later_change_is_gone(self, past: Undoing) -> None:
         video_id = past.create(title="Right")
@@ -391,7 +407,7 @@ class TestWhenItCannot:
         past.trail.table.delete({name: newest[name] for name in ("pk", "sk")})
         past.clock.advance(2 * 86400)
         with pytest.raises(Gone, match="version 3"):
-            past.take_back(entries)
+            past.revert_to(entries)
 
     def test_a_video_that_is_gone(self, past: Undoing) -> None:
         video_id = past.create(title="Right")
@@ -400,7 +416,7 @@ class TestWhenItCannot:
         past.table.delete(VIDEO.key(videoId=video_id))
         past.settle()
         with pytest.raises(Gone):
-            past.take_back(entries)
+            past.revert_to(entries)
 
     def test_revert_does_not_need_entries_before_the_set(self, past: Undoing) -> None:
         video_id = past.create(title="Right")
@@ -409,7 +425,7 @@ class TestWhenItCannot:
         past.rename(video_id, title="Wrong")
         entries = set_of(past, video_id)
         past.trail.table.delete(key_of(created))
-        past.take_back(entries)
+        past.revert_to(entries)
         assert past.read_without_audit_fields(video_id)["title"] == "Right"
 
     def test_a_later_video_with_the_same_id(self, past: Undoing) -> None:
@@ -429,11 +445,11 @@ class TestWhenItCannot:
         VideoStore(past.table).create(item, ALICE, int(past.clock()))
         past.settle()
         with pytest.raises(Gone, match="current video with this videoId is another one"):
-            past.take_back(entries)
+            past.revert_to(entries)
         assert past.read_without_audit_fields(video_id)["title"] == "Wrong"
 
     def test_video_of_another_owner_is_not_found(self, past: Undoing) -> None:
         video_id = past.create("bob", title="Right")
         past.patch(video_id, user="bob", title="Wrong")
         with pytest.raises(NotFound):
-            past.take_back(set_of(past, video_id))
+            past.revert_to(set_of(past, video_id))

@@ -19,15 +19,15 @@ from shared.processing.messages import JobMessage, parse
 from tests.integration.contents import items_of
 
 WORKER = Caller.job("probe")
-SHARE = JOB_QUEUES["probe"]
+QUOTA = JOB_QUEUES["probe"]
 
 
 class Work:
     """Source videos of several owners that wait to be probed, and workers that start the queued jobs."""
 
-    def __init__(self, api: Api, backstage: BackgroundWork) -> None:
+    def __init__(self, api: Api, background: BackgroundWork) -> None:
         self.api = api
-        self.background = backstage
+        self.background = background
 
     def upload(self, owner: str) -> str:
         """Create a video of this owner whose source arrives, and return its id."""
@@ -48,7 +48,7 @@ class Work:
         assert ended
         return ended
 
-    def shares(self) -> list[Item]:
+    def quota_items(self) -> list[Item]:
         """Return the stored quota items."""
         return [item for item in items_of(self.background.table) if item["pk"].startswith("SHARE#")]
 
@@ -71,38 +71,38 @@ def _job(number: int, owner: str) -> Any:
 
 
 def test_a_hundred_films_of_one_owner_leave_another_among_the_first(table: Table) -> None:
-    shares = JobQuotas(table, JOB_QUEUES)
+    quotas = JobQuotas(table, JOB_QUEUES)
     queued = [*(_job(number, "alice") for number in range(100)), _job(100, "bob")]
-    sent = [job["videoId"] for job in queued if shares.claim(job, 2_000_000)]
-    assert sent == [*(f"alice-{number:04}" for number in range(SHARE)), "bob-0100"]
+    sent = [job["videoId"] for job in queued if quotas.claim(job, 2_000_000)]
+    assert sent == [*(f"alice-{number:04}" for number in range(QUOTA)), "bob-0100"]
 
 
 def test_finished_job_lets_the_next_of_its_owner_start_in_arrival_order(work: Work, clock: Clock) -> None:
     videos = []
-    for _ in range(SHARE + 3):
+    for _ in range(QUOTA + 3):
         videos.append(work.upload("alice"))
         clock.advance(1)
     begun = work.received()
-    assert [message.videoId for message in begun] == videos[:SHARE]
+    assert [message.videoId for message in begun] == videos[:QUOTA]
     for number, message in enumerate(begun[:3]):
         work.finish(message.ticket)
-        assert [message.videoId for message in work.received()] == [videos[SHARE + number]]
+        assert [message.videoId for message in work.received()] == [videos[QUOTA + number]]
 
 
 def test_all_are_done_in_the_end_and_nothing_is_left(work: Work) -> None:
-    videos = {work.upload("alice") for _ in range(3 * SHARE)}
+    videos = {work.upload("alice") for _ in range(3 * QUOTA)}
     done = set()
     while messages := work.received():
-        assert len(messages) <= SHARE
+        assert len(messages) <= QUOTA
         for message in messages:
             work.finish(message.ticket)
             done.add(message.videoId)
     assert done == videos
-    assert [share.get("jobs") for share in work.shares()] == [None]
+    assert [item.get("jobs") for item in work.quota_items()] == [None]
 
 
 def test_waiting_is_not_an_attempt(work: Work) -> None:
-    for _ in range(SHARE):
+    for _ in range(QUOTA):
         work.upload("alice")
     last = work.upload("alice")
     for message in work.received():
@@ -114,27 +114,27 @@ def test_waiting_is_not_an_attempt(work: Work) -> None:
 def test_retried_job_keeps_its_place_in_the_quota(work: Work) -> None:
     work.upload("alice")
     (first,) = work.received()
-    for _ in range(SHARE):
+    for _ in range(QUOTA):
         work.upload("alice")
-    assert len(work.received()) == SHARE - 1
+    assert len(work.received()) == QUOTA - 1
     work.finish(first.ticket, retry=True)
-    (again,) = work.received()
-    assert (again.videoId, again.attempt) == (first.videoId, 2)
+    (retried,) = work.received()
+    assert (retried.videoId, retried.attempt) == (first.videoId, 2)
 
 
 def test_job_deleted_while_it_waits_is_skipped(work: Work) -> None:
-    videos = [work.upload("alice") for _ in range(SHARE + 2)]
+    videos = [work.upload("alice") for _ in range(QUOTA + 2)]
     begun = work.received()
     waiting = [video_id for video_id in videos if video_id not in {message.videoId for message in begun}]
     work.api.delete(f"/v1/videos/{waiting[0]}")
     work.background.settle()
     work.finish(begun[0].ticket)
     assert [message.videoId for message in work.received()] == [waiting[1]]
-    assert sum(share["sk"].startswith("WAITS#") for share in work.shares()) == 0
+    assert sum(item["sk"].startswith("WAITS#") for item in work.quota_items()) == 0
 
 
 def test_job_deleted_while_it_holds_a_place_releases_it(work: Work) -> None:
-    for _ in range(SHARE + 1):
+    for _ in range(QUOTA + 1):
         work.upload("alice")
     begun = work.received()
     work.api.delete(f"/v1/videos/{begun[0].videoId}")
@@ -143,7 +143,7 @@ def test_job_deleted_while_it_holds_a_place_releases_it(work: Work) -> None:
 
 
 def test_records_that_are_delivered_again_send_nothing_beyond_the_share(work: Work) -> None:
-    for _ in range(SHARE + 2):
+    for _ in range(QUOTA + 2):
         work.upload("alice")
     before = {message.videoId for message in work.received()}
     work.background.replay()
@@ -153,7 +153,7 @@ def test_records_that_are_delivered_again_send_nothing_beyond_the_share(work: Wo
 def test_message_that_could_not_be_sent_is_sent_when_the_record_is_redelivered(
     work: Work, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for _ in range(SHARE + 1):
+    for _ in range(QUOTA + 1):
         work.upload("alice")
     begun = work.received()
 
@@ -173,7 +173,7 @@ def test_message_that_could_not_be_sent_is_sent_when_the_record_is_redelivered(
 
 
 def test_a_place_that_nobody_gave_up_is_found(work: Work, clock: Clock) -> None:
-    for _ in range(SHARE):
+    for _ in range(QUOTA):
         work.upload("alice")
     for message in work.received():
         now = int(clock())
@@ -189,7 +189,7 @@ def test_a_place_that_nobody_gave_up_is_found(work: Work, clock: Clock) -> None:
 
 
 def test_unreleased_place_is_recovered_by_the_next_upload(work: Work, clock: Clock) -> None:
-    for _ in range(SHARE):
+    for _ in range(QUOTA):
         work.upload("alice")
     for message in work.received():
         assert work.background.jobs.claim(message.ticket, WORKER, int(clock()))
@@ -201,16 +201,16 @@ def test_unreleased_place_is_recovered_by_the_next_upload(work: Work, clock: Clo
 
 
 def test_a_job_that_is_gone_with_its_video_gives_its_place_up(work: Work) -> None:
-    videos = [work.upload("alice") for _ in range(SHARE + 1)]
-    gone = work.received()[0]
-    assert work.background.jobs.claim(gone.ticket, WORKER, int(work.background.clock()))
-    remove_video(work.background.table, gone.videoId)
+    videos = [work.upload("alice") for _ in range(QUOTA + 1)]
+    removed = work.received()[0]
+    assert work.background.jobs.claim(removed.ticket, WORKER, int(work.background.clock()))
+    remove_video(work.background.table, removed.videoId)
     work.background.settle()
     assert [message.videoId for message in work.received()] == [videos[-1]]
 
 
 def test_kinds_that_share_a_queue_share_the_places_of_it(work: Work) -> None:
-    for _ in range(SHARE):
+    for _ in range(QUOTA):
         video_id = work.upload("alice")
         work.background.probe(video_id)
     pictures = work.background.queues["thumbnails"].take()

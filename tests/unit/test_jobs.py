@@ -38,22 +38,22 @@ def _item(table: Table, video_id: str) -> Item:
     return item
 
 
-def _finish(backstage: BackgroundWork, ticket: JobAttempt, name: str = "360p") -> Job | None:
+def _finish(background: BackgroundWork, ticket: JobAttempt, name: str = "360p") -> Job | None:
     uri = f"s3://media/{name}.mp4"
-    done = backstage.jobs.complete(
-        ticket, {"uri": uri}, WORKER, int(backstage.clock()), lambda item: video.add_rendition(item, name, uri)
+    done = background.jobs.complete(
+        ticket, {"uri": uri}, WORKER, int(background.clock()), lambda item: video.add_rendition(item, name, uri)
     )
-    backstage.settle()
+    background.settle()
     return done
 
 
-def _fail(backstage: BackgroundWork, ticket: JobAttempt, *, retry: bool = False) -> Job | None:
-    failed = backstage.jobs.fail(ticket, "It broke.", WORKER, int(backstage.clock()), retry=retry)
-    backstage.settle()
+def _fail(background: BackgroundWork, ticket: JobAttempt, *, retry: bool = False) -> Job | None:
+    failed = background.jobs.fail(ticket, "It broke.", WORKER, int(background.clock()), retry=retry)
+    background.settle()
     return failed
 
 
-class TestWhatAChangeSetsInMotion:
+class TestRequestedJobs:
     def test_a_video_without_a_film_needs_no_jobs(self, api: Api, background: BackgroundWork) -> None:
         created = api.create()
         api.patch(f"/v1/videos/{created['videoId']}", {"title": "new"})
@@ -124,8 +124,8 @@ class TestWhatAChangeSetsInMotion:
         assert _item(background.table, video_id)["version"] == version
 
     def test_a_removed_video_is_purged(self, background: BackgroundWork) -> None:
-        gone = {**VIDEO.key(videoId="v"), "videoId": "v", "status": "deleted"}
-        background.replay(stream_record(gone, None))
+        deleted = {**VIDEO.key(videoId="v"), "videoId": "v", "status": "deleted"}
+        background.replay(stream_record(deleted, None))
         assert background.queues["purge"].take() == [{"schema": "video-metadata/purge/1", "videoId": "v"}]
 
     def test_other_items_set_nothing_in_motion(self, background: BackgroundWork) -> None:
@@ -155,11 +155,11 @@ class TestRepeatsAndDisorder:
     ) -> None:
         video_id = background.uploaded_film(api)
         background.arrive(video_id, upload="0002", etag="e2")
-        wishes = {job["kind"]: job["inputHash"] for job in background.jobs.list_for_video(video_id)}
+        requested = {job["kind"]: job["inputHash"] for job in background.jobs.list_for_video(video_id)}
         shuffled = [*background.seen_records, *background.seen_records]
         random.Random(seed).shuffle(shuffled)
         background.replay(*shuffled)
-        assert {job["kind"]: job["inputHash"] for job in background.jobs.list_for_video(video_id)} == wishes
+        assert {job["kind"]: job["inputHash"] for job in background.jobs.list_for_video(video_id)} == requested
 
     def test_a_message_delivered_twice_is_worked_on_once(self, api: Api, background: BackgroundWork) -> None:
         background.uploaded_film(api)
@@ -208,13 +208,13 @@ class TestRepeatsAndDisorder:
         first = background.message("transcode", "transcode.360p").ticket
         second = background.message("transcode", "transcode.240p").ticket
 
-        def meanwhile(item: Item) -> Item:
+        def complete_concurrently(item: Item) -> Item:
             # The other result gets in between reading and writing, once.
             if "240p" not in item["source"]["made"]:
                 _finish(background, second, "240p")
             return video.add_rendition(item, "360p", "s3://media/360p.mp4")
 
-        assert background.jobs.complete(first, {}, WORKER, int(background.clock()), meanwhile)
+        assert background.jobs.complete(first, {}, WORKER, int(background.clock()), complete_concurrently)
         assert _item(background.table, video_id)["status"] == "ready"
 
 
@@ -355,9 +355,9 @@ class TestSweeper:
         assert not any(background.sweep().values())
         clock.advance(1)
         assert background.sweep()["requeued"] == 1
-        again = background.message("thumbnails", "poster").ticket
-        assert again.attempt == 2
-        assert background.jobs.claim(again, WORKER, int(clock()))
+        second_ticket = background.message("thumbnails", "poster").ticket
+        assert second_ticket.attempt == 2
+        assert background.jobs.claim(second_ticket, WORKER, int(clock()))
         assert background.job(video_id, "poster")["error"]["reason"] == "The worker did not finish in time, or stopped."
 
     def test_a_job_of_a_newer_release_does_not_keep_the_others_waiting(
@@ -366,7 +366,7 @@ class TestSweeper:
         for _ in range(2):
             background.uploaded_film(api)
             assert background.jobs.claim(background.message("thumbnails", "poster").ticket, WORKER, int(clock()))
-        videos = [place["pk"] for place in background.jobs.list_pending("running")]
+        videos = [key["pk"] for key in background.jobs.list_pending("running")]
         newer = Expression.of("SET #schemaVersion = :schemaVersion", schemaVersion=SCHEMA_VERSION + 1)
         table.write(table.update({"pk": videos[0], "sk": "JOB#poster"}, newer))
         table.write(table.update({"pk": videos[0], "sk": VIDEO.sk}, newer))
@@ -457,8 +457,10 @@ class TestSweeper:
         background.uploaded_film(api)
         clock.advance(10**6)
         # Three checks of the time: for scheduled items, for due items, and for the first job.
-        left = itertools.chain([60_000] * 3, itertools.repeat(9_000))
-        monkeypatch.setattr("local.testbed.harness.Context.get_remaining_time_in_millis", lambda _: next(left))
+        remaining_times = itertools.chain([60_000] * 3, itertools.repeat(9_000))
+        monkeypatch.setattr(
+            "local.testbed.harness.Context.get_remaining_time_in_millis", lambda _: next(remaining_times)
+        )
         assert background.sweep()["failed"] == 1
 
     @pytest.mark.parametrize("error", [Unavailable(), KeyError("a kind of a later release")], ids=repr)
@@ -493,15 +495,15 @@ class TestSweeper:
 
 
 class TestRetry:
-    def _failed(self, api: Api, backstage: BackgroundWork, kind: str = "transcode.360p") -> str:
-        video_id = backstage.uploaded_film(api)
-        _fail(backstage, backstage.message(kind_of(kind).queue, kind).ticket)
+    def _failed(self, api: Api, background: BackgroundWork, kind: str = "transcode.360p") -> str:
+        video_id = background.uploaded_film(api)
+        _fail(background, background.message(kind_of(kind).queue, kind).ticket)
         return video_id
 
-    def _retry(self, backstage: BackgroundWork, video_id: str, kind: str, caller: Caller = OWNER) -> list[str]:
+    def _retry(self, background: BackgroundWork, video_id: str, kind: str, caller: Caller = OWNER) -> list[str]:
         charged: list[str] = []
-        backstage.jobs.retry(video_id, kind, caller, int(backstage.clock()), charged.append)
-        backstage.settle()
+        background.jobs.retry(video_id, kind, caller, int(background.clock()), charged.append)
+        background.settle()
         return charged
 
     def test_a_failed_job_is_queued_with_all_its_attempts_and_the_video_continues(
@@ -595,7 +597,7 @@ class TestRetry:
         assert background.message("probe", "probe").attempt == 1
 
 
-class TestWhatAPersonWrote:
+class TestUserFields:
     def test_a_look_at_the_film_fills_in_only_what_no_person_wrote(self, api: Api, background: BackgroundWork) -> None:
         video_id = api.create(duration=1, format="theirs")["videoId"]
         api.patch(f"/v1/videos/{video_id}", {"format": None})
@@ -615,8 +617,8 @@ class TestWhatAPersonWrote:
 
     def test_field_probed_only_in_the_earlier_file_is_removed(self, api: Api, background: BackgroundWork) -> None:
         video_id = api.create(title="t")["videoId"]
-        films: tuple[tuple[str, Item], ...] = (("0001", {"audioCodec": "aac"}), ("0002", {}))
-        for upload, sound in films:
+        uploads: tuple[tuple[str, Item], ...] = (("0001", {"audioCodec": "aac"}), ("0002", {}))
+        for upload, sound in uploads:
             background.arrive(video_id, upload=upload)
             background.probe(video_id, **sound)
         document = api.get(f"/v1/videos/{video_id}").json
@@ -653,13 +655,16 @@ class TestWhatAPersonWrote:
         background.arrive(video_id)
         background.probe(video_id)
         _finish(background, background.message("transcode", "transcode.360p").ticket)
-        made = {"poster": {"url": "s3://media/thumbnails/x.jpg"}, "other": {"url": "s3://media/thumbnails/o.jpg"}}
+        job_pictures = {
+            "poster": {"url": "s3://media/thumbnails/x.jpg"},
+            "other": {"url": "s3://media/thumbnails/o.jpg"},
+        }
         background.jobs.complete(
             background.message("thumbnails", "poster").ticket,
             {},
             WORKER,
             int(background.clock()),
-            lambda item: video.apply_pictures(item, made),
+            lambda item: video.apply_pictures(item, job_pictures),
         )
         document = api.get(f"/v1/videos/{video_id}").json
         assert document["thumbnails"] == mine | {"other": {"url": "https://pictures.example/thumbnails/o.jpg"}}

@@ -18,24 +18,24 @@ from shared.videos import video
 TRANSCODER: dict[str, Any] = {"user": "transcoder", "scopes": "videos/transcode"}
 
 
-def _report(api: Api, backstage: BackgroundWork, name: str = "360p", **fields: Any) -> Reply:
+def _report(api: Api, background: BackgroundWork, name: str = "360p", **fields: Any) -> Reply:
     """Send a transcoder's report on the latest message for a rendition, and return the reply."""
-    message = backstage.message("transcode", f"transcode.{name}")
+    message = background.message("transcode", f"transcode.{name}")
     body = {"inputHash": message.inputHash, "attempt": message.attempt, **fields}
     reply = api.request("PUT", f"/v1/videos/{message.videoId}/renditions/{name}", json_body=body, **TRANSCODER)
-    backstage.settle()
+    background.settle()
     return reply
 
 
-def _done(api: Api, backstage: BackgroundWork, name: str) -> Reply:
-    return _report(api, backstage, name, state="done", uri=backstage.message("transcode", f"transcode.{name}").output)
+def _done(api: Api, background: BackgroundWork, name: str) -> Reply:
+    return _report(api, background, name, state="done", uri=background.message("transcode", f"transcode.{name}").output)
 
 
 def _why(api: Api, video_id: str) -> dict[str, Any]:
     reply = api.get(f"/v1/videos/{video_id}/why-not-ready")
     assert reply.status == 200
-    answer: dict[str, Any] = reply.json
-    return answer
+    explanation: dict[str, Any] = reply.json
+    return explanation
 
 
 class TestListing:
@@ -55,9 +55,9 @@ class TestListing:
         self, api: Api, background: BackgroundWork, table: Table
     ) -> None:
         video_id = background.uploaded_film(api)
-        left = remove_video(table, video_id)
+        removed = remove_video(table, video_id)
         api.create("admin", videoId=video_id, userId="bob")
-        for job in left:
+        for job in removed:
             if job["sk"].startswith("JOB#"):  # written by a worker that was late
                 table.write(table.put(job))
         assert api.get(f"/v1/videos/{video_id}/jobs", user="bob").json == {"items": []}
@@ -68,28 +68,28 @@ class TestListing:
 
 class TestWhyNotReady:
     def test_without_a_film(self, api: Api) -> None:
-        answer = _why(api, api.create()["videoId"])
-        assert (answer["ready"], answer["blocker"]) == (False, None)
-        assert answer["reason"] == "No source video has arrived. Begin an upload by POST .../upload."
+        explanation = _why(api, api.create()["videoId"])
+        assert (explanation["ready"], explanation["blocker"]) == (False, None)
+        assert explanation["reason"] == "No source video has arrived. Begin an upload by POST .../upload."
 
     def test_while_the_film_waits_to_be_looked_at(self, api: Api, background: BackgroundWork, clock: Clock) -> None:
         video_id = api.create()["videoId"]
         background.arrive(video_id)
         clock.advance(7)
-        answer = _why(api, video_id)
-        assert answer["blocker"]["kind"] == "probe"
+        explanation = _why(api, video_id)
+        assert explanation["blocker"]["kind"] == "probe"
         expected = f"Probing has been waiting for a worker for 7 seconds (attempt 1 of {LAST_ATTEMPT})."
-        assert answer["reason"] == expected
+        assert explanation["reason"] == expected
 
     def test_why_not_ready_names_a_failed_job_before_a_running_one(self, api: Api, background: BackgroundWork) -> None:
         video_id = background.uploaded_film(api)
         _report(api, background, "360p", state="running", progress=40)
-        answer = _why(api, video_id)
-        assert answer["reason"] == f"Creating the rendition 360p is running (40 %, attempt 1 of {LAST_ATTEMPT})."
+        explanation = _why(api, video_id)
+        assert explanation["reason"] == f"Creating the rendition 360p is running (40 %, attempt 1 of {LAST_ATTEMPT})."
         _report(api, background, "240p", state="failed", reason="No codec.")
-        answer = _why(api, video_id)
-        assert (answer["status"], answer["blocker"]["kind"]) == ("failed", "transcode.240p")
-        assert answer["reason"] == (
+        explanation = _why(api, video_id)
+        assert (explanation["status"], explanation["blocker"]["kind"]) == ("failed", "transcode.240p")
+        assert explanation["reason"] == (
             "Creating the rendition 240p failed: No codec. Upload a different file, or POST .../jobs/transcode.240p/retry."
         )
 
@@ -172,8 +172,8 @@ class TestRetry:
         _report(api, background, state="failed", reason="No codec.")
         reply = api.post(f"/v1/videos/{video_id}/jobs/transcode.360p/retry")
         assert (reply.status, reply.json["state"], reply.json["attempts"]) == (202, "queued", 1)
-        again = api.post(f"/v1/videos/{video_id}/jobs/transcode.360p/retry")
-        assert (again.status, again.json["state"]) == (202, "queued")
+        response = api.post(f"/v1/videos/{video_id}/jobs/transcode.360p/retry")
+        assert (response.status, response.json["state"]) == (202, "queued")
 
     def test_a_message_that_was_lost_is_sent_once_more(
         self, api: Api, background: BackgroundWork, clock: Clock

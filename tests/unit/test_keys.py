@@ -188,10 +188,10 @@ class TestTheLargestValuesAreThoseThatAreLetIn:
     )
     def test_a_body_takes_the_userId_that_a_token_may_name(self, text: str) -> None:
         try:
-            taken = TypeAdapter(UserId).validate_python(text)
+            accepted = TypeAdapter(UserId).validate_python(text)
         except (ValidationError, UnicodeEncodeError):
-            taken = None
-        assert (taken == text) == is_user_id(text)
+            accepted = None
+        assert (accepted == text) == is_user_id(text)
 
     @pytest.mark.parametrize(
         ("type_", "name"), [(Tag, "tag"), (Language, "language"), (Name, "personId"), (Category, "category")]

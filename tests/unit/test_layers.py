@@ -158,7 +158,7 @@ WITH_OWN_LOOP = {
 
 
 def test_conflicts_are_retried_only_by_their_helper() -> None:
-    found = set[str]()
+    users = set[str]()
     for folder in ("shared", "functions", "tools"):
         for path in sorted((ROOT / folder).rglob("*.py")):
             for function in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -168,8 +168,8 @@ def test_conflicts_are_retried_only_by_their_helper() -> None:
                     if isinstance(loop, ast.For | ast.While)
                     for node in ast.walk(loop)
                 ):
-                    found.add(f"{path.relative_to(ROOT).as_posix()}:{function.name}")
-    assert found == WITH_OWN_LOOP
+                    users.add(f"{path.relative_to(ROOT).as_posix()}:{function.name}")
+    assert users == WITH_OWN_LOOP
 
 
 def _names(node: ast.AST) -> set[str]:

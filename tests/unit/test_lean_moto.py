@@ -42,17 +42,17 @@ class _Account:
         self.client = make()
         create_table(self.client, TABLE)
         create_audit_table(self.client, "audit")
-        self.answers: list[Any] = []
+        self.responses: list[Any] = []
 
     def do(self, operation: str, **parameters: Any) -> None:
         if operation not in ("transact_write_items", "batch_get_item", "transact_get_items"):
             parameters["TableName"] = TABLE
         try:
-            answer = getattr(self.client, operation)(**parameters)
+            response = getattr(self.client, operation)(**parameters)
         except (ClientError, ErrorResponse) as error:
-            answer = {name: error.response.get(name) for name in ("Error", "Item", "CancellationReasons")}
-        answer.pop("ResponseMetadata", None)
-        self.answers.append(answer)
+            response = {name: error.response.get(name) for name in ("Error", "Item", "CancellationReasons")}
+        response.pop("ResponseMetadata", None)
+        self.responses.append(response)
 
     def stored(self) -> Any:
         """Return the items and the stream records of their changes."""
@@ -141,7 +141,7 @@ def _parameters(write: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in parameters.items() if not name.startswith("Return")}
 
 
-def _expressions_again(account: _Account) -> None:
+def _repeated_expressions(account: _Account) -> None:
     """Repeat expression texts with other names: a valid text may become invalid, and vice versa."""
     account.do("put_item", Item=ITEM)
     for names in ({"#a": "number", "#b": "new"}, {"#a": "new", "#b": "new"}, {"#a": "pk", "#b": "new"}) * 2:
@@ -166,7 +166,7 @@ def _expressions_again(account: _Account) -> None:
             )
 
 
-def _conditions_again(account: _Account) -> None:
+def _repeated_conditions(account: _Account) -> None:
     """Repeat the same conditions with other values, types and names, and with missing ones."""
     account.do("put_item", Item=ITEM)
     named: list[tuple[dict[str, str], dict[str, Any]]] = [
@@ -191,7 +191,7 @@ def _conditions_again(account: _Account) -> None:
             try:
                 account.do("put_item", Item=ITEM, ConditionExpression=text, ExpressionAttributeValues=values, **options)
             except (KeyError, TypeError, ValueError) as error:  # which moto has instead of an answer
-                account.answers.append(repr(error))
+                account.responses.append(repr(error))
 
 
 def _projections(account: _Account) -> None:
@@ -221,10 +221,10 @@ def _items_in_order(account: _Account) -> None:
         )
     account.do("scan")
     pages = account.client.get_paginator("scan").paginate(TableName=TABLE, PaginationConfig={"PageSize": 3})
-    account.answers += [page["Items"] for page in pages]
+    account.responses += [page["Items"] for page in pages]
 
 
-def _whole_transaction(account: _Account) -> None:
+def _successful_transactions(account: _Account) -> None:
     account.do("put_item", Item=ITEM)
     account.do("transact_write_items", TransactItems=[PUT, CHANGE])
     account.do("transact_write_items", TransactItems=[REMOVE])
@@ -234,9 +234,9 @@ def _failing_transactions(account: _Account) -> None:
     account.do("put_item", Item=ITEM)
     for failure in FAILURES.values():
         account.do("transact_write_items", TransactItems=[PUT, CHANGE, failure])
-        account.answers.append(account.stored())
+        account.responses.append(account.stored())
         account.do("transact_write_items", TransactItems=[REMOVE, PUT, failure])
-        account.answers.append(account.stored())
+        account.responses.append(account.stored())
     account.do("update_item", **_parameters(CHANGE), ReturnValues="ALL_NEW")
 
 
@@ -246,48 +246,48 @@ Requests = Callable[[_Account], None]
 Make = Callable[[], Any]
 
 
-def _answers_to(make: Callable[[], Any], requests: Requests) -> Any:
+def _responses_to(make: Callable[[], Any], requests: Requests) -> Any:
     with mock_aws():
         account = _Account(make)
         requests(account)
-        return account.answers, account.stored()
+        return account.responses, account.stored()
 
 
 @pytest.fixture
 def original(lean_moto: pytest.MonkeyPatch) -> Callable[[Make, Requests], Any]:
     """Account that uses unmodified moto."""
 
-    def answers(make: Make, requests: Requests) -> Any:
+    def responses_of(make: Make, requests: Requests) -> Any:
         lean_moto.undo()
         try:
-            return _answers_to(make, requests)
+            return _responses_to(make, requests)
         finally:
             install(lean_moto)
 
-    return answers
+    return responses_of
 
 
 @pytest.mark.parametrize(
     "requests",
     [
         _single_requests,
-        _expressions_again,
-        _conditions_again,
+        _repeated_expressions,
+        _repeated_conditions,
         _projections,
         _items_in_order,
-        _whole_transaction,
+        _successful_transactions,
         _failing_transactions,
     ],
 )
 def test_our_client_on_the_patched_moto_answers_and_stores_as_boto3_s_on_moto_as_it_comes(
     requests: Requests, original: Callable[[Make, Requests], Any]
 ) -> None:
-    assert _answers_to(lambda: client.make_client(), requests) == original(boto3_client.make_client, requests)
+    assert _responses_to(lambda: client.make_client(), requests) == original(boto3_client.make_client, requests)
 
 
 def test_records_of_the_stream_are_handed_over_as_boto3_reads_them(account: None) -> None:
     moto = _Account()
-    _whole_transaction(moto)
+    _successful_transactions(moto)
     assert len(moto.records()) > 3
     handed_over = stream_records(TABLE, 0)
     assert [_without_its_own(record) for record in handed_over] == [_without_its_own(one) for one in moto.records()]
@@ -307,18 +307,18 @@ def test_a_later_change_of_an_item_does_not_reach_the_backup(account: None) -> N
 
 def test_tables_that_are_put_back_know_nothing_of_each_other(empty_tables: bytes) -> None:
     """Restored tables have neither the items nor the settings of earlier ones."""
-    seen = []
+    responses = []
     for _ in range(2):
         with mock_aws():
             put_back(empty_tables)
             client = boto3.client("dynamodb")
-            seen.append((_described(client), client.scan(TableName="VideoMetadata")["Items"]))
+            responses.append((_described(client), client.scan(TableName="VideoMetadata")["Items"]))
             client.put_item(TableName="VideoMetadata", Item=ITEM)
             ttl: Any = {"Enabled": True, "AttributeName": "purgeAt"}
             client.update_time_to_live(TableName="VideoMetadata", TimeToLiveSpecification=ttl)
             client.update_table(TableName="VideoMetadata", StreamSpecification={"StreamEnabled": False})
-    assert seen[0] == seen[1]
-    assert seen[0][1] == []
+    assert responses[0] == responses[1]
+    assert responses[0][1] == []
 
 
 def test_restored_empty_tables_equal_newly_created_ones(empty_tables: bytes) -> None:
@@ -328,11 +328,11 @@ def test_restored_empty_tables_equal_newly_created_ones(empty_tables: bytes) -> 
     with mock_aws():
         client = boto3.client("dynamodb")
         create_table(client, "VideoMetadata")
-        made = _described(client)
-    for table in (copied[0], made[0]):
+        created = _described(client)
+    for table in (copied[0], created[0]):
         for name in ("CreationDateTime", "LatestStreamLabel", "LatestStreamArn", "TableId"):
             table.pop(name, None)
-    assert copied == made
+    assert copied == created
 
 
 def _described(client: Any) -> list[Any]:

@@ -35,10 +35,10 @@ class TestLimits:
 
     def test_items_have_limits_of_their_own(self) -> None:
         def counting(table: Table, _: int) -> None:
-            place = next(places)
-            table.write(table.update(KEY | {"pk": f"A#{place}"}, ONE_MORE))
+            slot = next(slots)
+            table.write(table.update(KEY | {"pk": f"A#{slot}"}, ONE_MORE))
 
-        places = iter(number % 4 for number in range(4 * WRITES))
+        slots = iter(number % 4 for number in range(4 * WRITES))
         assert _simulated(burst=0.1).run(1, 4 * WRITES, counting).failed == []
 
     def test_a_pause_gives_back_no_more_than_a_burst(self) -> None:

@@ -23,9 +23,9 @@ def _reader(entries: Sequence[Item], sizes: list[int] | None = None) -> Callable
     def read(after: Position | None, limit: int) -> Page[Item]:
         if sizes is not None:
             sizes.append(limit)
-        rest = [entry for entry in entries if after is None or entry_position(entry) > after]
-        page = rest[:limit]
-        return Page(page, entry_position(page[-1]) if len(rest) > limit else None)
+        remaining = [entry for entry in entries if after is None or entry_position(entry) > after]
+        page = remaining[:limit]
+        return Page(page, entry_position(page[-1]) if len(remaining) > limit else None)
 
     return read
 
@@ -33,7 +33,7 @@ def _reader(entries: Sequence[Item], sizes: list[int] | None = None) -> Callable
 def _page(entries: Sequence[Item], visible: set[str], limit: int, after: Position | None, budget: int) -> Page[str]:
     return hydrate_page(
         _reader(entries),
-        lambda found: [entry["relId"] if entry["relId"] in visible else None for entry in found],
+        lambda entries: [entry["relId"] if entry["relId"] in visible else None for entry in entries],
         limit=limit,
         after=after,
         budget=budget,
@@ -47,20 +47,20 @@ def _page(entries: Sequence[Item], visible: set[str], limit: int, after: Positio
 )
 def test_all_pages_together_are_the_list(visible: set[int], limit: int, budget: int) -> None:
     entries = _entries(60)
-    shown = {f"{number:04d}" for number in visible}
-    seen: list[str] = []
+    expected = {f"{number:04d}" for number in visible}
+    listed: list[str] = []
     after: Position | None = None
     for _ in range(200):
-        page = _page(entries, shown, limit, after, budget)
+        page = _page(entries, expected, limit, after, budget)
         assert len(page.items) <= limit
         if page.resume and budget == 1000:
             assert len(page.items) == limit
-        seen += page.items
+        listed += page.items
         after = page.resume
         if after is None:
             break
     assert after is None
-    assert seen == sorted(shown)
+    assert listed == sorted(expected)
 
 
 def test_the_last_full_page_has_no_next() -> None:
@@ -78,14 +78,14 @@ def test_hidden_entries_after_the_last_item_are_no_next_page() -> None:
 def test_a_page_that_shows_all_is_read_at_once(limit: int) -> None:
     sizes: list[int] = []
     hydrate_page(
-        _reader(_entries(160), sizes), lambda found: [entry["relId"] for entry in found], limit=limit, after=None
+        _reader(_entries(160), sizes), lambda entries: [entry["relId"] for entry in entries], limit=limit, after=None
     )
     assert sizes == [limit + 1]
 
 
 def test_reads_grow_while_nothing_is_found() -> None:
     sizes: list[int] = []
-    hydrate_page(_reader(_entries(500), sizes), lambda found: [None] * len(found), limit=1, after=None)
+    hydrate_page(_reader(_entries(500), sizes), lambda entries: [None] * len(entries), limit=1, after=None)
     assert sizes == [2, 5, 10, 20, 40, 80, 100, 100, 100, 100]
 
 
@@ -94,5 +94,5 @@ def test_beyond_the_budget_a_page_is_short_and_says_where_to_continue(budget: in
     page = _page(_entries(200), {"0199"}, 5, None, budget)
     assert page.items == []
     assert page.resume is not None
-    rest = _page(_entries(200), {"0199"}, 5, page.resume, 1000)
-    assert (rest.items, rest.resume) == (["0199"], None)
+    remaining = _page(_entries(200), {"0199"}, 5, page.resume, 1000)
+    assert (remaining.items, remaining.resume) == (["0199"], None)

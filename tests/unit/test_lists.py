@@ -31,8 +31,8 @@ def catalogue(api: Api) -> Api:
     for owner in ("alice", "bob"):
         for second, (name, fields) in enumerate(states):
             api.publish(owner, title=f"{owner} {name}", createdAt=1000 + 10 * second + (owner == "bob"), **fields)
-    gone = api.publish("alice", title="alice deleted", createdAt=1000, category="a")
-    api.delete(f"/v1/videos/{gone['videoId']}")
+    deleted = api.publish("alice", title="alice deleted", createdAt=1000, category="a")
+    api.delete(f"/v1/videos/{deleted['videoId']}")
     return api
 
 
@@ -300,9 +300,9 @@ class TestPages:
         ],
     )
     def test_pages_join_to_the_whole_list(self, catalogue: Api, query: str) -> None:
-        whole = _titles(catalogue, query)
+        full_list = _titles(catalogue, query)
         pages = self._walk(catalogue, f"{query}&limit=2".lstrip("&"))
-        assert [title for page in pages for title in page] == whole
+        assert [title for page in pages for title in page] == full_list
         assert all(len(page) == 2 for page in pages[:-1])
 
     def test_a_list_that_ends_with_a_full_page_says_so(self, catalogue: Api) -> None:
@@ -350,8 +350,8 @@ class TestPages:
     def test_several_fields_stand_in_one_parameter_or_in_several(self, catalogue: Api, fields: str) -> None:
         page = catalogue.get("/v1/videos", query=f"category=b&{fields}&limit=1").json
         assert page["items"] == [{"title": "bob other", "duration": 5000}]
-        rest = catalogue.get("/v1/videos", query=f"category=b&{fields}&cursor={page['nextCursor']}").json
-        assert [set(item) for item in rest["items"]] == [{"title", "duration"}]
+        remainder = catalogue.get("/v1/videos", query=f"category=b&{fields}&cursor={page['nextCursor']}").json
+        assert [set(item) for item in remainder["items"]] == [{"title", "duration"}]
 
     def test_a_listing_shows_a_poster(self, api: Api) -> None:
         api.publish(thumbnails={"poster": {"url": "https://example.com/p.webp"}})
@@ -364,7 +364,7 @@ def test_separators_too_many_do_no_harm(catalogue: Api, query: str) -> None:
     assert _titles(catalogue, query) == ["bob new"]
 
 
-class TestWhatCannotBeServed:
+class TestUnservedQueries:
     @pytest.mark.parametrize("query", ["title=x", "language=en", "createdAt=1"])
     def test_query_without_an_index_is_refused_with_the_supported_parameters(self, api: Api, query: str) -> None:
         reply = api.get("/v1/videos", query=query)
@@ -390,9 +390,9 @@ class TestWhatCannotBeServed:
     ) -> None:
         reply = api.get("/v1/videos", query=query)
         assert (reply.status, reply.slug) == (400, "invalid-parameter")
-        ((name, said),) = [(error["parameter"], error["detail"]) for error in reply.json["errors"]]
+        ((name, message),) = [(error["parameter"], error["detail"]) for error in reply.json["errors"]]
         assert name == query.partition("=")[0]
-        assert said.startswith(detail)
+        assert message.startswith(detail)
 
     def test_all_parameters_at_fault_are_named_at_once(self, api: Api) -> None:
         reply = api.get("/v1/videos", query="limt=5&limit=0&order=up&from=soon&tag=&status=ready&to=1&to=2&title=x")

@@ -26,9 +26,9 @@ RECORD = {
 
 
 def test_a_film_becomes_a_document() -> None:
-    film = demo.document(0, RECORD)
-    assert film.pop("videoId")
-    assert film == {
+    movie = demo.document(0, RECORD)
+    assert movie.pop("videoId")
+    assert movie == {
         "title": "Syriana",
         "userId": "sony-screen-gems",
         "createdAt": 1132704000,
@@ -50,10 +50,10 @@ def test_a_film_becomes_a_document() -> None:
 
 @pytest.mark.parametrize("record", [{}, dict.fromkeys(RECORD), dict.fromkeys(RECORD, ""), dict.fromkeys(RECORD, " \n")])
 def test_a_film_of_which_nothing_is_known_is_still_sound(record: dict[str, Any]) -> None:
-    film = demo.document(1, record)
-    assert (film["title"], film["userId"]) == ("Untitled", "unknown-distributor")
-    assert not {"createdAt", "duration", "category", "tags", "metadata"} & set(film)
-    NewVideo.parse(json.dumps(film).encode())
+    movie = demo.document(1, record)
+    assert (movie["title"], movie["userId"]) == ("Untitled", "unknown-distributor")
+    assert not {"createdAt", "duration", "category", "tags", "metadata"} & set(movie)
+    NewVideo.parse(json.dumps(movie).encode())
 
 
 @pytest.mark.parametrize(
@@ -102,12 +102,12 @@ def test_owners_are_slugs(value: str, expected: str) -> None:
 
 
 def test_every_run_sends_the_same_keys_and_no_two_films_share_one() -> None:
-    films = [demo.document(position, RECORD) for position in range(3)]
-    keys = [demo.idempotency_key(position, film) for position, film in enumerate(films)]
-    again = [demo.idempotency_key(position, demo.document(position, RECORD)) for position in range(3)]
-    assert keys == again
+    movies = [demo.document(position, RECORD) for position in range(3)]
+    keys = [demo.idempotency_key(position, movie) for position, movie in enumerate(movies)]
+    repeated = [demo.idempotency_key(position, demo.document(position, RECORD)) for position in range(3)]
+    assert keys == repeated
     assert len(set(keys)) == 3
-    assert demo.idempotency_key(0, films[0] | {"title": "Other"}) != keys[0]
+    assert demo.idempotency_key(0, movies[0] | {"title": "Other"}) != keys[0]
 
 
 def problem(status: int, slug: str = "", **more: Any) -> httpx.Response:
@@ -115,7 +115,7 @@ def problem(status: int, slug: str = "", **more: Any) -> httpx.Response:
 
 
 @pytest.mark.parametrize(
-    ("answer", "busy", "there"),
+    ("response", "busy", "there"),
     [
         (httpx.Response(429), True, False),
         (httpx.Response(503), True, False),
@@ -125,9 +125,9 @@ def problem(status: int, slug: str = "", **more: Any) -> httpx.Response:
         (httpx.Response(201, json={}), False, False),
     ],
 )
-def test_which_answers_are_worth_another_try(answer: httpx.Response, busy: bool, there: bool) -> None:
-    assert demo.is_busy(answer) is busy
-    assert demo.is_there_already(answer) is there
+def test_which_answers_are_worth_another_try(response: httpx.Response, busy: bool, there: bool) -> None:
+    assert demo.is_busy(response) is busy
+    assert demo.is_there_already(response) is there
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("3", 3.0), ("", 0.0), ("Wed, 21 Oct 2026 07:28:00 GMT", 0.0)])
@@ -136,7 +136,7 @@ def test_the_service_may_ask_to_wait(text: str, seconds: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "expected"),
+    ("response", "expected"),
     [
         (problem(422, errors=[{"pointer": "/title", "detail": "too long"}]), "/title: too long"),
         (problem(400, errors=[{"parameter": "from", "detail": "bad"}]), "from: bad"),
@@ -145,8 +145,8 @@ def test_the_service_may_ask_to_wait(text: str, seconds: float) -> None:
         (httpx.Response(502, text="oops"), "502 oops"),
     ],
 )
-def test_a_refusal_says_why(answer: httpx.Response, expected: str) -> None:
-    assert demo.reason(answer) == expected
+def test_a_refusal_says_why(response: httpx.Response, expected: str) -> None:
+    assert demo.reason(response) == expected
 
 
 def test_without_a_service_it_says_how_to_start_one(tmp_path: Path) -> None:

@@ -109,12 +109,12 @@ def test_a_deploy_reports_each_package_and_stack_as_it_begins(tmp_path: Path, mo
         "VideoMetadata-dev-Jobs: success: Built Router/Function/Code",
         "VideoMetadata-dev-Data: deploying... [1/4]",
     ]
-    program, told = tmp_path / "cdk", list[str]()
+    program, announced = tmp_path / "cdk", list[str]()
     program.write_text("#!/bin/sh\n" + "".join(f"echo '{line}'\n" for line in lines))
     program.chmod(0o700)
     monkeypatch.setattr(deployment, "CDK", program)
-    deployment.cdk(["deploy"], dict(os.environ), tmp_path / "deploy.log", told.append)
-    assert told == [lines[0], lines[2]]
+    deployment.cdk(["deploy"], dict(os.environ), tmp_path / "deploy.log", announced.append)
+    assert announced == [lines[0], lines[2]]
     assert (tmp_path / "deploy.log").read_text().splitlines() == lines
 
 

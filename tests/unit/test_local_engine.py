@@ -125,8 +125,8 @@ def call(operation: str, **parameters: Any) -> dict[str, Any]:
     headers = {"x-amz-target": f"DynamoDB_20120810.{operation}"}
     status, _, body = asyncio.run(dynamodb.handle_request("POST", "/", headers, json.dumps(parameters).encode(), {}))
     assert status == 200, body
-    answer: dict[str, Any] = json.loads(body)
-    return answer
+    content: dict[str, Any] = json.loads(body)
+    return content
 
 
 SCHEMA: dict[str, Any] = {
@@ -154,14 +154,14 @@ def key(name: str) -> dict[str, Any]:
     return {"pk": {"S": name}, "sk": {"S": "#META"}}
 
 
-def film(name: str, **more: Any) -> dict[str, Any]:
+def video_item(name: str, **more: Any) -> dict[str, Any]:
     """Return an item."""
     return key(name) | {"owner": {"S": "alice"}} | more
 
 
 def put(name: str, **more: Any) -> None:
     """Write an item."""
-    call("PutItem", TableName=TABLE, Item=film(name, **more))
+    call("PutItem", TableName=TABLE, Item=video_item(name, **more))
 
 
 def names() -> set[str]:
@@ -203,7 +203,7 @@ class Runs:
         dynamodb.load_persisted_state(persistence.load_state("dynamodb"))
         sqs.load_persisted_state(persistence.load_state("sqs"))
         keeper.restore()
-        keeper.is_whole = True
+        keeper.is_complete = True
         return keeper
 
 
@@ -223,9 +223,9 @@ def read_the_stream(*, until: int) -> None:
 def test_queues_are_found_by_name_when_the_port_is_another(monkeypatch: pytest.MonkeyPatch) -> None:
     """MiniStack addresses a function's messages by queue name, but stores queues by URL."""
     patch_ministack(None)
-    made = sqs._act_create_queue({"QueueName": "probe"}, "")["QueueUrl"]
+    queue_url = sqs._act_create_queue({"QueueName": "probe"}, "")["QueueUrl"]
     monkeypatch.setattr(sqs, "DEFAULT_PORT", "4999")
-    assert sqs._queue_url("probe") == made
+    assert sqs._queue_url("probe") == queue_url
     assert ":4999/" in sqs._queue_url("robe")
 
 
@@ -283,7 +283,7 @@ class TestKeeping:
         create_table()
         every = {f"film {number}" for number in range(TWENTY_THOUSAND)}
         for name in every:
-            dynamodb._set_item(dynamodb._tables[TABLE], name, "#META", film(name))
+            dynamodb._set_item(dynamodb._tables[TABLE], name, "#META", video_item(name))
         asyncio.run(keeper.save())
         written: list[int] = []
         monkeypatch.setattr(engine, "_row", _counted(written, engine._row))
@@ -302,7 +302,7 @@ class TestKeeping:
         put("before")
         asyncio.run(keeper.save())
         keeper = runs.start()
-        keeper.is_whole = False  # it is being deployed to
+        keeper.is_complete = False  # it is being deployed to
         put("meanwhile")
         call("CreateTable", **(SCHEMA | {"TableName": "New"}))
         sqs._queues["http://queue"] = {"messages": [], "attributes": {}, "name": "queue"}
@@ -357,9 +357,9 @@ class TestKeeping:
         asyncio.run(keeper.save())  # a save that was already in progress
 
 
-def _counted(seen: list[int], function: Callable[..., Any]) -> Callable[..., Any]:
+def _counted(counts: list[int], function: Callable[..., Any]) -> Callable[..., Any]:
     def call(*arguments: Any) -> Any:
-        seen.append(1)
+        counts.append(1)
         return function(*arguments)
 
     return call
@@ -385,8 +385,8 @@ class TestStreams:
         for name in ("router", "audit"):
             mapping = {"UUID": name, "FunctionName": name, "EventSourceArn": stream, "BatchSize": 2}
             lambda_svc._esms[name] = mapping | {"StartingPosition": "TRIM_HORIZON"}
-        for film_ in ("a", "b", "c"):
-            put(film_)
+        for key in ("a", "b", "c"):
+            put(key)
         return readers
 
     def test_every_stream_reader_gets_every_record_in_order_independently(self, readers: "_Readers") -> None:
@@ -467,7 +467,7 @@ class TestExpiry:
         assert names() == set()
         assert removal["eventName"] == "REMOVE"
         assert removal["userIdentity"] == {"type": "Service", "principalId": "dynamodb.amazonaws.com"}
-        assert removal["dynamodb"]["OldImage"] == film("over", purgeAt={"N": str(NOW)})
+        assert removal["dynamodb"]["OldImage"] == video_item("over", purgeAt={"N": str(NOW)})
 
     @pytest.mark.parametrize(
         "more",
@@ -616,7 +616,9 @@ class TestSharedCache:
     IMMUTABLE = b"public, max-age=31536000, immutable"
 
     @staticmethod
-    def answers(cache_control: bytes, status: int = 200, *requests: dict[str, str], method: str = "GET") -> list[bytes]:
+    def responses(
+        cache_control: bytes, status: int = 200, *requests: dict[str, str], method: str = "GET"
+    ) -> list[bytes]:
         """Return the body of the response to each request, by its headers; a body is the number of the call."""
         calls: list[int] = []
 
@@ -630,33 +632,39 @@ class TestSharedCache:
 
         cache = SharedCache(inner)
 
-        async def answer(headers: dict[str, str]) -> bytes:
+        async def content(headers: dict[str, str]) -> bytes:
             path = headers.pop("path", "/console/a.js")
             sent: list[Message] = []
 
             async def send(message: Message) -> None:
                 sent.append(message)
 
-            given = [(name.encode(), value.encode()) for name, value in headers.items()]
-            scope = {"type": "http", "method": method, "raw_path": path.encode(), "query_string": b"", "headers": given}
+            header_pairs = [(name.encode(), value.encode()) for name, value in headers.items()]
+            scope = {
+                "type": "http",
+                "method": method,
+                "raw_path": path.encode(),
+                "query_string": b"",
+                "headers": header_pairs,
+            }
             await cache(scope, _nothing, send)
             assert [message["type"] for message in sent] == ["http.response.start", *["http.response.body"] * 2]
             return b"".join(message.get("body", b"") for message in sent)
 
-        return [asyncio.run(answer(dict(headers))) for headers in requests]
+        return [asyncio.run(content(dict(headers))) for headers in requests]
 
     def test_an_immutable_public_response_is_sent_again_without_a_call(self) -> None:
-        assert self.answers(self.IMMUTABLE, 200, {}, {}) == [b"call 1", b"call 1"]
+        assert self.responses(self.IMMUTABLE, 200, {}, {}) == [b"call 1", b"call 1"]
 
     @pytest.mark.parametrize(
         "header", ["path", "accept-encoding", "origin", "range", "if-none-match", "if-modified-since"]
     )
     def test_a_request_that_differs_is_not_answered_from_the_cache(self, header: str) -> None:
-        assert self.answers(self.IMMUTABLE, 200, {}, {header: "x"}) == [b"call 1", b"call 2"]
+        assert self.responses(self.IMMUTABLE, 200, {}, {header: "x"}) == [b"call 1", b"call 2"]
 
     @pytest.mark.parametrize("header", ["range", "if-none-match", "if-modified-since"])
     def test_a_response_to_a_conditional_request_is_not_kept(self, header: str) -> None:
-        assert self.answers(self.IMMUTABLE, 200, {header: "x"}, {header: "x"}) == [b"call 1", b"call 2"]
+        assert self.responses(self.IMMUTABLE, 200, {header: "x"}, {header: "x"}) == [b"call 1", b"call 2"]
 
     @pytest.mark.parametrize(
         ("cache_control", "status", "method"),
@@ -669,9 +677,9 @@ class TestSharedCache:
         ],
     )
     def test_every_other_response_is_asked_for_each_time(self, cache_control: bytes, status: int, method: str) -> None:
-        assert self.answers(cache_control, status, {}, {}, method=method) == [b"call 1", b"call 2"]
+        assert self.responses(cache_control, status, {}, {}, method=method) == [b"call 1", b"call 2"]
 
     def test_a_full_cache_is_emptied(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(engine, "MAX_RESPONSES", 1)
         other = {"path": "/b"}
-        assert self.answers(self.IMMUTABLE, 200, {}, other, other, {}) == [b"call 1", b"call 2", b"call 2", b"call 3"]
+        assert self.responses(self.IMMUTABLE, 200, {}, other, other, {}) == [b"call 1", b"call 2", b"call 2", b"call 3"]

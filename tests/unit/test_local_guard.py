@@ -23,7 +23,7 @@ from tests.polling import LIMIT
 PORTS = Ports(api=4566, objects=4568)
 API, OBJECTS = (f"http://127.0.0.1:{port}" for port in (PORTS.api, PORTS.objects))
 SECRET = "the secret of this start"
-FILM = f"{OBJECTS}/films/a.mp4"
+OBJECT_URL = f"{OBJECTS}/films/a.mp4"
 PICTURE = "/films/thumbnails/v/1/poster.jpg"
 CREATE_STACK = "Action=CreateStack&StackName=x&TemplateBody=%7B%7D&Version=2010-05-15"
 UNSIGNED = "X-Amz-Credential=test/x/us-east-1/cloudformation/aws4_request"
@@ -49,7 +49,7 @@ async def guide(path: str) -> tuple[int, bytes, dict[str, str]]:
     return 200, path.encode(), {"content-type": "text/html"}
 
 
-def ask(
+def send_request(
     method: str,
     url: str,
     headers: Headers | None = None,
@@ -94,8 +94,10 @@ def ask(
         await send({"type": "http.response.start", "status": 200, "headers": loose})
         await send({"type": "http.response.body", "body": b"reached"})
 
-    known = {ACCOUNT: SECRET} if secrets is None else secrets
-    guard = Guard(engine, PORTS, secret=known.get, buckets=lambda: {"films", "assets"}, api=lambda: api, guide=guide)
+    credentials = {ACCOUNT: SECRET} if secrets is None else secrets
+    guard = Guard(
+        engine, PORTS, secret=credentials.get, buckets=lambda: {"films", "assets"}, api=lambda: api, guide=guide
+    )
     asyncio.run(guard(scope, receive, send))
     return reply
 
@@ -159,22 +161,22 @@ class TestAws:
         ],
     )
     def test_aws_refuses_a_request_without_a_signature(self, method: str, url: str, headers: Headers) -> None:
-        assert refusal(ask(method, url, headers))
+        assert refusal(send_request(method, url, headers))
 
     @pytest.mark.parametrize("base", [API, API.replace("127.0.0.1", "localhost"), OBJECTS])
     @pytest.mark.parametrize("body", [b"", b'{"TableName": "VideoMetadata"}'])
     def test_aws_serves_a_signed_request_with_its_whole_body(self, base: str, body: bytes) -> None:
         url = f"{base}/000000000000/queue%20one?b=2&a="
-        reply = ask("POST", url, signed("POST", url, body=body), body)
+        reply = send_request("POST", url, signed("POST", url, body=body), body)
         assert (reply.status, reply.read) == (200, body)
 
     def test_aws_serves_a_container_by_its_name_for_this_machine(self) -> None:
         url = f"http://host.docker.internal:{PORTS.api}/"
-        assert ask("POST", url, signed("POST", url)).status == 200
+        assert send_request("POST", url, signed("POST", url)).status == 200
 
     def test_aws_serves_a_role_that_was_assumed(self) -> None:
         headers = signed("POST", f"{API}/", key="ASIA1", secret="of the role")
-        assert ask("POST", f"{API}/", headers, secrets={ACCOUNT: SECRET, "ASIA1": "of the role"}).status == 200
+        assert send_request("POST", f"{API}/", headers, secrets={ACCOUNT: SECRET, "ASIA1": "of the role"}).status == 200
 
     @pytest.mark.parametrize(
         ("change", "why"),
@@ -186,23 +188,23 @@ class TestAws:
         ids=str,
     )
     def test_aws_refuses_a_wrong_signature(self, change: dict[str, Any], why: str) -> None:
-        assert why in refusal(ask("POST", f"{API}/", signed("POST", f"{API}/", **change), b"body"))
+        assert why in refusal(send_request("POST", f"{API}/", signed("POST", f"{API}/", **change), b"body"))
 
     def test_aws_refuses_another_body_than_the_one_that_was_signed(self) -> None:
-        request = AWSRequest("PUT", FILM, {}, b"signed")
+        request = AWSRequest("PUT", OBJECT_URL, {}, b"signed")
         S3SigV4Auth(Credentials(ACCOUNT, SECRET), "s3", REGION).add_auth(request)
-        assert ask("PUT", FILM, dict(request.headers.items()), b"signed").read == b"signed"
-        assert "body" in refusal(ask("PUT", FILM, dict(request.headers.items()), b"other"))
+        assert send_request("PUT", OBJECT_URL, dict(request.headers.items()), b"signed").read == b"signed"
+        assert "body" in refusal(send_request("PUT", OBJECT_URL, dict(request.headers.items()), b"other"))
 
     def test_aws_refuses_an_old_signature(self) -> None:
         with mock.patch("botocore.auth.get_current_datetime", return_value=datetime.now(UTC) - timedelta(hours=1)):
             headers = signed("POST", f"{API}/")
-        assert "expired" in refusal(ask("POST", f"{API}/", headers))
+        assert "expired" in refusal(send_request("POST", f"{API}/", headers))
 
     @pytest.mark.parametrize("site", ["cross-site", "same-site"])
     def test_aws_refuses_pages_of_other_origins_even_with_a_signature(self, site: str) -> None:
         headers = signed("POST", f"{API}/") | {"Sec-Fetch-Site": site}
-        assert "Pages of other sites" in refusal(ask("POST", f"{API}/", headers))
+        assert "Pages of other sites" in refusal(send_request("POST", f"{API}/", headers))
 
     def test_a_websocket_is_closed(self) -> None:
         sent: list[Message] = []
@@ -224,7 +226,7 @@ class TestApi:
         "headers", [{}, {"Authorization": "Bearer x"}, {"Sec-Fetch-Site": "cross-site", "Origin": "https://a.example"}]
     )
     def test_the_api_serves_every_site_at_the_short_url(self, path: str, name: str, headers: Headers) -> None:
-        reached = ask("GET", f"http://{name}:4566{path}?tag=X-Amz-Demo", headers).reached
+        reached = send_request("GET", f"http://{name}:4566{path}?tag=X-Amz-Demo", headers).reached
         assert reached is not None
         prefix = "/_aws/execute-api/abc/$default"
         assert (reached["path"], reached["raw_path"]) == (prefix + unquote(path), f"{prefix}{path}".encode())
@@ -232,16 +234,16 @@ class TestApi:
         assert ministack_app._parse_execute_api_url(f"{name}:4566", reached["path"])[:2] == ("abc", "$default")
 
     def test_the_api_serves_ministack_s_own_url_of_it(self) -> None:
-        reached = ask("GET", f"{API}/_aws/execute-api/abc/$default/v1/videos").reached
+        reached = send_request("GET", f"{API}/_aws/execute-api/abc/$default/v1/videos").reached
         assert reached is not None
         assert reached["path"] == "/_aws/execute-api/abc/$default/v1/videos"
 
     def test_requests_are_refused_before_an_api_is_deployed(self) -> None:
-        assert "No API" in refusal(ask("GET", f"{API}/v1/videos", api=None))
+        assert "No API" in refusal(send_request("GET", f"{API}/v1/videos", api=None))
 
     @pytest.mark.parametrize("path", ["/console", "/console/", "/console/a/b.js?x=1"])
     def test_the_console_has_one_origin(self, path: str) -> None:
-        reply = ask("GET", f"http://localhost:4566{path}")
+        reply = send_request("GET", f"http://localhost:4566{path}")
         assert (reply.status, reply.headers["location"], reply.reached) == (307, API + path, None)
 
 
@@ -250,13 +252,13 @@ class TestGuide:
 
     @pytest.mark.parametrize("path", ["/guide", "/guide/", "/guide/docs/a.html"])
     def test_the_guide_is_served_without_the_api(self, path: str) -> None:
-        reply = ask("GET", API + path, api=None)
+        reply = send_request("GET", API + path, api=None)
         assert (reply.status, reply.body, reply.reached) == (200, path.encode(), None)
-        assert ask("HEAD", API + path).body == b""
+        assert send_request("HEAD", API + path).body == b""
 
     @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE"])
     def test_the_guide_refuses_other_methods_than_get_and_head(self, method: str) -> None:
-        assert "GET and HEAD" in refusal(ask(method, f"{API}/guide/"))
+        assert "GET and HEAD" in refusal(send_request(method, f"{API}/guide/"))
 
 
 class TestHosts:
@@ -278,18 +280,18 @@ class TestHosts:
         "path", ["/v1/videos", "/_ministack/health", "/console/", "/guide/", "/_aws/execute-api/abc/$default/"]
     )
     def test_other_hosts_are_refused(self, host: str, path: str) -> None:
-        assert "Host" in refusal(ask("GET", API + path, {"Host": host}))
+        assert "Host" in refusal(send_request("GET", API + path, {"Host": host}))
 
     def test_other_hosts_get_no_objects(self) -> None:
-        for url in (OBJECTS + PICTURE, presigned("GET", FILM)):
-            assert "Host" in refusal(ask("GET", url, {"Host": "evil.example:4568"}))
+        for url in (OBJECTS + PICTURE, presigned("GET", OBJECT_URL)):
+            assert "Host" in refusal(send_request("GET", url, {"Host": "evil.example:4568"}))
 
     @pytest.mark.parametrize(
         ("site", "status"), [("none", 200), ("same-origin", 200), ("same-site", 403), ("cross-site", 403)]
     )
     def test_ministack_state_is_served_to_same_origin_pages_only(self, site: str, status: int) -> None:
-        assert ask("GET", f"{API}/_ministack/health", {"Sec-Fetch-Site": site}).status == status
-        assert ask("POST", f"{API}/_ministack/health", {"Sec-Fetch-Site": site}).status == 403
+        assert send_request("GET", f"{API}/_ministack/health", {"Sec-Fetch-Site": site}).status == status
+        assert send_request("POST", f"{API}/_ministack/health", {"Sec-Fetch-Site": site}).status == 403
 
 
 class TestObjects:
@@ -299,34 +301,36 @@ class TestObjects:
     @pytest.mark.parametrize("key", ["a.mp4", "a%20film%2B.mp4"])
     def test_a_presigned_url_is_served_to_every_site(self, site: str, key: str) -> None:
         url = presigned("GET", f"{OBJECTS}/films/{key}")
-        assert ask("GET", url, {"Sec-Fetch-Site": site}).status == 200
+        assert send_request("GET", url, {"Sec-Fetch-Site": site}).status == 200
 
     def test_a_presigned_upload_needs_the_headers_that_were_signed(self) -> None:
         headers = {"Content-Type": "video/mp4", "If-None-Match": "*"}
-        url = presigned("PUT", FILM, headers=headers)
-        assert ask("PUT", url, headers, b"film").read == b"film"
-        assert "does not match" in refusal(ask("PUT", url, headers | {"Content-Type": "text/html"}))
+        url = presigned("PUT", OBJECT_URL, headers=headers)
+        assert send_request("PUT", url, headers, b"film").read == b"film"
+        assert "does not match" in refusal(send_request("PUT", url, headers | {"Content-Type": "text/html"}))
 
     def test_altered_or_expired_presigned_url_is_refused(self) -> None:
-        url = presigned("GET", FILM)
+        url = presigned("GET", OBJECT_URL)
         for method, changed, why in (
             ("PUT", url, "does not match"),
             ("GET", url.replace("a.mp4", "b.mp4"), "does not match"),
             ("GET", url.replace("X-Amz-Expires", "X-Amz-Other"), "X-Amz-Expires"),
-            ("GET", presigned("GET", FILM, secret="guessed"), "does not match"),
-            ("GET", presigned("GET", FILM, seconds=-60), "expired"),
-            ("GET", f"{FILM}?X-Amz-Signature=0", "must include"),
+            ("GET", presigned("GET", OBJECT_URL, secret="guessed"), "does not match"),
+            ("GET", presigned("GET", OBJECT_URL, seconds=-60), "expired"),
+            ("GET", f"{OBJECT_URL}?X-Amz-Signature=0", "must include"),
             ("GET", url.replace("X-Amz-Expires=3600", f"X-Amz-Expires={10**18}"), "malformed"),
             ("GET", f"{url.rpartition('=')[0]}=%C3%A9", "malformed"),
         ):
-            assert why in refusal(ask(method, changed)), changed
+            assert why in refusal(send_request(method, changed)), changed
 
     @pytest.mark.parametrize("name", ["X-Amz-Target", "X-Amz-Copy-Source", "Authorization"])
     def test_a_presigned_url_with_a_header_that_was_not_signed_is_refused(self, name: str) -> None:
-        assert "must be signed" in refusal(ask("GET", presigned("GET", FILM), {name: "secretsmanager.ListSecrets"}))
+        assert "must be signed" in refusal(
+            send_request("GET", presigned("GET", OBJECT_URL), {name: "secretsmanager.ListSecrets"})
+        )
 
     def test_a_presigned_url_is_refused_at_the_console_s_origin(self) -> None:
-        assert refusal(ask("GET", presigned("GET", f"{API}/films/a.mp4")))
+        assert refusal(send_request("GET", presigned("GET", f"{API}/films/a.mp4")))
 
     @pytest.mark.parametrize(
         ("site", "status"), [("none", 200), ("same-origin", 200), ("same-site", 200), ("cross-site", 403)]
@@ -335,7 +339,7 @@ class TestObjects:
     def test_a_picture_is_served_without_a_signature_except_to_other_sites(
         self, method: str, site: str, status: int
     ) -> None:
-        assert ask(method, OBJECTS + PICTURE, {"Sec-Fetch-Site": site}).status == status
+        assert send_request(method, OBJECTS + PICTURE, {"Sec-Fetch-Site": site}).status == status
 
     @pytest.mark.parametrize(
         ("origin", "allowed"),
@@ -343,15 +347,15 @@ class TestObjects:
     )
     @pytest.mark.parametrize("path", [PICTURE, "/films/refused"])
     def test_objects_are_readable_by_console_pages_only(self, origin: str, allowed: str | None, path: str) -> None:
-        headers = ask("GET", OBJECTS + path, {"Origin": origin}).headers
+        headers = send_request("GET", OBJECTS + path, {"Origin": origin}).headers
         assert (headers.get("access-control-allow-origin"), headers["vary"]) == (allowed, "Origin")
 
     @pytest.mark.parametrize(("origin", "status"), [(API, 204), ("https://evil.example", 403)])
     def test_preflight_succeeds_for_the_console_only(self, origin: str, status: int) -> None:
-        assert ask("OPTIONS", FILM, {"Origin": origin}).status == status
+        assert send_request("OPTIONS", OBJECT_URL, {"Origin": origin}).status == status
 
     def test_an_object_cannot_run_scripts(self) -> None:
-        headers = ask("GET", presigned("GET", f"{OBJECTS}/films/x.html")).headers
+        headers = send_request("GET", presigned("GET", f"{OBJECTS}/films/x.html")).headers
         assert headers["content-security-policy"].startswith("sandbox; default-src 'none'")
         assert headers["x-content-type-options"] == "nosniff"
 
@@ -360,7 +364,7 @@ class TestStalls:
     """A request whose body stalls is closed; a slow one is not."""
 
     @staticmethod
-    async def ask(path: str, headers: Headers) -> tuple[list[Message], list[Message]]:
+    async def send_request(path: str, headers: Headers) -> tuple[list[Message], list[Message]]:
         """Send a request that stalls after the first part of its body.
 
         Return the messages that the engine received, and the messages sent to the client.
@@ -379,12 +383,12 @@ class TestStalls:
             while not received or received[-1].get("more_body"):
                 received.append(await receive())
 
-        asked = Guard(engine, PORTS, secret={ACCOUNT: SECRET}.get, buckets=set, api=lambda: "abc", guide=guide)
+        patient_guard = Guard(engine, PORTS, secret={ACCOUNT: SECRET}.get, buckets=set, api=lambda: "abc", guide=guide)
         scope = {"type": "http", "method": "POST", "path": path, "raw_path": path.encode(), "query_string": b""}
         scope |= {"server": ("127.0.0.1", PORTS.api)}
         scope |= {"headers": [(name.lower().encode(), value.encode()) for name, value in headers.items()]}
         async with asyncio.timeout(LIMIT):
-            await asked(scope, receive, send)
+            await patient_guard(scope, receive, send)
         return received, sent
 
     @pytest.fixture(autouse=True)
@@ -393,24 +397,24 @@ class TestStalls:
         monkeypatch.setattr(guard, "STALL_SECONDS", 0)
 
     def test_a_stalled_request_to_the_api_gets_408(self) -> None:
-        received, sent = asyncio.run(self.ask("/v1/videos", {"Host": f"127.0.0.1:{PORTS.api}"}))
+        received, sent = asyncio.run(self.send_request("/v1/videos", {"Host": f"127.0.0.1:{PORTS.api}"}))
         assert received == [{"type": "http.request", "body": b"{", "more_body": True}]
         assert sent[0]["status"] == 408
         assert b"did not continue within" in sent[1]["body"]
 
     def test_a_stalled_request_to_aws_gets_408_and_does_not_reach_it(self) -> None:
         headers = signed("POST", f"{API}/", body=b"{}") | {"Host": f"127.0.0.1:{PORTS.api}"}
-        received, sent = asyncio.run(self.ask("/", headers))
+        received, sent = asyncio.run(self.send_request("/", headers))
         assert (received, sent[0]["status"]) == ([], 408)
 
     def test_waiting_for_the_end_of_the_connection_after_the_body_is_no_stall(self) -> None:
-        async def ask() -> bool:
-            gone, parts = asyncio.Event(), iter([{"type": "http.request", "body": b"{}", "more_body": False}])
+        async def is_waiting_for_the_end() -> bool:
+            disconnected, parts = asyncio.Event(), iter([{"type": "http.request", "body": b"{}", "more_body": False}])
 
             async def receive() -> Message:
                 if part := next(parts, None):
                     return part
-                await gone.wait()
+                await disconnected.wait()
                 return {"type": "http.disconnect"}
 
             patient = guard._without_stalls(receive)
@@ -419,8 +423,8 @@ class TestStalls:
             for _ in range(5):
                 await asyncio.sleep(0)  # the loop runs all timers that are due
             is_waiting = not waiting.done()
-            gone.set()
+            disconnected.set()
             await waiting
             return is_waiting
 
-        assert asyncio.run(ask())
+        assert asyncio.run(is_waiting_for_the_end())

@@ -97,7 +97,7 @@ def test_make_token_works_while_the_service_is_stopped(checkout: Callable[[str, 
 @pytest.mark.usefixtures("checkout")
 def test_make_token_before_any_run_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
     assert mint.main(["carol", "videos/read"]) == 1
-    shown = capsys.readouterr()
-    assert shown.out == ""
-    assert "make run" in shown.err
-    assert shown.err.count("\n") == 1
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert "make run" in printed.err
+    assert printed.err.count("\n") == 1

@@ -21,7 +21,7 @@ from local.ports import chosen_port, free_port, is_taken, require_free
 
 
 @pytest.fixture
-def taken() -> Iterator[int]:
+def used_port() -> Iterator[int]:
     """A port that something listens on."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield int(server.getsockname()[1])
@@ -61,14 +61,14 @@ def test_a_server_on_all_interfaces_takes_the_port_too() -> None:
         assert is_taken(server.getsockname()[1])
 
 
-def test_a_taken_port_is_named_with_the_way_out(taken: int) -> None:
-    with pytest.raises(LocalError, match=rf"Port {taken} .*use another port with PORT=<port>\.$"):
-        require_free(taken, "PORT", "for MiniStack")
+def test_a_taken_port_is_named_with_the_way_out(used_port: int) -> None:
+    with pytest.raises(LocalError, match=rf"Port {used_port} .*use another port with PORT=<port>\.$"):
+        require_free(used_port, "PORT", "for MiniStack")
 
 
-def test_ministack_does_not_mistake_another_server_for_itself(taken: int, tmp_path: Path) -> None:
-    refused = pytest.raises(LocalError, match=f"Port {taken} is in use")
-    with refused, MiniStack(tmp_path / "ministack.log", port=taken):
+def test_ministack_does_not_mistake_another_server_for_itself(used_port: int, tmp_path: Path) -> None:
+    refused = pytest.raises(LocalError, match=f"Port {used_port} is in use")
+    with refused, MiniStack(tmp_path / "ministack.log", port=used_port):
         pass
     assert not (tmp_path / "ministack.log").exists()
 
@@ -88,14 +88,14 @@ def test_the_default_port_holds_when_none_is_chosen(monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("variable", ["PORT", "ISSUER_PORT", "OBJECTS_PORT"])
 def test_run_with_a_taken_port_says_so_and_fails(
-    checkout: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], taken: int, variable: str
+    checkout: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], used_port: int, variable: str
 ) -> None:
-    monkeypatch.setenv(variable, str(taken))
+    monkeypatch.setenv(variable, str(used_port))
     assert run.main() == 1
-    shown = capsys.readouterr()
-    assert shown.out == ""
-    assert shown.err.startswith(f"Port {taken} ")
-    assert shown.err.count("\n") == 1
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith(f"Port {used_port} ")
+    assert printed.err.count("\n") == 1
     assert not (checkout / "service.json").exists()
 
 
@@ -109,9 +109,9 @@ def test_run_says_what_may_be_missing_when_the_last_one_was_ended_by_force(
     os.utime(heartbeat, (1_750_000_000, 1_750_000_000))
     monkeypatch.setattr(run, "Issuer", _refuses)
     assert run.main() == 1
-    told = " ".join(capsys.readouterr().err.split())
+    output = " ".join(capsys.readouterr().err.split())
     then = datetime.fromtimestamp(1_750_000_000)
-    assert f"killed: what it wrote after {then} may be missing. Everything before that is there." in told
+    assert f"killed: what it wrote after {then} may be missing. Everything before that is there." in output
 
 
 def _refuses(*_: object) -> None:
@@ -161,9 +161,9 @@ def test_at_the_end_it_says_how_far_saving_is_and_what_could_not_be_saved(
 ) -> None:
     ministack: Any = _Saved(trouble)
     run._stop(ministack, run._Terminal())
-    told = capsys.readouterr().err
-    assert told.startswith("Saving ...\n  20 of 45: lambda\n")
-    assert (trouble or "Saving: done") in told
+    output = capsys.readouterr().err
+    assert output.startswith("Saving ...\n  20 of 45: lambda\n")
+    assert (trouble or "Saving: done") in output
     assert ministack.is_stopped
 
 

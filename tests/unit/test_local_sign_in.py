@@ -57,9 +57,9 @@ class People:
 
     def send(self, form: dict[str, str], **headers: str) -> httpx.Response:
         """Send the form of a sign-in page, as its browser does."""
-        given = {"Origin": self.issuer.url, "Sec-Fetch-Site": "same-origin"}
-        given |= {name.replace("_", "-"): value for name, value in headers.items()}
-        return self.http.post(f"{self.issuer.url}/authorize", data=form, headers=given)
+        browser_headers = {"Origin": self.issuer.url, "Sec-Fetch-Site": "same-origin"}
+        browser_headers |= {name.replace("_", "-"): value for name, value in headers.items()}
+        return self.http.post(f"{self.issuer.url}/authorize", data=form, headers=browser_headers)
 
     def code(self, user: str = "alice", **changed: str) -> str:
         """Sign in, and return the authorization code of the redirect."""
@@ -96,9 +96,9 @@ def _parameters(parameters: dict[str, str]) -> dict[str, str]:
     return {name: value for name, value in parameters.items() if value}
 
 
-def claims(answer: httpx.Response) -> dict[str, Any]:
+def claims(response: httpx.Response) -> dict[str, Any]:
     """Return the claims of the access token in a response."""
-    return dict(jwt.decode(answer.json()["access_token"], options={"verify_signature": False}))
+    return dict(jwt.decode(response.json()["access_token"], options={"verify_signature": False}))
 
 
 @pytest.fixture(scope="module")
@@ -121,9 +121,9 @@ def people(signer: TokenSigner, clock: Clock, http: httpx.Client) -> Iterator[Pe
         yield People(issuer, http)
 
 
-def is_refused(answer: httpx.Response, error: str) -> bool:
+def is_refused(response: httpx.Response, error: str) -> bool:
     """Return whether the token request was refused with this error (RFC 6749, section 5.2)."""
-    return (answer.status_code, answer.json()) == (400, {"error": error})
+    return (response.status_code, response.json()) == (400, {"error": error})
 
 
 class TestSigningIn:
@@ -144,21 +144,21 @@ class TestSigningIn:
         assert "style=" not in page.text
 
     def test_chosen_user_is_redirected_with_a_code_and_the_sent_state(self, people: People) -> None:
-        answer = people.choose("alice")
-        address, _, query = answer.headers["location"].partition("?")
-        assert (answer.status_code, address, parse_qs(query)["state"]) == (303, BACK, ["a&b"])
+        response = people.choose("alice")
+        address, _, query = response.headers["location"].partition("?")
+        assert (response.status_code, address, parse_qs(query)["state"]) == (303, BACK, ["a&b"])
 
     def test_a_code_becomes_tokens_that_the_service_accepts(self, people: People) -> None:
-        answer = people.redeem(people.code("admin"))
+        response = people.redeem(people.code("admin"))
         keys = jwt.PyJWKSet.from_dict(people.http.get(f"{people.issuer.url}/.well-known/jwks.json").json())
-        token = answer.json()["access_token"]
+        token = response.json()["access_token"]
         key = keys[jwt.get_unverified_header(token)["kid"]]
         verified = jwt.decode(token, key, algorithms=["RS256"], audience=AUDIENCE, issuer=people.issuer.url)
         assert (verified["sub"], verified["scope"], verified["client_id"]) == ("admin", ALL, CONSOLE_CLIENT)
-        assert (answer.json()["token_type"], answer.json()["expires_in"]) == ("Bearer", SESSION)
+        assert (response.json()["token_type"], response.json()["expires_in"]) == ("Bearer", SESSION)
 
     @pytest.mark.parametrize(
-        ("user", "asked", "granted"),
+        ("user", "requested", "granted"),
         [
             ("alice", ALL, "videos/read videos/write"),
             ("admin", ALL, ALL),
@@ -167,10 +167,10 @@ class TestSigningIn:
         ],
     )
     def test_the_scopes_are_those_that_were_asked_for_and_the_user_has(
-        self, people: People, user: str, asked: str, granted: str
+        self, people: People, user: str, requested: str, granted: str
     ) -> None:
-        answer = people.redeem(people.code(user, scope=asked))
-        assert answer.json()["scope"] == claims(answer)["scope"] == granted
+        response = people.redeem(people.code(user, scope=requested))
+        assert response.json()["scope"] == claims(response)["scope"] == granted
 
     def test_tokens_are_not_cached(self, people: People) -> None:
         assert people.redeem(people.code()).headers["cache-control"] == "no-store"
@@ -273,8 +273,8 @@ class TestRequests:
     def test_authorization_request_of_another_kind_is_refused(
         self, people: People, changed: dict[str, str], error: str
     ) -> None:
-        answer = people.authorize(**changed)
-        assert (answer.status_code, answer.text) == (400, f"{error}\n")
+        response = people.authorize(**changed)
+        assert (response.status_code, response.text) == (400, f"{error}\n")
 
     def test_are_shown_as_text_in_the_page(self, people: People) -> None:
         assert '"><script>' not in people.authorize(state='"><script>alert(1)</script>').text
@@ -296,8 +296,8 @@ class TestTheSignInPage:
     def test_a_form_that_is_not_of_the_page_is_refused(self, people: People, form: dict[str, str]) -> None:
         token = token_of(people.authorize())
         form = form if form.get("user") == "admin" else {"page": token} | form
-        answer = people.send(form)
-        assert (answer.status_code, "location" in answer.headers) == (400, False)
+        response = people.send(form)
+        assert (response.status_code, "location" in response.headers) == (400, False)
 
     @pytest.mark.parametrize(
         "headers",
@@ -311,14 +311,14 @@ class TestTheSignInPage:
         ids=str,
     )
     def test_a_form_that_another_page_sends_is_refused(self, people: People, headers: dict[str, str]) -> None:
-        answer = people.send({"page": token_of(people.authorize()), "user": "admin"}, **headers)
-        assert (answer.status_code, "location" in answer.headers) == (403, False)
+        response = people.send({"page": token_of(people.authorize()), "user": "admin"}, **headers)
+        assert (response.status_code, "location" in response.headers) == (403, False)
 
     def test_a_get_signs_nobody_in(self, people: People) -> None:
         """An image or a navigation cannot get a code."""
         for path in ("/authorize/admin", "/authorize"):
-            answer = people.http.get(f"{people.issuer.url}{path}", params=REQUEST | {"user": "admin"})
-            assert "location" not in answer.headers
+            response = people.http.get(f"{people.issuer.url}{path}", params=REQUEST | {"user": "admin"})
+            assert "location" not in response.headers
 
     def test_no_page_can_frame_it_or_run_a_script_in_it(self, people: People) -> None:
         policy = people.authorize().headers["content-security-policy"]
@@ -335,30 +335,30 @@ class TestOtherPages:
     def test_a_page_of_another_site_is_refused(self, people: People, path: str, headers: dict[str, str]) -> None:
         """Such requests arrive by DNS rebinding, or are cross-site."""
         for method in ("GET", "POST"):
-            answer = people.http.request(method, f"{people.issuer.url}{path}", params=REQUEST, headers=headers)
-            assert (answer.status_code, answer.content) == (403, b"")
+            response = people.http.request(method, f"{people.issuer.url}{path}", params=REQUEST, headers=headers)
+            assert (response.status_code, response.content) == (403, b"")
 
     def test_published_configuration_and_tokens_are_readable_by_the_console_only(self, people: People) -> None:
-        answers = [people.http.get(f"{people.issuer.url}/.well-known/openid-configuration"), people.redeem("x")]
-        assert [answer.headers["access-control-allow-origin"] for answer in answers] == [API, API]
+        responses = [people.http.get(f"{people.issuer.url}/.well-known/openid-configuration"), people.redeem("x")]
+        assert [response.headers["access-control-allow-origin"] for response in responses] == [API, API]
 
     def test_no_page_may_read_the_sign_in_page_or_a_code(self, people: People) -> None:
-        for answer in (people.authorize(), people.choose("alice")):
-            assert "access-control-allow-origin" not in answer.headers
+        for response in (people.authorize(), people.choose("alice")):
+            assert "access-control-allow-origin" not in response.headers
 
 
 class TestForms:
     def test_form_that_is_too_large_is_not_read(self, people: People) -> None:
-        answer = people.redeem("x" * LARGEST_FORM)
-        assert (answer.status_code, answer.content, answer.headers["connection"]) == (400, b"", "close")
+        response = people.redeem("x" * LARGEST_FORM)
+        assert (response.status_code, response.content, response.headers["connection"]) == (400, b"", "close")
 
     def test_without_a_length_are_not_read(self, people: People) -> None:
-        answer = people.http.post(f"{people.issuer.url}/token", content=iter([b"grant_type=x"]))
-        assert (answer.status_code, answer.headers["connection"]) == (400, "close")
+        response = people.http.post(f"{people.issuer.url}/token", content=iter([b"grant_type=x"]))
+        assert (response.status_code, response.headers["connection"]) == (400, "close")
 
     def test_elsewhere_are_not_read(self, people: People) -> None:
-        answer = people.http.post(f"{people.issuer.url}/logout", data=REQUEST)
-        assert (answer.status_code, answer.headers["connection"]) == (404, "close")
+        response = people.http.post(f"{people.issuer.url}/logout", data=REQUEST)
+        assert (response.status_code, response.headers["connection"]) == (404, "close")
 
 
 def test_discovery_says_all_that_a_client_needs(people: People) -> None:

@@ -12,7 +12,7 @@ from local import ROOT, LocalError, mutants
 from local.mutants import BROKEN, CAUGHT, FOLDER, SURVIVED, TIMED_OUT, Mutant, MutantOutcome, Runner, command, load
 from local.run import StopRequested
 
-THING = "LIMIT = 3\n\n\ndef act() -> None:\n    pass\n"
+MODULE = "LIMIT = 3\n\n\ndef act() -> None:\n    pass\n"
 TESTS = {
     "limit.py": "import thing; raise SystemExit(thing.LIMIT != 3)",
     "act.py": "import thing; thing.act()",
@@ -26,21 +26,21 @@ class Project:
     """A checkout with one module, whose tests are programs."""
 
     root: Path
-    said: list[str] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
     ran: list[Sequence[str]] = field(default_factory=list)
 
     def runner(self) -> Runner:
         """The runner of the project."""
-        return Runner(self.root, self.root / ".local", self.said.append, self.command)
+        return Runner(self.root, self.root / ".local", self.lines.append, self.command)
 
     def command(self, tests: Sequence[str]) -> Sequence[str]:
         """The program of the first test; a test that runs is noted."""
         self.ran.append(tests)
         return [sys.executable, *tests]
 
-    def run(self, *planted: Mutant, again: bool = False) -> dict[str, str]:
+    def run(self, *planted: Mutant, include_known: bool = False) -> dict[str, str]:
         """The results by the names of the mutants."""
-        return {name: outcome.result for name, outcome in self.runner().run(planted, again=again).items()}
+        return {name: outcome.result for name, outcome in self.runner().run(planted, again=include_known).items()}
 
     def main(self, *arguments: str) -> int:
         """The exit status of the command."""
@@ -51,7 +51,7 @@ class Project:
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     """A tiny checkout."""
     monkeypatch.setattr("local.run.stop_on_signals", lambda: None)
-    for name, text in TESTS.items() | {("thing.py", THING)}:
+    for name, text in TESTS.items() | {("thing.py", MODULE)}:
         (tmp_path / name).write_text(text, encoding="utf-8")
     (tmp_path / FOLDER).mkdir(parents=True)
     return Project(tmp_path)
@@ -78,7 +78,7 @@ class TestRunner:
         untouched = _mutant("untouched", "pass", "return", "limit.py")
         assert set(project.run(*planted).values()) == {CAUGHT}
         assert project.run(untouched) == {"untouched": SURVIVED}
-        assert (project.root / "thing.py").read_text(encoding="utf-8") == THING
+        assert (project.root / "thing.py").read_text(encoding="utf-8") == MODULE
 
     @pytest.mark.parametrize(("old", "count"), [("LIMIT = 2", 0), ("s", 2)])
     def test_a_mutant_whose_old_text_is_not_there_once_is_broken(self, project: Project, old: str, count: int) -> None:
@@ -97,30 +97,30 @@ class TestRunner:
     def test_tests_that_reach_the_time_limit_catch_the_mutant(self, project: Project) -> None:
         runner = project.runner()
 
-        def say(line: str) -> None:
+        def report(line: str) -> None:
             if "passes" in line:
                 runner.seconds = 0.0  # nothing is faster
 
-        runner.say = say
+        runner.say = report
         outcome = runner.run([_acting("hangs", "import signal; signal.pause()")])["hangs"]
         assert outcome.result == TIMED_OUT
 
     def test_an_interruption_ends_all_that_was_started(self, project: Project, tmp_path: Path) -> None:
-        lock, told = tmp_path / "lock", project.root / "told"
-        mkfifo = f"import os\nif not os.path.exists({str(told)!r}): os.mkfifo({str(told)!r})\n"
+        lock, fifo = tmp_path / "lock", project.root / "told"
+        mkfifo = f"import os\nif not os.path.exists({str(fifo)!r}): os.mkfifo({str(fifo)!r})\n"
         (project.root / "act.py").write_text(f"{mkfifo}{TESTS['act.py']}", encoding="utf-8")
         hang = (
             f"import fcntl, signal; file = open({str(lock)!r}, 'w'); fcntl.flock(file, fcntl.LOCK_EX); "
-            f"print(file=open({str(told)!r}, 'w'), flush=True); signal.pause()"
+            f"print(file=open({str(fifo)!r}, 'w'), flush=True); signal.pause()"
         )
-        wait = f"open({str(told)!r}).read(1); raise SystemExit(1)"
+        wait = f"open({str(fifo)!r}).read(1); raise SystemExit(1)"
         runner = project.runner()
 
-        def say(line: str) -> None:
+        def report(line: str) -> None:
             if "waits" in line:  # the other one has the lock
                 raise StopRequested
 
-        runner.say = say
+        runner.say = report
         with pytest.raises(StopRequested):
             runner.run([_acting("hangs", hang), _acting("waits", wait)])
         with lock.open("w") as file:
@@ -143,7 +143,7 @@ class TestResults:
 
     def test_again_runs_what_is_known_too(self, project: Project) -> None:
         project.run(_mutant())
-        project.run(_mutant(), again=True)
+        project.run(_mutant(), include_known=True)
         assert len(project.ran) == 4
 
 
@@ -166,8 +166,8 @@ class TestCommand:
     ) -> None:
         self._plant(project, "one:limit.py", "two:act.py")
         assert project.main() == 1
-        told = capsys.readouterr().out
-        assert "SURVIVED things/two: At most three are taken. No test fails: act.py\nCaught 1 of 2.\n" in told
+        output = capsys.readouterr().out
+        assert "SURVIVED things/two: At most three are taken. No test fails: act.py\nCaught 1 of 2.\n" in output
 
     def test_names_and_areas_select_mutants(self, project: Project, capsys: pytest.CaptureFixture[str]) -> None:
         self._plant(project, "one:limit.py", "two:act.py")

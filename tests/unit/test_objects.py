@@ -106,8 +106,8 @@ class TestDeleting:
         for key in ("v/1", "v/2", "v/deep/3", "v2/1", "other"):
             _put(objects, key=key)
         assert objects.delete_prefix(SOURCES_BUCKET, "v/") == 3
-        left = objects.client.list_objects_v2(Bucket=SOURCES_BUCKET)["Contents"]
-        assert [found["Key"] for found in left] == ["other", "v2/1"]
+        remaining = objects.client.list_objects_v2(Bucket=SOURCES_BUCKET)["Contents"]
+        assert [stored["Key"] for stored in remaining] == ["other", "v2/1"]
 
     def test_delete_prefix_is_idempotent(self, objects: Objects) -> None:
         _put(objects)
@@ -121,8 +121,8 @@ class TestDeleting:
     def test_folders_of_many_pages_go_too(self, objects: Objects, monkeypatch: pytest.MonkeyPatch) -> None:
         for number in range(5):
             _put(objects, key=f"v/{number}")
-        whole = objects.client.list_objects_v2
-        monkeypatch.setattr(objects.client, "list_objects_v2", lambda **query: whole(**query, MaxKeys=2))
+        list_objects = objects.client.list_objects_v2
+        monkeypatch.setattr(objects.client, "list_objects_v2", lambda **query: list_objects(**query, MaxKeys=2))
         assert objects.delete_prefix(SOURCES_BUCKET, "v/") == 5
 
     def test_broken_off_it_can_be_taken_up_again(self, objects: Objects) -> None:
@@ -194,10 +194,10 @@ class TestPresigned:
 
 class TestMultipart:
     def _part(self, objects: Objects, upload: str, number: int, data: bytes) -> str:
-        answer = objects.client.upload_part(
+        response = objects.client.upload_part(
             Bucket=SOURCES_BUCKET, Key="v/u", UploadId=upload, PartNumber=number, Body=data
         )
-        return answer["ETag"]
+        return response["ETag"]
 
     def test_parts_become_an_object_of_the_type_that_was_asked_for(self, objects: Objects) -> None:
         upload = objects.start_multipart(URI, "video/webm")
@@ -300,19 +300,19 @@ def test_a_refusal_that_no_retry_mends_is_a_bug_and_is_not_repeated(objects: Obj
 
 def test_a_body_that_breaks_off_is_read_again(objects: Objects, monkeypatch: pytest.MonkeyPatch) -> None:
     _put(objects)
-    whole = objects.client.get_object
+    get_complete = objects.client.get_object
     reads = []
 
     def get_object(**query: Any) -> Any:
-        answer = whole(**query)
+        response = get_complete(**query)
         reads.append(query)
         if len(reads) == 1:
 
             def broken() -> bytes:
                 raise IncompleteReadError(actual_bytes=1, expected_bytes=3)
 
-            monkeypatch.setattr(answer["Body"], "read", broken)
-        return answer
+            monkeypatch.setattr(response["Body"], "read", broken)
+        return response
 
     monkeypatch.setattr(objects.client, "get_object", get_object)
     assert objects.read(URI, 0, 3) == b"012"

@@ -14,7 +14,7 @@ def test_every_function_of_the_route_table_has_a_handler_for_each_of_its_routes(
         FakeResources(table, Clock()).make(module.lambda_handler)  # raises LookupError
 
 
-class Whole:
+class CompleteHandlers:
     @operation("getRating")
     def read(self, _: Request) -> HttpResponse:
         return no_content()
@@ -25,21 +25,33 @@ class Whole:
 
 
 class Incomplete:
-    read = Whole.read
+    read = CompleteHandlers.read
 
 
-class Ambiguous(Whole):
-    read, write, rate = Whole.read, Whole.write, operation("putRating")(lambda _self, _: no_content())
+class Ambiguous(CompleteHandlers):
+    read, write, rate = (
+        CompleteHandlers.read,
+        CompleteHandlers.write,
+        operation("putRating")(lambda _self, _: no_content()),
+    )
 
 
 class Unknown:
-    read, write, other = Whole.read, Whole.write, operation("getNothing")(lambda _self, _: no_content())
+    read, write, other = (
+        CompleteHandlers.read,
+        CompleteHandlers.write,
+        operation("getNothing")(lambda _self, _: no_content()),
+    )
 
 
 def test_a_method_handles_all_operations_that_it_names() -> None:
-    whole = Whole()
-    handlers = {route.operation: handler for route, handler in handlers_of(whole)}
-    assert handlers == {"getRating": whole.read, "putRating": whole.write, "deleteRating": whole.write}
+    complete_handlers = CompleteHandlers()
+    handlers = {route.operation: handler for route, handler in handlers_of(complete_handlers)}
+    assert handlers == {
+        "getRating": complete_handlers.read,
+        "putRating": complete_handlers.write,
+        "deleteRating": complete_handlers.write,
+    }
 
 
 @pytest.mark.parametrize(

@@ -23,14 +23,14 @@ class Partition:
 
     def fetch(self, after: Position | None, limit: int) -> Callable[[], QueryPage]:
         """Return a function that computes the result of a Query."""
-        rest = [
+        remaining = [
             position
             for position in self.positions
             if after is None or ((position > after) == self.ascending and position != after)
         ]
-        read = rest[:limit]
+        read = remaining[:limit]
         self.examined += len(read)
-        more = len(rest) > limit
+        more = len(remaining) > limit
         return lambda: QueryPage(
             [_item(position) for position in read if self.visible(position)],
             len(read),
@@ -63,14 +63,14 @@ positions = st.builds(Position, st.integers(0, 5), st.text("ab", min_size=1, max
 
 @given(
     # Which of up to eight partitions holds each position: no item is in two of them.
-    places=st.dictionaries(positions, st.integers(0, 7), max_size=40),
+    numbers=st.dictionaries(positions, st.integers(0, 7), max_size=40),
     hidden=st.sets(positions),
     ascending=st.booleans(),
     limit=st.integers(1, 7),
     budget=st.integers(1, 40),
 )
 def test_a_walk_sees_every_visible_item_once_and_in_order(
-    places: dict[Position, int],
+    numbers: dict[Position, int],
     hidden: set[Position],
     ascending: bool,
     limit: int,
@@ -78,13 +78,13 @@ def test_a_walk_sees_every_visible_item_once_and_in_order(
 ) -> None:
     sources = [
         Partition(
-            [place for place in places if places[place] == number],
+            [position for position in numbers if numbers[position] == number],
             lambda position: position not in hidden,
             ascending=ascending,
         )
         for number in range(8)
     ]
-    expected = sorted((place for place in places if place not in hidden), reverse=not ascending)
+    expected = sorted((position for position in numbers if position not in hidden), reverse=not ascending)
 
     pages = list(_walk([source.fetch for source in sources], ascending=ascending, limit=limit, budget=budget))
 
@@ -162,8 +162,8 @@ def test_a_page_that_is_full_asks_for_nothing_more() -> None:
     second = [Position(n, "b") for n in [5, 10, 15, *range(50, 99)]]
     reads: list[int] = []
 
-    def fetch_from(places: list[Position]) -> Fetch:
-        partition = Partition(places, lambda _: True, ascending=True)
+    def fetch_from(requested: list[Position]) -> Fetch:
+        partition = Partition(requested, lambda _: True, ascending=True)
 
         def fetch(after: Position | None, limit: int) -> Callable[[], QueryPage]:
             reads.append(limit)

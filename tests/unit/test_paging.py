@@ -13,7 +13,7 @@ from local.stream_records import stream_record
 from local.testbed.background import BackgroundWork
 from local.testbed.calls import BODIES, path_of
 from local.testbed.feed_changes import append_changes
-from local.testbed.feed_changes import change as told
+from local.testbed.feed_changes import change as feed_change
 from local.testbed.harness import NOW, USER_SCOPES, Api, Clock, Reply, record_operations
 from shared import queries
 from shared.aws.dynamodb import Table
@@ -35,8 +35,8 @@ from shared.web.paging import Paged
 from shared.web.parameters import Query
 from tests.indexed import publish_index
 
-FILM = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
-OTHER_FILM = "9b2c1f5e-7d1a-4c1e-8f43-2a5f7f0f4e11"
+VIDEO_ID = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
+OTHER_VIDEO_ID = "9b2c1f5e-7d1a-4c1e-8f43-2a5f7f0f4e11"
 EPISODES = ("1c8f6f0c-1f2b-4d7e-9a59-6b7c8d9e0f12", "5d0e7a1b-2c3d-4e5f-8a6b-7c8d9e0f1a2b")
 TEXT = {"text": "0f" * 16, "cues": 2, "size": 60, "origin": "owner"}
 """Stored captions. No list reads their text."""
@@ -60,15 +60,15 @@ VIDEO_LISTS = (
 def _operations() -> Iterator[tuple[str, tuple[str, list[str]]]]:
     for path, item in document()["paths"].items():
         for operation in item.values():
-            place, names = path, []
+            example, names = path, []
             for parameter in operation.get("parameters", []):
                 if "$ref" in parameter:
                     continue  # what every operation takes
                 if parameter["in"] == "path":
-                    place = place.replace(f"{{{parameter['name']}}}", parameter.get("example", "x"))
+                    example = example.replace(f"{{{parameter['name']}}}", parameter.get("example", "x"))
                 elif parameter["in"] == "query":
                     names.append(parameter["name"])
-            yield operation["operationId"], (place, names)
+            yield operation["operationId"], (example, names)
 
 
 OPERATIONS = dict(_operations())
@@ -95,43 +95,43 @@ def lists(api: Api, table: Table, objects: Objects, clock: Clock, tmp_path: Path
     """
     trail = AuditStore(Table(AUDIT_TABLE_NAME, table.client, sleep=lambda _: None))
     fields = {"tags": ["a", "b"], "category": "c", "format": "mp4", "duration": 5, "releaseYear": 2000}
-    for film in (FILM, OTHER_FILM):
-        api.publish("alice", videoId=film, createdAt=NOW - 9, **fields)
+    for video_id in (VIDEO_ID, OTHER_VIDEO_ID):
+        api.publish("alice", videoId=video_id, createdAt=NOW - 9, **fields)
         for language in ("de", "mi"):
-            CaptionStore(table).put(film, language, TEXT, Caller("alice", frozenset()), NOW, lambda _: True)
+            CaptionStore(table).put(video_id, language, TEXT, Caller("alice", frozenset()), NOW, lambda _: True)
         for person in ("kim", "sam"):
-            api.put(f"/v1/videos/{film}/credits/{person}", {"ordering": 1, "roles": [{"category": "actor"}]})
-        for place in ("AU/en", "AU/mi", "NZ/en", "NZ/mi"):
-            api.put(f"/v1/videos/{film}/releases/{place}", {"titles": [{"title": "t"}]})
+            api.put(f"/v1/videos/{video_id}/credits/{person}", {"ordering": 1, "roles": [{"category": "actor"}]})
+        for region in ("AU/en", "AU/mi", "NZ/en", "NZ/mi"):
+            api.put(f"/v1/videos/{video_id}/releases/{region}", {"titles": [{"title": "t"}]})
         for sequence, title in enumerate(("old", "new"), 1):
-            item = VIDEO.key(videoId=film) | {"videoId": film, "userId": "alice", "title": title}
-            made = entry(Record(stream_record(None, item, sequence=sequence, at=NOW - 9)), days=400)
-            assert made
-            trail.add(made)
+            item = VIDEO.key(videoId=video_id) | {"videoId": video_id, "userId": "alice", "title": title}
+            audited = entry(Record(stream_record(None, item, sequence=sequence, at=NOW - 9)), days=400)
+            assert audited
+            trail.add(audited)
             for changeset_id in ("one-set", "another-set"):
-                key = {**made, "sk": f"{made['sk']}#{changeset_id}", "entity": "video", CHANGESET: changeset_id}
+                key = {**audited, "sk": f"{audited['sk']}#{changeset_id}", "entity": "video", CHANGESET: changeset_id}
                 trail.add(key | {"owner": "alice"})
     for revert_id in ("one-run", "another-run"):
         alice = Caller("alice", frozenset({READ, WRITE}), correlation_id=revert_id)
         store = RunStore(table)
         run = store.begin("set", RevertRequest(alice), NOW)
-        store.advance(run, run, NOW, reports=[{"videoId": film} for film in (FILM, OTHER_FILM)])
+        store.advance(run, run, NOW, reports=[{"videoId": video_id} for video_id in (VIDEO_ID, OTHER_VIDEO_ID)])
     for episode in EPISODES:
-        api.publish("alice", videoId=episode, seriesId=FILM, season=1)
+        api.publish("alice", videoId=episode, seriesId=VIDEO_ID, season=1)
     playlists = []
     feed = Feed(trail.table, clock)
-    for number, film in enumerate((FILM, OTHER_FILM)):
-        append_changes(feed, told(number, videoId=film))
+    for number, video_id in enumerate((VIDEO_ID, OTHER_VIDEO_ID)):
+        append_changes(feed, feed_change(number, videoId=video_id))
     publish_index(table, objects, clock, tmp_path)
     for title in ("one", "two"):
         created = api.post("/v1/playlists", {"title": title, "visibility": "public"}).json["playlistId"]
         playlists.append(created)
-        for version, film in enumerate((FILM, OTHER_FILM), 1):
-            api.post(f"/v1/playlists/{created}/entries", {"videoId": film})
+        for version, video_id in enumerate((VIDEO_ID, OTHER_VIDEO_ID), 1):
+            api.post(f"/v1/playlists/{created}/entries", {"videoId": video_id})
             list_ = PLAYLIST.key(playlistId=created) | {"playlistId": created, "userId": "alice", "version": version}
-            kept = entry(Record(stream_record(None, list_, sequence=version, at=NOW - 9)), days=400)
-            assert kept
-            trail.add(kept)
+            audited_playlist = entry(Record(stream_record(None, list_, sequence=version, at=NOW - 9)), days=400)
+            assert audited_playlist
+            trail.add(audited_playlist)
     webhooks = []
     for _ in range(2):
         webhooks.append(api.post("/v1/webhooks", {"url": "https://hooks.acme.com/"}).json["webhookId"])
@@ -141,23 +141,23 @@ def lists(api: Api, table: Table, objects: Objects, clock: Clock, tmp_path: Path
     for _ in range(2):
         api.post("/v1/webhooks", {"url": "https://hooks.acme.com/", "userId": "*"}, user="admin")
     BackgroundWork(table, clock).settle_totals()
-    of_films = {
-        kind: [f"/v1/videos/{film}/{kind}" for film in (FILM, OTHER_FILM)]
+    video_paths = {
+        kind: [f"/v1/videos/{video_id}/{kind}" for video_id in (VIDEO_ID, OTHER_VIDEO_ID)]
         for kind in ("audit", "captions", "releases", "playlists")
     }
     return {
         **_lists_of_resources(api),
         "listVideos": [("/v1/videos", query) for query in VIDEO_LISTS],
-        "listEpisodes": [(f"/v1/videos/{FILM}/episodes", query) for query in ("", "season=1")],
-        "listAudit": [(path, query) for path in of_films["audit"] for query in BY_TIME],
+        "listEpisodes": [(f"/v1/videos/{VIDEO_ID}/episodes", query) for query in ("", "season=1")],
+        "listAudit": [(path, query) for path in video_paths["audit"] for query in BY_TIME],
         "listPlaylistAudit": [
             (f"/v1/playlists/{playlist}/audit", query) for playlist in playlists for query in BY_TIME
         ],
         "getChangeset": [(f"/v1/changesets/{changeset_id}", "") for changeset_id in ("one-set", "another-set")],
         "getRevert": [(f"/v1/changesets/set/reverts/{revert_id}", "") for revert_id in ("one-run", "another-run")],
-        "listCaptions": [(path, "") for path in of_films["captions"]],
-        "listReleases": [(path, "") for path in of_films["releases"]],
-        "listRegionReleases": [(f"{path}/{region}", "") for path in of_films["releases"] for region in ("AU", "NZ")],
+        "listCaptions": [(path, "") for path in video_paths["captions"]],
+        "listReleases": [(path, "") for path in video_paths["releases"]],
+        "listRegionReleases": [(f"{path}/{region}", "") for path in video_paths["releases"] for region in ("AU", "NZ")],
         "listPersonVideos": [
             (f"/v1/people/{person}/videos", query)
             for person in ("kim", "sam")
@@ -172,7 +172,7 @@ def lists(api: Api, table: Table, objects: Objects, clock: Clock, tmp_path: Path
         "listEntries": [(f"/v1/playlists/{playlist}/entries", "") for playlist in playlists],
         "listWebhooks": [("/v1/webhooks", query) for query in ("userId=alice", "follows=alice", "follows=*")],
         "listDeliveries": [(f"/v1/webhooks/{webhook}/deliveries", "") for webhook in webhooks],
-        "listVideoPlaylists": [(path, query) for path in of_films["playlists"] for query in ("", "order=asc")],
+        "listVideoPlaylists": [(path, query) for path in video_paths["playlists"] for query in ("", "order=asc")],
     }
 
 
@@ -182,17 +182,17 @@ def _lists_of_resources(api: Api) -> dict[str, list[List]]:
     for put, listing in product(ROUTES, ROUTES):
         path, _, name = put.path.rpartition("/")
         if (put.method, listing.method, listing.path) == ("PUT", "GET", path) and name in NAMES:
-            for film in (FILM, OTHER_FILM):
+            for video_id in (VIDEO_ID, OTHER_VIDEO_ID):
                 for value, user in product("ab", ("alice", "admin")):
-                    place = path_of(put, videoId=film, **{name.strip("{}"): value})
-                    assert api.put(place, BODIES[put.operation], user=user).status in (200, 201)
-                lists[listing.operation].append((path_of(listing, videoId=film), ""))
+                    target = path_of(put, videoId=video_id, **{name.strip("{}"): value})
+                    assert api.put(target, BODIES[put.operation], user=user).status in (200, 201)
+                lists[listing.operation].append((path_of(listing, videoId=video_id), ""))
     return lists
 
 
-def read(api: Api, place: List, cursor: str | None = None, user: str = "admin", scopes: str | None = None) -> Reply:
+def read(api: Api, listing: List, cursor: str | None = None, user: str = "admin", scopes: str | None = None) -> Reply:
     """A page of one item of a list."""
-    path, query = place
+    path, query = listing
     paging = urlencode({"limit": 1} | ({"cursor": cursor} if cursor else {}))
     return api.get(path, query="&".join(filter(None, (query, paging))), user=user, scopes=scopes)
 
@@ -206,24 +206,24 @@ def test_a_cursor_is_good_for_its_own_list_alone(api: Api, lists: dict[str, list
     assert set(lists) == {operation for operation, (_, parameters) in OPERATIONS.items() if "cursor" in parameters}
     one_of_each = [of_operation[0] for of_operation in lists.values()]
     for of_operation in lists.values():
-        for place in of_operation:
-            cursor = read(api, place).json["nextCursor"]
-            assert cursor, f"{place} has one page only"
+        for listing in of_operation:
+            cursor = read(api, listing).json["nextCursor"]
+            assert cursor, f"{listing} has one page only"
             replies = {other: read(api, other, cursor) for other in {*of_operation, *one_of_each}}
-            assert {other: reply.status for other, reply in replies.items() if not is_refused(reply)} == {place: 200}
+            assert {other: reply.status for other, reply in replies.items() if not is_refused(reply)} == {listing: 200}
 
 
 def test_a_cursor_is_good_for_its_own_caller_with_the_same_rights(api: Api, lists: dict[str, list[List]]) -> None:
-    for place in (place for of_operation in lists.values() for place in of_operation):
-        cursor = read(api, place).json["nextCursor"]
-        another_admin = read(api, place, cursor, user="bob", scopes="videos/read videos/admin")
-        admin_no_more = read(api, place, cursor, user="admin", scopes=USER_SCOPES)
-        assert is_refused(another_admin), place
-        assert is_refused(admin_no_more), place
-        by_user = read(api, place, user="alice")
+    for listing in (listing for of_operation in lists.values() for listing in of_operation):
+        cursor = read(api, listing).json["nextCursor"]
+        another_admin = read(api, listing, cursor, user="bob", scopes="videos/read videos/admin")
+        admin_no_more = read(api, listing, cursor, user="admin", scopes=USER_SCOPES)
+        assert is_refused(another_admin), listing
+        assert is_refused(admin_no_more), listing
+        by_user = read(api, listing, user="alice")
         if by_user.status == 200:
-            become_admin = read(api, place, by_user.json["nextCursor"], user="alice", scopes="videos/read videos/admin")
-            assert is_refused(become_admin), place
+            as_admin = read(api, listing, by_user.json["nextCursor"], user="alice", scopes="videos/read videos/admin")
+            assert is_refused(as_admin), listing
 
 
 def test_a_cursor_is_refused_after_its_day(api: Api, clock: Clock) -> None:
@@ -240,19 +240,19 @@ def test_a_cursor_of_a_title_page_is_good_for_the_list_of_that_name(
     api: Api, lists: dict[str, list[List]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(title_page, "LARGEST_LIST", 300)
-    included = api.get(f"/v1/videos/{FILM}", query="include=credits,releases", user="admin").json["included"]
+    included = api.get(f"/v1/videos/{VIDEO_ID}", query="include=credits,releases", user="admin").json["included"]
     for section in ("credits", "releases"):
         cursor = included[section]["nextCursor"]
         assert cursor
-        taken = [
-            place
+        accepting = [
+            listing
             for of_operation in lists.values()
-            for place in of_operation
-            if not is_refused(read(api, place, cursor))
+            for listing in of_operation
+            if not is_refused(read(api, listing, cursor))
         ]
-        assert taken == [(f"/v1/videos/{FILM}/{section}", "")]
-        assert is_refused(read(api, taken[0], cursor, user="bob", scopes="videos/read videos/admin"))
-        assert is_refused(read(api, taken[0], cursor, scopes=USER_SCOPES))
+        assert accepting == [(f"/v1/videos/{VIDEO_ID}/{section}", "")]
+        assert is_refused(read(api, accepting[0], cursor, user="bob", scopes="videos/read videos/admin"))
+        assert is_refused(read(api, accepting[0], cursor, scopes=USER_SCOPES))
 
 
 @pytest.mark.parametrize("route", [route for route in ROUTES if route.scope], ids=lambda route: route.operation)

@@ -25,7 +25,7 @@ def trail(api: Api) -> AuditedService:
     return AuditedService(api)
 
 
-class Film:
+class VersionedVideo:
     """A video of alice's with a history: version n was written n - 1 minutes after NOW and is called `Title n`."""
 
     def __init__(self, api: Api, trail: AuditedService, versions: int = 4, **fields: Any) -> None:
@@ -77,9 +77,9 @@ class Film:
 
 
 @pytest.fixture
-def film(api: Api, trail: AuditedService) -> Film:
+def history(api: Api, trail: AuditedService) -> VersionedVideo:
     """A video of four versions."""
-    return Film(api, trail)
+    return VersionedVideo(api, trail)
 
 
 def problem(reply: Reply) -> tuple[int, str]:
@@ -110,38 +110,38 @@ class TestVersions:
             assert reply.json == expected | {"without": ["viewCount"]}
             assert list(reply.json) == [*expected, "without"]
 
-    def test_the_answer_is_what_the_openapi_document_says(self, film: Film) -> None:
+    def test_the_answer_is_what_the_openapi_document_says(self, history: VersionedVideo) -> None:
         schema = {"$ref": "#/components/schemas/PastVideo", "components": document()["components"]}
-        jsonschema_rs.Draft202012Validator(schema).validate(film.was("version=2").json)
+        jsonschema_rs.Draft202012Validator(schema).validate(history.was("version=2").json)
 
-    def test_the_present_one_needs_no_trail(self, film: Film) -> None:
-        film.trail.forget(*film.trail.entries(film.video_id))
-        assert film.title("version=4") == "Title 4"
+    def test_the_present_one_needs_no_trail(self, history: VersionedVideo) -> None:
+        history.trail.forget(*history.trail.entries(history.video_id))
+        assert history.title("version=4") == "Title 4"
 
-    def test_version_that_never_existed_is_404(self, film: Film) -> None:
-        assert problem(film.was("version=5")) == (404, "not-found")
-        assert film.was("version=9007199254740991").status == 404
+    def test_version_that_never_existed_is_404(self, history: VersionedVideo) -> None:
+        assert problem(history.was("version=5")) == (404, "not-found")
+        assert history.was("version=9007199254740991").status == 404
 
-    def test_an_import_begins_with_the_version_that_it_brings(self, film: Film) -> None:
-        kept = film.stored()
-        film.remove()
-        film.api.table.write(film.api.table.put(kept))
-        film.trail.settle()
-        film.patch(title="After the import")
-        assert film.title("version=4") == "Title 4"
-        assert film.was("version=3").status == 404
+    def test_an_import_begins_with_the_version_that_it_brings(self, history: VersionedVideo) -> None:
+        stored = history.stored()
+        history.remove()
+        history.api.table.write(history.api.table.put(stored))
+        history.trail.settle()
+        history.patch(title="After the import")
+        assert history.title("version=4") == "Title 4"
+        assert history.was("version=3").status == 404
 
-    def test_past_version_returns_only_the_requested_fields(self, film: Film) -> None:
-        assert film.was("version=2&fields=title,version").json == {"title": "Title 2", "version": 2, "without": []}
-        assert film.was("version=2&fields=viewCount").json == {"without": ["viewCount"]}
+    def test_past_version_returns_only_the_requested_fields(self, history: VersionedVideo) -> None:
+        assert history.was("version=2&fields=title,version").json == {"title": "Title 2", "version": 2, "without": []}
+        assert history.was("version=2&fields=viewCount").json == {"without": ["viewCount"]}
 
     def test_pictures_of_jobs_have_their_addresses(self, api: Api, trail: AuditedService) -> None:
         video_id = trail.uploaded_film(api)
         ticket = trail.message("thumbnails", "poster").ticket
         worker, now = Caller.job("thumbnails"), int(api.clock())
         assert trail.jobs.claim(ticket, worker, now)
-        made = {"poster": {"url": "s3://media/thumbnails/1/poster.jpg"}}
-        assert trail.jobs.complete(ticket, {}, worker, now, lambda item: item | {"pictures": made})
+        job_pictures = {"poster": {"url": "s3://media/thumbnails/1/poster.jpg"}}
+        assert trail.jobs.complete(ticket, {}, worker, now, lambda item: item | {"pictures": job_pictures})
         trail.settle()
         read = api.get(f"/v1/videos/{video_id}").json
         api.patch(f"/v1/videos/{video_id}", {"thumbnails": None})
@@ -150,11 +150,11 @@ class TestVersions:
         assert reply.json["thumbnails"] == read["thumbnails"]
         assert read["thumbnails"]["poster"]["url"].startswith("https://pictures.example/")
 
-    def test_past_version_has_its_own_etag(self, film: Film) -> None:
-        reply = film.was("version=2")
+    def test_past_version_has_its_own_etag(self, history: VersionedVideo) -> None:
+        reply = history.was("version=2")
         assert reply.etag.startswith('"2.')
-        assert film.was("version=2", headers={"If-None-Match": reply.etag}).status == 304
-        reply = film.api.patch(f"/v1/videos/{film.video_id}", {"title": "x"}, headers={"If-Match": reply.etag})
+        assert history.was("version=2", headers={"If-None-Match": reply.etag}).status == 304
+        reply = history.api.patch(f"/v1/videos/{history.video_id}", {"title": "x"}, headers={"If-Match": reply.etag})
         assert reply.status == 412
 
 
@@ -163,237 +163,243 @@ class TestTimes:
         ("time", "title"),
         [(0, "Title 1"), (59, "Title 1"), (60, "Title 2"), (61, "Title 2"), (179, "Title 3"), (180, "Title 4")],
     )
-    def test_the_version_that_there_was_at_the_end_of_a_second(self, film: Film, time: int, title: str) -> None:
-        assert film.title(f"asOf={NOW + time}") == title
+    def test_the_version_that_there_was_at_the_end_of_a_second(
+        self, history: VersionedVideo, time: int, title: str
+    ) -> None:
+        assert history.title(f"asOf={NOW + time}") == title
 
     @pytest.mark.parametrize("time", ["2025-06-15T15:07:40Z", "2025-06-15T17:07:40.999%2B02:00"])
-    def test_a_fraction_belongs_to_its_second(self, film: Film, time: str) -> None:
-        assert film.title(f"asOf={time}") == "Title 2"
+    def test_a_fraction_belongs_to_its_second(self, history: VersionedVideo, time: str) -> None:
+        assert history.title(f"asOf={time}") == "Title 2"
 
-    def test_the_last_of_several_versions_of_one_second(self, film: Film) -> None:
+    def test_the_last_of_several_versions_of_one_second(self, history: VersionedVideo) -> None:
         for title in ("first", "last"):
-            film.api.patch(f"/v1/videos/{film.video_id}", {"title": title})
-        film.api.clock.advance(60)
-        film.trail.settle()
-        assert film.title(f"asOf={NOW + 180}") == "last", "however late their records were made"
-        assert film.title("version=5") == "first"
+            history.api.patch(f"/v1/videos/{history.video_id}", {"title": title})
+        history.api.clock.advance(60)
+        history.trail.settle()
+        assert history.title(f"asOf={NOW + 180}") == "last", "however late their records were made"
+        assert history.title("version=5") == "first"
 
-    def test_before_it_was_created_there_was_none(self, film: Film) -> None:
-        assert problem(film.was(f"asOf={NOW - 1}")) == (404, "not-found")
-        assert str(NOW) in film.was(f"asOf={NOW - 1}").json["detail"]
+    def test_before_it_was_created_there_was_none(self, history: VersionedVideo) -> None:
+        assert problem(history.was(f"asOf={NOW - 1}")) == (404, "not-found")
+        assert str(NOW) in history.was(f"asOf={NOW - 1}").json["detail"]
 
-    def test_the_present_is_a_time_and_the_future_is_none(self, film: Film) -> None:
-        assert film.title(f"asOf={NOW + 180}") == "Title 4"
-        assert problem(film.was(f"asOf={NOW + 181}")) == (400, "invalid-parameter")
+    def test_the_present_is_a_time_and_the_future_is_none(self, history: VersionedVideo) -> None:
+        assert history.title(f"asOf={NOW + 180}") == "Title 4"
+        assert problem(history.was(f"asOf={NOW + 181}")) == (400, "invalid-parameter")
 
-    def test_a_video_that_an_import_brought_was_not_there_before(self, film: Film) -> None:
-        kept = film.stored()
-        film.remove()
-        film.api.clock.advance(1000)
-        film.api.table.write(film.api.table.put(kept))
-        film.trail.settle()
-        assert film.was(f"asOf={NOW + 1179}").status == 404
-        assert film.title(f"asOf={NOW + 1180}") == "Title 4"
+    def test_a_video_that_an_import_brought_was_not_there_before(self, history: VersionedVideo) -> None:
+        stored = history.stored()
+        history.remove()
+        history.api.clock.advance(1000)
+        history.api.table.write(history.api.table.put(stored))
+        history.trail.settle()
+        assert history.was(f"asOf={NOW + 1179}").status == 404
+        assert history.title(f"asOf={NOW + 1180}") == "Title 4"
 
 
-class TestWhoMayRead:
+class TestPermissions:
     @pytest.mark.parametrize("query", ["version=2", f"asOf={NOW + 60}"])
-    def test_past_version_is_visible_to_its_owner_and_admins_only(self, film: Film, query: str) -> None:
-        assert [film.was(query, user).status for user in ("alice", "admin", "bob")] == [200, 200, 404]
+    def test_past_version_is_visible_to_its_owner_and_admins_only(self, history: VersionedVideo, query: str) -> None:
+        assert [history.was(query, user).status for user in ("alice", "admin", "bob")] == [200, 200, 404]
 
-    def test_a_stranger_may_not_though_everybody_sees_the_video(self, film: Film) -> None:
-        film.patch("admin", status="processing")
-        film.patch("admin", status="ready", visibility="public")
-        assert film.was("", "bob").status == 200
-        assert problem(film.was("version=5", "bob")) == (403, "forbidden")
+    def test_a_stranger_may_not_though_everybody_sees_the_video(self, history: VersionedVideo) -> None:
+        history.patch("admin", status="processing")
+        history.patch("admin", status="ready", visibility="public")
+        assert history.was("", "bob").status == 200
+        assert problem(history.was("version=5", "bob")) == (403, "forbidden")
 
-    def test_an_owner_may_while_it_is_deleted(self, film: Film) -> None:
-        film.api.delete(f"/v1/videos/{film.video_id}")
-        film.trail.settle()
-        assert [film.title(f"version={number}") for number in (1, 5)] == ["Title 1", "Title 4"]
-        assert film.was("version=4").json["status"] == "uploaded"
+    def test_an_owner_may_while_it_is_deleted(self, history: VersionedVideo) -> None:
+        history.api.delete(f"/v1/videos/{history.video_id}")
+        history.trail.settle()
+        assert [history.title(f"version={number}") for number in (1, 5)] == ["Title 1", "Title 4"]
+        assert history.was("version=4").json["status"] == "uploaded"
 
     def test_version_of_a_video_that_never_existed_is_404(self, api: Api) -> None:
         statuses = [api.get(f"/v1/videos/{MISSING}", query="version=1", user=user).status for user in ("bob", "admin")]
         assert statuses == [404, 404]
 
 
-class TestVideosThatAreGone:
-    def test_removed_video_is_410_for_owner_and_admin_and_404_for_others(self, film: Film) -> None:
-        film.remove()
-        assert problem(film.was("version=1")) == (410, "gone")
-        assert problem(film.was(f"asOf={NOW}", "admin")) == (410, "gone")
-        assert problem(film.was("version=1", "bob")) == (404, "not-found")
+class TestRemovedVideos:
+    def test_removed_video_is_410_for_owner_and_admin_and_404_for_others(self, history: VersionedVideo) -> None:
+        history.remove()
+        assert problem(history.was("version=1")) == (410, "gone")
+        assert problem(history.was(f"asOf={NOW}", "admin")) == (410, "gone")
+        assert problem(history.was("version=1", "bob")) == (404, "not-found")
 
-    def test_deleted_video_is_410_from_the_second_its_retention_ends(self, film: Film) -> None:
-        film.api.delete(f"/v1/videos/{film.video_id}")
-        film.trail.settle()
-        film.api.clock.advance(90 * DAY)
-        assert problem(film.was("version=1")) == (410, "gone")
+    def test_deleted_video_is_410_from_the_second_its_retention_ends(self, history: VersionedVideo) -> None:
+        history.api.delete(f"/v1/videos/{history.video_id}")
+        history.trail.settle()
+        history.api.clock.advance(90 * DAY)
+        assert problem(history.was("version=1")) == (410, "gone")
 
-    def test_when_its_trail_is_gone_too_it_is_404(self, film: Film) -> None:
-        film.remove()
-        film.api.clock.advance((DAYS + 1) * DAY)
-        assert film.was("version=1", "admin").status == 404
+    def test_when_its_trail_is_gone_too_it_is_404(self, history: VersionedVideo) -> None:
+        history.remove()
+        history.api.clock.advance((DAYS + 1) * DAY)
+        assert history.was("version=1", "admin").status == 404
 
-    def test_new_video_with_a_reused_id_does_not_show_the_earlier_past(self, film: Film) -> None:
-        film.remove()
-        film.api.clock.advance(60)
-        film.api.create("admin", videoId=film.video_id, userId="bob", title="Bob's")
-        film.trail.settle()
-        assert film.title("version=1", "bob") == "Bob's"
-        assert film.was(f"asOf={NOW + 60}", "bob").status == 404
-        assert film.was(f"asOf={NOW + 60}", "admin").status == 404
-        assert film.was("version=1", "alice").status == 404
+    def test_new_video_with_a_reused_id_does_not_show_the_earlier_past(self, history: VersionedVideo) -> None:
+        history.remove()
+        history.api.clock.advance(60)
+        history.api.create("admin", videoId=history.video_id, userId="bob", title="Bob's")
+        history.trail.settle()
+        assert history.title("version=1", "bob") == "Bob's"
+        assert history.was(f"asOf={NOW + 60}", "bob").status == 404
+        assert history.was(f"asOf={NOW + 60}", "admin").status == 404
+        assert history.was("version=1", "alice").status == 404
 
-    def test_the_past_of_another_video_is_never_taken_for_its_own(self, film: Film) -> None:
-        film.remove()
-        film.api.create("admin", videoId=film.video_id, userId="alice", title="Another")
+    def test_the_past_of_another_video_is_never_taken_for_its_own(self, history: VersionedVideo) -> None:
+        history.remove()
+        history.api.create("admin", videoId=history.video_id, userId="alice", title="Another")
         for title in ("A", "B", "C"):
-            film.api.patch(f"/v1/videos/{film.video_id}", {"title": title})
-        assert problem(film.was("version=3")) == (503, "trail-behind")
-        film.trail.forget(
-            film.trail.entries(film.video_id)[0]
+            history.api.patch(f"/v1/videos/{history.video_id}", {"title": title})
+        assert problem(history.was("version=3")) == (503, "trail-behind")
+        history.trail.forget(
+            history.trail.entries(history.video_id)[0]
         )  # nor when it is not known that the other one was removed
-        assert problem(film.was("version=3")) == (503, "trail-behind")
+        assert problem(history.was("version=3")) == (503, "trail-behind")
 
 
-class TestWhatTheTrailLacks:
-    def test_while_it_is_behind_one_has_to_wait(self, film: Film) -> None:
-        film.api.patch(f"/v1/videos/{film.video_id}", {"title": "New"})
-        reply = film.was("version=4")
+class TestIncompleteTrail:
+    def test_while_it_is_behind_one_has_to_wait(self, history: VersionedVideo) -> None:
+        history.api.patch(f"/v1/videos/{history.video_id}", {"title": "New"})
+        reply = history.was("version=4")
         assert (problem(reply), reply.headers["retry-after"]) == ((503, "trail-behind"), "2")
-        assert film.title("version=5") == "New"
-        assert film.was(f"asOf={NOW + 170}").status == 503
-        film.trail.settle()
-        assert film.title("version=4") == "Title 4"
+        assert history.title("version=5") == "New"
+        assert history.was(f"asOf={NOW + 170}").status == 503
+        history.trail.settle()
+        assert history.title("version=4") == "Title 4"
 
-    def test_version_missing_from_the_trail_is_410_after_a_day(self, film: Film) -> None:
-        film.api.patch(f"/v1/videos/{film.video_id}", {"title": "New"})
-        film.api.clock.advance(DAY - 1)
-        assert film.was("version=4").status == 503
-        film.api.clock.advance(1)
-        assert problem(film.was("version=4")) == (410, "gone")
+    def test_version_missing_from_the_trail_is_410_after_a_day(self, history: VersionedVideo) -> None:
+        history.api.patch(f"/v1/videos/{history.video_id}", {"title": "New"})
+        history.api.clock.advance(DAY - 1)
+        assert history.was("version=4").status == 503
+        history.api.clock.advance(1)
+        assert problem(history.was("version=4")) == (410, "gone")
 
-    def test_an_entry_in_between_is_gone_as_what_came_later_is_there(self, film: Film) -> None:
-        film.trail.forget(film.trail.entries(film.video_id)[1])
-        assert film.title("version=4") == "Title 4"
-        reply = film.was("version=2")
+    def test_an_entry_in_between_is_gone_as_what_came_later_is_there(self, history: VersionedVideo) -> None:
+        history.trail.forget(history.trail.entries(history.video_id)[1])
+        assert history.title("version=4") == "Title 4"
+        reply = history.was("version=2")
         assert problem(reply) == (410, "gone")
         assert "version 3" in reply.json["detail"]
         assert str(NOW + 180) in reply.json["detail"]
 
-    def test_entries_past_their_time_are_gone_though_dynamodb_has_them_still(self, film: Film) -> None:
-        film.api.clock.advance(300 * DAY)
-        film.patch(title="Title 5")
-        film.api.clock.now = NOW + DAYS * DAY + 90
-        assert film.title("version=3") == "Title 3"
-        reply = film.was("version=2")
+    def test_entries_past_their_time_are_gone_though_dynamodb_has_them_still(self, history: VersionedVideo) -> None:
+        history.api.clock.advance(300 * DAY)
+        history.patch(title="Title 5")
+        history.api.clock.now = NOW + DAYS * DAY + 90
+        assert history.title("version=3") == "Title 3"
+        reply = history.was("version=2")
         assert problem(reply) == (410, "gone")
         assert str(NOW + 120) in reply.json["detail"]
 
-    def test_an_upgrade_of_an_old_video_that_the_trail_does_not_have_yet(self, film: Film) -> None:
+    def test_an_upgrade_of_an_old_video_that_the_trail_does_not_have_yet(self, history: VersionedVideo) -> None:
         # It keeps the time of the version before, and so does not say how new it is.
-        older = film.stored() | {"schemaVersion": 2, "version": 1}
-        film.remove()
-        film.api.table.write(film.api.table.put(older))
-        film.trail.settle()
-        film.api.clock.advance(2 * DAY)
-        now = int(film.api.clock())
-        film.trail.videos.settle(film.video_id, now)
-        assert film.was("version=1").status == 503
-        film.trail.settle()
-        assert film.was("version=1").json["schemaVersion"] == 2
-        assert [film.was(f"asOf={time}").json["version"] for time in (now - 1, now)] == [1, 2]
+        older = history.stored() | {"schemaVersion": 2, "version": 1}
+        history.remove()
+        history.api.table.write(history.api.table.put(older))
+        history.trail.settle()
+        history.api.clock.advance(2 * DAY)
+        now = int(history.api.clock())
+        history.trail.videos.settle(history.video_id, now)
+        assert history.was("version=1").status == 503
+        history.trail.settle()
+        assert history.was("version=1").json["schemaVersion"] == 2
+        assert [history.was(f"asOf={time}").json["version"] for time in (now - 1, now)] == [1, 2]
 
-    def test_there_is_a_limit_to_how_much_is_read(self, film: Film, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_there_is_a_limit_to_how_much_is_read(
+        self, history: VersionedVideo, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setattr("shared.history.trail.FIRST_BACK", 1)
         monkeypatch.setattr("shared.history.trail.LARGEST_BACK", 1)
         monkeypatch.setattr("shared.history.trail.FARTHEST", 3)
-        assert film.title("version=2") == "Title 2"
-        assert problem(film.was("version=1")) == (409, "limit-reached")
+        assert history.title("version=2") == "Title 2"
+        assert problem(history.was("version=1")) == (409, "limit-reached")
 
-    def test_past_read_queries_only_the_entries_it_needs(self, film: Film, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_past_read_queries_only_the_entries_it_needs(
+        self, history: VersionedVideo, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setattr("shared.history.trail.FIRST_BACK", 2)
-        with record_operations(film.api.table.client) as seen:
-            film.was("version=3")
-        assert [(operation.name, operation.parameters["ConsistentRead"]) for operation in seen] == [
+        with record_operations(history.api.table.client) as operations:
+            history.was("version=3")
+        assert [(operation.name, operation.parameters["ConsistentRead"]) for operation in operations] == [
             ("GetItem", True),
             ("Query", True),
         ]
-        assert seen[-1].parameters["TableName"] == AUDIT_TABLE_NAME
+        assert operations[-1].parameters["TableName"] == AUDIT_TABLE_NAME
 
 
-class TestEditsBehindTheServicesBack:
-    def test_the_version_is_as_it_was_in_the_end_and_a_time_as_it_was_then(self, film: Film) -> None:
-        film.edit(title="By hand", metadata={"deep": {"er": {}, "null": None}})
-        film.edit(metadata={"deep": {"null": 0}})
-        film.edit(metadata={})
-        film.patch(title="Title 5")
-        assert film.title("version=4") == "By hand"
-        assert film.was("version=4").json["metadata"] == {}
-        assert film.title(f"asOf={NOW + 239}") == "Title 4"
-        assert film.title(f"asOf={NOW + 240}") == "By hand"
-        assert film.was(f"asOf={NOW + 240}").json["metadata"] == {"deep": {"er": {}, "null": None}}
-        assert film.was(f"asOf={NOW + 300}").json["metadata"] == {"deep": {"null": 0}}
-        assert film.title("version=3") == "Title 3"
+class TestDirectEdits:
+    def test_the_version_is_as_it_was_in_the_end_and_a_time_as_it_was_then(self, history: VersionedVideo) -> None:
+        history.edit(title="By hand", metadata={"deep": {"er": {}, "null": None}})
+        history.edit(metadata={"deep": {"null": 0}})
+        history.edit(metadata={})
+        history.patch(title="Title 5")
+        assert history.title("version=4") == "By hand"
+        assert history.was("version=4").json["metadata"] == {}
+        assert history.title(f"asOf={NOW + 239}") == "Title 4"
+        assert history.title(f"asOf={NOW + 240}") == "By hand"
+        assert history.was(f"asOf={NOW + 240}").json["metadata"] == {"deep": {"er": {}, "null": None}}
+        assert history.was(f"asOf={NOW + 300}").json["metadata"] == {"deep": {"null": 0}}
+        assert history.title("version=3") == "Title 3"
 
     @pytest.mark.parametrize("later", [0, 2 * DAY])
-    def test_past_read_is_503_while_the_trail_lacks_a_direct_edit(self, film: Film, later: int) -> None:
+    def test_past_read_is_503_while_the_trail_lacks_a_direct_edit(self, history: VersionedVideo, later: int) -> None:
         # It keeps the time of the version, and so does not say how new it is.
-        film.api.clock.advance(later)
-        film.edit(title="By hand")
-        film.trail.forget(film.trail.entries(film.video_id)[0])
-        assert film.title("version=4") == "By hand"
-        assert film.was("version=3").status == 503
-        assert film.was(f"asOf={NOW + 200}").status == 503
+        history.api.clock.advance(later)
+        history.edit(title="By hand")
+        history.trail.forget(history.trail.entries(history.video_id)[0])
+        assert history.title("version=4") == "By hand"
+        assert history.was("version=3").status == 503
+        assert history.was(f"asOf={NOW + 200}").status == 503
 
-    def test_past_read_is_410_when_the_trail_lost_a_direct_edit(self, film: Film) -> None:
-        film.edit(description="By hand")
-        film.patch(title="Title 5")
-        (lost,) = [entry for entry in film.trail.entries(film.video_id) if entry["by"] == UNKNOWN]
-        film.trail.forget(lost)
-        assert film.title("version=5") == "Title 5"
+    def test_past_read_is_410_when_the_trail_lost_a_direct_edit(self, history: VersionedVideo) -> None:
+        history.edit(description="By hand")
+        history.patch(title="Title 5")
+        (direct_edit,) = [entry for entry in history.trail.entries(history.video_id) if entry["by"] == UNKNOWN]
+        history.trail.forget(direct_edit)
+        assert history.title("version=5") == "Title 5"
         for query in ("version=4", "version=3", f"asOf={NOW + 239}"):
-            assert problem(film.was(query)) == (410, "gone")
+            assert problem(history.was(query)) == (410, "gone")
 
-    def test_past_read_skips_direct_edit_made_after_the_video_was_read(self, film: Film) -> None:
-        before = film.stored()
-        film.edit(title="By hand")
-        film.patch(title="Title 5")
-        after = film.stored()
-        film.api.table.write(film.api.table.put(before))
-        assert film.title("version=3") == "Title 3"
-        assert film.title(f"asOf={NOW + 180}") == "Title 4"
-        film.api.table.write(film.api.table.put(after))
-        assert film.title("version=4") == "By hand"
+    def test_past_read_skips_direct_edit_made_after_the_video_was_read(self, history: VersionedVideo) -> None:
+        before = history.stored()
+        history.edit(title="By hand")
+        history.patch(title="Title 5")
+        after = history.stored()
+        history.api.table.write(history.api.table.put(before))
+        assert history.title("version=3") == "Title 3"
+        assert history.title(f"asOf={NOW + 180}") == "Title 4"
+        history.api.table.write(history.api.table.put(after))
+        assert history.title("version=4") == "By hand"
 
 
 class TestValuesThatWereCut:
-    def test_the_problem_names_them(self, film: Film) -> None:
-        film.edit(metadata={"huge": "x" * LARGEST_ENTRY, "small": 1})
-        film.edit(metadata={"small": 2})
-        film.patch(title="Title 5")
-        reply = film.was("version=4&fields=metadata")
+    def test_the_problem_names_them(self, history: VersionedVideo) -> None:
+        history.edit(metadata={"huge": "x" * LARGEST_ENTRY, "small": 1})
+        history.edit(metadata={"small": 2})
+        history.patch(title="Title 5")
+        reply = history.was("version=4&fields=metadata")
         assert (reply.status, reply.json["metadata"]) == (200, {"small": 2})
-        reply = film.was(f"asOf={NOW + 240}")
+        reply = history.was(f"asOf={NOW + 240}")
         assert problem(reply) == (410, "gone")
         assert [error["pointer"] for error in reply.json["errors"]] == ["/metadata/huge"]
-        assert film.was(f"asOf={NOW + 240}&fields=title,tags").json == {"title": "Title 4", "without": []}
-        assert film.was("version=3").json["metadata"] == {}
+        assert history.was(f"asOf={NOW + 240}&fields=title,tags").json == {"title": "Title 4", "without": []}
+        assert history.was("version=3").json["metadata"] == {}
 
-    def test_truncated_thumbnail_of_a_job_is_named_in_the_problem(self, film: Film) -> None:
-        film.edit(pictures={"poster": {"url": "s3://media/" + "x" * LARGEST_ENTRY}})
-        film.edit(pictures={})
-        assert film.was(f"asOf={NOW + 240}&fields=title").status == 200
-        reply = film.was(f"asOf={NOW + 240}&fields=thumbnails")
+    def test_truncated_thumbnail_of_a_job_is_named_in_the_problem(self, history: VersionedVideo) -> None:
+        history.edit(pictures={"poster": {"url": "s3://media/" + "x" * LARGEST_ENTRY}})
+        history.edit(pictures={})
+        assert history.was(f"asOf={NOW + 240}&fields=title").status == 200
+        reply = history.was(f"asOf={NOW + 240}&fields=thumbnails")
         assert [error["pointer"] for error in reply.json["errors"]] == ["/pictures/poster"]
 
-    def test_before_changes_that_were_left_out_nothing_is_known(self, film: Film) -> None:
-        film.edit(**{f"x{number:05}": "y" * 3000 for number in range(100)})
-        assert "omitted" in film.trail.entries(film.video_id)[0]
-        assert film.title("version=4") == "Title 4"
-        reply = film.was("version=3")
+    def test_before_changes_that_were_left_out_nothing_is_known(self, history: VersionedVideo) -> None:
+        history.edit(**{f"x{number:05}": "y" * 3000 for number in range(100)})
+        assert "omitted" in history.trail.entries(history.video_id)[0]
+        assert history.title("version=4") == "Title 4"
+        reply = history.was("version=3")
         assert problem(reply) == (410, "gone")
         assert str(NOW + 240) in reply.json["detail"]
 
@@ -425,84 +431,84 @@ class TestBadRequests:
         ],
     )
     def test_a_bad_parameter_is_400_and_named(self, api: Api, query: str, parameter: str) -> None:
-        with record_operations(api.table.client) as seen:
+        with record_operations(api.table.client) as operations:
             reply = api.get(f"/v1/videos/{MISSING}", query=query)
         assert problem(reply) == (400, "invalid-parameter")
         assert [error["parameter"] for error in reply.json["errors"]] == [parameter]
-        assert seen == []
+        assert operations == []
 
-    def test_the_readers_languages_do_not_matter(self, film: Film) -> None:
-        assert "localTitle" not in film.was("version=1", headers={"Accept-Language": "en-NZ"}).json
+    def test_the_readers_languages_do_not_matter(self, history: VersionedVideo) -> None:
+        assert "localTitle" not in history.was("version=1", headers={"Accept-Language": "en-NZ"}).json
 
 
 class TestDiffs:
     @staticmethod
-    def _changes(film: Film, query: str, **options: Any) -> Any:
-        reply = film.api.get(f"/v1/videos/{film.video_id}/diff", query=query, **options)
+    def _changes(history: VersionedVideo, query: str, **options: Any) -> Any:
+        reply = history.api.get(f"/v1/videos/{history.video_id}/diff", query=query, **options)
         assert reply.status == 200, reply.body
         schema = {"$ref": "#/components/schemas/VideoDiff", "components": document()["components"]}
         jsonschema_rs.Draft202012Validator(schema).validate(reply.json)
         return reply.json["changes"]
 
-    def test_diff_lists_changes_between_two_versions(self, film: Film) -> None:
-        film.patch(metadata={"a/b": 1, "c": {}} | {"c": "2"}, tags=["y", "x"])
-        film.patch(metadata={"a/b": None}, description="New")
-        assert self._changes(film, "from=2&to=5") == [
+    def test_diff_lists_changes_between_two_versions(self, history: VersionedVideo) -> None:
+        history.patch(metadata={"a/b": 1, "c": {}} | {"c": "2"}, tags=["y", "x"])
+        history.patch(metadata={"a/b": None}, description="New")
+        assert self._changes(history, "from=2&to=5") == [
             {"field": "/metadata/a~1b", "to": 1},
             {"field": "/metadata/c", "to": "2"},
             {"field": "/tags", "to": ["x", "y"]},
             {"field": "/title", "from": "Title 2", "to": "Title 4"},
         ]
-        assert self._changes(film, "from=5&to=2")[-1] == {"field": "/title", "from": "Title 4", "to": "Title 2"}
-        assert self._changes(film, "from=5") == [
+        assert self._changes(history, "from=5&to=2")[-1] == {"field": "/title", "from": "Title 4", "to": "Title 2"}
+        assert self._changes(history, "from=5") == [
             {"field": "/description", "to": "New"},
             {"field": "/metadata/a~1b", "from": 1},
         ]
 
-    def test_diff_omits_fields_that_were_changed_back(self, film: Film) -> None:
-        film.patch(title="Title 1")
-        assert self._changes(film, "from=1") == []
-        assert self._changes(film, "from=3&to=3") == []
+    def test_diff_omits_fields_that_were_changed_back(self, history: VersionedVideo) -> None:
+        history.patch(title="Title 1")
+        assert self._changes(history, "from=1") == []
+        assert self._changes(history, "from=3&to=3") == []
 
-    def test_diff_names_the_compared_versions(self, film: Film) -> None:
-        reply = film.api.get(f"/v1/videos/{film.video_id}/diff", query="from=3")
+    def test_diff_names_the_compared_versions(self, history: VersionedVideo) -> None:
+        reply = history.api.get(f"/v1/videos/{history.video_id}/diff", query="from=3")
         assert {name: reply.json[name] for name in ("videoId", "from", "to")} == {
-            "videoId": film.video_id,
+            "videoId": history.video_id,
             "from": 3,
             "to": 4,
         }
 
-    def test_a_value_that_was_cut_matters_only_where_it_differs(self, film: Film) -> None:
-        film.edit(extra={"huge": "x" * LARGEST_ENTRY, "small": 1})
-        film.patch(title="Title 5")
-        film.patch(title="Title 6")
-        film.edit(extra={"small": 1})
-        film.patch(title="Title 7")
-        assert self._changes(film, "from=4&to=5") == [{"field": "/title", "from": "Title 4", "to": "Title 5"}]
-        reply = film.api.get(f"/v1/videos/{film.video_id}/diff", query="from=4&to=7")
+    def test_a_value_that_was_cut_matters_only_where_it_differs(self, history: VersionedVideo) -> None:
+        history.edit(extra={"huge": "x" * LARGEST_ENTRY, "small": 1})
+        history.patch(title="Title 5")
+        history.patch(title="Title 6")
+        history.edit(extra={"small": 1})
+        history.patch(title="Title 7")
+        assert self._changes(history, "from=4&to=5") == [{"field": "/title", "from": "Title 4", "to": "Title 5"}]
+        reply = history.api.get(f"/v1/videos/{history.video_id}/diff", query="from=4&to=7")
         assert problem(reply) == (410, "gone")
         assert [error["pointer"] for error in reply.json["errors"]] == ["/extra/huge"]
 
-    def test_diff_is_readable_by_owner_and_admins_only(self, film: Film) -> None:
-        path = f"/v1/videos/{film.video_id}/diff"
-        answers = [film.api.get(path, query="from=1", user=user).status for user in ("alice", "admin", "bob")]
-        assert answers == [200, 200, 404]
-        film.patch("admin", status="processing")
-        film.patch("admin", status="ready", visibility="public")
-        assert film.api.get(path, query="from=1", user="bob").status == 403
-        film.remove()
-        assert film.api.get(path, query="from=1").status == 410
+    def test_diff_is_readable_by_owner_and_admins_only(self, history: VersionedVideo) -> None:
+        path = f"/v1/videos/{history.video_id}/diff"
+        statuses = [history.api.get(path, query="from=1", user=user).status for user in ("alice", "admin", "bob")]
+        assert statuses == [200, 200, 404]
+        history.patch("admin", status="processing")
+        history.patch("admin", status="ready", visibility="public")
+        assert history.api.get(path, query="from=1", user="bob").status == 403
+        history.remove()
+        assert history.api.get(path, query="from=1").status == 410
 
-    def test_versions_that_never_were_or_are_not_known(self, film: Film) -> None:
-        path = f"/v1/videos/{film.video_id}/diff"
-        assert [film.api.get(path, query=query).status for query in ("from=5", "from=1&to=9")] == [404, 404]
-        film.trail.forget(film.trail.entries(film.video_id)[-1])
-        assert film.api.get(path, query="from=1").status == 410
-        film.api.patch(f"/v1/videos/{film.video_id}", {"title": "New"})
-        assert film.api.get(path, query="from=4").status == 503
+    def test_versions_that_never_were_or_are_not_known(self, history: VersionedVideo) -> None:
+        path = f"/v1/videos/{history.video_id}/diff"
+        assert [history.api.get(path, query=query).status for query in ("from=5", "from=1&to=9")] == [404, 404]
+        history.trail.forget(history.trail.entries(history.video_id)[-1])
+        assert history.api.get(path, query="from=1").status == 410
+        history.api.patch(f"/v1/videos/{history.video_id}", {"title": "New"})
+        assert history.api.get(path, query="from=4").status == 503
 
     @pytest.mark.parametrize("query", ["", "to=1", "from=0", "from=x", "from=1&to=0", "from=1&from=2", "from=1&x=1"])
     def test_a_bad_parameter_is_400(self, api: Api, query: str) -> None:
-        with record_operations(api.table.client) as seen:
+        with record_operations(api.table.client) as operations:
             assert problem(api.get(f"/v1/videos/{MISSING}/diff", query=query)) == (400, "invalid-parameter")
-        assert seen == []
+        assert operations == []

@@ -116,12 +116,12 @@ class TestVideos:
     def test_a_video_that_was_emptied_by_patches_is_stored_like_one_that_was_created_without(
         self, api: Api, table: Table, content: dict[str, Any]
     ) -> None:
-        kept = {name: content[name] for name in ("title", "visibility")}
-        created = _ready(api, **kept)
+        expected = {name: content[name] for name in ("title", "visibility")}
+        created = _ready(api, **expected)
         emptied = _ready(api, **content)
 
         # A video keeps its season and number only as long as it belongs to a series.
-        for name in sorted(content.keys() - kept.keys(), key=lambda name: name == "seriesId"):
+        for name in sorted(content.keys() - expected.keys(), key=lambda name: name == "seriesId"):
             reply = api.patch(f"/v1/videos/{emptied}", {name: None})
             assert reply.status == 200, (name, reply.body)
 

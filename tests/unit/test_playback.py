@@ -42,7 +42,7 @@ def api(table: Table, clock: Clock, objects: Objects) -> Api:
 
 
 @pytest.fixture
-def film(api: Api, background: BackgroundWork) -> str:
+def video_id(api: Api, background: BackgroundWork) -> str:
     """A public video of alice's, which is ready: of a minute, with two renditions."""
     video_id = background.uploaded_film(api, visibility="public")
     for name in RENDITIONS:
@@ -50,15 +50,15 @@ def film(api: Api, background: BackgroundWork) -> str:
     return video_id
 
 
-def _report(api: Api, backstage: BackgroundWork, name: str, file: str = "", **more: Any) -> None:
+def _report(api: Api, background: BackgroundWork, name: str, file: str = "", **more: Any) -> None:
     """A transcoder says that a rendition is done."""
-    message = backstage.message("transcode", f"transcode.{name}")
+    message = background.message("transcode", f"transcode.{name}")
     folder = str(message.output).rpartition("/")[0]
     body = {"inputHash": message.inputHash, "attempt": message.attempt, "state": "done", **more}
     body["uri"] = f"{folder}/{file}" if file else message.output
     reply = api.put(f"/v1/videos/{message.videoId}/renditions/{name}", body, **TRANSCODER)
     assert reply.status == 200, reply.body
-    backstage.settle()
+    background.settle()
 
 
 def _request_playback(api: Api, video_id: str, user: str = "alice", **options: Any) -> Reply:
@@ -68,8 +68,8 @@ def _request_playback(api: Api, video_id: str, user: str = "alice", **options: A
 def _played(api: Api, video_id: str, user: str = "alice") -> dict[str, Any]:
     reply = _request_playback(api, video_id, user)
     assert reply.status == 200, reply.body
-    answer: dict[str, Any] = reply.json
-    return answer
+    playback: dict[str, Any] = reply.json
+    return playback
 
 
 def _refusal(reply: Reply) -> tuple[int, str, str]:
@@ -85,9 +85,9 @@ def _signed(url: str) -> tuple[str, str, int, str]:
     return bucket, unquote(parts.path), int(query["X-Amz-Expires"]), query["response-content-type"]
 
 
-def _read(answer: dict[str, Any]) -> list[tuple[str, str]]:
+def _read(playback: dict[str, Any]) -> list[tuple[str, str]]:
     """Return bucket and path of each object that a response gives access to."""
-    return [_signed(film["url"])[:2] for film in (answer["source"], *answer["renditions"], *answer["captions"])]
+    return [_signed(entry["url"])[:2] for entry in (playback["source"], *playback["renditions"], *playback["captions"])]
 
 
 def _caption(table: Table, video_id: str, language: str, text: str = TEXT) -> None:
@@ -109,47 +109,50 @@ def _item(table: Table, video_id: str) -> Item:
     return item
 
 
-class TestWhatIsPlayed:
-    def test_the_renditions_the_largest_first_with_what_a_player_chooses_by(self, api: Api, film: str) -> None:
-        answer = _played(api, film, "bob")
+class TestContent:
+    def test_the_renditions_the_largest_first_with_what_a_player_chooses_by(self, api: Api, video_id: str) -> None:
+        playback = _played(api, video_id, "bob")
         assert [
-            {name: rendition[name] for name in rendition if name != "url"} for rendition in answer["renditions"]
+            {name: rendition[name] for name in rendition if name != "url"} for rendition in playback["renditions"]
         ] == [
             {"name": "360p", "type": "video/mp4", "width": 640, "height": 360, "size": 3_000_000, "bitRate": 400_000},
             {"name": "240p", "type": "video/mp4", "width": 426, "height": 240, "size": 1_500_000, "bitRate": 200_000},
         ]
-        assert (answer["videoId"], answer["duration"]) == (film, MINUTE)
+        assert (playback["videoId"], playback["duration"]) == (video_id, MINUTE)
 
     def test_every_rendition_url_is_signed_for_one_object_one_hour_and_its_type(
-        self, api: Api, table: Table, film: str
+        self, api: Api, table: Table, video_id: str
     ) -> None:
-        made = _item(table, film)["source"]["made"]
-        for rendition in _played(api, film, "bob")["renditions"]:
-            path = made[rendition["name"]].removeprefix(f"s3://{MEDIA_BUCKET}")
+        renditions = _item(table, video_id)["source"]["made"]
+        for rendition in _played(api, video_id, "bob")["renditions"]:
+            path = renditions[rendition["name"]].removeprefix(f"s3://{MEDIA_BUCKET}")
             assert _signed(rendition["url"]) == (MEDIA_BUCKET, path, SECONDS, "video/mp4")
 
-    def test_the_owner_and_admins_also_get_the_film_as_it_was_uploaded(self, api: Api, film: str) -> None:
+    def test_the_owner_and_admins_also_get_the_film_as_it_was_uploaded(self, api: Api, video_id: str) -> None:
         for user in ("alice", "admin"):
-            source = _played(api, film, user)["source"]
-            assert _signed(source.pop("url")) == (SOURCES_BUCKET, f"/{film}/0001", SECONDS, "video/mp4")
+            source = _played(api, video_id, user)["source"]
+            assert _signed(source.pop("url")) == (SOURCES_BUCKET, f"/{video_id}/0001", SECONDS, "video/mp4")
             facts = {"type": "video/mp4", "width": 640, "height": 360, "size": 1000, "bitRate": 133}
             assert source == facts
-        assert "source" not in _played(api, film, "bob")
+        assert "source" not in _played(api, video_id, "bob")
 
-    def test_poster_and_storyboard_are_as_the_document_shows_them(self, api: Api, table: Table, film: str) -> None:
-        folder = f"s3://{MEDIA_BUCKET}/thumbnails/{film}/hash"
+    def test_poster_and_storyboard_are_as_the_document_shows_them(self, api: Api, table: Table, video_id: str) -> None:
+        folder = f"s3://{MEDIA_BUCKET}/thumbnails/{video_id}/hash"
         pictures: Item = {
             "poster": {"url": f"{folder}/poster-640.jpg", "width": 640, "height": 360, "fileSize": 9, "time": 1000},
             "poster-640.jpg": {"url": f"{folder}/poster-640.jpg", "width": 640, "height": 360, "fileSize": 9},
             "storyboard.vtt": {"url": f"{folder}/storyboard.vtt", "fileSize": 90},
         }
-        _edit(table, film, pictures=pictures)
-        answer, shown = _played(api, film, "bob"), api.get(f"/v1/videos/{film}", user="bob").json["thumbnails"]
-        assert (answer["poster"], answer["storyboard"]) == (shown["poster"], shown["storyboard.vtt"])
-        assert answer["poster"]["url"].startswith(LINKS.url)
+        _edit(table, video_id, pictures=pictures)
+        playback, thumbnails = (
+            _played(api, video_id, "bob"),
+            api.get(f"/v1/videos/{video_id}", user="bob").json["thumbnails"],
+        )
+        assert (playback["poster"], playback["storyboard"]) == (thumbnails["poster"], thumbnails["storyboard.vtt"])
+        assert playback["poster"]["url"].startswith(LINKS.url)
 
-    def test_without_pictures_there_are_none(self, api: Api, film: str) -> None:
-        assert not {"poster", "storyboard"} & _played(api, film).keys()
+    def test_without_pictures_there_are_none(self, api: Api, video_id: str) -> None:
+        assert not {"poster", "storyboard"} & _played(api, video_id).keys()
 
     def test_a_size_that_no_transcoder_reported_is_left_out(self, api: Api, background: BackgroundWork) -> None:
         video_id = background.uploaded_film(api)
@@ -157,88 +160,90 @@ class TestWhatIsPlayed:
         (rendition,) = _played(api, video_id)["renditions"]
         assert rendition.keys() == {"name", "type", "width", "height", "url"}
 
-    def test_a_video_of_an_earlier_release_has_no_sizes_at_all(self, api: Api, table: Table, film: str) -> None:
-        source = _item(table, film)["source"]
-        _edit(table, film, source={name: value for name, value in source.items() if name != "sizes"})
-        assert all("size" not in rendition for rendition in _played(api, film)["renditions"])
+    def test_a_video_of_an_earlier_release_has_no_sizes_at_all(self, api: Api, table: Table, video_id: str) -> None:
+        source = _item(table, video_id)["source"]
+        _edit(table, video_id, source={name: value for name, value in source.items() if name != "sizes"})
+        assert all("size" not in rendition for rendition in _played(api, video_id)["renditions"])
 
     def test_playback_sends_two_table_requests_and_none_to_s3(
-        self, api: Api, table: Table, objects: Objects, film: str, monkeypatch: pytest.MonkeyPatch
+        self, api: Api, table: Table, objects: Objects, video_id: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(objects.client, "_make_api_call", None)
         with record_operations(table.client) as sent:
-            assert len(_played(api, film)["renditions"]) == 2
+            assert len(_played(api, video_id)["renditions"]) == 2
         assert [operation.name for operation in sent] == ["GetItem", "Query"]
 
 
 class TestCaptionsAndChapters:
-    def test_every_caption_url_is_signed_for_one_text_as_webvtt(self, api: Api, table: Table, film: str) -> None:
-        _caption(table, film, "en")
-        (captions,) = _played(api, film, "bob")["captions"]
+    def test_every_caption_url_is_signed_for_one_text_as_webvtt(self, api: Api, table: Table, video_id: str) -> None:
+        _caption(table, video_id, "en")
+        (captions,) = _played(api, video_id, "bob")["captions"]
         assert (captions["language"], captions["type"]) == ("en", "text/vtt")
-        assert _signed(captions["url"]) == (MEDIA_BUCKET, f"/captions/{film}/{TEXT}.vtt", SECONDS, "text/vtt")
+        assert _signed(captions["url"]) == (MEDIA_BUCKET, f"/captions/{video_id}/{TEXT}.vtt", SECONDS, "text/vtt")
 
-    def test_caption_urls_expire_with_the_video_for_other_users(self, api: Api, table: Table, film: str) -> None:
-        _caption(table, film, "en")
-        api.patch(f"/v1/videos/{film}", {"expiresAt": NOW + 60})
+    def test_caption_urls_expire_with_the_video_for_other_users(self, api: Api, table: Table, video_id: str) -> None:
+        _caption(table, video_id, "en")
+        api.patch(f"/v1/videos/{video_id}", {"expiresAt": NOW + 60})
         for user, seconds in (("bob", 60), ("alice", SECONDS)):
-            assert _signed(_played(api, film, user)["captions"][0]["url"])[2] == seconds
+            assert _signed(_played(api, video_id, user)["captions"][0]["url"])[2] == seconds
 
-    def test_chapters_are_in_their_order_and_name_nothing_else(self, api: Api, table: Table, film: str) -> None:
+    def test_chapters_are_in_their_order_and_name_nothing_else(self, api: Api, table: Table, video_id: str) -> None:
         chapters = [{"start": 0, "title": "The harbour"}, {"start": 31_500, "title": "Out at sea"}]
         content = ChaptersContent.read({"chapters": chapters})
-        CaptionStore(table).put_chapters(film, content, ALICE, NOW, lambda _: True)
-        answer = _played(api, film, "bob")
-        assert (answer["chapters"], answer["captions"]) == (chapters, [])
+        CaptionStore(table).put_chapters(video_id, content, ALICE, NOW, lambda _: True)
+        playback = _played(api, video_id, "bob")
+        assert (playback["chapters"], playback["captions"]) == (chapters, [])
 
-    def test_without_any_both_are_empty(self, api: Api, film: str) -> None:
-        answer = _played(api, film)
-        assert (answer["captions"], answer["chapters"]) == ([], [])
+    def test_without_any_both_are_empty(self, api: Api, video_id: str) -> None:
+        playback = _played(api, video_id)
+        assert (playback["captions"], playback["chapters"]) == ([], [])
 
     def test_all_languages_that_a_video_may_have_come_at_once_with_the_chapters(
-        self, api: Api, table: Table, film: str
+        self, api: Api, table: Table, video_id: str
     ) -> None:
         languages = [f"en-x-{number:03}" for number in range(MAX_LANGUAGES)]
         for language in languages:
-            _caption(table, film, language)
+            _caption(table, video_id, language)
         content = ChaptersContent.read({"chapters": [{"start": 0, "title": "All of it"}]})
-        CaptionStore(table).put_chapters(film, content, ALICE, NOW, lambda _: True)
-        answer = _played(api, film, "bob")
-        assert [captions["language"] for captions in answer["captions"]] == languages
-        assert len(answer["chapters"]) == 1
+        CaptionStore(table).put_chapters(video_id, content, ALICE, NOW, lambda _: True)
+        playback = _played(api, video_id, "bob")
+        assert [captions["language"] for captions in playback["captions"]] == languages
+        assert len(playback["chapters"]) == 1
 
-    def test_captions_of_a_hidden_video_are_for_owner_and_admins_only(self, api: Api, table: Table, film: str) -> None:
-        _caption(table, film, "en")
-        api.patch(f"/v1/videos/{film}", {"visibility": "private"})
-        assert [len(_played(api, film, user)["captions"]) for user in ("alice", "admin")] == [1, 1]
+    def test_captions_of_a_hidden_video_are_for_owner_and_admins_only(
+        self, api: Api, table: Table, video_id: str
+    ) -> None:
+        _caption(table, video_id, "en")
+        api.patch(f"/v1/videos/{video_id}", {"visibility": "private"})
+        assert [len(_played(api, video_id, user)["captions"]) for user in ("alice", "admin")] == [1, 1]
         with record_operations(table.client) as sent:
-            assert _request_playback(api, film, "bob").status == 404
+            assert _request_playback(api, video_id, "bob").status == 404
         assert [operation.name for operation in sent] == ["GetItem"]
 
-    def test_captions_of_another_video_are_not_listed(self, api: Api, table: Table, film: str) -> None:
+    def test_captions_of_another_video_are_not_listed(self, api: Api, table: Table, video_id: str) -> None:
         _caption(table, str(api.create()["videoId"]), "en")
-        assert _played(api, film)["captions"] == []
+        assert _played(api, video_id)["captions"] == []
 
 
 class TestHowLong:
-    def test_response_has_url_expiry_and_is_not_cacheable(self, api: Api, film: str) -> None:
-        reply = _request_playback(api, film, "bob")
+    def test_response_has_url_expiry_and_is_not_cacheable(self, api: Api, video_id: str) -> None:
+        reply = _request_playback(api, video_id, "bob")
         assert reply.json["expiresAt"] == NOW + SECONDS
         assert reply.headers["cache-control"] == "no-store"
 
-    def test_rendition_urls_expire_with_the_video_for_other_users(self, api: Api, film: str) -> None:
-        assert api.patch(f"/v1/videos/{film}", {"expiresAt": NOW + 60}).status == 200
-        answer = _played(api, film, "bob")
-        assert answer["expiresAt"] == NOW + 60
-        assert {_signed(rendition["url"])[2] for rendition in answer["renditions"]} == {60}
-        assert _played(api, film)["expiresAt"] == NOW + SECONDS
+    def test_rendition_urls_expire_with_the_video_for_other_users(self, api: Api, video_id: str) -> None:
+        assert api.patch(f"/v1/videos/{video_id}", {"expiresAt": NOW + 60}).status == 200
+        playback = _played(api, video_id, "bob")
+        assert playback["expiresAt"] == NOW + 60
+        assert {_signed(rendition["url"])[2] for rendition in playback["renditions"]} == {60}
+        assert _played(api, video_id)["expiresAt"] == NOW + SECONDS
 
-    def test_a_video_that_expires_later_shortens_nothing(self, api: Api, film: str) -> None:
-        api.patch(f"/v1/videos/{film}", {"expiresAt": NOW + SECONDS + 1})
-        assert _played(api, film, "bob")["expiresAt"] == NOW + SECONDS
+    def test_a_video_that_expires_later_shortens_nothing(self, api: Api, video_id: str) -> None:
+        api.patch(f"/v1/videos/{video_id}", {"expiresAt": NOW + SECONDS + 1})
+        assert _played(api, video_id, "bob")["expiresAt"] == NOW + SECONDS
 
 
-class TestWhoMay:
+class TestPermissions:
     @pytest.mark.parametrize(
         ("change", "reason"),
         [
@@ -249,44 +254,44 @@ class TestWhoMay:
         ],
     )
     def test_hidden_video_is_playable_by_owner_and_admins_with_the_reason(
-        self, api: Api, clock: Clock, film: str, change: dict[str, Any], reason: str
+        self, api: Api, clock: Clock, video_id: str, change: dict[str, Any], reason: str
     ) -> None:
-        assert api.patch(f"/v1/videos/{film}", change).status == 200
+        assert api.patch(f"/v1/videos/{video_id}", change).status == 200
         clock.advance(1)
         for user in ("alice", "admin"):
-            answer = _played(api, film, user)
-            assert (answer["whyHidden"], len(answer["renditions"]), "source" in answer) == (reason, 2, True)
-        assert _refusal(_request_playback(api, film, "bob")) == (404, "not-found", "The video does not exist.")
+            playback = _played(api, video_id, user)
+            assert (playback["whyHidden"], len(playback["renditions"]), "source" in playback) == (reason, 2, True)
+        assert _refusal(_request_playback(api, video_id, "bob")) == (404, "not-found", "The video does not exist.")
 
-    def test_visible_video_has_no_hidden_reason(self, api: Api, film: str) -> None:
-        assert not [user for user in ("alice", "bob", "admin") if "whyHidden" in _played(api, film, user)]
+    def test_visible_video_has_no_hidden_reason(self, api: Api, video_id: str) -> None:
+        assert not [user for user in ("alice", "bob", "admin") if "whyHidden" in _played(api, video_id, user)]
 
-    def test_a_deleted_one_says_so_to_its_owner(self, api: Api, film: str) -> None:
-        api.delete(f"/v1/videos/{film}")
-        assert _refusal(_request_playback(api, film)) == (
+    def test_a_deleted_one_says_so_to_its_owner(self, api: Api, video_id: str) -> None:
+        api.delete(f"/v1/videos/{video_id}")
+        assert _refusal(_request_playback(api, video_id)) == (
             409,
             "not-playable",
             "The video is deleted. Restore it first.",
         )
-        assert _request_playback(api, film, "bob").status == 404
+        assert _request_playback(api, video_id, "bob").status == 404
 
-    def test_video_past_its_purge_time_is_404(self, api: Api, film: str) -> None:
-        api.delete(f"/v1/videos/{film}")
+    def test_video_past_its_purge_time_is_404(self, api: Api, video_id: str) -> None:
+        api.delete(f"/v1/videos/{video_id}")
         api.clock.advance(91 * 24 * 3600)
-        assert _request_playback(api, film).status == 404
+        assert _request_playback(api, video_id).status == 404
 
     def test_video_that_never_existed_is_404(self, api: Api) -> None:
         assert _request_playback(api, "3f2504e0-4f89-41d3-9a0c-0305e82c3301", "admin").status == 404
 
-    def test_playback_requires_the_read_scope(self, api: Api, film: str) -> None:
-        assert _request_playback(api, film, scopes="videos/transcode").status == 403
+    def test_playback_requires_the_read_scope(self, api: Api, video_id: str) -> None:
+        assert _request_playback(api, video_id, scopes="videos/transcode").status == 403
 
     def test_no_url_is_signed_for_a_user_without_access(
-        self, api: Api, film: str, monkeypatch: pytest.MonkeyPatch
+        self, api: Api, video_id: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        api.patch(f"/v1/videos/{film}", {"visibility": "private"})
+        api.patch(f"/v1/videos/{video_id}", {"visibility": "private"})
         monkeypatch.setattr(Objects, "presign_get", None)
-        assert _request_playback(api, film, "bob").status == 404
+        assert _request_playback(api, video_id, "bob").status == 404
 
 
 class TestNothingToPlay:
@@ -315,21 +320,23 @@ class TestNothingToPlay:
     def test_the_owner_plays_a_film_as_soon_as_it_has_arrived(self, api: Api, background: BackgroundWork) -> None:
         video_id = str(api.create(duration=2000)["videoId"])
         background.arrive(video_id)
-        answer = _played(api, video_id)
-        assert (answer["duration"], answer["renditions"], answer["source"]["size"]) == (2000, [], 1000)
-        assert answer["source"]["bitRate"] == 4000
+        playback = _played(api, video_id)
+        assert (playback["duration"], playback["renditions"], playback["source"]["size"]) == (2000, [], 1000)
+        assert playback["source"]["bitRate"] == 4000
 
     def test_source_without_known_duration_has_no_bit_rate(self, api: Api, background: BackgroundWork) -> None:
         video_id = str(api.create()["videoId"])
         background.arrive(video_id)
-        answer = _played(api, video_id)
-        assert "duration" not in answer
-        assert answer["source"].keys() == {"type", "size", "url"}
+        playback = _played(api, video_id)
+        assert "duration" not in playback
+        assert playback["source"].keys() == {"type", "size", "url"}
 
-    def test_new_source_file_removes_earlier_renditions(self, api: Api, background: BackgroundWork, film: str) -> None:
-        background.arrive(film, upload="0002", etag="e2")
-        answer = _played(api, film)
-        assert (answer["renditions"], urlsplit(answer["source"]["url"]).path) == ([], f"/{film}/0002")
+    def test_new_source_file_removes_earlier_renditions(
+        self, api: Api, background: BackgroundWork, video_id: str
+    ) -> None:
+        background.arrive(video_id, upload="0002", etag="e2")
+        playback = _played(api, video_id)
+        assert (playback["renditions"], urlsplit(playback["source"]["url"]).path) == ([], f"/{video_id}/0002")
 
 
 class TestAddressesThatAreNotTheService_s:
@@ -341,12 +348,12 @@ class TestAddressesThatAreNotTheService_s:
             "s3://elsewhere/film.mp4",
         ],
     )
-    def test_uri_written_by_a_client_is_never_signed(self, api: Api, film: str, uri: str) -> None:
-        before = _read(_played(api, film))
-        assert api.patch(f"/v1/videos/{film}", {"resolutions": {"360p": uri, "mine": uri}}).status == 200
-        assert _read(_played(api, film)) == before
-        video_id = api.publish(resolutions={"360p": uri})["videoId"]
-        assert _request_playback(api, video_id).status == 409
+    def test_uri_written_by_a_client_is_never_signed(self, api: Api, video_id: str, uri: str) -> None:
+        before = _read(_played(api, video_id))
+        assert api.patch(f"/v1/videos/{video_id}", {"resolutions": {"360p": uri, "mine": uri}}).status == 200
+        assert _read(_played(api, video_id)) == before
+        written_id = api.publish(resolutions={"360p": uri})["videoId"]
+        assert _request_playback(api, written_id).status == 409
 
     @pytest.mark.parametrize(
         "uri",
@@ -356,23 +363,28 @@ class TestAddressesThatAreNotTheService_s:
         ],
     )
     def test_rendition_outside_the_folder_of_the_video_is_omitted(
-        self, api: Api, table: Table, film: str, uri: str
+        self, api: Api, table: Table, video_id: str, uri: str
     ) -> None:
-        source = _item(table, film)["source"]
-        made = source["made"] | {"360p": uri.format(video_id=film)}
-        _edit(table, film, source=source | {"made": made})
-        assert [rendition["name"] for rendition in _played(api, film)["renditions"]] == ["240p"]
+        source = _item(table, video_id)["source"]
+        renditions = source["made"] | {"360p": uri.format(video_id=video_id)}
+        _edit(table, video_id, source=source | {"made": renditions})
+        assert [rendition["name"] for rendition in _played(api, video_id)["renditions"]] == ["240p"]
 
-    def test_a_hostile_name_stays_a_name(self, api: Api, table: Table, film: str) -> None:
-        source = _item(table, film)["source"]
+    def test_a_hostile_name_stays_a_name(self, api: Api, table: Table, video_id: str) -> None:
+        source = _item(table, video_id)["source"]
         name = "</script><script>alert(1)//?&#\u202e"
-        uri = f"s3://{MEDIA_BUCKET}/renditions/{film}/hash/{name}.mp4"
-        _edit(table, film, source=source | {"made": {name: uri}})
-        reply = _request_playback(api, film)
+        uri = f"s3://{MEDIA_BUCKET}/renditions/{video_id}/hash/{name}.mp4"
+        _edit(table, video_id, source=source | {"made": {name: uri}})
+        reply = _request_playback(api, video_id)
         (rendition,) = reply.json["renditions"]
         assert rendition["name"] == name
         # Of the URL it is one part of the path, percent-encoded: it can neither end the path nor add a parameter.
-        assert _signed(rendition["url"]) == (MEDIA_BUCKET, f"/renditions/{film}/hash/{name}.mp4", SECONDS, "video/mp4")
+        assert _signed(rendition["url"]) == (
+            MEDIA_BUCKET,
+            f"/renditions/{video_id}/hash/{name}.mp4",
+            SECONDS,
+            "video/mp4",
+        )
         assert not set('<>"# \u202e') & set(rendition["url"])
         assert reply.headers["x-content-type-options"] == "nosniff"
 
@@ -388,19 +400,19 @@ class TestAddressesThatAreNotTheService_s:
 
 class TestSizes:
     def test_a_report_may_be_repeated_and_the_job_shows_the_size(
-        self, api: Api, background: BackgroundWork, film: str
+        self, api: Api, background: BackgroundWork, video_id: str
     ) -> None:
         _report(api, background, "360p", fileSize=SIZES["360p"])
-        output = background.job(film, "transcode.360p")["output"]
+        output = background.job(video_id, "transcode.360p")["output"]
         assert output["fileSize"] == SIZES["360p"]
 
     def test_a_rendition_that_is_made_again_has_the_size_of_the_last_report(
-        self, api: Api, background: BackgroundWork, film: str, table: Table
+        self, api: Api, background: BackgroundWork, video_id: str, table: Table
     ) -> None:
-        item = _item(table, film)
+        item = _item(table, video_id)
         assert item["source"]["sizes"] == SIZES
-        again = add_rendition(item, "360p", item["source"]["made"]["360p"])
-        assert again["source"]["sizes"] == {"240p": SIZES["240p"]}
+        updated = add_rendition(item, "360p", item["source"]["made"]["360p"])
+        assert updated["source"]["sizes"] == {"240p": SIZES["240p"]}
 
     @pytest.mark.parametrize("size", [0, -1, 1.5, "1", 500_000_000_001])
     def test_a_size_that_no_film_has_is_refused(self, api: Api, background: BackgroundWork, size: Any) -> None:

@@ -21,7 +21,7 @@ MISSING = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
 KEY = {"Idempotency-Key": "k1"}
 
 
-def _films(api: Api, count: int, **fields: Any) -> list[str]:
+def _publish(api: Api, count: int, **fields: Any) -> list[str]:
     """Create published videos, visible to everyone."""
     return [
         str(api.publish(videoId=f"{number:08d}-0000-4000-8000-000000000000", **fields)["videoId"])
@@ -102,8 +102,8 @@ class TestPlaylists:
         assert len(_ids(api, "/v1/playlists")) == 2
 
     def test_a_post_with_a_key_makes_one_however_often_it_is_sent(self, api: Api) -> None:
-        first, again = (api.post("/v1/playlists", {"title": "t"}, headers=KEY) for _ in range(2))
-        assert (again.status, again.body, again.etag) == (201, first.body, first.etag)
+        first, second = (api.post("/v1/playlists", {"title": "t"}, headers=KEY) for _ in range(2))
+        assert (second.status, second.body, second.etag) == (201, first.body, first.etag)
         assert _ids(api, "/v1/playlists") == [first.json["playlistId"]]
         other = api.post("/v1/playlists", {"title": "u"}, headers=KEY)
         assert (other.status, other.slug) == (422, "idempotency-key-reused")
@@ -166,29 +166,29 @@ class TestPlaylists:
         assert TTL_ATTRIBUTE not in (table.get(PLAYLIST.key(playlistId=playlist_id)) or {})
 
     def test_a_deleted_one_is_gone_with_its_entries(self, api: Api) -> None:
-        (film,) = _films(api, 1)
-        path = _playlist(api, film, visibility="public")
+        (video_id,) = _publish(api, 1)
+        path = _playlist(api, video_id, visibility="public")
         assert api.delete(path).status == 204
-        for method, place in (
+        for method, target in (
             ("GET", path),
             ("DELETE", path),
             ("GET", f"{path}/entries"),
-            ("DELETE", f"{path}/entries/{film}"),
+            ("DELETE", f"{path}/entries/{video_id}"),
         ):
-            assert api.request(method, place).status == 404
-        assert _ids(api, "/v1/playlists") == _ids(api, f"/v1/videos/{film}/playlists") == []
+            assert api.request(method, target).status == 404
+        assert _ids(api, "/v1/playlists") == _ids(api, f"/v1/videos/{video_id}/playlists") == []
 
 
 class TestListOfPlaylists:
     def test_newest_first_or_oldest_in_pages(self, api: Api) -> None:
-        made = []
+        created = []
         for _ in range(5):
-            made.append(_id(_playlist(api)))
+            created.append(_id(_playlist(api)))
             api.clock.advance(1)
         pages = _pages(api, "/v1/playlists", limit=2)
         assert [len(page) for page in pages] == [2, 2, 1]
-        assert [item["playlistId"] for page in pages for item in page] == made[::-1]
-        assert _ids(api, "/v1/playlists", query="order=asc") == made
+        assert [item["playlistId"] for page in pages for item in page] == created[::-1]
+        assert _ids(api, "/v1/playlists", query="order=asc") == created
         _conforms("PlaylistPage", {"items": pages[0], "nextCursor": None})
 
     def test_other_users_see_full_pages_of_public_playlists(self, api: Api) -> None:
@@ -226,81 +226,81 @@ class TestListOfPlaylists:
 
 class TestEntries:
     def test_videos_are_appended_in_order(self, api: Api) -> None:
-        films = _films(api, 3)
-        path = _playlist(api, *films)
-        assert _order(api, path) == films
+        video_ids = _publish(api, 3)
+        path = _playlist(api, *video_ids)
+        assert _order(api, path) == video_ids
         playlist = api.get(path).json
         assert (playlist["entryCount"], playlist["version"]) == (3, 4)
 
     def test_an_entry_is_listed_with_its_video(self, api: Api) -> None:
-        film = api.publish(title="Alien", duration=7_020_000)
-        path = _playlist(api, film["videoId"])
+        video_id = api.publish(title="Alien", duration=7_020_000)
+        path = _playlist(api, video_id["videoId"])
         reply = api.get(f"{path}/entries")
         ((entry,),) = [reply.json["items"]]
         assert entry["addedAt"] == api.get(path).json["createdAt"]
-        assert {**film, **entry["video"]} == film
+        assert {**video_id, **entry["video"]} == video_id
         assert entry["video"]["title"] == "Alien"
         _conforms("EntryPage", reply.json)
 
     def test_pictures_are_shown_by_their_urls(self, api: Api) -> None:
         uri = "s3://media/thumbnails/v/x/poster.jpg"
-        film = api.publish(thumbnails={"poster": {"url": uri}})
-        path = _playlist(api, film["videoId"])
+        video_id = api.publish(thumbnails={"poster": {"url": uri}})
+        path = _playlist(api, video_id["videoId"])
         (entry,) = api.get(f"{path}/entries").json["items"]
         assert entry["video"]["poster"].startswith("https://pictures.example/thumbnails/v/")
 
     def test_pages_follow_each_other_in_order(self, api: Api) -> None:
-        films = _films(api, 7)
-        path = _playlist(api, *films)
+        video_ids = _publish(api, 7)
+        path = _playlist(api, *video_ids)
         pages = _pages(api, f"{path}/entries", limit=3)
         assert [len(page) for page in pages] == [3, 3, 1]
-        assert _order(api, path, limit=3) == films
+        assert _order(api, path, limit=3) == video_ids
 
     def test_a_full_last_page_leads_nowhere(self, api: Api) -> None:
-        path = _playlist(api, *_films(api, 4))
+        path = _playlist(api, *_publish(api, 4))
         assert [len(page) for page in _pages(api, f"{path}/entries", limit=2)] == [2, 2]
 
     def test_hidden_videos_are_omitted_from_full_pages(self, api: Api) -> None:
-        films = _films(api, 8)
-        path = _playlist(api, *films, visibility="public")
-        for film in films[1:7:2]:
-            api.patch(f"/v1/videos/{film}", {"visibility": "private"})
-        shown = [films[0], films[2], films[4], films[6], films[7]]
-        assert _order(api, path, limit=2, user="bob") == shown
+        video_ids = _publish(api, 8)
+        path = _playlist(api, *video_ids, visibility="public")
+        for video_id in video_ids[1:7:2]:
+            api.patch(f"/v1/videos/{video_id}", {"visibility": "private"})
+        visible = [video_ids[0], video_ids[2], video_ids[4], video_ids[6], video_ids[7]]
+        assert _order(api, path, limit=2, user="bob") == visible
         assert [len(page) for page in _pages(api, f"{path}/entries", 2, user="bob")] == [2, 2, 1]
-        assert _order(api, path, limit=2) == films
+        assert _order(api, path, limit=2) == video_ids
 
     def test_entry_count_is_shown_to_owner_and_admins_only(self, api: Api) -> None:
-        film = api.publish()["videoId"]
-        path = _playlist(api, film, visibility="public")
+        video_id = api.publish()["videoId"]
+        path = _playlist(api, video_id, visibility="public")
         counts = {user: api.get(path, user=user).json.get("entryCount") for user in ("alice", "admin", "bob")}
         assert counts == {"alice": 1, "admin": 1, "bob": None}
-        for listed in ("/v1/playlists", f"/v1/videos/{film}/playlists"):
+        for listed in ("/v1/playlists", f"/v1/videos/{video_id}/playlists"):
             (playlist,) = api.get(listed, query="userId=alice" if listed == "/v1/playlists" else "", user="bob").json[
                 "items"
             ]
             assert "entryCount" not in playlist
 
     def test_a_deleted_video_is_not_shown_and_comes_back_with_its_restore(self, api: Api) -> None:
-        films = _films(api, 3)
-        path = _playlist(api, *films)
-        api.delete(f"/v1/videos/{films[1]}")
-        assert _order(api, path) == _order(api, path, user="admin") == [films[0], films[2]]
-        api.post(f"/v1/videos/{films[1]}/restore")
-        assert _order(api, path) == films
+        video_ids = _publish(api, 3)
+        path = _playlist(api, *video_ids)
+        api.delete(f"/v1/videos/{video_ids[1]}")
+        assert _order(api, path) == _order(api, path, user="admin") == [video_ids[0], video_ids[2]]
+        api.post(f"/v1/videos/{video_ids[1]}/restore")
+        assert _order(api, path) == video_ids
 
     def test_a_removed_video_is_not_shown(self, api: Api, table: Table) -> None:
-        films = _films(api, 2)
-        path = _playlist(api, *films)
-        table.delete(VIDEO.key(videoId=films[0]))
-        assert _order(api, path) == films[1:]
+        video_ids = _publish(api, 2)
+        path = _playlist(api, *video_ids)
+        table.delete(VIDEO.key(videoId=video_ids[0]))
+        assert _order(api, path) == video_ids[1:]
 
     def test_a_video_is_in_a_list_once(self, api: Api) -> None:
-        films = _films(api, 2)
-        path = _playlist(api, *films)
-        again = _append(api, path, films[0])
-        assert (again.status, again.slug) == (409, "already-exists")
-        assert _order(api, path) == films
+        video_ids = _publish(api, 2)
+        path = _playlist(api, *video_ids)
+        second = _append(api, path, video_ids[0])
+        assert (second.status, second.slug) == (409, "already-exists")
+        assert _order(api, path) == video_ids
         assert api.get(path).json["entryCount"] == 2
 
     def test_a_video_that_the_caller_cannot_see_is_not_appended(self, api: Api) -> None:
@@ -315,62 +315,62 @@ class TestEntries:
 
     def test_a_list_has_a_largest_number_of_entries(self, api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(playlist_entries, "MAX_ENTRIES", 2)
-        films = _films(api, 3)
-        path = _playlist(api, *films[:2])
-        refused = _append(api, path, films[2])
+        video_ids = _publish(api, 3)
+        path = _playlist(api, *video_ids[:2])
+        refused = _append(api, path, video_ids[2])
         assert (refused.status, refused.slug) == (409, "limit-reached")
-        api.delete(f"{path}/entries/{films[0]}")
-        assert _append(api, path, films[2]).status == 201
-        assert _order(api, path) == films[1:]
+        api.delete(f"{path}/entries/{video_ids[0]}")
+        assert _append(api, path, video_ids[2]).status == 201
+        assert _order(api, path) == video_ids[1:]
 
     def test_with_a_key_it_is_appended_once_and_gets_the_same_answer(
         self, api: Api, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        films = _films(api, 2)
+        video_ids = _publish(api, 2)
         path = _playlist(api)
-        first = _append(api, path, films[0], headers=KEY)
+        first = _append(api, path, video_ids[0], headers=KEY)
         api.clock.advance(5)
         monkeypatch.setattr(playlist_entries, "MAX_ENTRIES", 1)
-        again = _append(api, path, films[0], headers=KEY)
-        assert (first.status, again.status, again.body) == (201, 201, first.body)
-        other = _append(api, path, films[1], headers=KEY)
+        second = _append(api, path, video_ids[0], headers=KEY)
+        assert (first.status, second.status, second.body) == (201, 201, first.body)
+        other = _append(api, path, video_ids[1], headers=KEY)
         assert (other.status, other.slug) == (422, "idempotency-key-reused")
-        assert _order(api, path) == films[:1]
+        assert _order(api, path) == video_ids[:1]
 
     def test_an_entry_that_is_removed_can_be_appended_again(self, api: Api) -> None:
-        films = _films(api, 3)
-        path = _playlist(api, *films)
-        assert api.delete(f"{path}/entries/{films[0]}").status == 204
-        assert api.delete(f"{path}/entries/{films[0]}").status == 404
-        assert (_order(api, path), api.get(path).json["entryCount"]) == (films[1:], 2)
-        assert _append(api, path, films[0]).status == 201
-        assert _order(api, path) == [*films[1:], films[0]]
+        video_ids = _publish(api, 3)
+        path = _playlist(api, *video_ids)
+        assert api.delete(f"{path}/entries/{video_ids[0]}").status == 204
+        assert api.delete(f"{path}/entries/{video_ids[0]}").status == 404
+        assert (_order(api, path), api.get(path).json["entryCount"]) == (video_ids[1:], 2)
+        assert _append(api, path, video_ids[0]).status == 201
+        assert _order(api, path) == [*video_ids[1:], video_ids[0]]
 
     def test_a_cursor_continues_where_its_entry_was_though_that_is_gone(self, api: Api) -> None:
-        films = _films(api, 4)
-        path = _playlist(api, *films)
+        video_ids = _publish(api, 4)
+        path = _playlist(api, *video_ids)
         cursor = api.get(f"{path}/entries", query="limit=2").json["nextCursor"]
-        api.delete(f"{path}/entries/{films[1]}")
-        rest = api.get(f"{path}/entries", query=urlencode({"limit": 2, "cursor": cursor})).json
-        assert ([entry["videoId"] for entry in rest["items"]], rest["nextCursor"]) == (films[2:], None)
+        api.delete(f"{path}/entries/{video_ids[1]}")
+        last_page = api.get(f"{path}/entries", query=urlencode({"limit": 2, "cursor": cursor})).json
+        assert ([entry["videoId"] for entry in last_page["items"]], last_page["nextCursor"]) == (video_ids[2:], None)
 
     def test_a_cursor_belongs_to_its_playlist(self, api: Api) -> None:
-        films = _films(api, 2)
-        path, other = _playlist(api, *films), _playlist(api, *films)
+        video_ids = _publish(api, 2)
+        path, other = _playlist(api, *video_ids), _playlist(api, *video_ids)
         cursor = api.get(f"{path}/entries", query="limit=1").json["nextCursor"]
         reply = api.get(f"{other}/entries", query=urlencode({"limit": 1, "cursor": cursor}))
         assert (reply.status, reply.slug) == (400, "invalid-cursor")
 
     def test_a_cursor_of_the_longest_rank_fits_its_limit(self, api: Api, table: Table) -> None:
-        films = _films(api, 2)
-        path = _playlist(api, films[1])
+        video_ids = _publish(api, 2)
+        path = _playlist(api, video_ids[1])
         longest = "A" + "z" * (ranks.LONGEST - 1)
-        entry = {"playlistId": _id(path), "videoId": films[0], "rank": longest}
+        entry = {"playlistId": _id(path), "videoId": video_ids[0], "rank": longest}
         table.write(table.put({**entry, **ENTRY.key(**entry), "addedAt": 1}))
-        assert _order(api, path, limit=1) == films
+        assert _order(api, path, limit=1) == video_ids
 
     def test_owner_index_contains_video_items_only(self, api: Api, table: Table) -> None:
-        _playlist(api, *_films(api, 2))
+        _playlist(api, *_publish(api, 2))
         both = {"userId", "createdAt", "videoId"}
         assert {item["sk"] for item in _items(table) if both <= item.keys()} == {VIDEO.sk}
         assert {item["pk"].partition("#")[0] for item in _items(table) if both <= item.keys()} == {"VIDEO"}
@@ -378,89 +378,91 @@ class TestEntries:
 
 class TestMoves:
     @pytest.mark.parametrize("moved", range(4))
-    @pytest.mark.parametrize("beside", [None, 0, 1, 2, 3])
+    @pytest.mark.parametrize("neighbour", [None, 0, 1, 2, 3])
     @pytest.mark.parametrize("side", ["after", "before"])
-    def test_an_entry_moves_next_to_any_other(self, api: Api, moved: int, beside: int | None, side: str) -> None:
-        films = _films(api, 4)
-        path = _playlist(api, *films)
-        reply = api.patch(f"{path}/entries/{films[moved]}", {side: None if beside is None else films[beside]})
-        if moved == beside:
+    def test_an_entry_moves_next_to_any_other(self, api: Api, moved: int, neighbour: int | None, side: str) -> None:
+        video_ids = _publish(api, 4)
+        path = _playlist(api, *video_ids)
+        reply = api.patch(
+            f"{path}/entries/{video_ids[moved]}", {side: None if neighbour is None else video_ids[neighbour]}
+        )
+        if moved == neighbour:
             assert (reply.status, reply.json["errors"][0]["pointer"]) == (422, f"/{side}")
             return
         assert reply.status == 200
         _conforms("Entry", reply.json)
-        rest = [film for film in films if film != films[moved]]
-        if beside is None:
-            place = 0 if side == "after" else len(rest)
+        last_page = [video_id for video_id in video_ids if video_id != video_ids[moved]]
+        if neighbour is None:
+            position = 0 if side == "after" else len(last_page)
         else:
-            place = rest.index(films[beside]) + (side == "after")
-        rest.insert(place, films[moved])
-        assert _order(api, path) == rest
+            position = last_page.index(video_ids[neighbour]) + (side == "after")
+        last_page.insert(position, video_ids[moved])
+        assert _order(api, path) == last_page
         assert api.get(path).json["entryCount"] == 4
 
     def test_however_long_the_list_three_items_and_the_playlist_are_written(self, api: Api, table: Table) -> None:
-        films = _films(api, 12)
-        path = _playlist(api, *films)
+        video_ids = _publish(api, 12)
+        path = _playlist(api, *video_ids)
         with record_operations(table.client) as operations:
-            api.patch(f"{path}/entries/{films[11]}", {"after": films[3]})
+            api.patch(f"{path}/entries/{video_ids[11]}", {"after": video_ids[3]})
         (transaction,) = [operation for operation in operations if operation.name == "TransactWriteItems"]
         assert len(transaction.parameters["TransactItems"]) == 4
 
     @pytest.mark.parametrize("body", [{"after": None}, {"before": 1}])
     def test_an_entry_that_is_in_its_place_is_left_there(self, api: Api, table: Table, body: dict[str, Any]) -> None:
-        films = _films(api, 3)
-        path = _playlist(api, *films)
-        wanted = {side: None if place is None else films[place] for side, place in body.items()}
+        video_ids = _publish(api, 3)
+        path = _playlist(api, *video_ids)
+        move = {side: None if position is None else video_ids[position] for side, position in body.items()}
         with record_operations(table.client) as operations:
-            assert api.patch(f"{path}/entries/{films[0]}", wanted).status == 200
+            assert api.patch(f"{path}/entries/{video_ids[0]}", move).status == 200
         assert "TransactWriteItems" not in {operation.name for operation in operations}
         assert api.get(path).json["version"] == 4
 
     def test_any_sequence_of_moves_appends_and_removals_keeps_its_order(self, api: Api) -> None:
-        films = _films(api, 8)
-        path = _playlist(api, *films[:5])
-        expected, chance = films[:5], random.Random(4)
+        video_ids = _publish(api, 8)
+        path = _playlist(api, *video_ids[:5])
+        expected, chance = video_ids[:5], random.Random(4)
         for _ in range(60):
-            film = chance.choice(films)
-            if film not in expected:
-                assert _append(api, path, film).status == 201
-                expected.append(film)
+            video_id = chance.choice(video_ids)
+            if video_id not in expected:
+                assert _append(api, path, video_id).status == 201
+                expected.append(video_id)
             elif chance.random() < 0.2:
-                assert api.delete(f"{path}/entries/{film}").status == 204
-                expected.remove(film)
+                assert api.delete(f"{path}/entries/{video_id}").status == 204
+                expected.remove(video_id)
             else:
-                expected.remove(film)
-                place = chance.randint(0, len(expected))
+                expected.remove(video_id)
+                position = chance.randint(0, len(expected))
                 if chance.random() < 0.5:
-                    body = {"after": expected[place - 1] if place else None}
+                    body = {"after": expected[position - 1] if position else None}
                 else:
-                    body = {"before": expected[place] if place < len(expected) else None}
-                assert api.patch(f"{path}/entries/{film}", body).status == 200
-                expected.insert(place, film)
+                    body = {"before": expected[position] if position < len(expected) else None}
+                assert api.patch(f"{path}/entries/{video_id}", body).status == 200
+                expected.insert(position, video_id)
             assert _order(api, path) == expected
         assert api.get(path).json["entryCount"] == len(expected)
 
     def test_an_append_comes_after_what_was_moved_to_the_end(self, api: Api) -> None:
-        films = _films(api, 4)
-        path = _playlist(api, *films[:3])
-        api.patch(f"{path}/entries/{films[0]}", {"before": None})
-        assert _append(api, path, films[3]).status == 201
-        assert _order(api, path) == [films[1], films[2], films[0], films[3]]
+        video_ids = _publish(api, 4)
+        path = _playlist(api, *video_ids[:3])
+        api.patch(f"{path}/entries/{video_ids[0]}", {"before": None})
+        assert _append(api, path, video_ids[3]).status == 201
+        assert _order(api, path) == [video_ids[1], video_ids[2], video_ids[0], video_ids[3]]
 
     @pytest.mark.parametrize("side", ["after", "before"])
     def test_neighbours_make_room_where_many_were_moved_to(
         self, api: Api, table: Table, monkeypatch: pytest.MonkeyPatch, side: str
     ) -> None:
         monkeypatch.setattr(ranks, "LONG", 7)
-        films = _films(api, 6)
-        path = _playlist(api, *films)
-        expected = list(films)
+        video_ids = _publish(api, 6)
+        path = _playlist(api, *video_ids)
+        expected = list(video_ids)
         for number in range(40):
-            film = films[1 + number % 4]
-            expected.remove(film)
-            expected.insert(1 if side == "after" else len(expected) - 1, film)
-            beside = films[0] if side == "after" else films[5]
-            assert api.patch(f"{path}/entries/{film}", {side: beside}).status == 200
+            video_id = video_ids[1 + number % 4]
+            expected.remove(video_id)
+            expected.insert(1 if side == "after" else len(expected) - 1, video_id)
+            neighbour = video_ids[0] if side == "after" else video_ids[5]
+            assert api.patch(f"{path}/entries/{video_id}", {side: neighbour}).status == 200
             assert _order(api, path) == expected
         stored = [item for item in _items(table) if item["sk"].startswith(("ENTRY#", "HAS#"))]
         assert len(stored) == 12
@@ -470,57 +472,57 @@ class TestMoves:
     def test_a_place_without_room_is_an_error(self, api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(ranks, "LONG", 0)
         monkeypatch.setattr(ranks, "LONGEST", 0)
-        films = _films(api, 3)
-        path = _playlist(api, *films)
-        reply = api.patch(f"{path}/entries/{films[2]}", {"after": films[0]})
+        video_ids = _publish(api, 3)
+        path = _playlist(api, *video_ids)
+        reply = api.patch(f"{path}/entries/{video_ids[2]}", {"after": video_ids[0]})
         assert (reply.status, reply.slug) == (409, "limit-reached")
         assert "append it again" in reply.json["detail"]
-        assert _order(api, path) == films
+        assert _order(api, path) == video_ids
 
     def test_video_not_in_the_playlist_cannot_be_moved_or_named_as_a_neighbour(self, api: Api) -> None:
-        films = _films(api, 3)
-        path = _playlist(api, *films[:2])
-        assert api.patch(f"{path}/entries/{films[2]}", {"after": None}).status == 404
+        video_ids = _publish(api, 3)
+        path = _playlist(api, *video_ids[:2])
+        assert api.patch(f"{path}/entries/{video_ids[2]}", {"after": None}).status == 404
         for side in ("after", "before"):
-            reply = api.patch(f"{path}/entries/{films[0]}", {side: films[2]})
+            reply = api.patch(f"{path}/entries/{video_ids[0]}", {side: video_ids[2]})
             assert (reply.status, reply.json["errors"][0]["pointer"]) == (422, f"/{side}")
 
     @pytest.mark.parametrize("body", [{}, {"after": MISSING, "before": MISSING}, {"after": 3}, {"position": 1}])
     def test_a_move_names_one_place(self, api: Api, body: dict[str, Any]) -> None:
-        (film,) = _films(api, 1)
-        assert api.patch(f"{_playlist(api, film)}/entries/{film}", body).status == 422
+        (video_id,) = _publish(api, 1)
+        assert api.patch(f"{_playlist(api, video_id)}/entries/{video_id}", body).status == 422
 
 
 class TestPlaylistsOfAVideo:
     def test_the_latest_that_took_it_in_comes_first(self, api: Api) -> None:
-        (film,) = _films(api, 1)
+        (video_id,) = _publish(api, 1)
         paths = [_playlist(api) for _ in range(3)]
         for path in reversed(paths):
-            _append(api, path, film)
+            _append(api, path, video_id)
             api.clock.advance(1)
-        assert _ids(api, f"/v1/videos/{film}/playlists") == [_id(path) for path in paths]
-        assert _ids(api, f"/v1/videos/{film}/playlists", query="order=asc") == [_id(path) for path in paths[::-1]]
+        assert _ids(api, f"/v1/videos/{video_id}/playlists") == [_id(path) for path in paths]
+        assert _ids(api, f"/v1/videos/{video_id}/playlists", query="order=asc") == [_id(path) for path in paths[::-1]]
 
     def test_public_ones_and_the_callers_own_on_full_pages(self, api: Api) -> None:
-        (film,) = _films(api, 1)
-        made: dict[tuple[str, str], set[str]] = {}
+        (video_id,) = _publish(api, 1)
+        created: dict[tuple[str, str], set[str]] = {}
         for owner in ("alice", "bob"):
             for visibility in ("public", "private"):
-                made[owner, visibility] = {
-                    _id(_playlist(api, film, user=owner, visibility=visibility)) for _ in range(2)
+                created[owner, visibility] = {
+                    _id(_playlist(api, video_id, user=owner, visibility=visibility)) for _ in range(2)
                 }
-        pages = _pages(api, f"/v1/videos/{film}/playlists", limit=3, user="bob")
+        pages = _pages(api, f"/v1/videos/{video_id}/playlists", limit=3, user="bob")
         assert [len(page) for page in pages] == [3, 3]
         listed = {item["playlistId"] for page in pages for item in page}
-        assert listed == made["alice", "public"] | made["bob", "public"] | made["bob", "private"]
-        assert len(_ids(api, f"/v1/videos/{film}/playlists", user="admin")) == 8
+        assert listed == created["alice", "public"] | created["bob", "public"] | created["bob", "private"]
+        assert len(_ids(api, f"/v1/videos/{video_id}/playlists", user="admin")) == 8
 
     def test_playlist_that_removed_the_video_is_not_listed(self, api: Api) -> None:
-        (film,) = _films(api, 1)
-        path = _playlist(api, film)
-        api.patch(f"{path}/entries/{film}", {"after": None})
-        api.delete(f"{path}/entries/{film}")
-        assert _ids(api, f"/v1/videos/{film}/playlists") == []
+        (video_id,) = _publish(api, 1)
+        path = _playlist(api, video_id)
+        api.patch(f"{path}/entries/{video_id}", {"after": None})
+        api.delete(f"{path}/entries/{video_id}")
+        assert _ids(api, f"/v1/videos/{video_id}/playlists") == []
 
     def test_playlists_of_a_hidden_video_are_404(self, api: Api) -> None:
         hidden = api.create()["videoId"]
@@ -533,8 +535,8 @@ class TestTrouble:
     def test_a_request_that_loses_every_race_is_asked_to_retry(
         self, api: Api, table: Table, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        films = _films(api, 2)
-        path = _playlist(api, films[0])
+        video_ids = _publish(api, 2)
+        path = _playlist(api, video_ids[0])
 
         def outrun(*_: Any, **__: Any) -> None:
             raise ConditionFailed(table.get(PLAYLIST.key(playlistId=_id(path))))
@@ -544,27 +546,27 @@ class TestTrouble:
         for reply in (
             api.patch(path, {"title": "New"}),
             api.delete(path),
-            _append(api, path, films[1]),
-            api.delete(f"{path}/entries/{films[0]}"),
+            _append(api, path, video_ids[1]),
+            api.delete(f"{path}/entries/{video_ids[0]}"),
         ):
             assert (reply.status, reply.slug, reply.headers["retry-after"]) == (409, "write-contention", "1")
 
     def test_conflicts_of_transactions_are_distinguished_by_the_key(
         self, api: Api, table: Table, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        (film,) = _films(api, 1)
+        (video_id,) = _publish(api, 1)
         path = _playlist(api)
 
         def conflict(*_: Any) -> None:
             raise TransactionConflict
 
         monkeypatch.setattr(table, "transact", conflict)
-        assert _append(api, path, film).slug == "write-contention"
-        assert _append(api, path, film, headers=KEY).slug == "request-in-flight"
+        assert _append(api, path, video_id).slug == "write-contention"
+        assert _append(api, path, video_id, headers=KEY).slug == "request-in-flight"
 
-    @pytest.mark.parametrize("place", ["/v1/playlists/no-uuid", "/v1/playlists/no-uuid/entries"])
-    def test_an_invalid_id_is_refused(self, api: Api, place: str) -> None:
-        assert api.get(place).status == 400
+    @pytest.mark.parametrize("path", ["/v1/playlists/no-uuid", "/v1/playlists/no-uuid/entries"])
+    def test_an_invalid_id_is_refused(self, api: Api, path: str) -> None:
+        assert api.get(path).status == 400
 
 
 class TestIfMatchOnEntries:

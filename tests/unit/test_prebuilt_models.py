@@ -72,8 +72,8 @@ def test_a_prebuilt_model_parses_and_refuses_as_its_model_does(model: type[Conte
     assert model.refusals == {}
     full = {name: VALUES[name] for name in model.model_fields}
     changed = [full | {name: value} for name in full for value in OTHERS]
-    left_out = [{other: full[other] for other in full if other != name} for name in full]
-    bodies = [*BODIES, *(json.dumps(content).encode() for content in (full, *changed, *left_out))]
+    incomplete = [{other: full[other] for other in full if other != name} for name in full]
+    bodies = [*BODIES, *(json.dumps(content).encode() for content in (full, *changed, *incomplete))]
     outcomes = [_outcome(model, body) for body in bodies]
     assert [_outcome(prebuilt, body) for body in bodies] == outcomes
     assert {type(outcome) for outcome in outcomes} == {list, tuple}, "some bodies are valid, and some are not"

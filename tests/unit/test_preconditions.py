@@ -38,7 +38,7 @@ CREATIONS = [route for route in CONDITIONAL if route.method == "PUT"]
 """Operations that create a missing resource."""
 
 
-def _thing(path: str) -> str:
+def _versioned_path(path: str) -> str:
     """The path of the thing whose version an operation at this path compares."""
     for end in ("/restore", "/revert", "/rotate", "/replay", "/entries", "/entries/{videoId}"):
         path = path.removesuffix(end)
@@ -49,7 +49,7 @@ def _stored(api: Api) -> list[Any]:
     return sorted(items_of(api.table), key=str)
 
 
-def _places(world: World, route: Route) -> dict[str, str]:  # noqa: F811
+def _path_parameters(world: World, route: Route) -> dict[str, str]:  # noqa: F811
     """Create the items of alice that an operation needs, and return its path parameters."""
     if route.path.startswith("/v1/playlists"):
         first, second = (str(world.api.publish()["videoId"]) for _ in range(2))
@@ -65,21 +65,21 @@ def test_a_write_on_an_older_version_is_refused_and_stores_nothing_and_one_on_th
     world: World,  # noqa: F811
     route: Route,
 ) -> None:
-    api, places = world.api, _places(world, route)
-    thing = _thing(route.path).format_map({**PLACES, **places})
-    old = api.get(thing).headers.get("etag", '"1"')  # GET of a region lists, so it has no ETag of its own
-    method, change = next(change for end, change in CHANGES.items() if _thing(route.path).endswith(end))
-    changed = api.request(method, thing, **change)
+    api, parameters = world.api, _path_parameters(world, route)
+    path = _versioned_path(route.path).format_map({**PLACES, **parameters})
+    old = api.get(path).headers.get("etag", '"1"')  # GET of a region lists, so it has no ETag of its own
+    method, change = next(change for end, change in CHANGES.items() if _versioned_path(route.path).endswith(end))
+    changed = api.request(method, path, **change)
     assert changed.status == 200
     if route.operation == "restoreVideo":
-        assert api.delete(thing).status == 204
+        assert api.delete(path).status == 204
     world.background.settle()
-    present, before = api.get(thing).headers.get("etag", changed.etag), _stored(api)
+    present, before = api.get(path).headers.get("etag", changed.etag), _stored(api)
     assert old != present
 
     def send(tag: str) -> Reply:
-        body = {"videoId": places["videoId"]} if route.operation == "appendEntry" else BODIES.get(route.operation)
-        return api.request(route.method, path_of(route, **places), json_body=body, headers={"If-Match": tag})
+        body = {"videoId": parameters["videoId"]} if route.operation == "appendEntry" else BODIES.get(route.operation)
+        return api.request(route.method, path_of(route, **parameters), json_body=body, headers={"If-Match": tag})
 
     for tag in (old, f"W/{present}"):
         refused = send(tag)
@@ -91,8 +91,8 @@ def test_a_write_on_an_older_version_is_refused_and_stores_nothing_and_one_on_th
 @pytest.mark.parametrize("tag", ['"1"', "*"])
 @pytest.mark.parametrize("route", CREATIONS, ids=lambda route: route.operation)
 def test_a_write_with_if_match_creates_nothing(world: World, route: Route, tag: str) -> None:  # noqa: F811
-    place = path_of(route, videoId=str(world.api.publish()["videoId"]))
+    path = path_of(route, videoId=str(world.api.publish()["videoId"]))
     before = _stored(world.api)
-    reply = world.api.put(place, BODIES[route.operation], headers={"If-Match": tag})
+    reply = world.api.put(path, BODIES[route.operation], headers={"If-Match": tag})
     assert (reply.status, reply.slug) == (412, "version-mismatch")
     assert _stored(world.api) == before

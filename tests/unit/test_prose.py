@@ -62,8 +62,8 @@ def test_prose_reports_a_class_name_that_two_product_modules_have(tmp_path: Path
     for name in ("shared/a.py", "functions/b/handler.py", "tests/c.py"):
         (tmp_path / name).parent.mkdir(parents=True)
         (tmp_path / name).write_text("class Store:\n    pass\n", encoding="utf-8")
-    found = [*prose.check(tmp_path, ("shared/a.py", "functions", "tests"))]
-    assert found == ["shared/a.py: the class name Store is also in functions/b/handler.py"]
+    faults_ = [*prose.check(tmp_path, ("shared/a.py", "functions", "tests"))]
+    assert faults_ == ["shared/a.py: the class name Store is also in functions/b/handler.py"]
 
 
 def test_prose_reports_a_raised_error_that_does_not_exist(tmp_path: Path) -> None:
@@ -109,11 +109,11 @@ def _texts_of(path: Path) -> Iterator[tuple[str, bool]]:
 
 
 _TEXTS = [
-    found
+    faults_
     for folder in ("shared", "functions")
     for path in (ROOT / folder).rglob("*.py")
     if path.name != "errors.py"
-    for found in _texts_of(path)
+    for faults_ in _texts_of(path)
 ]
 
 

@@ -162,13 +162,13 @@ class TestOpenApi:
 
     def test_a_fetched_video_has_all_that_a_whole_one_requires(self, api: Api) -> None:
         path = f"/v1/videos/{api.create()['videoId']}"
-        whole, partial = api.get(path).json, api.get(path, query="fields=title").json
-        _tell_apart("FetchedVideo", "PartialVideo", whole, partial)
+        full, partial = api.get(path).json, api.get(path, query="fields=title").json
+        _assert_distinct("FetchedVideo", "PartialVideo", full, partial)
 
     def test_a_listed_video_has_all_that_a_whole_one_requires(self, api: Api) -> None:
         api.publish()
-        (whole,), (partial,) = (api.get("/v1/videos", query=query).json["items"] for query in ("", "fields=title"))
-        _tell_apart("VideoSummary", "PartialSummary", whole, partial)
+        (full,), (partial,) = (api.get("/v1/videos", query=query).json["items"] for query in ("", "fields=title"))
+        _assert_distinct("VideoSummary", "PartialSummary", full, partial)
 
     def test_generators_find_what_it_refers_to(self) -> None:
         names = {f"#/components/{kind}/{name}" for kind, parts in document()["components"].items() for name in parts}
@@ -211,12 +211,12 @@ class TestOpenApi:
         assert declared == {kind.slug for kind in set(_all_errors()) - not_an_operation - groups}
 
 
-def _tell_apart(whole_name: str, partial_name: str, whole: dict[str, Any], partial: dict[str, Any]) -> None:
+def _assert_distinct(full_name: str, partial_name: str, full: dict[str, Any], partial: dict[str, Any]) -> None:
     schemas = document()["components"]["schemas"]
-    (mark,) = schemas[whole_name]["properties"].keys() - schemas[partial_name]["properties"].keys()
-    assert (mark in whole, mark in partial) == (True, False)
-    validator = _validator({"$ref": f"#/components/schemas/{whole_name}"})
-    assert (validator.is_valid(whole), validator.is_valid(partial)) == (True, False)
+    (mark,) = schemas[full_name]["properties"].keys() - schemas[partial_name]["properties"].keys()
+    assert (mark in full, mark in partial) == (True, False)
+    validator = _validator({"$ref": f"#/components/schemas/{full_name}"})
+    assert (validator.is_valid(full), validator.is_valid(partial)) == (True, False)
     assert _validator({"$ref": f"#/components/schemas/{partial_name}"}).is_valid(partial)
 
 

@@ -36,7 +36,7 @@ from shared.schema import (
 )
 from shared.videos.video import GRACE_SECONDS
 
-FILM = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
+VIDEO_ID = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
 
 
 Run = Callable[..., dict[str, Any]]
@@ -76,7 +76,7 @@ def _ratings(table: Table, video_id: str, count: int) -> None:
 
 def _of_ratings(table: Table, video_id: str) -> list[tuple[str, str]]:
     """The ratings of a video that are left."""
-    return [(pk, sk) for pk, sk in _left(table, video_id) if pk.startswith("RATINGS#")]
+    return [(pk, sk) for pk, sk in _remaining(table, video_id) if pk.startswith("RATINGS#")]
 
 
 def _views(table: Table, video_id: str, hours: int) -> None:
@@ -98,35 +98,35 @@ def _playlist(api: Api, *video_ids: str) -> str:
     return playlist_id
 
 
-def _related_film(api: Api, table: Table, objects: Objects, playlists: int = 3) -> list[str]:
+def _related_video(api: Api, table: Table, objects: Objects, playlists: int = 3) -> list[str]:
     """A video with something of every kind; returns the playlists that hold it, with another video each."""
     other = api.publish()["videoId"]
-    api.publish(videoId=FILM)
-    _views(table, FILM, hours=3)
-    _ratings(table, FILM, 3)
+    api.publish(videoId=VIDEO_ID)
+    _views(table, VIDEO_ID, hours=3)
+    _ratings(table, VIDEO_ID, 3)
     _put(
         table,
-        CREDIT.key(videoId=FILM, personId="nm1"),
-        RELEASE.key(videoId=FILM, region="NZ", language="en"),
-        CAPTION.key(videoId=FILM, language="en"),
-        CHAPTERS.key(videoId=FILM),
-        TAG.key(videoId=FILM, tag="a"),
-        MARKER.key(videoId=FILM),
+        CREDIT.key(videoId=VIDEO_ID, personId="nm1"),
+        RELEASE.key(videoId=VIDEO_ID, region="NZ", language="en"),
+        CAPTION.key(videoId=VIDEO_ID, language="en"),
+        CHAPTERS.key(videoId=VIDEO_ID),
+        TAG.key(videoId=VIDEO_ID, tag="a"),
+        MARKER.key(videoId=VIDEO_ID),
     )
-    objects.put(SOURCES_BUCKET, f"{FILM}/0001", b"x", "video/mp4")
+    objects.put(SOURCES_BUCKET, f"{VIDEO_ID}/0001", b"x", "video/mp4")
     # Also what captions said before they were replaced or removed.
     for text in ("1" * 32, "2" * 32):
-        objects.put(MEDIA_BUCKET, text_key(FILM, text), b"WEBVTT\n", "text/vtt")
-    return [_playlist(api, FILM, other) for _ in range(playlists)]
+        objects.put(MEDIA_BUCKET, text_key(VIDEO_ID, text), b"WEBVTT\n", "text/vtt")
+    return [_playlist(api, VIDEO_ID, other) for _ in range(playlists)]
 
 
-def _left(table: Table, video_id: str) -> list[tuple[str, str]]:
+def _remaining(table: Table, video_id: str) -> list[tuple[str, str]]:
     return [(pk, sk) for pk, sk in _items(table) if video_id in pk + sk]
 
 
-def _with_everything(api: Api, backstage: BackgroundWork, objects: Objects) -> str:
+def _with_everything(api: Api, background: BackgroundWork, objects: Objects) -> str:
     """A video with jobs, views, captions and objects."""
-    video_id = backstage.uploaded_film(api)
+    video_id = background.uploaded_film(api)
     api.post(f"/v1/videos/{video_id}/views", user="bob")
     for bucket, key in (
         (SOURCES_BUCKET, f"{video_id}/0001"),
@@ -135,7 +135,7 @@ def _with_everything(api: Api, backstage: BackgroundWork, objects: Objects) -> s
         (MEDIA_BUCKET, text_key(video_id, "0" * 32)),
     ):
         objects.put(bucket, key, b"x", "video/mp4")
-    _put(backstage.table, CAPTION.key(videoId=video_id, language="en"), CHAPTERS.key(videoId=video_id))
+    _put(background.table, CAPTION.key(videoId=video_id, language="en"), CHAPTERS.key(videoId=video_id))
     return video_id
 
 
@@ -150,14 +150,14 @@ def _keys(objects: Objects) -> list[str]:
 def test_purge_removes_everything_of_the_video_and_nothing_else(
     api: Api, background: BackgroundWork, purge: Run, objects: Objects
 ) -> None:
-    gone, kept = (_with_everything(api, background, objects) for _ in range(2))
-    background.table.delete(VIDEO.key(videoId=gone))
+    purged, other = (_with_everything(api, background, objects) for _ in range(2))
+    background.table.delete(VIDEO.key(videoId=purged))
     background.settle()
     (message,) = background.queues["purge"].take()
     assert purge(message) == {"batchItemFailures": []}
-    assert {gone in pk for pk, _ in _items(background.table)} == {False}
-    assert len([pk for pk, _ in _items(background.table) if kept in pk]) > 5
-    assert [kept in key for key in _keys(objects)] == [True] * 4
+    assert {purged in pk for pk, _ in _items(background.table)} == {False}
+    assert len([pk for pk, _ in _items(background.table) if other in pk]) > 5
+    assert [other in key for key in _keys(objects)] == [True] * 4
 
 
 def test_a_video_that_exists_again_is_left_alone(
@@ -193,10 +193,10 @@ def test_thousands_of_children_go(table: Table, purge: Run) -> None:
 def test_everything_that_is_related_goes_but_what_totals_have_counted(
     api: Api, table: Table, purge: Run, objects: Objects
 ) -> None:
-    playlists = _related_film(api, table, objects)
-    table.delete(VIDEO.key(videoId=FILM))
-    assert purge(purge_message(FILM)) == {"batchItemFailures": []}
-    assert _left(table, FILM) == [(f"VIDEO#{FILM}", MARKER.sk)]
+    playlists = _related_video(api, table, objects)
+    table.delete(VIDEO.key(videoId=VIDEO_ID))
+    assert purge(purge_message(VIDEO_ID)) == {"batchItemFailures": []}
+    assert _remaining(table, VIDEO_ID) == [(f"VIDEO#{VIDEO_ID}", MARKER.sk)]
     assert _keys(objects) == []
     for playlist_id in playlists:
         playlist = api.get(f"/v1/playlists/{playlist_id}").json
@@ -208,45 +208,45 @@ def test_ratings_and_memberships_of_many_pages_go(
     api: Api, table: Table, purge: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(purging, "PAGE", 3)
-    api.publish(videoId=FILM)
-    kept = api.publish()["videoId"]
-    for video_id in (FILM, kept):
+    api.publish(videoId=VIDEO_ID)
+    other = api.publish()["videoId"]
+    for video_id in (VIDEO_ID, other):
         _ratings(table, video_id, 20)
-    playlists = [_playlist(api, FILM, kept) for _ in range(8)]
-    table.delete(VIDEO.key(videoId=FILM))
-    purge(purge_message(FILM))
-    assert _left(table, FILM) == []
-    assert len(_of_ratings(table, kept)) == 20
+    playlists = [_playlist(api, VIDEO_ID, other) for _ in range(8)]
+    table.delete(VIDEO.key(videoId=VIDEO_ID))
+    purge(purge_message(VIDEO_ID))
+    assert _remaining(table, VIDEO_ID) == []
+    assert len(_of_ratings(table, other)) == 20
     assert [api.get(f"/v1/playlists/{playlist}").json["entryCount"] for playlist in playlists] == [1] * 8
 
 
 def test_all_that_was_counted_goes_but_the_markers_that_go_by_themselves(table: Table, purge: Run) -> None:
-    _views(table, FILM, hours=250)
-    marker = VIEWER.key(videoId=FILM, lane=7, id="bob") | {"purgeAt": 1}
+    _views(table, VIDEO_ID, hours=250)
+    marker = VIEWER.key(videoId=VIDEO_ID, lane=7, id="bob") | {"purgeAt": 1}
     _put(table, marker)
-    assert purge(purge_message(FILM)) == {"batchItemFailures": []}
-    assert _left(table, FILM) == [(marker["pk"], marker["sk"])]
+    assert purge(purge_message(VIDEO_ID)) == {"batchItemFailures": []}
+    assert _remaining(table, VIDEO_ID) == [(marker["pk"], marker["sk"])]
 
 
 def test_hours_of_many_pages_go_in_time(table: Table, purge: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(purging, "PAGE", 2)
-    _views(table, FILM, hours=15)
-    queue, rounds = FakeQueue([purge_message(FILM)]), 0
+    _views(table, VIDEO_ID, hours=15)
+    queue, rounds = FakeQueue([purge_message(VIDEO_ID)]), 0
     while messages := queue.take():
         assert purge(*messages, queue=queue, context=ShortContext(5)) == {"batchItemFailures": []}
         rounds += 1
     assert rounds > 2
-    assert _left(table, FILM) == []
+    assert _remaining(table, VIDEO_ID) == []
 
 
 def test_memberships_of_playlists_that_are_gone_too_are_removed(
     api: Api, table: Table, purge: Run, objects: Objects
 ) -> None:
-    for playlist_id in _related_film(api, table, objects):
+    for playlist_id in _related_video(api, table, objects):
         api.delete(f"/v1/playlists/{playlist_id}")
-    table.delete(VIDEO.key(videoId=FILM))
-    purge(purge_message(FILM))
-    assert _left(table, FILM) == [(f"VIDEO#{FILM}", MARKER.sk)]
+    table.delete(VIDEO.key(videoId=VIDEO_ID))
+    purge(purge_message(VIDEO_ID))
+    assert _remaining(table, VIDEO_ID) == [(f"VIDEO#{VIDEO_ID}", MARKER.sk)]
 
 
 def test_delivered_twice_it_does_nothing_the_second_time(purge: Run) -> None:
@@ -261,16 +261,16 @@ CALLS = 34
 def test_broken_off_at_any_call_it_is_finished_the_next_time(
     api: Api, table: Table, purge: Run, objects: Objects, monkeypatch: pytest.MonkeyPatch, at: int
 ) -> None:
-    (playlist_id,) = _related_film(api, table, objects, playlists=1)
-    table.delete(VIDEO.key(videoId=FILM))
+    (playlist_id,) = _related_video(api, table, objects, playlists=1)
+    table.delete(VIDEO.key(videoId=VIDEO_ID))
     with monkeypatch.context() as patch:
         calls = _Calls(at)
         patch.setattr(table, "_carry_out", calls.counted(table._carry_out))
         patch.setattr(objects, "delete_prefix", calls.counted(objects.delete_prefix))
-        broken = purge(purge_message(FILM)) != {"batchItemFailures": []}
+        broken = purge(purge_message(VIDEO_ID)) != {"batchItemFailures": []}
     assert broken == (at < CALLS)
-    assert purge(purge_message(FILM)) == {"batchItemFailures": []}
-    assert _left(table, FILM) == [(f"VIDEO#{FILM}", MARKER.sk)]
+    assert purge(purge_message(VIDEO_ID)) == {"batchItemFailures": []}
+    assert _remaining(table, VIDEO_ID) == [(f"VIDEO#{VIDEO_ID}", MARKER.sk)]
     assert _keys(objects) == []
     assert api.get(f"/v1/playlists/{playlist_id}").json["entryCount"] == 1
 
@@ -280,40 +280,40 @@ class TestShortTime:
         self, api: Api, table: Table, purge: Run, objects: Objects, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(purging, "PAGE", 2)
-        playlists = _related_film(api, table, objects)
-        table.delete(VIDEO.key(videoId=FILM))
-        queue, rounds, left = FakeQueue([purge_message(FILM)]), 0, [len(_left(table, FILM))]
+        playlists = _related_video(api, table, objects)
+        table.delete(VIDEO.key(videoId=VIDEO_ID))
+        queue, rounds, counts = FakeQueue([purge_message(VIDEO_ID)]), 0, [len(_remaining(table, VIDEO_ID))]
         while messages := queue.take():
-            answer = purge(*messages, queue=queue, context=ShortContext(6))
-            assert answer == {"batchItemFailures": []}
+            response = purge(*messages, queue=queue, context=ShortContext(6))
+            assert response == {"batchItemFailures": []}
             rounds += 1
-            left.append(len(_left(table, FILM)))
-        assert _left(table, FILM) == [(f"VIDEO#{FILM}", MARKER.sk)]
+            counts.append(len(_remaining(table, VIDEO_ID)))
+        assert _remaining(table, VIDEO_ID) == [(f"VIDEO#{VIDEO_ID}", MARKER.sk)]
         assert _keys(objects) == []
         assert rounds > 2
-        assert left == sorted(left, reverse=True)
+        assert counts == sorted(counts, reverse=True)
         assert [api.get(f"/v1/playlists/{playlist}").json["entryCount"] for playlist in playlists] == [1, 1, 1]
 
     def test_with_no_time_at_all_nothing_is_done_and_nothing_lost(
         self, api: Api, table: Table, purge: Run, objects: Objects
     ) -> None:
-        _related_film(api, table, objects)
-        table.delete(VIDEO.key(videoId=FILM))
+        _related_video(api, table, objects)
+        table.delete(VIDEO.key(videoId=VIDEO_ID))
         queue = FakeQueue()
-        messages = [purge_message(FILM), purge_playlist_message("p")]
+        messages = [purge_message(VIDEO_ID), purge_playlist_message("p")]
         assert purge(*messages, queue=queue, context=ShortContext(0)) == {"batchItemFailures": []}
         assert queue.take() == messages
 
     def test_a_video_that_comes_back_meanwhile_keeps_what_it_has_then(
         self, api: Api, table: Table, purge: Run, objects: Objects
     ) -> None:
-        _related_film(api, table, objects)
-        table.delete(VIDEO.key(videoId=FILM))
+        _related_video(api, table, objects)
+        table.delete(VIDEO.key(videoId=VIDEO_ID))
         queue = FakeQueue()
-        purge(purge_message(FILM), queue=queue, context=ShortContext(3))
+        purge(purge_message(VIDEO_ID), queue=queue, context=ShortContext(3))
         # No client can bring it back so early; DynamoDB's own restore of a table could.
-        _put(table, VIDEO.key(videoId=FILM))
-        _put(table, CREDIT.key(videoId=FILM, personId="nm2"))
+        _put(table, VIDEO.key(videoId=VIDEO_ID))
+        _put(table, CREDIT.key(videoId=VIDEO_ID, personId="nm2"))
         before = _items(table)
         assert purge(*queue.take(), queue=queue) == {"batchItemFailures": []}
         assert (_items(table), queue.take()) == (before, [])
@@ -323,11 +323,11 @@ class TestShortTime:
     ) -> None:
         monkeypatch.setattr(purging, "PAGE", 3)
         purge = Purge(table, objects, SOURCES_BUCKET, MEDIA_BUCKET)
-        api.publish(videoId=FILM)
+        api.publish(videoId=VIDEO_ID)
         for _ in range(8):
-            _playlist(api, FILM)
-        _ratings(table, FILM, 8)
-        item = table.get(VIDEO.key(videoId=FILM)) or {}
+            _playlist(api, VIDEO_ID)
+        _ratings(table, VIDEO_ID, 8)
+        item = table.get(VIDEO.key(videoId=VIDEO_ID)) or {}
         batch_delete, forget = table.batch_delete, purge.entries.forget
 
         def deleted(keys: Any) -> None:
@@ -338,37 +338,37 @@ class TestShortTime:
             forget(*args)
             _put(table, item)
 
-        table.delete(VIDEO.key(videoId=FILM))
+        table.delete(VIDEO.key(videoId=VIDEO_ID))
         monkeypatch.setattr(table, "batch_delete", deleted)
-        assert purge.video(FILM, 0, lambda: True)
-        assert len(_of_ratings(table, FILM)) == 5
+        assert purge.video(VIDEO_ID, 0, lambda: True)
+        assert len(_of_ratings(table, VIDEO_ID)) == 5
         monkeypatch.setattr(table, "batch_delete", batch_delete)
         monkeypatch.setattr(purge.entries, "forget", forgotten)
-        table.delete(VIDEO.key(videoId=FILM))
-        assert purge.video(FILM, 0, lambda: True)
-        assert len([sk for _, sk in _left(table, FILM) if sk.startswith("HAS#")]) == 5
+        table.delete(VIDEO.key(videoId=VIDEO_ID))
+        assert purge.video(VIDEO_ID, 0, lambda: True)
+        assert len([sk for _, sk in _remaining(table, VIDEO_ID) if sk.startswith("HAS#")]) == 5
 
     def test_a_message_that_cannot_be_sent_is_delivered_again(self, api: Api, table: Table, purge: Run) -> None:
         queue = FakeQueue()
         queue.send = _unavailable  # type: ignore[method-assign]
-        answer = purge(purge_playlist_message("p"), queue=queue, context=ShortContext(0))
-        assert answer == {"batchItemFailures": [{"itemIdentifier": "m0"}]}
+        response = purge(purge_playlist_message("p"), queue=queue, context=ShortContext(0))
+        assert response == {"batchItemFailures": [{"itemIdentifier": "m0"}]}
 
 
 class TestPlaylist:
     def test_entries_of_an_expired_playlist_are_purged(self, api: Api, background: BackgroundWork, purge: Run) -> None:
-        film = api.publish()["videoId"]
-        gone, kept = _playlist(api, film), _playlist(api, film)
-        api.delete(f"/v1/playlists/{gone}")
+        video_id = api.publish()["videoId"]
+        purged, other = _playlist(api, video_id), _playlist(api, video_id)
+        api.delete(f"/v1/playlists/{purged}")
         background.settle()
         assert background.queues["purge"].take() == []
-        assert len(_left(background.table, gone)) == 3
-        background.table.delete(PLAYLIST.key(playlistId=gone))  # as DynamoDB does
+        assert len(_remaining(background.table, purged)) == 3
+        background.table.delete(PLAYLIST.key(playlistId=purged))  # as DynamoDB does
         background.settle()
         (message,) = background.queues["purge"].take()
         assert purge(message) == {"batchItemFailures": []}
-        assert _left(background.table, gone) == []
-        assert len([sk for pk, sk in _items(background.table) if kept in pk]) == 3
+        assert _remaining(background.table, purged) == []
+        assert len([sk for pk, sk in _items(background.table) if other in pk]) == 3
 
     def test_hundreds_of_entries_go(self, table: Table, purge: Run) -> None:
         for number in range(250):
@@ -387,8 +387,8 @@ class TestPlaylist:
 
 def test_a_message_of_another_kind_is_not_carried_out(api: Api, purge: Run) -> None:
     video_id = api.create()["videoId"]
-    answer = purge({"schema": "video-metadata/job/1", "videoId": video_id}, {"videoId": video_id})
-    assert len(answer["batchItemFailures"]) == 2
+    response = purge({"schema": "video-metadata/job/1", "videoId": video_id}, {"videoId": video_id})
+    assert len(response["batchItemFailures"]) == 2
 
 
 def _unavailable(*_: Any, **__: Any) -> Any:
@@ -400,12 +400,12 @@ class _Calls:
 
     def __init__(self, failing: int) -> None:
         self.failing = failing
-        self.made = 0
+        self.count = 0
 
     def counted(self, call: Callable[..., Any]) -> Callable[..., Any]:
         def counting(*args: Any, **kwargs: Any) -> Any:
-            self.made += 1
-            if self.made == self.failing + 1:
+            self.count += 1
+            if self.count == self.failing + 1:
                 raise Unavailable
             return call(*args, **kwargs)
 
@@ -420,11 +420,11 @@ def test_an_id_is_free_again_once_nothing_is_left(
     assert api.put(f"/v1/videos/{video_id}/credits/p", role).status == 201
     api.delete(f"/v1/videos/{video_id}")
     clock.advance(GRACE_SECONDS)
-    again = {"title": "new", "videoId": video_id}
+    body = {"title": "new", "videoId": video_id}
     for _ in range(2):  # at first the video itself is there, then what belonged to it
-        assert api.post("/v1/videos", again, user="admin").json["type"].endswith(":being-removed")
+        assert api.post("/v1/videos", body, user="admin").json["type"].endswith(":being-removed")
     background.settle()
     for message in background.queues["purge"].take():
         assert purge(message) == {"batchItemFailures": []}
-    assert api.post("/v1/videos", again, user="admin").status == 201
+    assert api.post("/v1/videos", body, user="admin").status == 201
     assert api.get(f"/v1/videos/{video_id}/credits", user="admin").json["items"] == []

@@ -31,7 +31,7 @@ def process(event: dict[str, Any], handle: Callable[[Message], object]) -> dict[
     return runtime.process(event, handle, MessageProcessor())
 
 
-def process_together(event: dict[str, Any], handle: Callable[[Sequence[Message]], object]) -> dict[str, Any]:
+def process_batch(event: dict[str, Any], handle: Callable[[Sequence[Message]], object]) -> dict[str, Any]:
     """Process a batch in one call; returns the report in the order of the messages."""
     report = runtime.process(event, handle, BatchedProcessor())
     failed = {failure["itemIdentifier"] for failure in report["batchItemFailures"]}
@@ -49,9 +49,9 @@ def _failed(*ids: str) -> dict[str, Any]:
 
 class TestProcess:
     def test_process_handles_each_message(self) -> None:
-        seen: list[Message] = []
-        assert process(_event('{"a": 1}', '{"a": 2}'), seen.append) == _failed()
-        assert [(message.message_id, message.json_body) for message in seen] == [("m0", {"a": 1}), ("m1", {"a": 2})]
+        handled: list[Message] = []
+        assert process(_event('{"a": 1}', '{"a": 2}'), handled.append) == _failed()
+        assert [(message.message_id, message.json_body) for message in handled] == [("m0", {"a": 1}), ("m1", {"a": 2})]
 
     def test_process_reports_only_the_failed_message(self) -> None:
         done = []
@@ -107,30 +107,30 @@ class TestProcess:
         assert not any("hidden" in repr(line) for line in lines)
 
 
-class TestProcessTogether:
+class TestProcessBatch:
     def test_all_messages_come_in_one_call(self) -> None:
         calls: list[list[str]] = []
-        answer = process_together(
+        response = process_batch(
             _event("{}", "{}"), lambda batch: calls.append([message.message_id for message in batch])
         )
-        assert (answer, calls) == (_failed(), [["m0", "m1"]])
+        assert (response, calls) == (_failed(), [["m0", "m1"]])
 
     def test_process_together_reports_and_skips_an_invalid_message(self) -> None:
         calls: list[list[str]] = []
-        answer = process_together(
+        response = process_batch(
             _event("{}", "[]"), lambda batch: calls.append([message.message_id for message in batch])
         )
-        assert (answer, calls) == (_failed("m1"), [["m0"]])
+        assert (response, calls) == (_failed("m1"), [["m0"]])
 
     def test_without_any_message_nothing_is_called(self) -> None:
         def handle(_: object) -> None:
             raise AssertionError
 
-        assert process_together(_event("["), handle) == _failed("m0")
+        assert process_batch(_event("["), handle) == _failed("m0")
 
     def test_an_empty_batch_has_an_empty_report_and_calls_nothing(self) -> None:
         calls: list[object] = []
-        assert (process_together(_event(), calls.append), calls) == (_failed(), [])
+        assert (process_batch(_event(), calls.append), calls) == (_failed(), [])
 
     def _calls(
         self, bodies: Sequence[str], error: type[Exception] = ZeroDivisionError
@@ -143,7 +143,7 @@ class TestProcessTogether:
             if any(message.json_body for message in batch):
                 raise error
 
-        return process_together(_event(*bodies), handle), calls
+        return process_batch(_event(*bodies), handle), calls
 
     def test_when_the_call_fails_each_half_has_one_of_its_own(self) -> None:
         report, calls = self._calls(["{}", '{"a": 1}', "{}"])
@@ -169,7 +169,7 @@ class TestProcessTogether:
             calls.append(len(batch))
             raise error
 
-        assert process_together(_event("{}", "[]", "{}"), handle) == _failed("m0", "m1", "m2")
+        assert process_batch(_event("{}", "[]", "{}"), handle) == _failed("m0", "m1", "m2")
         assert calls == [2]
 
 
@@ -185,8 +185,8 @@ class TestProcessGroups:
     def test_the_messages_of_a_group_come_in_one_call_in_order(self) -> None:
         calls: list[list[str]] = []
         event = _in_groups(("a", "{}"), ("b", "{}"), ("a", "{}"))
-        answer = process_groups(event, lambda group: calls.append([message.message_id for message in group]))
-        assert (answer, calls) == (_failed(), [["m0", "m2"], ["m1"]])
+        response = process_groups(event, lambda group: calls.append([message.message_id for message in group]))
+        assert (response, calls) == (_failed(), [["m0", "m2"], ["m1"]])
 
     def test_an_empty_batch_has_an_empty_report_and_calls_nothing(self) -> None:
         calls: list[object] = []
@@ -220,10 +220,10 @@ class TestProcessGroups:
     def test_process_groups_fails_messages_after_an_invalid_one(self) -> None:
         calls: list[list[str]] = []
         event = _in_groups(("a", "{}"), ("a", "["), ("a", "{}"), ("b", "["))
-        answer = process_groups(
+        response = process_groups(
             event, lambda group: calls.append([message.message_id for message in group if message.json_body == {}])
         )
-        assert (answer, calls) == (_failed("m1", "m2", "m3"), [["m0"]])
+        assert (response, calls) == (_failed("m1", "m2", "m3"), [["m0"]])
 
 
 def _sqs_busy(_: Send) -> AWSResponse:
@@ -289,7 +289,7 @@ class TestSend:
         assert len(line.calls) == 1
 
 
-class TestSendTogether:
+class TestSendBatch:
     @pytest.fixture
     def queue(self, account: None) -> Queue:
         client = module.make_client()
@@ -329,19 +329,19 @@ class TestSendTogether:
     def test_send_all_resends_only_the_messages_that_failed(
         self, queue: Queue, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        send, asked = queue.client.send_message_batch, list[list[str]]()
+        send, requests = queue.client.send_message_batch, list[list[str]]()
 
         def refuse_the_second(**request: Any) -> Any:
-            asked.append([entry["MessageBody"] for entry in request["Entries"]])
-            if len(asked) > 1:
+            requests.append([entry["MessageBody"] for entry in request["Entries"]])
+            if len(requests) > 1:
                 return send(**request)
             first, second = request["Entries"]
-            answer: Any = send(QueueUrl=request["QueueUrl"], Entries=[first])
-            return answer | {"Failed": [{"Id": second["Id"], "Code": "InternalError", "SenderFault": False}]}
+            response: Any = send(QueueUrl=request["QueueUrl"], Entries=[first])
+            return response | {"Failed": [{"Id": second["Id"], "Code": "InternalError", "SenderFault": False}]}
 
         monkeypatch.setattr(queue.client, "send_message_batch", refuse_the_second)
         queue.send_all([{"n": 1}, {"n": 2}])
-        assert asked == [['{"n":1}', '{"n":2}'], ['{"n":2}']]
+        assert requests == [['{"n":1}', '{"n":2}'], ['{"n":2}']]
         assert self._numbers(queue) == [1, 2]
 
     def test_a_message_that_sqs_will_never_take_is_a_mistake_of_ours(
@@ -354,10 +354,10 @@ class TestSendTogether:
 
     def test_a_fifo_queue_gets_each_message_in_the_group_of_its_video_and_once(self, account: None) -> None:
         client = module.make_client()
-        made = client.create_queue(
+        created = client.create_queue(
             QueueName="q.fifo", Attributes={"FifoQueue": "true", "ContentBasedDeduplication": "true"}
         )
-        queue = Queue(made["QueueUrl"], client)
+        queue = Queue(created["QueueUrl"], client)
         bodies = [{"videoId": "v", "n": 1}, {"videoId": "w", "n": 2}]
         queue.send_all(bodies)
         queue.send_all(bodies)

@@ -14,37 +14,37 @@ def _fits(rank: str) -> bool:
     return len(rank) == WIDTH or (len(rank) > WIDTH and rank[-1] != DIGITS[0])
 
 
-def _put(order: list[str], place: int, *, ascending: bool) -> int:
+def _put(order: list[str], position: int, *, ascending: bool) -> int:
     """Put one more rank at a place; returns how many neighbours made room for it."""
     if ascending:
-        anchor, neighbours = (order[place - 1] if place else None), order[place:]
+        anchor, neighbours = (order[position - 1] if position else None), order[position:]
     else:
-        anchor, neighbours = (order[place] if place < len(order) else None), order[:place][::-1]
-    made = ranks.placed(anchor, neighbours[: MAX_SPREAD + 1], ascending=ascending)
-    moved = len(made) - 1
+        anchor, neighbours = (order[position] if position < len(order) else None), order[:position][::-1]
+    new_ranks = ranks.placed(anchor, neighbours[: MAX_SPREAD + 1], ascending=ascending)
+    moved = len(new_ranks) - 1
     if ascending:
-        order[place : place + moved] = made
+        order[position : position + moved] = new_ranks
     else:
-        order[place - moved : place] = made[::-1]
+        order[position - moved : position] = new_ranks[::-1]
     return moved
 
 
 @given(MOVES)
-def test_entries_put_anywhere_stay_in_order(places: list[tuple[int, bool]]) -> None:
+def test_entries_put_anywhere_stay_in_order(positions: list[tuple[int, bool]]) -> None:
     order: list[str] = []
-    for place, ascending in places:
-        _put(order, place % (len(order) + 1), ascending=ascending)
+    for position, ascending in positions:
+        _put(order, position % (len(order) + 1), ascending=ascending)
     assert [rank.encode() for rank in order] == sorted({rank.encode() for rank in order})
-    assert len(order) == len(places)
+    assert len(order) == len(positions)
     assert all(_fits(rank) for rank in order)
 
 
 @given(st.data())
 def test_between_any_two_ranks_there_is_another(data: st.DataObject) -> None:
-    whole = st.text(DIGITS, min_size=WIDTH, max_size=WIDTH)
+    full_width = st.text(DIGITS, min_size=WIDTH, max_size=WIDTH)
     fraction = st.text(DIGITS, max_size=8).map(lambda text: text.rstrip(DIGITS[0]))
     low, high = sorted(
-        data.draw(st.lists(st.builds(str.__add__, whole, fraction), min_size=2, max_size=2, unique=True))
+        data.draw(st.lists(st.builds(str.__add__, full_width, fraction), min_size=2, max_size=2, unique=True))
     )
     middle = ranks.between(low, high)
     assert low < middle < high
@@ -55,9 +55,9 @@ def test_between_any_two_ranks_there_is_another(data: st.DataObject) -> None:
 def test_ranks_are_spread_in_order_between_their_bounds(count: int) -> None:
     low = ranks.first()
     high = ranks.after(low)
-    made = ranks.spread(low, high, count)
-    assert len(made) == count
-    assert [low, *made, high] == sorted({low, *made, high})
+    new_ranks = ranks.spread(low, high, count)
+    assert len(new_ranks) == count
+    assert [low, *new_ranks, high] == sorted({low, *new_ranks, high})
 
 
 def test_appending_and_moving_to_the_front_never_make_a_rank_longer() -> None:
@@ -87,9 +87,9 @@ def test_two_entries_that_take_turns_in_one_place_never_fill_it() -> None:
     anchor = ranks.first()
     one, other, last = ranks.spread(anchor, ranks.after(anchor), 3)
     for _ in range(1000):
-        rest = [one, last]  # the other one moves before it
-        made = ranks.placed(anchor, rest, ascending=True)
-        one, other, last = [*made, *rest[len(made) - 1 :]]
+        neighbours = [one, last]  # the other one moves before it
+        new_ranks = ranks.placed(anchor, neighbours, ascending=True)
+        one, other, last = [*new_ranks, *neighbours[len(new_ranks) - 1 :]]
         assert anchor < one < other < last
         assert len(one) <= LONG
 

@@ -66,10 +66,10 @@ def totals(table: Table, video_id: str) -> Any:
 def assert_exact(table: Table, video_id: str) -> None:
     """Assert that the totals equal the ratings once the stream is applied."""
     settle_ratings(table)
-    kept = totals(table, video_id)
-    shares = [rating_contribution(RatingChoice.of(rating)) for rating in ratings(table, video_id)]
-    assert {name: kept.get(name, 0) for name in ("votes", "sum", "likes", "dislikes")} == {
-        name: sum(counts[name] for counts in shares) for name in ("votes", "sum", "likes", "dislikes")
+    stored = totals(table, video_id)
+    contributions = [rating_contribution(RatingChoice.of(rating)) for rating in ratings(table, video_id)]
+    assert {name: stored.get(name, 0) for name in ("votes", "sum", "likes", "dislikes")} == {
+        name: sum(counts[name] for counts in contributions) for name in ("votes", "sum", "likes", "dislikes")
     }
 
 
@@ -101,15 +101,15 @@ class TestRating:
         api.put(path, {"value": 9}, user="bob")
         assert api.get(path, user="carol").json["votes"] == 0
         settle_ratings(api.table)
-        seen = api.get(path, user="carol").json
-        assert seen["votes"] == 1
-        assert "own" not in seen
+        body = api.get(path, user="carol").json
+        assert body["votes"] == 1
+        assert "own" not in body
 
     def test_the_average_is_shown_with_two_decimals_and_kept_exactly(self, api: Api, path: str, video_id: str) -> None:
         for user, value in (("a", 10), ("b", 9), ("c", 9)):
-            shown = api.put(path, {"value": value}, user=user).json
+            body = api.put(path, {"value": value}, user=user).json
             settle_ratings(api.table)
-        assert shown["average"] == 9.33
+        assert body["average"] == 9.33
         assert totals(api.table, video_id)["sum"] == 28
 
     @pytest.mark.parametrize("is_counted", [True, False])
@@ -128,20 +128,20 @@ class TestRating:
     def test_a_second_rating_stays_in_its_place_of_the_index(
         self, api: Api, clock: Clock, path: str, video_id: str
     ) -> None:
-        places = []
+        positions = []
         for value in (2, 10):
             api.put(path, {"value": value})
             clock.advance(5)
             (rating,) = ratings(api.table, video_id)
-            places.append([rating[name] for name in ("rel", "relShard", "relSort", "relId")])
-        assert places[0] == places[1]  # to move would be two more write units
+            positions.append([rating[name] for name in ("rel", "relShard", "relSort", "relId")])
+        assert positions[0] == positions[1]  # to move would be two more write units
 
     def test_the_same_rating_again_writes_nothing(self, api: Api, clock: Clock, path: str, table: Table) -> None:
         first = api.put(path, {"value": 7}).json
         clock.advance(5)
         with record_operations(table.client) as operations:
-            again = api.put(path, {"value": 7})
-        assert (again.status, again.json) == (200, first)
+            repeated = api.put(path, {"value": 7})
+        assert (repeated.status, repeated.json) == (200, first)
         assert [operation.name for operation in operations] == ["BatchGetItem"]
 
     def test_a_like_is_the_best_rating_and_a_dislike_the_worst(self, api: Api, path: str) -> None:
@@ -192,7 +192,7 @@ class TestRating:
             assert {"schemaVersion", "updatedAt", "updatedBy"} <= item.keys()
 
 
-class TestWhoMayRate:
+class TestPermissions:
     def test_whoever_may_read_may_rate(self, api: Api, path: str) -> None:
         assert api.put(path, {"value": 5}, user="bob", scopes="videos/read").status == 200
 
@@ -237,9 +237,9 @@ class TestImported:
         store = RatingStore(table)
         api.put(path, {"value": 3})
         assert store.set_imported(video_id, 7.8, 1200, IMPORTER, NOW)
-        shown = api.put(path, {"value": 4}).json
-        assert shown["imported"] == {"average": 7.8, "votes": 1200}
-        assert (shown["average"], shown["votes"]) == (4, 1)
+        body = api.put(path, {"value": 4}).json
+        assert body["imported"] == {"average": 7.8, "votes": 1200}
+        assert (body["average"], body["votes"]) == (4, 1)
 
     def test_the_same_import_again_changes_nothing(self, video_id: str, table: Table) -> None:
         store = RatingStore(table)
@@ -282,15 +282,15 @@ class TestUnits:
         with meter.measure() as used:
             api.delete(path)
         assert used.operations == ["BatchGetItem"]
-        (gone,) = of_ratings(table, video_id)
-        assert gone["purgeAt"] == NOW + DAYS_WITHDRAWN * 86_400
+        (withdrawn,) = of_ratings(table, video_id)
+        assert withdrawn["purgeAt"] == NOW + DAYS_WITHDRAWN * 86_400
 
     def test_no_item_takes_all_ratings_of_a_video(self, api: Api, path: str, table: Table, video_id: str) -> None:
         for number in range(100):
             api.put(path, {"value": 2}, user=f"user-{number}")
-        given = ratings(table, video_id)
-        assert len({rating["pk"] for rating in given}) > schema.LANES * 0.8
-        assert {rating["relShard"] for rating in given} == set(range(schema.SHARDS))
+        stored_ratings = ratings(table, video_id)
+        assert len({rating["pk"] for rating in stored_ratings}) > schema.LANES * 0.8
+        assert {rating["relShard"] for rating in stored_ratings} == set(range(schema.SHARDS))
 
 
 class TestManyRaters:
@@ -314,8 +314,8 @@ class TestManyRaters:
             time, user = divmod(next(numbers), users)
             # Another choice each time, as the same one is not written again.
             choice = RatingChoice((user + time) % 10 + 1) if user % 5 else RatingChoice.liked(time % 2 == 0)
-            shown = store.rate(video_id, Caller(f"user-{user}", frozenset()), choice, now)
-            assert (shown["own"]["value"], shown["votes"] > 0) == (choice.value, True)
+            body = store.rate(video_id, Caller(f"user-{user}", frozenset()), choice, now)
+            assert (body["own"]["value"], body["votes"] > 0) == (choice.value, True)
 
         return simulation.run(self.SECONDS, self.PER_SECOND, rate)
 
@@ -327,16 +327,18 @@ class TestManyRaters:
         assert (run.done, run.failed, run.unknown, run.requests["throttled"]) == (1_000, [], [], 0)
         assert run.seconds < self.SECONDS + 1
         assert run.writes == 1_000 + users  # each, and each user's place in the index
-        assert max(units for (place, _), units in simulation.peaks.items()) < 0.4 * WRITES
+        assert max(units for (partition, _), units in simulation.peaks.items()) < 0.4 * WRITES
 
-        given: list[Any] = [item for item in simulation.items.stored() if item["pk"].startswith(f"RATINGS#{video_id}#")]
-        assert len(given) == users
+        stored_ratings: list[Any] = [
+            item for item in simulation.items.stored() if item["pk"].startswith(f"RATINGS#{video_id}#")
+        ]
+        assert len(stored_ratings) == users
         deliver(simulation, table)
         deliver(simulation, table)  # as a stream may
-        kept = totals(table, video_id)
-        shares = [rating_contribution(RatingChoice.of(rating)) for rating in given]
-        assert {name: kept.get(name, 0) for name in TOTALS} == {
-            name: sum(part[name] for part in shares) for name in TOTALS
+        stored = totals(table, video_id)
+        contributions = [rating_contribution(RatingChoice.of(rating)) for rating in stored_ratings]
+        assert {name: stored.get(name, 0) for name in TOTALS} == {
+            name: sum(part[name] for part in contributions) for name in TOTALS
         }
 
 
@@ -359,14 +361,14 @@ class TestMeetingOthers:
         store, caller = RatingStore(table), Caller("bob", frozenset())
         write = table.write
 
-        def meanwhile(change: Write) -> Item:
+        def write_between(change: Write) -> Item:
             monkeypatch.setattr(table, "write", write)
             RatingStore(table).rate(video_id, caller, RatingChoice(3), NOW)
             return write(change)
 
-        monkeypatch.setattr(table, "write", meanwhile)
-        shown = store.rate(video_id, caller, RatingChoice(8), NOW)
-        assert (shown["own"]["value"], shown["votes"], shown["average"]) == (8, 1, 8)
+        monkeypatch.setattr(table, "write", write_between)
+        body = store.rate(video_id, caller, RatingChoice(8), NOW)
+        assert (body["own"]["value"], body["votes"], body["average"]) == (8, 1, 8)
         assert_exact(table, video_id)
 
     def test_a_lost_answer_is_recognised(self, table: Table, video_id: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -379,24 +381,24 @@ class TestMeetingOthers:
             return write(change)
 
         monkeypatch.setattr(table, "write", twice)
-        shown = RatingStore(table).rate(video_id, caller, RatingChoice(8), NOW)
-        assert (shown["own"]["value"], shown["votes"]) == (8, 1)
+        body = RatingStore(table).rate(video_id, caller, RatingChoice(8), NOW)
+        assert (body["own"]["value"], body["votes"]) == (8, 1)
         assert_exact(table, video_id)
 
     def test_concurrent_change_by_the_same_user_is_retried(
         self, table: Table, video_id: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         write = table.write
-        left = [ConditionFailed({"value": 2, "writeId": "another"})] * (MAX_ATTEMPTS - 2) + [ConditionFailed(None)]
+        failures = [ConditionFailed({"value": 2, "writeId": "another"})] * (MAX_ATTEMPTS - 2) + [ConditionFailed(None)]
 
         def changing(change: Write) -> Item:
-            if left:
-                raise left.pop(0)
+            if failures:
+                raise failures.pop(0)
             return write(change)
 
         monkeypatch.setattr(table, "write", changing)
-        shown = RatingStore(table).rate(video_id, Caller("bob", frozenset()), RatingChoice(8), NOW)
-        assert shown["votes"] == 1
+        body = RatingStore(table).rate(video_id, Caller("bob", frozenset()), RatingChoice(8), NOW)
+        assert body["votes"] == 1
 
     def test_lasting_concurrent_change_is_409_contention(
         self, api: Api, table: Table, path: str, monkeypatch: pytest.MonkeyPatch
@@ -416,8 +418,8 @@ class TestMeetingOthers:
         api.put(path, {"value": 10})
         settle_ratings(table)
         api.put(path, {"value": 1})
-        shown = api.put(path, LIKE).json
-        assert (shown["average"], shown["votes"], shown["likes"]) == (10, 1, 1)
+        body = api.put(path, LIKE).json
+        assert (body["average"], body["votes"], body["likes"]) == (10, 1, 1)
         assert_exact(table, video_id)
 
 

@@ -118,10 +118,10 @@ def test_masking_hides_what_varies_and_nothing_else() -> None:
     assert tour.masked('{"total":1,"asOf":1795409003120,"items":[{"score":12.0071,"ranges":[[0,5]]}]}') == (
         '{"total":1,"asOf":<time>,"items":[{"score":<score>,"ranges":[[0,5]]}]}'
     )
-    places = (
+    varying = (
         '"http://127.0.0.1:4566/media/thumbnails/v/9f86d081884c7d659a2feaa0c55ad015/a.jpg","s3://b/renditions/v/720p"'
     )
-    assert tour.masked(places) == '"http://<bucket>/thumbnails/v/<hash>/a.jpg","s3://<bucket>/renditions/v/720p"'
+    assert tour.masked(varying) == '"http://<bucket>/thumbnails/v/<hash>/a.jpg","s3://<bucket>/renditions/v/720p"'
 
 
 def test_every_entity_index_and_pattern_is_in_the_data_model() -> None:

@@ -42,7 +42,7 @@ class Runs:
     table: Table
     findings: list[Discrepancy] = field(default_factory=list)
     waited: list[float] = field(default_factory=list)
-    meanwhile: Callable[[], object] = lambda: None
+    before_second_comparison: Callable[[], object] = lambda: None
 
     def __call__(self, *, repair: bool = False) -> list[tuple[str, str, str]]:
         """Return the findings of a run: kind, id and outcome."""
@@ -50,7 +50,7 @@ class Runs:
 
         def sleep(seconds: float) -> None:
             self.waited.append(seconds)
-            self.meanwhile()
+            self.before_second_comparison()
 
         run = Reconcile(self.table, clock=lambda: NOW, sleep=sleep)
         self.summary = run.run(repair, self.findings.append)
@@ -222,8 +222,8 @@ class TestFinding:
         assert (run.findings[0].expected, run.findings[0].found) == ({"schemaVersion": 3}, {"schemaVersion": 2})
         assert run(repair=True) == [("entries", video_id, "repaired")]
         assert run() == []
-        shown = api.get(f"/v1/videos/{video_id}").json
-        assert (shown["schemaVersion"], shown["tags"], shown["version"]) == (3, ["A"], 2)
+        body = api.get(f"/v1/videos/{video_id}").json
+        assert (body["schemaVersion"], body["tags"], body["version"]) == (3, ["A"], 2)
 
     def test_videos_that_are_listed_while_they_are_hidden_leave_the_lists(
         self, table: Table, api: Api, run: Runs
@@ -260,8 +260,8 @@ class TestFinding:
         RatingStore(table).set_imported(video_id, 7.1, 99, Caller.job("import"), NOW)
         spoil(table, schema.RATING_TOTALS.key(videoId=video_id), votes=1)
         run(repair=True)
-        kept = table.get(schema.RATING_TOTALS.key(videoId=video_id)) or {}
-        assert (kept["imported"], kept["votes"]) == ({"average": 7.1, "votes": 99}, 3)
+        stored = table.get(schema.RATING_TOTALS.key(videoId=video_id)) or {}
+        assert (stored["imported"], stored["votes"]) == ({"average": 7.1, "votes": 99}, 3)
 
     def test_reconcile_sends_no_scan(self, table: Table, video_id: str, run: Runs) -> None:
         with record_operations(table.client) as operations:
@@ -269,16 +269,16 @@ class TestFinding:
         assert {operation.name for operation in operations} == {"Query", "GetItem", "BatchGetItem"}
 
     def test_progress_is_reported(self, table: Table, video_id: str) -> None:
-        told: list[tuple[int, int, int]] = []
+        reports: list[tuple[int, int, int]] = []
 
         def progress(summary: ReconcileSummary) -> None:
-            told.append((summary.videos, summary.users, summary.tags))
+            reports.append((summary.videos, summary.users, summary.tags))
 
         Reconcile(table).run(False, lambda _: None, progress)
-        assert told == [(1, 0, 0), (2, 0, 0), (2, 1, 0), (2, 2, 0), (2, 2, 1), (2, 2, 2)]
+        assert reports == [(1, 0, 0), (2, 0, 0), (2, 1, 0), (2, 2, 0), (2, 2, 1), (2, 2, 2)]
 
 
-class TestWhatCannotBeCompared:
+class TestUnusableKeys:
     @pytest.mark.parametrize(
         ("key", "damage", "kind", "id_"),
         [
@@ -319,8 +319,10 @@ class TestWhatCannotBeCompared:
     ) -> None:
         """A name that fits the index, and not the table's key, where it is escaped."""
         longest = "#" * 900
-        place = {"rel": schema.USERS, "relShard": 0, "relSort": 0, "relId": longest}
-        table.client.put_item(TableName=table.name, Item=encode_item({"pk": "USER#long", "sk": "#PROFILE", **place}))
+        index_key = {"rel": schema.USERS, "relShard": 0, "relSort": 0, "relId": longest}
+        table.client.put_item(
+            TableName=table.name, Item=encode_item({"pk": "USER#long", "sk": "#PROFILE", **index_key})
+        )
         get = table.get
 
         def refusing(key: Key, **options: Any) -> Item | None:
@@ -362,7 +364,7 @@ class TestUnderTraffic:
         self, table: Table, api: Api, run: Runs, background: BackgroundWork
     ) -> None:
         api.publish(tags=["a"])
-        run.meanwhile = background.settle_totals
+        run.before_second_comparison = background.settle_totals
         assert run() == []
         assert run.waited == [SECONDS_FOR_STREAM]
 
@@ -372,7 +374,7 @@ class TestUnderTraffic:
     ) -> None:
         for user in ("yan", "zoe"):
             RatingStore(table).rate(video_id, Caller(user, frozenset()), RatingChoice(2), NOW)
-        run.meanwhile = partial(settle_ratings, table)
+        run.before_second_comparison = partial(settle_ratings, table)
         assert run(repair=repair) == []
         assert run.waited == [SECONDS_FOR_STREAM]
         assert api.get(f"/v1/videos/{video_id}/rating").json["votes"] == 5
@@ -382,7 +384,7 @@ class TestUnderTraffic:
     ) -> None:
         monkeypatch.setattr("shared.background.reconcile.MAX_WAITS", 0)
         RatingStore(table).rate(video_id, Caller("zoe", frozenset()), RatingChoice(2), NOW)
-        run.meanwhile = partial(settle_ratings, table)
+        run.before_second_comparison = partial(settle_ratings, table)
         assert run(repair=True) == []
 
     def test_the_stream_is_awaited_once_for_all_videos_together(self, api: Api, run: Runs) -> None:
@@ -392,7 +394,7 @@ class TestUnderTraffic:
 
     def test_difference_that_keeps_changing_is_busy(self, api: Api, run: Runs) -> None:
         path = f"/v1/videos/{api.publish()['videoId']}"
-        run.meanwhile = lambda: api.patch(path, {"fileSize": len(run.waited)})
+        run.before_second_comparison = lambda: api.patch(path, {"fileSize": len(run.waited)})
         assert [(kind, outcome) for kind, _, outcome in run()] == [("marker", "busy")]
         assert run.waited == [SECONDS_FOR_STREAM] * (MAX_COMPARISONS - 1)
 
@@ -427,11 +429,11 @@ class TestUnderTraffic:
             settle_ratings(table)
 
         spoil(table, schema.RATING_TOTALS.key(videoId=video_id), votes=9)
-        run.meanwhile = rate
+        run.before_second_comparison = rate
         assert run(repair=True) == [("ratings", video_id, "busy")]
         assert not run.summary.agrees
         assert len(run.waited) == MAX_COMPARISONS - 1
-        run.meanwhile = lambda: None
+        run.before_second_comparison = lambda: None
         assert run(repair=True) == [("ratings", video_id, "repaired")]
 
     @pytest.mark.parametrize("kind", ["ratings", "user", "tag-count"])
@@ -453,7 +455,7 @@ class TestUnderTraffic:
                 spoil(table, schema.TAG_COUNT.key(tag="drama"), count=9, relSort=9)
         write = table.write
 
-        def meanwhile(*arguments: Any, **options: Any) -> Item:
+        def write_between(*arguments: Any, **options: Any) -> Item:
             monkeypatch.setattr(table, "write", write)
             RatingStore(table).rate(video_id, Caller("zoe", frozenset()), RatingChoice(2), NOW)
             settle_ratings(table)
@@ -461,8 +463,8 @@ class TestUnderTraffic:
             Aggregates(table).settle([another], NOW)
             return write(*arguments, **options)
 
-        monkeypatch.setattr(table, "write", meanwhile)
-        assert [(found_kind, outcome) for found_kind, _, outcome in run(repair=True)] == [(kind, "repaired")]
+        monkeypatch.setattr(table, "write", write_between)
+        assert [(reported_kind, outcome) for reported_kind, _, outcome in run(repair=True)] == [(kind, "repaired")]
         assert run() == []
         assert api.get("/v1/users/alice").json["videos"]["ready"] == 2
         assert api.get("/v1/tags").json["items"][0] == {"tag": "drama", "count": 2}

@@ -95,7 +95,7 @@ class Runs:
     def __init__(self, table: Table) -> None:
         self.findings: list[Discrepancy] = []
         self.waited: list[float] = []
-        self.meanwhile: Callable[[], object] = lambda: None
+        self.before_second_comparison: Callable[[], object] = lambda: None
         self._reconcile = Reconcile(table, clock=lambda: NOW, sleep=self._sleep)
 
     def __call__(self, *, repair: bool = False) -> list[str]:
@@ -107,7 +107,7 @@ class Runs:
 
     def _sleep(self, seconds: float) -> None:
         self.waited.append(seconds)
-        self.meanwhile()
+        self.before_second_comparison()
 
 
 @pytest.fixture
@@ -182,13 +182,13 @@ def test_a_start_that_is_too_large_is_lowered_as_little_as_it_must_be(table: Tab
     assert lowered["relSort"] == 12
     assert lowered["writeId"] != "w"
     (finding,) = run.findings
-    found = finding.found[hour(YESTERDAY)["sk"]]
-    assert found["starts"]["0"] == THIRD
+    stored = finding.found[hour(YESTERDAY)["sk"]]
+    assert stored["starts"]["0"] == THIRD
 
 
 def test_difference_resolved_by_the_stream_is_not_a_finding(table: Table, viewed: Viewed, run: Runs) -> None:
     viewed.mark("dora", "emil")
-    run.meanwhile = lambda: viewed.add(NOW, keyed=1)
+    run.before_second_comparison = lambda: viewed.add(NOW, keyed=1)
     assert run() == []
     assert run.waited == [SECONDS_BETWEEN]
 
@@ -199,12 +199,12 @@ def test_a_start_that_is_lowered_meanwhile_is_looked_at_again(
     CERTAIN["an hour began with more than the next one"](viewed)
     update = table.update
 
-    def meanwhile(*arguments: Any, **options: Any) -> Any:
+    def read_after_a_view(*arguments: Any, **options: Any) -> Any:
         monkeypatch.setattr(table, "update", update)
         viewed.spoil(hour(YESTERDAY), starts={"0": FIRST, "1": sums(views=2)}, relSort=7)
         return update(*arguments, **options)
 
-    monkeypatch.setattr(table, "update", meanwhile)
+    monkeypatch.setattr(table, "update", read_after_a_view)
     assert run(repair=True) == []
     assert (table.get(hour(YESTERDAY)) or {})["starts"]["0"] == FIRST
 

@@ -31,9 +31,9 @@ def stored(table: Table) -> Item:
 
 
 def test_an_expression_names_each_attribute_by_its_placeholder() -> None:
-    made = Expression.of("#version = :expected AND attribute_exists(#rel)", expected=3)
-    assert made.names == {"#version": "version", "#rel": "rel"}
-    assert made.values == {":expected": 3}
+    expression = Expression.of("#version = :expected AND attribute_exists(#rel)", expected=3)
+    assert expression.names == {"#version": "version", "#rel": "rel"}
+    assert expression.values == {":expected": 3}
 
 
 def test_two_conditions_hold_together_whatever_they_are_made_of(table: Table, stored: Item) -> None:
@@ -45,10 +45,10 @@ def test_two_conditions_hold_together_whatever_they_are_made_of(table: Table, st
 
 def test_several_conditions_are_joined_by_and() -> None:
     one, other, third = (Expression.of(f"#{name} > :now", now=1) for name in ("publishAt", "expiresAt", "purgeAt"))
-    made = Expression.all_of([one, other, third])
-    assert made.text == "(#publishAt > :now) AND (#expiresAt > :now) AND (#purgeAt > :now)"
-    assert made.names == {"#publishAt": "publishAt", "#expiresAt": "expiresAt", "#purgeAt": "purgeAt"}
-    assert made.values == {":now": 1}
+    expression = Expression.all_of([one, other, third])
+    assert expression.text == "(#publishAt > :now) AND (#expiresAt > :now) AND (#purgeAt > :now)"
+    assert expression.names == {"#publishAt": "publishAt", "#expiresAt": "expiresAt", "#purgeAt": "purgeAt"}
+    assert expression.values == {":now": 1}
     assert Expression.all_of([one]) == one
     assert Expression.all_of([]).text == ""
 
@@ -76,11 +76,11 @@ def test_a_stamp_says_who_wrote_the_item_when_and_for_which_request(stored: Item
 
 
 def test_an_item_is_unchanged_until_it_is_written_again(table: Table, stored: Item) -> None:
-    again = with_version(stored, ALICE, 1001, version=1)
-    table.write(table.update(KEY, change_between(stored, again), condition=unchanged(stored)))
+    rewritten = with_version(stored, ALICE, 1001, version=1)
+    table.write(table.update(KEY, change_between(stored, rewritten), condition=unchanged(stored)))
     with pytest.raises(ConditionFailed) as failure:
         table.write(table.put(stored, condition=unchanged(stored)))
-    assert is_own_write(failure.value.item, again)
+    assert is_own_write(failure.value.item, rewritten)
     assert not is_own_write(failure.value.item, stored)
 
 

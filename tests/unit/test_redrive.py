@@ -150,8 +150,8 @@ class TestMoving:
         def send(**request: Any) -> Any:
             good = [entry for entry in request["Entries"] if entry["MessageBody"] != "007"]
             bad = [{"Id": entry["Id"]} for entry in request["Entries"] if entry["MessageBody"] == "007"]
-            answer = client.send_message_batch(QueueUrl=request["QueueUrl"], Entries=good)
-            return {"Successful": answer["Successful"], "Failed": bad}
+            response = client.send_message_batch(QueueUrl=request["QueueUrl"], Entries=good)
+            return {"Successful": response["Successful"], "Failed": bad}
 
         outcome = DeadLetters(pair, meddled(client, "send_message_batch", send)).move()
         assert (outcome.moved, outcome.refused) == (11, 1)
@@ -189,13 +189,13 @@ class TestMoving:
         def send(**request: Any) -> Any:
             return client.send_message_batch(QueueUrl=pair.dead_letters, Entries=request["Entries"])
 
-        moment = client.receive_message(
+        messages = client.receive_message(
             QueueUrl=pair.dead_letters,
             MaxNumberOfMessages=10,
             VisibilityTimeout=0,
             MessageSystemAttributeNames=["SentTimestamp"],
         )["Messages"]
-        newest = max(int(message["Attributes"]["SentTimestamp"]) for message in moment)
+        newest = max(int(message["Attributes"]["SentTimestamp"]) for message in messages)
         # Half a millisecond on, as a division must not lose the newest.
         started = (newest + 0.5) / 1000
         letters = DeadLetters(pair, meddled(client, "send_message_batch", send), now=lambda: started)
@@ -232,15 +232,15 @@ class TestPeeking:
             }
             for name, sent in (("young", 900), ("old", 100))
         ]
-        answers = [{"Messages": received}, {}]
-        meddling = meddled(client, "receive_message", lambda **_: answers.pop(0))
+        responses = [{"Messages": received}, {}]
+        meddling = meddled(client, "receive_message", lambda **_: responses.pop(0))
         meddling._client = meddled(client, "change_message_visibility_batch", lambda **_: None)
         ages = [(letter.what, letter.age) for letter in DeadLetters(pair, meddling, now=lambda: 1000.0).peek()]
         assert ages == [("old", 900), ("young", 100)]
 
 
 @pytest.mark.parametrize(
-    ("body", "told"),
+    ("body", "description"),
     [
         (json.dumps(job_message(JOB, "media")), ("job/1 poster", VIDEO, "2")),
         (json.dumps(purge_message(VIDEO)), ("purge/1", VIDEO, "")),
@@ -257,8 +257,8 @@ class TestPeeking:
         ("[]", ("[]", "", "")),
     ],
 )
-def test_every_kind_of_message_is_described(body: str, told: tuple[str, str, str]) -> None:
-    assert described(body) == told
+def test_every_kind_of_message_is_described(body: str, description: tuple[str, str, str]) -> None:
+    assert described(body) == description
 
 
 class TestCommand:
@@ -344,38 +344,38 @@ class TestCommand:
 
 
 class TestAsking:
-    @pytest.mark.parametrize(("answer", "left"), [("yes", 0), ("Yes ", 0), ("y", 2), ("", 2), ("no", 2)])
-    def test_moves_only_after_a_full_yes(self, client: "SQSClient", pair: Pair, answer: str, left: int) -> None:
+    @pytest.mark.parametrize(("response", "remaining"), [("yes", 0), ("Yes ", 0), ("y", 2), ("", 2), ("no", 2)])
+    def test_moves_only_after_a_full_yes(self, client: "SQSClient", pair: Pair, response: str, remaining: int) -> None:
         fill(client, pair.dead_letters, 2)
-        asked: list[str] = []
+        questions: list[str] = []
 
-        def ask(question: str) -> str:
-            asked.append(question)
-            return answer
+        def confirm(question: str) -> str:
+            questions.append(question)
+            return response
 
-        assert redrive(pair, client, ask=ask) == 0
-        assert asked == ["Move about 2 back to thumbnails? Type yes: "]
-        assert DeadLetters(pair, client).count() == left
+        assert redrive(pair, client, ask=confirm) == 0
+        assert questions == ["Move about 2 back to thumbnails? Type yes: "]
+        assert DeadLetters(pair, client).count() == remaining
 
     def test_says_how_many_of_them_are_meant(self, client: "SQSClient", pair: Pair) -> None:
         fill(client, pair.dead_letters, 2)
-        asked: list[str] = []
+        questions: list[str] = []
 
-        def ask(question: str) -> str:
-            asked.append(question)
+        def confirm(question: str) -> str:
+            questions.append(question)
             return "yes"
 
-        redrive(pair, client, limit=1, ask=ask)
-        assert asked == ["Move 1 of about 2 back to thumbnails? Type yes: "]
+        redrive(pair, client, limit=1, ask=confirm)
+        assert questions == ["Move 1 of about 2 back to thumbnails? Type yes: "]
 
     def test_moves_nothing_when_nobody_can_answer(self, client: "SQSClient", pair: Pair) -> None:
         fill(client, pair.dead_letters, 2)
 
-        def ask(_: str) -> str:
+        def confirm(_: str) -> str:
             raise EOFError
 
         with pytest.raises(ToolError, match="--yes"):
-            redrive(pair, client, ask=ask)
+            redrive(pair, client, ask=confirm)
         assert DeadLetters(pair, client).count() == 2
 
     def test_messages_that_could_not_be_moved_are_reported(

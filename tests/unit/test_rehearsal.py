@@ -62,20 +62,20 @@ class _Sample(UpgradeSample):
         ]
 
 
-class TestWhatMayBecomeOfItems:
+class TestComparison:
     def test_unchanged_items_pass_while_indexes_are_added(self) -> None:
         require_unchanged(BEFORE, dict(BEFORE))
 
     @pytest.mark.parametrize(
-        ("after", "told"),
+        ("after", "finding"),
         [
             (_snapshot(PRESENT) | _item(OLDER), "1 items are lost"),
             (BEFORE | _snapshot(TAG.key(videoId="old", tag="a")), "should not be there"),
             (BEFORE | _snapshot(PRESENT | {"title": "Other"}), "has changed"),
         ],
     )
-    def test_anything_else_is_noticed(self, after: Snapshot, told: str) -> None:
-        with pytest.raises(DataLost, match=told):
+    def test_anything_else_is_noticed(self, after: Snapshot, finding: str) -> None:
+        with pytest.raises(DataLost, match=finding):
             require_unchanged(BEFORE, after)
 
     def test_the_repair_upgrades_older_videos(self) -> None:
@@ -84,7 +84,7 @@ class TestWhatMayBecomeOfItems:
             require_upgraded(BEFORE, BEFORE, _Sample())
 
     @pytest.mark.parametrize(
-        ("after", "told"),
+        ("after", "finding"),
         [
             (_snapshot(PRESENT) | _item(OLDER), "1 items are lost"),
             (BEFORE | UPGRADED | _snapshot(rating_key("new", "ben")), "should not be there"),
@@ -92,8 +92,8 @@ class TestWhatMayBecomeOfItems:
             (BEFORE | UPGRADED | _snapshot(PRESENT | {"version": "2"}), "has changed in version"),
         ],
     )
-    def test_repair_that_changes_another_item_is_reported(self, after: Snapshot, told: str) -> None:
-        with pytest.raises(DataLost, match=told):
+    def test_repair_that_changes_another_item_is_reported(self, after: Snapshot, finding: str) -> None:
+        with pytest.raises(DataLost, match=finding):
             require_upgraded(BEFORE, after, _Sample())
 
 
@@ -287,9 +287,9 @@ class TestTheCommand:
     ) -> None:
         self._rehearse_with(monkeypatch, ZeroDivisionError("by zero"))
         assert rehearsal.main([]) == 1
-        said = capsys.readouterr().err
-        assert "Traceback" in said
-        assert said.endswith(f"by zero\nThe rehearsal failed; its logs are in {work}.\n")
+        errors = capsys.readouterr().err
+        assert "Traceback" in errors
+        assert errors.endswith(f"by zero\nThe rehearsal failed; its logs are in {work}.\n")
 
     def test_begins_without_what_an_earlier_failure_left(self, work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         work.mkdir()

@@ -15,7 +15,7 @@ PATH = f"/v1/videos/{VIDEO_ID}/releases"
 
 
 @pytest.fixture(autouse=True)
-def film(api: Api) -> None:
+def video(api: Api) -> None:
     api.publish("alice", videoId=VIDEO_ID, createdAt=1_000_000)
 
 
@@ -23,11 +23,11 @@ def titles(*names: str) -> dict[str, Any]:
     return {"titles": [{"title": name, "types": [], "attributes": []} for name in names]}
 
 
-def put(api: Api, place: str, name: str = "The Piano", **options: Any) -> Reply:
-    return api.put(f"{PATH}/{place}", titles(name), **options)
+def put(api: Api, path: str, name: str = "The Piano", **options: Any) -> Reply:
+    return api.put(f"{PATH}/{path}", titles(name), **options)
 
 
-def places(reply: Reply) -> list[tuple[str, str | None]]:
+def keys(reply: Reply) -> list[tuple[str, str | None]]:
     assert reply.status == 200, reply.body
     return [(release["region"], release.get("language")) for release in reply.json["items"]]
 
@@ -49,21 +49,21 @@ def test_a_region_s_titles_may_have_no_language(api: Api) -> None:
     put(api, "NZ")
     put(api, "NZ/mi", "Te Piano")
 
-    assert places(api.get(f"{PATH}/NZ")) == [("NZ", None), ("NZ", "mi")]
+    assert keys(api.get(f"{PATH}/NZ")) == [("NZ", None), ("NZ", "mi")]
     assert api.delete(f"{PATH}/NZ").status == 204
-    assert places(api.get(f"{PATH}/NZ")) == [("NZ", "mi")]
+    assert keys(api.get(f"{PATH}/NZ")) == [("NZ", "mi")]
     assert api.delete(f"{PATH}/NZ").status == 404
 
 
-@pytest.mark.parametrize("place", ["nz/en-nz", "Nz/EN-nZ", "NZ/en-NZ"])
-def test_regions_and_languages_are_the_same_in_any_case(api: Api, place: str) -> None:
+@pytest.mark.parametrize("path", ["nz/en-nz", "Nz/EN-nZ", "NZ/en-NZ"])
+def test_regions_and_languages_are_the_same_in_any_case(api: Api, path: str) -> None:
     put(api, "NZ/en-NZ", "Before")
 
-    reply = put(api, place)
+    reply = put(api, path)
 
     assert (reply.status, reply.json["region"], reply.json["language"]) == (200, "NZ", "en-NZ")
-    assert len(places(api.get(PATH))) == 1
-    assert api.get(f"{PATH}/{place}").status == 200
+    assert len(keys(api.get(PATH))) == 1
+    assert api.get(f"{PATH}/{path}").status == 200
 
 
 @pytest.mark.parametrize("region", ["ZZ", "XX", "N", "NZL", "1", "NZ%20", "-"])
@@ -142,38 +142,38 @@ def test_a_deleted_video_takes_no_releases(api: Api) -> None:
 
 
 def test_releases_come_page_by_page_by_region_and_language(api: Api) -> None:
-    for place in ("NZ/mi", "AT/de", "NZ", "NZ/en", "DE/de"):
-        put(api, place)
+    for path in ("NZ/mi", "AT/de", "NZ", "NZ/en", "DE/de"):
+        put(api, path)
 
-    seen = []
+    listed = []
     cursor: str | None = ""
     while cursor is not None:
         page = api.get(PATH, query=f"limit=2{cursor and '&cursor=' + cursor}")
-        seen += places(page)
+        listed += keys(page)
         cursor = page.json["nextCursor"]
         assert ("link" in page.headers) == (cursor is not None)
 
-    assert seen == [("AT", "de"), ("DE", "de"), ("NZ", None), ("NZ", "en"), ("NZ", "mi")]
+    assert listed == [("AT", "de"), ("DE", "de"), ("NZ", None), ("NZ", "en"), ("NZ", "mi")]
 
 
 def test_a_page_that_dynamodb_ends_early_still_leads_on(
     api: Api, table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for place in ("AT", "DE", "NZ"):
-        put(api, place)
+    for path in ("AT", "DE", "NZ"):
+        put(api, path)
     intercept(table.client, lambda operation, _, send: send(Limit=2) if operation == "Query" else send())
     first = api.get(PATH)
-    rest = api.get(PATH, query=f"cursor={first.json['nextCursor']}")
+    second = api.get(PATH, query=f"cursor={first.json['nextCursor']}")
 
-    assert places(first) + places(rest) == [("AT", None), ("DE", None), ("NZ", None)]
-    assert rest.json["nextCursor"] is None
+    assert keys(first) + keys(second) == [("AT", None), ("DE", None), ("NZ", None)]
+    assert second.json["nextCursor"] is None
 
 
 def test_a_cursor_of_one_region_is_not_one_of_another(api: Api) -> None:
     for language in ("de", "en"):
         put(api, f"NZ/{language}")
     cursor = api.get(f"{PATH}/NZ", query="limit=1").json["nextCursor"]
-    assert places(api.get(f"{PATH}/NZ", query=f"cursor={cursor}")) == [("NZ", "en")]
+    assert keys(api.get(f"{PATH}/NZ", query=f"cursor={cursor}")) == [("NZ", "en")]
     assert api.get(f"{PATH}/AU", query=f"cursor={cursor}").status == 400
     assert api.get(PATH, query=f"cursor={cursor}").status == 400
 

@@ -48,13 +48,13 @@ def create(api: Api, **options: Any) -> Any:
 def test_video_is_found_by_its_unique_value_right_after_each_write(api: Api, field: str) -> None:
     created = create(api, **{field: FIELDS[field]})
     video = created.json
-    found = api.get(PATHS[field])
-    assert (found.status, found.json["videoId"], found.headers["etag"]) == (
+    reply = api.get(PATHS[field])
+    assert (reply.status, reply.json["videoId"], reply.headers["etag"]) == (
         200,
         video["videoId"],
         created.headers["etag"],
     )
-    assert api.get(PATHS[field], headers={"If-None-Match": found.headers["etag"]}).status == 304
+    assert api.get(PATHS[field], headers={"If-None-Match": reply.headers["etag"]}).status == 304
     assert api.patch(f"/v1/videos/{video['videoId']}", {field: "other"}).status == 200
     assert api.get(PATHS[field]).status == 404
     assert api.patch(f"/v1/videos/{video['videoId']}", {field: FIELDS[field]}).json[field] == FIELDS[field]
@@ -123,8 +123,8 @@ def test_value_of_a_video_that_was_removed_without_a_purge_is_taken_over(api: Ap
 
 def test_external_id_is_private_and_a_slug_is_public(api: Api) -> None:
     video = api.publish(externalId="e", slug="s")
-    shown = api.get(f"/v1/videos/{video['videoId']}", user="bob").json
-    assert ("externalId" in shown, shown["slug"]) == (False, "s")
+    document = api.get(f"/v1/videos/{video['videoId']}", user="bob").json
+    assert ("externalId" in document, document["slug"]) == (False, "s")
     assert api.get("/v1/slugs/s", query="userId=alice", user="bob").json["videoId"] == video["videoId"]
     assert api.get("/v1/external-ids/e", query="userId=alice", user="bob").status == 403
     assert api.get("/v1/external-ids/e", query="userId=alice", user="admin").json["externalId"] == "e"
@@ -165,9 +165,9 @@ def _videos(table: Table) -> list[Item]:
 
 
 @pytest.mark.parametrize("broken", range(4))
-@pytest.mark.parametrize("is_lost", [False, True], ids=["request fails", "response is lost"])
+@pytest.mark.parametrize("loses_response", [False, True], ids=["request fails", "response is lost"])
 def test_crash_at_any_request_leaves_each_value_with_its_video(
-    api: Api, table: Table, broken: int, is_lost: bool
+    api: Api, table: Table, broken: int, loses_response: bool
 ) -> None:
     video_id = create(api, slug="old").json["videoId"]
     calls = iter(range(100))
@@ -175,7 +175,7 @@ def test_crash_at_any_request_leaves_each_value_with_its_video(
     def between(operation: str, _: Any, send: Callable[[], Any]) -> Any:
         if next(calls) != broken:
             return send()
-        if is_lost:
+        if loses_response:
             send()
         raise ConnectionError
 
@@ -194,8 +194,8 @@ def test_crash_at_any_request_leaves_each_value_with_its_video(
 
 def test_idempotent_retry_returns_the_first_response_and_not_a_conflict(api: Api) -> None:
     key = {"Idempotency-Key": "k"}
-    first, again = (api.post("/v1/videos", {"title": "t", "slug": "s"}, headers=key) for _ in range(2))
-    assert (first.status, again.status, again.json) == (201, 201, first.json)
+    first, second = (api.post("/v1/videos", {"title": "t", "slug": "s"}, headers=key) for _ in range(2))
+    assert (first.status, second.status, second.json) == (201, 201, first.json)
 
 
 def test_batch_and_its_dry_run_report_a_taken_value(api: Api) -> None:
