@@ -49,7 +49,7 @@ from tools.rate_limit import Pool, RateLimiter
 from tools.restoring import LineRestore, Rehearsal, Repair, RestorePlan, StoredEntries
 from tools.work_file import WorkFile, work_file
 
-FILM = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
+VIDEO_ID = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
 OTHER = "5c9b2f8e-1111-4222-8333-0305e82c3302"
 LATER = NOW + 100
 """Time of the damage."""
@@ -70,37 +70,37 @@ class CopiedTable:
     @classmethod
     def fill(cls, api: Api, folder: Path) -> "CopiedTable":
         """Write all of it, and the copy."""
-        for video_id, external_id in ((FILM, "film-1"), (OTHER, "film-2")):
+        for video_id, external_id in ((VIDEO_ID, "film-1"), (OTHER, "film-2")):
             api.publish(videoId=video_id, title="A film", tags=["one"], externalId=external_id)
-        api.put(f"/v1/videos/{FILM}/credits/p", {"name": "P", "ordering": 1, "roles": [{"category": "actor"}]})
-        api.put(f"/v1/videos/{FILM}/chapters", {"chapters": [{"start": 0, "title": "All of it"}]})
+        api.put(f"/v1/videos/{VIDEO_ID}/credits/p", {"name": "P", "ordering": 1, "roles": [{"category": "actor"}]})
+        api.put(f"/v1/videos/{VIDEO_ID}/chapters", {"chapters": [{"start": 0, "title": "All of it"}]})
         captions: Item = {"text": "0" * 32, "cues": 1, "size": 40, "origin": "owner"}
-        CaptionStore(api.table).put(FILM, "en", captions, Caller("alice", frozenset()), NOW, lambda _: True)
-        api.put(f"/v1/videos/{FILM}/rating", {"value": 8}, user="bob")
+        CaptionStore(api.table).put(VIDEO_ID, "en", captions, Caller("alice", frozenset()), NOW, lambda _: True)
+        api.put(f"/v1/videos/{VIDEO_ID}/rating", {"value": 8}, user="bob")
         for _ in range(3):
-            api.post(f"/v1/videos/{FILM}/views", user="bob")
-        kept = cls(api, folder, str(api.post("/v1/playlists", {"title": "A list"}).json["playlistId"]))
-        for video_id in (FILM, OTHER):
-            api.post(f"/v1/playlists/{kept.playlist}/entries", {"videoId": video_id})
-        Export(api.table, kept.file, bars=Bars()).run()
-        return kept
+            api.post(f"/v1/videos/{VIDEO_ID}/views", user="bob")
+        copy = cls(api, folder, str(api.post("/v1/playlists", {"title": "A list"}).json["playlistId"]))
+        for video_id in (VIDEO_ID, OTHER):
+            api.post(f"/v1/playlists/{copy.playlist}/entries", {"videoId": video_id})
+        Export(api.table, copy.file, bars=Bars()).run()
+        return copy
 
     def restore(self, plan: RestorePlan = NO_TIME, table: Table | None = None) -> tuple[dict[str, int], list[str]]:
         """The outcomes, and the lines that were printed."""
-        told: list[str] = []
+        lines: list[str] = []
         with work_file(self.folder / "state", {}, table or self.table) as work:
-            self._restored(table or self.table, plan, told, Pool(1), work)
+            self._restored(table or self.table, plan, lines, Pool(1), work)
             outcomes = work.outcomes().get(self.file.name, {})
             work.remove()
-        return outcomes, told
+        return outcomes, lines
 
-    def _restored(self, table: Table, plan: RestorePlan, told: list[str], pool: Pool, work: WorkFile) -> None:
+    def _restored(self, table: Table, plan: RestorePlan, lines: list[str], pool: Pool, work: WorkFile) -> None:
         restore = LineRestore(
             self.file,
             table,
             work,
             plan=plan,
-            print_line=told.append,
+            print_line=lines.append,
             rate=RateLimiter(None),
             pool=pool,
             bars=Bars(),
@@ -136,293 +136,293 @@ def filled(
 
 
 @pytest.fixture
-def kept(filled: tuple[bytes, CopiedTable], api: Api, tmp_path: Path) -> CopiedTable:
+def copied(filled: tuple[bytes, CopiedTable], api: Api, tmp_path: Path) -> CopiedTable:
     """A table with a backup."""
     tables, written = filled
     put_back(tables)
-    kept = CopiedTable(api, tmp_path, written.playlist)
-    shutil.copy(written.file, kept.file)
-    return kept
+    copy = CopiedTable(api, tmp_path, written.playlist)
+    shutil.copy(written.file, copy.file)
+    return copy
 
 
-def test_a_table_that_is_as_it_was_is_not_written(kept: CopiedTable) -> None:
-    before = kept.contents()
-    outcomes, told = kept.restore(RestorePlan(force=True))
+def test_a_table_that_is_as_it_was_is_not_written(copied: CopiedTable) -> None:
+    before = copied.contents()
+    outcomes, lines = copied.restore(RestorePlan(force=True))
     assert list(outcomes) == ["unchanged"]
-    assert told == []
-    assert kept.contents() == before
+    assert lines == []
+    assert copied.contents() == before
 
 
-def test_a_video_that_is_gone_comes_back_with_all_that_belonged_to_it(kept: CopiedTable) -> None:
-    before = kept.contents()
-    remove_video(kept.table, FILM)
-    kept.table.delete(VIEW_COUNTER.key(videoId=FILM, shard=0))
-    outcomes, told = kept.restore()
+def test_a_video_that_is_gone_comes_back_with_all_that_belonged_to_it(copied: CopiedTable) -> None:
+    before = copied.contents()
+    remove_video(copied.table, VIDEO_ID)
+    copied.table.delete(VIEW_COUNTER.key(videoId=VIDEO_ID, shard=0))
+    outcomes, lines = copied.restore()
     assert outcomes["created"] == 5
-    assert {f"{what}: was missing" for what in (f"Video {FILM}", f"Captions {FILM} en", f"Chapters {FILM}")} <= set(
-        told
-    )
+    assert {
+        f"{name}: was missing" for name in (f"Video {VIDEO_ID}", f"Captions {VIDEO_ID} en", f"Chapters {VIDEO_ID}")
+    } <= set(lines)
     # Totals are made again by the stream, of ratings by `reconcile`.
-    derived = RATING_TOTALS.key(videoId=FILM)
-    again = {"updatedBy": "job:put-back", "updatedAs": "job"}
+    derived = RATING_TOTALS.key(videoId=VIDEO_ID)
+    restored_fields = {"updatedBy": "job:put-back", "updatedAs": "job"}
     for item in before:
-        if FILM in item["pk"] and item["sk"] == VIDEO.sk:
-            item |= again
-        elif item.get("videoId") == FILM and item["pk"].startswith(RESERVATION.partition_prefix):
-            item |= {"updatedBy": again["updatedBy"]}
-        elif FILM in item["pk"] and item["sk"].startswith("TAG#"):
-            item["updatedBy"] = again["updatedBy"]
-        elif FILM in item["pk"] and item["sk"] == VIEW_COUNTER.sk:
+        if VIDEO_ID in item["pk"] and item["sk"] == VIDEO.sk:
+            item |= restored_fields
+        elif item.get("videoId") == VIDEO_ID and item["pk"].startswith(RESERVATION.partition_prefix):
+            item |= {"updatedBy": restored_fields["updatedBy"]}
+        elif VIDEO_ID in item["pk"] and item["sk"].startswith("TAG#"):
+            item["updatedBy"] = restored_fields["updatedBy"]
+        elif VIDEO_ID in item["pk"] and item["sk"] == VIEW_COUNTER.sk:
             del item["hour"]  # what is put back was counted in no hour
-    assert kept.contents() == [item for item in before if (item["pk"], item["sk"]) != tuple(derived.values())]
+    assert copied.contents() == [item for item in before if (item["pk"], item["sk"]) != tuple(derived.values())]
 
 
-def test_an_item_that_was_altered_behind_the_service_s_back_is_repaired(kept: CopiedTable) -> None:
-    kept.alter(VIDEO, {"title": "Lost", "graffiti": "x"}, videoId=FILM)
-    outcomes, told = kept.restore()
-    repaired = kept.item(VIDEO, videoId=FILM)
+def test_an_item_that_was_altered_behind_the_service_s_back_is_repaired(copied: CopiedTable) -> None:
+    copied.alter(VIDEO, {"title": "Lost", "graffiti": "x"}, videoId=VIDEO_ID)
+    outcomes, lines = copied.restore()
+    repaired = copied.item(VIDEO, videoId=VIDEO_ID)
     assert (outcomes["changed"], repaired["title"], "graffiti" in repaired) == (1, "A film", False)
-    assert told == [f"Video {FILM}: graffiti, title restored"]
+    assert lines == [f"Video {VIDEO_ID}: graffiti, title restored"]
     assert (repaired["version"], repaired["updatedBy"], repaired["updatedAs"]) == (2, "job:restore", "job")
 
 
-def test_captions_and_chapters_that_were_altered_are_as_they_were(kept: CopiedTable) -> None:
-    kept.alter(CAPTION, {"text": "f" * 32, "size": 1}, videoId=FILM, language="en")
-    kept.alter(CHAPTERS, {"chapters": []}, videoId=FILM)
-    outcomes, told = kept.restore()
+def test_captions_and_chapters_that_were_altered_are_as_they_were(copied: CopiedTable) -> None:
+    copied.alter(CAPTION, {"text": "f" * 32, "size": 1}, videoId=VIDEO_ID, language="en")
+    copied.alter(CHAPTERS, {"chapters": []}, videoId=VIDEO_ID)
+    outcomes, lines = copied.restore()
     assert outcomes["changed"] == 2
-    assert told == [f"Captions {FILM} en: size, text restored", f"Chapters {FILM}: chapters restored"]
-    captions, chapters = kept.item(CAPTION, videoId=FILM, language="en"), kept.item(CHAPTERS, videoId=FILM)
+    assert lines == [f"Captions {VIDEO_ID} en: size, text restored", f"Chapters {VIDEO_ID}: chapters restored"]
+    captions, chapters = copied.item(CAPTION, videoId=VIDEO_ID, language="en"), copied.item(CHAPTERS, videoId=VIDEO_ID)
     assert (captions["text"], captions["size"], captions["version"]) == ("0" * 32, 40, 2)
     assert (chapters["chapters"], chapters["version"]) == ([{"start": 0, "title": "All of it"}], 2)
     assert (captions["owner"], chapters["owner"]) == ("alice", "alice")
 
 
-def test_change_made_during_the_damage_is_reverted_with_its_tags(kept: CopiedTable) -> None:
-    kept.api.clock.now = LATER
-    kept.api.patch(f"/v1/videos/{FILM}", {"title": "Lost", "tags": ["lost"]})
-    outcomes, _ = kept.restore(BY_TIME)
+def test_change_made_during_the_damage_is_reverted_with_its_tags(copied: CopiedTable) -> None:
+    copied.api.clock.now = LATER
+    copied.api.patch(f"/v1/videos/{VIDEO_ID}", {"title": "Lost", "tags": ["lost"]})
+    outcomes, _ = copied.restore(BY_TIME)
     assert outcomes["changed"] == 1
-    assert kept.api.get(f"/v1/videos/{FILM}").json["title"] == "A film"
-    assert kept.item(TAG, videoId=FILM, tag="one")
-    assert not kept.item(TAG, videoId=FILM, tag="lost")
+    assert copied.api.get(f"/v1/videos/{VIDEO_ID}").json["title"] == "A film"
+    assert copied.item(TAG, videoId=VIDEO_ID, tag="one")
+    assert not copied.item(TAG, videoId=VIDEO_ID, tag="lost")
 
 
-def test_external_id_changed_during_the_damage_is_reserved_again(kept: CopiedTable) -> None:
-    kept.api.clock.now = LATER
-    kept.api.patch(f"/v1/videos/{FILM}", {"externalId": "lost"})
-    assert kept.restore(BY_TIME)[0]["changed"] == 1
-    assert kept.api.get("/v1/external-ids/film-1").json["videoId"] == FILM
-    assert not kept.item(RESERVATION, userId="alice", field="externalId", value="lost")
+def test_external_id_changed_during_the_damage_is_reserved_again(copied: CopiedTable) -> None:
+    copied.api.clock.now = LATER
+    copied.api.patch(f"/v1/videos/{VIDEO_ID}", {"externalId": "lost"})
+    assert copied.restore(BY_TIME)[0]["changed"] == 1
+    assert copied.api.get("/v1/external-ids/film-1").json["videoId"] == VIDEO_ID
+    assert not copied.item(RESERVATION, userId="alice", field="externalId", value="lost")
 
 
-def test_external_id_that_another_video_has_since_is_not_restored(kept: CopiedTable) -> None:
-    kept.api.clock.now = LATER
-    kept.api.patch(f"/v1/videos/{FILM}", {"externalId": "lost"})
-    other = kept.api.create(externalId="film-1")["videoId"]
-    _, told = kept.restore(BY_TIME)
-    assert [line for line in told if "externalId" in line] == [
-        f"Video {FILM}: Another video of the owner, {other}, has this externalId. Send another value."
+def test_external_id_that_another_video_has_since_is_not_restored(copied: CopiedTable) -> None:
+    copied.api.clock.now = LATER
+    copied.api.patch(f"/v1/videos/{VIDEO_ID}", {"externalId": "lost"})
+    other = copied.api.create(externalId="film-1")["videoId"]
+    _, lines = copied.restore(BY_TIME)
+    assert [line for line in lines if "externalId" in line] == [
+        f"Video {VIDEO_ID}: Another video of the owner, {other}, has this externalId. Send another value."
     ]
-    assert kept.api.get("/v1/external-ids/film-1").json["videoId"] == other
+    assert copied.api.get("/v1/external-ids/film-1").json["videoId"] == other
 
 
-@pytest.mark.parametrize("moment", [LATER - 1, LATER + 10])
-def test_change_made_outside_the_damage_is_kept_and_reported(kept: CopiedTable, moment: int) -> None:
-    kept.api.clock.now = moment
-    kept.api.patch(f"/v1/videos/{FILM}", {"title": "Better"})
-    outcomes, told = kept.restore(BY_TIME)
+@pytest.mark.parametrize("changed_at", [LATER - 1, LATER + 10])
+def test_change_made_outside_the_damage_is_kept_and_reported(copied: CopiedTable, changed_at: int) -> None:
+    copied.api.clock.now = changed_at
+    copied.api.patch(f"/v1/videos/{VIDEO_ID}", {"title": "Better"})
+    outcomes, lines = copied.restore(BY_TIME)
     assert outcomes["skipped"] == 1
-    assert told == [f"Video {FILM}: already exists and differs: skipped"]
-    assert kept.item(VIDEO, videoId=FILM)["title"] == "Better"
+    assert lines == [f"Video {VIDEO_ID}: already exists and differs: skipped"]
+    assert copied.item(VIDEO, videoId=VIDEO_ID)["title"] == "Better"
 
 
-def test_force_restores_changes_of_any_time(kept: CopiedTable) -> None:
-    kept.api.patch(f"/v1/videos/{FILM}", {"title": "Better"})
-    assert kept.restore(RestorePlan(force=True))[0]["changed"] == 1
-    assert kept.item(VIDEO, videoId=FILM)["title"] == "A film"
+def test_force_restores_changes_of_any_time(copied: CopiedTable) -> None:
+    copied.api.patch(f"/v1/videos/{VIDEO_ID}", {"title": "Better"})
+    assert copied.restore(RestorePlan(force=True))[0]["changed"] == 1
+    assert copied.item(VIDEO, videoId=VIDEO_ID)["title"] == "A film"
 
 
-def test_a_second_restore_finds_nothing_to_do(kept: CopiedTable) -> None:
-    kept.alter(VIDEO, {"title": "Lost"}, videoId=FILM)
-    kept.alter(VIEW_COUNTER, {"views": 1}, videoId=FILM, shard=0)
-    kept.restore(RestorePlan(force=True))
-    before = kept.contents()
-    assert kept.restore(RestorePlan(force=True))[0].keys() == {"unchanged"}
-    assert kept.contents() == before
+def test_a_second_restore_finds_nothing_to_do(copied: CopiedTable) -> None:
+    copied.alter(VIDEO, {"title": "Lost"}, videoId=VIDEO_ID)
+    copied.alter(VIEW_COUNTER, {"views": 1}, videoId=VIDEO_ID, shard=0)
+    copied.restore(RestorePlan(force=True))
+    before = copied.contents()
+    assert copied.restore(RestorePlan(force=True))[0].keys() == {"unchanged"}
+    assert copied.contents() == before
 
 
-def test_a_credit_is_repaired_and_one_that_was_deleted_comes_back(kept: CopiedTable) -> None:
-    kept.alter(CREDIT, {"name": "Lost"}, videoId=FILM, personId="p")
-    assert kept.restore()[0]["changed"] == 1
-    assert kept.item(CREDIT, videoId=FILM, personId="p")["name"] == "P"
-    kept.table.delete(CREDIT.key(videoId=FILM, personId="p"))
-    assert kept.restore()[0]["created"] == 1
-    assert kept.item(CREDIT, videoId=FILM, personId="p")["ordering"] == 1
+def test_a_credit_is_repaired_and_one_that_was_deleted_comes_back(copied: CopiedTable) -> None:
+    copied.alter(CREDIT, {"name": "Lost"}, videoId=VIDEO_ID, personId="p")
+    assert copied.restore()[0]["changed"] == 1
+    assert copied.item(CREDIT, videoId=VIDEO_ID, personId="p")["name"] == "P"
+    copied.table.delete(CREDIT.key(videoId=VIDEO_ID, personId="p"))
+    assert copied.restore()[0]["created"] == 1
+    assert copied.item(CREDIT, videoId=VIDEO_ID, personId="p")["ordering"] == 1
 
 
 @pytest.mark.parametrize(("others", "after"), [(1, 2), (2, 1), (7, 1)])
-def test_the_views_of_all_shards_are_one_count(kept: CopiedTable, others: int, after: int) -> None:
-    kept.alter(VIEW_COUNTER, {"views": 1, "shards": 2, "spread": 2}, videoId=FILM, shard=0)
-    kept.table.write(kept.table.put(VIEW_COUNTER.key(videoId=FILM, shard=1) | {"views": others}))
-    kept.restore()
-    assert kept.item(VIEW_COUNTER, videoId=FILM, shard=0)["views"] == after
+def test_the_views_of_all_shards_are_one_count(copied: CopiedTable, others: int, after: int) -> None:
+    copied.alter(VIEW_COUNTER, {"views": 1, "shards": 2, "spread": 2}, videoId=VIDEO_ID, shard=0)
+    copied.table.write(copied.table.put(VIEW_COUNTER.key(videoId=VIDEO_ID, shard=1) | {"views": others}))
+    copied.restore()
+    assert copied.item(VIEW_COUNTER, videoId=VIDEO_ID, shard=0)["views"] == after
 
 
 @pytest.mark.parametrize(("views", "after"), [(1, 3), (3, 3), (7, 7)])
-def test_a_view_count_is_raised_and_never_lowered(kept: CopiedTable, views: int, after: int) -> None:
-    kept.alter(VIEW_COUNTER, {"views": views}, videoId=FILM, shard=0)
-    kept.restore(RestorePlan(force=True))
-    assert kept.item(VIEW_COUNTER, videoId=FILM, shard=0)["views"] == after
+def test_a_view_count_is_raised_and_never_lowered(copied: CopiedTable, views: int, after: int) -> None:
+    copied.alter(VIEW_COUNTER, {"views": views}, videoId=VIDEO_ID, shard=0)
+    copied.restore(RestorePlan(force=True))
+    assert copied.item(VIEW_COUNTER, videoId=VIDEO_ID, shard=0)["views"] == after
 
 
-def test_a_rating_that_was_given_again_stays_even_by_force(kept: CopiedTable) -> None:
-    kept.api.put(f"/v1/videos/{FILM}/rating", {"value": 2}, user="bob")
-    assert kept.restore(RestorePlan(force=True))[0]["skipped"] == 1
-    assert kept.api.get(f"/v1/videos/{FILM}/rating", user="bob").json["own"]["value"] == 2
+def test_a_rating_that_was_given_again_stays_even_by_force(copied: CopiedTable) -> None:
+    copied.api.put(f"/v1/videos/{VIDEO_ID}/rating", {"value": 2}, user="bob")
+    assert copied.restore(RestorePlan(force=True))[0]["skipped"] == 1
+    assert copied.api.get(f"/v1/videos/{VIDEO_ID}/rating", user="bob").json["own"]["value"] == 2
 
 
-def test_entries_that_were_lost_come_back_to_a_playlist_that_nobody_has_changed(kept: CopiedTable) -> None:
-    path = f"/v1/playlists/{kept.playlist}/entries"
-    before = kept.api.get(path).json
-    lost = [item for item in kept.contents() if re.match(rf"ENTRY#.*|HAS#{OTHER}", item["sk"])]
-    kept.table.batch_delete([{name: item[name] for name in ("pk", "sk")} for item in lost])
-    assert kept.restore()[0]["changed"] == 2
-    assert kept.api.get(path).json == before
-    assert kept.item(PLAYLIST, playlistId=kept.playlist)["entryCount"] == 2
+def test_entries_that_were_lost_come_back_to_a_playlist_that_nobody_has_changed(copied: CopiedTable) -> None:
+    path = f"/v1/playlists/{copied.playlist}/entries"
+    before = copied.api.get(path).json
+    lost_entries = [item for item in copied.contents() if re.match(rf"ENTRY#.*|HAS#{OTHER}", item["sk"])]
+    copied.table.batch_delete([{name: item[name] for name in ("pk", "sk")} for item in lost_entries])
+    assert copied.restore()[0]["changed"] == 2
+    assert copied.api.get(path).json == before
+    assert copied.item(PLAYLIST, playlistId=copied.playlist)["entryCount"] == 2
 
 
-def test_entries_that_were_taken_out_in_the_time_of_the_damage_come_back_and_are_counted(kept: CopiedTable) -> None:
-    kept.api.clock.now = LATER
-    kept.api.patch(f"/v1/playlists/{kept.playlist}", {"title": "Lost"})
-    kept.api.delete(f"/v1/playlists/{kept.playlist}/entries/{OTHER}")
-    kept.restore(BY_TIME)
-    playlist = kept.api.get(f"/v1/playlists/{kept.playlist}").json
+def test_entries_that_were_taken_out_in_the_time_of_the_damage_come_back_and_are_counted(copied: CopiedTable) -> None:
+    copied.api.clock.now = LATER
+    copied.api.patch(f"/v1/playlists/{copied.playlist}", {"title": "Lost"})
+    copied.api.delete(f"/v1/playlists/{copied.playlist}/entries/{OTHER}")
+    copied.restore(BY_TIME)
+    playlist = copied.api.get(f"/v1/playlists/{copied.playlist}").json
     assert (playlist["title"], playlist["entryCount"]) == ("A list", 2)
-    entries = kept.api.get(f"/v1/playlists/{kept.playlist}/entries").json["items"]
-    assert [entry["video"]["videoId"] for entry in entries] == [FILM, OTHER]
+    entries = copied.api.get(f"/v1/playlists/{copied.playlist}/entries").json["items"]
+    assert [entry["video"]["videoId"] for entry in entries] == [VIDEO_ID, OTHER]
 
 
-def test_an_entry_that_its_owner_has_taken_out_stays_out(kept: CopiedTable) -> None:
-    kept.api.delete(f"/v1/playlists/{kept.playlist}/entries/{OTHER}")
-    kept.restore(BY_TIME)
-    assert kept.api.get(f"/v1/playlists/{kept.playlist}").json["entryCount"] == 1
+def test_an_entry_that_its_owner_has_taken_out_stays_out(copied: CopiedTable) -> None:
+    copied.api.delete(f"/v1/playlists/{copied.playlist}/entries/{OTHER}")
+    copied.restore(BY_TIME)
+    assert copied.api.get(f"/v1/playlists/{copied.playlist}").json["entryCount"] == 1
 
 
-def test_a_playlist_that_was_deleted_in_the_time_of_the_damage_comes_back_as_it_was(kept: CopiedTable) -> None:
-    path = f"/v1/playlists/{kept.playlist}"
-    kept.api.clock.now = LATER
-    kept.api.patch(path, {"title": "Lost"})
-    kept.api.delete(f"{path}/entries/{OTHER}")
-    assert kept.api.delete(path).status == 204
-    _, told = kept.restore(BY_TIME, Rehearsal(kept.table))
-    assert f"Playlist {kept.playlist}: undeleted" in told
-    assert kept.api.get(path).status == 404
-    kept.restore(BY_TIME)
-    playlist = kept.api.get(path).json
+def test_a_playlist_that_was_deleted_in_the_time_of_the_damage_comes_back_as_it_was(copied: CopiedTable) -> None:
+    path = f"/v1/playlists/{copied.playlist}"
+    copied.api.clock.now = LATER
+    copied.api.patch(path, {"title": "Lost"})
+    copied.api.delete(f"{path}/entries/{OTHER}")
+    assert copied.api.delete(path).status == 204
+    _, lines = copied.restore(BY_TIME, Rehearsal(copied.table))
+    assert f"Playlist {copied.playlist}: undeleted" in lines
+    assert copied.api.get(path).status == 404
+    copied.restore(BY_TIME)
+    playlist = copied.api.get(path).json
     assert (playlist["title"], playlist["entryCount"]) == ("A list", 2)
-    assert [entry["videoId"] for entry in kept.api.get(f"{path}/entries").json["items"]] == [FILM, OTHER]
-    assert [item["playlistId"] for item in kept.api.get("/v1/playlists").json["items"]] == [kept.playlist]
-    assert kept.item(PROFILE, userId="alice")["playlists"] == 1
-    before = kept.contents()
-    kept.restore(BY_TIME)
-    assert kept.contents() == before
+    assert [entry["videoId"] for entry in copied.api.get(f"{path}/entries").json["items"]] == [VIDEO_ID, OTHER]
+    assert [item["playlistId"] for item in copied.api.get("/v1/playlists").json["items"]] == [copied.playlist]
+    assert copied.item(PROFILE, userId="alice")["playlists"] == 1
+    before = copied.contents()
+    copied.restore(BY_TIME)
+    assert copied.contents() == before
 
 
-def test_a_playlist_that_its_owner_has_deleted_stays_deleted_unless_forced(kept: CopiedTable) -> None:
-    path = f"/v1/playlists/{kept.playlist}"
-    kept.api.delete(path)
-    before = kept.contents()
-    kept.restore(BY_TIME)
-    assert kept.contents() == before
-    kept.restore(RestorePlan(force=True))
-    assert kept.api.get(path).json["entryCount"] == 2
+def test_a_playlist_that_its_owner_has_deleted_stays_deleted_unless_forced(copied: CopiedTable) -> None:
+    path = f"/v1/playlists/{copied.playlist}"
+    copied.api.delete(path)
+    before = copied.contents()
+    copied.restore(BY_TIME)
+    assert copied.contents() == before
+    copied.restore(RestorePlan(force=True))
+    assert copied.api.get(path).json["entryCount"] == 2
 
 
 def test_a_playlist_comes_back_only_if_its_owner_may_have_one_more(
-    kept: CopiedTable, monkeypatch: pytest.MonkeyPatch
+    copied: CopiedTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(playlists, "MAX_PLAYLISTS", 1)
-    kept.api.delete(f"/v1/playlists/{kept.playlist}")
-    kept.api.post("/v1/playlists", {"title": "Another"})
-    _, told = kept.restore(RestorePlan(force=True))
-    assert any(line.startswith(f"Playlist {kept.playlist}: You already have 1 playlists") for line in told)
-    assert kept.api.get(f"/v1/playlists/{kept.playlist}").status == 404
+    copied.api.delete(f"/v1/playlists/{copied.playlist}")
+    copied.api.post("/v1/playlists", {"title": "Another"})
+    _, lines = copied.restore(RestorePlan(force=True))
+    assert any(line.startswith(f"Playlist {copied.playlist}: You already have 1 playlists") for line in lines)
+    assert copied.api.get(f"/v1/playlists/{copied.playlist}").status == 404
 
 
-def test_unnamed_videos_and_playlists_are_not_restored(kept: CopiedTable) -> None:
-    for video_id in (FILM, OTHER):
-        kept.alter(VIDEO, {"title": "Lost"}, videoId=video_id)
-    kept.alter(PLAYLIST, {"title": "Lost"}, playlistId=kept.playlist)
-    kept.restore(RestorePlan(videos={FILM}))
-    assert kept.item(VIDEO, videoId=FILM)["title"] == "A film"
-    assert kept.item(VIDEO, videoId=OTHER)["title"] == "Lost"
-    assert kept.item(PLAYLIST, playlistId=kept.playlist)["title"] == "Lost"
+def test_unnamed_videos_and_playlists_are_not_restored(copied: CopiedTable) -> None:
+    for video_id in (VIDEO_ID, OTHER):
+        copied.alter(VIDEO, {"title": "Lost"}, videoId=video_id)
+    copied.alter(PLAYLIST, {"title": "Lost"}, playlistId=copied.playlist)
+    copied.restore(RestorePlan(videos={VIDEO_ID}))
+    assert copied.item(VIDEO, videoId=VIDEO_ID)["title"] == "A film"
+    assert copied.item(VIDEO, videoId=OTHER)["title"] == "Lost"
+    assert copied.item(PLAYLIST, playlistId=copied.playlist)["title"] == "Lost"
 
 
-def test_a_rehearsal_reports_the_same_and_writes_nothing(kept: CopiedTable) -> None:
-    remove_video(kept.table, FILM)
-    kept.alter(VIDEO, {"title": "Lost"}, videoId=OTHER)
-    before = kept.contents()
-    rehearsed = kept.restore(table=Rehearsal(kept.table))
-    assert kept.contents() == before
-    assert kept.restore() == rehearsed
+def test_a_rehearsal_reports_the_same_and_writes_nothing(copied: CopiedTable) -> None:
+    remove_video(copied.table, VIDEO_ID)
+    copied.alter(VIDEO, {"title": "Lost"}, videoId=OTHER)
+    before = copied.contents()
+    rehearsed = copied.restore(table=Rehearsal(copied.table))
+    assert copied.contents() == before
+    assert copied.restore() == rehearsed
 
 
-def test_a_job_is_never_set_back(kept: CopiedTable, tmp_path: Path) -> None:
-    item = {"videoId": FILM, "kind": "probe", "owner": "alice", "state": "done", "input": {}, "inputHash": "h"}
-    job = item | {"since": "0001", "attempt": 1, "writeId": "w", "version": 1} | JOB.key(videoId=FILM, kind="probe")
-    kept.table.write(kept.table.put(job, condition=Expression("attribute_not_exists(#pk)", {"#pk": "pk"})))
-    kept.file = tmp_path / "with-job.jsonl"
-    Export(kept.table, kept.file, bars=Bars()).run()
-    kept.alter(JOB, {"state": "failed"}, videoId=FILM, kind="probe")
-    assert kept.restore(RestorePlan(force=True))[0]["skipped"] == 1
-    assert kept.item(JOB, videoId=FILM, kind="probe")["state"] == "failed"
+def test_a_job_is_never_set_back(copied: CopiedTable, tmp_path: Path) -> None:
+    item = {"videoId": VIDEO_ID, "kind": "probe", "owner": "alice", "state": "done", "input": {}, "inputHash": "h"}
+    job = item | {"since": "0001", "attempt": 1, "writeId": "w", "version": 1} | JOB.key(videoId=VIDEO_ID, kind="probe")
+    copied.table.write(copied.table.put(job, condition=Expression("attribute_not_exists(#pk)", {"#pk": "pk"})))
+    copied.file = tmp_path / "with-job.jsonl"
+    Export(copied.table, copied.file, bars=Bars()).run()
+    copied.alter(JOB, {"state": "failed"}, videoId=VIDEO_ID, kind="probe")
+    assert copied.restore(RestorePlan(force=True))[0]["skipped"] == 1
+    assert copied.item(JOB, videoId=VIDEO_ID, kind="probe")["state"] == "failed"
 
 
 def test_the_command_takes_a_file_or_another_table(
-    kept: CopiedTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    copied: CopiedTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    kept.alter(VIDEO, {"title": "Lost"}, videoId=FILM)
-    arguments = ["restore", "--table", kept.table.name, "--from", kept.file.name]
+    copied.alter(VIDEO, {"title": "Lost"}, videoId=VIDEO_ID)
+    arguments = ["restore", "--table", copied.table.name, "--from", copied.file.name]
     assert command.main([*arguments, "--dry-run"]) == 0
     assert "0 would be restored, 1 would be repaired" in capsys.readouterr().out
     assert command.main(arguments) == 0
     *_, repaired, hint = capsys.readouterr().out.splitlines()
     assert repaired.startswith("0 restored, 1 repaired")
-    assert hint.endswith(f": python -m tools reconcile --table {kept.table.name}")
-    create_table(kept.table.client, "before")
+    assert hint.endswith(f": python -m tools reconcile --table {copied.table.name}")
+    create_table(copied.table.client, "before")
     assert command.main([*arguments[:-1], "before"]) == 0
-    (made,) = tmp_path.glob("before.*Z.jsonl.gz")
-    assert f"Restoring from {made.name}, which was written 0 h 0 min ago." in capsys.readouterr().out
+    (downloaded,) = tmp_path.glob("before.*Z.jsonl.gz")
+    assert f"Restoring from {downloaded.name}, which was written 0 h 0 min ago." in capsys.readouterr().out
     assert list(tmp_path.glob("*.restore")) == []
 
 
 def test_the_copy_of_another_table_that_had_the_name_is_not_used(
-    kept: CopiedTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    copied: CopiedTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    create_table(kept.table.client, "before")
+    create_table(copied.table.client, "before")
     for old in ("before.jsonl.gz", "before.20200101T000000Z.jsonl.gz"):
-        (tmp_path / old).write_bytes(gzip.compress(kept.file.read_bytes()))
-    kept.table.delete(VIDEO.key(videoId=OTHER))
-    assert command.main(["restore", "--table", kept.table.name, "--from", "before", "--force"]) == 0
+        (tmp_path / old).write_bytes(gzip.compress(copied.file.read_bytes()))
+    copied.table.delete(VIDEO.key(videoId=OTHER))
+    assert command.main(["restore", "--table", copied.table.name, "--from", "before", "--force"]) == 0
     assert "0 restored, 0 repaired" in capsys.readouterr().out
 
 
-def test_a_table_is_not_restored_from_itself(kept: CopiedTable, capsys: pytest.CaptureFixture[str]) -> None:
-    assert command.main(["restore", "--table", kept.table.name, "--from", kept.table.name]) == 1
+def test_a_table_is_not_restored_from_itself(copied: CopiedTable, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main(["restore", "--table", copied.table.name, "--from", copied.table.name]) == 1
     assert "is the table to restore: name a copy of it" in capsys.readouterr().err
 
 
 class TestBrokenOff:
     @pytest.fixture
-    def arguments(self, kept: CopiedTable, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    def arguments(self, copied: CopiedTable, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         """A command for two videos, of which one is lost, in the folder of the copy."""
-        monkeypatch.chdir(kept.folder)
-        kept.alter(VIDEO, {"title": "Lost"}, videoId=FILM)
-        return ["restore", "--table", kept.table.name, "--from", kept.file.name, "--videos"]
+        monkeypatch.chdir(copied.folder)
+        copied.alter(VIDEO, {"title": "Lost"}, videoId=VIDEO_ID)
+        return ["restore", "--table", copied.table.name, "--from", copied.file.name, "--videos"]
 
     def _break_off(self, arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
         with monkeypatch.context() as patch:
@@ -431,11 +431,11 @@ class TestBrokenOff:
             assert command.main(arguments) == 1
 
     def test_interrupted_restore_resumes_when_its_videos_are_named_in_another_order(
-        self, kept: CopiedTable, arguments: list[str], monkeypatch: pytest.MonkeyPatch
+        self, copied: CopiedTable, arguments: list[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        self._break_off([*arguments, f"{FILM},{OTHER}"], monkeypatch)
-        assert len(list(kept.folder.glob("*.restore"))) == 1
-        assert command.main([*arguments, f"{OTHER},{FILM}"]) == 0
+        self._break_off([*arguments, f"{VIDEO_ID},{OTHER}"], monkeypatch)
+        assert len(list(copied.folder.glob("*.restore"))) == 1
+        assert command.main([*arguments, f"{OTHER},{VIDEO_ID}"]) == 0
 
     def test_the_plan_of_many_videos_is_written_in_one_way(self) -> None:
         ids = [f"{number:036}" for number in range(50)]
@@ -446,11 +446,11 @@ class TestBrokenOff:
         arguments: list[str],
         monkeypatch: pytest.MonkeyPatch,
         capsys: pytest.CaptureFixture[str],
-        kept: CopiedTable,
+        copied: CopiedTable,
     ) -> None:
-        rehearsed = [*arguments, f"{FILM},{OTHER}", "--dry-run"]
+        rehearsed = [*arguments, f"{VIDEO_ID},{OTHER}", "--dry-run"]
         self._break_off(rehearsed, monkeypatch)
-        kept.alter(VIDEO, {"title": "Lost"}, videoId=OTHER)
+        copied.alter(VIDEO, {"title": "Lost"}, videoId=OTHER)
         capsys.readouterr()
         assert command.main(rehearsed) == 0
         assert "2 would be repaired" in capsys.readouterr().out
@@ -469,14 +469,14 @@ def _interrupted(_: WorkFile) -> dict[str, dict[str, int]]:
     ],
 )
 def test_times_that_make_no_sense_are_refused(
-    kept: CopiedTable,
+    copied: CopiedTable,
     options: list[str],
     sentence: str,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.chdir(kept.folder)
-    status = command.main(["restore", "--table", kept.table.name, "--from", kept.file.name, *options])
+    monkeypatch.chdir(copied.folder)
+    status = command.main(["restore", "--table", copied.table.name, "--from", copied.file.name, *options])
     assert status == bool(sentence)
     assert sentence in capsys.readouterr().err
 
@@ -487,163 +487,170 @@ def test_a_time_is_one_that_can_be_read(capsys: pytest.CaptureFixture[str]) -> N
     assert "'yesterday' is not a time" in capsys.readouterr().err
 
 
-class TestWhatTheDamageAdded:
+class TestAddedAttributes:
     @pytest.mark.parametrize("purge_at", [NOW - 5, NOW + 10**9])
-    def test_a_time_of_removal_of_a_video_is_taken_off(self, kept: CopiedTable, purge_at: int) -> None:
-        kept.alter(VIDEO, {"purgeAt": purge_at}, videoId=FILM)
-        outcomes, told = kept.restore()
-        assert (outcomes["changed"], told) == (1, [f"Video {FILM}: purgeAt restored"])
-        assert "purgeAt" not in kept.item(VIDEO, videoId=FILM)
+    def test_a_time_of_removal_of_a_video_is_taken_off(self, copied: CopiedTable, purge_at: int) -> None:
+        copied.alter(VIDEO, {"purgeAt": purge_at}, videoId=VIDEO_ID)
+        outcomes, lines = copied.restore()
+        assert (outcomes["changed"], lines) == (1, [f"Video {VIDEO_ID}: purgeAt restored"])
+        assert "purgeAt" not in copied.item(VIDEO, videoId=VIDEO_ID)
 
-    def test_attribute_added_to_a_credit_or_counter_is_removed(self, kept: CopiedTable) -> None:
-        kept.alter(CREDIT, {"purgeAt": NOW}, videoId=FILM, personId="p")
-        kept.alter(VIEW_COUNTER, {"purgeAt": NOW}, videoId=FILM, shard=0)
-        assert kept.restore()[0]["changed"] == 2
-        assert "purgeAt" not in kept.item(CREDIT, videoId=FILM, personId="p")
-        counter = kept.item(VIEW_COUNTER, videoId=FILM, shard=0)
+    def test_attribute_added_to_a_credit_or_counter_is_removed(self, copied: CopiedTable) -> None:
+        copied.alter(CREDIT, {"purgeAt": NOW}, videoId=VIDEO_ID, personId="p")
+        copied.alter(VIEW_COUNTER, {"purgeAt": NOW}, videoId=VIDEO_ID, shard=0)
+        assert copied.restore()[0]["changed"] == 2
+        assert "purgeAt" not in copied.item(CREDIT, videoId=VIDEO_ID, personId="p")
+        counter = copied.item(VIEW_COUNTER, videoId=VIDEO_ID, shard=0)
         assert (counter["views"], "purgeAt" in counter) == (3, False)
 
-    def test_attribute_added_to_a_rating_is_reported(self, kept: CopiedTable) -> None:
-        kept.alter(RATING, {"purgeAt": NOW}, userId="bob", lane=lane_of("bob"), videoId=FILM)
-        assert kept.restore()[0]["skipped"] == 1
+    def test_attribute_added_to_a_rating_is_reported(self, copied: CopiedTable) -> None:
+        copied.alter(RATING, {"purgeAt": NOW}, userId="bob", lane=lane_of("bob"), videoId=VIDEO_ID)
+        assert copied.restore()[0]["skipped"] == 1
 
-    def test_a_video_that_waits_for_its_removal_by_right_is_left(self, kept: CopiedTable) -> None:
-        kept.alter(VIDEO, {"purgeAt": NOW, "writeId": "another"}, videoId=FILM)
-        _, told = kept.restore(RestorePlan(force=True))
-        assert f"Video {FILM}: an earlier video of this id is waiting to be removed: import it again after that" in told
+    def test_a_video_that_waits_for_its_removal_by_right_is_left(self, copied: CopiedTable) -> None:
+        copied.alter(VIDEO, {"purgeAt": NOW, "writeId": "another"}, videoId=VIDEO_ID)
+        _, lines = copied.restore(RestorePlan(force=True))
+        assert (
+            f"Video {VIDEO_ID}: an earlier video of this id is waiting to be removed: import it again after that"
+            in lines
+        )
 
 
 class TestCounts:
     @pytest.fixture
-    def lost(self, kept: CopiedTable) -> CopiedTable:
+    def with_lost_views(self, copied: CopiedTable) -> CopiedTable:
         """Two views of three are lost."""
-        kept.alter(VIEW_COUNTER, {"views": 1}, videoId=FILM, shard=0)
-        return kept
+        copied.alter(VIEW_COUNTER, {"views": 1}, videoId=VIDEO_ID, shard=0)
+        return copied
 
-    def _viewed_after_reading(self, kept: CopiedTable, monkeypatch: pytest.MonkeyPatch, times: int) -> None:
+    def _viewed_after_reading(self, copied: CopiedTable, monkeypatch: pytest.MonkeyPatch, times: int) -> None:
         """Let a view be counted each time that an item was looked at, and about to be written."""
-        left, write = list(range(times)), Table.write
+        remaining, write = list(range(times)), Table.write
 
         def viewed(table: Table, change: Write, **options: Any) -> Item:
-            if left and ":lacking" in str(change.parameters):
-                left.pop()
-                kept.api.post(f"/v1/videos/{FILM}/views", user="bob")
+            if remaining and ":lacking" in str(change.parameters):
+                remaining.pop()
+                copied.api.post(f"/v1/videos/{VIDEO_ID}/views", user="bob")
             return write(table, change, **options)
 
         monkeypatch.setattr(Table, "write", viewed)
 
-    def test_a_view_that_comes_between_is_counted(self, lost: CopiedTable, monkeypatch: pytest.MonkeyPatch) -> None:
-        self._viewed_after_reading(lost, monkeypatch, 1)
-        outcomes, told = lost.restore()
-        assert (outcomes["changed"], told) == (1, [f"Views {FILM}: views 2 -> 3"])
+    def test_a_view_that_comes_between_is_counted(
+        self, with_lost_views: CopiedTable, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        self._viewed_after_reading(with_lost_views, monkeypatch, 1)
+        outcomes, lines = with_lost_views.restore()
+        assert (outcomes["changed"], lines) == (1, [f"Views {VIDEO_ID}: views 2 -> 3"])
 
     def test_a_counter_that_never_rests_is_reported_and_the_rest_continues(
-        self, lost: CopiedTable, monkeypatch: pytest.MonkeyPatch
+        self, with_lost_views: CopiedTable, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(records, "MAX_ATTEMPTS", 1)
-        lost.alter(VIDEO, {"title": "Lost"}, videoId=OTHER)
-        self._viewed_after_reading(lost, monkeypatch, 1)
-        outcomes, told = lost.restore()
-        assert f"Views {FILM}: its views changed concurrently: run the command again" in told
+        with_lost_views.alter(VIDEO, {"title": "Lost"}, videoId=OTHER)
+        self._viewed_after_reading(with_lost_views, monkeypatch, 1)
+        outcomes, lines = with_lost_views.restore()
+        assert f"Views {VIDEO_ID}: its views changed concurrently: run the command again" in lines
         assert outcomes["changed"] == 1
 
-    def test_a_counter_without_a_count_gets_one(self, kept: CopiedTable) -> None:
-        counter = kept.item(VIEW_COUNTER, videoId=FILM, shard=0)
+    def test_a_counter_without_a_count_gets_one(self, copied: CopiedTable) -> None:
+        counter = copied.item(VIEW_COUNTER, videoId=VIDEO_ID, shard=0)
         del counter["views"]
-        kept.table.write(kept.table.put(counter, condition=Expression("attribute_exists(#pk)", {"#pk": "pk"})))
-        kept.restore()
-        assert kept.item(VIEW_COUNTER, videoId=FILM, shard=0)["views"] == 3
+        copied.table.write(copied.table.put(counter, condition=Expression("attribute_exists(#pk)", {"#pk": "pk"})))
+        copied.restore()
+        assert copied.item(VIEW_COUNTER, videoId=VIDEO_ID, shard=0)["views"] == 3
 
 
 class TestEntries:
-    def _entries(self, kept: CopiedTable) -> list[str]:
-        entries = kept.api.get(f"/v1/playlists/{kept.playlist}/entries").json["items"]
+    def _entries(self, copied: CopiedTable) -> list[str]:
+        entries = copied.api.get(f"/v1/playlists/{copied.playlist}/entries").json["items"]
         return [entry["video"]["videoId"] for entry in entries]
 
-    def _lose(self, kept: CopiedTable, pattern: str) -> None:
+    def _lose(self, copied: CopiedTable, pattern: str) -> None:
         """Delete items of the playlist behind the service's back."""
-        lost = [item for item in kept.contents() if kept.playlist in item["pk"] and re.match(pattern, item["sk"])]
-        kept.table.batch_delete([{name: item[name] for name in ("pk", "sk")} for item in lost])
+        lost_entries = [
+            item for item in copied.contents() if copied.playlist in item["pk"] and re.match(pattern, item["sk"])
+        ]
+        copied.table.batch_delete([{name: item[name] for name in ("pk", "sk")} for item in lost_entries])
 
-    def _purge(self, kept: CopiedTable, objects: Objects, moment: int) -> None:
-        kept.table.delete(VIDEO.key(videoId=FILM))
-        assert Purge(kept.table, objects, SOURCES_BUCKET, MEDIA_BUCKET).video(FILM, moment, lambda: True)
-        assert self._entries(kept) == [OTHER]
+    def _purge(self, copied: CopiedTable, objects: Objects, changed_at: int) -> None:
+        copied.table.delete(VIDEO.key(videoId=VIDEO_ID))
+        assert Purge(copied.table, objects, SOURCES_BUCKET, MEDIA_BUCKET).video(VIDEO_ID, changed_at, lambda: True)
+        assert self._entries(copied) == [OTHER]
 
     @pytest.mark.parametrize(
-        ("plan", "moment"), [(NO_TIME, LATER), (BY_TIME, LATER + 11), (BY_TIME, LATER + 1)], ids=str
+        ("plan", "changed_at"), [(NO_TIME, LATER), (BY_TIME, LATER + 11), (BY_TIME, LATER + 1)], ids=str
     )
     def test_playlist_entry_removed_by_a_purge_returns_with_its_video(
-        self, kept: CopiedTable, objects: Objects, plan: RestorePlan, moment: int
+        self, copied: CopiedTable, objects: Objects, plan: RestorePlan, changed_at: int
     ) -> None:
-        self._purge(kept, objects, moment)
-        kept.restore(plan)
-        assert self._entries(kept) == [FILM, OTHER]
-        assert kept.item(PLAYLIST, playlistId=kept.playlist)["entryCount"] == 2
+        self._purge(copied, objects, changed_at)
+        copied.restore(plan)
+        assert self._entries(copied) == [VIDEO_ID, OTHER]
+        assert copied.item(PLAYLIST, playlistId=copied.playlist)["entryCount"] == 2
 
-    def test_a_purge_that_was_late_is_made_good_by_another_restore(self, kept: CopiedTable) -> None:
-        kept.table.delete(VIDEO.key(videoId=FILM))
-        kept.restore()
-        EntryStore(PlaylistStore(kept.table)).forget(kept.playlist, FILM, PURGE, LATER)
-        assert self._entries(kept) == [OTHER]
-        kept.restore()
-        assert self._entries(kept) == [FILM, OTHER]
+    def test_a_purge_that_was_late_is_made_good_by_another_restore(self, copied: CopiedTable) -> None:
+        copied.table.delete(VIDEO.key(videoId=VIDEO_ID))
+        copied.restore()
+        EntryStore(PlaylistStore(copied.table)).forget(copied.playlist, VIDEO_ID, PURGE, LATER)
+        assert self._entries(copied) == [OTHER]
+        copied.restore()
+        assert self._entries(copied) == [VIDEO_ID, OTHER]
 
     def test_playlist_entry_removed_by_its_owner_before_a_purge_stays_removed(
-        self, kept: CopiedTable, objects: Objects
+        self, copied: CopiedTable, objects: Objects
     ) -> None:
-        kept.api.delete(f"/v1/playlists/{kept.playlist}/entries/{OTHER}")
-        kept.table.delete(VIDEO.key(videoId=FILM))
-        assert Purge(kept.table, objects, SOURCES_BUCKET, MEDIA_BUCKET).video(FILM, LATER, lambda: True)
-        _, told = kept.restore(BY_TIME)
-        assert self._entries(kept) == [FILM]
+        copied.api.delete(f"/v1/playlists/{copied.playlist}/entries/{OTHER}")
+        copied.table.delete(VIDEO.key(videoId=VIDEO_ID))
+        assert Purge(copied.table, objects, SOURCES_BUCKET, MEDIA_BUCKET).video(VIDEO_ID, LATER, lambda: True)
+        _, lines = copied.restore(BY_TIME)
+        assert self._entries(copied) == [VIDEO_ID]
         missing = "is missing, and may have been removed on purpose: skipped"
-        assert f"Entry {kept.playlist} {OTHER}: {missing}" in told
+        assert f"Entry {copied.playlist} {OTHER}: {missing}" in lines
 
-    def test_a_title_that_its_owner_gave_before_a_purge_stays(self, kept: CopiedTable, objects: Objects) -> None:
-        kept.api.patch(f"/v1/playlists/{kept.playlist}", {"title": "Better"})
-        self._purge(kept, objects, LATER)
-        kept.restore(BY_TIME)
-        assert kept.item(PLAYLIST, playlistId=kept.playlist)["title"] == "Better"
+    def test_a_title_that_its_owner_gave_before_a_purge_stays(self, copied: CopiedTable, objects: Objects) -> None:
+        copied.api.patch(f"/v1/playlists/{copied.playlist}", {"title": "Better"})
+        self._purge(copied, objects, LATER)
+        copied.restore(BY_TIME)
+        assert copied.item(PLAYLIST, playlistId=copied.playlist)["title"] == "Better"
 
     def test_a_video_that_was_added_again_meanwhile_is_there_once(
-        self, kept: CopiedTable, monkeypatch: pytest.MonkeyPatch
+        self, copied: CopiedTable, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        self._lose(kept, f"ENTRY#.*{OTHER}|HAS#{OTHER}")
+        self._lose(copied, f"ENTRY#.*{OTHER}|HAS#{OTHER}")
         read_entries = Repair._read_entries
 
         def added(repair: Repair, playlist_id: str) -> StoredEntries:
             entries = read_entries(repair, playlist_id)
-            assert kept.api.post(f"/v1/playlists/{playlist_id}/entries", {"videoId": OTHER}).status == 201
+            assert copied.api.post(f"/v1/playlists/{playlist_id}/entries", {"videoId": OTHER}).status == 201
             return entries
 
         monkeypatch.setattr(Repair, "_read_entries", added)
-        _, told = kept.restore()
-        assert f"Entry {kept.playlist} {OTHER}: it was changed concurrently: skipped" in told
-        assert self._entries(kept) == [FILM, OTHER]
+        _, lines = copied.restore()
+        assert f"Entry {copied.playlist} {OTHER}: it was changed concurrently: skipped" in lines
+        assert self._entries(copied) == [VIDEO_ID, OTHER]
 
-    def test_half_an_entry_is_made_whole_in_a_playlist_that_others_changed(self, kept: CopiedTable) -> None:
-        kept.api.patch(f"/v1/playlists/{kept.playlist}", {"title": "Better"})
-        self._lose(kept, f"ENTRY#.*{OTHER}|HAS#{FILM}")
-        assert kept.restore()[0]["changed"] == 2
-        assert self._entries(kept) == [FILM, OTHER]
-        assert kept.api.delete(f"/v1/playlists/{kept.playlist}/entries/{FILM}").status == 204
+    def test_half_an_entry_is_made_whole_in_a_playlist_that_others_changed(self, copied: CopiedTable) -> None:
+        copied.api.patch(f"/v1/playlists/{copied.playlist}", {"title": "Better"})
+        self._lose(copied, f"ENTRY#.*{OTHER}|HAS#{VIDEO_ID}")
+        assert copied.restore()[0]["changed"] == 2
+        assert self._entries(copied) == [VIDEO_ID, OTHER]
+        assert copied.api.delete(f"/v1/playlists/{copied.playlist}/entries/{VIDEO_ID}").status == 204
 
-    def test_an_entry_that_has_moved_is_not_put_back_where_it_was(self, kept: CopiedTable) -> None:
-        kept.api.clock.now = LATER
-        path = f"/v1/playlists/{kept.playlist}/entries/{FILM}"
-        assert kept.api.patch(path, {"after": OTHER}).status == 200
-        self._lose(kept, f"HAS#{FILM}")
-        assert kept.restore(BY_TIME)[0]["skipped"] == 1
-        assert self._entries(kept) == [OTHER, FILM]
+    def test_an_entry_that_has_moved_is_not_put_back_where_it_was(self, copied: CopiedTable) -> None:
+        copied.api.clock.now = LATER
+        path = f"/v1/playlists/{copied.playlist}/entries/{VIDEO_ID}"
+        assert copied.api.patch(path, {"after": OTHER}).status == 200
+        self._lose(copied, f"HAS#{VIDEO_ID}")
+        assert copied.restore(BY_TIME)[0]["skipped"] == 1
+        assert self._entries(copied) == [OTHER, VIDEO_ID]
 
-    def test_entries_are_counted_whoever_took_them_out(self, kept: CopiedTable) -> None:
-        kept.api.clock.now = LATER
-        kept.api.delete(f"/v1/playlists/{kept.playlist}/entries/{FILM}")
-        self._lose(kept, f"ENTRY#.*{OTHER}|HAS#{OTHER}")
-        kept.restore(BY_TIME)
-        assert self._entries(kept) == [FILM, OTHER]
-        assert kept.item(PLAYLIST, playlistId=kept.playlist)["entryCount"] == 2
+    def test_entries_are_counted_whoever_took_them_out(self, copied: CopiedTable) -> None:
+        copied.api.clock.now = LATER
+        copied.api.delete(f"/v1/playlists/{copied.playlist}/entries/{VIDEO_ID}")
+        self._lose(copied, f"ENTRY#.*{OTHER}|HAS#{OTHER}")
+        copied.restore(BY_TIME)
+        assert self._entries(copied) == [VIDEO_ID, OTHER]
+        assert copied.item(PLAYLIST, playlistId=copied.playlist)["entryCount"] == 2
 
 
 class TestWorkOfJobs:
@@ -657,7 +664,7 @@ class TestWorkOfJobs:
         """A video of which a copy was made while jobs had it, and which jobs have made ready in the time of the damage."""
         video_id = str(api.create(title="T")["videoId"])
         background.arrive(video_id)
-        kept = CopiedTable.fill(api, tmp_path)
+        copied = CopiedTable.fill(api, tmp_path)
         background.settle()
         api.clock.now = LATER
         background.probe(video_id)
@@ -665,40 +672,40 @@ class TestWorkOfJobs:
         for name in RENDITIONS:
             edit = partial(video.add_rendition, name=name, uri=f"s3://media/{name}")
             store.change(video_id, worker, LATER, edit)
-        return kept, video_id
+        return copied, video_id
 
-    def _is_ready(self, kept: CopiedTable, video_id: str) -> bool:
-        item = kept.item(VIDEO, videoId=video_id)
+    def _is_ready(self, copied: CopiedTable, video_id: str) -> bool:
+        item = copied.item(VIDEO, videoId=video_id)
         return bool(item["status"] == "ready" and item["source"]["made"].keys() == RENDITIONS.keys())
 
     @pytest.mark.parametrize("plan", [BY_TIME, RestorePlan(force=True)], ids=["by time", "by force"])
     def test_changes_made_only_by_jobs_are_kept(self, processed: tuple[CopiedTable, str], plan: RestorePlan) -> None:
-        kept, video_id = processed
-        _, told = kept.restore(plan)
-        assert f"Video {video_id}: already exists and differs: skipped" in told
-        assert self._is_ready(kept, video_id)
+        copied, video_id = processed
+        _, lines = copied.restore(plan)
+        assert f"Video {video_id}: already exists and differs: skipped" in lines
+        assert self._is_ready(copied, video_id)
 
     @pytest.mark.parametrize("remove", [False, True])
     def test_change_of_a_person_after_jobs_is_reverted_and_job_results_are_kept(
         self, processed: tuple[CopiedTable, str], remove: bool
     ) -> None:
-        kept, video_id = processed
-        kept.api.patch(f"/v1/videos/{video_id}", {"title": "Lost", "frameRate": 24})
+        copied, video_id = processed
+        copied.api.patch(f"/v1/videos/{video_id}", {"title": "Lost", "frameRate": 24})
         if remove:
-            kept.api.delete(f"/v1/videos/{video_id}")
-        kept.restore(BY_TIME)
-        item = kept.item(VIDEO, videoId=video_id)
+            copied.api.delete(f"/v1/videos/{video_id}")
+        copied.restore(BY_TIME)
+        item = copied.item(VIDEO, videoId=video_id)
         assert (item["title"], item["duration"], "frameRate" in item) == ("T", FIELDS["duration"], False)
         assert item["origins"] == dict.fromkeys(FIELDS, "job")
-        assert self._is_ready(kept, video_id)
+        assert self._is_ready(copied, video_id)
         assert "purgeAt" not in item
 
     def test_change_by_a_script_restores_the_whole_video(
         self, api: Api, background: BackgroundWork, tmp_path: Path
     ) -> None:
         video_id = background.uploaded_film(api)
-        kept = CopiedTable.fill(api, tmp_path)
-        kept.alter(VIDEO, {"source": {"uploadId": "0"}, "status": "failed"}, videoId=video_id)
-        kept.restore()
-        item = kept.item(VIDEO, videoId=video_id)
+        copied = CopiedTable.fill(api, tmp_path)
+        copied.alter(VIDEO, {"source": {"uploadId": "0"}, "status": "failed"}, videoId=video_id)
+        copied.restore()
+        item = copied.item(VIDEO, videoId=video_id)
         assert (item["status"], item["source"]["uploadId"]) == ("processing", "0001")

@@ -103,24 +103,24 @@ class TestAsking:
             reverts.patch(video_id, title="Mine", category="mine")
         revert_id = _begun(reverts)
         reverts.work()
-        seen: list[str] = []
+        listed: list[str] = []
         cursor: str | None = ""
         while cursor is not None:
             page = reverts.run("set", revert_id, query=f"limit=2{cursor and f'&cursor={cursor}'}").json
             assert page["skipped"] == 5
-            seen += [item["videoId"] for item in page["items"]]
+            listed += [item["videoId"] for item in page["items"]]
             cursor = page["nextCursor"]
-        assert sorted(seen) == sorted(video_ids)
+        assert sorted(listed) == sorted(video_ids)
 
 
 class TestTheRun:
     def test_run_reports_its_progress(self, reverts: RevertTestbed, small_pages: None) -> None:
         _renamed(reverts, 5)
         revert_id = _begun(reverts)
-        seen: list[int] = []
+        progress: list[int] = []
         sets = ChangeSetReverts(reverts.table, reverts.trail, QuotaStore(reverts.table, JOBS_PER_DAY))
-        sets.resume(revert_id, reverts.clock, lambda: True, lambda run: seen.append(run["examined"]))
-        assert seen == [0, 1, 2, 3]  # before each turn, of which the last one has two
+        sets.resume(revert_id, reverts.clock, lambda: True, lambda run: progress.append(run["examined"]))
+        assert progress == [0, 1, 2, 3]  # before each turn, of which the last one has two
 
     def test_run_acts_with_the_rights_of_the_requester(self, reverts: RevertTestbed, small_pages: None) -> None:
         ours = _renamed(reverts, 3)
@@ -153,17 +153,17 @@ class TestTheRun:
         assert reverts.stored() == before
 
     def test_run_reverts_every_item_of_a_video_across_pages(self, reverts: RevertTestbed, small_pages: None) -> None:
-        whole = reverts.create_change_set("import-1", videos=3)
+        change_set = reverts.create_change_set("import-1", videos=3)
         revert_id = _begun(reverts, "import-1")
         reverts.work()
         report = reverts.run("import-1", revert_id).json
         assert (report["failed"], report["skipped"], report["examined"]) == (0, 0, 22)
-        assert not any(whole.there().values())
+        assert not any(change_set.there().values())
         back = _begun(reverts, revert_id)
         reverts.work()
         report = reverts.run(revert_id, back).json
         assert (report["failed"], report["skipped"]) == (0, 0)
-        assert all(whole.there().values())
+        assert all(change_set.there().values())
 
     def test_when_time_is_up_another_message_goes_on(self, reverts: RevertTestbed, small_pages: None) -> None:
         _renamed(reverts, 7)
@@ -241,15 +241,15 @@ GOING, COMING = 15, 11
 
 
 @pytest.mark.parametrize(
-    ("comes_back", "at"),
+    ("is_reverted", "at"),
     [*((False, at) for at in range(-1, GOING)), *((True, at) for at in range(-1, COMING))],
 )
 def test_a_run_that_is_killed_after_any_of_its_writes_is_resumed_and_counts_everything_once(
-    reverts: RevertTestbed, small_pages: None, comes_back: bool, at: int
+    reverts: RevertTestbed, small_pages: None, is_reverted: bool, at: int
 ) -> None:
     """-1: it is killed before its first write. Before the others it is as after the write before."""
-    whole, changeset_id = reverts.create_change_set("import-1"), "import-1"
-    if comes_back:
+    change_set, changeset_id = reverts.create_change_set("import-1"), "import-1"
+    if is_reverted:
         changeset_id = _begun(reverts, changeset_id)
         reverts.work()
     revert_id = _begun(reverts, changeset_id)
@@ -265,26 +265,26 @@ def test_a_run_that_is_killed_after_any_of_its_writes_is_resumed_and_counts_ever
     reverts.work()
     report = reverts.run(changeset_id, revert_id).json
     assert (report["state"], report["reverted"], report["failed"], report["skipped"]) == ("done", 7, 0, 0)
-    assert whole.there() == dict.fromkeys(whole.there(), comes_back)
+    assert change_set.there() == dict.fromkeys(change_set.there(), is_reverted)
 
 
-@pytest.mark.parametrize(("comes_back", "writes"), [(False, GOING), (True, COMING)])
+@pytest.mark.parametrize(("is_reverted", "writes"), [(False, GOING), (True, COMING)])
 def test_run_makes_the_number_of_writes_that_the_kill_test_covers(
-    reverts: RevertTestbed, small_pages: None, comes_back: bool, writes: int
+    reverts: RevertTestbed, small_pages: None, is_reverted: bool, writes: int
 ) -> None:
     reverts.create_change_set("import-1")
     changeset_id = "import-1"
-    if comes_back:
+    if is_reverted:
         changeset_id = _begun(reverts, changeset_id)
         reverts.work()
     _begun(reverts, changeset_id)
     reverts.settle()
-    with record_operations(reverts.table.client) as seen:
+    with record_operations(reverts.table.client) as operations:
         reverts.deliver(*reverts.queues["reverts"].take())
-    assert len([operation for operation in seen if operation.name in WRITES]) == writes
+    assert len([operation for operation in operations if operation.name in WRITES]) == writes
 
 
-class TestTheTrailIsBehind:
+class TestTrailBehind:
     def test_a_part_waits_without_holding_up_the_rest(self, reverts: RevertTestbed, small_pages: None) -> None:
         video_ids = _renamed(reverts, 5)
         revert_id = _begun(reverts)
@@ -309,9 +309,9 @@ class TestTheTrailIsBehind:
         reverts.set_page_size(pages)
         monkeypatch.setattr(undoing_module, "ENTRIES_PER_STEP", 8)  # what belongs to one video is on one page
         chance = random.Random(seed)
-        whole = reverts.create_change_set("set", videos=2)
+        change_set = reverts.create_change_set("set", videos=2)
         video_ids = _renamed(reverts, 12)
-        path = f"/v1/videos/{whole.video_ids[0]}/credits/sam"
+        path = f"/v1/videos/{change_set.video_ids[0]}/credits/sam"
         revert_id = _begun(reverts)
         reverts.settle()
         edited = video_ids[::3]
@@ -338,7 +338,7 @@ class TestTheTrailIsBehind:
         report = reverts.run("set", revert_id).json
         assert (report["state"], report["failed"], report["waiting"]) == ("done", 0, 0)
         assert report["reverted"] + report["skipped"] == 12 + 2 * 6 + 1
-        assert {item.get("videoId") for item in report["items"]} == {*edited, whole.video_ids[0]}
+        assert {item.get("videoId") for item in report["items"]} == {*edited, change_set.video_ids[0]}
         titles = {video_id: reverts.item(video_id)["title"] for video_id in video_ids}
         assert {video_id for video_id, title in titles.items() if title == "Better"} == set(edited)
         assert [title for title in titles.values() if title in ("Wrong", "Good")] == []
@@ -363,22 +363,22 @@ class TestTheTrailIsBehind:
     def test_a_video_is_not_deleted_before_what_waits_of_it_is_done(
         self, reverts: RevertTestbed, small_pages: None
     ) -> None:
-        whole = reverts.create_change_set("set")
-        (video_id,) = whole.video_ids
+        change_set = reverts.create_change_set("set")
+        (video_id,) = change_set.video_ids
         revert_id = _begun(reverts)
         reverts.settle()
         release = ReleaseContent.model_validate({"titles": [{"title": "Once more"}]})
-        place = (video_id, "NZ", "mi")
-        reverts.relations.put_release(*place, release, reverts.admin("set"), reverts.now, allow_any)
+        release_key = (video_id, "NZ", "mi")
+        reverts.relations.put_release(*release_key, release, reverts.admin("set"), reverts.now, allow_any)
         late = reverts.records()
         reverts.deliver(*reverts.queues["reverts"].take())
         assert reverts.run("set", revert_id).json["waiting"] == 2
-        assert whole.there() == dict.fromkeys(whole.there(), False) | {"video": True, "release": True}
+        assert change_set.there() == dict.fromkeys(change_set.there(), False) | {"video": True, "release": True}
         reverts.keep(late)
         reverts.work()
         report = reverts.run("set", revert_id).json
         assert (report["state"], report["failed"], report["skipped"]) == ("done", 0, 0)
-        assert not any(whole.there().values())
+        assert not any(change_set.there().values())
 
     @pytest.mark.parametrize("at", range(3))
     def test_killed_while_parts_wait_it_still_counts_each_once(

@@ -105,17 +105,17 @@ class TestTheItem:
 
     def test_a_deletion_comes_and_goes_with_all_else(self) -> None:
         live = item_of(title="New", status="ready")
-        gone = mark_deleted(live, NOW)
-        assert apply_revert(live, state_of(gone), NOW) == gone
-        assert apply_revert(gone, state_of(live), NOW) == restore(gone) == live
-        assert apply_revert(live, state_of(gone) | {"title": "Old"}, NOW) == gone | {"title": "Old"}
-        assert apply_revert(gone, state_of(live) | {"title": "Old"}, NOW) == live | {"title": "Old"}
-        assert apply_revert(gone, state_of(live) | {"status": "processing"}, NOW) == live | {"status": "processing"}
+        deleted = mark_deleted(live, NOW)
+        assert apply_revert(live, state_of(deleted), NOW) == deleted
+        assert apply_revert(deleted, state_of(live), NOW) == restore(deleted) == live
+        assert apply_revert(live, state_of(deleted) | {"title": "Old"}, NOW) == deleted | {"title": "Old"}
+        assert apply_revert(deleted, state_of(live) | {"title": "Old"}, NOW) == live | {"title": "Old"}
+        assert apply_revert(deleted, state_of(live) | {"status": "processing"}, NOW) == live | {"status": "processing"}
 
     def test_revert_of_a_video_that_stays_deleted_is_an_illegal_transition(self) -> None:
-        gone = mark_deleted(item_of(title="New"), NOW)
+        deleted = mark_deleted(item_of(title="New"), NOW)
         with pytest.raises(IllegalTransition, match="Restore it first"):
-            apply_revert(gone, state_of(gone) | {"title": "Old"}, NOW)
+            apply_revert(deleted, state_of(deleted) | {"title": "Old"}, NOW)
 
     def test_an_older_video_that_is_not_valid_any_more_can_still_be_deleted_and_restored(self) -> None:
         odd = item_of(title="")
@@ -148,7 +148,7 @@ class TestTheItem:
         ]
 
 
-class TestWhatComesBack:
+class TestRevertedContent:
     def test_all_that_differs_in_one_ordinary_change(self, past: AuditedService) -> None:
         video_id = past.create(title="First", tags=["a"], metadata={"k": 1, "l": 2})
         before = past.read_without_audit_fields(video_id)
@@ -169,8 +169,12 @@ class TestWhatComesBack:
         assert reply.json["video"] == {
             name: value for name, value in past.api.get(f"/v1/videos/{video_id}").json.items() if name != "viewCount"
         }
-        made = past.entries(video_id)[0]
-        assert (made["version"], made["by"]["id"], made["changes"]) == (4, "alice", reply.json["changes"])
+        revert_entry = past.entries(video_id)[0]
+        assert (revert_entry["version"], revert_entry["by"]["id"], revert_entry["changes"]) == (
+            4,
+            "alice",
+            reply.json["changes"],
+        )
 
     def test_the_answer_is_what_the_openapi_document_says(self, past: AuditedService) -> None:
         video_id = past.create(title="First", tags=["a"])
@@ -217,9 +221,9 @@ class TestWhatComesBack:
         past.settle()
         past.patch(video_id, tags=["new"])
         past.revert(video_id, 1)
-        found = {tag: past.api.get("/v1/videos", query=f"tag={tag}").json["items"] for tag in ("old", "new")}
-        assert [item["videoId"] for item in found["old"]] == [video_id]
-        assert found["new"] == []
+        listed = {tag: past.api.get("/v1/videos", query=f"tag={tag}").json["items"] for tag in ("old", "new")}
+        assert [item["videoId"] for item in listed["old"]] == [video_id]
+        assert listed["new"] == []
 
     def test_a_picture_that_the_service_serves_is_shown_at_its_address(self, past: AuditedService) -> None:
         url = "https://pictures.example/thumbnails/a/poster.webp"
@@ -250,7 +254,7 @@ class TestThePoster:
         assert past.item(video_id)["posterTime"] == 1000
 
 
-class TestWhatIsLeftAlone:
+class TestSkippedFields:
     def test_fields_changed_since_by_another_user_are_skipped_and_named(self, past: AuditedService) -> None:
         video_id = past.create(title="First", category="first", metadata={"k": 1})
         past.patch(video_id, title="Second", category="second", metadata={"k": 2})
@@ -290,7 +294,7 @@ class TestWhatIsLeftAlone:
         past.arrive(video_id)
         past.probe(video_id)
         reply = past.revert(video_id, 1)
-        assert {left["field"]: left["by"]["id"] for left in reply.json["skipped"]} == {
+        assert {skipped["field"]: skipped["by"]["id"] for skipped in reply.json["skipped"]} == {
             "/duration": "job:probe",
             "/format": "job:probe",
             "/resolution": "job:probe",
@@ -305,13 +309,13 @@ class TestWhatIsLeftAlone:
         past.settle()
         reply = past.revert(video_id, 1)
         assert [change["field"] for change in reply.json["changes"]] == ["/category"]
-        (left,) = reply.json["skipped"]
-        assert (left["field"], left["by"]) == ("/title", {"kind": "service", "id": "unknown"})
+        (skipped,) = reply.json["skipped"]
+        assert (skipped["field"], skipped["by"]) == ("/title", {"kind": "service", "id": "unknown"})
 
     def test_field_written_only_by_the_service_is_not_writable_when_requested(self, past: AuditedService) -> None:
         video_id = past.create()
         past.arrive(video_id)
-        assert "/source" not in {left["field"] for left in past.revert(video_id, 1).json["skipped"]}
+        assert "/source" not in {skipped["field"] for skipped in past.revert(video_id, 1).json["skipped"]}
         reply = past.revert(video_id, 1, fields=["/source"], force=[""])
         assert reply.json["skipped"] == [{"field": "/source", "reason": "notWritable"}]
 
@@ -355,7 +359,7 @@ class TestWriting:
         reply = past.revert(video_id, 1)
         undo()
         assert [change["field"] for change in reply.json["changes"]] == ["/category"]
-        assert [(left["field"], left["version"]) for left in reply.json["skipped"]] == [("/title", 3)]
+        assert [(skipped["field"], skipped["version"]) for skipped in reply.json["skipped"]] == [("/title", 3)]
         assert past.read_without_audit_fields(video_id)["title"] == "Correct"
 
     def test_revert_overtaken_by_a_write_is_503_until_the_trail_has_it(self, past: AuditedService) -> None:
@@ -487,11 +491,12 @@ class TestRefusals:
     def test_when_the_trail_has_only_the_beginning_of_a_value(self, past: AuditedService) -> None:
         video_id = past.create(title="First", description="long")
         past.patch(video_id, title="Second", description="short")
-        made = past.entries(video_id)[0]
+        revert_entry = past.entries(video_id)[0]
         changes = [
-            change | ({"fromBytes": 5000} if change["field"] == "/description" else {}) for change in made["changes"]
+            change | ({"fromBytes": 5000} if change["field"] == "/description" else {})
+            for change in revert_entry["changes"]
         ]
-        past.trail.table.write(past.trail.table.put(made | {"changes": changes}))
+        past.trail.table.write(past.trail.table.put(revert_entry | {"changes": changes}))
         reply = past.revert(video_id, 1)
         assert (reply.status, reply.json["errors"][0]["pointer"]) == (410, "/description")
         assert past.revert(video_id, 1, fields=["/title"]).status == 200

@@ -26,7 +26,7 @@ from shared.videos.store import VideoStore
 from tests.indexed import IndexedService
 from tests.logs import log_lines
 
-FOLLOWER_SCOPES = f"{USER_SCOPES} videos/changes"
+FEED_SCOPES = f"{USER_SCOPES} videos/changes"
 CALLERS = ("alice", "bob", "carol", "admin")
 """Two who own films, one who owns none, and an admin."""
 
@@ -48,17 +48,17 @@ def api(service: IndexedService) -> Api:
 class Shelf(VideoStore):
     """A table that shows some videos and has nothing else."""
 
-    def __init__(self, shown: list[str]) -> None:
-        self.shown, self.asked = shown, list[Sequence[str]]()
+    def __init__(self, visible_ids: list[str]) -> None:
+        self.visible_ids, self.requested = visible_ids, list[Sequence[str]]()
 
     def summaries(self, video_ids: Sequence[str], *_: object, **__: object) -> list[Item | None]:
         """Return summaries of the visible videos, `None` for others, and record the requested ids."""
-        self.asked.append(video_ids)
+        self.requested.append(video_ids)
         item = {"userId": "alice", "title": "Film", "createdAt": NOW, "status": "ready", "visibility": "public"}
-        return [item | {"videoId": id_} if id_ in self.shown else None for id_ in video_ids]
+        return [item | {"videoId": id_} if id_ in self.visible_ids else None for id_ in video_ids]
 
 
-def ask(api: Api, user: str = "carol", **query: Any) -> Reply:
+def search(api: Api, user: str = "carol", **query: Any) -> Reply:
     """Search one second after the last query, so that the service checks for a new index."""
     api.clock.advance(1)
     return api.get("/v1/search", query=urlencode(query), user=user)
@@ -74,7 +74,7 @@ def pages(api: Api, user: str = "carol", **query: Any) -> Iterator[list[dict[str
     """All pages of a question."""
     cursor: dict[str, str] = {}
     while True:
-        reply = ask(api, user, **query, **cursor)
+        reply = search(api, user, **query, **cursor)
         assert reply.status == 200, reply.body
         yield reply.json["items"]
         if reply.json["nextCursor"] is None:
@@ -82,26 +82,26 @@ def pages(api: Api, user: str = "carol", **query: Any) -> Iterator[list[dict[str
         cursor = {"cursor": reply.json["nextCursor"]}
 
 
-class TestAnAnswer:
+class TestResults:
     def test_has_the_video_as_lists_show_it(self, service: IndexedService, api: Api) -> None:
         service.publish_video("Apples", category="food")
-        (found,) = ask(api, q="aples").json["items"]
-        assert found["video"] == api.get("/v1/videos").json["items"][0]
-        assert found["score"] > 0
+        (result,) = search(api, q="aples").json["items"]
+        assert result["video"] == api.get("/v1/videos").json["items"][0]
+        assert result["score"] > 0
 
     def test_says_where_the_question_fits(self, service: IndexedService, api: Api) -> None:
         service.publish_video("Crème brûlée", tags=["Dessert"])
-        (found,) = ask(api, q="creme dessert").json["items"]
-        assert found["highlights"] == [
+        (result,) = search(api, q="creme dessert").json["items"]
+        assert result["highlights"] == [
             {"field": "title", "text": "Crème brûlée", "ranges": [[0, 5]]},
             {"field": "tags", "text": "Dessert", "ranges": [[0, 7]]},
         ]
-        assert "quote" not in found
+        assert "quote" not in result
 
     def test_says_what_is_said_and_when(self, service: IndexedService, api: Api) -> None:
         service.put_captions(service.publish_video("Apples"), "An <i>apple</i> a day")
-        (found,) = ask(api, q='"apple a day"').json["items"]
-        assert found["quote"] == {
+        (result,) = search(api, q='"apple a day"').json["items"]
+        assert result["quote"] == {
             "language": "en",
             "start": 1000,
             "text": "An apple a day",
@@ -109,16 +109,16 @@ class TestAnAnswer:
         }
 
     def test_shows_no_text_that_the_video_has_no_longer(self, service: IndexedService, api: Api) -> None:
-        film = service.publish_video("My secret apples", description="Call secret 555", tags=["secret"])
-        assert len(ask(api, q="secret").json["items"][0]["highlights"]) == 3
-        api.patch(f"/v1/videos/{film}", {"title": "My apples", "description": None, "tags": []}, user="alice")
-        (found,) = ask(api, q="secret").json["items"]
-        assert (found["video"]["title"], found["highlights"]) == ("My apples", [])
+        video_id = service.publish_video("My secret apples", description="Call secret 555", tags=["secret"])
+        assert len(search(api, q="secret").json["items"][0]["highlights"]) == 3
+        api.patch(f"/v1/videos/{video_id}", {"title": "My apples", "description": None, "tags": []}, user="alice")
+        (result,) = search(api, q="secret").json["items"]
+        assert (result["video"]["title"], result["highlights"]) == ("My apples", [])
 
     def test_shows_of_equal_tags_the_first_by_alphabet(self, service: IndexedService, api: Api) -> None:
         service.publish_video("Film", tags=["sea e", "sea b", "sea d", "sea a", "sea c"])
-        (found,) = ask(api, q="sea").json["items"]
-        assert [part["text"] for part in found["highlights"]] == ["sea a", "sea b", "sea c"]
+        (result,) = search(api, q="sea").json["items"]
+        assert [part["text"] for part in result["highlights"]] == ["sea a", "sea b", "sea c"]
 
     def test_quotes_from_as_many_captions_as_can_be_read_at_once(
         self, service: IndexedService, api: Api, monkeypatch: pytest.MonkeyPatch
@@ -126,13 +126,13 @@ class TestAnAnswer:
         for title in ("Apples apples", "Apples", "Of apples"):
             service.put_captions(service.publish_video(title), "All apples of this orchard")
         monkeypatch.setattr("shared.search.video_search.MAX_QUOTED", 2 * len("All apples of this orchard "))
-        found = ask(api, q="apples orchard").json["items"]
-        assert ["quote" in item for item in found] == [True, True, False]
-        assert all(item["highlights"] for item in found)
+        results = search(api, q="apples orchard").json["items"]
+        assert ["quote" in item for item in results] == [True, True, False]
+        assert all(item["highlights"] for item in results)
 
     def test_says_how_far_the_index_has_followed(self, service: IndexedService, api: Api) -> None:
         service.publish_video("Apples")
-        reply = ask(api, q="apples")
+        reply = search(api, q="apples")
         assert reply.json["asOf"] == int(api.clock() * 1000)
         assert reply.json["complete"] is True
         assert reply.json["total"] == 1
@@ -141,12 +141,12 @@ class TestAnAnswer:
     def test_without_a_question_has_the_newest_first(self, service: IndexedService, api: Api) -> None:
         for age, title in ((3, "old"), (1, "new"), (2, "middle")):
             service.publish_video(title, createdAt=NOW - age)
-        reply = ask(api)
+        reply = search(api)
         assert titles(reply) == ["new", "middle", "old"]
         assert all(set(item) == {"video"} for item in reply.json["items"])
 
     def test_search_without_hits_returns_an_empty_page(self, api: Api) -> None:
-        reply = ask(api, q="apples", facets="category,tag,year")
+        reply = search(api, q="apples", facets="category,tag,year")
         assert reply.json | {"asOf": 0} == {
             "items": [],
             "total": 0,
@@ -159,7 +159,7 @@ class TestAnAnswer:
 
 class TestFilters:
     @pytest.fixture
-    def films(self, service: IndexedService) -> None:
+    def videos(self, service: IndexedService) -> None:
         """Three that differ in all that can be asked for."""
         service.publish_video("film one", category="food", tags=["Red Fruit"], language="en-NZ", createdAt=NOW - 30)
         service.publish_video("film two", "bob", category="art", tags=["fruit"], language="en", createdAt=NOW - 20)
@@ -178,20 +178,20 @@ class TestFilters:
             ({"category": "art", "language": "de"}, {"film three"}),
         ],
     )
-    @pytest.mark.usefixtures("films")
-    def test_keep_what_is_asked_for(self, api: Api, query: dict[str, Any], expected: set[str]) -> None:
-        assert set(titles(ask(api, q="film", **query))) == expected
-        assert set(titles(ask(api, **query))) == expected
+    @pytest.mark.usefixtures("videos")
+    def test_filters_keep_matching_videos(self, api: Api, query: dict[str, Any], expected: set[str]) -> None:
+        assert set(titles(search(api, q="film", **query))) == expected
+        assert set(titles(search(api, **query))) == expected
 
-    @pytest.mark.usefixtures("films")
-    def test_the_video_decides_when_the_index_is_behind(self, service: IndexedService, api: Api) -> None:
-        film = ask(api, q="one").json["items"][0]["video"]["videoId"]
-        api.patch(f"/v1/videos/{film}", {"category": "art", "tags": None, "language": "de"}, user="alice")
+    @pytest.mark.usefixtures("videos")
+    def test_filters_use_the_current_video_when_the_index_is_behind(self, service: IndexedService, api: Api) -> None:
+        video_id = search(api, q="one").json["items"][0]["video"]["videoId"]
+        api.patch(f"/v1/videos/{video_id}", {"category": "art", "tags": None, "language": "de"}, user="alice")
         for query in ({"category": "food"}, {"tag": "red fruit"}, {"language": "en"}):
-            assert "film one" not in titles(ask(api, q="film", **query))
+            assert "film one" not in titles(search(api, q="film", **query))
 
 
-class TestWhoMaySee:
+class TestVisibility:
     def test_hidden_films_are_their_owners_alone(self, service: IndexedService, api: Api) -> None:
         hidden: dict[str, dict[str, Any]] = {
             "film private": {"visibility": "private"},
@@ -201,20 +201,20 @@ class TestWhoMaySee:
         }
         for title, fields in hidden.items():
             service.publish_video(title, **fields)
-        assert titles(ask(api, "carol", q="film")) == []
-        assert len(titles(ask(api, "alice", q="film"))) == 4
-        assert titles(ask(api, "admin", q="film")) == []
-        assert len(titles(ask(api, "admin", q="film", userId="alice"))) == 4
+        assert titles(search(api, "carol", q="film")) == []
+        assert len(titles(search(api, "alice", q="film"))) == 4
+        assert titles(search(api, "admin", q="film")) == []
+        assert len(titles(search(api, "admin", q="film", userId="alice"))) == 4
 
     def test_time_publishes_and_expires_without_any_change(
         self, service: IndexedService, api: Api, clock: Clock
     ) -> None:
         service.publish_video("film", publishAt=NOW + 100, expiresAt=NOW + 200)
-        assert titles(ask(api, q="film")) == []
+        assert titles(search(api, q="film")) == []
         clock.now = NOW + 110
-        assert titles(ask(api, q="film")) == ["film"]
+        assert titles(search(api, q="film")) == ["film"]
         clock.now = NOW + 210
-        assert titles(ask(api, q="film")) == []
+        assert titles(search(api, q="film")) == []
 
     @pytest.mark.parametrize("seed", range(3))
     def test_search_returns_only_videos_that_get_shows(
@@ -223,11 +223,11 @@ class TestWhoMaySee:
         """Random questions over random films; the index does not hear of half of what happens to them."""
         chance = random.Random(seed)
         words = ("red", "green", "blue", "apple", "pear")
-        films = [self._film(service, chance, words) for _ in range(30)]
+        video_ids = [self._random_video(service, chance, words) for _ in range(30)]
         service.settle()
-        assert ask(api).status == 200
+        assert search(api).status == 200
         for turn in range(60):
-            film = chance.choice(films)
+            video_id = chance.choice(video_ids)
             if chance.random() < 0.5:
                 change = chance.choice(
                     [
@@ -237,10 +237,10 @@ class TestWhoMaySee:
                         {"title": " ".join(chance.sample(words, 2))},
                     ]
                 )
-                api.patch(f"/v1/videos/{film}", change, user="admin")
+                api.patch(f"/v1/videos/{video_id}", change, user="admin")
             elif chance.random() < 0.5:
                 verb, path = chance.choice([("DELETE", ""), ("POST", "/restore")])
-                api.request(verb, f"/v1/videos/{film}{path}", user="admin")
+                api.request(verb, f"/v1/videos/{video_id}{path}", user="admin")
             if turn % 10 == 9:
                 service.settle()
             user = chance.choice(CALLERS)
@@ -249,12 +249,12 @@ class TestWhoMaySee:
                 query["userId"] = chance.choice(CALLERS)
             for page in pages(api, user, limit=7, **query):
                 for item in page:
-                    shown = api.get(f"/v1/videos/{item['video']['videoId']}", user=user)
-                    assert shown.status == 200, (turn, user, query)
-                    assert shown.json["status"] != "deleted"
+                    reply = api.get(f"/v1/videos/{item['video']['videoId']}", user=user)
+                    assert reply.status == 200, (turn, user, query)
+                    assert reply.json["status"] != "deleted"
 
     @staticmethod
-    def _film(service: IndexedService, chance: random.Random, words: tuple[str, ...]) -> str:
+    def _random_video(service: IndexedService, chance: random.Random, words: tuple[str, ...]) -> str:
         fields: dict[str, Any] = {
             "title": " ".join(chance.sample(words, 2)),
             "visibility": chance.choice(["public", "public", "private"]),
@@ -269,92 +269,103 @@ class TestWhoMaySee:
 
 class TestPages:
     def test_lead_on_to_everything_once(self, service: IndexedService, api: Api) -> None:
-        wanted = {service.publish_video(f"film {number}") for number in range(7)}
-        found = list(pages(api, q="film", limit=3))
-        assert [len(page) for page in found] == [3, 3, 1]
-        assert {item["video"]["videoId"] for page in found for item in page} == wanted
+        expected = {service.publish_video(f"film {number}") for number in range(7)}
+        result = list(pages(api, q="film", limit=3))
+        assert [len(page) for page in result] == [3, 3, 1]
+        assert {item["video"]["videoId"] for page in result for item in page} == expected
 
     def test_are_full_while_the_table_hides_what_the_index_has(self, service: IndexedService, api: Api) -> None:
-        films = [service.publish_video(f"film {number}") for number in range(20)]
-        assert ask(api).json["total"] == 20
-        for film in films[::2]:
-            api.patch(f"/v1/videos/{film}", {"visibility": "private"}, user="alice")
-        found = list(pages(api, q="film", limit=5))
-        assert [len(page) for page in found if page] == [5, 5]
-        assert {item["video"]["videoId"] for page in found for item in page} == set(films[1::2])
+        video_ids = [service.publish_video(f"film {number}") for number in range(20)]
+        assert search(api).json["total"] == 20
+        for video_id in video_ids[::2]:
+            api.patch(f"/v1/videos/{video_id}", {"visibility": "private"}, user="alice")
+        result = list(pages(api, q="film", limit=5))
+        assert [len(page) for page in result if page] == [5, 5]
+        assert {item["video"]["videoId"] for page in result for item in page} == set(video_ids[1::2])
 
     def test_total_and_facets_exclude_videos_hidden_by_the_table(self, service: IndexedService, api: Api) -> None:
-        films = [service.publish_video(f"film {number}", category="art", tags=["Red"]) for number in range(5)]
-        assert ask(api, q="film").json["total"] == 5
-        api.patch(f"/v1/videos/{films[0]}", {"visibility": "private"}, user="alice")
-        api.delete(f"/v1/videos/{films[1]}", user="alice")
-        found = ask(api, q="film", facets="category,tag").json
-        assert (len(found["items"]), found["total"]) == (3, 3)
-        assert found["facets"] == {
+        video_ids = [service.publish_video(f"film {number}", category="art", tags=["Red"]) for number in range(5)]
+        assert search(api, q="film").json["total"] == 5
+        api.patch(f"/v1/videos/{video_ids[0]}", {"visibility": "private"}, user="alice")
+        api.delete(f"/v1/videos/{video_ids[1]}", user="alice")
+        result = search(api, q="film", facets="category,tag").json
+        assert (len(result["items"]), result["total"]) == (3, 3)
+        assert result["facets"] == {
             name: [{"value": value, "count": 3}] for name, value in (("category", "art"), ("tag", "red"))
         }
 
     def test_look_up_no_video_twice(self, service: IndexedService, api: Api, table: Table) -> None:
         """However few are asked for, and however many are hidden before them."""
-        films = [service.publish_video(f"film {number}") for number in range(40)]
-        ask(api)
-        order = [item["video"]["videoId"] for item in ask(api, q="film", limit=100).json["items"]]
-        assert set(order) == set(films)
-        for film in order[:30]:
-            api.patch(f"/v1/videos/{film}", {"visibility": "private"}, user="alice")
+        video_ids = [service.publish_video(f"film {number}") for number in range(40)]
+        search(api)
+        order = [item["video"]["videoId"] for item in search(api, q="film", limit=100).json["items"]]
+        assert set(order) == set(video_ids)
+        for video_id in order[:30]:
+            api.patch(f"/v1/videos/{video_id}", {"visibility": "private"}, user="alice")
         with record_operations(table.client) as operations:
-            found = ask(api, q="film", limit=1).json
+            result = search(api, q="film", limit=1).json
         batches = [
-            [key["pk"]["S"] for key in asked.parameters["RequestItems"][table.name]["Keys"]]
-            for asked in operations
-            if asked.name == "BatchGetItem"
+            [key["pk"]["S"] for key in operation.parameters["RequestItems"][table.name]["Keys"]]
+            for operation in operations
+            if operation.name == "BatchGetItem"
         ]
-        assert [item["video"]["videoId"] for item in found["items"]] == [order[30]]
+        assert [item["video"]["videoId"] for item in result["items"]] == [order[30]]
         assert [len(batch) for batch in batches] == [1, 2, 4, 8, 16]
         assert len({key for batch in batches for key in batch}) == 31
-        assert found["total"] == 10
+        assert result["total"] == 10
 
     def test_look_ahead_further_than_a_batch(self, tmp_path: Path) -> None:
         """Videos: 99 visible, 700 hidden, one visible. Few lookups find them, even for small pages."""
         index = engine.SearchEngine(tmp_path)
-        films = [
+        video_ids = [
             document.VideoDocument(str(UUID(int=number)), "alice", "Film", NOW - number, True) for number in range(800)
         ]
-        index.put(films)
+        index.put(video_ids)
         index.commit(engine.IndexCheckpoint({}, 0))
-        shelf = Shelf([film.video_id for film in (*films[:99], films[-1])])
+        shelf = Shelf([video_id.video_id for video_id in (*video_ids[:99], video_ids[-1])])
         page = VideoSearch(index, shelf, lambda shown: shown).page(
             query_parser.SearchQuery(), SearchFilters(), Caller("", frozenset()), NOW, facets=(), limit=100, after=None
         )
-        assert [item["video"]["videoId"] for item in page.items] == shelf.shown
+        assert [item["video"]["videoId"] for item in page.items] == shelf.visible_ids
         assert (page.total, page.resume) == (100, None)
-        assert [len(asked) for asked in shelf.asked if asked] == [100, 2, 4, 8, 16, 32, 64, 128, 256, 190]
+        assert [len(operation) for operation in shelf.requested if operation] == [
+            100,
+            2,
+            4,
+            8,
+            16,
+            32,
+            64,
+            128,
+            256,
+            190,
+        ]
         index.close()
 
     def test_are_not_sought_for_ever(self, service: IndexedService, api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-        films = [service.publish_video(f"film {number}") for number in range(4)]
-        assert ask(api).json["total"] == 4
-        for film in films:
-            api.patch(f"/v1/videos/{film}", {"visibility": "private"}, user="alice")
+        video_ids = [service.publish_video(f"film {number}") for number in range(4)]
+        assert search(api).json["total"] == 4
+        for video_id in video_ids:
+            api.patch(f"/v1/videos/{video_id}", {"visibility": "private"}, user="alice")
         monkeypatch.setattr("shared.search.video_search.DEEPEST", 2)
-        reply = ask(api, q="film", limit=1)
+        reply = search(api, q="film", limit=1)
         assert (reply.status, reply.headers["retry-after"]) == (503, "10")
 
     def test_a_link_leads_to_the_next(self, service: IndexedService, api: Api) -> None:
         for number in range(2):
             service.publish_video(f"film {number}")
-        reply = ask(api, q="film", limit=1)
+        reply = search(api, q="film", limit=1)
         assert f"cursor={reply.json['nextCursor']}" in reply.headers["link"]
 
     @pytest.mark.parametrize("other", [{"q": "movie"}, {"q": "film", "category": "art"}, {"q": "film", "from": 1}, {}])
     def test_a_cursor_belongs_to_its_question(self, service: IndexedService, api: Api, other: dict[str, Any]) -> None:
         for number in range(2):
             service.publish_video(f"film {number}")
-        cursor = ask(api, q="film", limit=1).json["nextCursor"]
-        assert ask(api, q="film", limit=2, facets="tag", cursor=cursor).status == 200
-        reply = ask(api, **other, cursor=cursor)
+        cursor = search(api, q="film", limit=1).json["nextCursor"]
+        assert search(api, q="film", limit=2, facets="tag", cursor=cursor).status == 200
+        reply = search(api, **other, cursor=cursor)
         assert (reply.status, reply.json["title"]) == (400, "Invalid cursor")
-        assert ask(api, "bob", q="film", cursor=cursor).status == 400
+        assert search(api, "bob", q="film", cursor=cursor).status == 400
 
 
 class TestFacets:
@@ -371,21 +382,21 @@ class TestFacets:
             )
         service.settle()
         for user in CALLERS:
-            reply = ask(api, user, q="film", facets="category,tag,year", limit=100)
-            found = [api.get(f"/v1/videos/{item['video']['videoId']}", user=user).json for item in reply.json["items"]]
+            reply = search(api, user, q="film", facets="category,tag,year", limit=100)
+            result = [api.get(f"/v1/videos/{item['video']['videoId']}", user=user).json for item in reply.json["items"]]
             counted = {
-                "category": Counter(film["category"] for film in found),
-                "tag": Counter(tag.lower() for film in found for tag in film["tags"]),
-                "year": Counter(film["releaseYear"] for film in found),
+                "category": Counter(video["category"] for video in result),
+                "tag": Counter(tag.lower() for video in result for tag in video["tags"]),
+                "year": Counter(video["releaseYear"] for video in result),
             }
             facets = reply.json["facets"]
             assert {name: {one["value"]: one["count"] for one in values} for name, values in facets.items()} == counted
-            assert reply.json["total"] == len(found)
+            assert reply.json["total"] == len(result)
 
 
 class TestConsistentWith:
     def test_ones_own_changes(self, service: IndexedService, api: Api) -> None:
-        assert titles(ask(api, q="film")) == []
+        assert titles(search(api, q="film")) == []
         service.publish_video("film")
         cursor = api.get("/v1/changes", query="userId=alice", user="alice").json["nextCursor"]
         reply = api.get("/v1/search", query=f"q=film&consistentWith={cursor}", user="alice")
@@ -395,29 +406,29 @@ class TestConsistentWith:
         service.publish_video("film")
         cursor = api.get("/v1/changes", query="userId=alice", user="alice").json["nextCursor"]
 
-        def asks(**query: str) -> list[bool]:
+        def search_is_consistent(**query: str) -> list[bool]:
             with record_operations(table.client) as operations:
-                assert titles(ask(api, "alice", q="film", **query)) == ["film"]
+                assert titles(search(api, "alice", q="film", **query)) == ["film"]
             return [
-                "ConsistentRead" in asked.parameters["RequestItems"][table.name]
-                for asked in operations
-                if asked.name == "BatchGetItem"
+                "ConsistentRead" in operation.parameters["RequestItems"][table.name]
+                for operation in operations
+                if operation.name == "BatchGetItem"
             ]
 
-        assert asks(consistentWith=cursor) == [True]
-        assert asks() == [False], "it costs twice as much"
+        assert search_is_consistent(consistentWith=cursor) == [True]
+        assert search_is_consistent() == [False], "it costs twice as much"
 
     def test_everybodys_changes(self, service: IndexedService, api: Api) -> None:
-        assert titles(ask(api, q="film")) == []
+        assert titles(search(api, q="film")) == []
         service.publish_video("film")
-        cursor = api.get("/v1/changes", query="after=now", user="bob", scopes=FOLLOWER_SCOPES).json["nextCursor"]
-        reply = api.get("/v1/search", query=f"q=film&consistentWith={cursor}", user="bob", scopes=FOLLOWER_SCOPES)
+        cursor = api.get("/v1/changes", query="after=now", user="bob", scopes=FEED_SCOPES).json["nextCursor"]
+        reply = api.get("/v1/search", query=f"q=film&consistentWith={cursor}", user="bob", scopes=FEED_SCOPES)
         assert titles(reply) == ["film"]
 
     def test_an_index_that_does_not_get_there_says_when_to_ask_again(
         self, service: IndexedService, api: Api, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        assert titles(ask(api, q="film")) == []
+        assert titles(search(api, q="film")) == []
         service.publish_video("film")
         cursor = api.get("/v1/changes", query="userId=alice", user="alice").json["nextCursor"]
         monkeypatch.setattr("shared.search.consumer.FeedConsumer.catch_up", lambda *_: True)
@@ -430,37 +441,37 @@ class TestConsistentWith:
         service.publish_video("film one")
         service.publish_video("film two")
         of_types = api.get("/v1/changes", query="userId=alice&types=video.*", user="alice").json["nextCursor"]
-        of_search = ask(api, "alice", q="film", limit=1).json["nextCursor"]
+        of_search = search(api, "alice", q="film", limit=1).json["nextCursor"]
         for cursor in (of_types, of_search, "nonsense"):
-            reply = ask(api, "alice", q="film", consistentWith=cursor)
+            reply = search(api, "alice", q="film", consistentWith=cursor)
             assert (reply.status, reply.json["errors"][0]["parameter"]) == (400, "consistentWith")
 
 
 class TestSimilar:
     def test_films_that_have_much_in_common(self, service: IndexedService, api: Api) -> None:
-        wanted = service.publish_video("Apples and pears", tags=["fruit"])
+        subject = service.publish_video("Apples and pears", tags=["fruit"])
         alike = service.publish_video("Pears and apples", tags=["fruit"])
         service.publish_video("Steam engines", tags=["rail"])
-        reply = api.get(f"/v1/videos/{wanted}/similar", user="carol")
+        reply = api.get(f"/v1/videos/{subject}/similar", user="carol")
         assert [item["video"]["videoId"] for item in reply.json["items"]] == [alike]
         assert reply.json["items"][0]["score"] > 0
 
     def test_shows_nothing_that_is_hidden_by_now(self, service: IndexedService, api: Api) -> None:
-        wanted, hidden, shown = (service.publish_video("Apples and pears") for _ in range(3))
-        assert ask(api).status == 200
+        subject, hidden, visible = (service.publish_video("Apples and pears") for _ in range(3))
+        assert search(api).status == 200
         api.patch(f"/v1/videos/{hidden}", {"visibility": "private"}, user="alice")
-        reply = api.get(f"/v1/videos/{wanted}/similar", query="limit=1", user="carol")
-        assert [item["video"]["videoId"] for item in reply.json["items"]] == [shown]
+        reply = api.get(f"/v1/videos/{subject}/similar", query="limit=1", user="carol")
+        assert [item["video"]["videoId"] for item in reply.json["items"]] == [visible]
 
     def test_similar_to_a_video_hidden_from_the_caller_is_404(self, service: IndexedService, api: Api) -> None:
-        film = service.publish_video("Apples", visibility="private")
-        assert api.get(f"/v1/videos/{film}/similar", user="carol").status == 404
-        assert api.get(f"/v1/videos/{film}/similar", user="alice").json["items"] == []
+        video_id = service.publish_video("Apples", visibility="private")
+        assert api.get(f"/v1/videos/{video_id}/similar", user="carol").status == 404
+        assert api.get(f"/v1/videos/{video_id}/similar", user="alice").json["items"] == []
 
     def test_similar_to_a_video_not_yet_indexed_is_empty(self, service: IndexedService, api: Api) -> None:
-        assert ask(api).status == 200
-        film = api.publish("alice")["videoId"]
-        assert api.get(f"/v1/videos/{film}/similar", user="carol").json["items"] == []
+        assert search(api).status == 200
+        video_id = api.publish("alice")["videoId"]
+        assert api.get(f"/v1/videos/{video_id}/similar", user="carol").json["items"] == []
 
 
 class TestTheIndex:
@@ -468,20 +479,20 @@ class TestTheIndex:
         service.publish_video("film one")
         assert service.builder(tmp_path).run().outcome == "published"
         service.publish_video("film two")
-        assert set(titles(ask(api, q="film"))) == {"film one", "film two"}
+        assert set(titles(search(api, q="film"))) == {"film one", "film two"}
 
     def test_is_not_there_before_it_is_built(
         self, table: Table, objects: Objects, clock: Clock, tmp_path: Path
     ) -> None:
         service = IndexedService(table, objects, clock)
-        film = service.publish_video("film")
-        for path in ("/v1/search", f"/v1/videos/{film}/similar"):
+        video_id = service.publish_video("film")
+        for path in ("/v1/search", f"/v1/videos/{video_id}/similar"):
             reply = service.api.get(path)
             assert (reply.status, reply.headers["retry-after"]) == (503, "10")
         assert service.builder(tmp_path).run(lambda: False).outcome == "unfinished"
-        assert ask(service.api, q="film").status == 503, "a part of it is not an answer"
+        assert search(service.api, q="film").status == 503, "a part of it is not an answer"
         service.builder(tmp_path).run()
-        assert titles(ask(service.api, q="film")) == ["film"]
+        assert titles(search(service.api, q="film")) == ["film"]
 
     def test_index_of_another_format_is_not_copied(
         self, service: IndexedService, api: Api, tmp_path: Path, objects: Objects, monkeypatch: pytest.MonkeyPatch
@@ -490,57 +501,57 @@ class TestTheIndex:
         for module in (engine, generations):
             monkeypatch.setattr(module, "FORM", document.FORM + 1)
         with record_operations(objects.client) as operations:
-            reply = ask(api, q="film")
+            reply = search(api, q="film")
         assert (reply.status, reply.headers["retry-after"], operations) == (503, "10", [])
         service.builder(tmp_path).run()
-        assert titles(ask(api, q="film")) == ["film"]
+        assert titles(search(api, q="film")) == ["film"]
 
     def test_lagging_index_is_replaced_by_a_newly_published_generation(
         self, service: IndexedService, api: Api, tmp_path: Path, objects: Objects, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         service.publish_video("film")
-        assert titles(ask(api, q="film")) == ["film"]
-        seen_at = ask(api).json["asOf"]
+        assert titles(search(api, q="film")) == ["film"]
+        as_of = search(api).json["asOf"]
         for number in range(SLICE + 1):
             service.publish_video(f"film {number}")
         service.builder(tmp_path).run()
         with monkeypatch.context() as patch, record_operations(objects.client) as operations, log_lines() as lines:
             patch.setattr(local_index, "LONGEST_CATCH_UP", 0)
-            found = ask(api, q="film")
-            assert found.json["total"] == SLICE + 2
-            assert found.json["asOf"] >= seen_at
-            assert ask(api).json["total"] == SLICE + 2, "it follows from there on"
+            result = search(api, q="film")
+            assert result.json["total"] == SLICE + 2
+            assert result.json["asOf"] >= as_of
+            assert search(api).json["total"] == SLICE + 2, "it follows from there on"
         assert [line["message"] for line in lines] == ["index copied"]
         assert operations
 
     def test_lagging_index_is_kept_while_no_newer_generation_exists(
         self, service: IndexedService, api: Api, objects: Objects, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        assert ask(api).json["total"] == 0
-        seen_at = ask(api).json["asOf"]
-        film, *_ = [service.publish_video(f"film {number}") for number in range(SLICE + 1)]
+        assert search(api).json["total"] == 0
+        as_of = search(api).json["asOf"]
+        video_id, *_ = [service.publish_video(f"film {number}") for number in range(SLICE + 1)]
         monkeypatch.setattr(local_index, "LONGEST_CATCH_UP", 0)
         with record_operations(objects.client) as operations:
-            behind = ask(api)
-            assert (behind.json["total"], behind.json["asOf"]) == (SLICE, seen_at)
-            assert behind.json["complete"] is False
-            similar = api.get(f"/v1/videos/{film}/similar", user="carol")
-            assert (similar.json["complete"], similar.json["asOf"]) == (False, seen_at)
-            after = ask(api)
+            lagging = search(api)
+            assert (lagging.json["total"], lagging.json["asOf"]) == (SLICE, as_of)
+            assert lagging.json["complete"] is False
+            similar = api.get(f"/v1/videos/{video_id}/similar", user="carol")
+            assert (similar.json["complete"], similar.json["asOf"]) == (False, as_of)
+            after = search(api)
             assert (after.json["total"], after.json["complete"]) == (SLICE + 1, True)
         assert operations == []
 
     @pytest.fixture
-    def far_behind(self, service: IndexedService, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    def lagging_index(self, service: IndexedService, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
         """The changes of seven minutes that no indexer has followed, and instances that have time for SLICE of them."""
         for number in range(2 * SLICE + 1):
             service.publish_video(f"film {number}")
         clock.advance(420)
         monkeypatch.setattr(local_index, "LONGEST_FIRST_CATCH_UP", 0)
 
-    @pytest.mark.usefixtures("far_behind")
+    @pytest.mark.usefixtures("lagging_index")
     def test_new_instance_far_behind_is_503_until_it_has_caught_up(self, api: Api) -> None:
-        replies = [ask(api) for _ in range(3)]
+        replies = [search(api) for _ in range(3)]
         assert [reply.status for reply in replies] == [503, 503, 200]
         assert [reply.headers.get("retry-after") for reply in replies] == ["2", "2", None]
         assert (replies[-1].json["total"], replies[-1].json["complete"]) == (2 * SLICE + 1, True)
@@ -548,28 +559,28 @@ class TestTheIndex:
     def test_idle_instance_far_behind_is_503_until_it_has_caught_up(
         self, api: Api, request: pytest.FixtureRequest
     ) -> None:
-        assert ask(api).json["complete"] is True
-        request.getfixturevalue("far_behind")
-        assert [ask(api).status for _ in range(3)] == [503, 503, 200]
+        assert search(api).json["complete"] is True
+        request.getfixturevalue("lagging_index")
+        assert [search(api).status for _ in range(3)] == [503, 503, 200]
 
-    @pytest.mark.usefixtures("far_behind")
+    @pytest.mark.usefixtures("lagging_index")
     def test_new_instance_that_never_catches_up_responds_after_a_minute(
         self, service: IndexedService, api: Api, clock: Clock
     ) -> None:
         replies = []
         for turn in range(4):
-            replies.append(ask(api))
+            replies.append(search(api))
             for number in range(2 * SLICE):  # more than an instance follows in the meantime
                 service.publish_video(f"film {turn}-{number}")
             clock.advance(local_index.LONGEST_REFUSAL / 3)
         assert [reply.status for reply in replies] == [503, 503, 503, 200]
         assert replies[-1].json["complete"] is False
 
-    @pytest.mark.usefixtures("far_behind")
+    @pytest.mark.usefixtures("lagging_index")
     def test_instance_that_refused_long_ago_refuses_again(self, api: Api, clock: Clock) -> None:
-        assert ask(api).status == 503
+        assert search(api).status == 503
         clock.advance(local_index.LONGEST_REFUSAL + local_index.IDLE_SECONDS)
-        assert [ask(api).status for _ in range(2)] == [503, 200]
+        assert [search(api).status for _ in range(2)] == [503, 200]
 
     def test_new_instance_slightly_behind_responds_with_complete_false(
         self, service: IndexedService, api: Api, monkeypatch: pytest.MonkeyPatch
@@ -577,24 +588,24 @@ class TestTheIndex:
         for number in range(SLICE + 1):
             service.publish_video(f"film {number}")
         monkeypatch.setattr(local_index, "LONGEST_FIRST_CATCH_UP", 0)
-        found = ask(api)
-        assert (found.json["total"], found.json["complete"]) == (SLICE, False)
-        assert ask(api).json["complete"] is True
+        result = search(api)
+        assert (result.json["total"], result.json["complete"]) == (SLICE, False)
+        assert search(api).json["complete"] is True
 
     def test_is_copied_anew_when_the_feed_no_longer_has_what_comes_next(
         self, service: IndexedService, api: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         service.publish_video("film")
         service.builder(tmp_path).run()
-        assert titles(ask(api, q="film")) == ["film"]
+        assert titles(search(api, q="film")) == ["film"]
         failures = [Gone("It is no longer kept.")]
         follow = "shared.search.consumer.FeedConsumer.catch_up"
         with monkeypatch.context() as patch:
             patch.setattr(follow, _failing(failures))
-            assert titles(ask(api, q="film")) == ["film"]
+            assert titles(search(api, q="film")) == ["film"]
             failures.extend([Gone("It is no longer kept."), Gone("It is no longer kept.")])
-            assert ask(api, q="film").status == 503
-        assert titles(ask(api, q="film")) == ["film"]
+            assert search(api, q="film").status == 503
+        assert titles(search(api, q="film")) == ["film"]
 
     def test_a_damaged_file_is_fetched_again_at_the_next_question(
         self, service: IndexedService, api: Api, objects: Objects, tmp_path: Path
@@ -603,22 +614,22 @@ class TestTheIndex:
         service.builder(tmp_path).run()
         holds = service.generations.pointer().generation
         mark = f"index/{holds}/mark.json"
-        whole = objects.client.get_object(Bucket=MEDIA_BUCKET, Key=mark)["Body"].read()
+        complete = objects.client.get_object(Bucket=MEDIA_BUCKET, Key=mark)["Body"].read()
         objects.client.put_object(Bucket=MEDIA_BUCKET, Key=mark, Body=b"{}")
-        assert ask(api, q="film").status == 503
-        objects.client.put_object(Bucket=MEDIA_BUCKET, Key=mark, Body=whole)
+        assert search(api, q="film").status == 503
+        objects.client.put_object(Bucket=MEDIA_BUCKET, Key=mark, Body=complete)
         with record_operations(objects.client) as operations:
-            assert titles(ask(api, q="film")) == ["film"]
+            assert titles(search(api, q="film")) == ["film"]
         manifest = f"index/{holds}/manifest.json"
-        read = {asked.parameters["Key"] for asked in operations}
+        read = {operation.parameters["Key"] for operation in operations}
         assert {manifest, mark} <= read
-        assert read < {found.key for found in objects.list_objects(MEDIA_BUCKET, "index/")}, "most is there"
+        assert read < {result.key for result in objects.list_objects(MEDIA_BUCKET, "index/")}, "most is there"
 
     def test_is_not_looked_at_for_every_question(self, service: IndexedService, api: Api) -> None:
-        assert titles(ask(api, q="film")) == []
+        assert titles(search(api, q="film")) == []
         service.publish_video("film")
         assert titles(api.get("/v1/search", query="q=film")) == []
-        assert titles(ask(api, q="film")) == ["film"]
+        assert titles(search(api, q="film")) == ["film"]
 
 
 def _failing(failures: list[Gone]) -> Any:
@@ -664,7 +675,7 @@ class TestBadInput:
     @pytest.mark.parametrize("q", ["a~9", "title:*", "apples AND (", "\\", "/.*/", "the of and", "[1 TO 2]", "a^999"])
     def test_operators_of_other_engines_are_plain_text(self, service: IndexedService, api: Api, q: str) -> None:
         service.publish_video("apples")
-        assert ask(api, q=q).status in (200, 400)
+        assert search(api, q=q).status in (200, 400)
 
     def test_a_list_says_where_to_search(self, api: Api) -> None:
         reply = api.get("/v1/videos", query="q=apples")

@@ -36,17 +36,17 @@ def engine(tmp_path: Path) -> SearchEngine:
 
 
 @pytest.fixture
-def follower(service: IndexedService, engine: SearchEngine, clock: Clock) -> FeedConsumer:
+def consumer(service: IndexedService, engine: SearchEngine, clock: Clock) -> FeedConsumer:
     """Consumer that brings the index up to the end of the feed."""
     return FeedConsumer(engine, service.feed, service.loader, clock=clock, sleep=lambda _: None)
 
 
 @pytest.fixture
-def indexed(follower: FeedConsumer, engine: SearchEngine) -> Callable[[str], StoredFields | None]:
+def indexed(consumer: FeedConsumer, engine: SearchEngine) -> Callable[[str], StoredFields | None]:
     """Returns the stored fields of a video after catching up with the feed."""
 
     def stored(video_id: str) -> StoredFields | None:
-        assert follower.catch_up()
+        assert consumer.catch_up()
         return engine.stored(video_id)
 
     return stored
@@ -57,92 +57,92 @@ Indexed = Callable[[str], StoredFields | None]
 
 class TestEachKindOfChange:
     def test_a_new_video(self, service: IndexedService, indexed: Indexed) -> None:
-        found = indexed(service.publish_video("Apples", tags=["fruit"], description="Of trees"))
-        assert found == StoredFields("Apples", [], ["fruit"], "Of trees", [])
+        fields = indexed(service.publish_video("Apples", tags=["fruit"], description="Of trees"))
+        assert fields == StoredFields("Apples", [], ["fruit"], "Of trees", [])
 
     def test_a_changed_video(self, service: IndexedService, indexed: Indexed) -> None:
-        film = service.publish_video("Apples")
-        assert indexed(film)
-        service.patch(film, title="Pears")
-        assert (found := indexed(film))
-        assert found.title == "Pears"
+        video_id = service.publish_video("Apples")
+        assert indexed(video_id)
+        service.patch(video_id, title="Pears")
+        assert (fields := indexed(video_id))
+        assert fields.title == "Pears"
 
     def test_a_private_video_is_there_for_its_owner(self, service: IndexedService, indexed: Indexed) -> None:
-        film = service.publish_video("Apples")
-        service.patch(film, visibility="private")
-        assert indexed(film)
+        video_id = service.publish_video("Apples")
+        service.patch(video_id, visibility="private")
+        assert indexed(video_id)
 
     def test_a_deleted_video_goes_and_comes_back_restored(self, service: IndexedService, indexed: Indexed) -> None:
-        film = service.publish_video("Apples")
-        assert indexed(film)
-        service.write("DELETE", f"/v1/videos/{film}")
-        assert indexed(film) is None
-        service.write("POST", f"/v1/videos/{film}/restore")
-        assert indexed(film)
+        video_id = service.publish_video("Apples")
+        assert indexed(video_id)
+        service.write("DELETE", f"/v1/videos/{video_id}")
+        assert indexed(video_id) is None
+        service.write("POST", f"/v1/videos/{video_id}/restore")
+        assert indexed(video_id)
 
     def test_a_video_that_is_removed_for_good(self, service: IndexedService, table: Table, indexed: Indexed) -> None:
-        film = service.publish_video("Apples")
-        assert indexed(film)
-        remove_video(table, film)
+        video_id = service.publish_video("Apples")
+        assert indexed(video_id)
+        remove_video(table, video_id)
         service.settle()
-        assert indexed(film) is None
+        assert indexed(video_id) is None
 
     def test_credit_change_updates_indexed_names_and_characters(
         self, service: IndexedService, indexed: Indexed
     ) -> None:
-        film = service.publish_video("Apples")
-        assert indexed(film)
+        video_id = service.publish_video("Apples")
+        assert indexed(video_id)
         body = {"name": "Zoë", "ordering": 1, "roles": [{"category": "actor", "characters": ["Eve"]}]}
-        service.write("PUT", f"/v1/videos/{film}/credits/nm1", body)
-        assert (found := indexed(film))
-        assert found.names == ["Zoë", "Eve"]
-        service.write("DELETE", f"/v1/videos/{film}/credits/nm1")
-        assert (found := indexed(film))
-        assert found.names == []
+        service.write("PUT", f"/v1/videos/{video_id}/credits/nm1", body)
+        assert (fields := indexed(video_id))
+        assert fields.names == ["Zoë", "Eve"]
+        service.write("DELETE", f"/v1/videos/{video_id}/credits/nm1")
+        assert (fields := indexed(video_id))
+        assert fields.names == []
 
     def test_release_change_updates_indexed_titles(self, service: IndexedService, indexed: Indexed) -> None:
-        film = service.publish_video("Apples")
-        assert indexed(film)
-        service.write("PUT", f"/v1/videos/{film}/releases/NZ/mi", {"titles": [{"title": "Āporo"}]})
-        assert (found := indexed(film))
-        assert found.names == ["Āporo"]
+        video_id = service.publish_video("Apples")
+        assert indexed(video_id)
+        service.write("PUT", f"/v1/videos/{video_id}/releases/NZ/mi", {"titles": [{"title": "Āporo"}]})
+        assert (fields := indexed(video_id))
+        assert fields.names == ["Āporo"]
 
     def test_caption_change_updates_indexed_texts(self, service: IndexedService, indexed: Indexed) -> None:
-        film = service.publish_video("Apples")
-        assert indexed(film)
-        service.put_captions(film, "An <i>apple</i> a day")
-        assert (found := indexed(film))
-        assert [(said.language, said.starts, said.texts) for said in found.captions] == [
+        video_id = service.publish_video("Apples")
+        assert indexed(video_id)
+        service.put_captions(video_id, "An <i>apple</i> a day")
+        assert (fields := indexed(video_id))
+        assert [(captions.language, captions.starts, captions.texts) for captions in fields.captions] == [
             ("en", "1000", "An apple a day")
         ]
-        service.put_captions(film, "Keeps the doctor away")
-        assert (found := indexed(film))
-        assert found.captions[0].texts == "Keeps the doctor away"
-        service.write("DELETE", f"/v1/videos/{film}/captions/en")
-        assert (found := indexed(film))
-        assert found.captions == []
+        service.put_captions(video_id, "Keeps the doctor away")
+        assert (fields := indexed(video_id))
+        assert fields.captions[0].texts == "Keeps the doctor away"
+        service.write("DELETE", f"/v1/videos/{video_id}/captions/en")
+        assert (fields := indexed(video_id))
+        assert fields.captions == []
 
     def test_captions_whose_text_went_with_the_video_stop_nobody(
         self, service: IndexedService, objects: Objects, indexed: Indexed
     ) -> None:
-        film = service.publish_video("Apples")
-        service.put_captions(film, "An apple a day")
+        video_id = service.publish_video("Apples")
+        service.put_captions(video_id, "An apple a day")
         objects.delete_prefix("media", "captions/")
-        assert (found := indexed(film))
-        assert found.captions == []
+        assert (fields := indexed(video_id))
+        assert fields.captions == []
 
     @pytest.mark.parametrize("damaged", [b"WEBVTT\n\n00:01.000 --> 00:02.000\n\xff", b"Apples", b""])
     def test_captions_whose_text_is_damaged_are_left_out_with_a_warning(
         self, service: IndexedService, objects: Objects, indexed: Indexed, damaged: bytes
     ) -> None:
-        film = service.publish_video("Apples")
-        service.put_captions(film, "An apple a day")
+        video_id = service.publish_video("Apples")
+        service.put_captions(video_id, "An apple a day")
         (text,) = objects.list_objects(MEDIA_BUCKET, "captions/")
-        service.put_captions(film, "Ein Apfel am Tag", "de")
+        service.put_captions(video_id, "Ein Apfel am Tag", "de")
         objects.put(MEDIA_BUCKET, text.key, damaged, "text/vtt")
         with log_lines() as lines:
-            assert (found := indexed(film))
-        assert [said.language for said in found.captions] == ["de"]
+            assert (fields := indexed(video_id))
+        assert [captions.language for captions in fields.captions] == ["de"]
         assert [(line["level"], line["message"], line["language"]) for line in lines] == [
             ("WARN", "captions not readable", "en")
         ]
@@ -151,36 +151,36 @@ class TestEachKindOfChange:
         self, service: IndexedService, objects: Objects, indexed: Indexed, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("shared.search.document.MAX_CUES", 1)
-        film = service.publish_video("Apples", language="fr")
-        service.put_captions(film, "An apple a day")
+        video_id = service.publish_video("Apples", language="fr")
+        service.put_captions(video_id, "An apple a day")
         (english,) = objects.list_objects(MEDIA_BUCKET, "captions/")
-        service.put_captions(film, "Une pomme par jour", "fr")
+        service.put_captions(video_id, "Une pomme par jour", "fr")
         objects.put(MEDIA_BUCKET, english.key, b"damaged", "text/vtt")
         with log_lines() as lines:
-            assert (found := indexed(film))
-        assert [caption.texts for caption in found.captions] == ["Une pomme par jour"]
+            assert (fields := indexed(video_id))
+        assert [caption.texts for caption in fields.captions] == ["Une pomme par jour"]
         assert lines == []
 
-    def test_ratings_and_playlists_change_nothing(self, service: IndexedService, follower: FeedConsumer) -> None:
-        film = service.publish_video("Apples")
-        follower.catch_up()
+    def test_ratings_and_playlists_change_nothing(self, service: IndexedService, consumer: FeedConsumer) -> None:
+        video_id = service.publish_video("Apples")
+        consumer.catch_up()
         playlist = service.api.post("/v1/playlists", {"title": "Mine"}).json["playlistId"]
-        service.write("POST", f"/v1/playlists/{playlist}/entries", {"videoId": film})
-        service.write("PUT", f"/v1/videos/{film}/rating", {"value": 7}, user="bob")
-        assert follower.catch_up()
-        assert follower.put == 1
-        assert follower.has(end_cursors(service.feed, shard_logs())), (
+        service.write("POST", f"/v1/playlists/{playlist}/entries", {"videoId": video_id})
+        service.write("PUT", f"/v1/videos/{video_id}/rating", {"value": 7}, user="bob")
+        assert consumer.catch_up()
+        assert consumer.put == 1
+        assert consumer.has(end_cursors(service.feed, shard_logs())), (
             "the checkpoint includes changes that do not affect the index"
         )
 
     def test_video_with_several_changes_is_read_once(
-        self, service: IndexedService, follower: FeedConsumer, table: Table
+        self, service: IndexedService, consumer: FeedConsumer, table: Table
     ) -> None:
-        film = service.publish_video("Apples")
+        video_id = service.publish_video("Apples")
         for number in range(5):
-            service.patch(film, title=f"Apples {number}")
+            service.patch(video_id, title=f"Apples {number}")
         with record_operations(table.client) as operations:
-            follower.catch_up()
+            consumer.catch_up()
         of_the_table = [request for request in operations if request.parameters["TableName"] == table.name]
         assert [(request.name, request.parameters["ConsistentRead"]) for request in of_the_table] == [("Query", True)]
 
@@ -188,121 +188,121 @@ class TestEachKindOfChange:
         self, service: IndexedService, indexed: Indexed, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("shared.search.loader.LARGEST_READ", 2)
-        film = service.publish_video("Apples")
+        video_id = service.publish_video("Apples")
         for number in range(5):
             body = {"name": f"Person {number}", "ordering": number + 1, "roles": [{"category": "actor"}]}
-            service.write("PUT", f"/v1/videos/{film}/credits/nm{number}", body)
-        assert (found := indexed(film))
-        assert found.names == [f"Person {number}" for number in range(5)]
+            service.write("PUT", f"/v1/videos/{video_id}/credits/nm{number}", body)
+        assert (fields := indexed(video_id))
+        assert fields.names == [f"Person {number}" for number in range(5)]
 
 
 class TestHowFar:
-    def test_an_index_without_changes_is_as_new_as_the_feed(self, follower: FeedConsumer, clock: Clock) -> None:
-        assert follower.catch_up()
-        assert follower.checkpoint.as_of == clock.now * 1000
+    def test_an_index_without_changes_is_as_new_as_the_feed(self, consumer: FeedConsumer, clock: Clock) -> None:
+        assert consumer.catch_up()
+        assert consumer.checkpoint.as_of == clock.now * 1000
 
     def test_follower_resumes_from_the_position_stored_in_the_index_folder(
-        self, service: IndexedService, engine: SearchEngine, follower: FeedConsumer, clock: Clock, tmp_path: Path
+        self, service: IndexedService, engine: SearchEngine, consumer: FeedConsumer, clock: Clock, tmp_path: Path
     ) -> None:
         service.publish_video("Apples")
-        follower.catch_up()
+        consumer.catch_up()
         engine.close()
         clock.advance(60)
         pears = service.publish_video("Pears")
-        again = SearchEngine(tmp_path / "index")
-        second = FeedConsumer(again, service.feed, service.loader, clock=clock)
+        reopened = SearchEngine(tmp_path / "index")
+        second = FeedConsumer(reopened, service.feed, service.loader, clock=clock)
         second.catch_up()
         assert second.put == 1
-        assert again.stored(pears)
+        assert reopened.stored(pears)
 
     def test_without_time_it_stops_after_a_slice_and_claims_no_more_than_that(
-        self, service: IndexedService, engine: SearchEngine, follower: FeedConsumer, clock: Clock, tmp_path: Path
+        self, service: IndexedService, engine: SearchEngine, consumer: FeedConsumer, clock: Clock, tmp_path: Path
     ) -> None:
-        follower.catch_up()
-        empty_at = follower.checkpoint.as_of
+        consumer.catch_up()
+        empty_at = consumer.checkpoint.as_of
         clock.advance(60)
-        films = [service.publish_video(f"Film {number}") for number in range(SLICE + 4)]
-        assert not follower.catch_up(lambda: False)
-        assert (follower.put, engine.size) == (SLICE, SLICE)
-        assert (engine.checkpoint, follower.checkpoint.as_of) == (follower.checkpoint, empty_at)
+        video_ids = [service.publish_video(f"Film {number}") for number in range(SLICE + 4)]
+        assert not consumer.catch_up(lambda: False)
+        assert (consumer.put, engine.size) == (SLICE, SLICE)
+        assert (engine.checkpoint, consumer.checkpoint.as_of) == (consumer.checkpoint, empty_at)
         engine.close()
-        again = SearchEngine(tmp_path / "index")
-        second = FeedConsumer(again, service.feed, service.loader, clock=clock)
+        reopened = SearchEngine(tmp_path / "index")
+        second = FeedConsumer(reopened, service.feed, service.loader, clock=clock)
         assert second.catch_up()
-        assert (second.put, again.size) == (len(films) - SLICE, len(films))
+        assert (second.put, reopened.size) == (len(video_ids) - SLICE, len(video_ids))
         assert second.checkpoint.as_of == clock.now * 1000
 
     def test_without_time_it_stops_after_a_page_in_which_nothing_is_of_a_video(
-        self, service: IndexedService, follower: FeedConsumer, monkeypatch: pytest.MonkeyPatch, clock: Clock
+        self, service: IndexedService, consumer: FeedConsumer, monkeypatch: pytest.MonkeyPatch, clock: Clock
     ) -> None:
         monkeypatch.setattr("shared.feed.reader.MAX_EXAMINED", 2)
         for number in range(5):
             service.api.post("/v1/playlists", {"title": f"Mine {number}"})
         service.settle()
-        assert not follower.catch_up(lambda: False)
-        assert follower.checkpoint.as_of == 0
-        assert follower.catch_up()
-        assert follower.checkpoint.as_of == clock.now * 1000
+        assert not consumer.catch_up(lambda: False)
+        assert consumer.checkpoint.as_of == 0
+        assert consumer.catch_up()
+        assert consumer.checkpoint.as_of == clock.now * 1000
 
     def test_a_video_that_changes_over_and_over_is_put_in_once_for_each_page(
-        self, service: IndexedService, engine: SearchEngine, follower: FeedConsumer
+        self, service: IndexedService, engine: SearchEngine, consumer: FeedConsumer
     ) -> None:
-        film = service.publish_video("Apples")
+        video_id = service.publish_video("Apples")
         for number in range(2 * SLICE):
-            service.patch(film, title=f"Apples {number}")
-        asked = iter([True, False])
-        assert not follower.catch_up(lambda: next(asked)), "it has not followed all that it has read"
-        assert (found := engine.stored(film))
-        assert (found.title, follower.put) == (f"Apples {2 * SLICE - 1}", 1)
+            service.patch(video_id, title=f"Apples {number}")
+        has_time = iter([True, False])
+        assert not consumer.catch_up(lambda: next(has_time)), "it has not followed all that it has read"
+        assert (fields := engine.stored(video_id))
+        assert (fields.title, consumer.put) == (f"Apples {2 * SLICE - 1}", 1)
 
     def test_an_import_is_taken_in_larger_slices(
         self, service: IndexedService, engine: SearchEngine, clock: Clock, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        films = [service.publish_video(f"Film {number}") for number in range(2 * SLICE)]
+        video_ids = [service.publish_video(f"Film {number}") for number in range(2 * SLICE)]
         commits: list[IndexCheckpoint] = []
         monkeypatch.setattr(engine, "commit", commits.append)
-        FeedConsumer(engine, service.feed, service.loader, clock=clock, slice_=len(films)).catch_up()
+        FeedConsumer(engine, service.feed, service.loader, clock=clock, slice_=len(video_ids)).catch_up()
         assert len(commits) == 1
 
     def test_wait_for_returns_whether_the_index_reached_the_positions(
-        self, service: IndexedService, engine: SearchEngine, follower: FeedConsumer
+        self, service: IndexedService, engine: SearchEngine, consumer: FeedConsumer
     ) -> None:
-        film = service.publish_video("Apples")
-        places = end_cursors(service.feed, shard_logs())
-        assert follower.wait_for(places, lambda: True)
-        assert engine.stored(film)
-        ahead = {name: LogCursor(place.first, place.skip + 1) for name, place in places.items()}
-        asked = iter([True, True, False])
-        assert not follower.wait_for(ahead, lambda: next(asked))
+        video_id = service.publish_video("Apples")
+        ends = end_cursors(service.feed, shard_logs())
+        assert consumer.wait_for(ends, lambda: True)
+        assert engine.stored(video_id)
+        ahead = {name: LogCursor(end.first, end.skip + 1) for name, end in ends.items()}
+        has_time = iter([True, True, False])
+        assert not consumer.wait_for(ahead, lambda: next(has_time))
 
     def test_a_place_in_a_tail_is_the_same_once_that_is_a_block(
-        self, service: IndexedService, follower: FeedConsumer, monkeypatch: pytest.MonkeyPatch
+        self, service: IndexedService, consumer: FeedConsumer, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(log, "LARGEST_TAIL", 300)
-        film = service.publish_video("Apples")
+        video_id = service.publish_video("Apples")
         in_the_tail = end_cursors(service.feed, shard_logs())
         for number in range(9):
-            service.patch(film, title=f"Apples {number}")
-        assert follower.wait_for(in_the_tail, lambda: True)
-        assert follower.has(end_cursors(service.feed, shard_logs()))
+            service.patch(video_id, title=f"Apples {number}")
+        assert consumer.wait_for(in_the_tail, lambda: True)
+        assert consumer.has(end_cursors(service.feed, shard_logs()))
 
     def test_follower_raises_gone_when_the_next_changes_have_expired(
-        self, service: IndexedService, follower: FeedConsumer, monkeypatch: pytest.MonkeyPatch, clock: Clock
+        self, service: IndexedService, consumer: FeedConsumer, monkeypatch: pytest.MonkeyPatch, clock: Clock
     ) -> None:
         monkeypatch.setattr(log, "LARGEST_TAIL", 300)
-        film = service.publish_video("Apples")
-        follower.catch_up()
+        video_id = service.publish_video("Apples")
+        consumer.catch_up()
         for number in range(9):
-            service.patch(film, title=f"Apples {number}")
+            service.patch(video_id, title=f"Apples {number}")
         for item in items_of(service.feed_table):
             if item.get("purgeAt"):
                 service.feed_table.delete({"pk": item["pk"], "sk": item["sk"]})
         clock.advance(DAYS_KEPT * 86_400)
         with pytest.raises(Gone):
-            follower.catch_up()
+            consumer.catch_up()
 
-    def test_an_index_that_has_followed_nothing_follows_all_that_is_kept(self, follower: FeedConsumer) -> None:
-        assert follower.checkpoint.places == dict.fromkeys(shard_logs(), OLDEST)
+    def test_an_index_that_has_followed_nothing_follows_all_that_is_kept(self, consumer: FeedConsumer) -> None:
+        assert consumer.checkpoint.places == dict.fromkeys(shard_logs(), OLDEST)
 
 
 class TestWhichCaptions:

@@ -39,7 +39,7 @@ from shared.search.tokenizer import joined, tokens, words
 from shared.videos.tags import normalise_tag
 
 NOW = 1_700_000_000
-NOBODY = Caller("", frozenset())
+ANONYMOUS = Caller("", frozenset())
 ALICE, BOB = Caller("alice", frozenset()), Caller("bob", frozenset())
 ROOT = Caller("root", frozenset({ADMIN}))
 AT = IndexCheckpoint({"CHANGES#0": LogCursor(7, 0)}, as_of=NOW * 1000)
@@ -52,10 +52,10 @@ def video_id(number: int) -> str:
     return str(UUID(int=number * 0x9E3779B97F4A7C15F39CC0605CEDC835 % 2**128))
 
 
-def a_film(number: int = 1, title: str = "Film", **others: Any) -> VideoDocument:
+def make_document(number: int = 1, title: str = "Film", **others: Any) -> VideoDocument:
     """A video of alice, visible to everyone."""
-    film = VideoDocument(video_id(number), "alice", title, created_at=NOW - number, visible=True)
-    return replace(film, **others)
+    document = VideoDocument(video_id(number), "alice", title, created_at=NOW - number, visible=True)
+    return replace(document, **others)
 
 
 @pytest.fixture
@@ -65,9 +65,9 @@ def engine(tmp_path: Path) -> Iterator[SearchEngine]:
     engine.close()
 
 
-def put(engine: SearchEngine, *films: VideoDocument) -> None:
+def put(engine: SearchEngine, *documents: VideoDocument) -> None:
     """Index videos, visible to everyone."""
-    engine.put(films)
+    engine.put(documents)
     engine.commit(AT)
 
 
@@ -76,22 +76,22 @@ def copied(folder: Path, to: Path) -> Path:
     return shutil.copytree(folder, to, ignore=shutil.ignore_patterns(".tmp*"))
 
 
-def ids(found: SearchHits) -> list[str]:
+def ids(hits: SearchHits) -> list[str]:
     """The videos of a page."""
-    return [hit.video_id for hit in found.hits]
+    return [hit.video_id for hit in hits.hits]
 
 
 def titles(engine: SearchEngine, q: str, **filters: Any) -> list[str]:
     """Return the titles that a user without videos finds, best match first."""
-    found = engine.search(parse(q), NOBODY, NOW, filters=SearchFilters(**filters))
-    return [stored.title for id_ in ids(found) if (stored := engine.stored(id_))]
+    hits = engine.search(parse(q), ANONYMOUS, NOW, filters=SearchFilters(**filters))
+    return [stored.title for id_ in ids(hits) if (stored := engine.stored(id_))]
 
 
 # Putting in, and committing
 
 
 def test_put_video_is_found_after_commit(engine: SearchEngine) -> None:
-    engine.put([a_film(title="The Matrix")])
+    engine.put([make_document(title="The Matrix")])
     assert titles(engine, "matrix") == []
     assert engine.checkpoint is None
     engine.commit(AT)
@@ -100,26 +100,26 @@ def test_put_video_is_found_after_commit(engine: SearchEngine) -> None:
 
 
 def test_a_film_takes_the_place_of_what_it_was(engine: SearchEngine) -> None:
-    put(engine, a_film(1, "The Matrix"), a_film(2, "Heat"))
-    put(engine, a_film(1, "Matrix Reloaded"))
+    put(engine, make_document(1, "The Matrix"), make_document(2, "Heat"))
+    put(engine, make_document(1, "Matrix Reloaded"))
     assert titles(engine, "matrix") == ["Matrix Reloaded"]
     assert engine.size == 2
-    put(engine, a_film(1, "One"), a_film(1, "Two"))
+    put(engine, make_document(1, "One"), make_document(1, "Two"))
     assert titles(engine, "one") == []
     assert titles(engine, "two") == ["Two"]
 
 
 def test_removed_video_is_not_found(engine: SearchEngine) -> None:
-    put(engine, a_film(1, "The Matrix"), a_film(2, "Matrix Reloaded"))
+    put(engine, make_document(1, "The Matrix"), make_document(2, "Matrix Reloaded"))
     engine.put([], deleted_ids=[video_id(1), video_id(9)])
     engine.commit(AT)
-    found = engine.search(parse("matrix"), NOBODY, NOW, facets=FACETS)
-    assert (ids(found), found.total) == ([video_id(2)], 1)
+    hits = engine.search(parse("matrix"), ANONYMOUS, NOW, facets=FACETS)
+    assert (ids(hits), hits.total) == ([video_id(2)], 1)
     assert engine.stored(video_id(1)) is None
 
 
 def test_a_mark_alone_can_be_kept(engine: SearchEngine, tmp_path: Path) -> None:
-    put(engine, a_film())
+    put(engine, make_document())
     before = engine.files()
     engine.commit(IndexCheckpoint({"CHANGES#0": LogCursor(8, 0)}, as_of=NOW * 1000 + 5))
     assert [file for file in engine.files() if file.is_immutable] == [file for file in before if file.is_immutable]
@@ -130,57 +130,57 @@ def test_a_mark_alone_can_be_kept(engine: SearchEngine, tmp_path: Path) -> None:
 
 def test_an_index_is_the_same_after_it_was_closed(tmp_path: Path) -> None:
     engine = SearchEngine(tmp_path)
-    put(engine, a_film(title="The Matrix"))
-    engine.put([a_film(2, "Heat")])
+    put(engine, make_document(title="The Matrix"))
+    engine.put([make_document(2, "Heat")])
     engine.close()
     engine = SearchEngine(tmp_path)
     assert (engine.checkpoint, engine.size) == (AT, 1)
-    put(engine, a_film(2, "Heat"))
+    put(engine, make_document(2, "Heat"))
     assert titles(engine, "heat") == ["Heat"]
     engine.close()
 
 
 def test_a_process_that_ends_before_its_commit_leaves_nothing_of_it(engine: SearchEngine, tmp_path: Path) -> None:
-    put(engine, *(a_film(number, f"Film {number}") for number in range(20)))
-    engine.put([a_film(number, f"Other {number}") for number in range(10, 30)], deleted_ids=[video_id(0)])
-    left = copied(tmp_path / "index", tmp_path / "left")
-    found = SearchEngine(left)
-    assert (found.size, found.checkpoint) == (20, AT)
-    assert titles(found, "other") == []
-    put(found, a_film(40, "Other 40"))
-    assert titles(found, "other") == ["Other 40"]
-    found.close()
+    put(engine, *(make_document(number, f"Film {number}") for number in range(20)))
+    engine.put([make_document(number, f"Other {number}") for number in range(10, 30)], deleted_ids=[video_id(0)])
+    copy = copied(tmp_path / "index", tmp_path / "left")
+    hits = SearchEngine(copy)
+    assert (hits.size, hits.checkpoint) == (20, AT)
+    assert titles(hits, "other") == []
+    put(hits, make_document(40, "Other 40"))
+    assert titles(hits, "other") == ["Other 40"]
+    hits.close()
 
 
 def test_a_process_that_ends_before_its_mark_puts_the_same_again(
     engine: SearchEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    put(engine, a_film(1, "The Matrix"))
-    engine.put([a_film(2, "Heat")], deleted_ids=[video_id(1)])
+    put(engine, make_document(1, "The Matrix"))
+    engine.put([make_document(2, "Heat")], deleted_ids=[video_id(1)])
     with monkeypatch.context() as broken:
         broken.setattr("os.replace", lambda *_: (_ for _ in ()).throw(OSError("killed")))
         with pytest.raises(OSError, match="killed"):
             engine.commit(replace(AT, as_of=1))
     engine.close()
-    again = SearchEngine(tmp_path / "index")
-    assert again.checkpoint == AT
-    again.put([a_film(2, "Heat")], deleted_ids=[video_id(1)])
-    again.commit(replace(AT, as_of=1))
-    assert (again.size, titles(again, "heat"), titles(again, "matrix")) == (1, ["Heat"], [])
-    again.close()
+    reopened = SearchEngine(tmp_path / "index")
+    assert reopened.checkpoint == AT
+    reopened.put([make_document(2, "Heat")], deleted_ids=[video_id(1)])
+    reopened.commit(replace(AT, as_of=1))
+    assert (reopened.size, titles(reopened, "heat"), titles(reopened, "matrix")) == (1, ["Heat"], [])
+    reopened.close()
 
 
 def test_second_writer_on_the_same_folder_is_refused(engine: SearchEngine, tmp_path: Path) -> None:
-    put(engine, a_film(title="The Matrix"))
+    put(engine, make_document(title="The Matrix"))
     other = SearchEngine(tmp_path / "index")
     assert titles(other, "matrix") == ["The Matrix"]
     with pytest.raises(ValueError, match="LockBusy"):
-        other.put([a_film()])
+        other.put([make_document()])
 
 
 def test_an_index_of_another_form_is_not_opened(tmp_path: Path) -> None:
     engine = SearchEngine(tmp_path / "older")
-    put(engine, a_film())
+    put(engine, make_document())
     engine.close()
     mark = tmp_path / "older" / MARK
     mark.write_text(json.dumps(json.loads(mark.read_text()) | {"form": FORM - 1}))
@@ -194,7 +194,7 @@ def test_an_index_of_another_form_is_not_opened(tmp_path: Path) -> None:
 
 
 def test_a_copy_that_is_not_whole_is_not_opened(engine: SearchEngine, tmp_path: Path) -> None:
-    put(engine, a_film())
+    put(engine, make_document())
     missing = next(file.name for file in engine.files() if file.name.endswith(".term"))
     copy = copied(tmp_path / "index", tmp_path / "copy")
     (copy / missing).unlink()
@@ -203,8 +203,8 @@ def test_a_copy_that_is_not_whole_is_not_opened(engine: SearchEngine, tmp_path: 
 
 
 def test_listed_files_are_the_whole_index(engine: SearchEngine, tmp_path: Path) -> None:
-    put(engine, *(a_film(number, f"Film {number}") for number in range(5)))
-    put(engine, a_film(6, "Heat"))
+    put(engine, *(make_document(number, f"Film {number}") for number in range(5)))
+    put(engine, make_document(6, "Heat"))
     engine.put([], deleted_ids=[video_id(1)])
     engine.commit(AT)
     copy = tmp_path / "copy"
@@ -215,18 +215,18 @@ def test_listed_files_are_the_whole_index(engine: SearchEngine, tmp_path: Path) 
     copied = SearchEngine(copy)
     assert (copied.checkpoint, copied.size) == (AT, 5)
     assert titles(copied, "heat") == ["Heat"]
-    put(copied, a_film(7, "Heat 2"))
+    put(copied, make_document(7, "Heat 2"))
     assert sorted(titles(copied, "heat")) == ["Heat", "Heat 2"]
     copied.close()
 
 
 def test_immutable_files_keep_their_content_and_merges_bound_their_number(engine: SearchEngine, tmp_path: Path) -> None:
-    seen: dict[str, bytes] = {}
+    contents: dict[str, bytes] = {}
     for number in range(20):
-        put(engine, a_film(number), a_film(number + 1, "Again"))
+        put(engine, make_document(number), make_document(number + 1, "Again"))
         for file in engine.files():
             content = (tmp_path / "index" / file.name).read_bytes()
-            assert not file.is_immutable or seen.setdefault(file.name, content) == content
+            assert not file.is_immutable or contents.setdefault(file.name, content) == content
     assert len(engine.files()) < 100
 
 
@@ -238,17 +238,17 @@ HIDDEN = {
     "before its publishAt": {"publish_at": NOW + 1},
     "from its expiresAt on": {"expires_at": NOW},
 }
-SEEN = {"at its publishAt": {"publish_at": NOW}, "before its expiresAt": {"expires_at": NOW + 1}}
+TIMES_VISIBLE = {"at its publishAt": {"publish_at": NOW}, "before its expiresAt": {"expires_at": NOW + 1}}
 
 
 @pytest.mark.parametrize("times", HIDDEN.values(), ids=HIDDEN)
 def test_hidden_video_is_found_only_by_owner_and_by_admin_with_owner_filter(
     engine: SearchEngine, times: dict[str, Any]
 ) -> None:
-    put(engine, a_film(title="Heat", **times), a_film(2, "Heat"))
+    put(engine, make_document(title="Heat", **times), make_document(2, "Heat"))
     of_alice = SearchFilters(user_id="alice")
     for caller, filters, count in [
-        (NOBODY, SearchFilters(), 1),
+        (ANONYMOUS, SearchFilters(), 1),
         (BOB, SearchFilters(), 1),
         (BOB, of_alice, 1),
         (ALICE, SearchFilters(), 2),
@@ -261,15 +261,15 @@ def test_hidden_video_is_found_only_by_owner_and_by_admin_with_owner_filter(
         assert engine.search(parse("heat"), caller, NOW, filters=filters).total == count
 
 
-@pytest.mark.parametrize("times", SEEN.values(), ids=SEEN)
+@pytest.mark.parametrize("times", TIMES_VISIBLE.values(), ids=TIMES_VISIBLE)
 def test_published_video_is_found_by_any_caller(engine: SearchEngine, times: dict[str, Any]) -> None:
-    put(engine, a_film(title="Heat", **times))
+    put(engine, make_document(title="Heat", **times))
     assert titles(engine, "heat") == ["Heat"]
 
 
 def test_video_past_its_purge_time_is_found_by_no_caller(engine: SearchEngine) -> None:
-    put(engine, a_film(1, "Heat", purge_at=NOW), a_film(2, "Heat", purge_at=NOW + 1))
-    for caller in (NOBODY, ALICE, ROOT):
+    put(engine, make_document(1, "Heat", purge_at=NOW), make_document(2, "Heat", purge_at=NOW + 1))
+    for caller in (ANONYMOUS, ALICE, ROOT):
         assert ids(engine.search(parse("heat"), caller, NOW)) == [video_id(2)]
     assert engine.search(parse("heat"), ROOT, NOW, filters=SearchFilters(user_id="alice")).total == 1
 
@@ -280,9 +280,13 @@ def test_video_past_its_purge_time_is_found_by_no_caller(engine: SearchEngine) -
 def test_filters_keep_what_has_all_of_them(engine: SearchEngine) -> None:
     put(
         engine,
-        a_film(1, "Heat 1", facets={"category": "Drama"}, tags=["Neo Noir", "USA"], language="en-NZ", created_at=100),
-        a_film(2, "Heat 2", facets={"category": "drama"}, tags=["neo"], language="en", created_at=200, user_id="bob"),
-        a_film(3, "Heat 3", language="eng", created_at=300),
+        make_document(
+            1, "Heat 1", facets={"category": "Drama"}, tags=["Neo Noir", "USA"], language="en-NZ", created_at=100
+        ),
+        make_document(
+            2, "Heat 2", facets={"category": "drama"}, tags=["neo"], language="en", created_at=200, user_id="bob"
+        ),
+        make_document(3, "Heat 3", language="eng", created_at=300),
     )
     expected: list[tuple[dict[str, Any], set[int]]] = [
         ({"category": "Drama"}, {1}),
@@ -296,25 +300,25 @@ def test_filters_keep_what_has_all_of_them(engine: SearchEngine) -> None:
         ({"created_from": 100, "created_before": 300}, {1, 2}),
         ({"category": "Drama", "tag": "neo"}, set()),
     ]
-    for filters, kept in expected:
-        assert set(titles(engine, "heat", **filters)) == {f"Heat {number}" for number in kept}
+    for filters, expected_numbers in expected:
+        assert set(titles(engine, "heat", **filters)) == {f"Heat {number}" for number in expected_numbers}
 
 
 def test_facets_count_what_the_caller_may_see_whatever_page_it_is_on(engine: SearchEngine) -> None:
     put(
         engine,
         *(
-            a_film(number, "Heat", facets={"category": "Drama", "year": 1995}, tags=["Noir", "USA"])
+            make_document(number, "Heat", facets={"category": "Drama", "year": 1995}, tags=["Noir", "USA"])
             for number in range(30)
         ),
-        a_film(30, "Heat", facets={"category": "Crime", "year": -5}, tags=["noir"]),
-        a_film(31, "Heat"),
-        a_film(32, "Heat", facets={"category": "Secret"}, user_id="bob", visible=False),
-        a_film(33, "Other", facets={"category": "Drama"}),
+        make_document(30, "Heat", facets={"category": "Crime", "year": -5}, tags=["noir"]),
+        make_document(31, "Heat"),
+        make_document(32, "Heat", facets={"category": "Secret"}, user_id="bob", visible=False),
+        make_document(33, "Other", facets={"category": "Drama"}),
     )
-    found = engine.search(parse("heat"), ALICE, NOW, facets=FACETS, limit=5)
-    assert (len(found.hits), found.total, found.more) == (5, 32, True)
-    assert found.facets == {
+    hits = engine.search(parse("heat"), ALICE, NOW, facets=FACETS, limit=5)
+    assert (len(hits.hits), hits.total, hits.more) == (5, 32, True)
+    assert hits.facets == {
         "category": [("Drama", 30), ("Crime", 1)],
         "tag": [("noir", 31), ("usa", 30)],
         "year": [(1995, 30), (-5, 1)],
@@ -332,7 +336,7 @@ CUES = {"en": [(1000, "May the force"), (2500, "be with you.")], "de": [(1000, "
 
 
 @pytest.mark.parametrize(
-    ("q", "is_found"),
+    ("q", "is_match"),
     [
         ("crouching tiger", True),
         ("tiger crouching", True),
@@ -362,37 +366,37 @@ CUES = {"en": [(1000, "May the force"), (2500, "be with you.")], "de": [(1000, "
         ("wuxia", True),
     ],
 )
-def test_query_matches_words_prefixes_and_typos(engine: SearchEngine, q: str, is_found: bool) -> None:
-    film = a_film(
+def test_query_matches_words_prefixes_and_typos(engine: SearchEngine, q: str, is_match: bool) -> None:
+    document = make_document(
         title="Crouching Tiger, Hidden Dragon",
         names=["臥虎藏龍", "Chow Yun-Fat", "Michelle Yeoh"],
         tags=["Wuxia"],
         description="Ein Mädchen stiehlt ein Schwert.",
         captions=CUES,
     )
-    put(engine, film)
-    assert titles(engine, q) == ([film.title] if is_found else [])
+    put(engine, document)
+    assert titles(engine, q) == ([document.title] if is_match else [])
 
 
 def test_titles_count_more_than_names_than_tags_than_descriptions_than_captions(engine: SearchEngine) -> None:
     put(
         engine,
-        a_film(1, "1", captions={"en": [(0, "heat")]}),
-        a_film(2, "2", description="heat"),
-        a_film(3, "3", tags=["heat"]),
-        a_film(4, "4", names=["heat"]),
-        a_film(5, "heat"),
+        make_document(1, "1", captions={"en": [(0, "heat")]}),
+        make_document(2, "2", description="heat"),
+        make_document(3, "3", tags=["heat"]),
+        make_document(4, "4", names=["heat"]),
+        make_document(5, "heat"),
     )
     assert titles(engine, "heat ") == ["heat", "4", "3", "2", "1"]
 
 
 def test_exact_matches_rank_before_prefixes_and_prefixes_before_typos(engine: SearchEngine) -> None:
-    put(engine, a_film(1, "Heart"), a_film(2, "Heated"), a_film(3, "Heat"))
+    put(engine, make_document(1, "Heart"), make_document(2, "Heated"), make_document(3, "Heat"))
     assert titles(engine, "heat") == ["Heat", "Heated", "Heart"]
 
 
 def test_the_whole_title_comes_first(engine: SearchEngine) -> None:
-    put(engine, a_film(1, "The Big Heat of the Night"), a_film(2, "Heat"), a_film(3, "Red Heat"))
+    put(engine, make_document(1, "The Big Heat of the Night"), make_document(2, "Heat"), make_document(3, "Red Heat"))
     assert titles(engine, "heat")[0] == "Heat"
     assert titles(engine, "haet")[0] == "Heat"
     assert titles(engine, "red heat") == ["Red Heat"]
@@ -401,8 +405,8 @@ def test_the_whole_title_comes_first(engine: SearchEngine) -> None:
 def test_words_in_their_order_come_first(engine: SearchEngine) -> None:
     put(
         engine,
-        a_film(1, "1", captions={"en": [(0, "with you the force may be"), (1, "you be with the may")]}),
-        a_film(2, "2", captions=CUES),
+        make_document(1, "1", captions={"en": [(0, "with you the force may be"), (1, "you be with the may")]}),
+        make_document(2, "2", captions=CUES),
     )
     assert titles(engine, "may the force be with you") == ["2", "1"]
 
@@ -410,8 +414,8 @@ def test_words_in_their_order_come_first(engine: SearchEngine) -> None:
 def test_a_sentence_that_says_a_word_twice_comes_first_too(engine: SearchEngine) -> None:
     put(
         engine,
-        *(a_film(number, str(number), captions={"en": [(0, "so new it was")]}) for number in range(1, 9)),
-        a_film(9, "9", captions={"en": [(0, "it was so, so new")]}),
+        *(make_document(number, str(number), captions={"en": [(0, "so new it was")]}) for number in range(1, 9)),
+        make_document(9, "9", captions={"en": [(0, "it was so, so new")]}),
     )
     assert titles(engine, "it was so so new ")[0] == "9"
 
@@ -434,110 +438,114 @@ HOSTILE = [
 
 @pytest.mark.parametrize("q", HOSTILE)
 def test_hostile_questions_are_questions_like_others(engine: SearchEngine, q: str) -> None:
-    put(engine, a_film(1, "Terminator"), a_film(2, "The Thing of It Is x"))
-    found = engine.search(parse(q), NOBODY, NOW, facets=FACETS)
-    assert len(found.hits) == found.total <= 2
+    put(engine, make_document(1, "Terminator"), make_document(2, "The Thing of It Is x"))
+    hits = engine.search(parse(q), ANONYMOUS, NOW, facets=FACETS)
+    assert len(hits.hits) == hits.total <= 2
 
 
 # Pages
 
 
-def pages(engine: SearchEngine, question: SearchQuery, caller: Caller, limit: int) -> Iterator[SearchHits]:
+def pages(engine: SearchEngine, query: SearchQuery, caller: Caller, limit: int) -> Iterator[SearchHits]:
     """All pages, each after the last hit of the one before."""
-    page = engine.search(question, caller, NOW, limit=limit)
+    page = engine.search(query, caller, NOW, limit=limit)
     yield page
     while page.more:
-        page = engine.search(question, caller, NOW, limit=limit, after=page.hits[-1])
+        page = engine.search(query, caller, NOW, limit=limit, after=page.hits[-1])
         yield page
 
 
 def test_pages_follow_each_other_without_gaps_down_to_the_deepest_hit(engine: SearchEngine) -> None:
-    put(engine, *(a_film(number, "Heat") for number in range(DEEPEST + 50)))
-    for question in (parse("heat"), SearchQuery()):
-        found = [hit for page in pages(engine, question, NOBODY, 300) for hit in page.hits]
-        assert len({hit.video_id for hit in found}) == len(found) == DEEPEST
-        assert found == sorted(found, key=lambda hit: (-hit.rank, hit.video_id))
-        assert engine.search(question, NOBODY, NOW).total == DEEPEST + 50
+    put(engine, *(make_document(number, "Heat") for number in range(DEEPEST + 50)))
+    for query in (parse("heat"), SearchQuery()):
+        hits = [hit for page in pages(engine, query, ANONYMOUS, 300) for hit in page.hits]
+        assert len({hit.video_id for hit in hits}) == len(hits) == DEEPEST
+        assert hits == sorted(hits, key=lambda hit: (-hit.rank, hit.video_id))
+        assert engine.search(query, ANONYMOUS, NOW).total == DEEPEST + 50
 
 
 def test_films_that_fit_equally_well_are_in_the_order_of_their_ids(
     engine: SearchEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("shared.search.fields._SPREAD", 0.0)
-    put(engine, *(a_film(number, "Heat") for number in range(200)))
-    found = [hit for page in pages(engine, parse("heat"), NOBODY, 7) for hit in page.hits]
-    assert len({hit.rank for hit in found}) == 1
-    assert [hit.video_id for hit in found] == sorted(video_id(number) for number in range(200))
+    put(engine, *(make_document(number, "Heat") for number in range(200)))
+    hits = [hit for page in pages(engine, parse("heat"), ANONYMOUS, 7) for hit in page.hits]
+    assert len({hit.rank for hit in hits}) == 1
+    assert [hit.video_id for hit in hits] == sorted(video_id(number) for number in range(200))
 
 
 def test_videos_can_be_left_out_of_everything(engine: SearchEngine) -> None:
     put(
         engine,
-        *(a_film(number, "Film", facets={"category": "art", "year": 1990}, tags=("Red",)) for number in range(5)),
+        *(
+            make_document(number, "Film", facets={"category": "art", "year": 1990}, tags=("Red",))
+            for number in range(5)
+        ),
     )
-    first = engine.search(parse("film"), NOBODY, NOW)
+    first = engine.search(parse("film"), ANONYMOUS, NOW)
     out = ids(first)[1:3]
-    found = engine.search(parse("film"), NOBODY, NOW, facets=FACETS, without=[*out, "none"])
-    assert ids(found) == [id_ for id_ in ids(first) if id_ not in out]
-    assert (found.total, found.facets) == (3, {"category": [("art", 3)], "tag": [("red", 3)], "year": [(1990, 3)]})
-    assert [hit.score for hit in found.hits] == [hit.score for hit in first.hits][:3]
+    hits = engine.search(parse("film"), ANONYMOUS, NOW, facets=FACETS, without=[*out, "none"])
+    assert ids(hits) == [id_ for id_ in ids(first) if id_ not in out]
+    assert (hits.total, hits.facets) == (3, {"category": [("art", 3)], "tag": [("red", 3)], "year": [(1990, 3)]})
+    assert [hit.score for hit in hits.hits] == [hit.score for hit in first.hits][:3]
 
 
 def test_texts_can_be_read_only_if_little_is_said(engine: SearchEngine) -> None:
-    put(engine, a_film(1, captions={"en": [(0, "apples"), (1, "pears")]}), a_film(2))
-    said = engine.stored(video_id(1))
-    assert said is not None
-    assert said.caption_length == len("apples pears ")
+    put(engine, make_document(1, captions={"en": [(0, "apples"), (1, "pears")]}), make_document(2))
+    stored = engine.stored(video_id(1))
+    assert stored is not None
+    assert stored.caption_length == len("apples pears ")
     assert engine.stored(video_id(1), max_characters=12) is None
-    assert engine.stored(video_id(1), max_characters=13) == said
+    assert engine.stored(video_id(1), max_characters=13) == stored
     assert engine.stored(video_id(2), max_characters=0) == engine.stored(video_id(2))
 
 
 def test_few_of_many_films_that_fit_equally_well_have_the_same_rank(engine: SearchEngine) -> None:
-    put(engine, *(a_film(number, "Heat") for number in range(20_000)))
-    asked = IndexQuery(SCHEMA, parse("heat"), NOBODY, NOW, SearchFilters())
-    ranks = [rank for rank, _ in engine._searcher.search(asked.query, 20_000, weight_by_field="spread").hits]
+    put(engine, *(make_document(number, "Heat") for number in range(20_000)))
+    index_query = IndexQuery(SCHEMA, parse("heat"), ANONYMOUS, NOW, SearchFilters())
+    ranks = [rank for rank, _ in engine._searcher.search(index_query.query, 20_000, weight_by_field="spread").hits]
     # So the end of a page is among those that are read with it: no second look is needed.
     assert max(Counter(ranks).values()) < _SLACK
-    found = engine.search(parse("heat"), NOBODY, NOW, limit=100)
-    assert (len(found.hits), found.total, found.more) == (100, 20_000, True)
-    assert len({hit.score for hit in found.hits}) == 1
-    following = engine.search(parse("heat"), NOBODY, NOW, limit=100, after=found.hits[-1])
-    every = engine.search(parse("heat"), NOBODY, NOW, limit=200)
-    assert [*found.hits, *following.hits] == every.hits
+    hits = engine.search(parse("heat"), ANONYMOUS, NOW, limit=100)
+    assert (len(hits.hits), hits.total, hits.more) == (100, 20_000, True)
+    assert len({hit.score for hit in hits.hits}) == 1
+    following = engine.search(parse("heat"), ANONYMOUS, NOW, limit=100, after=hits.hits[-1])
+    every = engine.search(parse("heat"), ANONYMOUS, NOW, limit=200)
+    assert [*hits.hits, *following.hits] == every.hits
 
 
 def test_a_page_goes_on_where_the_film_before_it_stands_by_now(engine: SearchEngine) -> None:
-    put(engine, *(a_film(number, "Heat") for number in range(40)))
-    every = ids(engine.search(parse("heat"), NOBODY, NOW, limit=40))
-    last = engine.search(parse("heat"), NOBODY, NOW, limit=20).hits[-1]
+    put(engine, *(make_document(number, "Heat") for number in range(40)))
+    every = ids(engine.search(parse("heat"), ANONYMOUS, NOW, limit=40))
+    last = engine.search(parse("heat"), ANONYMOUS, NOW, limit=20).hits[-1]
     put(
-        engine, a_film(next(number for number in range(40) if video_id(number) == last.video_id), "Heat", tags=["Heat"])
+        engine,
+        make_document(next(number for number in range(40) if video_id(number) == last.video_id), "Heat", tags=["Heat"]),
     )
-    again = engine.search(parse("heat"), NOBODY, NOW, limit=40, after=last)
+    reopened = engine.search(parse("heat"), ANONYMOUS, NOW, limit=40, after=last)
     # It comes first now: all others follow it.
-    assert ids(again) == [id_ for id_ in every if id_ != last.video_id]
+    assert ids(reopened) == [id_ for id_ in every if id_ != last.video_id]
 
 
 def test_a_page_goes_on_where_a_film_stood_that_is_not_found_any_more(engine: SearchEngine) -> None:
-    put(engine, *(a_film(number, "Heat") for number in range(10)))
-    every = ids(engine.search(parse("heat"), NOBODY, NOW))
-    first = engine.search(parse("heat"), NOBODY, NOW, limit=5)
+    put(engine, *(make_document(number, "Heat") for number in range(10)))
+    every = ids(engine.search(parse("heat"), ANONYMOUS, NOW))
+    first = engine.search(parse("heat"), ANONYMOUS, NOW, limit=5)
     engine.put([], deleted_ids=[first.hits[-1].video_id])
     engine.commit(AT)
-    assert ids(engine.search(parse("heat"), NOBODY, NOW, after=first.hits[-1])) == every[5:]
+    assert ids(engine.search(parse("heat"), ANONYMOUS, NOW, after=first.hits[-1])) == every[5:]
 
 
 def test_without_words_the_newest_come_first(engine: SearchEngine) -> None:
-    put(engine, *(a_film(number, created_at=1_000 * number % 7_000) for number in range(14)))
-    found = [hit.video_id for page in pages(engine, SearchQuery(), NOBODY, 3) for hit in page.hits]
+    put(engine, *(make_document(number, created_at=1_000 * number % 7_000) for number in range(14)))
+    hits = [hit.video_id for page in pages(engine, SearchQuery(), ANONYMOUS, 3) for hit in page.hits]
     created = {video_id(number): 1_000 * number % 7_000 for number in range(14)}
-    assert [created[id_] for id_ in found] == sorted(created.values(), reverse=True)
+    assert [created[id_] for id_ in hits] == sorted(created.values(), reverse=True)
 
 
 def test_ids_need_not_be_uuids(engine: SearchEngine) -> None:
-    put(engine, a_film(title="Heat", video_id="v-1"), a_film(2, "Heat", video_id=video_id(2).upper()))
-    assert set(ids(engine.search(parse("heat"), NOBODY, NOW))) == {"v-1", video_id(2).upper()}
+    put(engine, make_document(title="Heat", video_id="v-1"), make_document(2, "Heat", video_id=video_id(2).upper()))
+    assert set(ids(engine.search(parse("heat"), ANONYMOUS, NOW))) == {"v-1", video_id(2).upper()}
 
 
 # Films that are alike
@@ -546,61 +554,67 @@ def test_ids_need_not_be_uuids(engine: SearchEngine) -> None:
 def test_alike_are_films_with_the_same_rare_words(engine: SearchEngine) -> None:
     put(
         engine,
-        a_film(1, "Alien", tags=["Space", "Horror"], description="A crew finds a creature on a ship."),
-        a_film(2, "Aliens", tags=["Space", "Horror"], description="Marines find more of the creature."),
-        a_film(3, "Event Horizon", tags=["Space"], description="A ship comes back."),
-        a_film(4, "Heat", tags=["Crime"], description="Nobody robs banks."),
-        a_film(5, "Alien Secret", tags=["Space", "Horror"], visible=False, user_id="bob"),
-        *(a_film(number, "Others", tags=["Crime"], description="A day of a life.") for number in range(10, 40)),
+        make_document(1, "Alien", tags=["Space", "Horror"], description="A crew finds a creature on a ship."),
+        make_document(2, "Aliens", tags=["Space", "Horror"], description="Marines find more of the creature."),
+        make_document(3, "Event Horizon", tags=["Space"], description="A ship comes back."),
+        make_document(4, "Heat", tags=["Crime"], description="Nobody robs banks."),
+        make_document(5, "Alien Secret", tags=["Space", "Horror"], visible=False, user_id="bob"),
+        *(make_document(number, "Others", tags=["Crime"], description="A day of a life.") for number in range(10, 40)),
     )
-    assert [hit.video_id for hit in engine.similar(video_id(1), NOBODY, NOW) or ()][:2] == [video_id(2), video_id(3)]
+    assert [hit.video_id for hit in engine.similar(video_id(1), ANONYMOUS, NOW) or ()][:2] == [video_id(2), video_id(3)]
     assert video_id(5) in [hit.video_id for hit in engine.similar(video_id(1), BOB, NOW) or ()]
     assert len(engine.similar(video_id(1), BOB, NOW, limit=1) or ()) == 1
-    assert engine.similar(video_id(9), NOBODY, NOW) is None
+    assert engine.similar(video_id(9), ANONYMOUS, NOW) is None
 
 
 def test_a_film_without_words_is_like_none(engine: SearchEngine) -> None:
-    put(engine, a_film(1, "♪"), a_film(2, "Heat"))
-    assert engine.similar(video_id(1), NOBODY, NOW) == []
+    put(engine, make_document(1, "♪"), make_document(2, "Heat"))
+    assert engine.similar(video_id(1), ANONYMOUS, NOW) == []
 
 
 def test_similarity_prefers_words_frequent_in_one_film_and_rare_in_others(engine: SearchEngine) -> None:
     common = " ".join(f"common{number}" for number in range(30))
     put(
         engine,
-        a_film(1, "A", captions={"en": [(0, f"{common} rabbits rabbits rabbits")]}),
-        a_film(2, "B", captions={"en": [(0, "rabbits")]}),
-        *(a_film(number, "C", captions={"en": [(0, common)]}) for number in range(10, 40)),
+        make_document(1, "A", captions={"en": [(0, f"{common} rabbits rabbits rabbits")]}),
+        make_document(2, "B", captions={"en": [(0, "rabbits")]}),
+        *(make_document(number, "C", captions={"en": [(0, common)]}) for number in range(10, 40)),
     )
-    assert [hit.video_id for hit in engine.similar(video_id(1), NOBODY, NOW) or ()] == [video_id(2)]
+    assert [hit.video_id for hit in engine.similar(video_id(1), ANONYMOUS, NOW) or ()] == [video_id(2)]
 
 
 # What is hidden
 
 
 def test_hidden_films_change_neither_what_others_find_nor_its_scores(engine: SearchEngine) -> None:
-    seen = [film for film in some_films(300) if film.user_id == "alice" or is_seen(film, ALICE, None)]
-    put(engine, *seen)
-    questions = [parse(q) for q in ("heat", "the ", "terminatr heat", '"the heat"', "man -heart", "2001", "京")]
+    visible = [
+        document
+        for document in random_documents(300)
+        if document.user_id == "alice" or is_visible(document, ALICE, None)
+    ]
+    put(engine, *visible)
+    queries = [parse(q) for q in ("heat", "the ", "terminatr heat", '"the heat"', "man -heart", "2001", "京")]
 
-    def answers() -> list[object]:
-        found: list[object] = [engine.search(asked, ALICE, NOW, facets=FACETS, limit=300) for asked in questions]
-        return found + [engine.similar(film.video_id, ALICE, NOW, limit=300) for film in seen]
+    def results() -> list[object]:
+        hits: list[object] = [
+            engine.search(index_query, ALICE, NOW, facets=FACETS, limit=300) for index_query in queries
+        ]
+        return hits + [engine.similar(document.video_id, ALICE, NOW, limit=300) for document in visible]
 
-    before = answers()
-    assert any(found.hits for found in before if isinstance(found, SearchHits))
+    before = results()
+    assert any(hits.hits for hits in before if isinstance(hits, SearchHits))
     rare = " ".join(words(" ".join(VOCABULARY)))
     hidden = [
-        replace(film, video_id=video_id(1_000 + number), user_id="bob", visible=False, title=rare, description=rare)
-        for number, film in enumerate((seen * 50)[:50])
+        replace(document, video_id=video_id(1_000 + number), user_id="bob", visible=False, title=rare, description=rare)
+        for number, document in enumerate((visible * 50)[:50])
     ]
     put(engine, *hidden)
     assert engine.search(parse("heat"), BOB, NOW).total > engine.search(parse("heat"), ALICE, NOW).total
-    assert answers() == before
+    assert results() == before
 
 
 def test_scores_add_up_without_rounding(engine: SearchEngine) -> None:
-    put(engine, *some_films(200))
+    put(engine, *random_documents(200))
     for q in ("heat", "the man ", "terminatr heat", '"the heat"', "haet 2001 man the a"):
         for hit in engine.search(parse(q), ROOT, NOW, limit=200).hits:
             assert hit.score * GRAIN == int(hit.score * GRAIN)
@@ -631,14 +645,14 @@ def test_a_film_is_made_of_a_video_and_what_lies_beside_it() -> None:
         "expiresAt": 2,
         "purgeAt": 3,
     }
-    beside: list[Item] = [
+    child_items: list[Item] = [
         {"personId": "p1", "name": "Sigourney Weaver", "roles": [{"category": "actor", "characters": ["Ripley"]}]},
         {"personId": "p2", "roles": [{"category": "director"}]},
         {"region": "DE", "titles": [{"title": "Alien"}, {"title": "Das unheimliche Wesen"}]},
         {"chapters": [{"start": 0, "title": "Chapter"}]},
     ]
     cues = {"en": [Cue(100, 200, "<v Ash>You &amp; me,\n<i>Ripley</i>")]}
-    assert build_document(video, beside, cues) == VideoDocument(
+    assert build_document(video, child_items, cues) == VideoDocument(
         video_id=video_id(1),
         user_id="alice",
         title="Alien",
@@ -658,9 +672,9 @@ def test_a_film_is_made_of_a_video_and_what_lies_beside_it() -> None:
 
 def test_private_or_unready_video_is_indexed_as_not_visible() -> None:
     for changed in ({"visibility": "private"}, {"status": "processing"}):
-        film = build_document(VIDEO | changed, [], {})
-        assert film is not None
-        assert not film.visible
+        document = build_document(VIDEO | changed, [], {})
+        assert document is not None
+        assert not document.visible
 
 
 def test_deleted_or_absent_video_is_not_indexed() -> None:
@@ -700,13 +714,13 @@ PARTS = st.one_of(
         lambda typo: typo[0][: typo[1]] + typo[2] + typo[0][typo[1] + 1 :]
     ),
 )
-QUESTIONS = st.tuples(st.lists(PARTS, min_size=1, max_size=3), st.sampled_from(["", " "])).map(
+QUERIES = st.tuples(st.lists(PARTS, min_size=1, max_size=3), st.sampled_from(["", " "])).map(
     lambda parts: " ".join(parts[0]) + parts[1]
 )
 OWNERS = ("alice", "bob", "carol")
 
 
-def some_films(count: int) -> list[VideoDocument]:
+def random_documents(count: int) -> list[VideoDocument]:
     """Films of all kinds, out of few words; the same ones each time."""
     random_ = random.Random(5)
 
@@ -745,50 +759,50 @@ def some_films(count: int) -> list[VideoDocument]:
 @pytest.fixture(scope="module")
 def catalogue(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[SearchEngine, Sequence[VideoDocument]]]:
     """An index that has seen films come, change and go, and the films that it has."""
-    films = some_films(200)
+    documents = random_documents(200)
     engine = SearchEngine(tmp_path_factory.mktemp("index"))
-    engine.put([replace(film, title="Other heat", visible=True) for film in films])
+    engine.put([replace(document, title="Other heat", visible=True) for document in documents])
     engine.commit(AT)
     for first in range(0, 200, 40):
-        engine.put(films[first : first + 40])
+        engine.put(documents[first : first + 40])
         engine.commit(AT)
-    engine.put([], deleted_ids=[film.video_id for film in films[:20]])
+    engine.put([], deleted_ids=[document.video_id for document in documents[:20]])
     engine.commit(AT)
-    yield engine, films[20:]
+    yield engine, documents[20:]
     engine.close()
 
 
-def fits(film: VideoDocument, clause: Clause) -> bool:
+def fits(document: VideoDocument, clause: Clause) -> bool:
     """Whether any text of a film has a word or phrase, by a look at all of them."""
-    texts = [film.title, *film.names, *film.tags, film.description]
-    said = [words(text) for text in texts]
-    said += [[word for _, text in cues for word in words(text)] for cues in film.captions.values()]
+    texts = [document.title, *document.names, *document.tags, document.description]
+    caption_words = [words(text) for text in texts]
+    caption_words += [[word for _, text in cues for word in words(text)] for cues in document.captions.values()]
     if isinstance(clause, QueryWord):
         as_one = [token.word for text in texts for token in joined(text, tokens(text))]
-        return any(clause.fit(word) for word in (*as_one, *(word for text in said for word in text)))
+        return any(clause.fit(word) for word in (*as_one, *(word for text in caption_words for word in text)))
     count = len(clause.texts)
-    return any(tuple(text[at : at + count]) == clause.texts for text in said for at in range(len(text)))
+    return any(tuple(text[at : at + count]) == clause.texts for text in caption_words for at in range(len(text)))
 
 
-def is_seen(film: VideoDocument, caller: Caller, user_id: str | None) -> bool:
+def is_visible(document: VideoDocument, caller: Caller, user_id: str | None) -> bool:
     """Whether the caller may see a film, as the lists decide it."""
-    if film.purge_at is not None and film.purge_at <= NOW:
+    if document.purge_at is not None and document.purge_at <= NOW:
         return False
-    is_open = (film.publish_at or 0) <= NOW < (film.expires_at or NOW + 1)
-    is_own = caller.subject == film.user_id or (caller.is_admin and user_id == film.user_id)
-    return is_own or (film.visible and is_open)
+    is_open = (document.publish_at or 0) <= NOW < (document.expires_at or NOW + 1)
+    is_own = caller.subject == document.user_id or (caller.is_admin and user_id == document.user_id)
+    return is_own or (document.visible and is_open)
 
 
-def is_kept(film: VideoDocument, filters: SearchFilters) -> bool:
+def passes_filters(document: VideoDocument, filters: SearchFilters) -> bool:
     """Whether the filters keep a film."""
-    language = (film.language or "").lower()
+    language = (document.language or "").lower()
     return (
-        filters.user_id in (None, film.user_id)
-        and filters.category in (None, film.facets.get("category"))
-        and (filters.tag is None or normalise_tag(filters.tag) in {normalise_tag(tag) for tag in film.tags})
+        filters.user_id in (None, document.user_id)
+        and filters.category in (None, document.facets.get("category"))
+        and (filters.tag is None or normalise_tag(filters.tag) in {normalise_tag(tag) for tag in document.tags})
         and (filters.language is None or f"{language}-".startswith(f"{filters.language.lower()}-"))
-        and (filters.created_from is None or filters.created_from <= film.created_at)
-        and (filters.created_before is None or film.created_at < filters.created_before)
+        and (filters.created_from is None or filters.created_from <= document.created_at)
+        and (filters.created_before is None or document.created_at < filters.created_before)
     )
 
 
@@ -804,37 +818,37 @@ FILTERS = st.builds(
 
 
 @settings(max_examples=120, deadline=None)
-@given(q=QUESTIONS, caller=st.sampled_from([NOBODY, ALICE, BOB, ROOT]), filters=FILTERS)
+@given(q=QUERIES, caller=st.sampled_from([ANONYMOUS, ALICE, BOB, ROOT]), filters=FILTERS)
 def test_totals_facets_and_pages_are_those_of_a_look_at_every_film(
     catalogue: tuple[SearchEngine, Sequence[VideoDocument]], q: str, caller: Caller, filters: SearchFilters
 ) -> None:
-    engine, films = catalogue
+    engine, documents = catalogue
     try:
-        question = parse(q)
+        query = parse(q)
     except InvalidParameter:
         return  # all of it is to be left out
     expected = [
-        film
-        for film in films
-        if is_seen(film, caller, filters.user_id)
-        and is_kept(film, filters)
-        and all(fits(film, clause) for clause in question.clauses)
-        and not any(fits(film, clause) for clause in question.excluded)
+        document
+        for document in documents
+        if is_visible(document, caller, filters.user_id)
+        and passes_filters(document, filters)
+        and all(fits(document, clause) for clause in query.clauses)
+        and not any(fits(document, clause) for clause in query.excluded)
     ]
-    found = engine.search(question, caller, NOW, filters=filters, facets=FACETS, limit=1000)
-    assert set(ids(found)) == {film.video_id for film in expected}
-    assert len(found.hits) == found.total == len(expected)
-    tags = Counter(tag for film in expected for tag in {normalise_tag(tag) for tag in film.tags})
+    result = engine.search(query, caller, NOW, filters=filters, facets=FACETS, limit=1000)
+    assert set(ids(result)) == {document.video_id for document in expected}
+    assert len(result.hits) == result.total == len(expected)
+    tags = Counter(tag for document in expected for tag in {normalise_tag(tag) for tag in document.tags})
     counted: dict[str, Counter[Any]] = {
-        "category": Counter(film.facets.get("category") for film in expected),
+        "category": Counter(document.facets.get("category") for document in expected),
         "tag": tags,
-        "year": Counter(film.facets.get("year") for film in expected),
+        "year": Counter(document.facets.get("year") for document in expected),
     }
-    assert {name: dict(values) for name, values in found.facets.items()} == {
+    assert {name: dict(values) for name, values in result.facets.items()} == {
         name: {value: count for value, count in counts.items() if value is not None} for name, counts in counted.items()
     }
     hits: list[Hit] = []
-    while len(hits) < found.total:
+    while len(hits) < result.total:
         after = hits[-1] if hits else None
-        hits += engine.search(question, caller, NOW, filters=filters, limit=17, after=after).hits
-    assert hits == found.hits
+        hits += engine.search(query, caller, NOW, filters=filters, limit=17, after=after).hits
+    assert hits == result.hits

@@ -60,9 +60,9 @@ def fresh(tmp_path: Path) -> Callable[[], Path]:
     return lambda: tmp_path / f"fresh-{next(count)}"
 
 
-def titles(service: IndexedService, folder: Path, *films: str) -> list[str | None]:
+def titles(service: IndexedService, folder: Path, *video_ids: str) -> list[str | None]:
     """Return the titles of these videos in a reader's index, `None` for a video that is not found."""
-    return [stored.title if stored else None for stored in service.published(folder, *films).values()]
+    return [stored.title if stored else None for stored in service.published(folder, *video_ids).values()]
 
 
 def manifest_of(service: IndexedService) -> str:
@@ -73,7 +73,7 @@ def manifest_of(service: IndexedService) -> str:
 
 def keys(objects: Objects) -> set[str]:
     """All objects of the index."""
-    return {found.key for found in objects.list_objects(MEDIA_BUCKET, "index/")}
+    return {stored_object.key for stored_object in objects.list_objects(MEDIA_BUCKET, "index/")}
 
 
 def deploy_other_form(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,27 +92,27 @@ class TestPublishing:
     def test_the_first_generation_has_all_videos_also_those_that_the_feed_no_longer_keeps(
         self, service: IndexedService, builder: IndexBuilder, tmp_path: Path, clock: Clock
     ) -> None:
-        films = [service.publish_video("Apples"), service.publish_video("Pears", visibility="private")]
+        video_ids = [service.publish_video("Apples"), service.publish_video("Pears", visibility="private")]
         uploading = str(service.api.create(title="Plums")["videoId"])
         for item in items_of(service.feed_table):
             service.feed_table.delete({"pk": item["pk"], "sk": item["sk"]})
         run = builder.run()
         assert (run.outcome, run.put) == ("published", 3)
-        assert titles(service, tmp_path / "reader", *films, uploading) == ["Apples", "Pears", "Plums"]
+        assert titles(service, tmp_path / "reader", *video_ids, uploading) == ["Apples", "Pears", "Plums"]
         pointer = service.generations.pointer()
         assert (pointer.video_count, pointer.as_of, pointer.published_at) == (3, clock.now * 1000, clock.now)
 
     def test_the_next_one_has_what_changed_and_names_the_files_that_did_not(
         self, service: IndexedService, builder: IndexBuilder, fresh: Callable[[], Path], objects: Objects
     ) -> None:
-        films = [service.publish_video("Apples"), service.publish_video("Pears")]
+        video_ids = [service.publish_video("Apples"), service.publish_video("Pears")]
         builder.run()
         first, before = service.generations.pointer(), keys(objects)
-        service.patch(films[1], title="Plums")
+        service.patch(video_ids[1], title="Plums")
         assert builder.run().outcome == "published"
         second = service.generations.pointer()
         assert second.previous == first.generation
-        assert titles(service, fresh(), *films) == ["Apples", "Plums"]
+        assert titles(service, fresh(), *video_ids) == ["Apples", "Plums"]
         manifest = json.loads(
             objects.read(object_uri(MEDIA_BUCKET, f"index/{second.generation}/manifest.json"), 0, 100_000)
         )
@@ -121,26 +121,26 @@ class TestPublishing:
     def test_second_machine_continues_the_published_generation(
         self, service: IndexedService, builder: IndexBuilder, fresh: Callable[[], Path]
     ) -> None:
-        films = [service.publish_video("Apples")]
+        video_ids = [service.publish_video("Apples")]
         builder.run()
-        films.append(service.publish_video("Pears"))
+        video_ids.append(service.publish_video("Pears"))
         assert service.builder(fresh()).run().outcome == "published"
-        films.append(service.publish_video("Plums"))
+        video_ids.append(service.publish_video("Plums"))
         assert builder.run().outcome == "published", "though its own copy is older now"
-        assert titles(service, fresh(), *films) == ["Apples", "Pears", "Plums"]
+        assert titles(service, fresh(), *video_ids) == ["Apples", "Pears", "Plums"]
 
     def test_without_a_change_of_a_video_nothing_is_published_for_an_hour(
         self, service: IndexedService, builder: IndexBuilder, clock: Clock
     ) -> None:
-        film = service.publish_video("Apples")
+        video_id = service.publish_video("Apples")
         builder.run()
-        held = service.generations.pointer().generation
+        generation = service.generations.pointer().generation
         assert builder.run().outcome == "unchanged"
-        service.write("PUT", f"/v1/videos/{film}/rating", {"value": 7}, user="bob")
+        service.write("PUT", f"/v1/videos/{video_id}/rating", {"value": 7}, user="bob")
         service.api.post("/v1/playlists", {"title": "Mine"})
         service.settle()
         assert builder.run().outcome == "unchanged"
-        assert service.generations.pointer().generation == held
+        assert service.generations.pointer().generation == generation
         clock.advance(3600)
         assert builder.run().outcome == "published", "so that readers have less to follow"
 
@@ -164,18 +164,18 @@ class TestPublishing:
         objects: Objects,
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        film = service.publish_video("Apples")
+        video_id = service.publish_video("Apples")
         builder.run()
         old = service.generations.pointer()
-        service.patch(film, title="Pears")
+        service.patch(video_id, title="Pears")
         builder.run()
         # What the newer one needs of the older one's folder goes as well here, so it is built anew.
         objects.delete_prefix(MEDIA_BUCKET, "index/")
         service.builder(tmp_path / "other").run(from_scratch=True)
         newest = service.generations.pointer
-        answers = iter([old])
-        monkeypatch.setattr(service.generations, "pointer", lambda: next(answers, None) or newest())
-        assert titles(service, tmp_path / "reader", film) == ["Pears"]
+        lists = iter([old])
+        monkeypatch.setattr(service.generations, "pointer", lambda: next(lists, None) or newest())
+        assert titles(service, tmp_path / "reader", video_id) == ["Pears"]
 
     def test_a_file_that_is_not_what_it_was_is_not_used(
         self, service: IndexedService, builder: IndexBuilder, tmp_path: Path, objects: Objects
@@ -192,26 +192,29 @@ class TestPublishing:
     def test_a_copy_that_is_made_anew_reads_only_what_is_missing(
         self, service: IndexedService, builder: IndexBuilder, tmp_path: Path, objects: Objects
     ) -> None:
-        films = [service.publish_video("Apples"), service.publish_video("Pears")]
+        video_ids = [service.publish_video("Apples"), service.publish_video("Pears")]
         builder.run()
         copy = LocalCopy(tmp_path / "reader")
         service.generations.copy_newest(copy)
         before = {path.name for path in copy.folder.iterdir()}
         engine = SearchEngine(copy.folder)
-        engine.put([], films[:1])
+        engine.put([], video_ids[:1])
         engine.commit(IndexCheckpoint({}, 0))
         engine.close()
         copy.is_of(None)
         with record_operations(objects.client) as operations:
-            assert titles(service, tmp_path / "reader", *films) == ["Apples", "Pears"]
+            assert titles(service, tmp_path / "reader", *video_ids) == ["Apples", "Pears"]
         assert {path.name for path in copy.folder.iterdir()} >= before
-        assert all(asked.parameters["Key"].endswith(".json") for asked in operations), "segments were there"
+        assert all(operation.parameters["Key"].endswith(".json") for operation in operations), "segments were there"
         segment = next(path for path in copy.folder.iterdir() if path.suffix == ".store")
         segment.write_bytes(bytes(segment.stat().st_size))
         copy.is_of(None)
         with record_operations(objects.client) as operations:
-            assert titles(service, tmp_path / "reader", *films) == ["Apples", "Pears"]
-        assert [asked.parameters["Key"].rpartition("/")[2] for asked in operations] == ["manifest.json", segment.name]
+            assert titles(service, tmp_path / "reader", *video_ids) == ["Apples", "Pears"]
+        assert [operation.parameters["Key"].rpartition("/")[2] for operation in operations] == [
+            "manifest.json",
+            segment.name,
+        ]
 
     @pytest.mark.parametrize("manifest", [b"", b"\xff", b"[]", b'{"files": [{"name": "meta.json"}]}'])
     def test_a_manifest_that_is_none_is_a_damaged_file(
@@ -225,8 +228,8 @@ class TestPublishing:
 
 class TestTheLease:
     def test_a_second_builder_waits(self, service: IndexedService, builder: IndexBuilder, clock: Clock) -> None:
-        held = service.generations.lease()
-        assert held
+        generation = service.generations.lease()
+        assert generation
         assert builder.run().outcome == "busy"
         clock.advance(LEASE_SECONDS)
         assert builder.run().outcome == "published", "the lease of a crashed builder expires"
@@ -253,23 +256,23 @@ class TestTheLease:
         clock: Clock,
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        film = service.publish_video("Apples")
-        away = SearchEngine.files
+        video_id = service.publish_video("Apples")
+        list_files = SearchEngine.files
 
         def overtaken(self: SearchEngine) -> list[engine.IndexFile]:
-            monkeypatch.setattr(SearchEngine, "files", away)
+            monkeypatch.setattr(SearchEngine, "files", list_files)
             clock.advance(LEASE_SECONDS)
-            service.patch(film, title="Pears")
+            service.patch(video_id, title="Pears")
             assert service.builder(fresh()).run().outcome == "published"
-            return away(self)
+            return list_files(self)
 
         monkeypatch.setattr(SearchEngine, "files", overtaken)
         with pytest.raises(LeaseLost):
             builder.run()
-        assert titles(service, fresh(), film) == ["Pears"]
-        service.patch(film, title="Plums")
+        assert titles(service, fresh(), video_id) == ["Pears"]
+        service.patch(video_id, title="Plums")
         assert builder.run().outcome == "published"
-        assert titles(service, fresh(), film) == ["Plums"]
+        assert titles(service, fresh(), video_id) == ["Plums"]
 
     @pytest.mark.parametrize("step", ["put", "commit", "files"])
     def test_a_builder_keeps_the_lease_during_a_step_that_takes_several_leases(
@@ -332,17 +335,17 @@ class TestTheLease:
         assert service.builder(tmp_path / "busy", heartbeat=heartbeat).run().outcome == "published"
 
     def test_the_heartbeat_beats_until_the_block_ends(self) -> None:
-        count, again = 0, threading.Event()
+        count, second_beat = 0, threading.Event()
 
         def beat() -> None:
             nonlocal count
             count += 1
             if count == 3:
-                again.set()
+                second_beat.set()
 
         before = threading.active_count()
         with Heartbeat(beat, seconds=0):
-            assert again.wait(LIMIT)
+            assert second_beat.wait(LIMIT)
         assert threading.active_count() == before
 
     def test_the_lease_of_a_builder_that_died_is_over_before_its_run_after_the_next(self) -> None:
@@ -365,28 +368,28 @@ class TestBuildersThatDie:
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         monkeypatch.setattr(generations, "SIDE_BY_SIDE", 1)
-        films = [service.publish_video("Apples 0"), service.publish_video("Pears 0")]
+        video_ids = [service.publish_video("Apples 0"), service.publish_video("Pears 0")]
         builder = service.builder(fresh())
         builder.run()
         line = FaultLine(table.client, objects.client, transport=botocore_stubber)
-        step, is_whole = 0, False
-        while not is_whole:
+        step, is_complete = 0, False
+        while not is_complete:
             before, after = [f"Apples {step}", f"Pears {step}"], [f"Apples {step + 1}", f"Pears {step + 1}"]
-            for film, title in zip(films, after, strict=True):
-                service.patch(film, title=title)
+            for video_id, title in zip(video_ids, after, strict=True):
+                service.patch(video_id, title=title)
             clock.advance(LEASE_SECONDS)
             line.arm(dead_from(step))
             try:
                 builder.run()
-                is_whole = True
+                is_complete = True
             except Killed:
                 # Half of the machines are gone with their builder.
                 builder = service.builder(fresh()) if step % 2 else builder
             line.disarm()
-            assert titles(service, fresh(), *films) in (before, after)
+            assert titles(service, fresh(), *video_ids) in (before, after)
             clock.advance(LEASE_SECONDS)
             builder.run()
-            assert titles(service, fresh(), *films) == after
+            assert titles(service, fresh(), *video_ids) == after
             step += 1
         assert step > 10
 
@@ -403,7 +406,7 @@ class TestBuildersThatDie:
         monkeypatch.setattr(building, "PAGE", 1)
         monkeypatch.setattr(building, "SAVED_EVERY", 2)
         monkeypatch.setattr(building, "SOURCES", SOURCES[:4])
-        films = [service.publish_video(f"Film {number}") for number in range(3)]
+        video_ids = [service.publish_video(f"Film {number}") for number in range(3)]
         line = FaultLine(table.client, objects.client, transport=botocore_stubber)
         step = 0
         while service.generations.pointer().generation is None:
@@ -414,7 +417,7 @@ class TestBuildersThatDie:
                 clock.advance(LEASE_SECONDS)
             line.disarm()
             step += 3
-        assert titles(service, fresh(), *films) == ["Film 0", "Film 1", "Film 2"]
+        assert titles(service, fresh(), *video_ids) == ["Film 0", "Film 1", "Film 2"]
 
 
 class TestARebuild:
@@ -422,41 +425,41 @@ class TestARebuild:
         self, service: IndexedService, fresh: Callable[[], Path], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(building, "PAGE", 2)
-        films = [service.publish_video(f"Film {number}") for number in range(9)]
+        video_ids = [service.publish_video(f"Film {number}") for number in range(9)]
         put = [0]
         run = service.builder(fresh(), put.append).run(lambda: put[-1] == 0)
         assert run.outcome == "unfinished"
-        assert 0 < run.put < len(films)
+        assert 0 < run.put < len(video_ids)
         assert service.generations.pointer().generation is None
         # What changes between the two is in the feed.
-        service.patch(films[0], title="Another")
-        service.write("DELETE", f"/v1/videos/{films[1]}")
-        rest = service.builder(fresh()).run()
-        assert rest.outcome == "published"
-        assert titles(service, fresh(), *films) == ["Another", None, *(f"Film {number}" for number in range(2, 9))]
+        service.patch(video_ids[0], title="Another")
+        service.write("DELETE", f"/v1/videos/{video_ids[1]}")
+        last_run = service.builder(fresh()).run()
+        assert last_run.outcome == "published"
+        assert titles(service, fresh(), *video_ids) == ["Another", None, *(f"Film {number}" for number in range(2, 9))]
         assert service.generations.pointer().draft is None
 
     def test_lets_what_holds_be_read_until_it_has_ended(
         self, service: IndexedService, builder: IndexBuilder, fresh: Callable[[], Path]
     ) -> None:
-        film = service.publish_video("Apples")
+        video_id = service.publish_video("Apples")
         builder.run()
-        held = service.generations.pointer().generation
+        generation = service.generations.pointer().generation
         assert builder.run(lambda: False, from_scratch=True).outcome == "unfinished"
-        assert service.generations.pointer().generation == held
-        assert titles(service, fresh(), film) == ["Apples"]
+        assert service.generations.pointer().generation == generation
+        assert titles(service, fresh(), video_id) == ["Apples"]
         assert builder.run().outcome == "published"
-        assert service.generations.pointer().previous == held
+        assert service.generations.pointer().previous == generation
 
     def test_takes_out_what_the_feed_did_not_tell_of(
         self, service: IndexedService, builder: IndexBuilder, fresh: Callable[[], Path], table: Table
     ) -> None:
-        film = service.publish_video("Apples")
+        video_id = service.publish_video("Apples")
         builder.run()
-        table.delete({"pk": f"VIDEO#{film}", "sk": "#META"})
-        assert titles(service, fresh(), film) == ["Apples"]
+        table.delete({"pk": f"VIDEO#{video_id}", "sk": "#META"})
+        assert titles(service, fresh(), video_id) == ["Apples"]
         builder.run(from_scratch=True)
-        assert titles(service, fresh(), film) == [None]
+        assert titles(service, fresh(), video_id) == [None]
 
     def test_begins_by_itself_when_the_feed_no_longer_keeps_what_comes_next(
         self,
@@ -467,14 +470,14 @@ class TestARebuild:
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         monkeypatch.setattr(log, "LARGEST_TAIL", 300)
-        film = service.publish_video("Apples")
+        video_id = service.publish_video("Apples")
         builder.run()
         for number in range(9):
-            service.patch(film, title=f"Apples {number}")
+            service.patch(video_id, title=f"Apples {number}")
         clock.advance(DAYS_KEPT * DAY + 1)
-        service.patch(film, title="Pears")
+        service.patch(video_id, title="Pears")
         run = builder.run()
-        assert (run.outcome, titles(service, fresh(), film)) == ("published", ["Pears"])
+        assert (run.outcome, titles(service, fresh(), video_id)) == ("published", ["Pears"])
 
     def test_begins_by_itself_when_the_form_is_another_one(
         self,
@@ -484,28 +487,28 @@ class TestARebuild:
         objects: Objects,
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        film = service.publish_video("Apples")
+        video_id = service.publish_video("Apples")
         builder.run()
         old = service.generations.pointer()
         deploy_other_form(monkeypatch)
         assert service.generations.pointer().readable is None
         with record_operations(objects.client) as operations:
             assert builder.run().outcome == "published"
-        assert not any(asked.name == "GetObject" for asked in operations), "nothing of the other form is copied"
-        assert titles(service, fresh(), film) == ["Apples"]
+        assert not any(operation.name == "GetObject" for operation in operations), "nothing of the other form is copied"
+        assert titles(service, fresh(), video_id) == ["Apples"]
         assert service.generations.pointer().previous == old.generation, "who still runs the release before reads it"
 
     def test_begins_anew_when_its_draft_is_of_another_form(
         self, service: IndexedService, fresh: Callable[[], Path], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(building, "PAGE", 1)
-        films = [service.publish_video(f"Film {number}") for number in range(3)]
+        video_ids = [service.publish_video(f"Film {number}") for number in range(3)]
         put = [0]
         assert service.builder(fresh(), put.append).run(lambda: put[-1] == 0).outcome == "unfinished"
         deploy_other_form(monkeypatch)
         run = service.builder(fresh()).run()
-        assert (run.outcome, service.generations.pointer().video_count) == ("published", len(films))
-        assert run.put >= len(films)
+        assert (run.outcome, service.generations.pointer().video_count) == ("published", len(video_ids))
+        assert run.put >= len(video_ids)
 
     @pytest.mark.parametrize("manifest", [None, b"{}"], ids=["gone", "damaged"])
     def test_begins_anew_when_its_draft_cannot_go_on(
@@ -516,7 +519,7 @@ class TestARebuild:
         objects: Objects,
         manifest: bytes | None,
     ) -> None:
-        film = service.publish_video("Apples")
+        video_id = service.publish_video("Apples")
         assert builder.run(lambda: False).outcome == "unfinished"
         draft = manifest_of(service)
         objects.delete(MEDIA_BUCKET, [draft])
@@ -525,7 +528,7 @@ class TestARebuild:
         with log_lines() as lines:
             assert service.builder(fresh()).run().outcome == "published"
         assert [(line["level"], line["message"]) for line in lines] == [("WARN", "index not resumable")]
-        assert titles(service, fresh(), film) == ["Apples"]
+        assert titles(service, fresh(), video_id) == ["Apples"]
 
     @pytest.mark.parametrize(
         ("name", "content", "reason"),
@@ -545,7 +548,7 @@ class TestARebuild:
         content: bytes | None,
         reason: str,
     ) -> None:
-        film = service.publish_video("Apples")
+        video_id = service.publish_video("Apples")
         builder.run()
         key = manifest_of(service).replace("manifest.json", name)
         objects.delete(MEDIA_BUCKET, [key])
@@ -556,18 +559,18 @@ class TestARebuild:
         assert [(line["level"], line["message"], line["reason"]) for line in lines] == [
             ("WARN", "index not resumable", reason)
         ]
-        assert titles(service, fresh(), film) == ["Apples"]
+        assert titles(service, fresh(), video_id) == ["Apples"]
         assert service.builder(fresh()).run().outcome == "unchanged"
 
     def test_begins_when_a_builder_that_has_a_copy_finds_no_manifest_of_it(
         self, service: IndexedService, builder: IndexBuilder, fresh: Callable[[], Path], objects: Objects
     ) -> None:
-        film = service.publish_video("Apples")
+        video_id = service.publish_video("Apples")
         builder.run()
         objects.put(MEDIA_BUCKET, manifest_of(service), b"{", "application/json")
-        service.patch(film, title="Pears")
+        service.patch(video_id, title="Pears")
         assert builder.run().outcome == "published"
-        assert titles(service, fresh(), film) == ["Pears"]
+        assert titles(service, fresh(), video_id) == ["Pears"]
 
     def test_rebuild_of_a_table_without_videos_publishes_an_empty_index(
         self, builder: IndexBuilder, service: IndexedService
@@ -582,39 +585,39 @@ class TestTidying:
         self, service: IndexedService, builder: IndexBuilder, fresh: Callable[[], Path], objects: Objects, clock: Clock
     ) -> None:
         # S3 notes when an object was written, by its own clock.
-        clock.now = max(found.changed for found in [*_written(objects)]).timestamp()
-        film = service.publish_video("Apples")
+        clock.now = max(stored_object.changed for stored_object in [*_written(objects)]).timestamp()
+        video_id = service.publish_video("Apples")
         builder.run()
         first = service.generations.pointer().generation
         for number in range(3):
-            service.patch(film, title=f"Apples {number}")
+            service.patch(video_id, title=f"Apples {number}")
             assert builder.run().removed == 0
         clock.advance(KEPT_SECONDS + 60)
-        service.patch(film, title="Pears")
+        service.patch(video_id, title="Pears")
         assert builder.run().removed > 0
         assert f"index/{first}/manifest.json" not in keys(objects)
-        assert titles(service, fresh(), film) == ["Pears"]
+        assert titles(service, fresh(), video_id) == ["Pears"]
         pointer = service.generations.pointer()
         assert f"index/{pointer.previous}/manifest.json" in keys(objects), "a reader may still be copying it"
 
     def test_removes_nothing_when_it_cannot_be_known_what_has_to_stay(
         self, service: IndexedService, builder: IndexBuilder, objects: Objects, clock: Clock
     ) -> None:
-        clock.now = max(found.changed for found in [*_written(objects)]).timestamp() + 2 * KEPT_SECONDS
+        clock.now = max(stored_object.changed for stored_object in [*_written(objects)]).timestamp() + 2 * KEPT_SECONDS
         service.publish_video("Apples")
         builder.run()
         clock.advance(KEPT_SECONDS + 60)
         objects.put(MEDIA_BUCKET, manifest_of(service), b"{", "application/json")
-        before, held = keys(objects), service.generations.lease()
-        assert held
+        before, generation = keys(objects), service.generations.lease()
+        assert generation
         with pytest.raises(DamagedFile):
-            service.generations.tidy(held)
+            service.generations.tidy(generation)
         assert keys(objects) == before
 
     def test_leaves_everything_else_in_the_bucket_alone(
         self, service: IndexedService, builder: IndexBuilder, objects: Objects, clock: Clock
     ) -> None:
-        clock.now = max(found.changed for found in [*_written(objects)]).timestamp() + 2 * KEPT_SECONDS
+        clock.now = max(stored_object.changed for stored_object in [*_written(objects)]).timestamp() + 2 * KEPT_SECONDS
         objects.put(MEDIA_BUCKET, "captions/a.vtt", b"WEBVTT", "text/vtt")
         objects.put(MEDIA_BUCKET, "index/00000000-dead/left", b"behind", "application/octet-stream")
         assert builder.run().removed == 1

@@ -40,14 +40,14 @@ STAR_WARS = "Star Wars: A New Hope"
 
 def stored(title: str = STAR_WARS, *, captions: Cues | None = None, **others: object) -> StoredFields:
     """The texts of a film, as the index has them."""
-    shown = {"en": LINES} if captions is None else captions
-    film = VideoDocument("v", "alice", title, 0, True, captions=shown, **others)  # type: ignore[arg-type]
-    return stored_of(document_of(film))
+    captions_ = {"en": LINES} if captions is None else captions
+    fields = VideoDocument("v", "alice", title, 0, True, captions=captions_, **others)  # type: ignore[arg-type]
+    return stored_of(document_of(fields))
 
 
-def highlights(q: str, film: StoredFields) -> Highlights:
+def highlights(q: str, fields: StoredFields) -> Highlights:
     """Return the highlights of a query in one video."""
-    return Highlighter(parse(q)).of(film)
+    return Highlighter(parse(q)).of(fields)
 
 
 def marked(text: str, ranges: Sequence[tuple[int, int]]) -> str:
@@ -57,23 +57,23 @@ def marked(text: str, ranges: Sequence[tuple[int, int]]) -> str:
     return text
 
 
-def parts(q: str, **film: object) -> list[str]:
+def parts(q: str, **fields: object) -> list[str]:
     """Return the highlights of a query in a video without captions, with brackets."""
-    found = highlights(q, stored(captions={}, **film))  # type: ignore[arg-type]
-    return [f"{part.field}: {marked(part.text, part.ranges)}" for part in found.parts]
+    highlighted = highlights(q, stored(captions={}, **fields))  # type: ignore[arg-type]
+    return [f"{part.field}: {marked(part.text, part.ranges)}" for part in highlighted.parts]
 
 
 def quote(q: str, captions: Cues | None = None) -> tuple[int, str] | None:
     """Return start time and text of the matching caption, with brackets around the matches."""
-    found = highlights(q, stored(captions=captions)).quote
-    return found and (found.start, marked(found.text, found.ranges))
+    highlighted = highlights(q, stored(captions=captions)).quote
+    return highlighted and (highlighted.start, marked(highlighted.text, highlighted.ranges))
 
 
 # Titles, names, tags and descriptions
 
 
 @pytest.mark.parametrize(
-    ("q", "title", "shown"),
+    ("q", "title", "expected"),
     [
         ("wars", STAR_WARS, "Star [Wars]: A New Hope"),
         ("new star", STAR_WARS, "[Star] Wars: A [New] Hope"),
@@ -92,8 +92,8 @@ def quote(q: str, captions: Cues | None = None) -> tuple[int, str] | None:
         ("x", "🎬 X", "🎬 [X]"),
     ],
 )
-def test_matching_words_are_highlighted(q: str, title: str, shown: str) -> None:
-    assert parts(q, title=title) == [f"title: {shown}"]
+def test_matching_words_are_highlighted(q: str, title: str, expected: str) -> None:
+    assert parts(q, title=title) == [f"title: {expected}"]
 
 
 def test_phrase_words_are_highlighted_where_they_are_adjacent() -> None:
@@ -136,7 +136,7 @@ def test_excluded_words_are_not_highlighted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("q", "said"),
+    ("q", "cue"),
     [
         ("droids", (20_000, "These aren't the [droids] you're looking for.")),
         ("arent", (20_000, "These [aren't] the droids you're looking for.")),
@@ -162,8 +162,8 @@ def test_excluded_words_are_not_highlighted() -> None:
         ("absent", None),
     ],
 )
-def test_the_cue_that_fits_best_is_shown(q: str, said: tuple[int, str] | None) -> None:
-    assert quote(q) == said
+def test_the_cue_that_fits_best_is_shown(q: str, cue: tuple[int, str] | None) -> None:
+    assert quote(q) == cue
 
 
 def test_a_sentence_is_shown_that_says_a_word_twice() -> None:
@@ -190,9 +190,9 @@ def test_hostile_captions_are_compared_a_limited_number_of_times(monkeypatch: py
     monkeypatch.setattr("shared.search.highlights.MAX_COMPARED", 1_000)
     highlighter = Highlighter(parse(" ".join(anagrams[::30]) + " "))
     for number in range(3):
-        said = [(place, " ".join(anagrams[place::9])) for place in range(9)]
-        found = highlighter.of(stored("fedcba", description=" ".join(anagrams[number::7]), captions={"en": said}))
-        assert found.quote is not None, "an exact quote is found despite the comparison limit"
+        cues = [(offset, " ".join(anagrams[offset::9])) for offset in range(9)]
+        highlighted = highlighter.of(stored("fedcba", description=" ".join(anagrams[number::7]), captions={"en": cues}))
+        assert highlighted.quote is not None, "an exact quote is found despite the comparison limit"
     assert compared["words"] <= 1_000
 
 
@@ -225,33 +225,38 @@ def test_quotes_lead_to_where_they_are_said() -> None:
     random_ = random.Random(3)
     vocabulary = ["".join(random_.choices("abcdefghijklmnop", k=random_.randint(2, 7))) for _ in range(400)]
     cues = [(1_000 * number, " ".join(random_.choices(vocabulary, k=6))) for number in range(300)]
-    film = stored(captions={"en": cues})
+    fields = stored(captions={"en": cues})
     spoken = [(start, word) for start, text in cues for word in text.split()]
     for _ in range(100):
         at = random_.randrange(len(spoken) - 8)
-        said = " ".join(word for _, word in spoken[at : at + random_.randint(4, 8)])
-        for q in (said, f'"{said}"'):
-            found = highlights(q, film).quote
-            assert found is not None
-            assert found.start == spoken[at][0]
+        phrase = " ".join(word for _, word in spoken[at : at + random_.randint(4, 8)])
+        for q in (phrase, f'"{phrase}"'):
+            highlighted = highlights(q, fields).quote
+            assert highlighted is not None
+            assert highlighted.start == spoken[at][0]
 
 
 WORDS = st.sampled_from(["force", "the", "You", "always", "far", "東京", "x", "don't", '"', "-", " ", "fo", "forse"])
 
 
 @given(st.lists(WORDS, max_size=6).map(" ".join), st.lists(WORDS, max_size=12), st.lists(WORDS, max_size=12))
-def test_ranges_lie_in_their_texts_and_do_not_overlap(q: str, described: list[str], said: list[str]) -> None:
+def test_ranges_lie_in_their_texts_and_do_not_overlap(q: str, described: list[str], spoken_words: list[str]) -> None:
     try:
-        question = parse(q)
+        query = parse(q)
     except InvalidParameter:
         return
-    film = stored("far", description=" ".join(described), captions={"en": [(at, word) for at, word in enumerate(said)]})
-    found = Highlighter(question).of(film)
-    shown: list[HighlightedPart | CaptionQuote] = [*found.parts, *([found.quote] if found.quote else [])]
-    for part in shown:
+    fields = stored(
+        "far", description=" ".join(described), captions={"en": [(at, word) for at, word in enumerate(spoken_words)]}
+    )
+    highlighted = Highlighter(query).of(fields)
+    parts_: list[HighlightedPart | CaptionQuote] = [
+        *highlighted.parts,
+        *([highlighted.quote] if highlighted.quote else []),
+    ]
+    for part in parts_:
         assert part.ranges
-        places = [place for each in part.ranges for place in each]
-        assert places == sorted(places)
-        assert places[0] >= 0
-        assert places[-1] <= len(part.text)
+        ends = [end for each in part.ranges for end in each]
+        assert ends == sorted(ends)
+        assert ends[0] >= 0
+        assert ends[-1] <= len(part.text)
         assert all(start < end for start, end in part.ranges)

@@ -49,15 +49,15 @@ def test_a_quote_that_is_not_closed_is_one_that_is_still_typed() -> None:
 
 
 def test_minus_leaves_out() -> None:
-    question = parse('matrix -reloaded -"the second part" --x')
-    assert question.clauses == (QueryWord("matrix", typos=1),)
-    assert question.excluded == (QueryWord("reloaded"), QueryPhrase(("the", "second", "part")), QueryWord("x"))
+    query = parse('matrix -reloaded -"the second part" --x')
+    assert query.clauses == (QueryWord("matrix", typos=1),)
+    assert query.excluded == (QueryWord("reloaded"), QueryPhrase(("the", "second", "part")), QueryWord("x"))
 
 
 def test_a_hyphen_within_a_word_leaves_nothing_out() -> None:
-    question = parse("spider-man ")
-    assert question.clauses == (QueryWord("spider", typos=1), QueryWord("man", may_lack_letter=True))
-    assert question.excluded == ()
+    query = parse("spider-man ")
+    assert query.clauses == (QueryWord("spider", typos=1), QueryWord("man", may_lack_letter=True))
+    assert query.excluded == ()
     assert parse("x -spider-man").excluded == (QueryPhrase(("spider", "man")),)
 
 
@@ -83,9 +83,9 @@ def test_operators_of_other_engines_are_plain_text(operators: str) -> None:
 
 
 def test_repeated_words_make_one_clause() -> None:
-    question = parse("new york new york ")
-    assert question.clauses == (QueryWord("new", may_lack_letter=True), QueryWord("york", typos=1))
-    assert question.words == ("new", "york", "new", "york"), "as it may be said"
+    query = parse("new york new york ")
+    assert query.clauses == (QueryWord("new", may_lack_letter=True), QueryWord("york", typos=1))
+    assert query.words == ("new", "york", "new", "york"), "as it may be said"
 
 
 @pytest.mark.parametrize(
@@ -143,10 +143,10 @@ def test_word_fit_is_exact_prefix_typo_or_none(q: str, word: str, fit: int) -> N
 @given(st.text(st.characters(exclude_categories=["Cc", "Cs"], exclude_characters="\u2028\u2029"), max_size=80))
 def test_any_text_is_a_question_or_has_no_word(q: str) -> None:
     try:
-        question = parse(q)
+        query = parse(q)
     except InvalidParameter:
         return
-    assert question.clauses
-    for text in question.words:
+    assert query.clauses
+    for text in query.words:
         assert text
         assert " " not in text

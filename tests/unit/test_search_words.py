@@ -10,7 +10,7 @@ from shared.search.tokenizer import LONGEST_WORD, distance, joined, prefix_dista
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "expected"),
     [
         ("The Matrix (1999)", ["the", "matrix", "1999"]),
         ("Ärger, Übermut & Ñandú", ["arger", "ubermut", "nandu"]),
@@ -32,8 +32,8 @@ from shared.search.tokenizer import LONGEST_WORD, distance, joined, prefix_dista
         ("… \"-\" '' ♪ 🎬", []),
     ],
 )
-def test_words_are_runs_of_letters_and_digits_folded(text: str, found: list[str]) -> None:
-    assert words(text) == found
+def test_words_are_runs_of_letters_and_digits_folded(text: str, expected: list[str]) -> None:
+    assert words(text) == expected
 
 
 def test_a_word_is_found_where_it_stands_in_the_text() -> None:
@@ -47,7 +47,7 @@ def test_long_words_are_found_by_their_start() -> None:
 
 
 def test_words_are_also_found_without_what_joins_them() -> None:
-    for text, found in {
+    for text, expected in {
         "Spider-Man and the X-Men": ["spiderman", "xmen"],
         "U.S.A. or WALL·E": ["usa", "walle"],
         "O’Hara": ["ohara"],
@@ -56,7 +56,7 @@ def test_words_are_also_found_without_what_joins_them() -> None:
         "don't": [],
         "東京-物語": [],
     }.items():
-        assert [token.word for token in joined(text, tokens(text))] == found
+        assert [token.word for token in joined(text, tokens(text))] == expected
     join = joined("The Spider-Man.", tokens("The Spider-Man."))[0]
     assert (join.start, join.end) == (4, 14)
 
@@ -74,12 +74,12 @@ def test_all_forms_of_a_text_have_the_same_words(text: str) -> None:
 
 @given(st.text(max_size=60))
 def test_places_are_in_order_and_lead_back_to_their_words(text: str) -> None:
-    found = tokens(text)
-    for token in found:
+    expected = tokens(text)
+    for token in expected:
         assert 0 <= token.start < token.end <= len(text)
         assert token.word
         assert not set(token.word) & set(" \n'-.")
-    assert [token.start for token in found] == sorted(token.start for token in found)
+    assert [token.start for token in expected] == sorted(token.start for token in expected)
 
 
 @given(st.text(max_size=30))

@@ -24,11 +24,11 @@ def entries(reply: Reply) -> list[str]:
 
 def conflicting(times: int) -> Callable[..., Any]:
     """Return an interceptor that makes the first `times` writes conflict with a transaction."""
-    left = [times]
+    remaining = [times]
 
     def between(operation: str, _: Mapping[str, Any], send: Callable[..., Any]) -> Any:
-        if operation in ("PutItem", "UpdateItem") and left[0]:
-            left[0] -= 1
+        if operation in ("PutItem", "UpdateItem") and remaining[0]:
+            remaining[0] -= 1
             raise ErrorResponse(400, {"__type": "TransactionConflictException"})
         return send()
 
@@ -36,7 +36,7 @@ def conflicting(times: int) -> Callable[..., Any]:
 
 
 ABSENT = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
-SEEN_BY_STRANGERS: Mapping[str, Callable[[Api, str], Reply]] = {
+HIDING_REQUESTS: Mapping[str, Callable[[Api, str], Reply]] = {
     "a video": lambda api, video_id: api.get(f"/v1/videos/{video_id}", user="bob"),
     "a batch-get": lambda api, video_id: api.post("/v1/videos/batch-get", {"videoIds": [video_id]}, user="bob"),
     "a batch": lambda api, video_id: api.post(
@@ -50,7 +50,7 @@ SEEN_BY_STRANGERS: Mapping[str, Callable[[Api, str], Reply]] = {
 """Requests by a user who must not detect a hidden video or playlist."""
 
 
-class TestEveryAnswer:
+class TestEveryResponse:
     def test_has_its_time_and_its_requests_to_dynamodb_by_kind(self, api: Api) -> None:
         path = f"/v1/videos/{api.publish()['videoId']}"
         assert entries(api.get(path, user="bob")) == ["total;dur=1", 'ddb;dur=1;desc="BatchGetItem"']
@@ -63,24 +63,24 @@ class TestEveryAnswer:
         assert entries(api.get("/v1/videos", query="userId=alice"))[1:] == ['ddb;dur=1;desc="Query UserIdIndex 1"']
         assert entries(api.get("/v1/videos", user="admin"))[1:] == ['ddb;dur=1;desc="Query RelationIndex x4 4"']
 
-    @pytest.mark.parametrize("seen", SEEN_BY_STRANGERS.values(), ids=list(SEEN_BY_STRANGERS))
-    def test_does_not_tell_hidden_from_absent(self, api: Api, seen: Callable[[Api, str], Reply]) -> None:
-        without = entries(seen(api, ABSENT))
+    @pytest.mark.parametrize("send", HIDING_REQUESTS.values(), ids=list(HIDING_REQUESTS))
+    def test_does_not_tell_hidden_from_absent(self, api: Api, send: Callable[[Api, str], Reply]) -> None:
+        without = entries(send(api, ABSENT))
         hidden = [api.create(description="x" * 5000, tags=["a"])["videoId"] for _ in range(3)]
         for video_id in hidden:
             api.put(f"/v1/videos/{video_id}/releases/NZ", {"titles": [{"title": "t"}]})
             playlist_id = api.post("/v1/playlists", {"title": "p"}).json["playlistId"]
             api.post(f"/v1/playlists/{playlist_id}/entries", {"videoId": video_id})
-        beside = entries(seen(api, hidden[0]))
+        with_hidden = entries(send(api, hidden[0]))
         # What is looked up of entries is read only if there are any, so a kind may be named; never how often.
-        assert set(without) <= set(beside)
-        assert not any(re.search(r"\d", entry.partition("desc=")[2]) for entry in [*without, *beside])
+        assert set(without) <= set(with_hidden)
+        assert not any(re.search(r"\d", entry.partition("desc=")[2]) for entry in [*without, *with_hidden])
 
     def test_adds_nothing_to_background_work(self, api: Api, table: Table, clock: Clock) -> None:
-        backstage = BackgroundWork(table, clock)
+        background = BackgroundWork(table, clock)
         api.create()
         with record_operations(table.client) as operations:
-            backstage.settle()
+            background.settle()
         assert not [operation for operation in operations if "ReturnConsumedCapacity" in operation.parameters]
 
 
@@ -104,13 +104,13 @@ class TestExplained:
 
     def test_names_at_most_fifty(self) -> None:
         lines = [RequestUsage("GetItem", None, started=float(number), seconds=0.5) for number in range(60)]
-        _, *explained, rest = server_timing.header(lines, 61, 200, units=True, explained=True).split(", ")
-        assert (len(explained), rest) == (50, 'ddb;dur=9500.0;desc="10 more"')
+        _, *explained, summary = server_timing.header(lines, 61, 200, units=True, explained=True).split(", ")
+        assert (len(explained), summary) == (50, 'ddb;dur=9500.0;desc="10 more"')
 
     def test_leaves_the_answer_as_it_is(self, api: Api) -> None:
         video_id = api.create()["videoId"]
-        plain, explained = (api.get(f"/v1/videos/{video_id}", query=query) for query in ("", "explain=true"))
-        assert (explained.body, explained.etag) == (plain.body, plain.etag)
+        unexplained, explained = (api.get(f"/v1/videos/{video_id}", query=query) for query in ("", "explain=true"))
+        assert (explained.body, explained.etag) == (unexplained.body, unexplained.etag)
 
     @pytest.mark.parametrize("query", ["", "userId=alice", "tag=a", "tag=a&userId=alice", "region=NZ&userId=bob"])
     def test_is_refused_to_those_who_own_nothing_of_it(self, api: Api, query: str) -> None:
@@ -138,8 +138,8 @@ class TestExplained:
 
     @pytest.mark.parametrize("path", ["/docs", "/docs/start.js", "/health", "/openapi.json", "/"])
     def test_means_nothing_where_no_token_is_needed(self, api: Api, path: str) -> None:
-        plain, explained = (api.get(path, query=query) for query in ("", "explain=true"))
-        assert (explained.status, explained.body) == (200, plain.body)
+        unexplained, explained = (api.get(path, query=query) for query in ("", "explain=true"))
+        assert (explained.status, explained.body) == (200, unexplained.body)
 
     def test_is_refused_before_a_change_of_what_is_another_s(self, api: Api) -> None:
         path = f"/v1/videos/{api.publish()['videoId']}"

@@ -13,7 +13,7 @@ class Example(Settings):
     most: int
     is_local: bool = False
     names: tuple[str, ...]
-    shares: Mapping[str, int]
+    quotas: Mapping[str, int]
     bus: str | None = None
     urls: Mapping[str, str] = variable_group({"a": "A_URL", "b": "B_URL"})
 

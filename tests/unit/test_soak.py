@@ -39,13 +39,13 @@ def test_soak_counts_the_failures_of_each_test(
     broken = _stage("broken", "raise SystemExit(3)")
     logs = tmp_path / "logs"
     assert _soak(monkeypatch, logs, _stage("unit", FAILS_ONCE, tmp_path / "ran"), broken) == 1
-    said = capsys.readouterr()
-    assert said.out.partition("Times  Failed\n")[2].splitlines() == [
+    captured = capsys.readouterr()
+    assert captured.out.partition("Times  Failed\n")[2].splitlines() == [
         "    2  tests/unit/test_a.py::test_always",
         "    2  broken (status 3)",
         "    1  tests/unit/test_a.py::test_once",
     ]
-    assert said.err == f"3 tests failed. The logs in {logs} name the seeds.\n"
+    assert captured.err == f"3 tests failed. The logs in {logs} name the seeds.\n"
     assert (logs / "2" / "unit.txt").exists()
 
 

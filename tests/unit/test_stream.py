@@ -112,21 +112,21 @@ class TestProcess:
 
     def test_a_single_record_that_fails_is_reported(self) -> None:
         (raw,) = _batch(1)
-        answer = process(event(raw), Reader(sequence_of(raw)))
-        assert answer == {"batchItemFailures": [{"itemIdentifier": sequence_of(raw)}]}
+        response = process(event(raw), Reader(sequence_of(raw)))
+        assert response == {"batchItemFailures": [{"itemIdentifier": sequence_of(raw)}]}
 
     def test_a_batch_of_which_nothing_could_be_done_raises_so_that_it_is_bisected(self) -> None:
         batch = _batch(3)
         with pytest.raises(BatchProcessingError, match="not now"):
             process(event(*batch), Reader(sequence_of(batch[0])))
 
-    @pytest.mark.parametrize("place", range(6))
-    def test_good_records_around_a_poison_one_are_all_handled(self, place: int) -> None:
+    @pytest.mark.parametrize("position", range(6))
+    def test_good_records_around_a_poison_one_are_all_handled(self, position: int) -> None:
         batch, reader = _batch(6), Reader()
-        batch[place] = _poison(batch[place])
-        given_up = deliver(batch, lambda e: process(e, reader), retries=3)
-        assert given_up == [batch[place]]
-        assert list(dict.fromkeys(reader.handled)) == [sequence_of(raw) for raw in batch if raw is not batch[place]]
+        batch[position] = _poison(batch[position])
+        discarded = deliver(batch, lambda e: process(e, reader), retries=3)
+        assert discarded == [batch[position]]
+        assert list(dict.fromkeys(reader.handled)) == [sequence_of(raw) for raw in batch if raw is not batch[position]]
 
     @pytest.mark.parametrize("missing", ["eventName", "dynamodb"])
     def test_a_record_without_its_parts_is_poison_too(self, missing: str) -> None:
@@ -144,9 +144,9 @@ class TestProcess:
         with caplog.at_level(logging.ERROR):
             process(event(raw), Reader(sequence_of(raw)))
         (entry,) = caplog.records
-        told = vars(entry)
-        assert (told["sequence"], told["keys"]["pk"]) == (sequence_of(raw), {"S": "VIDEO#v"})
-        assert "A film" not in repr(told)
+        logged = vars(entry)
+        assert (logged["sequence"], logged["keys"]["pk"]) == (sequence_of(raw), {"S": "VIDEO#v"})
+        assert "A film" not in repr(logged)
 
 
 class Store:
@@ -167,30 +167,30 @@ class Store:
     def store(self, work: Sequence[tuple[Record, str]]) -> list[Exception | None]:
         """Return the outcome of each record, up to the last one processed."""
         outcomes: list[Exception | None] = []
-        left = None
+        remaining = None
         for record, sequence in work:
             assert record.sequence == sequence
             if sequence in self.failing:
                 outcomes.append(OSError("not now"))
-                left = self.more if left is None else left
-            elif left == 0:
+                remaining = self.more if remaining is None else remaining
+            elif remaining == 0:
                 break
             else:
                 outcomes.append(None)
                 self.stored.append(sequence)
-                left = left and left - 1
+                remaining = remaining and remaining - 1
         return outcomes
 
-    def __call__(self, given: dict[str, Any]) -> dict[str, Any]:
-        return self.process(given, self.store)
+    def __call__(self, event_: dict[str, Any]) -> dict[str, Any]:
+        return self.process(event_, self.store)
 
-    def process(self, given: dict[str, Any], store: Callable[[Any], Sequence[Exception | None]]) -> dict[str, Any]:
+    def process(self, event_: dict[str, Any], store: Callable[[Any], Sequence[Exception | None]]) -> dict[str, Any]:
         """Process a batch by another way to store; returns the report."""
         processor = StoringProcessor[str](store, lambda done: self.finished.append(list(done)))
-        return runtime.process(given, self.read, processor)
+        return runtime.process(event_, self.read, processor)
 
 
-class TestProcessTogether:
+class TestProcessBatch:
     def test_all_records_are_stored_and_finished_in_order(self) -> None:
         batch, store = _batch(5), Store()
         assert store(event(*batch)) == {"batchItemFailures": []}
@@ -240,9 +240,9 @@ class TestProcessTogether:
         with pytest.raises(BatchProcessingError, match="broken"):
             store.process(event(*_batch(2)), broken)
 
-    @pytest.mark.parametrize("place", range(6))
-    def test_good_records_around_a_poison_one_are_all_stored(self, place: int) -> None:
+    @pytest.mark.parametrize("position", range(6))
+    def test_good_records_around_a_poison_one_are_all_stored(self, position: int) -> None:
         batch, store = _batch(6), Store()
-        batch[place] = _poison(batch[place])
-        assert deliver(batch, store, retries=3) == [batch[place]]
-        assert list(dict.fromkeys(store.stored)) == [sequence_of(raw) for raw in batch if raw is not batch[place]]
+        batch[position] = _poison(batch[position])
+        assert deliver(batch, store, retries=3) == [batch[position]]
+        assert list(dict.fromkeys(store.stored)) == [sequence_of(raw) for raw in batch if raw is not batch[position]]

@@ -25,29 +25,29 @@ BY_USER, BY_RELATION = {"IndexName": USER_INDEX.name}, {"IndexName": RELATION_IN
 
 @pytest.fixture
 def stub() -> Stub:
-    made = Stub()
-    made.load([ITEM])
-    return made
+    loaded = Stub()
+    loaded.load([ITEM])
+    return loaded
 
 
-def _query(stub: Stub, condition: str, **asked: Any) -> list[Any]:
+def _query(stub: Stub, condition: str, **options: Any) -> list[Any]:
     names = {
         name: value for name, value in NAMES.items() if name in condition.replace("(", " ").replace(",", " ").split()
     }
-    answer = stub.carry_out(
+    response = stub.carry_out(
         "Query",
         TableName="VideoMetadata",
         KeyConditionExpression=condition,
         ExpressionAttributeNames=names,
         ExpressionAttributeValues=VALUES,
-        **asked,
+        **options,
     )
-    items: list[Any] = answer["Items"]
+    items: list[Any] = response["Items"]
     return items
 
 
 @pytest.mark.parametrize(
-    ("condition", "asked"),
+    ("condition", "options"),
     [
         ("#pk = :a", {"ConsistentRead": True}),
         ("#pk = :a AND #sk = :a", {}),
@@ -60,12 +60,12 @@ def _query(stub: Stub, condition: str, **asked: Any) -> list[Any]:
         ("#rel = :a AND #relShard = :one AND #relSort BETWEEN :one AND :two", BY_RELATION),
     ],
 )
-def test_queries_that_dynamodb_accepts_find_the_item(stub: Stub, condition: str, asked: dict[str, Any]) -> None:
-    assert len(_query(stub, condition, **asked)) == 1
+def test_queries_that_dynamodb_accepts_find_the_item(stub: Stub, condition: str, options: dict[str, Any]) -> None:
+    assert len(_query(stub, condition, **options)) == 1
 
 
 @pytest.mark.parametrize(
-    ("condition", "asked"),
+    ("condition", "options"),
     [
         ("#pk = :a OR #pk = :b", {}),
         ("#pk = :a AND #sk <> :b", {}),
@@ -85,9 +85,9 @@ def test_queries_that_dynamodb_accepts_find_the_item(stub: Stub, condition: str,
         ("#rel = :a AND #relShard > :one", BY_RELATION),
     ],
 )
-def test_queries_that_dynamodb_refuses_are_refused(stub: Stub, condition: str, asked: dict[str, Any]) -> None:
+def test_queries_that_dynamodb_refuses_are_refused(stub: Stub, condition: str, options: dict[str, Any]) -> None:
     with pytest.raises(ErrorResponse, match=r"^ValidationException"):
-        _query(stub, condition, **asked)
+        _query(stub, condition, **options)
 
 
 def test_a_transaction_with_the_same_item_twice_is_refused_and_writes_nothing(stub: Stub) -> None:
@@ -103,15 +103,15 @@ FAILS = {"TableName": "VideoMetadata", "Item": KEY, "ConditionExpression": "attr
 
 
 @pytest.mark.parametrize(
-    ("asked", "returned"), [({}, None), ({"ReturnValuesOnConditionCheckFailure": "ALL_OLD"}, encode_item(ITEM))]
+    ("options", "returned"), [({}, None), ({"ReturnValuesOnConditionCheckFailure": "ALL_OLD"}, encode_item(ITEM))]
 )
 def test_a_failed_condition_returns_the_item_only_on_request(
-    stub: Stub, asked: dict[str, Any], returned: dict[str, Any] | None
+    stub: Stub, options: dict[str, Any], returned: dict[str, Any] | None
 ) -> None:
     with pytest.raises(ErrorResponse) as refused:
-        stub.carry_out("PutItem", **FAILS, **asked)
+        stub.carry_out("PutItem", **FAILS, **options)
     assert refused.value.response.get("Item") == returned
     with pytest.raises(ErrorResponse) as refused:
-        stub.carry_out("TransactWriteItems", TransactItems=[{"Put": FAILS | asked}])
+        stub.carry_out("TransactWriteItems", TransactItems=[{"Put": FAILS | options}])
     (reason,) = refused.value.response["CancellationReasons"]
     assert reason.get("Item") == returned

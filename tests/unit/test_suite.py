@@ -47,8 +47,12 @@ def faults_of(text: str) -> Iterator[tuple[str, str]]:
         limits += call.args[:1] if name in WAITS else []
         if any(_is_number(limit) for limit in limits):
             yield ast.unparse(call), "a limit is LIMIT of tests/polling.py"
-        places = [part for given in call.args for part in (given.elts if isinstance(given, ast.Tuple) else [given])]
-        if name in LISTENERS and any(_is_number(place) for place in places):
+        exceptions = [
+            part
+            for argument in call.args
+            for part in (argument.elts if isinstance(argument, ast.Tuple) else [argument])
+        ]
+        if name in LISTENERS and any(_is_number(exception) for exception in exceptions):
             yield ast.unparse(call), "a port comes from the operating system: 0, or `free_port` of local/ports.py"
 
 
@@ -65,14 +69,14 @@ def _is_number(node: ast.expr) -> bool:
 
 
 def test_no_test_sleeps_has_a_limit_of_its_own_or_uses_a_fixed_port() -> None:
-    found = {
+    faults = {
         (path.relative_to(ROOT).as_posix(), source): rule
         for folder in FOLDERS
         for path in folder.rglob("*.py")
         for source, rule in faults_of(path.read_text(encoding="utf-8"))
     }
-    assert {place: rule for place, rule in found.items() if place not in ALLOWED} == {}
-    assert ALLOWED.keys() <= found.keys(), "an exception that nothing needs any more"
+    assert {exception: rule for exception, rule in faults.items() if exception not in ALLOWED} == {}
+    assert ALLOWED.keys() <= faults.keys(), "an exception that nothing needs any more"
 
 
 @pytest.mark.parametrize(

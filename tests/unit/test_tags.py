@@ -169,8 +169,8 @@ class TestEntries:
     def test_a_lost_condition_moves_no_entry(self, api: Api, table: Table) -> None:
         video = api.publish(tags=["a"])
         assert api.patch(_path(video), {"tags": ["b"]}, headers={"If-Match": '"9"'}).status == 412
-        taken = {"title": "t", "videoId": video["videoId"], "tags": ["c"]}
-        assert api.post("/v1/videos", taken, user="admin").status == 409
+        existing = {"title": "t", "videoId": video["videoId"], "tags": ["c"]}
+        assert api.post("/v1/videos", existing, user="admin").status == 409
         assert [entry["tag"] for entry in _entries(table, video)] == ["a"]
 
 
@@ -232,8 +232,8 @@ class TestListsByTag:
         }
         for second, (title, fields) in enumerate(states.items()):
             api.publish("alice", title=title, createdAt=1000 - second, tags=["a"], **fields)
-        gone = api.publish("alice", title="deleted", tags=["a"])
-        api.delete(_path(gone))
+        deleted = api.publish("alice", title="deleted", tags=["a"])
+        api.delete(_path(deleted))
         api.publish("alice", title="another tag", tags=["b"])
         for user in ("alice", "bob", "admin"):
             assert _titles(api, "tag=a", user=user) == ["published"]
@@ -351,10 +351,10 @@ class TestTrouble:
 
         def lossy(**parameters: Any) -> Any:
             calls.append(parameters["ClientRequestToken"])
-            answer = real(**parameters)
+            response = real(**parameters)
             if len(calls) == 1:
                 raise ClientError({"Error": {"Code": "InternalServerError", "Message": ""}}, "TransactWriteItems")
-            return answer
+            return response
 
         monkeypatch.setattr(table.client, "transact_write_items", lossy)
         reply = api.patch(_path(video), {"tags": ["b"]}, headers={"If-Match": '"1"'})
@@ -401,13 +401,13 @@ class TestTrouble:
 
 def _losing_first(operation: Any) -> Any:
     """The operation, whose first answer gets lost."""
-    lost: list[int] = []
+    losses: list[int] = []
 
     def call(**parameters: Any) -> Any:
-        answer = operation(**parameters)
-        if not lost:
-            lost.append(1)
+        response = operation(**parameters)
+        if not losses:
+            losses.append(1)
             raise ClientError({"Error": {"Code": "InternalServerError", "Message": ""}}, "Any")
-        return answer
+        return response
 
     return call

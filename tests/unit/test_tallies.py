@@ -90,7 +90,7 @@ def counter(shard: int = 0, **content: Any) -> Item:
 def views(number: int, *, first: int = 0, at: int = NOW, a_second: int = 10) -> list[list[object]]:
     """Entries of a message: views of different viewers, with one second watched each, some in each second."""
     numbers = range(first, first + number)
-    return [[deduplication_key(f"change {place}", at + place // a_second), 1000] for place in numbers]
+    return [[deduplication_key(f"change {number}", at + number // a_second), 1000] for number in numbers]
 
 
 def message(**lists: Sequence[object]) -> dict[str, Any]:
@@ -132,10 +132,10 @@ def stream(table: Table) -> Stream:
 class TestTheRouter:
     def test_sends_the_views_of_a_video_in_one_message(self, stream: Stream) -> None:
         other = marker("ann") | {"videoId": "other"}
-        first, again, another = stream.changed(None, marker("ann")), None, stream.changed(None, other)
-        again = stream.changed(marker("ann"), marker("ann", NOW + 3600, watched=5000))
-        mine, others = stream.sent(first, another, again)
-        marks = [deduplication_key(raw["eventID"], NOW) for raw in (first, again)]
+        first, repeated, another = stream.changed(None, marker("ann")), None, stream.changed(None, other)
+        repeated = stream.changed(marker("ann"), marker("ann", NOW + 3600, watched=5000))
+        mine, others = stream.sent(first, another, repeated)
+        marks = [deduplication_key(raw["eventID"], NOW) for raw in (first, repeated)]
         assert mine == message(views=[[marks[0], 0], [marks[1], 5000]])
         assert (others["videoId"], len(others["views"])) == ("other", 1)
         assert stream.sent() == []
@@ -206,9 +206,9 @@ class TestTheRouter:
             raw["dynamodb"][image]["views"] = {"X": "cannot be read"}
         assert stream.sent(raw) == []
 
-    @pytest.mark.parametrize("what", ["what hours began with", "what top lists show"])
-    def test_counts_nothing_else_of_those_partitions(self, stream: Stream, what: str) -> None:
-        entity = schema.VIEW_DAY if "hours" in what else schema.VIEW_HOUR
+    @pytest.mark.parametrize("name", ["what hours began with", "what top lists show"])
+    def test_counts_nothing_else_of_those_partitions(self, stream: Stream, name: str) -> None:
+        entity = schema.VIEW_DAY if "hours" in name else schema.VIEW_HOUR
         item = {**entity.key(videoId=VIDEO, hour=HOUR, day=HOUR[:10]), "hour": HOUR}
         assert stream.sent(stream.changed(None, item)) == []
 
@@ -280,12 +280,13 @@ class TestViewsAndRatings:
         assert ViewCounters(table).read([VIDEO])[VIDEO].views == 9
 
     def test_ratings_are_signed(self, counting: Counting) -> None:
-        given, changed = (
+        contribution, changed = (
             {"votes": 1, "sum": 8, "likes": 0, "dislikes": 0},
             {"votes": 0, "sum": -5, "likes": 0, "dislikes": 0},
         )
         counting.deliver(
-            message(ratings=[["00" * 12, given], ["01" * 12, given]]), message(ratings=[["02" * 12, changed]])
+            message(ratings=[["00" * 12, contribution], ["01" * 12, contribution]]),
+            message(ratings=[["02" * 12, changed]]),
         )
         signed = {
             "updatedBy": "job:tallies",
@@ -302,8 +303,8 @@ class TestViewsAndRatings:
         assert counting.counter()["hour"] == HOUR
 
     def test_a_message_again_counts_nothing_and_writes_nothing(self, counting: Counting, table: Table) -> None:
-        given = {"votes": 1, "sum": 8, "likes": 0, "dislikes": 0}
-        bodies = [message(views=views(5)), message(ratings=[["00" * 12, given]])]
+        contribution = {"votes": 1, "sum": 8, "likes": 0, "dislikes": 0}
+        bodies = [message(views=views(5)), message(ratings=[["00" * 12, contribution]])]
         counting.deliver(*bodies)
         before = items_of(table)
         with record_operations(table.client) as operations:
@@ -388,18 +389,18 @@ class TestViewsAndRatings:
             Tallies(table).apply([parse(TallyMessage, message(views=views(1)))], NOW)
         assert next(numbers) == MAX_ATTEMPTS + 1
 
-    @pytest.mark.parametrize("gone", [True, False], ids=["gone", "past its purgeAt"])
+    @pytest.mark.parametrize("removed", [True, False], ids=["gone", "past its purgeAt"])
     def test_no_item_is_created_for_a_removed_video(
-        self, counting: Counting, table: Table, video: Item, gone: bool
+        self, counting: Counting, table: Table, video: Item, removed: bool
     ) -> None:
-        if gone:
+        if removed:
             table.delete(VIDEO_KEY)
         else:
             put(table, video | {"purgeAt": NOW})
         before = items_of(table)
-        given = {"votes": 1, "sum": 8, "likes": 0, "dislikes": 0}
+        contribution = {"votes": 1, "sum": 8, "likes": 0, "dislikes": 0}
         starts = [[0, HOUR, True, NO_SUMS]]
-        counting.deliver(message(views=views(2), ratings=[["00" * 12, given]], starts=starts))
+        counting.deliver(message(views=views(2), ratings=[["00" * 12, contribution]], starts=starts))
         assert items_of(table) == before
 
     def test_counter_purged_concurrently_is_not_created_again(self, counting: Counting, table: Table) -> None:
@@ -429,7 +430,7 @@ class TestViewsAndRatings:
 class TestTheCost:
     def test_messages_of_one_batch_take_one_read_and_one_write(self, counting: Counting, table: Table) -> None:
         put(table, counter(views=1, hour=HOUR))
-        parts = [message(views=views(AT_ONCE // 2, first=place)) for place in (0, AT_ONCE // 2)]
+        parts = [message(views=views(AT_ONCE // 2, first=number)) for number in (0, AT_ONCE // 2)]
         with record_operations(table.client) as operations:
             counting.deliver(*parts)
         assert [operation.name for operation in operations] == ["GetItem", "UpdateItem"]
@@ -445,8 +446,8 @@ class TestTheCost:
     def test_no_write_is_of_more_than_one_unit(self, counting: Counting, table: Table) -> None:
         """A unit is 1 KB. The counter has all that it can have, of a video that is viewed very much."""
         large = 10**12
-        folded = dict.fromkeys(SUMS, large)
-        put(table, counter(**folded, shards=1, spread=64, folded=folded, calmedAt=NOW, hour=HOUR))
+        merged = dict.fromkeys(SUMS, large)
+        put(table, counter(**merged, shards=1, spread=64, folded=merged, calmedAt=NOW, hour=HOUR))
         for first in range(0, 300, 10):
             counting.deliver(message(views=views(10, first=first)))
             assert size(counting.counter()) < 1024
@@ -485,14 +486,14 @@ def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
 
 IDS = map("video {}".format, itertools.count())
 INCIDENTS = (kill_before, kill_after, lose_request, lose_response, throttle)
-MOMENTS = (NOW, NOW + 1, NOW + 1, NOW + 2, NOW + 59, NOW + 61, NOW + 4000, NOW + 80_000)
+TIMES = (NOW, NOW + 1, NOW + 1, NOW + 2, NOW + 59, NOW + 61, NOW + 4000, NOW + 80_000)
 """Times of changes: within a second, a minute, and the day in which they may be redelivered."""
 
 
 @st.composite
 def _deliveries(draw: st.DrawFn) -> tuple[dict[str, int], list[list[list[str]]]]:
     """Changes by id with when they are made; and batches of messages in which each comes at least once, in any order."""
-    changes = {f"change {place}": draw(st.sampled_from(MOMENTS)) for place in range(draw(st.integers(1, 14)))}
+    changes = {f"change {number}": draw(st.sampled_from(TIMES)) for number in range(draw(st.integers(1, 14)))}
     ids = st.sampled_from(sorted(changes))
     order = [*draw(st.permutations(sorted(changes))), *draw(st.lists(ids, max_size=14))]
     draw(st.randoms()).shuffle(order)
@@ -551,12 +552,12 @@ class TestWhateverIsDelivered:
         put(counting.table, {**schema.VIDEO.key(videoId=video_id), "videoId": video_id, "userId": "alice"})
         differences = {
             id_: {
-                "votes": (1, 0, -1)[place % 3],
-                "sum": (1 << place) * (-1) ** place,
+                "votes": (1, 0, -1)[number % 3],
+                "sum": (1 << number) * (-1) ** number,
                 "likes": 0,
-                "dislikes": place % 2,
+                "dislikes": number % 2,
             }
-            for place, id_ in enumerate(changes)
+            for number, id_ in enumerate(changes)
         }
         counting.line.arm(incident, at)
         for batch in batches:
@@ -597,17 +598,17 @@ class TestStarts:
         counting.deliver(message(starts=STARTS[:2]))
         hour = table.get(schema.VIEW_HOUR.key(videoId=VIDEO, hour="2026-11-22T14")) or {}
         day = table.get(schema.VIEW_DAY.key(videoId=VIDEO, day="2026-11-22")) or {}
-        place = {
+        number = {
             "relShard": schema.shard_of(VIDEO),
             "relId": VIDEO,
             "videoId": VIDEO,
             "category": "drama",
             "userId": "alice",
         }
-        assert hour.items() >= ({"rel": schema.viewed_relation("2026-11-22T14"), "relSort": 15} | place).items()
+        assert hour.items() >= ({"rel": schema.viewed_relation("2026-11-22T14"), "relSort": 15} | number).items()
         assert hour["starts"] == {"0": NO_SUMS | {"views": 10, "keyed": 5}}
         assert hour["purgeAt"] == start_of("2026-11-22T14") + HOURS_RETAINED_DAYS * DAY_SECONDS
-        assert day.items() >= ({"rel": schema.viewed_relation("2026-11-22"), "relSort": 0} | place).items()
+        assert day.items() >= ({"rel": schema.viewed_relation("2026-11-22"), "relSort": 0} | number).items()
         assert day["starts"] == {"0": NO_SUMS}
         assert "purgeAt" not in day
 
@@ -619,19 +620,19 @@ class TestStarts:
         assert (hour["category"], hour["relSort"]) == ("drama", 15)
 
     def test_whatever_comes_in_whatever_order_and_how_often_the_same_is_kept(self, table: Table, video: Item) -> None:
-        kept = []
+        stored = []
         orders = random.Random(15).sample(list(itertools.permutations(STARTS)), 20)
         for number, order in enumerate(orders):
-            again = random.Random(number).choices(STARTS, k=4)
+            repeated = random.Random(number).choices(STARTS, k=4)
             for entity in (schema.VIEW_HOUR, schema.VIEW_DAY):
                 for hour in {start[1] for start in STARTS}:
                     table.delete(entity.key(videoId=VIDEO, hour=hour, day=hour[:10]))
             tallies = Tallies(table)
-            for starts in ([*order][:2], [*order][2:], again):
+            for starts in ([*order][:2], [*order][2:], repeated):
                 tallies.apply([parse(TallyMessage, message(starts=[start])) for start in starts], NOW)
-            kept.append(_without_ids(table))
-        assert len(kept[0]) == 5
-        assert all(items == kept[0] for items in kept)
+            stored.append(_without_ids(table))
+        assert len(stored[0]) == 5
+        assert all(items == stored[0] for items in stored)
 
     @pytest.mark.parametrize(
         "incident", [kill_before, kill_after, lose_request, lose_response, throttle], ids=lambda it: it.__name__
@@ -674,11 +675,11 @@ class TestStarts:
 
 def _without_ids(table: Table) -> list[Item]:
     """Return the items of hours and days, without the ids of their last writes."""
-    kept = [item for item in items_of(table) if item["pk"] == f"VIEWS#{VIDEO}"]
-    return [{name: value for name, value in item.items() if name != "writeId"} for item in kept]
+    view_items = [item for item in items_of(table) if item["pk"] == f"VIEWS#{VIDEO}"]
+    return [{name: value for name, value in item.items() if name != "writeId"} for item in view_items]
 
 
-class TestTheWholeWay:
+class TestEndToEnd:
     """The whole path from a request's write to the tallies, through the stream."""
 
     @pytest.fixture
@@ -738,15 +739,15 @@ class TestTheFunction:
         put(table, {**schema.VIDEO.key(videoId="other"), "videoId": "other", "userId": "alice"})
         other = tally_message("other", {"views": views(2)})
         bad = {"schema": "video-metadata/tally/2", "videoId": VIDEO}
-        answer = counting.tallies(
+        response = counting.tallies(
             streams.sqs_event(message(views=views(1)), bad, other, message(views=views(2))), Context()
         )
-        assert answer == {"batchItemFailures": [{"itemIdentifier": "m1"}, {"itemIdentifier": "m3"}]}
+        assert response == {"batchItemFailures": [{"itemIdentifier": "m1"}, {"itemIdentifier": "m3"}]}
         assert counting.counter()["keyed"] == 1
         assert counting.counter("other")["keyed"] == 2
 
     def test_all_of_a_video_comes_again_while_dynamodb_is_busy(self, counting: Counting) -> None:
         counting.line.arm(throttle)
-        answer = counting.tallies(streams.sqs_event(message(views=views(1)), message(views=views(2))), Context())
-        assert answer == {"batchItemFailures": [{"itemIdentifier": "m0"}, {"itemIdentifier": "m1"}]}
+        response = counting.tallies(streams.sqs_event(message(views=views(1)), message(views=views(2))), Context())
+        assert response == {"batchItemFailures": [{"itemIdentifier": "m0"}, {"itemIdentifier": "m1"}]}
         assert counting.line.calls == ["GetItem"] * REQUEST_ATTEMPTS

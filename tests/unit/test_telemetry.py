@@ -164,15 +164,15 @@ class TestSweeper:
     @staticmethod
     def _waiting(api: Api, table: Table, clock: Clock) -> tuple[BackgroundWork, str]:
         """Return the background work and a video whose source file waits to be probed."""
-        backstage = BackgroundWork(table, clock)
+        background = BackgroundWork(table, clock)
         video_id = str(api.create()["videoId"])
-        backstage.arrive(video_id)
-        return backstage, video_id
+        background.arrive(video_id)
+        return background, video_id
 
-    def _sweep(self, backstage: BackgroundWork, capsys: Printed) -> dict[str, dict[str, float]]:
+    def _sweep(self, background: BackgroundWork, capsys: Printed) -> dict[str, dict[str, float]]:
         """The metrics of one sweep by queue; those without a queue under ``."""
         capsys.readouterr()
-        backstage.sweeper({}, Context())
+        background.sweeper({}, Context())
         emitted = metrics(capsys)
         assert {line.pop("environment") for line in emitted} <= {"test"}
         return {line.pop("queue", ""): line for line in emitted}
@@ -184,12 +184,12 @@ class TestSweeper:
     def test_open_jobs_are_counted_by_queue_with_the_age_of_the_oldest(
         self, api: Api, table: Table, clock: Clock, capsys: Printed
     ) -> None:
-        backstage = BackgroundWork(table, clock)
-        backstage.uploaded_film(api)
+        background = BackgroundWork(table, clock)
+        background.uploaded_film(api)
         clock.advance(100)
-        backstage.arrive(api.create()["videoId"])
+        background.arrive(api.create()["videoId"])
         clock.advance(20)
-        assert self._sweep(backstage, capsys) == {
+        assert self._sweep(background, capsys) == {
             "probe": {"OpenJobs": 1, "OldestJobSeconds": 20},
             "thumbnails": {"OpenJobs": 2, "OldestJobSeconds": 120},
             "transcode": {"OpenJobs": 2, "OldestJobSeconds": 120},
@@ -198,76 +198,76 @@ class TestSweeper:
     def test_a_job_grows_old_from_when_it_was_wanted_whatever_is_tried(
         self, api: Api, table: Table, clock: Clock, capsys: Printed
     ) -> None:
-        backstage = BackgroundWork(table, clock)
-        backstage.uploaded_film(api)
-        ticket = backstage.message("thumbnails", "poster").ticket
+        background = BackgroundWork(table, clock)
+        background.uploaded_film(api)
+        ticket = background.message("thumbnails", "poster").ticket
         clock.advance(100)
-        assert backstage.jobs.claim(ticket, Caller.job("thumbnails"), int(clock()))
+        assert background.jobs.claim(ticket, Caller.job("thumbnails"), int(clock()))
         clock.advance(kind_of("poster").lease + 1)
-        assert self._sweep(backstage, capsys)[""] == {"JobsRequeued": 1}
+        assert self._sweep(background, capsys)[""] == {"JobsRequeued": 1}
         clock.advance(10)
         # The next attempt has waited for 10 seconds; whoever waits for the picture, for longer.
-        assert self._sweep(backstage, capsys)["thumbnails"]["OldestJobSeconds"] == 100 + 361 + 10
+        assert self._sweep(background, capsys)["thumbnails"]["OldestJobSeconds"] == 100 + 361 + 10
 
     def test_a_job_that_is_tried_again_by_hand_is_new(
         self, api: Api, table: Table, clock: Clock, capsys: Printed
     ) -> None:
-        backstage, video_id = self._waiting(api, table, clock)
-        backstage.jobs.fail(
-            backstage.message("probe", "probe").ticket, "No film.", Caller.job("probe"), int(clock()), retry=False
+        background, video_id = self._waiting(api, table, clock)
+        background.jobs.fail(
+            background.message("probe", "probe").ticket, "No film.", Caller.job("probe"), int(clock()), retry=False
         )
-        assert self._sweep(backstage, capsys) == {}
+        assert self._sweep(background, capsys) == {}
         clock.advance(1000)
         assert api.post(f"/v1/videos/{video_id}/jobs/probe/retry").status == 202
         clock.advance(5)
-        assert self._sweep(backstage, capsys) == {"probe": {"OpenJobs": 1, "OldestJobSeconds": 5}}
+        assert self._sweep(background, capsys) == {"probe": {"OpenJobs": 1, "OldestJobSeconds": 5}}
 
     def test_job_that_the_sweeper_gave_up_is_counted_and_no_longer_open(
         self, api: Api, table: Table, clock: Clock, capsys: Printed
     ) -> None:
-        backstage = BackgroundWork(table, clock)
-        backstage.arrive(api.create()["videoId"])
+        background = BackgroundWork(table, clock)
+        background.arrive(api.create()["videoId"])
         clock.advance(kind_of("probe").patience + 1)
-        assert self._sweep(backstage, capsys)[""] == {"JobsResent": 1}
+        assert self._sweep(background, capsys)[""] == {"JobsResent": 1}
         clock.advance(10**6)
-        assert self._sweep(backstage, capsys) == {"": {"JobsGivenUp": 1}}
+        assert self._sweep(background, capsys) == {"": {"JobsGivenUp": 1}}
 
     def test_job_that_the_sweeper_skipped_is_counted(
         self, api: Api, table: Table, clock: Clock, capsys: Printed, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        backstage = BackgroundWork(table, clock)
-        backstage.arrive(api.create()["videoId"])
+        background = BackgroundWork(table, clock)
+        background.arrive(api.create()["videoId"])
         clock.advance(10**6)
 
         def broken(*_: object, **__: object) -> None:
             raise OSError("broken")
 
         monkeypatch.setattr(JobStore, "fail", broken)
-        assert self._sweep(backstage, capsys)[""] == {"JobsSkipped": 1}
+        assert self._sweep(background, capsys)[""] == {"JobsSkipped": 1}
 
     def test_a_job_of_a_kind_of_a_later_release_is_left_out(
         self, api: Api, table: Table, clock: Clock, capsys: Printed
     ) -> None:
-        backstage, video_id = self._waiting(api, table, clock)
-        job = backstage.job(video_id, "probe")
+        background, video_id = self._waiting(api, table, clock)
+        job = background.job(video_id, "probe")
         table.write(table.put(job | {SORT_KEY: "JOB#scent", "kind": "scent", "relId": f"{video_id}/scent"}))
-        assert self._sweep(backstage, capsys) == {"probe": {"OpenJobs": 1, "OldestJobSeconds": 0}}
+        assert self._sweep(background, capsys) == {"probe": {"OpenJobs": 1, "OldestJobSeconds": 0}}
 
     def test_a_backlog_is_counted_up_to_a_bound_and_all_that_is_overdue_is_handled(
         self, api: Api, table: Table, clock: Clock, capsys: Printed, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(sweeping, "MAX_MEASURED", 3)
-        backstage = BackgroundWork(table, clock)
+        background = BackgroundWork(table, clock)
         for _ in range(5):
-            backstage.arrive(api.create()["videoId"])
-        assert self._sweep(backstage, capsys) == {"probe": {"OpenJobs": 3, "OldestJobSeconds": 0}}
+            background.arrive(api.create()["videoId"])
+        assert self._sweep(background, capsys) == {"probe": {"OpenJobs": 3, "OldestJobSeconds": 0}}
         clock.advance(kind_of("probe").patience + 1)
-        assert self._sweep(backstage, capsys)[""] == {"JobsResent": 5}
+        assert self._sweep(background, capsys)[""] == {"JobsResent": 5}
 
     def test_jobs_are_in_the_index_of_relations_alone(self, api: Api, table: Table, clock: Clock) -> None:
-        backstage = BackgroundWork(table, clock)
-        video_id = backstage.uploaded_film(api)
-        job = backstage.job(video_id, "poster")
+        background = BackgroundWork(table, clock)
+        video_id = background.uploaded_film(api)
+        job = background.job(video_id, "poster")
         assert job["createdAt"] == NOW
         # Else they would be listed among their owner's videos.
         assert not {"userId", "category", "categoryShard"} & job.keys()

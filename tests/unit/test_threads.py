@@ -11,9 +11,9 @@ from tests.polling import LIMIT
 
 
 def test_results_are_in_the_order_of_their_parts_and_progress_is_reported() -> None:
-    shares: list[float] = []
-    assert map_threads(str, range(4), 2, shares.append) == ["0", "1", "2", "3"]
-    assert shares == [0.25, 0.5, 0.75, 1.0]
+    fractions: list[float] = []
+    assert map_threads(str, range(4), 2, fractions.append) == ["0", "1", "2", "3"]
+    assert fractions == [0.25, 0.5, 0.75, 1.0]
     assert map_threads(str, [], 2) == []
 
 
@@ -39,9 +39,9 @@ def test_every_call_runs_in_a_copy_of_the_callers_context() -> None:
     variable.set("the caller's")
 
     def work(_: int) -> str:
-        found = variable.get()
+        value = variable.get()
         variable.set("a thread's")
-        return found
+        return value
 
     assert map_threads(work, range(3), 1) == ["the caller's"] * 3
     assert variable.get() == "the caller's"

@@ -20,16 +20,16 @@ ALL = "include=credits,releases,ratings,tags,jobs"
 
 
 @pytest.fixture
-def film(api: Api) -> dict[str, Any]:
+def video(api: Api) -> dict[str, Any]:
     """Create a published video, visible to everyone."""
     return api.publish("alice", videoId=VIDEO_ID, title="The Piano", tags=["drama", "NZ"], releaseYear=1993)
 
 
-def release(api: Api, *places: str) -> None:
+def release(api: Api, *locales: str) -> None:
     """Give the film a title in each place, named for the place."""
-    for place in places:
+    for locale in locales:
         assert (
-            api.put(f"{PATH}/releases/{place}", {"titles": [{"title": place}, {"title": "less usual"}]}).status == 201
+            api.put(f"{PATH}/releases/{locale}", {"titles": [{"title": locale}, {"title": "less usual"}]}).status == 201
         )
 
 
@@ -77,7 +77,7 @@ def test_the_languages_of_a_header_come_in_the_order_of_their_weights(header: st
 
 
 @pytest.mark.parametrize(
-    ("places", "region", "languages", "title", "match"),
+    ("locales", "region", "languages", "title", "match"),
     [
         # A region alone.
         ("NZ NZ/mi AU", "NZ", "", "NZ", "region"),
@@ -107,9 +107,9 @@ def test_the_languages_of_a_header_come_in_the_order_of_their_weights(header: st
     ],
 )
 def test_the_title_that_fits_best_is_chosen(
-    api: Api, film: dict[str, Any], places: str, region: str, languages: str, title: str, match: str
+    api: Api, video: dict[str, Any], locales: str, region: str, languages: str, title: str, match: str
 ) -> None:
-    release(api, *places.split())
+    release(api, *locales.split())
 
     chosen = read(api, f"region={region}" if region else "", languages).json["localTitle"]
 
@@ -138,7 +138,7 @@ def test_a_singleton_is_left_out_when_a_tag_is_cut_short() -> None:
     assert local_title(video, releases, Locale(None, ("de-x-custom",)))["title"] == "Deutsch"
 
 
-def test_without_a_place_nothing_more_is_read_or_shown(api: Api, film: dict[str, Any], table: Table) -> None:
+def test_without_a_place_nothing_more_is_read_or_shown(api: Api, video: dict[str, Any], table: Table) -> None:
     release(api, "NZ")
     for languages in (None, "*", "_"):
         with record_operations(table.client) as operations:
@@ -148,7 +148,7 @@ def test_without_a_place_nothing_more_is_read_or_shown(api: Api, film: dict[str,
         assert reply.headers["vary"] == "Accept-Language"
 
 
-def test_a_local_title_can_be_all_that_is_asked_for(api: Api, film: dict[str, Any], table: Table) -> None:
+def test_a_local_title_can_be_all_that_is_asked_for(api: Api, video: dict[str, Any], table: Table) -> None:
     release(api, "NZ")
     local = {"localTitle": {"title": "NZ", "region": "NZ", "match": "region"}}
 
@@ -164,7 +164,7 @@ def test_a_local_title_can_be_all_that_is_asked_for(api: Api, film: dict[str, An
     assert read(api, "fields=title&region=NZ").json == {"title": "The Piano"}
 
 
-def test_the_etag_tells_titles_apart(api: Api, film: dict[str, Any]) -> None:
+def test_the_etag_tells_titles_apart(api: Api, video: dict[str, Any]) -> None:
     release(api, "NZ", "AU")
     here = read(api, "region=NZ")
     assert read(api, "region=NZ", headers={"If-None-Match": here.etag}).status == 304
@@ -172,7 +172,7 @@ def test_the_etag_tells_titles_apart(api: Api, film: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("region", ["ZZ", "NZL", "", "n%00"])
-def test_a_region_that_does_not_exist_is_refused(api: Api, film: dict[str, Any], region: str) -> None:
+def test_a_region_that_does_not_exist_is_refused(api: Api, video: dict[str, Any], region: str) -> None:
     reply = read(api, f"region={region}")
     assert (reply.status, reply.json["errors"][0]["parameter"]) == (400, "region")
 
@@ -187,7 +187,7 @@ def test_a_hidden_video_does_not_reveal_its_title(api: Api) -> None:
 # All that belongs to it ---------------------------------------------------------------------------------------------
 
 
-def test_a_title_page_is_one_query_and_the_counter(api: Api, film: dict[str, Any], table: Table) -> None:
+def test_a_title_page_is_one_query_and_the_counter(api: Api, video: dict[str, Any], table: Table) -> None:
     release(api, "NZ/mi", "AU")
     credit(api, "a", 2)
     credit(api, "b", 1)
@@ -206,12 +206,12 @@ def test_a_title_page_is_one_query_and_the_counter(api: Api, film: dict[str, Any
     assert included["jobs"] == []
     assert reply.json["viewCount"] == 1
     assert reply.json["localTitle"] == {"title": "NZ/mi", "region": "NZ", "language": "mi", "match": "language"}
-    plain = read(api, languages="mi").json
-    assert {name: value for name, value in reply.json.items() if name != "included"} == plain
+    local_title = read(api, languages="mi").json
+    assert {name: value for name, value in reply.json.items() if name != "included"} == local_title
 
 
 @pytest.mark.parametrize("section", SECTIONS)
-def test_title_page_includes_requested_sections_only(api: Api, film: dict[str, Any], section: str) -> None:
+def test_title_page_includes_requested_sections_only(api: Api, video: dict[str, Any], section: str) -> None:
     release(api, "NZ")
     credit(api, "a", 1)
     reply = read(api, f"include={section}")
@@ -219,7 +219,7 @@ def test_title_page_includes_requested_sections_only(api: Api, film: dict[str, A
     assert "localTitle" not in reply.json
 
 
-def test_ratings_are_shown_as_totals(api: Api, film: dict[str, Any], table: Table) -> None:
+def test_ratings_are_shown_as_totals(api: Api, video: dict[str, Any], table: Table) -> None:
     totals = {"videoId": VIDEO_ID, "votes": 2, "sum": 15, "likes": 1, "dislikes": 0, "schemaVersion": SCHEMA_VERSION}
     item = RATING_TOTALS.key(videoId=VIDEO_ID) | totals
     table.write(table.put(item, condition=Expression("attribute_not_exists(#pk)", {"#pk": "pk"})))
@@ -245,13 +245,13 @@ def test_jobs_are_for_the_owner_and_admins(api: Api, table: Table) -> None:
 def test_strangers_see_no_owner_s_fields_on_a_title_page(api: Api) -> None:
     api.publish("alice", videoId=VIDEO_ID, expiresAt=2_000_000_000)
     assert "purgeAt" in read(api, ALL).json
-    stranger = read(api, ALL, user="bob").json
-    assert "purgeAt" not in stranger
-    assert "jobs" not in stranger["included"]
+    other_user = read(api, ALL, user="bob").json
+    assert "purgeAt" not in other_user
+    assert "jobs" not in other_user["included"]
 
 
 def test_a_title_page_that_is_too_long_says_where_its_lists_continue(
-    api: Api, film: dict[str, Any], table: Table, monkeypatch: pytest.MonkeyPatch
+    api: Api, video: dict[str, Any], table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(title_page, "LARGEST_SECTION", 2)
     names = list("abcdefg")
@@ -264,17 +264,17 @@ def test_a_title_page_that_is_too_long_says_where_its_lists_continue(
 
     # One for the beginning of the partition, then the counter, and one for each section that was not reached.
     assert [operation.name for operation in operations] == ["Query", "GetItem", "Query", "Query"]
-    shown, cursor = people(reply), reply.json["included"]["credits"]["nextCursor"]
-    rest = api.get(f"{PATH}/credits", query=f"cursor={cursor}").json
-    assert sorted(shown) + [item["personId"] for item in rest["items"]] == names
-    assert rest["nextCursor"] is None
+    first_page, cursor = people(reply), reply.json["included"]["credits"]["nextCursor"]
+    next_page = api.get(f"{PATH}/credits", query=f"cursor={cursor}").json
+    assert sorted(first_page) + [item["personId"] for item in next_page["items"]] == names
+    assert next_page["nextCursor"] is None
     releases = reply.json["included"]["releases"]
     assert [item["region"] for item in releases["items"]] == ["AU", "FR"]
-    rest = api.get(f"{PATH}/releases", query=f"cursor={releases['nextCursor']}").json
-    assert [item["region"] for item in rest["items"]] == ["NZ"]
+    next_page = api.get(f"{PATH}/releases", query=f"cursor={releases['nextCursor']}").json
+    assert [item["region"] for item in next_page["items"]] == ["NZ"]
 
 
-def test_lists_on_a_title_page_have_a_size(api: Api, film: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lists_on_a_title_page_have_a_size(api: Api, video: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     for ordering, person in enumerate("dcba"):
         credit(api, person, ordering + 1)
     release(api, "AU", "FR", "NZ")
@@ -285,17 +285,17 @@ def test_lists_on_a_title_page_have_a_size(api: Api, film: dict[str, Any], monke
 
     # Cut in the order of the cursor, then sorted.
     assert people(reply) == ["b", "a"]
-    for section, name, shown, left in (
+    for section, name, included, remaining in (
         ("credits", "personId", ["b", "a"], ["c", "d"]),
         ("releases", "region", ["AU"], ["FR", "NZ"]),
     ):
         part = reply.json["included"][section]
-        rest = api.get(f"{PATH}/{section}", query=f"cursor={part['nextCursor']}").json["items"]
-        assert [item[name] for item in part["items"]] == shown
-        assert [item[name] for item in rest] == left
+        next_page = api.get(f"{PATH}/{section}", query=f"cursor={part['nextCursor']}").json["items"]
+        assert [item[name] for item in part["items"]] == included
+        assert [item[name] for item in next_page] == remaining
 
 
-def test_sections_stand_in_one_parameter_or_in_several(api: Api, film: dict[str, Any]) -> None:
+def test_sections_stand_in_one_parameter_or_in_several(api: Api, video: dict[str, Any]) -> None:
     for query in ("include=credits,tags", "include=credits&include=tags", "include=tags&include=credits,tags"):
         assert set(read(api, query).json["included"]) == {"credits", "tags"}
 
@@ -314,7 +314,7 @@ def test_jobs_are_whole_wherever_reading_breaks_off(api: Api, table: Table, monk
 
 
 def test_a_limited_number_of_releases_is_read_for_a_title(
-    api: Api, film: dict[str, Any], table: Table, monkeypatch: pytest.MonkeyPatch
+    api: Api, video: dict[str, Any], table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(title_page, "MAX_RELEASES", 2)
     release(api, "AT/de", "AU/en", "NZ/en", "NZ/mi")
@@ -333,7 +333,7 @@ def test_a_limited_number_of_releases_is_read_for_a_title(
 
 
 def test_the_title_on_a_title_page_does_not_depend_on_what_is_included(
-    api: Api, film: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    api: Api, video: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     release(api, "AU", "FR", "NZ")
     monkeypatch.setattr(title_page, "LARGEST_SECTION", 2)
@@ -351,6 +351,6 @@ def test_the_title_on_a_title_page_does_not_depend_on_what_is_included(
         ("includes=credits", "includes"),
     ],
 )
-def test_invalid_include_is_refused(api: Api, film: dict[str, Any], query: str, parameter: str) -> None:
+def test_invalid_include_is_refused(api: Api, video: dict[str, Any], query: str, parameter: str) -> None:
     reply = read(api, query)
     assert (reply.status, reply.json["errors"][0]["parameter"]) == (400, parameter)

@@ -44,7 +44,7 @@ from tools.work_file import WorkFile
 VIDEO_ID = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
 OTHER_ID = "5c9b2f8e-1111-4222-8333-0305e82c3302"
 LIST_ID = "9b2f8e5c-1111-4222-8333-0305e82c3303"
-FILM: dict[str, Any] = {"entity": "Video", "videoId": VIDEO_ID, "userId": "alice", "createdAt": 5, "status": "ready", "title": "A film"}  # fmt: skip
+VIDEO_LINE: dict[str, Any] = {"entity": "Video", "videoId": VIDEO_ID, "userId": "alice", "createdAt": 5, "status": "ready", "title": "A film"}  # fmt: skip
 DERIVED = ("AGG", "#PROFILE", "#COUNT")
 """Sort keys of what an export leaves out and the stream makes again."""
 
@@ -72,15 +72,15 @@ def full(filled: bytes, api: Api) -> Api:
 
 
 def _fill(api: Api) -> None:
-    film = api.publish(videoId=VIDEO_ID, tags=["Äpfel", "b"], category="film", releaseYear=1999, duration=5000, metadata={"a": 1.5, "b": True}, seriesId=OTHER_ID, season=2, episode=3)  # fmt: skip
+    published = api.publish(videoId=VIDEO_ID, tags=["Äpfel", "b"], category="film", releaseYear=1999, duration=5000, metadata={"a": 1.5, "b": True}, seriesId=OTHER_ID, season=2, episode=3)  # fmt: skip
     api.create(videoId=OTHER_ID, user="admin", userId="bob", expiresAt=NOW + 50)
     api.delete(f"/v1/videos/{api.create('bob')['videoId']}", user="bob")
-    path = f"/v1/videos/{film['videoId']}"
+    path = f"/v1/videos/{published['videoId']}"
     for person in ("nm1", "nm-2"):
         body = {"name": "Zoë", "ordering": 1, "roles": [{"category": "actor", "characters": ["Eve"]}]}
         assert api.put(f"{path}/credits/{person}", body).status == 201
-    for place in ("NZ", "NZ/mi", "SUHH"):
-        assert api.put(f"{path}/releases/{place}", {"titles": [{"title": "Āporo"}]}).status == 201
+    for locale in ("NZ", "NZ/mi", "SUHH"):
+        assert api.put(f"{path}/releases/{locale}", {"titles": [{"title": "Āporo"}]}).status == 201
     captions: Item = {"text": "0f" * 16, "cues": 2, "size": 60, "origin": "owner"}
     CaptionStore(api.table).put(VIDEO_ID, "mi", captions, Caller("alice", frozenset()), NOW, lambda _: True)
     chapters = [{"start": 0, "title": "Tahi"}, {"start": 2500, "title": "Rua"}]
@@ -90,10 +90,10 @@ def _fill(api: Api) -> None:
         assert api.put(f"{path}/rating", rating, user=user).status == 200
     for _ in range(3):
         api.post(f"{path}/views", user="bob")
-    made = api.post("/v1/playlists", {"title": "Mine", "visibility": "public"}, user="bob").json["playlistId"]
+    playlist_id = api.post("/v1/playlists", {"title": "Mine", "visibility": "public"}, user="bob").json["playlistId"]
     for video_id in (VIDEO_ID, OTHER_ID):
-        assert api.post(f"/v1/playlists/{made}/entries", {"videoId": video_id}, user="bob").status == 201
-    assert api.patch(f"/v1/playlists/{made}/entries/{VIDEO_ID}", {"before": None}, user="bob").status == 200
+        assert api.post(f"/v1/playlists/{playlist_id}/entries", {"videoId": video_id}, user="bob").status == 201
+    assert api.patch(f"/v1/playlists/{playlist_id}/entries/{VIDEO_ID}", {"before": None}, user="bob").status == 200
     api.post("/v1/playlists", {"title": "Empty"}, user="alice")
     video = api.table.get(VIDEO.key(videoId=VIDEO_ID)) or {}
     JobStore(api.table).request(
@@ -136,7 +136,7 @@ class Run:
         self.refused = list(refused)
 
 
-def bring_in(table: Table, file: Path, now: int = NOW) -> Run:
+def import_file(table: Table, file: Path, now: int = NOW) -> Run:
     """Run `python -m tools import`."""
     work = WorkFile(file.with_suffix(".state"), {}, table)
     try:
@@ -148,19 +148,19 @@ def bring_in(table: Table, file: Path, now: int = NOW) -> Run:
     return run
 
 
-def bring_in_lines(table: Table, tmp_path: Path, entries: Sequence[Any], now: int = NOW) -> Run:
+def import_lines(table: Table, tmp_path: Path, entries: Sequence[Any], now: int = NOW) -> Run:
     """Import these lines, each as it is or to be written as JSON."""
     file = tmp_path / "lines.jsonl"
     texts = [entry if isinstance(entry, bytes) else json.dumps(entry).encode() for entry in entries]
     file.write_bytes(b"".join(text + b"\n" for text in texts))
-    return bring_in(table, file, now)
+    return import_file(table, file, now)
 
 
 @pytest.mark.parametrize("name", ["all.jsonl", "all.jsonl.gz"])
 def test_exported_items_are_imported_unchanged(full: Api, target: Table, tmp_path: Path, name: str) -> None:
     counts = export(full.table, tmp_path / name)
     assert counts == {"Video": 3, "Credit": 2, "Release": 3, "Captions": 1, "Chapters": 1, "Job": 1, "Views": 1, "Rating": 3, "Playlist": 2, "Entry": 2}  # fmt: skip
-    run = bring_in(target, tmp_path / name)
+    run = import_file(target, tmp_path / name)
     assert run.refused == []
     settle(target)
     before, after = contents(full.table), contents(target)
@@ -170,8 +170,8 @@ def test_exported_items_are_imported_unchanged(full: Api, target: Table, tmp_pat
             continue
         # An id of a request means something in the logs of its own deployment only. No hour saw the views that are imported,
         # and no trail the entries of playlists.
-        kept = {name: value for name, value in item.items() if name not in (UPDATED_FOR, "hour", "moves")}
-        assert {name: value for name, value in after[key].items() if name != UPDATED_FOR} == kept
+        comparable = {name: value for name, value in item.items() if name not in (UPDATED_FOR, "hour", "moves")}
+        assert {name: value for name, value in after[key].items() if name != UPDATED_FOR} == comparable
     written_for = {item.get(UPDATED_FOR) for key, item in after.items() if key[0].startswith(("VIDEO#", "PLAYLIST#"))}
     (change_set,) = written_for - {None}
     assert str(change_set).startswith("import-")
@@ -188,7 +188,7 @@ def test_entries_of_the_trail_say_whose_the_credits_and_imported_ratings_are(
     assert not {"owner", "removing", "moves"} & {
         name for line in lines(tmp_path / "all.jsonl") if line["entity"] not in ("Views", "Job") for name in line
     }
-    bring_in(target, tmp_path / "all.jsonl")
+    import_file(target, tmp_path / "all.jsonl")
     owners = {
         item.get("owner")
         for key, item in contents(target).items()
@@ -203,7 +203,7 @@ def test_a_playlist_that_is_deleted_is_not_exported_and_left_as_it_is_by_an_impo
     for playlist in full.get("/v1/playlists", query="userId=alice", user="alice").json["items"]:
         assert full.delete(f"/v1/playlists/{playlist['playlistId']}").status == 204
     before = contents(full.table)
-    run = bring_in(full.table, tmp_path / "before.jsonl")
+    run = import_file(full.table, tmp_path / "before.jsonl")
     assert contents(full.table) == before
     assert {reason for _, reason in run.refused} == {"already exists and differs: skipped"}
     assert export(full.table, tmp_path / "after.jsonl").get("Playlist", 0) < 2
@@ -211,7 +211,7 @@ def test_a_playlist_that_is_deleted_is_not_exported_and_left_as_it_is_by_an_impo
 
 def test_totals_are_made_again(full: Api, target: Table, tmp_path: Path) -> None:
     export(full.table, tmp_path / "all.jsonl")
-    bring_in(target, tmp_path / "all.jsonl")
+    import_file(target, tmp_path / "all.jsonl")
     settle(target)
     copy = make_api(target)
     for path, user in (
@@ -227,10 +227,10 @@ def test_totals_are_made_again(full: Api, target: Table, tmp_path: Path) -> None
 
 
 def test_imported_ratings_are_exported_beside_own_ones(api: Api, target: Table, tmp_path: Path) -> None:
-    run = bring_in_lines(api.table, tmp_path, [FILM, {"entity": "ImportedRating", "videoId": VIDEO_ID, "imported": {"average": 7.5, "votes": 9}}])  # fmt: skip
+    run = import_lines(api.table, tmp_path, [VIDEO_LINE, {"entity": "ImportedRating", "videoId": VIDEO_ID, "imported": {"average": 7.5, "votes": 9}}])  # fmt: skip
     assert run.outcomes == {"created": 2}
     export(api.table, tmp_path / "all.jsonl")
-    bring_in(target, tmp_path / "all.jsonl")
+    import_file(target, tmp_path / "all.jsonl")
     totals = target.get(RATING_TOTALS.key(videoId=VIDEO_ID)) or {}
     assert totals["imported"] == {"average": 7.5, "votes": 9}
 
@@ -243,7 +243,7 @@ class TestViews:
     @pytest.fixture
     def spread(self, api: Api, tmp_path: Path) -> Table:
         """A table with a video that was viewed in every way."""
-        bring_in_lines(api.table, tmp_path, [FILM])
+        import_lines(api.table, tmp_path, [VIDEO_LINE])
         first: Item = {"views": 6, "keyed": 2, "watched": 7000, "hour": "2025-06-15T15", "spread": 4}
         for shard, sums in enumerate((first, {"views": 10, "owner": 2}, {"views": 100})):
             api.table.write(api.table.put(VIEW_COUNTER.key(videoId=VIDEO_ID, shard=shard) | sums))
@@ -253,7 +253,7 @@ class TestViews:
     def test_the_sums_of_all_shards_are_exported(self, spread: Table, target: Table, tmp_path: Path) -> None:
         export(spread, tmp_path / "all.jsonl")
         assert [line for line in lines(tmp_path / "all.jsonl") if line["entity"] == "Views"] == [self.LINE]
-        bring_in(target, tmp_path / "all.jsonl")
+        import_file(target, tmp_path / "all.jsonl")
         assert make_api(target).get(f"/v1/videos/{VIDEO_ID}").json["viewCount"] == 118
         assert target.get(VIEW_COUNTER.key(videoId=VIDEO_ID, shard=1)) is None
 
@@ -263,7 +263,7 @@ class TestViews:
     def test_imported_views_are_compared_with_the_sum_of_all_shards(
         self, spread: Table, tmp_path: Path, line: dict[str, Any], outcome: str
     ) -> None:
-        assert bring_in_lines(spread, tmp_path, [self.LINE | line]).outcomes == {outcome: 1}
+        assert import_lines(spread, tmp_path, [self.LINE | line]).outcomes == {outcome: 1}
 
     def test_the_raw_form_has_all_shards_and_hours(self, spread: Table, tmp_path: Path) -> None:
         export(spread, tmp_path / "raw.jsonl", raw=True)
@@ -278,11 +278,11 @@ def test_the_text_of_captions_does_not_come_along_and_whoever_reads_them_is_told
     full: Api, target: Table, objects: Objects, tmp_path: Path
 ) -> None:
     export(full.table, tmp_path / "all.jsonl")
-    bring_in(target, tmp_path / "all.jsonl")
+    import_file(target, tmp_path / "all.jsonl")
     copy = make_api(target, objects=objects)
     path = f"/v1/videos/{VIDEO_ID}"
-    for beside in ("captions", "chapters"):
-        assert copy.get(f"{path}/{beside}").json == full.get(f"{path}/{beside}").json
+    for child in ("captions", "chapters"):
+        assert copy.get(f"{path}/{child}").json == full.get(f"{path}/{child}").json
     reply = copy.get(f"{path}/captions/mi")
     assert (reply.status, reply.json["detail"]) == (
         404,
@@ -314,16 +314,16 @@ def test_captions_and_chapters_that_no_request_could_write_are_refused(line: dic
 
 def test_a_second_import_changes_nothing(full: Api, target: Table, tmp_path: Path) -> None:
     export(full.table, tmp_path / "all.jsonl")
-    bring_in(target, tmp_path / "all.jsonl")
+    import_file(target, tmp_path / "all.jsonl")
     before = contents(target)
-    run = bring_in(target, tmp_path / "all.jsonl")
+    run = import_file(target, tmp_path / "all.jsonl")
     assert (run.outcomes, run.refused) == ({"unchanged": 19}, [])
     assert contents(target) == before
 
 
 def test_an_export_of_the_import_is_the_same(full: Api, target: Table, tmp_path: Path) -> None:
     export(full.table, tmp_path / "one.jsonl")
-    bring_in(target, tmp_path / "one.jsonl")
+    import_file(target, tmp_path / "one.jsonl")
     settle(target)
     export(target, tmp_path / "two.jsonl")
     assert lines(tmp_path / "one.jsonl") == lines(tmp_path / "two.jsonl")
@@ -344,7 +344,7 @@ def test_an_export_scans_nothing(full: Api, tmp_path: Path) -> None:
 def test_an_empty_table_is_exported_as_an_empty_file(table: Table, target: Table, tmp_path: Path) -> None:
     assert export(table, tmp_path / "all.jsonl.gz") == {}
     assert lines(tmp_path / "all.jsonl.gz") == []
-    assert bring_in(target, tmp_path / "all.jsonl.gz").outcomes == {}
+    assert import_file(target, tmp_path / "all.jsonl.gz").outcomes == {}
 
 
 @pytest.mark.parametrize("raw", [False, True])
@@ -373,7 +373,7 @@ def test_an_export_shows_how_much_of_all_is_done_also_after_an_interruption(
     class Watched(Bars):
         """Bars of a terminal."""
 
-        is_shown = True
+        is_visible = True
 
         @contextmanager
         def bar(self, title: str, total: int | None, *, counted: bool = False) -> Iterator[Advance]:
@@ -414,8 +414,8 @@ def test_an_import_that_crashed_continues_and_ends_like_an_undisturbed_one(
     with monkeypatch.context() as patched:
         crash_after(writes, patched, "write", "transact")
         with pytest.raises(Crash):
-            bring_in(target, tmp_path / "all.jsonl")
-    run = bring_in(target, tmp_path / "all.jsonl")
+            import_file(target, tmp_path / "all.jsonl")
+    run = import_file(target, tmp_path / "all.jsonl")
     assert run.refused == []
     settle(target)
     export(target, tmp_path / "again.jsonl")
@@ -424,12 +424,12 @@ def test_an_import_that_crashed_continues_and_ends_like_an_undisturbed_one(
 
 def test_every_whole_line_of_an_export_that_was_cut_off_is_imported(full: Api, target: Table, tmp_path: Path) -> None:
     export(full.table, tmp_path / "all.jsonl")
-    whole = (tmp_path / "all.jsonl").read_bytes()
-    (tmp_path / "all.jsonl").write_bytes(whole[:-20])
+    complete = (tmp_path / "all.jsonl").read_bytes()
+    (tmp_path / "all.jsonl").write_bytes(complete[:-20])
     with pytest.raises(Damaged, match="ends within line 19"):
-        bring_in(target, tmp_path / "all.jsonl")
-    (tmp_path / "all.jsonl").write_bytes(whole)
-    assert bring_in(target, tmp_path / "all.jsonl").refused == []
+        import_file(target, tmp_path / "all.jsonl")
+    (tmp_path / "all.jsonl").write_bytes(complete)
+    assert import_file(target, tmp_path / "all.jsonl").refused == []
 
 
 BAD = {
@@ -445,7 +445,7 @@ BAD = {
 
 @pytest.mark.parametrize("line", BAD, ids=range(len(BAD)))
 def test_malformed_line_is_refused(table: Table, tmp_path: Path, line: bytes) -> None:
-    run = bring_in_lines(table, tmp_path, [line, FILM])
+    run = import_lines(table, tmp_path, [line, VIDEO_LINE])
     assert (run.refused, run.outcomes) == ([(1, BAD[line])], {"created": 1})
 
 
@@ -453,7 +453,7 @@ def test_malformed_line_is_refused(table: Table, tmp_path: Path, line: bytes) ->
 def test_a_video_whose_times_the_api_refuses_is_imported_as_it_was_exported(
     table: Table, tmp_path: Path, times: dict[str, int]
 ) -> None:
-    run = bring_in_lines(table, tmp_path, [FILM | times])
+    run = import_lines(table, tmp_path, [VIDEO_LINE | times])
     assert (run.refused, run.outcomes) == ([], {"created": 1})
     assert export(table, tmp_path / "again.jsonl")
     line = json.loads((tmp_path / "again.jsonl").read_text())
@@ -485,9 +485,9 @@ def test_a_video_whose_times_the_api_refuses_is_imported_as_it_was_exported(
 def test_a_line_that_is_not_valid_is_refused_and_leaves_nothing(
     table: Table, tmp_path: Path, entity: str, attributes: dict[str, Any]
 ) -> None:
-    bring_in_lines(table, tmp_path, [FILM])
+    import_lines(table, tmp_path, [VIDEO_LINE])
     before = contents(table)
-    run = bring_in_lines(table, tmp_path, [{"entity": entity} | attributes])
+    run = import_lines(table, tmp_path, [{"entity": entity} | attributes])
     assert run.refused == [(1, f"not a valid {entity}")]
     assert contents(table) == before
 
@@ -495,7 +495,7 @@ def test_a_line_that_is_not_valid_is_refused_and_leaves_nothing(
 @pytest.mark.parametrize(
     ("entity", "attributes"),
     [
-        ("Video", FILM),
+        ("Video", VIDEO_LINE),
         ("Credit", {"personId": "nm1", "ordering": 1, "roles": [{"category": "self"}]}),
         ("Release", {"region": "NZ", "titles": [{"title": "T"}]}),
         ("Rating", {"userId": "bob", "value": 5}),
@@ -532,7 +532,7 @@ def test_missing_fields_of_a_line_are_filled_in(api: Api, tmp_path: Path) -> Non
         {"entity": "Playlist", "playlistId": LIST_ID, "userId": "bob", "title": "T"},
         {"entity": "Entry", "playlistId": LIST_ID, "videoId": VIDEO_ID},
     ]
-    assert bring_in_lines(api.table, tmp_path, entries).outcomes == {"created": 6}
+    assert import_lines(api.table, tmp_path, entries).outcomes == {"created": 6}
     video = api.get(f"/v1/videos/{VIDEO_ID}").json
     assert (video["createdAt"], video["updatedAt"], video["version"], video["viewCount"]) == (NOW, NOW, 1, 7)
     assert api.get(f"/v1/videos/{VIDEO_ID}/rating", user="bob").json["own"] == {"value": 5, "ratedAt": NOW}
@@ -541,8 +541,8 @@ def test_missing_fields_of_a_line_are_filled_in(api: Api, tmp_path: Path) -> Non
     assert api.get(f"/v1/playlists/{LIST_ID}", user="bob").json["createdAt"] == NOW
     membership = api.table.get(MEMBERSHIP.key(playlistId=LIST_ID, videoId=VIDEO_ID)) or {}
     assert membership["addedAt"] == NOW
-    again = bring_in_lines(api.table, tmp_path, entries, now=NOW + 100)
-    assert (again.outcomes, again.refused) == ({"unchanged": 6}, [])
+    second = import_lines(api.table, tmp_path, entries, now=NOW + 100)
+    assert (second.outcomes, second.refused) == ({"unchanged": 6}, [])
 
 
 def test_entries_without_a_rank_follow_the_others_in_the_order_of_their_lines(
@@ -557,8 +557,8 @@ def test_entries_without_a_rank_follow_the_others_in_the_order_of_their_lines(
     with monkeypatch.context() as patched:
         crash_after(2, patched, "transact")
         with pytest.raises(Crash):
-            bring_in_lines(api.table, tmp_path, entries)
-    bring_in_lines(api.table, tmp_path, entries)
+            import_lines(api.table, tmp_path, entries)
+    import_lines(api.table, tmp_path, entries)
     listed = api.get(f"/v1/playlists/{LIST_ID}/entries").json["items"]
     assert [entry["videoId"] for entry in listed] == [videos[n] for n in (1, 3, 0, 2, 4)]
 
@@ -567,7 +567,7 @@ def test_an_entry_behind_the_last_rank_of_all_is_refused(api: Api, tmp_path: Pat
     playlist = {"entity": "Playlist", "playlistId": LIST_ID, "userId": "alice", "title": "T"}
     entry = {"entity": "Entry", "playlistId": LIST_ID}
     last = entry | {"videoId": VIDEO_ID, "rank": "zzzzzz"}
-    run = bring_in_lines(api.table, tmp_path, [playlist, last, entry | {"videoId": OTHER_ID}])
+    run = import_lines(api.table, tmp_path, [playlist, last, entry | {"videoId": OTHER_ID}])
     assert run.refused == [(3, "no rank is left after the last entry")]
 
 
@@ -578,22 +578,22 @@ def test_a_packed_export_that_is_damaged_within_is_refused_as_a_whole(full: Api,
     content[-6] ^= 0xFF
     file.write_bytes(bytes(content))
     with pytest.raises(Corrupt, match="does not match its checksum"):
-        bring_in(target, file)
+        import_file(target, file)
     assert contents(target) == {}
 
 
-@pytest.mark.parametrize("left", [1, 2, 9])
+@pytest.mark.parametrize("size", [1, 2, 9])
 def test_a_compressed_export_that_is_cut_off_where_a_page_begins_is_not_damaged(
-    full: Api, target: Table, tmp_path: Path, left: int
+    full: Api, target: Table, tmp_path: Path, size: int
 ) -> None:
     file = tmp_path / "all.jsonl.gz"
-    file.write_bytes(gzip.compress(json.dumps(FILM).encode() + b"\n") + gzip.compress(b"{}\n")[:left])
+    file.write_bytes(gzip.compress(json.dumps(VIDEO_LINE).encode() + b"\n") + gzip.compress(b"{}\n")[:size])
     with pytest.raises(Damaged, match="is cut off after line 1"):
-        bring_in(target, file)
+        import_file(target, file)
 
 
 def test_keys_and_index_attributes_are_not_taken_from_a_line(table: Table, tmp_path: Path) -> None:
-    run = bring_in_lines(table, tmp_path, [FILM | {"rel": "FEED"}, FILM | {"pk": "VIDEO#x"}])
+    run = import_lines(table, tmp_path, [VIDEO_LINE | {"rel": "FEED"}, VIDEO_LINE | {"pk": "VIDEO#x"}])
     assert {reason for _, reason in run.refused} == {"keys and index attributes are made by the import"}
     assert contents(table) == {}
 
@@ -601,15 +601,15 @@ def test_keys_and_index_attributes_are_not_taken_from_a_line(table: Table, tmp_p
 def test_rating_or_entry_without_its_parent_is_refused(table: Table, tmp_path: Path) -> None:
     rating = {"entity": "Rating", "videoId": VIDEO_ID, "userId": "bob", "value": 5, "ratedAt": 5}
     entry = {"entity": "Entry", "playlistId": LIST_ID, "videoId": VIDEO_ID, "rank": "V00000", "addedAt": 5}
-    run = bring_in_lines(table, tmp_path, [rating, entry])
+    run = import_lines(table, tmp_path, [rating, entry])
     assert run.refused == [(1, "there is no such video"), (2, "there is no such playlist")]
     assert contents(table) == {}
 
 
 def test_an_episode_is_listed_however_its_line_spells_the_series(api: Api, tmp_path: Path) -> None:
     series = str(api.publish("alice")["videoId"])
-    line = FILM | {"visibility": "public", "userId": "alice", "seriesId": series.upper(), "season": 1}
-    assert bring_in_lines(api.table, tmp_path, [line]).outcomes == {"created": 1}
+    line = VIDEO_LINE | {"visibility": "public", "userId": "alice", "seriesId": series.upper(), "season": 1}
+    assert import_lines(api.table, tmp_path, [line]).outcomes == {"created": 1}
     items = api.get(f"/v1/videos/{series}/episodes").json["items"]
     assert [item["video"]["videoId"] for item in items] == [VIDEO_ID]
 
@@ -617,13 +617,13 @@ def test_an_episode_is_listed_however_its_line_spells_the_series(api: Api, tmp_p
 def test_lines_of_ones_own_making_need_no_versions(api: Api, tmp_path: Path) -> None:
     entries = [
         {"entity": "Rating", "videoId": VIDEO_ID, "userId": "bob", "value": 5, "ratedAt": 5},
-        FILM | {"visibility": "public", "tags": ["a"]},
+        VIDEO_LINE | {"visibility": "public", "tags": ["a"]},
         {"entity": "Credit", "videoId": VIDEO_ID, "personId": "nm1", "ordering": 1, "roles": [{"category": "self"}]},
         {"entity": "Entry", "playlistId": LIST_ID, "videoId": VIDEO_ID, "rank": "V00000", "addedAt": 5},
         {"entity": "Playlist", "playlistId": LIST_ID, "userId": "bob", "title": "T", "createdAt": 5},
     ]
-    assert bring_in_lines(api.table, tmp_path, entries).outcomes == {"created": 5}
-    assert bring_in_lines(api.table, tmp_path, entries).outcomes == {"unchanged": 5}
+    assert import_lines(api.table, tmp_path, entries).outcomes == {"created": 5}
+    assert import_lines(api.table, tmp_path, entries).outcomes == {"unchanged": 5}
     settle(api.table)
     assert api.get(f"/v1/videos/{VIDEO_ID}/rating").json["votes"] == 1
     assert len(api.get("/v1/videos", query="tag=A").json["items"]) == 1
@@ -637,7 +637,7 @@ def test_item_that_exists_and_differs_is_skipped(full: Api, tmp_path: Path) -> N
     full.patch(f"/v1/videos/{VIDEO_ID}", {"title": "Newer"})
     full.put(f"/v1/videos/{VIDEO_ID}/rating", {"value": 1}, user="alice")
     before = contents(full.table)
-    run = bring_in(full.table, tmp_path / "all.jsonl")
+    run = import_file(full.table, tmp_path / "all.jsonl")
     assert {reason for _, reason in run.refused} == {"already exists and differs: skipped"}
     assert run.outcomes == {"unchanged": 17, "skipped": 2}
     assert contents(full.table) == before
@@ -651,7 +651,7 @@ def test_an_import_leaves_a_video_that_is_created_after_it_has_looked(api: Api, 
         return send()
 
     undo = wire.intercept(api.table.client, between)
-    run = bring_in_lines(api.table, tmp_path, [FILM])
+    run = import_lines(api.table, tmp_path, [VIDEO_LINE])
     assert run.refused == [(1, "already exists and differs: skipped")]
     assert api.get(f"/v1/videos/{VIDEO_ID}", user="admin").json["title"] == "Newer"
 
@@ -659,7 +659,7 @@ def test_an_import_leaves_a_video_that_is_created_after_it_has_looked(api: Api, 
 def test_thousands_of_ratings_are_imported_in_few_transactions(api: Api, tmp_path: Path) -> None:
     ratings = [{"entity": "Rating", "videoId": VIDEO_ID, "userId": f"user-{n}", "value": n % 10 + 1, "ratedAt": n} for n in range(130)]  # fmt: skip
     with record_operations(api.table.client) as operations:
-        bring_in_lines(api.table, tmp_path, [FILM, *ratings])
+        import_lines(api.table, tmp_path, [VIDEO_LINE, *ratings])
     assert [operation.name for operation in operations].count("TransactWriteItems") == 3
     settle(api.table)
     totals = api.table.get(RATING_TOTALS.key(videoId=VIDEO_ID)) or {}
@@ -669,19 +669,19 @@ def test_thousands_of_ratings_are_imported_in_few_transactions(api: Api, tmp_pat
 def test_a_rating_that_was_taken_back_is_missing_and_is_imported(full: Api, tmp_path: Path) -> None:
     export(full.table, tmp_path / "all.jsonl")
     full.delete(f"/v1/videos/{VIDEO_ID}/rating", user="bob")
-    assert bring_in(full.table, tmp_path / "all.jsonl").outcomes["created"] == 1
-    shown = full.get(f"/v1/videos/{VIDEO_ID}/rating", user="bob").json
-    assert shown["own"] == {"value": 10, "like": True, "ratedAt": NOW}
+    assert import_file(full.table, tmp_path / "all.jsonl").outcomes["created"] == 1
+    rating = full.get(f"/v1/videos/{VIDEO_ID}/rating", user="bob").json
+    assert rating["own"] == {"value": 10, "like": True, "ratedAt": NOW}
 
 
 def test_a_line_of_a_newer_release_is_refused(api: Api, tmp_path: Path) -> None:
-    run = bring_in_lines(api.table, tmp_path, [FILM | {"schemaVersion": SCHEMA_VERSION + 1}])
+    run = import_lines(api.table, tmp_path, [VIDEO_LINE | {"schemaVersion": SCHEMA_VERSION + 1}])
     assert [reason for _, reason in run.refused] == ["not a valid Video"]
 
 
 def test_a_playlist_has_the_entries_that_were_valid(api: Api, tmp_path: Path) -> None:
     entry = {"entity": "Entry", "playlistId": LIST_ID, "rank": "V00000", "addedAt": 5}
-    run = bring_in_lines(
+    run = import_lines(
         api.table,
         tmp_path,
         [
@@ -706,7 +706,7 @@ def test_a_playlist_has_the_entries_that_were_valid(api: Api, tmp_path: Path) ->
 
 def test_a_video_whose_time_is_over_is_not_brought_back(table: Table, tmp_path: Path) -> None:
     over = {"status": "deleted", "deletedAt": 5, "statusBeforeDelete": "ready", "purgeAt": NOW}
-    run = bring_in_lines(table, tmp_path, [FILM | over])
+    run = import_lines(table, tmp_path, [VIDEO_LINE | over])
     assert run.refused == [(1, "its time is over: it would be removed at once")]
     assert contents(table) == {}
 
@@ -715,6 +715,6 @@ def test_a_video_that_waits_for_its_removal_is_not_replaced(table: Table, tmp_pa
     """The new one would have all that belonged to it."""
     waiting = {**VIDEO.key(videoId=VIDEO_ID), "videoId": VIDEO_ID, "purgeAt": 1}
     table.write(table.put(waiting))
-    run = bring_in_lines(table, tmp_path, [FILM])
+    run = import_lines(table, tmp_path, [VIDEO_LINE])
     assert run.refused == [(1, "an earlier video of this id is waiting to be removed: import it again after that")]
     assert table.get(VIDEO.key(videoId=VIDEO_ID)) == waiting

@@ -23,9 +23,9 @@ def rows(folder: Path, layout: Layout) -> list[list[str]]:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a catalogue of 400 titles."""
-    made = tmp_path_factory.mktemp("imdb")
-    generate(made, 400, people=60, seed=1)
-    return made
+    generated = tmp_path_factory.mktemp("imdb")
+    generate(generated, 400, people=60, seed=1)
+    return generated
 
 
 @pytest.mark.parametrize("layout", LAYOUTS, ids=lambda layout: layout.file)
@@ -68,9 +68,9 @@ def test_the_same_seed_makes_the_same_files_and_another_seed_others(folder: Path
     generate(tmp_path / "again", 400, people=60, seed=1)
     generate(tmp_path / "other", 400, people=60, seed=2)
     for layout in LAYOUTS:
-        made = (folder / layout.file).read_bytes()
-        assert (tmp_path / "again" / layout.file).read_bytes() == made
-        assert (tmp_path / "other" / layout.file).read_bytes() != made
+        content = (folder / layout.file).read_bytes()
+        assert (tmp_path / "again" / layout.file).read_bytes() == content
+        assert (tmp_path / "other" / layout.file).read_bytes() != content
 
 
 def test_a_larger_catalogue_begins_like_a_smaller_one(folder: Path, tmp_path: Path) -> None:

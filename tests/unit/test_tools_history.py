@@ -28,18 +28,20 @@ class Trail:
     def __init__(self, api: Api) -> None:
         self.api = api
         self.store = AuditStore(Table(AUDIT_TABLE_NAME, api.table.client, sleep=lambda _: None))
-        self._known: dict[str, Item] = {}
+        self._recorded: dict[str, Item] = {}
         self._sequence = 0
 
     def follow(self, video_id: str, **options: Any) -> None:
         """Keep an entry of how the video differs from when it was last looked at."""
-        old, new = self._known.get(video_id), self.api.table.get(VIDEO.key(videoId=video_id), consistent=True)
+        old, new = self._recorded.get(video_id), self.api.table.get(VIDEO.key(videoId=video_id), consistent=True)
         self._sequence += 1
-        made = entry(Record(stream_record(old, new, sequence=self._sequence, at=self.api.clock.now, **options)), DAYS)
-        assert made is not None
-        self.store.add(made)
+        audited = entry(
+            Record(stream_record(old, new, sequence=self._sequence, at=self.api.clock.now, **options)), DAYS
+        )
+        assert audited is not None
+        self.store.add(audited)
         if new:
-            self._known[video_id] = new
+            self._recorded[video_id] = new
 
     def create(self) -> str:
         """A video of one entry."""
@@ -117,8 +119,8 @@ class TestTheTrail:
         trail.patch(video_id, title="Élan")
         assert main(command(video_id, "--json")) == 0
         entries = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-        shown = trail.api.get(f"/v1/videos/{video_id}/audit", query="order=asc").json["items"]
-        assert entries == shown
+        items = trail.api.get(f"/v1/videos/{video_id}/audit", query="order=asc").json["items"]
+        assert entries == items
         assert entries[1]["changes"] == [{"field": "/title", "from": "A film", "to": "Élan"}]
         assert all(entry.keys() <= set(FIELDS) for entry in entries)
 
@@ -221,7 +223,7 @@ class TestThePast:
             histories.version(video_id, 1)
 
 
-def made(**attributes: Any) -> Item:
+def make_entry(**attributes: Any) -> Item:
     """An entry as the trail keeps it."""
     base = {"videoId": MISSING, "entity": "video", "action": "changed", "at": NOW * 1000, "changes": []}
     return base | {"by": {"kind": "person", "id": "alice"}} | attributes
@@ -254,7 +256,7 @@ def made(**attributes: Any) -> Item:
     ],
 )
 def test_every_kind_of_entry_has_a_heading(attributes: dict[str, Any], heading: str) -> None:
-    (line,) = describe_entry(made(**attributes))
+    (line,) = describe_entry(make_entry(**attributes))
     assert line.plain == f"2025-06-15 15:06:40Z  {heading}"
 
 
@@ -277,7 +279,7 @@ def test_a_value_is_one_line_and_harmless(changed: dict[str, Any], words: str) -
 
 
 def test_entry_with_omitted_changes_states_their_number() -> None:
-    lines = [line.plain for line in describe_entry(made(omitted=3))]
+    lines = [line.plain for line in describe_entry(make_entry(omitted=3))]
     assert lines[-1] == "    and 3 more, too large to keep"
 
 

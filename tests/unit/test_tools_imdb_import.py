@@ -35,7 +35,7 @@ from tools.work_file import WorkFile, write_report
 TITLES = 6
 EVERYTHING = Selection()
 LAYOUTS = (BASICS, PRINCIPALS, AKAS, RATINGS, NAMES)
-FILM = ("tt1", "movie", 'The "Last" River', "Der letzte Fluß", "0", "1999", r"\N", "90", "Drama,War")
+TITLE_ROW = ("tt1", "movie", 'The "Last" River', "Der letzte Fluß", "0", "1999", r"\N", "90", "Drama,War")
 
 
 class Watched(Bars):
@@ -147,25 +147,25 @@ def change_sets(table: Table) -> set[str | None]:
 def test_all_that_one_import_writes_is_one_change_set_and_the_next_one_is_another(
     imdb: Importer, api: Api, table: Table
 ) -> None:
-    imdb.write_all({BASICS: [FILM]})
+    imdb.write_all({BASICS: [TITLE_ROW]})
     imdb.run()
     (first,) = change_sets(table)
     assert first is not None
     assert re.fullmatch(r"import-[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}", first)
     imdb.run()
     assert change_sets(table) == {first}
-    imdb.write_all({BASICS: [("tt1", "movie", "The Last Lake", *FILM[3:])]})
+    imdb.write_all({BASICS: [("tt1", "movie", "The Last Lake", *TITLE_ROW[3:])]})
     imdb.run()
     (second,) = {item[UPDATED_FOR] for item in items_of(table) if item["sk"] == "#META"}
     assert second != first
 
 
 def test_a_title_becomes_a_video(imdb: Importer, api: Api) -> None:
-    imdb.write_all({BASICS: [FILM]})
+    imdb.write_all({BASICS: [TITLE_ROW]})
     assert imdb.run()["title.basics.tsv.gz"] == {"created": 1}
     document = api.get(f"/v1/videos/{video_id('tt1')}").json
-    shown = {name: document[name] for name in ("title", "duration", "releaseYear", "category", "tags", "userId")}
-    assert shown == {
+    fields = {name: document[name] for name in ("title", "duration", "releaseYear", "category", "tags", "userId")}
+    assert fields == {
         "title": 'The "Last" River',
         "duration": 90 * 60_000,
         "releaseYear": 1999,
@@ -181,13 +181,13 @@ def test_a_title_becomes_a_video(imdb: Importer, api: Api) -> None:
 
 
 def test_a_video_is_found_by_its_tags(imdb: Importer, api: Api) -> None:
-    imdb.write_all({BASICS: [FILM]})
+    imdb.write_all({BASICS: [TITLE_ROW]})
     imdb.run()
     assert [video["videoId"] for video in api.get("/v1/videos", query="tag=war").json["items"]] == [video_id("tt1")]
 
 
 def test_newest_are_the_videos_that_came_last_and_not_those_of_the_latest_year(imdb: Importer, api: Api) -> None:
-    imdb.write_all({BASICS: [(*FILM[:5], "2031", *FILM[6:])]})
+    imdb.write_all({BASICS: [(*TITLE_ROW[:5], "2031", *TITLE_ROW[6:])]})
     imdb.run()
     api.clock.advance(60)
     own = api.publish("alice", releaseYear=1980)["videoId"]
@@ -195,7 +195,7 @@ def test_newest_are_the_videos_that_came_last_and_not_those_of_the_latest_year(i
 
 
 def test_videos_can_be_dated_by_their_release_year(imdb: Importer, api: Api) -> None:
-    imdb.write_all({BASICS: [FILM]})
+    imdb.write_all({BASICS: [TITLE_ROW]})
     imdb.run(Selection(dated_by_release=True))
     document = api.get(f"/v1/videos/{video_id('tt1')}").json
     assert (document["createdAt"], document["releaseYear"]) == (915_148_800, 1999)
@@ -210,7 +210,7 @@ def test_a_title_without_a_year_or_from_before_1970_is_created_at_0() -> None:
 def test_rows_of_one_person_become_one_credit(imdb: Importer) -> None:
     imdb.write_all(
         {
-            BASICS: [FILM],
+            BASICS: [TITLE_ROW],
             NAMES: [("nm1", "Ada Çelik", "1970", r"\N", "actor", "tt1")],
             PRINCIPALS: [
                 ("tt1", "2", "nm1", "writer", "screenplay", r"\N"),
@@ -236,7 +236,7 @@ CREWED = Selection(parts=frozenset({"credits", "crew"}))
 def test_directors_and_writers_are_credits(imdb: Importer) -> None:
     imdb.write_all(
         {
-            BASICS: [FILM],
+            BASICS: [TITLE_ROW],
             PRINCIPALS: [
                 ("tt1", "1", "nm1", "director", r"\N", r"\N"),
                 ("tt1", "2", "nm2", "actor", r"\N", '["Ada"]'),
@@ -247,24 +247,27 @@ def test_directors_and_writers_are_credits(imdb: Importer) -> None:
         }
     )
     assert imdb.run(CREWED)["title.crew.tsv.gz"] == {"unchanged": 1, "changed": 1, "created": 2, "of no title": 1}
-    shown = {
+    fields = {
         credit["personId"]: (credit["ordering"], [role["category"] for role in credit["roles"]])
         for credit in imdb.children("tt1", "CREDIT#")
     }
-    assert shown == {
+    assert fields == {
         "nm1": (1, ["director"]),
         "nm2": (2, ["actor", "writer", "director"]),
         "nm3": (1003, ["director", "writer"]),
         "nm4": (1004, ["writer"]),
     }
-    again = imdb.run(CREWED)
-    assert [again[layout.file].keys() for layout in (PRINCIPALS, CREW)] == [{"unchanged"}, {"unchanged", "of no title"}]
+    second = imdb.run(CREWED)
+    assert [second[layout.file].keys() for layout in (PRINCIPALS, CREW)] == [
+        {"unchanged"},
+        {"unchanged", "of no title"},
+    ]
     assert imdb.children("tt1", "CREDIT#nm3")[0]["name"] == "Ida Rey"
 
 
 def test_crew_that_is_not_valid_is_refused_and_the_others_imported(imdb: Importer) -> None:
     most = [("tt1", str(n), "nm3", "self", str(n), r"\N") for n in range(1, MAX_ROLES + 1)]
-    imdb.write_all({BASICS: [FILM], PRINCIPALS: most, CREW: [("tt1", "nm1,x", "nm2"), ("tt1", "nm9", r"\N")]})
+    imdb.write_all({BASICS: [TITLE_ROW], PRINCIPALS: most, CREW: [("tt1", "nm1,x", "nm2"), ("tt1", "nm9", r"\N")]})
     imdb.run(CREWED)
     assert imdb.refused == [
         ("title.crew.tsv.gz", 2, "nconst is not nm and digits"),
@@ -277,12 +280,12 @@ def test_crew_that_is_not_valid_is_refused_and_the_others_imported(imdb: Importe
 
 
 def test_a_series_has_its_episodes_in_order(imdb: Importer, api: Api) -> None:
-    series, absent = ("tt1", "tvSeries", *FILM[2:]), r"\N"
+    series, absent = ("tt1", "tvSeries", *TITLE_ROW[2:]), r"\N"
     numbered = {"tt2": ("2", "1"), "tt3": ("1", "10"), "tt4": (absent, absent), "tt5": ("1", "2"), "tt6": ("1", absent)}
     imdb.write_all(
         {
-            BASICS: [series, *((title, "tvEpisode", title, title, *FILM[4:]) for title in numbered)],
-            EPISODES: [(title, "tt1", *place) for title, place in numbered.items()] + [("tt7", "tt1", "x", "1")],
+            BASICS: [series, *((title, "tvEpisode", title, title, *TITLE_ROW[4:]) for title in numbered)],
+            EPISODES: [(title, "tt1", *numbers) for title, numbers in numbered.items()] + [("tt7", "tt1", "x", "1")],
         }
     )
     outcomes = imdb.run(Selection(parts=frozenset({"episodes"})))
@@ -297,8 +300,8 @@ def test_a_series_has_its_episodes_in_order(imdb: Importer, api: Api) -> None:
         ("tt4", None, None),
     ]
     imdb.write(EPISODES, [("tt2", "tt1", "1", "1")])
-    again = imdb.run(Selection(parts=frozenset({"episodes"})))
-    assert again[BASICS.file] == {"unchanged": 1, "changed": 5}
+    second = imdb.run(Selection(parts=frozenset({"episodes"})))
+    assert second[BASICS.file] == {"unchanged": 1, "changed": 5}
     items = api.get(f"/v1/videos/{video_id('tt1')}/episodes").json["items"]
     assert [item["video"]["title"] for item in items] == ["tt2"]
 
@@ -306,7 +309,7 @@ def test_a_series_has_its_episodes_in_order(imdb: Importer, api: Api) -> None:
 def test_partial_import_keeps_items_of_the_omitted_parts(imdb: Importer) -> None:
     imdb.write_all(
         {
-            BASICS: [FILM, ("tt2", "tvEpisode", "One", "One", *FILM[4:])],
+            BASICS: [TITLE_ROW, ("tt2", "tvEpisode", "One", "One", *TITLE_ROW[4:])],
             EPISODES: [("tt2", "tt1", "1", "1")],
             PRINCIPALS: [("tt1", "1", "nm1", "actor", r"\N", r"\N")],
             CREW: [("tt1", r"\N", "nm1")],
@@ -331,7 +334,7 @@ def _content(item: Item) -> Item:
 def test_rows_of_one_region_and_language_become_one_release(imdb: Importer) -> None:
     imdb.write_all(
         {
-            BASICS: [FILM],
+            BASICS: [TITLE_ROW],
             AKAS: [
                 ("tt1", "1", "Der letzte Fluß", r"\N", r"\N", "original", r"\N", "1"),
                 ("tt1", "2", "Working", "NZ", "en", "working\x02tv", "literal title", "0"),
@@ -352,14 +355,14 @@ def test_rows_of_one_region_and_language_become_one_release(imdb: Importer) -> N
 
 
 def test_ratings_are_kept_beside_own_votes(imdb: Importer, api: Api) -> None:
-    imdb.write_all({BASICS: [FILM], RATINGS: [("tt1", "7.6", "1234")]})
+    imdb.write_all({BASICS: [TITLE_ROW], RATINGS: [("tt1", "7.6", "1234")]})
     imdb.run()
     api.put(f"/v1/videos/{video_id('tt1')}/rating", {"value": 4})
     settle_ratings(imdb.table)
     imdb.write(RATINGS, [("tt1", "7.7", "1240")])
     assert imdb.run()["title.ratings.tsv.gz"] == {"changed": 1}
-    shown = api.get(f"/v1/videos/{video_id('tt1')}/rating").json
-    assert (shown["average"], shown["votes"], shown["imported"]) == (4, 1, {"average": 7.7, "votes": 1240})
+    rating = api.get(f"/v1/videos/{video_id('tt1')}/rating").json
+    assert (rating["average"], rating["votes"], rating["imported"]) == (4, 1, {"average": 7.7, "votes": 1240})
 
 
 def test_titles_are_selected_by_type_and_year(imdb: Importer) -> None:
@@ -388,11 +391,11 @@ def test_titles_are_selected_by_type_and_year(imdb: Importer) -> None:
 
 
 def test_rows_of_titles_that_are_not_there_are_counted_and_not_listed(imdb: Importer) -> None:
-    refused = ("tt2", "movie", "x" * 301, *FILM[3:])
+    refused = ("tt2", "movie", "x" * 301, *TITLE_ROW[3:])
     titles = ("tt1", "tt2", "tt3", "no title")
     imdb.write_all(
         {
-            BASICS: [FILM, refused],
+            BASICS: [TITLE_ROW, refused],
             PRINCIPALS: [(title, str(n), "nm1", "self", r"\N", r"\N") for title in titles for n in (1, 2)],
             AKAS: [(title, "1", "T", "NZ", r"\N", r"\N", r"\N", "0") for title in titles],
             RATINGS: [(title, "5.0", "5") for title in titles],
@@ -407,7 +410,7 @@ def test_rows_that_are_left_out_are_counted_once_when_an_import_continues(
     imdb: Importer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = [(title, "1", "nm1", "self", r"\N", r"\N") for title in ("tt2", "tt1", "tt3")]
-    imdb.write_all({BASICS: [FILM], PRINCIPALS: rows})
+    imdb.write_all({BASICS: [TITLE_ROW], PRINCIPALS: rows})
     with monkeypatch.context() as patched:
         crash_after(1, patched, "write", "transact")
         with pytest.raises(Crash):
@@ -424,7 +427,7 @@ def test_bad_rows_are_refused_with_their_reasons_and_the_others_imported(imdb: I
     imdb.write_all(
         {
             BASICS: [
-                FILM,
+                TITLE_ROW,
                 ["tt9", "movie", "Good"],
                 [*good, "more"],
                 bad(5, "19x9"),
@@ -504,7 +507,7 @@ def test_rows_that_make_a_credit_or_release_too_large_are_refused(imdb: Importer
     characters, attributes = json.dumps(["é" * 250] * 20, ensure_ascii=False), "\x02".join(["é" * 200] * 10)
     imdb.write_all(
         {
-            BASICS: [FILM],
+            BASICS: [TITLE_ROW],
             PRINCIPALS: [
                 ("tt1", "1", "nm1", "actor", r"\N", characters),
                 ("tt1", "2", "nm2", "actor", r"\N", r"\N"),
@@ -532,8 +535,12 @@ def test_a_line_that_is_not_utf_8_or_far_too_long_is_refused(imdb: Importer) -> 
     imdb.write_all({})
     imdb.write(
         BASICS,
-        [FILM],
-        ending=b"tt2\tmo\xffvie\n" + b"x" * 3_000_000 + b"\n" + "\t".join(FILM).replace("tt1", "tt3").encode() + b"\n",
+        [TITLE_ROW],
+        ending=b"tt2\tmo\xffvie\n"
+        + b"x" * 3_000_000
+        + b"\n"
+        + "\t".join(TITLE_ROW).replace("tt1", "tt3").encode()
+        + b"\n",
     )
     imdb.run()
     assert [reason for _, _, reason in imdb.refused] == ["the line is not UTF-8", "the line is too long"]
@@ -542,7 +549,7 @@ def test_a_line_that_is_not_utf_8_or_far_too_long_is_refused(imdb: Importer) -> 
 
 @pytest.mark.parametrize("layout", LAYOUTS, ids=lambda layout: layout.file)
 def test_missing_or_unexpected_file_stops_the_import_before_any_write(imdb: Importer, layout: Layout) -> None:
-    imdb.write_all({BASICS: [FILM]})
+    imdb.write_all({BASICS: [TITLE_ROW]})
     (imdb.folder / layout.file).unlink()
     with pytest.raises(ToolError, match="is not there"):
         imdb.run()
@@ -556,13 +563,13 @@ def test_missing_or_unexpected_file_stops_the_import_before_any_write(imdb: Impo
 
 
 def test_parts_can_be_left_out(imdb: Importer) -> None:
-    imdb.write(BASICS, [FILM])
+    imdb.write(BASICS, [TITLE_ROW])
     imdb.run(Selection(parts=frozenset()))
     assert imdb.video("tt1")
 
 
 def test_unpacked_files_are_read_too(imdb: Importer) -> None:
-    imdb.write(BASICS, [FILM])
+    imdb.write(BASICS, [TITLE_ROW])
     imdb.unpack()
     imdb.run(Selection(parts=frozenset()))
     assert imdb.video("tt1")
@@ -576,7 +583,7 @@ def generated(imdb: Importer) -> Importer:
 
 
 def test_a_bar_moves_with_every_title_that_is_written(imdb: Importer) -> None:
-    imdb.write_all({BASICS: [(f"tt{n}", *FILM[1:]) for n in range(1, 6)]})
+    imdb.write_all({BASICS: [(f"tt{n}", *TITLE_ROW[1:]) for n in range(1, 6)]})
     imdb.run()
     moves, total = imdb.bars.moves["Videos"], imdb.bars.totals["Videos"]
     assert len(set(moves)) == 5
@@ -586,7 +593,7 @@ def test_a_bar_moves_with_every_title_that_is_written(imdb: Importer) -> None:
 
 @pytest.mark.parametrize("packed", [True, False])
 def test_every_bar_reaches_its_end(imdb: Importer, packed: bool) -> None:
-    imdb.write_all({BASICS: [FILM], RATINGS: [("tt1", "5.0", "5")]})
+    imdb.write_all({BASICS: [TITLE_ROW], RATINGS: [("tt1", "5.0", "5")]})
     if not packed:
         imdb.unpack()
     imdb.run()
@@ -595,12 +602,12 @@ def test_every_bar_reaches_its_end(imdb: Importer, packed: bool) -> None:
 
 
 def test_the_bar_of_an_import_that_continues_begins_where_it_was_broken_off(imdb: Importer) -> None:
-    imdb.write_all({BASICS: [(f"tt{n}", *FILM[1:-1], r"\N") for n in range(1, 150)]})
-    whole = (imdb.folder / BASICS.file).read_bytes()
-    (imdb.folder / BASICS.file).write_bytes(whole[:-12])
+    imdb.write_all({BASICS: [(f"tt{n}", *TITLE_ROW[1:-1], r"\N") for n in range(1, 150)]})
+    complete = (imdb.folder / BASICS.file).read_bytes()
+    (imdb.folder / BASICS.file).write_bytes(complete[:-12])
     with pytest.raises(Damaged):
         imdb.run()
-    (imdb.folder / BASICS.file).write_bytes(whole)
+    (imdb.folder / BASICS.file).write_bytes(complete)
     imdb.bars = Watched()
     imdb.run()
     total = imdb.bars.totals["Videos"] or 0
@@ -609,11 +616,11 @@ def test_the_bar_of_an_import_that_continues_begins_where_it_was_broken_off(imdb
 
 
 def test_a_bar_shows_parts_of_a_percent_and_an_estimate() -> None:
-    shown = io.StringIO()
-    with Bars(Console(file=shown, force_terminal=True, width=100)).bar("Videos", 30_000) as advance:
+    output = io.StringIO()
+    with Bars(Console(file=output, force_terminal=True, width=100)).bar("Videos", 30_000) as advance:
         for done in (100, 101):
             advance(done)
-    last = shown.getvalue().rpartition("Videos")[2]
+    last = output.getvalue().rpartition("Videos")[2]
     assert "0.34%" in last
     assert "-:--:--" not in last
 
@@ -629,7 +636,7 @@ def test_a_second_run_changes_nothing(generated: Importer) -> None:
     generated.run()
     before = contents(generated.table)
     outcomes = generated.run()
-    assert {what for counts in outcomes.values() for what in counts} == {"unchanged", "read"}
+    assert {outcome for counts in outcomes.values() for outcome in counts} == {"unchanged", "read"}
     assert contents(generated.table) == before
 
 
@@ -653,11 +660,11 @@ def test_an_import_that_crashed_continues_and_ends_like_an_undisturbed_one(
 
 def test_videos_that_were_lost_after_an_import_was_broken_off_are_imported_again(generated: Importer) -> None:
     path = generated.folder / RATINGS.file
-    whole = path.read_bytes()
-    path.write_bytes(whole[:-12])
+    complete = path.read_bytes()
+    path.write_bytes(complete[:-12])
     with pytest.raises(Damaged):
         generated.run()
-    path.write_bytes(whole)
+    path.write_bytes(complete)
     for key in contents(generated.table):
         if not key[0].startswith("IMPORT#"):
             generated.table.delete({"pk": key[0], "sk": key[1]})
@@ -669,14 +676,14 @@ def test_truncated_file_is_imported_up_to_the_cut_and_completed_later(
     generated: Importer,
 ) -> None:
     path = generated.folder / PRINCIPALS.file
-    whole = path.read_bytes()
-    path.write_bytes(whole[: len(whole) // 2])
+    complete = path.read_bytes()
+    path.write_bytes(complete[: len(complete) // 2])
     with pytest.raises(Damaged, match="is cut off after line"):
         generated.run()
     before = sum(len(generated.children(f"tt{n:07}", "CREDIT#")) for n in range(1, TITLES + 1))
-    path.write_bytes(whole)
+    path.write_bytes(complete)
     outcomes = generated.run()
-    rows = gzip.decompress(whole).decode().splitlines()[1:]
+    rows = gzip.decompress(complete).decode().splitlines()[1:]
     pairs = {tuple(row.split("\t")[::2][:2]) for row in rows}
     assert 0 < before < len(pairs)
     assert outcomes["title.principals.tsv.gz"]["created"] == len(pairs)
@@ -684,7 +691,7 @@ def test_truncated_file_is_imported_up_to_the_cut_and_completed_later(
 
 
 def test_the_last_title_before_the_damage_is_not_written_in_part(imdb: Importer) -> None:
-    imdb.write_all({BASICS: [FILM, ("tt2", *FILM[1:])]})
+    imdb.write_all({BASICS: [TITLE_ROW, ("tt2", *TITLE_ROW[1:])]})
     rows = [("tt1", "1", "nm1", "self", r"\N", r"\N"), ("tt2", "1", "nm1", "self", r"\N", r"\N")]
     imdb.write(PRINCIPALS, rows, ending=b"tt2\t2\tnm2\tse")
     with pytest.raises(Damaged, match="ends within line 4"):
@@ -702,7 +709,7 @@ def test_the_last_title_before_the_damage_is_not_written_in_part(imdb: Importer)
     ],
 )
 def test_files_that_are_damaged_within_write_nothing(imdb: Importer, position: int, bits: int, sentence: str) -> None:
-    titles = [(f"tt{n}", *FILM[1:]) for n in range(1, 151)]
+    titles = [(f"tt{n}", *TITLE_ROW[1:]) for n in range(1, 151)]
     imdb.write_all({BASICS: titles})
     path = imdb.write(PRINCIPALS, [(f"tt{n}", "1", "nm1", "self", r"\N", r"\N") for n in range(1, 150)])
     last = bytearray(gzip.compress(b"tt150\t1\tnm1\tself\t\\N\t\\N\n"))
@@ -722,14 +729,14 @@ def test_a_file_that_is_not_packed_as_its_name_says_is_refused_in_plain_words(im
 
 
 def test_a_byte_order_mark_is_skipped(imdb: Importer) -> None:
-    imdb.write_all({BASICS: [FILM]})
+    imdb.write_all({BASICS: [TITLE_ROW]})
     path = imdb.folder / BASICS.file
     path.write_bytes(gzip.compress(b"\xef\xbb\xbf" + gzip.decompress(path.read_bytes())))
     assert imdb.run()["title.basics.tsv.gz"] == {"created": 1}
 
 
 def test_two_imports_do_not_use_one_state_file(imdb: Importer) -> None:
-    imdb.write_all({BASICS: [FILM]})
+    imdb.write_all({BASICS: [TITLE_ROW]})
     other = WorkFile(imdb.state, {"types": []})
     try:
         with pytest.raises(ToolError, match="another import of this folder is running"):
@@ -743,20 +750,20 @@ def test_a_changed_file_is_started_over_when_an_import_continues_and_so_are_thos
     imdb: Importer,
 ) -> None:
     credits_ = [(title, "1", "nm1", "self", r"\N", r"\N") for title in ("tt1", "tt2")]
-    imdb.write_all({BASICS: [FILM], RATINGS: [("tt1", "5.0", "5")], PRINCIPALS: credits_})
+    imdb.write_all({BASICS: [TITLE_ROW], RATINGS: [("tt1", "5.0", "5")], PRINCIPALS: credits_})
     ratings = imdb.folder / RATINGS.file
-    whole = ratings.read_bytes()
-    ratings.write_bytes(whole[:-12])
+    complete = ratings.read_bytes()
+    ratings.write_bytes(complete[:-12])
     with pytest.raises(Damaged):
         imdb.run()
-    ratings.write_bytes(whole)
-    imdb.write(BASICS, [("tt2", *FILM[1:]), ("tt1", *FILM[1:])])
+    ratings.write_bytes(complete)
+    imdb.write(BASICS, [("tt2", *TITLE_ROW[1:]), ("tt1", *TITLE_ROW[1:])])
     outcomes = imdb.run()
     assert outcomes["title.basics.tsv.gz"] == outcomes["title.principals.tsv.gz"] == {"created": 1, "unchanged": 1}
 
 
 def test_options_that_differ_do_not_mix_with_an_import_that_was_broken_off(imdb: Importer) -> None:
-    imdb.write_all({BASICS: [FILM]})
+    imdb.write_all({BASICS: [TITLE_ROW]})
     path = imdb.folder / BASICS.file
     path.write_bytes(path.read_bytes()[:-12])
     with pytest.raises(Damaged):
@@ -767,7 +774,7 @@ def test_options_that_differ_do_not_mix_with_an_import_that_was_broken_off(imdb:
 
 def test_news_change_what_only_the_import_wrote(imdb: Importer, api: Api) -> None:
     by_release = Selection(dated_by_release=True)
-    imdb.write_all({BASICS: [FILM], PRINCIPALS: [("tt1", "1", "nm1", "self", r"\N", r"\N")]})
+    imdb.write_all({BASICS: [TITLE_ROW], PRINCIPALS: [("tt1", "1", "nm1", "self", r"\N", r"\N")]})
     imdb.run(by_release)
     imdb.write(BASICS, [("tt1", "movie", "New", "New", "0", "2001", r"\N", r"\N", "Drama,News")])
     imdb.write(PRINCIPALS, [("tt1", "2", "nm1", "director", r"\N", r"\N")])
@@ -784,7 +791,7 @@ def test_news_change_what_only_the_import_wrote(imdb: Importer, api: Api) -> Non
 
 def test_item_changed_by_a_person_is_skipped_and_reported(imdb: Importer, api: Api) -> None:
     files: dict[Layout, Sequence[Sequence[str]]] = {
-        BASICS: [FILM],
+        BASICS: [TITLE_ROW],
         PRINCIPALS: [("tt1", "1", "nm1", "self", r"\N", r"\N")],
         AKAS: [("tt1", "1", "T", "NZ", r"\N", r"\N", r"\N", "0")],
     }
@@ -795,7 +802,7 @@ def test_item_changed_by_a_person_is_skipped_and_reported(imdb: Importer, api: A
     credit = {"ordering": 9, "roles": [{"category": "writer"}]}
     assert api.put(f"{path}/credits/nm1", credit, user="admin").status == 200
     assert api.put(f"{path}/releases/NZ", {"titles": [{"title": "Mine"}]}, user="admin").status == 200
-    imdb.write(BASICS, [("tt1", "movie", "News", *FILM[3:])])
+    imdb.write(BASICS, [("tt1", "movie", "News", *TITLE_ROW[3:])])
     outcomes = imdb.run()
     assert {file: counts for file, counts in outcomes.items() if "skipped" in counts} == {
         layout.file: {"skipped": 1} for layout in (BASICS, PRINCIPALS, AKAS)
@@ -805,7 +812,7 @@ def test_item_changed_by_a_person_is_skipped_and_reported(imdb: Importer, api: A
 
 
 def test_a_deleted_video_stays_deleted_and_gets_no_relations(imdb: Importer, api: Api) -> None:
-    imdb.write_all({BASICS: [FILM]})
+    imdb.write_all({BASICS: [TITLE_ROW]})
     imdb.run()
     api.delete(f"/v1/videos/{video_id('tt1')}", user="admin")
     imdb.write(RATINGS, [("tt1", "5.0", "5")])
@@ -823,7 +830,7 @@ def test_totals_of_an_import_add_up(generated: Importer, api: Api) -> None:
 
 
 def test_the_work_file_is_gone_after_a_whole_import(imdb: Importer) -> None:
-    imdb.write_all({BASICS: [FILM]})
+    imdb.write_all({BASICS: [TITLE_ROW]})
     imdb.run()
     assert not imdb.state.exists()
 

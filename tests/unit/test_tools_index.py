@@ -64,13 +64,13 @@ class TestRebuilding:
     ) -> None:
         monkeypatch.setattr(builder, "PAGE", 1)
         monkeypatch.setattr(builder, "SAVED_EVERY", 4)
-        films = [service.publish_video(f"Film {number}") for number in range(6)]
+        video_ids = [service.publish_video(f"Film {number}") for number in range(6)]
         with mock.patch.object(Generations, "publish", side_effect=KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
             rebuilt(service, tmp_path / "one")
         assert "A rebuild started at 2025-06-15 15:06:" in index_status(service)
-        with mock.patch.object(builder, "read_video_ids", wraps=builder.read_video_ids) as asked:
-            assert rebuilt(service, tmp_path / "two") == len(films)
-        first = asked.call_args_list[0].args[1]
+        with mock.patch.object(builder, "read_video_ids", wraps=builder.read_video_ids) as read_ids:
+            assert rebuilt(service, tmp_path / "two") == len(video_ids)
+        first = read_ids.call_args_list[0].args[1]
         assert first.source > 0 or first.after
 
 
@@ -81,13 +81,13 @@ class TestTheStatus:
     def test_says_which_generation_holds_and_how_many_changes_wait(
         self, service: IndexedService, tmp_path: Path
     ) -> None:
-        film = service.publish_video("Apples")
+        video_id = service.publish_video("Apples")
         rebuilt(service, tmp_path / "one")
         generation = service.generations.pointer().generation
         assert index_status(service).startswith(f"Generation {generation}: 1 videos, ")
         assert index_status(service).endswith("\nNo changes are pending.")
-        service.patch(film, title="Pears")
-        service.patch(film, title="Plums")
+        service.patch(video_id, title="Pears")
+        service.patch(video_id, title="Plums")
         assert (
             "\n2 changes of all kinds are pending; the index contains all changes until 2025-06-15 15:0"
             in index_status(service)
@@ -105,16 +105,16 @@ class TestTheStatus:
         self, service: IndexedService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(log, "LARGEST_TAIL", 300)
-        film = service.publish_video("Apples")
+        video_id = service.publish_video("Apples")
         rebuilt(service, tmp_path / "one")
         for number in range(9):
-            service.patch(film, title=f"Apples {number}")
+            service.patch(video_id, title=f"Apples {number}")
         service.clock.advance((DAYS_KEPT + 1) * 86_400)
-        service.patch(film, title="Pears")
+        service.patch(video_id, title="Pears")
         assert service.generations.lease()
-        said = index_status(service)
-        assert "10 changes are pending, and the next ones have expired: the index will be rebuilt." in said
-        assert "A builder holds the lease until 2025-07-16 " in said
+        output = index_status(service)
+        assert "10 changes are pending, and the next ones have expired: the index will be rebuilt." in output
+        assert "A builder holds the lease until 2025-07-16 " in output
 
 
 class TestTheBucket:
@@ -131,10 +131,10 @@ class TestTheBucket:
 
     def test_missing_bucket_is_named_with_the_fix(self, objects: Objects) -> None:
         require_bucket(MEDIA_BUCKET, objects.client)
-        said = "The bucket nope cannot be read: there is no such bucket. Give the media bucket as --bucket."
+        message = "The bucket nope cannot be read: there is no such bucket. Give the media bucket as --bucket."
         with pytest.raises(ToolError) as raised:
             require_bucket("nope", objects.client)
-        assert str(raised.value) == said
+        assert str(raised.value) == message
 
     @pytest.mark.parametrize(
         ("error", "why"),

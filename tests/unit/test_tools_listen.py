@@ -46,11 +46,11 @@ class Fake(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.hooks: dict[str, dict[str, Any]] = {}
-        self.made: list[dict[str, Any]] = []
+        self.created: list[dict[str, Any]] = []
         self.tokens: set[str] = set()
-        self.answers: list[ReceiverResponse] = []
+        self.responses: list[ReceiverResponse] = []
         """Responses of the listener to deliveries."""
-        self.deliver: Deliver = lambda fake, url: fake.tell(url, CHANGE)
+        self.deliver: Deliver = lambda fake, url: fake.deliver_change(url, CHANGE)
         self.refusal: tuple[int, dict[str, Any]] | None = None
         self.is_mute = False
         """Whether it makes a webhook, but its answer is lost."""
@@ -60,11 +60,13 @@ class Fake(ThreadingHTTPServer):
     def url(self) -> str:
         return f"http://127.0.0.1:{self.server_port}"
 
-    def tell(self, url: str, change: Change, *, secret: bytes = SECRET, late: float = 0, body: bytes = b"") -> None:
+    def deliver_change(
+        self, url: str, change: Change, *, secret: bytes = SECRET, late: float = 0, body: bytes = b""
+    ) -> None:
         """Deliver a change as the service does."""
         content = event.event_body(change)
         headers = event.event_headers(change["id"], content, [secret], time.time() - late)
-        self.answers.append(send(url, headers, body or content, local=True, seconds=LIMIT))
+        self.responses.append(send(url, headers, body or content, local=True, seconds=LIMIT))
 
     def handle_error(self, *_: object) -> None:
         """A listener that ends may leave an answer unread."""
@@ -79,8 +81,8 @@ class _Handler(BaseHTTPRequestHandler):
         content = json.loads(self.rfile.read(int(self.headers["content-length"])))
         if self.fake.refusal:
             return self._end(*self.fake.refusal)
-        hook = content | {"webhookId": f"hook-{len(self.fake.made)}", "paused": False}
-        self.fake.made.append(hook)
+        hook = content | {"webhookId": f"hook-{len(self.fake.created)}", "paused": False}
+        self.fake.created.append(hook)
         self.fake.hooks[hook["webhookId"]] = hook
         if not self.fake.is_mute:
             self._end(201, hook | {"secret": encode_secret(SECRET)})
@@ -98,8 +100,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._end(404, {"detail": "The webhook does not exist."})
 
     def do_DELETE(self) -> None:
-        gone = self.fake.hooks.pop(self.path.removeprefix("/v1/webhooks/"), None)
-        self._end(204 if gone else 404, None)
+        removed = self.fake.hooks.pop(self.path.removeprefix("/v1/webhooks/"), None)
+        self._end(204 if removed else 404, None)
 
     def _end(self, status: int, body: dict[str, Any] | None) -> None:
         self.fake.tokens.add(self.headers["authorization"])
@@ -130,13 +132,13 @@ def ended_after(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Lets something happen in the terminal once this many events were shown: by default, Ctrl-C."""
 
     def end(events: int, how: Callable[[], object] = lambda: signal.raise_signal(signal.SIGINT)) -> None:
-        told, shown = listening.describe_event, []
+        describe, described = listening.describe_event, []
 
         def count(*arguments: Any, **options: Any) -> Text:
-            shown.append(told(*arguments, **options))
-            if len(shown) > events:
+            described.append(describe(*arguments, **options))
+            if len(described) > events:
                 how()
-            return shown[-1]
+            return described[-1]
 
         monkeypatch.setattr(listening, "describe_event", count)
 
@@ -146,14 +148,14 @@ def ended_after(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 def deliver(*changes: Change) -> Deliver:
     """Deliver some changes, and one more, at which the listener ends."""
 
-    def tell(fake: Fake, url: str) -> None:
+    def deliver_all(fake: Fake, url: str) -> None:
         for change in (*changes, CHANGE | {"id": "last"}):
-            fake.tell(url, change)
+            fake.deliver_change(url, change)
 
-    return tell
+    return deliver_all
 
 
-class TestWhatItShows:
+class TestOutput:
     @pytest.fixture(autouse=True)
     def _ends(self, ended_after: Callable[..., None]) -> None:
         ended_after(1)
@@ -163,38 +165,38 @@ class TestWhatItShows:
         assert main(["listen"]) == 0
         out = capsys.readouterr().out
         assert f"\n{LINE}\n" in out
-        assert fake.answers[0].status == 204
-        assert f"Listening at {fake.made[0]['url']} to changes of all users' videos, of all types." in out
+        assert fake.responses[0].status == 204
+        assert f"Listening at {fake.created[0]['url']} to changes of all users' videos, of all types." in out
 
     def test_event_with_a_wrong_missing_or_old_signature_is_refused(
         self, fake: Fake, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        def tell(fake: Fake, url: str) -> None:
-            fake.tell(url, CHANGE, secret=OTHER)
-            fake.tell(url, CHANGE, late=301)
-            fake.tell(url, CHANGE, body=b"{}")
+        def deliver_refused(fake: Fake, url: str) -> None:
+            fake.deliver_change(url, CHANGE, secret=OTHER)
+            fake.deliver_change(url, CHANGE, late=301)
+            fake.deliver_change(url, CHANGE, body=b"{}")
             for headers in ({}, {"webhook-id": "a", "webhook-timestamp": "1", "webhook-signature": "v1"}):
-                fake.answers.append(send(url, headers, b"\xff", local=True, seconds=LIMIT))
+                fake.responses.append(send(url, headers, b"\xff", local=True, seconds=LIMIT))
             deliver(CHANGE)(fake, url)
 
-        fake.deliver = tell
+        fake.deliver = deliver_refused
         assert main(["listen"]) == 0
         out = capsys.readouterr().out
-        assert [answer.status for answer in fake.answers[:6]] == [401] * 5 + [204]
+        assert [response.status for response in fake.responses[:6]] == [401] * 5 + [204]
         assert out.count("refused: ") == 5
         assert "refused: Message timestamp too old" in out
         assert out.count("video.changed") == 1
 
     def test_request_to_another_path_or_too_large_is_refused(self, fake: Fake) -> None:
-        def tell(fake: Fake, url: str) -> None:
-            fake.tell(f"{url}/else", CHANGE)
-            fake.answers.append(send(url, {"transfer-encoding": "chunked"}, b"x" * 1_000_001, local=True))
+        def deliver_refused(fake: Fake, url: str) -> None:
+            fake.deliver_change(f"{url}/else", CHANGE)
+            fake.responses.append(send(url, {"transfer-encoding": "chunked"}, b"x" * 1_000_001, local=True))
             deliver(CHANGE)(fake, url)
 
-        fake.deliver = tell
+        fake.deliver = deliver_refused
         assert main(["listen"]) == 0
-        assert [answer.status for answer in fake.answers[:1]] == [404]
-        assert fake.answers[1].status in (413, None)  # or it closes before all was sent
+        assert [response.status for response in fake.responses[:1]] == [404]
+        assert fake.responses[1].status in (413, None)  # or it closes before all was sent
 
     def test_text_from_an_event_is_printed_with_control_characters_escaped(
         self, fake: Fake, capsys: pytest.CaptureFixture[str]
@@ -228,36 +230,36 @@ class TestItsWebhook:
 
     def test_is_of_all_changes_and_of_nobody_who_has_others(self, fake: Fake) -> None:
         assert main(["listen"]) == 0
-        (made,) = fake.made
-        assert made["url"].startswith("http://127.0.0.1:")
-        assert (made["userId"], "types" in made) == ("*", False)
+        (webhook,) = fake.created
+        assert webhook["url"].startswith("http://127.0.0.1:")
+        assert (webhook["userId"], "types" in webhook) == ("*", False)
         assert fake.tokens == {"Bearer tools-listen may videos/read videos/write videos/changes"}
 
     def test_is_of_what_was_asked_for(self, fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["listen", "--types", "video.*, job.done", "--user-id", "alice"]) == 0
-        (made,) = fake.made
-        assert (made["userId"], made["types"]) == ("alice", ["job.done", "video.*"])
+        (webhook,) = fake.created
+        assert (webhook["userId"], webhook["types"]) == ("alice", ["job.done", "video.*"])
         assert "to changes of the videos of alice, of job.done, video.*." in capsys.readouterr().out
 
     def test_leads_through_a_tunnel(self, fake: Fake) -> None:
         port = free_port()
-        fake.deliver = lambda fake, url: fake.tell(
+        fake.deliver = lambda fake, url: fake.deliver_change(
             url.replace("https://tunnel.example.com", f"http://127.0.0.1:{port}"), CHANGE
         )
         assert main(["listen", "--url", "https://tunnel.example.com/", "--port", str(port)]) == 0
-        assert fake.made[0]["url"].startswith("https://tunnel.example.com/")
+        assert fake.created[0]["url"].startswith("https://tunnel.example.com/")
 
     def test_may_be_one_of_a_deployed_service(self, fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
-        fake.deliver = lambda fake, url: fake.tell(url, CHANGE)
+        fake.deliver = lambda fake, url: fake.deliver_change(url, CHANGE)
         monkeypatch.setenv("TOKEN", "mine")
         port = free_port()
         # Here the tunnel begins where it ends.
         assert main(["listen", "--api", fake.url, "--url", f"http://127.0.0.1:{port}", "--port", str(port)]) == 0
         assert fake.tokens == {"Bearer mine"}
-        assert "userId" not in fake.made[0]
+        assert "userId" not in fake.created[0]
 
 
-class TestNoWebhookIsLeft:
+class TestCleanup:
     @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
     def test_after_a_signal(
         self,
@@ -269,7 +271,7 @@ class TestNoWebhookIsLeft:
         before = signal.getsignal(number)
         ended_after(0, lambda: signal.raise_signal(number))
         assert main(["listen"]) == 0
-        assert (len(fake.made), fake.hooks) == (1, {})
+        assert (len(fake.created), fake.hooks) == (1, {})
         assert "\n1 event came; the webhook is deleted.\n" in capsys.readouterr().out
         assert signal.getsignal(number) == before
 
@@ -280,13 +282,13 @@ class TestNoWebhookIsLeft:
         ended_after(0, fail)
         with pytest.raises(ZeroDivisionError):
             main(["listen"])
-        assert (len(fake.made), fake.hooks) == (1, {})
+        assert (len(fake.created), fake.hooks) == (1, {})
 
     def test_when_the_answer_of_its_creation_was_lost(self, fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
         fake.is_mute = True
         fake.hooks["mine"] = {"webhookId": "mine", "url": "https://example.com/in"}
         assert main(["listen"]) == 1
-        assert (len(fake.made), list(fake.hooks)) == (1, ["mine"])
+        assert (len(fake.created), list(fake.hooks)) == (1, ["mine"])
         assert "does not answer" in capsys.readouterr().err
 
     def test_webhook_of_a_killed_listener_is_deleted(self, fake: Fake, ended_after: Callable[..., None]) -> None:
@@ -305,21 +307,21 @@ class TestNoWebhookIsLeft:
         assert list(fake.hooks) == ["alive", "portless", "tunnel"]
 
 
-class TestItSays:
+class TestErrors:
     def test_listen_reports_that_the_service_is_unreachable(
         self, fake: Fake, capsys: pytest.CaptureFixture[str]
     ) -> None:
         def end(fake: Fake, url: str) -> None:
-            fake.tell(url, CHANGE)
+            fake.deliver_change(url, CHANGE)
             fake.socket.close()
 
         fake.deliver = end
         assert main(["listen"]) == 1
-        said = capsys.readouterr()
-        assert LINE in said.out
-        assert f"The service at {fake.url}" in said.err
-        assert "So the webhook hook-0 is still there. The next `listen` deletes it." in said.err
-        assert said.err.count("\n") == 1
+        captured = capsys.readouterr()
+        assert LINE in captured.out
+        assert f"The service at {fake.url}" in captured.err
+        assert "So the webhook hook-0 is still there. The next `listen` deletes it." in captured.err
+        assert captured.err.count("\n") == 1
 
     def test_listen_reports_that_the_webhook_was_deleted(self, fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
         fake.deliver = lambda fake, _: fake.hooks.clear()
@@ -334,20 +336,20 @@ class TestItSays:
         capsys: pytest.CaptureFixture[str],
     ) -> None:
         ended_after(0)
-        said = threading.Event()
-        say = listening.Listener._print
+        printed = threading.Event()
+        print_line = listening.Listener._print
 
         def notice(listener: listening.Listener, text: str) -> None:
-            say(listener, text)
+            print_line(listener, text)
             if "paused" in text:
-                said.set()
+                printed.set()
 
         monkeypatch.setattr(listening.Listener, "_print", notice)
 
         def pause(fake: Fake, url: str) -> None:
             fake.hooks["hook-0"] |= {"paused": True, "pausedBecause": "The receiver returned 410 Gone."}
-            assert said.wait(LIMIT)
-            fake.tell(url, CHANGE)
+            assert printed.wait(LIMIT)
+            fake.deliver_change(url, CHANGE)
 
         fake.deliver = pause
         assert main(["listen"]) == 0
@@ -362,7 +364,7 @@ class TestItSays:
     def test_listen_reports_that_its_port_is_in_use(self, fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["listen", "--port", str(fake.server_port)]) == 1
         assert f"Port {fake.server_port} cannot be listened to: " in capsys.readouterr().err
-        assert fake.made == []
+        assert fake.created == []
 
     @pytest.mark.parametrize(
         ("arguments", "sentence"),

@@ -16,7 +16,7 @@ from tools.__main__ import main
 from tools.rate_limit import MAX_BEHIND, STANDSTILL_SECONDS, WAIT_SECONDS, LagSample, PacedTable, Pool, TrailLagLimiter
 
 RUN = "import-1"
-FILM = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
+VIDEO_ID = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
 
 
 class Following(AuditStore):
@@ -25,11 +25,11 @@ class Following(AuditStore):
     def __init__(self, clock: Clock, lag: float) -> None:
         self.clock, self.lag = clock, lag
         self.written: dict[str, float] = {}
-        self.asked = 0
+        self.checks = 0
 
     def follows(self, partition: str, entity: str, changeset_id: str, version: int) -> bool:
         """Whether enough time has passed since the write."""
-        self.asked += 1
+        self.checks += 1
         return self.clock() - self.written[partition] >= self.lag
 
 
@@ -61,12 +61,12 @@ class TestWaiting:
         command = Command(table, clock, lag=MAX_BEHIND - 1)
         command.write(100)
         assert command.waits == []
-        assert 0 < command.trail.asked <= 100
+        assert 0 < command.trail.checks <= 100
 
     def test_a_short_command_never_asks_the_trail(self, table: Table, clock: Clock) -> None:
         command = Command(table, clock, lag=1_000)
         command.write(MAX_BEHIND)
-        assert (command.waits, command.trail.asked) == ([], 0)
+        assert (command.waits, command.trail.checks) == ([], 0)
 
     def test_a_command_writes_no_faster_than_its_trail_follows(
         self, table: Table, clock: Clock, capsys: pytest.CaptureFixture[str]
@@ -97,8 +97,8 @@ class TestSamples:
     @pytest.fixture
     def remembered(self, table: Table, clock: Clock) -> tuple[PacedTable, Callable[[], list[LagSample]]]:
         """A table whose writes are rate-limited, and a function that returns the samples of its writes."""
-        made = TrailLagLimiter(Following(clock, 0), RUN, clock=clock)
-        return PacedTable(made, table.name, table.client), lambda: list(made._samples)
+        limiter = TrailLagLimiter(Following(clock, 0), RUN, clock=clock)
+        return PacedTable(limiter, table.name, table.client), lambda: list(limiter._samples)
 
     def test_sampler_stores_one_write_per_second(
         self, remembered: tuple[PacedTable, Callable[[], list[LagSample]]], clock: Clock
@@ -125,7 +125,7 @@ class TestSamples:
     ) -> None:
         monkeypatch.setattr(rate_limit, "SAMPLE_SECONDS", 0)
         table, samples = remembered
-        video, credit = VIDEO.key(videoId=FILM), CREDIT.key(videoId=FILM, personId="p")
+        video, credit = VIDEO.key(videoId=VIDEO_ID), CREDIT.key(videoId=VIDEO_ID, personId="p")
         table.transact(
             [
                 table.put(video | {"updatedFor": RUN, "version": 4}),
@@ -139,12 +139,12 @@ class TestWithATrail:
     @pytest.fixture
     def paces(self, monkeypatch: pytest.MonkeyPatch) -> list[TrailLagLimiter]:
         """Rate limiters of the commands, which record every write."""
-        made: list[TrailLagLimiter] = []
+        limiters: list[TrailLagLimiter] = []
 
         class Recorded(TrailLagLimiter):
             def __init__(self, trail: AuditStore, changeset_id: str) -> None:
                 super().__init__(trail, changeset_id)
-                made.append(self)
+                limiters.append(self)
 
         monkeypatch.setattr("tools.target.TrailLagLimiter", Recorded)
         monkeypatch.setattr(rate_limit, "SAMPLE_SECONDS", 0)
@@ -152,59 +152,60 @@ class TestWithATrail:
         monkeypatch.setattr("shared.history.parts.CONCURRENT_PARTS", 1)
         initialise = Pool.__init__
         monkeypatch.setattr(Pool, "__init__", lambda pool, threads=1, **options: initialise(pool, 1, **options))
-        return made
+        return limiters
 
-    def followed(self, films: AuditedService, paced: TrailLagLimiter) -> list[bool]:
+    def in_trail(self, service: AuditedService, paced: TrailLagLimiter) -> list[bool]:
         """Whether the trail has each write that a command remembers."""
         return [
-            films.trail.follows(sample.partition, sample.entity, paced._id, sample.version) for sample in paced._samples
+            service.trail.follows(sample.partition, sample.entity, paced._id, sample.version)
+            for sample in paced._samples
         ]
 
     def test_every_remembered_write_of_an_import_and_of_its_undo_comes_into_the_trail(
         self, api: Api, paces: list[TrailLagLimiter], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.chdir(tmp_path)
-        films = AuditedService(api)
+        service = AuditedService(api)
         assert main(["generate", "imdb", "--titles", "6", "--people", "4"]) == 0
         assert main(["import-imdb", "imdb", "--table", api.table.name]) == 0
         (imported,) = paces
         assert {sample.entity for sample in imported._samples} == {"video", "credit", "release", "rating"}
-        assert not any(self.followed(films, imported))
-        films.settle()
-        assert all(self.followed(films, imported))
+        assert not any(self.in_trail(service, imported))
+        service.settle()
+        assert all(self.in_trail(service, imported))
         monkeypatch.setattr("shared.history.changeset_reverts.MAX_ENTRIES_INLINE", 5)
         assert main(["undo", imported._id, "--table", api.table.name]) == 0
-        undone = paces[1]
-        assert "video" in {sample.entity for sample in undone._samples}
-        assert not any(self.followed(films, undone))
-        films.settle()
-        assert all(self.followed(films, undone))
+        undo_limiter = paces[1]
+        assert "video" in {sample.entity for sample in undo_limiter._samples}
+        assert not any(self.in_trail(service, undo_limiter))
+        service.settle()
+        assert all(self.in_trail(service, undo_limiter))
 
     def test_an_export_that_is_imported_is_followed_too(
         self, api: Api, paces: list[TrailLagLimiter], tmp_path: Path
     ) -> None:
-        films = AuditedService(api)
+        service = AuditedService(api)
         file = tmp_path / "all.jsonl"
         lines = (
-            {"entity": "Video", "videoId": FILM, "userId": "alice", "status": "ready", "title": "A film"},
-            {"entity": "Chapters", "videoId": FILM, "chapters": [{"start": 0, "title": "One"}]},
-            {"entity": "Playlist", "playlistId": FILM, "userId": "alice", "title": "Mine"},
+            {"entity": "Video", "videoId": VIDEO_ID, "userId": "alice", "status": "ready", "title": "A film"},
+            {"entity": "Chapters", "videoId": VIDEO_ID, "chapters": [{"start": 0, "title": "One"}]},
+            {"entity": "Playlist", "playlistId": VIDEO_ID, "userId": "alice", "title": "Mine"},
         )
         file.write_text("".join(f"{json.dumps(line)}\n" for line in lines), encoding="utf-8")
         assert main(["import", str(file), "--table", api.table.name]) == 0
         (imported,) = paces
         assert sorted(sample.entity for sample in imported._samples) == ["chapters", "playlist", "video"]
-        films.settle()
-        assert all(self.followed(films, imported))
+        service.settle()
+        assert all(self.in_trail(service, imported))
 
     def test_a_later_version_of_the_same_change_set_is_waited_for(self, api: Api) -> None:
-        films = AuditedService(api)
-        video_id = films.create()
-        change_set = films.entries(video_id)[0]["changeset"]
-        assert films.trail.follows(f"VIDEO#{video_id}", "video", change_set, 1)
-        assert not films.trail.follows(f"VIDEO#{video_id}", "video", change_set, 2)
-        assert not films.trail.follows(f"VIDEO#{video_id}", "credit", change_set, 0)
-        assert not films.trail.follows(f"VIDEO#{video_id}", "video", "another", 1)
+        service = AuditedService(api)
+        video_id = service.create()
+        change_set = service.entries(video_id)[0]["changeset"]
+        assert service.trail.follows(f"VIDEO#{video_id}", "video", change_set, 1)
+        assert not service.trail.follows(f"VIDEO#{video_id}", "video", change_set, 2)
+        assert not service.trail.follows(f"VIDEO#{video_id}", "credit", change_set, 0)
+        assert not service.trail.follows(f"VIDEO#{video_id}", "video", "another", 1)
 
     def test_a_table_without_a_trail_is_written_to_all_the_same(
         self, table: Table, tmp_path: Path, capsys: pytest.CaptureFixture[str]

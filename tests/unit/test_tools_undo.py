@@ -47,22 +47,22 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def films(api: Api) -> AuditedService:
+def service(api: Api) -> AuditedService:
     """The service with an empty trail."""
     return AuditedService(api)
 
 
-def retitled(films: AuditedService, count: int) -> tuple[list[str], str]:
+def retitled(service: AuditedService, count: int) -> tuple[list[str], str]:
     """Videos that one request has given a wrong title, and the change set of that."""
-    videos = [films.create(title=f"Film {number}") for number in range(count)]
+    videos = [service.create(title=f"Film {number}") for number in range(count)]
     operations = [{"op": "patch", "videoId": video_id, "patch": {"title": "Untitled"}} for video_id in videos]
-    films.write("POST", "/v1/videos/batch", {"operations": operations})
-    return videos, str(films.entries(videos[0])[0][CHANGESET])
+    service.write("POST", "/v1/videos/batch", {"operations": operations})
+    return videos, str(service.entries(videos[0])[0][CHANGESET])
 
 
-def titles(films: AuditedService, videos: list[str]) -> list[str]:
+def titles(service: AuditedService, videos: list[str]) -> list[str]:
     """Return the current titles of the videos."""
-    return [films.item(video_id)["title"] for video_id in videos]
+    return [service.item(video_id)["title"] for video_id in videos]
 
 
 class Terminal:
@@ -77,8 +77,8 @@ class Terminal:
         """Take a change set of the table back; the exit status."""
         self._capsys.readouterr()  # the log lines of the service
         status = main(["undo", changeset_id, "--table", "VideoMetadata", *options])
-        said = self._capsys.readouterr()
-        self.out, self.err = said.out.splitlines(), said.err.splitlines()
+        captured = self._capsys.readouterr()
+        self.out, self.err = captured.out.splitlines(), captured.err.splitlines()
         return status
 
 
@@ -110,29 +110,29 @@ class Counting(Bars):
         yield self.done.append
 
 
-def run_undo(films: AuditedService, changeset_id: str, bars: Bars | None = None, **options: Any) -> Mapping[str, Any]:
+def run_undo(service: AuditedService, changeset_id: str, bars: Bars | None = None, **options: Any) -> Mapping[str, Any]:
     """Revert a change set by the tests' clock, and return the report."""
-    wish = RevertRequest(UNDOER.acting_for("undo-1"), attended=True)
-    reverts = ChangeSetReverts(films.table, films.trail, QuotaStore(films.table, 100))
+    request = RevertRequest(UNDOER.acting_for("undo-1"), attended=True)
+    reverts = ChangeSetReverts(service.table, service.trail, QuotaStore(service.table, 100))
     undo = UndoCommand(
-        RunStore(films.table), reverts, changeset_id, wish, bars=bars or Bars(), clock=films.clock, **options
+        RunStore(service.table), reverts, changeset_id, request, bars=bars or Bars(), clock=service.clock, **options
     )
-    return undo.run(entries_of(ChangeSets(films.trail.table), changeset_id, int(films.clock())))
+    return undo.run(entries_of(ChangeSets(service.trail.table), changeset_id, int(service.clock())))
 
 
 def stop_after(patch: pytest.MonkeyPatch, writes: int) -> None:
     """Let a process end right after it has written this often."""
-    left = [writes]
+    remaining = [writes]
 
     def counted(write: Callable[..., Any]) -> Callable[..., Any]:
         def write_or_stop(*arguments: Any, **options: Any) -> Any:
-            if left[0] == 0:
+            if remaining[0] == 0:
                 raise KeyboardInterrupt
-            answer = write(*arguments, **options)
-            left[0] -= 1
-            if left[0] == 0:
+            result = write(*arguments, **options)
+            remaining[0] -= 1
+            if remaining[0] == 0:
                 raise KeyboardInterrupt
-            return answer
+            return result
 
         return write_or_stop
 
@@ -142,16 +142,16 @@ def stop_after(patch: pytest.MonkeyPatch, writes: int) -> None:
 
 class TestSmall:
     def test_comes_back_but_for_what_was_changed_since(
-        self, films: AuditedService, terminal: Terminal, folder: Path
+        self, service: AuditedService, terminal: Terminal, folder: Path
     ) -> None:
-        videos, changeset_id = retitled(films, 3)
-        films.patch(videos[1], "admin", title="A good title")
+        videos, changeset_id = retitled(service, 3)
+        service.patch(videos[1], "admin", title="A good title")
         assert terminal.run(changeset_id) == 0
-        assert titles(films, videos) == ["Film 0", "A good title", "Film 2"]
+        assert titles(service, videos) == ["Film 0", "A good title", "Film 2"]
         *parts, counts, hint, own = terminal.out
-        (left,) = [line for line in parts if "skipped: " in line]
-        assert left.startswith(f"video {videos[1]}: skipped: title, changed since by admin at {LATER}")
-        assert sorted(line for line in parts if line != left) == sorted(
+        (skipped_line,) = [line for line in parts if "skipped: " in line]
+        assert skipped_line.startswith(f"video {videos[1]}: skipped: title, changed since by admin at {LATER}")
+        assert sorted(line for line in parts if line != skipped_line) == sorted(
             f"video {video_id}: reverted: title" for video_id in (videos[0], videos[2])
         )
         assert counts == "2 reverted, 0 unchanged, 1 skipped, 0 failed."
@@ -159,54 +159,54 @@ class TestSmall:
         assert own.endswith(" --table VideoMetadata")
         assert list(folder.iterdir()) == []
 
-    def test_comes_back_in_part(self, films: AuditedService, terminal: Terminal) -> None:
-        video_id = films.create(title="A film", tags=["noir"])
-        films.patch(video_id, title="Untitled", tags=["todo"])
-        changeset_id = str(films.entries(video_id)[0][CHANGESET])
-        films.patch(video_id, "admin", tags=["drama"])
+    def test_comes_back_in_part(self, service: AuditedService, terminal: Terminal) -> None:
+        video_id = service.create(title="A film", tags=["noir"])
+        service.patch(video_id, title="Untitled", tags=["todo"])
+        changeset_id = str(service.entries(video_id)[0][CHANGESET])
+        service.patch(video_id, "admin", tags=["drama"])
         assert terminal.run(changeset_id) == 0
-        back, left, counts, *_ = terminal.out
+        back, skipped_line, counts, *_ = terminal.out
         assert back == f"video {video_id}: reverted: title"
-        assert left.startswith(f"video {video_id}: skipped: tags, changed since by admin at {LATER}")
+        assert skipped_line.startswith(f"video {video_id}: skipped: tags, changed since by admin at {LATER}")
         assert counts == "1 reverted (1 only partly), 0 unchanged, 0 skipped, 0 failed."
 
-    def test_is_a_change_set_itself(self, films: AuditedService, terminal: Terminal) -> None:
-        videos, changeset_id = retitled(films, 2)
+    def test_is_a_change_set_itself(self, service: AuditedService, terminal: Terminal) -> None:
+        videos, changeset_id = retitled(service, 2)
         assert terminal.run(changeset_id) == 0
-        films.settle()
-        newest = films.entries(videos[0])[0]
+        service.settle()
+        newest = service.entries(videos[0])[0]
         own = newest[CHANGESET]
         assert newest["by"] == {"kind": "person", "id": "tools:undo"}
         assert terminal.out[-1] == (
             f"This revert is the change set {own}. To revert it: python -m tools undo {own} --table VideoMetadata"
         )
         assert terminal.run(own) == 0
-        assert titles(films, videos) == ["Untitled", "Untitled"]
+        assert titles(service, videos) == ["Untitled", "Untitled"]
 
-    def test_changes_nothing_the_second_time(self, films: AuditedService, terminal: Terminal) -> None:
-        videos, changeset_id = retitled(films, 2)
+    def test_changes_nothing_the_second_time(self, service: AuditedService, terminal: Terminal) -> None:
+        videos, changeset_id = retitled(service, 2)
         assert terminal.run(changeset_id) == 0
-        films.settle()
-        before = [films.item(video_id) for video_id in videos]
+        service.settle()
+        before = [service.item(video_id) for video_id in videos]
         assert terminal.run(changeset_id) == 0
         assert terminal.out == ["0 reverted, 2 unchanged, 0 skipped, 0 failed."]
-        assert [films.item(video_id) for video_id in videos] == before
+        assert [service.item(video_id) for video_id in videos] == before
 
-    def test_can_be_rehearsed(self, films: AuditedService, terminal: Terminal, folder: Path) -> None:
-        videos, changeset_id = retitled(films, 1)
-        before = films.item(videos[0])
+    def test_can_be_rehearsed(self, service: AuditedService, terminal: Terminal, folder: Path) -> None:
+        videos, changeset_id = retitled(service, 1)
+        before = service.item(videos[0])
         assert terminal.run(changeset_id, "--dry-run") == 0
         assert terminal.out == [
             f"video {videos[0]}: would be reverted: title",
             "1 would be reverted, 0 unchanged, 0 skipped, 0 failed.",
         ]
-        assert films.item(videos[0]) == before
+        assert service.item(videos[0]) == before
         assert list(folder.iterdir()) == []
 
     def test_leaves_nothing_in_the_current_folder_also_when_it_is_stopped(
-        self, films: AuditedService, terminal: Terminal, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+        self, service: AuditedService, terminal: Terminal, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        _, changeset_id = retitled(films, 2)
+        _, changeset_id = retitled(service, 2)
         for name, status in (("here", 1), ("there", 0)):
             (tmp_path / name).mkdir()
             monkeypatch.chdir(tmp_path / name)
@@ -219,29 +219,29 @@ class TestSmall:
             assert len(list(folder.iterdir())) == status
 
     def test_is_complete_although_the_reader_of_its_output_leaves(
-        self, films: AuditedService, terminal: Terminal, folder: Path, monkeypatch: pytest.MonkeyPatch
+        self, service: AuditedService, terminal: Terminal, folder: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        videos, changeset_id = retitled(films, 1)
+        videos, changeset_id = retitled(service, 1)
         with monkeypatch.context() as leaving:
             leaving.setattr("tools.__main__.show", mock.Mock(side_effect=BrokenPipeError))
             assert terminal.run(changeset_id) == 1
-        assert (titles(films, videos), terminal.err, list(folder.iterdir())) == (["Film 0"], [], [])
+        assert (titles(service, videos), terminal.err, list(folder.iterdir())) == (["Film 0"], [], [])
 
     @pytest.mark.parametrize("field", ["title", "/title", ""])
-    def test_comes_back_by_force(self, films: AuditedService, terminal: Terminal, field: str) -> None:
-        videos, changeset_id = retitled(films, 1)
-        films.patch(videos[0], "admin", title="A good title")
+    def test_comes_back_by_force(self, service: AuditedService, terminal: Terminal, field: str) -> None:
+        videos, changeset_id = retitled(service, 1)
+        service.patch(videos[0], "admin", title="A good title")
         assert terminal.run(changeset_id, "--force", field) == 0
-        assert titles(films, videos) == ["Film 0"]
+        assert titles(service, videos) == ["Film 0"]
 
-    def test_fails_where_the_video_is_gone(self, films: AuditedService, terminal: Terminal) -> None:
-        videos, changeset_id = retitled(films, 2)
-        remove_video(films.table, videos[0])
-        films.settle()
+    def test_fails_where_the_video_is_gone(self, service: AuditedService, terminal: Terminal) -> None:
+        videos, changeset_id = retitled(service, 2)
+        remove_video(service.table, videos[0])
+        service.settle()
         assert terminal.run(changeset_id) == 1
         assert any(line.startswith(f"video {videos[0]}: failed: ") for line in terminal.out)
         assert "1 reverted, 0 unchanged, 0 skipped, 1 failed." in terminal.out
-        assert films.item(videos[1])["title"] == "Film 1"
+        assert service.item(videos[1])["title"] == "Film 1"
 
     @pytest.mark.usefixtures("table")
     def test_undo_of_an_unknown_change_set_is_an_error(self, terminal: Terminal, folder: Path) -> None:
@@ -251,98 +251,102 @@ class TestSmall:
         ]
         assert list(folder.iterdir()) == []
 
-    def test_waits_for_a_trail_that_is_behind(self, films: AuditedService, capsys: pytest.CaptureFixture[str]) -> None:
-        videos, changeset_id = retitled(films, 1)
-        films.api.patch(f"/v1/videos/{videos[0]}", {"category": "new"}, user="admin")
+    def test_waits_for_a_trail_that_is_behind(
+        self, service: AuditedService, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        videos, changeset_id = retitled(service, 1)
+        service.api.patch(f"/v1/videos/{videos[0]}", {"category": "new"}, user="admin")
         waits: list[float] = []
 
         def sleep(seconds: float) -> None:
             waits.append(seconds)
-            films.settle()
+            service.settle()
 
-        assert run_undo(films, changeset_id, sleep=sleep)["reverted"] == 1
+        assert run_undo(service, changeset_id, sleep=sleep)["reverted"] == 1
         assert waits == [WAIT_SECONDS]
         assert capsys.readouterr().err == "The audit trail is some seconds behind: waiting for it.\n"
 
 
 @pytest.mark.usefixtures("small_turns")
 class TestLarge:
-    def test_says_in_the_end_what_was_left_alone(self, films: AuditedService, terminal: Terminal) -> None:
-        videos, changeset_id = retitled(films, 5)
-        films.patch(videos[3], "admin", title="A good title")
+    def test_says_in_the_end_what_was_left_alone(self, service: AuditedService, terminal: Terminal) -> None:
+        videos, changeset_id = retitled(service, 5)
+        service.patch(videos[3], "admin", title="A good title")
         assert terminal.run(changeset_id) == 0
-        assert titles(films, videos) == ["Film 0", "Film 1", "Film 2", "A good title", "Film 4"]
-        left, counts, *_ = terminal.out
-        assert left.startswith(f"video {videos[3]}: skipped: title, changed since by admin at {LATER}")
+        assert titles(service, videos) == ["Film 0", "Film 1", "Film 2", "A good title", "Film 4"]
+        skipped_line, counts, *_ = terminal.out
+        assert skipped_line.startswith(f"video {videos[3]}: skipped: title, changed since by admin at {LATER}")
         assert counts == "4 reverted, 0 unchanged, 1 skipped, 0 failed."
 
-    def test_leaves_nothing_to_the_workers(self, films: AuditedService, terminal: Terminal) -> None:
-        _, changeset_id = retitled(films, 3)
+    def test_leaves_nothing_to_the_workers(self, service: AuditedService, terminal: Terminal) -> None:
+        _, changeset_id = retitled(service, 3)
         assert terminal.run(changeset_id) == 0
-        films.settle()
-        assert films.queues["reverts"].take() == []
+        service.settle()
+        assert service.queues["reverts"].take() == []
 
     @pytest.mark.parametrize("written", range(1, 10))
     def test_goes_on_where_it_was_stopped_and_counts_nothing_twice(
-        self, films: AuditedService, terminal: Terminal, folder: Path, monkeypatch: pytest.MonkeyPatch, written: int
+        self, service: AuditedService, terminal: Terminal, folder: Path, monkeypatch: pytest.MonkeyPatch, written: int
     ) -> None:
-        videos, changeset_id = retitled(films, 5)
+        videos, changeset_id = retitled(service, 5)
         with monkeypatch.context() as stopping:
             stop_after(stopping, written)
             assert terminal.run(changeset_id) == 1
         assert terminal.err == ["Stopped; run the same command again to continue."]
         assert [path.name for path in folder.iterdir()] == [f"{changeset_id}.state"]
         assert terminal.run(changeset_id) == 0
-        assert titles(films, videos) == [f"Film {number}" for number in range(5)]
+        assert titles(service, videos) == [f"Film {number}" for number in range(5)]
         assert terminal.out[0] == "5 reverted, 0 unchanged, 0 skipped, 0 failed."
-        assert [films.item(video_id)["version"] for video_id in videos] == [3] * 5
+        assert [service.item(video_id)["version"] for video_id in videos] == [3] * 5
         assert list(folder.iterdir()) == []
 
     def test_has_as_many_writes_in_flight_as_an_import(
-        self, films: AuditedService, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+        self, service: AuditedService, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """The first writes wait for each other, until as many are in flight as an import has threads."""
         monkeypatch.setattr("tools.__main__.THREADS", THREADS)
-        monkeypatch.setattr("tools.__main__.open_table", lambda _: films.table)
-        monkeypatch.setattr("tools.__main__.open_trail", lambda _: films.trail)
-        videos, changeset_id = retitled(films, THREADS + 1)
+        monkeypatch.setattr("tools.__main__.open_table", lambda _: service.table)
+        monkeypatch.setattr("tools.__main__.open_trail", lambda _: service.trail)
+        videos, changeset_id = retitled(service, THREADS + 1)
         in_flight = threading.Barrier(THREADS)
-        left = iter(range(THREADS))
+        remaining = iter(range(THREADS))
         one_at_a_time = threading.RLock()  # moto's tables are for one thread
 
         def between(operation: str, _: Mapping[str, Any], send: Callable[[], Any]) -> Any:
             is_revert = operation in WRITES and threading.current_thread() is not threading.main_thread()
-            if is_revert and next(left, None) is not None:
+            if is_revert and next(remaining, None) is not None:
                 in_flight.wait(LIMIT)
             with one_at_a_time:
                 return send()
 
-        stop = intercept(films.table.client, between)
+        stop = intercept(service.table.client, between)
         try:
             assert terminal.run(changeset_id) == 0
         finally:
             stop()
-        assert titles(films, videos) == [f"Film {number}" for number in range(len(videos))]
-        assert next(left, None) is None
+        assert titles(service, videos) == [f"Film {number}" for number in range(len(videos))]
+        assert next(remaining, None) is None
 
-    def test_moves_a_bar(self, films: AuditedService) -> None:
-        _, changeset_id = retitled(films, 5)
+    def test_moves_a_bar(self, service: AuditedService) -> None:
+        _, changeset_id = retitled(service, 5)
         bars = Counting()
-        run_undo(films, changeset_id, bars)
+        run_undo(service, changeset_id, bars)
         assert bars.total == 5
         assert bars.done == sorted(bars.done)
         assert (bars.done[0], bars.done[-1]) == (0, 5)
 
-    def test_waits_for_a_trail_that_is_behind(self, films: AuditedService, capsys: pytest.CaptureFixture[str]) -> None:
-        videos, changeset_id = retitled(films, 3)
-        films.api.patch(f"/v1/videos/{videos[0]}", {"category": "new"}, user="admin")
+    def test_waits_for_a_trail_that_is_behind(
+        self, service: AuditedService, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        videos, changeset_id = retitled(service, 3)
+        service.api.patch(f"/v1/videos/{videos[0]}", {"category": "new"}, user="admin")
 
         def sleep(seconds: float) -> None:
-            films.clock.advance(seconds)
-            films.settle()
+            service.clock.advance(seconds)
+            service.settle()
 
-        assert run_undo(films, changeset_id, sleep=sleep)["reverted"] == 3
-        assert titles(films, videos) == ["Film 0", "Film 1", "Film 2"]
+        assert run_undo(service, changeset_id, sleep=sleep)["reverted"] == 3
+        assert titles(service, videos) == ["Film 0", "Film 1", "Film 2"]
         assert capsys.readouterr().err == (
             "Waiting for the audit trail, or for other writers of the same videos: 1 parts will be retried.\n"
         )

@@ -142,12 +142,12 @@ def test_change_set_id_is_stable_until_the_import_completes_or_restarts(memory: 
     memory.go_on()
     assert change_set() == first
     memory.table.delete(VIDEO.key(videoId="film-1"))
-    again = change_set()
-    assert again != first
+    restarted = change_set()
+    assert restarted != first
     memory.go_on()
-    assert change_set() == again
+    assert change_set() == restarted
     memory.complete()
-    assert change_set() != again
+    assert change_set() != restarted
 
 
 def test_work_file_without_a_table_has_no_change_set_id(memory: Memory) -> None:

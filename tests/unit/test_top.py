@@ -51,8 +51,8 @@ def listed(api: Api, query: str = "", **options: Any) -> dict[str, Any]:
     """The answer to GET /v1/top."""
     reply = api.get("/v1/top", query=query, **options)
     assert reply.status == 200, reply.body
-    answer: dict[str, Any] = reply.json
-    return answer
+    content: dict[str, Any] = reply.json
+    return content
 
 
 def titles(api: Api, query: str = "") -> list[str]:
@@ -62,11 +62,11 @@ def titles(api: Api, query: str = "") -> list[str]:
 
 def published(api: Api, viewed: CountedViews, **views: int) -> dict[str, str]:
     """Videos by their titles, with as many views in this hour."""
-    made = {title: api.publish(title=title)["videoId"] for title in views}
+    video_ids = {title: api.publish(title=title)["videoId"] for title in views}
     for title, count in views.items():
-        viewed.count(made[title], HOUR, views=count)
+        viewed.count(video_ids[title], HOUR, views=count)
     viewed.store()
-    return made
+    return video_ids
 
 
 @dataclass(frozen=True)
@@ -126,20 +126,20 @@ def test_every_list_is_what_looking_at_each_view_finds(table: Table, viewed: Cou
     for window in WINDOWS:
         for category in (ALL, "a", "b"):
             top = store.read(window, category, NOW)
-            found = {video.video_id: (video.views, video.before, video.total) for video in (top.videos if top else ())}
-            assert found == expected(views, window, category), (window, category)
+            ranked = {video.video_id: (video.views, video.before, video.total) for video in (top.videos if top else ())}
+            assert ranked == expected(views, window, category), (window, category)
 
 
 def test_views_rank_a_video_when_the_stream_has_reported_them(api: Api, table: Table, clock: Clock) -> None:
-    backstage, made = (
+    background, video_ids = (
         BackgroundWork(table, clock),
         {title: api.publish(title=title)["videoId"] for title in ("a", "b", "c")},
     )
 
     def view(title: str, times: int) -> None:
         for _ in range(times):
-            assert api.post(f"/v1/videos/{made[title]}/views", user="bob").status == 200
-        backstage.settle()
+            assert api.post(f"/v1/videos/{video_ids[title]}/views", user="bob").status == 200
+        background.settle()
 
     view("a", 5)
     clock.advance(30 * HOUR_SECONDS)
@@ -149,9 +149,9 @@ def test_views_rank_a_video_when_the_stream_has_reported_them(api: Api, table: T
     view("c", 2)
     now = int(clock())
     compute(table, now)
-    shown = [(item["title"], item["views"], item["rise"], item["viewCount"]) for item in listed(api)["items"]]
-    assert shown == [("b", 3, 3, 3), ("c", 2, 2, 2), ("a", 1, -4, 6)]
-    hours = api.get(f"/v1/videos/{made['a']}/views", query=f"from={NOW}").json
+    ranking = [(item["title"], item["views"], item["rise"], item["viewCount"]) for item in listed(api)["items"]]
+    assert ranking == [("b", 3, 3, 3), ("c", 2, 2, 2), ("a", 1, -4, 6)]
+    hours = api.get(f"/v1/videos/{video_ids['a']}/views", query=f"from={NOW}").json
     assert [item["views"] for item in hours["items"]] == [5, *[0] * 29, 1, 0]
 
 
@@ -165,9 +165,9 @@ class TestOrders:
         top = TopVideos(0, 0, first_in_each_order(videos))
         assert len(top.videos) <= len(ORDERS) * LARGEST_TOP
         for order, value in ORDERS.items():
-            wanted = sorted(videos, key=lambda video: video.video_id)  # ties are in the order of their ids
-            wanted.sort(key=value, reverse=True)
-            assert top.by(order) == wanted[:LARGEST_TOP]
+            by_id = sorted(videos, key=lambda video: video.video_id)  # ties are in the order of their ids
+            by_id.sort(key=value, reverse=True)
+            assert top.by(order) == by_id[:LARGEST_TOP]
 
     def test_the_largest_come_first(self, api: Api, table: Table, viewed: CountedViews) -> None:
         old, new, steady = (api.publish(title=title)["videoId"] for title in ("old", "new", "steady"))
@@ -185,7 +185,7 @@ class TestOrders:
         assert (first["views"], first["viewsBefore"], first["rise"], first["viewCount"]) == (50, 60, -10, 110)
 
 
-class TestWhatIsShown:
+class TestContent:
     def test_top_list_is_empty_before_it_was_computed(self, api: Api) -> None:
         assert listed(api, "window=week&category=c") == {
             "window": "week",
@@ -199,11 +199,11 @@ class TestWhatIsShown:
         video_id = published(api, viewed, a=3)["a"]
         compute(table)
         api.patch(f"/v1/videos/{video_id}", {"title": "b"})
-        (shown,) = api.get("/v1/videos").json["items"]
-        answer = listed(api)
-        assert answer["items"] == [shown | {"views": 3, "viewsBefore": 0, "rise": 3, "viewCount": 3}]
-        assert shown["title"] == "b"
-        assert (answer["from"], answer["computedAt"]) == (HOUR - 23 * HOUR_SECONDS, NOW)
+        (summary,) = api.get("/v1/videos").json["items"]
+        content = listed(api)
+        assert content["items"] == [summary | {"views": 3, "viewsBefore": 0, "rise": 3, "viewCount": 3}]
+        assert summary["title"] == "b"
+        assert (content["from"], content["computedAt"]) == (HOUR - 23 * HOUR_SECONDS, NOW)
 
     def test_posters_have_addresses(self, api: Api, table: Table, viewed: CountedViews) -> None:
         video_id = published(api, viewed, a=3)["a"]
@@ -215,10 +215,10 @@ class TestWhatIsShown:
     def test_the_next_take_the_places_of_those_that_are_not_published_any_more(
         self, api: Api, table: Table, viewed: CountedViews
     ) -> None:
-        made = published(api, viewed, a=5, b=4, c=3, d=2, e=1)
+        video_ids = published(api, viewed, a=5, b=4, c=3, d=2, e=1)
         compute(table)
-        api.patch(f"/v1/videos/{made['a']}", {"visibility": "private"})
-        api.delete(f"/v1/videos/{made['c']}")
+        api.patch(f"/v1/videos/{video_ids['a']}", {"visibility": "private"})
+        api.delete(f"/v1/videos/{video_ids['c']}")
         for user in ("alice", "bob", "admin"):
             items = listed(api, "limit=3", user=user)["items"]
             assert [item["title"] for item in items] == ["b", "d", "e"]

@@ -27,12 +27,12 @@ class TestUsers:
     def test_videos_are_counted_by_status_and_size(self, api: Api, background: BackgroundWork) -> None:
         api.create(fileSize=100, duration=1000)
         api.publish(fileSize=50)
-        gone = api.publish(fileSize=25, duration=500)["videoId"]
-        api.delete(f"/v1/videos/{gone}")
+        deleted_id = api.publish(fileSize=25, duration=500)["videoId"]
+        api.delete(f"/v1/videos/{deleted_id}")
         background.settle_totals()
-        shown = api.get("/v1/users/alice").json
-        assert shown["videos"] == ZEROS | {"total": 2, "uploaded": 1, "ready": 1, "deleted": 1}
-        assert (shown["bytes"], shown["duration"]) == (150, 1000)
+        totals = api.get("/v1/users/alice").json
+        assert totals["videos"] == ZEROS | {"total": 2, "uploaded": 1, "ready": 1, "deleted": 1}
+        assert (totals["bytes"], totals["duration"]) == (150, 1000)
 
     @pytest.mark.parametrize("user_id", ["x" * 256, "\N{CLAPPER BOARD}" * 251, " "])
     def test_a_name_is_what_a_subject_can_be(self, api: Api, user_id: str) -> None:
@@ -64,15 +64,15 @@ class TestUsers:
     def test_a_user_may_have_any_other_name(self, api: Api, background: BackgroundWork, name: str, reader: str) -> None:
         assert api.post("/v1/videos", {"title": "t"}, user=name).status == 201
         background.settle_totals()
-        shown = api.get(f"/v1/users/{quote(name, safe='')}", user=name if reader == "the user" else reader).json
-        assert (shown["userId"], shown["videos"]["total"]) == (name, 1)
+        totals = api.get(f"/v1/users/{quote(name, safe='')}", user=name if reader == "the user" else reader).json
+        assert (totals["userId"], totals["videos"]["total"]) == (name, 1)
 
     def test_a_gateway_may_decode_percent_signs_too(self, api: Api) -> None:
         route = next(route for route in ROUTES if route.operation == "getUser")
         event = make_event("GET", "/v1/users/50%", None, "", {}, "50%25", "videos/read", route)
         event["pathParameters"] = {"userId": "50%25"}
-        answer = api.handlers["totals"](event, Context())
-        assert json.loads(answer["body"])["userId"] == "50%25"
+        response = api.handlers["totals"](event, Context())
+        assert json.loads(response["body"])["userId"] == "50%25"
 
     @pytest.mark.parametrize("path", ["/v1/users/imdb/totals", "/v1/users/imdb%2Ftotals", "/v1/users/alice/"])
     def test_a_path_below_a_user_is_no_user_without_anything(self, api: Api, path: str) -> None:

@@ -43,7 +43,7 @@ from tests.integration.faults import (
     throttle,
 )
 
-FILM = {"contentType": "video/mp4", "fileSize": 1000}
+NEW_UPLOAD = {"contentType": "video/mp4", "fileSize": 1000}
 LARGE = {"contentType": "video/mp4", "fileSize": LARGEST_PUT + 1}
 NO_UPLOAD = "019775a1c00-9f86d081884c7d65"
 
@@ -66,8 +66,8 @@ def video_id(api: Api) -> str:
     return str(api.create()["videoId"])
 
 
-def _begin(api: Api, video_id: str, film: Any = FILM, **options: Any) -> dict[str, Any]:
-    reply = api.post(f"/v1/videos/{video_id}/upload", film, **options)
+def _begin(api: Api, video_id: str, announced: Any = NEW_UPLOAD, **options: Any) -> dict[str, Any]:
+    reply = api.post(f"/v1/videos/{video_id}/upload", announced, **options)
     assert reply.status == 201, reply.body
     begun: dict[str, Any] = reply.json
     return begun
@@ -86,14 +86,14 @@ def _send_parts(objects: Objects, video_id: str, begun: dict[str, Any], table: T
     for part in begun["parts"]:
         number = part["partNumber"]
         data = b"part %d" % number
-        answer = objects.client.upload_part(
+        response = objects.client.upload_part(
             Bucket=SOURCES_BUCKET,
             Key=f"{video_id}/{begun['uploadId']}",
             UploadId=item["multipartId"],
             PartNumber=number,
             Body=data,
         )
-        parts.append({"partNumber": number, "etag": answer["ETag"]})
+        parts.append({"partNumber": number, "etag": response["ETag"]})
     return parts
 
 
@@ -133,7 +133,7 @@ class TestPartSizes:
 
 class TestPut:
     def test_put_upload_returns_method_url_headers_and_expiry(self, api: Api, video_id: str, table: Table) -> None:
-        reply = api.post(f"/v1/videos/{video_id}/upload", FILM)
+        reply = api.post(f"/v1/videos/{video_id}/upload", NEW_UPLOAD)
         assert reply.status == 201
         begun = reply.json
         upload_id = begun["uploadId"]
@@ -176,7 +176,7 @@ class TestPut:
         "kind", ["video/mp4", "video/x-matroska", "video/quicktime", "application/mxf", "application/octet-stream"]
     )
     def test_film_types(self, api: Api, video_id: str, kind: str) -> None:
-        begun = _begin(api, video_id, FILM | {"contentType": kind})
+        begun = _begin(api, video_id, NEW_UPLOAD | {"contentType": kind})
         assert begun["headers"]["Content-Type"] == kind
 
     @pytest.mark.parametrize(
@@ -198,7 +198,7 @@ class TestPut:
         ],
     )
     def test_bad_bodies(self, api: Api, video_id: str, table: Table, change: Any, pointer: str) -> None:
-        reply = api.post(f"/v1/videos/{video_id}/upload", FILM | change)
+        reply = api.post(f"/v1/videos/{video_id}/upload", NEW_UPLOAD | change)
         assert reply.status == 422
         assert pointer in [error["pointer"] for error in reply.json["errors"]]
         assert table.get(QUOTA.key(userId="alice", date="2025-06-15")) is None
@@ -329,35 +329,35 @@ class TestParts:
 def _read(api: Api, video_id: str, upload_id: str, **options: Any) -> Reply:
     reply = api.get(f"/v1/videos/{video_id}/upload/{upload_id}", **options)
     if reply.status == 200:
-        ANSWER.validate(reply.json)
+        RESPONSE.validate(reply.json)
     return reply
 
 
-def _answer() -> Any:
+def _response_validator() -> Any:
     """Validator of responses against the document: exactly one of the three schemas matches."""
-    answers = document()["paths"]["/v1/videos/{videoId}/upload/{uploadId}"]["get"]["responses"]
-    schema = answers["200"]["content"]["application/json"]["schema"]
+    responses = document()["paths"]["/v1/videos/{videoId}/upload/{uploadId}"]["get"]["responses"]
+    schema = responses["200"]["content"]["application/json"]["schema"]
     return jsonschema_rs.Draft202012Validator({**schema, "components": document()["components"]})
 
 
-ANSWER = _answer()
+RESPONSE = _response_validator()
 
 
 def _send_part(
     objects: Objects, table: Table, video_id: str, upload_id: str, number: int, size: int, fill: bytes = b"x"
 ) -> str:
     """Send one part by the service's own client, which is bound to no size; returns its ETag."""
-    answer = objects.client.upload_part(
+    response = objects.client.upload_part(
         Bucket=SOURCES_BUCKET,
         Key=f"{video_id}/{upload_id}",
         UploadId=_item(table, video_id, upload_id)["multipartId"],
         PartNumber=number,
         Body=fill * size,
     )
-    return answer["ETag"]
+    return response["ETag"]
 
 
-def _film_of(table: Table, video_id: str, upload_id: str) -> None:
+def _set_source(table: Table, video_id: str, upload_id: str) -> None:
     """Let the film of an upload be the video's."""
     video = table.get(VIDEO.key(videoId=video_id))
     assert video
@@ -373,15 +373,17 @@ class TestGoingOn:
         monkeypatch.setattr("shared.processing.uploads.LARGEST_PUT", 20)
         monkeypatch.setattr("shared.processing.uploads.part_size", lambda _: 10)
 
-    SMALL = FILM | {"fileSize": 20}
-    IN_PARTS = FILM | {"fileSize": 25}
+    SMALL = NEW_UPLOAD | {"fileSize": 20}
+    IN_PARTS = NEW_UPLOAD | {"fileSize": 25}
 
-    @pytest.mark.parametrize("film", [SMALL, IN_PARTS])
-    def test_read_of_an_unstarted_upload_returns_what_create_returned(self, api: Api, video_id: str, film: Any) -> None:
-        begun = _begin(api, video_id, film)
+    @pytest.mark.parametrize("announced", [SMALL, IN_PARTS])
+    def test_read_of_an_unstarted_upload_returns_what_create_returned(
+        self, api: Api, video_id: str, announced: Any
+    ) -> None:
+        begun = _begin(api, video_id, announced)
         reply = _read(api, video_id, begun["uploadId"])
         assert (reply.status, reply.headers["cache-control"]) == (200, "no-store")
-        assert _unsigned(reply.json) == _unsigned(begun) | film | {"videoId": video_id, "state": "open"}
+        assert _unsigned(reply.json) == _unsigned(begun) | announced | {"videoId": video_id, "state": "open"}
 
     def test_read_returns_urls_for_missing_parts_only(
         self, api: Api, video_id: str, table: Table, objects: Objects
@@ -433,11 +435,11 @@ class TestGoingOn:
         parts = _read(api, video_id, begun["uploadId"]).json["parts"]
         assert ["etag" in part for part in parts] == [True, True, True]
 
-    @pytest.mark.parametrize("film", [SMALL, IN_PARTS])
+    @pytest.mark.parametrize("announced", [SMALL, IN_PARTS])
     def test_read_writes_nothing_and_uses_no_quota(
-        self, api: Api, video_id: str, table: Table, objects: Objects, film: Any
+        self, api: Api, video_id: str, table: Table, objects: Objects, announced: Any
     ) -> None:
-        begun = _begin(api, video_id, film)
+        begun = _begin(api, video_id, announced)
         before = _item(table, video_id, begun["uploadId"])
         quota = table.get(QUOTA.key(userId="alice", date="2025-06-15"))
         line = FaultLine(table.client, objects.client, transport=botocore_stubber)
@@ -448,9 +450,9 @@ class TestGoingOn:
         assert _item(table, video_id, begun["uploadId"]) == before
         assert table.get(QUOTA.key(userId="alice", date="2025-06-15")) == quota
 
-    @pytest.mark.parametrize(("film", "seconds"), [(SMALL, PUT_SECONDS), (IN_PARTS, MULTIPART_SECONDS)])
-    def test_urls_end_with_the_upload_s_days(self, api: Api, video_id: str, film: Any, seconds: int) -> None:
-        upload_id = _begin(api, video_id, film)["uploadId"]
+    @pytest.mark.parametrize(("announced", "seconds"), [(SMALL, PUT_SECONDS), (IN_PARTS, MULTIPART_SECONDS)])
+    def test_urls_end_with_the_upload_s_days(self, api: Api, video_id: str, announced: Any, seconds: int) -> None:
+        upload_id = _begin(api, video_id, announced)["uploadId"]
         end = -(-(NOW + UPLOAD_DAYS * DAY) // DAY) * DAY  # at midnight
         for now, ends in (
             (NOW + DAY, NOW + DAY + seconds),
@@ -459,18 +461,18 @@ class TestGoingOn:
             (end - 1, end),
         ):
             api.clock.now = now
-            answer = _read(api, video_id, upload_id).json
-            assert answer["expiresAt"] == ends
-            for url in [answer["url"]] if "url" in answer else [part["url"] for part in answer["parts"]]:
+            response = _read(api, video_id, upload_id).json
+            assert response["expiresAt"] == ends
+            for url in [response["url"]] if "url" in response else [part["url"] for part in response["parts"]]:
                 assert parse_qs(urlsplit(url).query)["X-Amz-Expires"] == [str(ends - now)]
         api.clock.now = end
-        assert _ended(_read(api, video_id, upload_id), film) == "aborted"
+        assert _ended(_read(api, video_id, upload_id), announced) == "aborted"
 
-    @pytest.mark.parametrize("film", [SMALL, IN_PARTS])
-    def test_aborted_it_has_no_urls(self, api: Api, video_id: str, film: Any) -> None:
-        upload_id = _begin(api, video_id, film)["uploadId"]
+    @pytest.mark.parametrize("announced", [SMALL, IN_PARTS])
+    def test_aborted_it_has_no_urls(self, api: Api, video_id: str, announced: Any) -> None:
+        upload_id = _begin(api, video_id, announced)["uploadId"]
         assert _abort(api, video_id, upload_id).status == 204
-        assert _ended(_read(api, video_id, upload_id), film) == "aborted"
+        assert _ended(_read(api, video_id, upload_id), announced) == "aborted"
 
     @pytest.mark.parametrize("state", ["received", "refused"])
     def test_received_or_refused_upload_has_no_urls(self, api: Api, video_id: str, table: Table, state: str) -> None:
@@ -503,25 +505,26 @@ class TestGoingOn:
         assert _ended(_read(api, video_id, put), self.SMALL) == "received"
         assert _ended(_read(api, video_id, parts), self.IN_PARTS) == "received"
 
-    @pytest.mark.parametrize("film", [SMALL, IN_PARTS])
+    @pytest.mark.parametrize("announced", [SMALL, IN_PARTS])
     @pytest.mark.parametrize(
-        ("state", "shown"), [("open", "replaced"), ("received", "replaced"), ("refused", "refused"), ("aborted",) * 2]
+        ("state", "expected_state"),
+        [("open", "replaced"), ("received", "replaced"), ("refused", "refused"), ("aborted",) * 2],
     )
     def test_a_later_film_replaces_it(
-        self, api: Api, video_id: str, table: Table, film: Any, state: str, shown: str
+        self, api: Api, video_id: str, table: Table, announced: Any, state: str, expected_state: str
     ) -> None:
-        first = _begin(api, video_id, film)["uploadId"]
+        first = _begin(api, video_id, announced)["uploadId"]
         api.clock.advance(1)
-        second = _begin(api, video_id, film)["uploadId"]
+        second = _begin(api, video_id, announced)["uploadId"]
         UploadStore(table).set_state(_item(table, video_id, first), state)
-        _film_of(table, video_id, second)
-        assert _ended(_read(api, video_id, first), film) == shown
+        _set_source(table, video_id, second)
+        assert _ended(_read(api, video_id, first), announced) == expected_state
 
     def test_an_earlier_film_does_not(self, api: Api, video_id: str, table: Table) -> None:
         first = _begin(api, video_id, self.SMALL)["uploadId"]
         api.clock.advance(1)
         second = _begin(api, video_id, self.SMALL)["uploadId"]
-        _film_of(table, video_id, first)
+        _set_source(table, video_id, first)
         assert _read(api, video_id, second).json["state"] == "open"
 
     @pytest.mark.parametrize("outcome", ["received", "aborted"])
@@ -547,17 +550,17 @@ class TestGoingOn:
         assert _ended(_read(api, video_id, upload_id), self.IN_PARTS) == outcome
 
 
-def _ended(reply: Reply, film: Any) -> str:
+def _ended(reply: Reply, announced: Any) -> str:
     """The state of an upload that has ended, which has facts and no URLs."""
     assert reply.status == 200, reply.body
     assert set(reply.json) == {"uploadId", "videoId", "state", "contentType", "fileSize"}
-    assert {name: reply.json[name] for name in film} == film
+    assert {name: reply.json[name] for name in announced} == announced
     return str(reply.json["state"])
 
 
-def _unsigned(answer: dict[str, Any]) -> dict[str, Any]:
+def _unsigned(response: dict[str, Any]) -> dict[str, Any]:
     """An answer without the signatures of its URLs, which differ from second to second."""
-    text = re.sub(r"X-Amz-(Date|Signature)=\w+", "", json.dumps(answer))
+    text = re.sub(r"X-Amz-(Date|Signature)=\w+", "", json.dumps(response))
     unsigned: dict[str, Any] = json.loads(text)
     return unsigned
 
@@ -585,10 +588,10 @@ class TestAbortOfAPut:
         assert [store.set_state(item, "received"), store.set_state(item, "aborted")] == ["received", "received"]
 
 
-class TestWhoMay:
+class TestPermissions:
     def test_reading_is_not_enough(self, api: Api, video_id: str) -> None:
         begun = _begin(api, video_id)
-        assert api.post(f"/v1/videos/{video_id}/upload", FILM, scopes="videos/read").status == 403
+        assert api.post(f"/v1/videos/{video_id}/upload", NEW_UPLOAD, scopes="videos/read").status == 403
         assert _read(api, video_id, begun["uploadId"], scopes="videos/read").status == 403
 
     def test_an_upload_belongs_to_one_video(self, api: Api, video_id: str) -> None:
@@ -601,11 +604,11 @@ class TestWhoMay:
     def test_unknown_videos_and_uploads(self, api: Api, video_id: str) -> None:
         nowhere = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
         parts = [{"partNumber": 1, "etag": "e"}]
-        assert api.post(f"/v1/videos/{nowhere}/upload", FILM).status == 404
+        assert api.post(f"/v1/videos/{nowhere}/upload", NEW_UPLOAD).status == 404
         assert _complete(api, video_id, NO_UPLOAD, parts).status == 404
         assert _abort(api, video_id, NO_UPLOAD).status == 404
-        for place in (video_id, nowhere):
-            assert _read(api, place, NO_UPLOAD).status == 404
+        for target in (video_id, nowhere):
+            assert _read(api, target, NO_UPLOAD).status == 404
 
     @pytest.mark.parametrize("upload_id", ["x", "..", NO_UPLOAD.upper(), NO_UPLOAD + "0", "%23META"])
     def test_malformed_upload_id_is_400(self, api: Api, video_id: str, upload_id: str) -> None:
@@ -616,7 +619,7 @@ class TestWhoMay:
     def test_a_deleted_video_takes_no_film(self, api: Api, video_id: str) -> None:
         begun = _begin(api, video_id, LARGE)
         api.delete(f"/v1/videos/{video_id}")
-        reply = api.post(f"/v1/videos/{video_id}/upload", FILM)
+        reply = api.post(f"/v1/videos/{video_id}/upload", NEW_UPLOAD)
         assert (reply.status, reply.slug) == (409, "illegal-transition")
         parts = [{"partNumber": part["partNumber"], "etag": "e"} for part in begun["parts"]]
         assert _complete(api, video_id, begun["uploadId"], parts).status == 409
@@ -637,18 +640,18 @@ class TestQuota:
         assert (reply.status, reply.headers["retry-after"]) == (429, str(DAY - NOW % DAY))
         assert reply.json["type"].endswith("quota-exceeded")
         api.clock.advance(int(reply.headers["retry-after"]))
-        assert api.post(f"/v1/videos/{video_id}/upload", FILM).status == 201
+        assert api.post(f"/v1/videos/{video_id}/upload", NEW_UPLOAD).status == 201
 
     def test_upload_counts_against_the_quota_of_the_video_owner(self, api: Api, video_id: str) -> None:
         for _ in range(2):
             _begin(api, video_id, user="admin")
         own = api.create("admin")["videoId"]
-        assert api.post(f"/v1/videos/{video_id}/upload", FILM).status == 429
-        assert api.post(f"/v1/videos/{own}/upload", FILM, user="admin").status == 201
+        assert api.post(f"/v1/videos/{video_id}/upload", NEW_UPLOAD).status == 429
+        assert api.post(f"/v1/videos/{own}/upload", NEW_UPLOAD, user="admin").status == 201
 
     def test_refused_upload_uses_no_quota(self, api: Api, video_id: str) -> None:
         for _ in range(5):
-            assert api.post(f"/v1/videos/{video_id}/upload", FILM, user="bob").status == 404
+            assert api.post(f"/v1/videos/{video_id}/upload", NEW_UPLOAD, user="bob").status == 404
             assert api.post(f"/v1/videos/{video_id}/upload", {}).status == 422
         _begin(api, video_id)
 
@@ -660,59 +663,61 @@ REQUESTS = {"begin": 4, "read": 3, "complete": 4, "abort": 4}
 class TestFaults:
     """Each call to DynamoDB and S3 fails once, fails permanently, or is the last before the process dies."""
 
-    def _run(self, api: Api, table: Table, objects: Objects, what: str, line: FaultLine, incident: Any, at: int) -> Any:
+    def _run(
+        self, api: Api, table: Table, objects: Objects, operation: str, line: FaultLine, incident: Any, at: int
+    ) -> Any:
         video_id = str(api.create()["videoId"])
-        if what == "begin":
+        if operation == "begin":
             line.arm(incident, at=at)
             return lambda: api.post(f"/v1/videos/{video_id}/upload", LARGE)
         begun = _begin(api, video_id, LARGE)
-        parts = _send_parts(objects, video_id, begun, table) if what == "complete" else []
+        parts = _send_parts(objects, video_id, begun, table) if operation == "complete" else []
         line.arm(incident, at=at)
-        if what == "complete":
+        if operation == "complete":
             return lambda: _complete(api, video_id, begun["uploadId"], parts)
-        if what == "read":
+        if operation == "read":
             return lambda: _read(api, video_id, begun["uploadId"])
         return lambda: _abort(api, video_id, begun["uploadId"])
 
-    @pytest.mark.parametrize("what", REQUESTS)
+    @pytest.mark.parametrize("operation", REQUESTS)
     def test_transient_fault_is_retried_and_hidden_from_the_client(
-        self, api: Api, table: Table, objects: Objects, what: str
+        self, api: Api, table: Table, objects: Objects, operation: str
     ) -> None:
         line = FaultLine(table.client, objects.client, transport=botocore_stubber)
         for incident in (lose_request, lose_response):
             at = 0
             while True:
-                request = self._run(api, table, objects, what, line, incident, at)
+                request = self._run(api, table, objects, operation, line, incident, at)
                 reply = request()
                 line.disarm()
                 assert reply.status in (200, 201, 204), (incident, at, reply.body)
                 if at >= len(line.calls):
                     break
                 at += 1
-            assert at >= REQUESTS[what]
+            assert at >= REQUESTS[operation]
 
-    @pytest.mark.parametrize("what", REQUESTS)
+    @pytest.mark.parametrize("operation", REQUESTS)
     def test_lasting_fault_is_503_and_a_later_retry_succeeds(
-        self, api: Api, table: Table, objects: Objects, what: str
+        self, api: Api, table: Table, objects: Objects, operation: str
     ) -> None:
         for client, incident in ((table.client, throttle), (objects.client, s3_refusal("SlowDown", 503))):
             line = FaultLine(client, transport=botocore_stubber)
-            request = self._run(api, table, objects, what, line, incident, None)  # type: ignore[arg-type]
+            request = self._run(api, table, objects, operation, line, incident, None)  # type: ignore[arg-type]
             reply = request()
             assert (reply.status, reply.headers["retry-after"]) == (503, "1")
             assert b"secret" not in reply.body
             line.disarm()
             assert request().status in (200, 201, 204)
 
-    @pytest.mark.parametrize("what", REQUESTS)
+    @pytest.mark.parametrize("operation", REQUESTS)
     def test_after_a_crash_anywhere_asking_again_helps(
-        self, api: Api, table: Table, objects: Objects, what: str
+        self, api: Api, table: Table, objects: Objects, operation: str
     ) -> None:
         line = FaultLine(table.client, objects.client, transport=botocore_stubber)
         for incident in (kill_before, kill_after):
             at = 0
             while True:
-                request = self._run(api, table, objects, what, line, incident, at)
+                request = self._run(api, table, objects, operation, line, incident, at)
                 try:
                     request()
                 except Killed:
@@ -723,7 +728,7 @@ class TestFaults:
                 else:
                     line.disarm()
                     break
-            assert at >= REQUESTS[what]
+            assert at >= REQUESTS[operation]
 
     def test_completing_and_aborting_at_once_has_one_outcome(self, api: Api, table: Table, objects: Objects) -> None:
         # The completion's process died after S3 was asked: the film is there, whatever the item says.

@@ -11,21 +11,21 @@ from tools.exchange_format import VideoLine
 
 def test_every_field_has_what_is_not_made_of_its_row() -> None:
     names = {field.name for field in VIDEO_FIELDS}
-    shown = {field.name for field in VIDEO_FIELDS if field.is_shown}
+    shown_fields = {field.name for field in VIDEO_FIELDS if field.is_shown}
     labelled = {field.name for field in VIDEO_FIELDS if field.label}
     schemas = document()["components"]["schemas"]
     computed = {"viewCount", "categoryShard"}
-    known = {
+    expected = {
         "label in shared/video_fields.py": (names - INTERNAL, labelled),
         "attribute of VideoLine in tools/exchange_format.py": (names - computed, set(VideoLine.model_fields)),
-        "schema in shared/openapi/videos.py": (shown, set(schemas["Video"]["properties"])),
+        "schema in shared/openapi/videos.py": (shown_fields, set(schemas["Video"]["properties"])),
         "value in EVERYTHING of tests/unit/test_videos.py": (
             {field.name for field in SENT if field.create == "client"},
             set(EVERYTHING),
         ),
         "facet in shared/openapi/search.py": (set(FACETS), set(schemas["Facets"]["properties"])),
     }
-    missing = {what: sorted(wanted - having) for what, (wanted, having) in known.items() if wanted - having}
+    missing = {place: sorted(required - having) for place, (required, having) in expected.items() if required - having}
     assert missing == {}
 
 

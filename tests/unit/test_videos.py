@@ -51,9 +51,9 @@ class TestCreate:
         created = api.post("/v1/videos", EXAMPLE, user="admin")
         read = api.get(_path(created.json), user="admin")
 
-        for answer in (created.json, read.json):
-            shown = {name: answer[name] for name in EXAMPLE}
-            assert shown | {"tags": set(shown["tags"])} == EXAMPLE | {"tags": set(EXAMPLE["tags"])}
+        for document in (created.json, read.json):
+            sent_fields = {name: document[name] for name in EXAMPLE}
+            assert sent_fields | {"tags": set(sent_fields["tags"])} == EXAMPLE | {"tags": set(EXAMPLE["tags"])}
 
     def test_every_field_that_clients_write_comes_back(self, api: Api) -> None:
         assert set(EVERYTHING) == set(VideoContent.model_fields)
@@ -84,9 +84,9 @@ class TestCreate:
     def test_an_id_is_taken_once(self, api: Api) -> None:
         first = api.create("admin", videoId="3f2504e0-4f89-41d3-9a0c-0305e82c3301", title="first")
 
-        again = api.post("/v1/videos", {"videoId": first["videoId"], "title": "second"}, user="admin")
+        second = api.post("/v1/videos", {"videoId": first["videoId"], "title": "second"}, user="admin")
 
-        assert (again.status, again.slug) == (409, "already-exists")
+        assert (second.status, second.slug) == (409, "already-exists")
         assert api.get(_path(first), user="admin").json["title"] == "first"
 
     def test_a_new_video_is_private_until_its_owner_says_otherwise(self, api: Api) -> None:
@@ -114,16 +114,16 @@ class TestIdempotencyKey:
         clock.advance(3600)
         api.patch(_path(first.json), {"title": "changed meanwhile"})
 
-        again = api.post("/v1/videos", {"title": "t"}, headers=KEY)
+        second = api.post("/v1/videos", {"title": "t"}, headers=KEY)
 
-        assert (again.status, again.body, again.etag) == (201, first.body, first.etag)
-        assert again.headers["location"] == first.headers["location"]
+        assert (second.status, second.body, second.etag) == (201, first.body, first.etag)
+        assert second.headers["location"] == first.headers["location"]
         assert len(api.get("/v1/videos", query="userId=alice").json["items"]) == 1
 
     def test_the_order_of_fields_does_not_matter(self, api: Api) -> None:
         first = api.post("/v1/videos", body='{"title": "t", "format": "mp4"}', headers=KEY | _JSON)
-        again = api.post("/v1/videos", body='{"format":"mp4","title":"t"}', headers=KEY | _JSON)
-        assert again.json == first.json
+        second = api.post("/v1/videos", body='{"format":"mp4","title":"t"}', headers=KEY | _JSON)
+        assert second.json == first.json
 
     def test_different_body_under_the_same_key_is_refused(self, api: Api) -> None:
         api.post("/v1/videos", {"title": "t"}, headers=KEY)
@@ -150,8 +150,8 @@ class TestIdempotencyKey:
         video = api.create()
         api.delete(_path(video))
         first = api.post(f"{_path(video)}/restore", headers=KEY)
-        again = api.post(f"{_path(video)}/restore", headers=KEY)
-        assert (first.status, first.body) == (again.status, again.body) == (200, first.body)
+        second = api.post(f"{_path(video)}/restore", headers=KEY)
+        assert (first.status, first.body) == (second.status, second.body) == (200, first.body)
         assert api.get(_path(video)).json["version"] == 3
 
     @pytest.mark.parametrize("key", ["", "a b", "x" * 256, "tab\t", "é"])
@@ -207,9 +207,9 @@ class TestRead:
         assert api.get(_path(reply.json)).etag == reply.etag
 
 
-class TestWhoSeesIt:
+class TestVisibility:
     @pytest.mark.parametrize(
-        ("fields", "seen"),
+        ("fields", "is_visible"),
         [
             ({}, True),
             ({"visibility": "private"}, False),
@@ -224,14 +224,14 @@ class TestWhoSeesIt:
         ids=str,
     )
     def test_strangers_see_what_is_public_ready_and_in_its_time(
-        self, api: Api, fields: dict[str, Any], seen: bool
+        self, api: Api, fields: dict[str, Any], is_visible: bool
     ) -> None:
         video = api.publish("alice", **fields)
 
-        assert api.get(_path(video), user="bob").status == (200 if seen else 404)
-        assert api.post(f"{_path(video)}/views", user="bob").status == (200 if seen else 404)
-        assert api.patch(_path(video), {"title": "mine"}, user="bob").status == (403 if seen else 404)
-        assert api.delete(_path(video), user="bob").status == (403 if seen else 404)
+        assert api.get(_path(video), user="bob").status == (200 if is_visible else 404)
+        assert api.post(f"{_path(video)}/views", user="bob").status == (200 if is_visible else 404)
+        assert api.patch(_path(video), {"title": "mine"}, user="bob").status == (403 if is_visible else 404)
+        assert api.delete(_path(video), user="bob").status == (403 if is_visible else 404)
         assert api.get(_path(video), user="alice").status == 200
         assert api.get(_path(video), user="admin").status == 200
 
@@ -431,22 +431,24 @@ class TestDeleteAndRestore:
 
     def test_purge_time_is_shown_to_owner_and_admins_only(self, api: Api) -> None:
         video = api.publish("alice", expiresAt=NOW + 100)
-        shown = {user: "purgeAt" in api.get(_path(video), user=user).json for user in ("alice", "admin", "bob")}
-        assert shown == {"alice": True, "admin": True, "bob": False}
+        has_purge_time = {
+            user: "purgeAt" in api.get(_path(video), user=user).json for user in ("alice", "admin", "bob")
+        }
+        assert has_purge_time == {"alice": True, "admin": True, "bob": False}
         assert api.get(_path(video), query="fields=purgeAt", user="bob").json == {}
 
     def test_the_id_of_a_video_that_is_gone_for_good_can_be_used_again(self, api: Api, clock: Clock) -> None:
         video = api.create("admin", title="old")
         api.delete(_path(video), user="admin")
-        again = {"videoId": video["videoId"], "title": "new"}
+        second = {"videoId": video["videoId"], "title": "new"}
         clock.advance(GRACE_SECONDS - 1)
-        assert api.post("/v1/videos", again, user="admin").status == 409
+        assert api.post("/v1/videos", second, user="admin").status == 409
         clock.advance(1)
         # DynamoDB has not removed the old one yet; now it goes, and with it what belonged to it.
-        reply = api.post("/v1/videos", again, user="admin")
+        reply = api.post("/v1/videos", second, user="admin")
         assert (reply.status, reply.json["type"]) == (409, "urn:video-metadata:problem:being-removed")
         assert reply.headers["retry-after"] == "10"
-        assert api.post("/v1/videos", again, user="admin").status == 201
+        assert api.post("/v1/videos", second, user="admin").status == 201
         assert api.get(_path(video), user="admin").json["title"] == "new"
 
     def test_an_import_of_a_long_expired_video_has_its_grace_too(self, api: Api) -> None:
@@ -485,8 +487,8 @@ class TestFieldsThatExcludeEachOther:
             results = api.post("/v1/videos/batch", {"operations": operations}, query=query).json["items"]
             assert [result["status"] for result in results] == [422, 422]
             assert [_faults(result["problem"]) for result in results] == [
-                {f"/operations/0/video{place}": detail for place, detail in faults.items()},
-                {f"/operations/1/patch{place}": detail for place, detail in faults.items()},
+                {f"/operations/0/video{pointer}": detail for pointer, detail in faults.items()},
+                {f"/operations/1/patch{pointer}": detail for pointer, detail in faults.items()},
             ]
         assert api.get(_path(video)).json["version"] == 1
 

@@ -107,7 +107,7 @@ def test_a_view_of_a_batch_is_a_view_like_one_by_itself(api: Api) -> None:
 @pytest.mark.parametrize("viewer", [{}, {"viewerId": "tv"}], ids=["by id", "by viewer"])
 def test_a_batch_that_is_sent_again_counts_nothing_twice(api: Api, clock: Clock, viewer: dict[str, Any]) -> None:
     video = api.publish()
-    queue = [_of(video, str(place), NOW - place * HOUR, **viewer) for place in range(5)]
+    queue = [_of(video, str(number), NOW - number * HOUR, **viewer) for number in range(5)]
     assert _reasons(api, *queue) == [None] * 5
     for pause in (0, WINDOW_SECONDS, EARLIEST_SECONDS - 5 * HOUR):
         clock.advance(pause)
@@ -144,7 +144,7 @@ def test_an_id_belongs_to_one_caller_and_video(api: Api) -> None:
 
 def test_rules_hold_for_batches_too_and_are_added_up(api: Api, table: Table) -> None:
     own, hidden = api.publish("alice"), api.create("alice")
-    queue = [*(_of(own, f"o{place}") for place in range(3)), *(_of(hidden, f"h{place}") for place in range(2))]
+    queue = [*(_of(own, f"o{number}") for number in range(3)), *(_of(hidden, f"h{number}") for number in range(2))]
     with record_operations(table.client) as operations:
         assert _reasons(api, *queue, user="alice") == ["owner"] * 3 + ["unpublished"] * 2
     # One addition for each video, however many of its views do not count.
@@ -154,7 +154,7 @@ def test_rules_hold_for_batches_too_and_are_added_up(api: Api, table: Table) -> 
 
 def test_a_view_costs_a_marker_and_videos_and_counters_are_read_together(api: Api, table: Table) -> None:
     videos = [api.publish() for _ in range(10)]
-    queue = [_of(video, f"{place}-{which}") for which, video in enumerate(videos) for place in range(10)]
+    queue = [_of(video, f"{number}-{which}") for which, video in enumerate(videos) for number in range(10)]
     with record_operations(table.client) as operations:
         assert _reasons(api, *queue) == [None] * 100
     names = [operation.name for operation in operations]
@@ -210,7 +210,7 @@ def test_a_batch_with_a_view_that_is_not_valid_is_refused(
 @pytest.mark.parametrize("count", [0, 101])
 def test_a_batch_has_1_to_100_views(api: Api, count: int) -> None:
     video = api.publish()
-    reply = _send(api, [_of(video, str(place)) for place in range(count)])
+    reply = _send(api, [_of(video, str(number)) for number in range(count)])
     assert (reply.status, reply.json["errors"][0]["pointer"]) == (422, "/views")
 
 
@@ -277,9 +277,9 @@ class TestWhenDynamoDBFails:
         seconds = iter(range(0, 100_000, 5))
         resources = FakeResources(table, Clock(), elapsed=lambda: next(seconds))
         slow = Api(table, {"views": resources.make(views.lambda_handler)}, Clock())
-        reasons = _reasons(slow, *(_of(video, str(place)) for place in range(8)))
+        reasons = _reasons(slow, *(_of(video, str(number)) for number in range(8)))
         assert set(reasons) == {None, 503}
-        retried = _reasons(api, *(_of(video, str(place)) for place in range(8)))
+        retried = _reasons(api, *(_of(video, str(number)) for number in range(8)))
         assert retried == ["duplicate" if reason is None else None for reason in reasons]
 
 

@@ -31,13 +31,13 @@ def history(api: Api, video_id: str, query: str = "", **options: Any) -> dict[st
     """The answer to GET .../views."""
     reply = api.get(f"/v1/videos/{video_id}/views", query=query, **options)
     assert reply.status == 200, reply.body
-    answer: dict[str, Any] = reply.json
-    return answer
+    content: dict[str, Any] = reply.json
+    return content
 
 
-def counts(answer: dict[str, Any]) -> dict[int, int]:
+def counts(content: dict[str, Any]) -> dict[int, int]:
     """The views of the buckets that have any, by when they begin."""
-    return {item["from"]: item["views"] for item in answer["items"] if item["views"]}
+    return {item["from"]: item["views"] for item in content["items"] if item["views"]}
 
 
 class TestHours:
@@ -48,17 +48,17 @@ class TestHours:
         viewed.count(video_id, HOUR - 1, views=2)
         viewed.count(video_id, HOUR, views=1, repeated=7)
         viewed.store()
-        answer = history(api, video_id)
-        assert (answer["videoId"], answer["granularity"], answer["tz"]) == (video_id, "hour", "UTC")
-        assert [item["from"] for item in answer["items"]] == [HOUR - n * HOUR_SECONDS for n in range(23, -1, -1)]
-        assert [item["to"] - item["from"] for item in answer["items"]] == [HOUR_SECONDS] * 24
-        assert [item["views"] for item in answer["items"]] == [*[0] * 21, 4, 2, 1]
-        assert [item["watchedMs"] for item in answer["items"]] == [*[0] * 21, 9000, 0, 0]
-        assert answer["total"] == 7
+        content = history(api, video_id)
+        assert (content["videoId"], content["granularity"], content["tz"]) == (video_id, "hour", "UTC")
+        assert [item["from"] for item in content["items"]] == [HOUR - n * HOUR_SECONDS for n in range(23, -1, -1)]
+        assert [item["to"] - item["from"] for item in content["items"]] == [HOUR_SECONDS] * 24
+        assert [item["views"] for item in content["items"]] == [*[0] * 21, 4, 2, 1]
+        assert [item["watchedMs"] for item in content["items"]] == [*[0] * 21, 9000, 0, 0]
+        assert content["total"] == 7
 
     def test_a_video_without_views_has_zeros(self, api: Api) -> None:
-        answer = history(api, api.publish()["videoId"])
-        assert (len(answer["items"]), counts(answer), answer["total"]) == (24, {}, 0)
+        content = history(api, api.publish()["videoId"])
+        assert (len(content["items"]), counts(content), content["total"]) == (24, {}, 0)
 
     def test_an_hour_counts_whole_if_part_of_it_is_asked_for(self, api: Api, viewed: CountedViews) -> None:
         video_id = api.publish()["videoId"]
@@ -111,8 +111,8 @@ class TestDays:
         viewed.count(video_id, then + DAY_SECONDS - 1, views=1)
         viewed.count(video_id, DAY, views=4)
         viewed.store()
-        answer = history(api, video_id, f"granularity=day&from={then}")
-        assert (len(answer["items"]), counts(answer), answer["total"]) == (301, {then: 3, DAY: 4}, 7)
+        content = history(api, video_id, f"granularity=day&from={then}")
+        assert (len(content["items"]), counts(content), content["total"]) == (301, {then: 3, DAY: 4}, 7)
 
     def test_the_last_30_are_shown(self, api: Api) -> None:
         for zone in ("UTC", "Europe/Berlin"):
@@ -126,8 +126,8 @@ class TestDays:
         for at in (midnight - 1, midnight, midnight + 1):
             viewed.count(video_id, at)
         viewed.store()
-        answer = history(api, video_id, "granularity=day&tz=America/New_York")
-        assert counts(answer) == {midnight - DAY_SECONDS: 1, midnight: 2}
+        content = history(api, video_id, "granularity=day&tz=America/New_York")
+        assert counts(content) == {midnight - DAY_SECONDS: 1, midnight: 2}
 
     def test_a_day_of_a_zone_with_half_hours_begins_with_its_first_full_hour(
         self, api: Api, viewed: CountedViews
@@ -139,8 +139,8 @@ class TestDays:
             viewed.count(video_id, at)
         viewed.store()
         # The half hour after midnight is part of the day before, also where a list begins with it.
-        answer = history(api, video_id, f"granularity=day&tz=Asia/Kolkata&from={midnight + 60}")
-        assert counts(answer) == {midnight + 1800 - DAY_SECONDS: 1, midnight + 1800: 1}
+        content = history(api, video_id, f"granularity=day&tz=Asia/Kolkata&from={midnight + 60}")
+        assert counts(content) == {midnight + 1800 - DAY_SECONDS: 1, midnight + 1800: 1}
 
     @pytest.mark.parametrize(
         ("zone", "day", "hours"),
@@ -235,8 +235,8 @@ class TestExplanation:
     def explained(self, api: Api, video_id: str) -> dict[str, Any]:
         reply = api.get(f"/v1/videos/{video_id}/views/explain")
         assert reply.status == 200, reply.body
-        answer: dict[str, Any] = reply.json
-        return answer
+        content: dict[str, Any] = reply.json
+        return content
 
     def test_says_how_many_counted_and_why_others_did_not(self, api: Api, viewed: CountedViews) -> None:
         video_id = api.publish()["videoId"]
@@ -244,11 +244,11 @@ class TestExplanation:
         uncounted = {rule: number for number, rule in enumerate(UNCOUNTED, start=1)}
         viewed.count(video_id, NOW - 7200, views=30, keyed=12, watched=5, **uncounted)
         viewed.store()
-        answer = self.explained(api, video_id)
-        assert answer["counted"] == {"total": 42, "anonymous": 30, "identified": 12}
-        assert answer["notCounted"] == {"total": sum(uncounted.values())} | uncounted
-        assert answer["viewCount"] == 192
-        assert (answer["from"], answer["to"]) == (HOUR - 23 * HOUR_SECONDS, NOW)
+        content = self.explained(api, video_id)
+        assert content["counted"] == {"total": 42, "anonymous": 30, "identified": 12}
+        assert content["notCounted"] == {"total": sum(uncounted.values())} | uncounted
+        assert content["viewCount"] == 192
+        assert (content["from"], content["to"]) == (HOUR - 23 * HOUR_SECONDS, NOW)
 
     def test_has_a_sentence_for_each_rule(self, api: Api) -> None:
         rules = self.explained(api, api.publish()["videoId"])["rules"]

@@ -37,24 +37,24 @@ def _counted(api: Api, video: Mapping[str, Any], body: Any = None, **options: An
     """Send a view; return its result without the video's id."""
     reply = _send(api, video, body, **options)
     assert reply.status == 200, reply.body
-    answer: dict[str, Any] = reply.json
-    assert answer.pop("videoId") == video["videoId"]
-    return answer
+    result: dict[str, Any] = reply.json
+    assert result.pop("videoId") == video["videoId"]
+    return result
 
 
 def _view(api: Api, video: Mapping[str, Any], body: Any = None, **options: Any) -> int:
     """The count after a view that counts."""
-    answer = _counted(api, video, body, **options)
-    assert (answer["counted"], answer["reason"]) == (True, None)
-    count: int = answer["viewCount"]
+    result = _counted(api, video, body, **options)
+    assert (result["counted"], result["reason"]) == (True, None)
+    count: int = result["viewCount"]
     return count
 
 
 def _reason(api: Api, video: Mapping[str, Any], body: Any = None, **options: Any) -> str | None:
     """Return the reason why a view does not count, `None` if it counts."""
-    answer = _counted(api, video, body, **options)
-    assert answer["counted"] == (answer["reason"] is None)
-    reason: str | None = answer["reason"]
+    result = _counted(api, video, body, **options)
+    assert result["counted"] == (result["reason"] is None)
+    reason: str | None = result["reason"]
     return reason
 
 
@@ -66,8 +66,8 @@ def _counter(table: Table, video: Mapping[str, Any]) -> Item:
 def _markers(table: Table) -> list[Item]:
     items = table.client.scan(TableName=table.name)["Items"]
     keys = [{name: item[name]["S"] for name in ("pk", "sk")} for item in items]
-    found = [table.get(key) for key in keys if key[PARTITION_KEY].startswith(VIEWER.partition_prefix)]
-    return [marker for marker in found if marker is not None]
+    markers = [table.get(key) for key in keys if key[PARTITION_KEY].startswith(VIEWER.partition_prefix)]
+    return [marker for marker in markers if marker is not None]
 
 
 def test_every_view_increments_the_count(api: Api) -> None:
@@ -147,9 +147,9 @@ class TestViewers:
         first = _counted(api, video, TV)
         assert first == {"counted": True, "reason": None, "viewCount": 1, "windowEnds": NOW + WINDOW_SECONDS}
         clock.advance(WINDOW_SECONDS - 1)
-        again = _counted(api, video, TV)
+        second = _counted(api, video, TV)
         # The stream adds the first, and does not run here.
-        assert again == {"counted": False, "reason": "repeated", "viewCount": 0, "windowEnds": NOW + WINDOW_SECONDS}
+        assert second == {"counted": False, "reason": "repeated", "viewCount": 0, "windowEnds": NOW + WINDOW_SECONDS}
         clock.advance(1)
         assert _counted(api, video, TV)["windowEnds"] == NOW + 2 * WINDOW_SECONDS
         assert _counter(table, video) == {"repeated": 1}
@@ -179,10 +179,10 @@ class TestViewers:
         video = api.publish()
         _view(api, video, TV | {"watchedMs": 5000, "at": NOW - 60}, headers=KEY)
         (marker,) = _markers(table)
-        kept = {name: value for name, value in marker.items() if name not in ("pk", "sk", "writeId", "schemaVersion")}
-        lane = kept.pop("lane")
+        stored = {name: value for name, value in marker.items() if name not in ("pk", "sk", "writeId", "schemaVersion")}
+        lane = stored.pop("lane")
         assert marker["pk"] == VIEWER.key(videoId=video["videoId"], lane=lane, id="x")["pk"]
-        assert kept == {
+        assert stored == {
             "videoId": video["videoId"],
             "at": NOW - 60,
             "id": "a-view",
@@ -257,8 +257,8 @@ class TestRules:
         video = api.publish()
         _alter(table, video, fields)
         for user in ("alice", "admin"):
-            answer = _counted(api, video, user=user, **options)
-            assert answer == {"counted": False, "reason": reason, "viewCount": 0, "windowEnds": None}
+            result = _counted(api, video, user=user, **options)
+            assert result == {"counted": False, "reason": reason, "viewCount": 0, "windowEnds": None}
         assert _send(api, video, user="bob", **options).status == 404
         assert (_counter(table, video), _markers(table)) == ({reason: 2}, [])
 
@@ -469,10 +469,10 @@ class TestWhenDynamoDBFails:
 
         def put_item(**parameters: Any) -> Any:
             partitions.append(parameters["Item"]["pk"]["S"])
-            answer = put(**parameters)
+            response = put(**parameters)
             if len(partitions) == 1:
                 raise ReadTimeoutError(endpoint_url="x")
-            return answer
+            return response
 
         monkeypatch.setattr(table.client, "put_item", put_item)
         return partitions

@@ -34,9 +34,9 @@ class Network:
             for address in self.turns.pop(0)
         ]
 
-    def connect(self, place: tuple[str, int], seconds: float) -> socket.socket:
+    def connect(self, address: tuple[str, int], seconds: float) -> socket.socket:
         assert seconds > 0
-        self.opened.append(place)
+        self.opened.append(address)
         raise ConnectionRefusedError
 
     def send(self, url: str = HOOK, *, local: bool = False) -> ReceiverResponse:
@@ -114,25 +114,25 @@ class TestANameThatResolvesTo:
     @pytest.mark.parametrize(("address", "kind"), EACH)
     def test_a_forbidden_address_is_not_called(self, address: str, kind: str) -> None:
         network = Network([address])
-        answer = network.send()
-        assert (answer.is_forbidden, answer.status, network.opened) == (True, None, [])
-        assert kind in str(answer.error)
-        assert not address or address not in str(answer.error)  # what a network's own names lead to stays its secret
+        response = network.send()
+        assert (response.is_forbidden, response.status, network.opened) == (True, None, [])
+        assert kind in str(response.error)
+        assert not address or address not in str(response.error)  # what a network's own names lead to stays its secret
 
-        for beside in ([PUBLIC, address], [address, PUBLIC], [PUBLIC, "8.8.8.8", address]):
-            network = Network(beside)
-            assert network.send() == replace(answer, ms=ANY)
+        for addresses in ([PUBLIC, address], [address, PUBLIC], [PUBLIC, "8.8.8.8", address]):
+            network = Network(addresses)
+            assert network.send() == replace(response, ms=ANY)
             assert network.opened == []
 
         network = Network([address])
-        answer = network.send("http://hooks.example.com:8080/", local=True)
-        assert (answer.is_forbidden, bool(network.opened)) == (kind != "loopback", kind == "loopback")
+        response = network.send("http://hooks.example.com:8080/", local=True)
+        assert (response.is_forbidden, bool(network.opened)) == (kind != "loopback", kind == "loopback")
 
     @pytest.mark.parametrize("address", PUBLIC_ONES)
     def test_a_public_address_is_called(self, address: str) -> None:
         network = Network([address])
-        answer = network.send()
-        assert (answer.is_forbidden, answer.error) == (False, "The receiver refused the connection.")
+        response = network.send()
+        assert (response.is_forbidden, response.error) == (False, "The receiver refused the connection.")
         assert network.opened == [(address, 443)]
 
     def test_name_is_resolved_once_per_request_against_dns_rebinding(self) -> None:

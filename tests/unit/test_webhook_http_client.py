@@ -32,7 +32,7 @@ SHORT = 0.1
 """Time limit in seconds for exchanges that never end."""
 LATE = "The receiver did not respond within 0.1 seconds."
 NOT_HTTP = "The receiver's response is not HTTP."
-NO_ANSWER = "The receiver closed the connection without a response."
+NO_RESPONSE = "The receiver closed the connection without a response."
 
 Converse = Callable[[socket.socket, bytes], None]
 """Given a connection and the request that came by it."""
@@ -44,12 +44,12 @@ class Receiver(Listener):
     def __init__(self, converse: Converse, tls: ssl.SSLContext | None = None, *, expects_http: bool = True) -> None:
         self.requests: list[bytes] = []
         self.converse, self._expects_http = converse, expects_http
-        super().__init__(self._answer, tls)
+        super().__init__(self._respond, tls)
 
     def url(self, path: str = "/in") -> str:
         return f"http://127.0.0.1:{self.port}{path}"
 
-    def _answer(self, connection: socket.socket) -> None:
+    def _respond(self, connection: socket.socket) -> None:
         self.requests.append(self._read(connection))
         self.converse(connection, self.requests[-1])
 
@@ -64,8 +64,8 @@ Make = Callable[..., Receiver]
 Hurry = Callable[[bytes], Connect]
 
 
-def says(answer: bytes) -> Converse:
-    return lambda connection, _: connection.sendall(answer)
+def responds_with(response: bytes) -> Converse:
+    return lambda connection, _: connection.sendall(response)
 
 
 def waits(connection: socket.socket, _: bytes, before: bytes = b"") -> None:
@@ -114,8 +114,8 @@ def hurry(monkeypatch: pytest.MonkeyPatch) -> Hurry:
             if text in content:
                 clock.now = begun + LIMIT - SHORT if clock.now == begun else clock.now + SHORT / 4
 
-        def connect(place: tuple[str, int], seconds: float) -> socket.socket:
-            connection = _Read(fileno=socket.create_connection(place, seconds).detach())
+        def connect(address: tuple[str, int], seconds: float) -> socket.socket:
+            connection = _Read(fileno=socket.create_connection(address, seconds).detach())
             connection.report = report
             return connection
 
@@ -126,14 +126,14 @@ def hurry(monkeypatch: pytest.MonkeyPatch) -> Hurry:
 
 @pytest.fixture
 def receiver() -> Iterator[Make]:
-    made: list[Receiver] = []
+    created: list[Receiver] = []
 
     def make(converse: Converse, tls: ssl.SSLContext | None = None, *, expects_http: bool = True) -> Receiver:
-        made.append(Receiver(converse, tls, expects_http=expects_http))
-        return made[-1]
+        created.append(Receiver(converse, tls, expects_http=expects_http))
+        return created[-1]
 
     yield make
-    for one in made:
+    for one in created:
         one.close()
 
 
@@ -142,7 +142,7 @@ def sent(receiver: Receiver, seconds: float = LIMIT, path: str = "/in") -> Recei
 
 
 def test_the_request_is_one_post_of_what_was_given(receiver: Make) -> None:
-    one = receiver(says(b"HTTP/1.1 204 No Content\r\n\r\n"))
+    one = receiver(responds_with(b"HTTP/1.1 204 No Content\r\n\r\n"))
     sent(one, path="/in?a=b%20c")
     head, _, body = one.requests.pop().partition(b"\r\n\r\n")
     first, *lines = head.decode().split("\r\n")
@@ -159,7 +159,7 @@ def test_the_request_is_one_post_of_what_was_given(receiver: Make) -> None:
     assert one.requests == []
 
 
-ANSWERS = {
+RESPONSES = {
     "200": (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", 200, b"ok"),
     "200 that ends with the connection": (b"HTTP/1.1 200 OK\r\n\r\nok", 200, b"ok"),
     "200 of HTTP/1.0": (b"HTTP/1.0 200 OK\r\n\r\nok", 200, b"ok"),
@@ -190,22 +190,22 @@ ANSWERS = {
 }
 
 
-@pytest.mark.parametrize(("answer", "status", "body"), ANSWERS.values(), ids=ANSWERS)
-def test_the_status_and_the_body_are_those_of_the_answer(
-    receiver: Make, answer: bytes, status: int, body: bytes
-) -> None:
-    came = sent(receiver(says(answer)))
-    assert (came.status, came.error, came.is_forbidden) == (status, None, False)
-    assert body in (came.body, b"") if body == b"" else came.body == body
-    assert came.ms >= 0
+@pytest.mark.parametrize(("raw", "status", "body"), RESPONSES.values(), ids=RESPONSES)
+def test_the_status_and_the_body_are_those_of_the_answer(receiver: Make, raw: bytes, status: int, body: bytes) -> None:
+    response = sent(receiver(responds_with(raw)))
+    assert (response.status, response.error, response.is_forbidden) == (status, None, False)
+    assert body in (response.body, b"") if body == b"" else response.body == body
+    assert response.ms >= 0
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-@pytest.mark.parametrize("place", ["http://169.254.169.254/latest/meta-data/", "/in", "http://127.0.0.1:{port}/else"])
-def test_no_redirect_is_followed(receiver: Make, status: int, place: str) -> None:
-    elsewhere = receiver(says(b"HTTP/1.1 200 OK\r\n\r\n"))
-    location = place.format(port=elsewhere.port)
-    one = receiver(says(f"HTTP/1.1 {status} Moved\r\nLocation: {location}\r\nContent-Length: 0\r\n\r\n".encode()))
+@pytest.mark.parametrize("target", ["http://169.254.169.254/latest/meta-data/", "/in", "http://127.0.0.1:{port}/else"])
+def test_no_redirect_is_followed(receiver: Make, status: int, target: str) -> None:
+    elsewhere = receiver(responds_with(b"HTTP/1.1 200 OK\r\n\r\n"))
+    location = target.format(port=elsewhere.port)
+    one = receiver(
+        responds_with(f"HTTP/1.1 {status} Moved\r\nLocation: {location}\r\nContent-Length: 0\r\n\r\n".encode())
+    )
     assert sent(one).status == status
     assert (len(one.accepted), elsewhere.accepted) == (1, [])
 
@@ -219,15 +219,15 @@ HUGE = {
 }
 
 
-@pytest.mark.parametrize("rest", HUGE.values(), ids=HUGE)
-def test_large_response_is_read_up_to_64_kb(receiver: Make, rest: bytes) -> None:
-    came = sent(receiver(says(b"HTTP/1.1 200 OK\r\n" + rest)))
-    assert (came.status, came.error, set(came.body)) == (200, None, set(b"x"))
-    assert MAX_BYTES - 2000 < len(came.body) < MAX_BYTES
+@pytest.mark.parametrize("remainder", HUGE.values(), ids=HUGE)
+def test_large_response_is_read_up_to_64_kb(receiver: Make, remainder: bytes) -> None:
+    response = sent(receiver(responds_with(b"HTTP/1.1 200 OK\r\n" + remainder)))
+    assert (response.status, response.error, set(response.body)) == (200, None, set(b"x"))
+    assert MAX_BYTES - 2000 < len(response.body) < MAX_BYTES
 
 
-NOT_ANSWERS = {
-    "nothing": (b"", NO_ANSWER),
+INVALID_RESPONSES = {
+    "nothing": (b"", NO_RESPONSE),
     "half a status line": (b"HTTP/1.1 20", NOT_HTTP),
     "half of the headers": (b"HTTP/1.1 200 OK\r\nContent-Le", NOT_HTTP),
     "only 100": (b"HTTP/1.1 100 Continue\r\n\r\n", NOT_HTTP),
@@ -246,76 +246,76 @@ NOT_ANSWERS = {
 }
 
 
-@pytest.mark.parametrize(("answer", "error"), NOT_ANSWERS.values(), ids=NOT_ANSWERS)
-def test_invalid_response_is_an_error(receiver: Make, answer: bytes, error: str) -> None:
-    came = sent(receiver(says(answer)))
-    assert (came.status, came.error, came.body, came.is_forbidden) == (None, error, b"", False)
+@pytest.mark.parametrize(("raw", "error"), INVALID_RESPONSES.values(), ids=INVALID_RESPONSES)
+def test_invalid_response_is_an_error(receiver: Make, raw: bytes, error: str) -> None:
+    response = sent(receiver(responds_with(raw)))
+    assert (response.status, response.error, response.body, response.is_forbidden) == (None, error, b"", False)
 
 
-class TestNoMoreThanItsSecondsAreGivenToAReceiverThat:
+class TestTimeout:
     @pytest.mark.parametrize("before", [b"", b"HTTP/1.1 ", b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 100 Continue\r\n\r\n"])
     def test_hangs(self, receiver: Make, before: bytes) -> None:
-        came = sent(receiver(partial(waits, before=before)), SHORT)
-        assert (came.status, came.error) == (None, LATE)
+        response = sent(receiver(partial(waits, before=before)), SHORT)
+        assert (response.status, response.error) == (None, LATE)
 
     def test_hangs_after_its_headers(self, receiver: Make, hurry: Hurry) -> None:
         one = receiver(partial(waits, before=b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\npart"))
-        came = send(one.url(), HEADERS, BODY, local=True, seconds=LIMIT, connect=hurry(b"part"))
-        assert (came.status, came.error, came.body) == (200, None, b"part")
+        response = send(one.url(), HEADERS, BODY, local=True, seconds=LIMIT, connect=hurry(b"part"))
+        assert (response.status, response.error, response.body) == (200, None, b"part")
 
     def test_trickles_its_headers(self, receiver: Make) -> None:
-        came = sent(receiver(partial(trickles, text=b"HTTP/1.1 200 OK\r\n" + b"a: b\r\n" * 99)), SHORT)
-        assert (came.status, came.error) == (None, LATE)
+        response = sent(receiver(partial(trickles, text=b"HTTP/1.1 200 OK\r\n" + b"a: b\r\n" * 99)), SHORT)
+        assert (response.status, response.error) == (None, LATE)
 
     def test_trickles_interim_answers(self, receiver: Make) -> None:
-        came = sent(receiver(partial(trickles, text=b"HTTP/1.1 100 Continue\r\n\r\n" * 99)), SHORT)
-        assert (came.status, came.error) == (None, LATE)
+        response = sent(receiver(partial(trickles, text=b"HTTP/1.1 100 Continue\r\n\r\n" * 99)), SHORT)
+        assert (response.status, response.error) == (None, LATE)
 
     @pytest.mark.parametrize("head", [b"\r\nstart", b"Transfer-Encoding: chunked\r\n\r\n5\r\nstart\r\n"])
     def test_trickles_its_body(self, receiver: Make, hurry: Hurry, head: bytes) -> None:
         text = b"1\r\nx\r\n" * 500
         one = receiver(partial(trickles, text=text, before=b"HTTP/1.1 200 OK\r\n" + head))
-        came = send(one.url(), HEADERS, BODY, local=True, seconds=LIMIT, connect=hurry(b"x\r\n"))
-        assert (came.status, came.error, came.body[:5]) == (200, None, b"start")
-        assert len(came.body) < len(text) / 2
+        response = send(one.url(), HEADERS, BODY, local=True, seconds=LIMIT, connect=hurry(b"x\r\n"))
+        assert (response.status, response.error, response.body[:5]) == (200, None, b"start")
+        assert len(response.body) < len(text) / 2
 
     def test_does_not_read(self) -> None:
         """The server does not read, so its buffers and the client's buffers fill up."""
         with socket.create_server(("127.0.0.1", 0)) as listener:
             url = f"http://127.0.0.1:{listener.getsockname()[1]}/"
-            came = send(url, {}, b"x" * 30_000_000, local=True, seconds=SHORT)
-        assert (came.status, came.error) == (None, LATE)
+            response = send(url, {}, b"x" * 30_000_000, local=True, seconds=SHORT)
+        assert (response.status, response.error) == (None, LATE)
 
     @pytest.mark.parametrize(
         "converse", [waits, partial(trickles, text=b"\x16\x03\x03\x3f\xff\x02\x00\x3f\x00" + b"\x03" * 2000)]
     )
     def test_never_ends_its_handshake(self, receiver: Make, converse: Converse) -> None:
         one = receiver(converse, expects_http=False)
-        came = send(one.url().replace("http", "https"), HEADERS, BODY, local=True, seconds=SHORT)
-        assert (came.status, came.error) == (None, LATE)
+        response = send(one.url().replace("http", "https"), HEADERS, BODY, local=True, seconds=SHORT)
+        assert (response.status, response.error) == (None, LATE)
 
 
-def no_lookup_is_left() -> None:
+def assert_no_lookup_remains() -> None:
     for thread in threading.enumerate():
         if thread.name.endswith("(look_up)"):
             thread.join(LIMIT)
             assert not thread.is_alive()
 
 
-class TestANameWhoseLookup:
+class TestNameLookup:
     def test_never_ends_is_given_up(self) -> None:
         """The threads that wait for the system are limited, and give their places back."""
-        asked, release = [], threading.Event()
+        lookups, release = [], threading.Event()
 
         def hang(host: str, port: int, **_: Any) -> list[tuple[Any, ...]]:
-            asked.append(host)
+            lookups.append(host)
             release.wait()
             return []
 
         def give_up() -> int:
-            came = send("https://example.com/", HEADERS, BODY, local=False, seconds=0.02, resolve=hang)
-            assert (came.status, came.error) == (None, "The receiver did not respond within 0.02 seconds.")
-            return len(asked)
+            response = send("https://example.com/", HEADERS, BODY, local=False, seconds=0.02, resolve=hang)
+            assert (response.status, response.error) == (None, "The receiver did not respond within 0.02 seconds.")
+            return len(lookups)
 
         try:
             for _ in range(16):
@@ -325,10 +325,10 @@ class TestANameWhoseLookup:
                 give_up()
         finally:
             release.set()
-        no_lookup_is_left()
-        assert len(asked) == 16
-        came = send("https://example.com/", HEADERS, BODY, local=False, seconds=LIMIT, resolve=hang)
-        assert came.error == "The name of the receiver cannot be resolved."
+        assert_no_lookup_remains()
+        assert len(lookups) == 16
+        response = send("https://example.com/", HEADERS, BODY, local=False, seconds=LIMIT, resolve=hang)
+        assert response.error == "The name of the receiver cannot be resolved."
 
     @pytest.mark.parametrize(
         "error", [socket.gaierror(-2, "unknown"), UnicodeError("label"), OSError("files")], ids=repr
@@ -337,14 +337,14 @@ class TestANameWhoseLookup:
         def fail(host: str, port: int, **_: Any) -> list[tuple[Any, ...]]:
             raise error
 
-        came = send("https://example.com/", HEADERS, BODY, local=False, resolve=fail)
-        assert (came.error, came.is_forbidden) == ("The name of the receiver cannot be resolved.", False)
+        response = send("https://example.com/", HEADERS, BODY, local=False, resolve=fail)
+        assert (response.error, response.is_forbidden) == ("The name of the receiver cannot be resolved.", False)
 
     def test_fails_for_real_is_an_error(self) -> None:
         """`.invalid` resolves nowhere (RFC 6761)."""
-        came = send("https://a.invalid/", HEADERS, BODY, local=False)
-        assert (came.status, came.is_forbidden) == (None, False)
-        assert came.error
+        response = send("https://a.invalid/", HEADERS, BODY, local=False)
+        assert (response.status, response.is_forbidden) == (None, False)
+        assert response.error
 
 
 @pytest.fixture(scope="module")
@@ -363,28 +363,28 @@ class TestOverTls:
 
         Return the response and the targets.
         """
-        asked = []
+        addresses = []
 
         def resolve(host: str, port: int, **_: Any) -> list[tuple[Any, ...]]:
             return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (PUBLIC, port))]
 
-        def connect(place: tuple[str, int], seconds: float) -> socket.socket:
-            asked.append(place)
+        def connect(address: tuple[str, int], seconds: float) -> socket.socket:
+            addresses.append(address)
             return socket.create_connection(("127.0.0.1", one.port), seconds)
 
-        came = send(url, HEADERS, BODY, local=False, seconds=LIMIT, resolve=resolve, connect=connect, trust=trust)
-        return came, asked
+        response = send(url, HEADERS, BODY, local=False, seconds=LIMIT, resolve=resolve, connect=connect, trust=trust)
+        return response, addresses
 
     def test_a_receiver_that_proves_its_name_is_sent_the_event(self, receiver: Make, certificate: Path) -> None:
-        one = receiver(says(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"), server_side(certificate))
+        one = receiver(responds_with(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"), server_side(certificate))
         trust = ssl.create_default_context(cafile=certificate)
-        came, asked = self.send(one, trust)
-        assert (came.status, came.body, asked) == (200, b"ok", [(PUBLIC, 443)])
+        response, addresses = self.send(one, trust)
+        assert (response.status, response.body, addresses) == (200, b"ok", [(PUBLIC, 443)])
         assert b"\r\nhost: hooks.example.com\r\n" in one.requests[0]
         # However much it answers, and whether or not it ends TLS as it should.
-        one.converse = says(b"HTTP/1.1 200 OK\r\n\r\n" + MEGABYTE)
-        came, _ = self.send(one, trust)
-        assert (came.status, MAX_BYTES - 2000 < len(came.body) < MAX_BYTES) == (200, True)
+        one.converse = responds_with(b"HTTP/1.1 200 OK\r\n\r\n" + MEGABYTE)
+        response, _ = self.send(one, trust)
+        assert (response.status, MAX_BYTES - 2000 < len(response.body) < MAX_BYTES) == (200, True)
 
     @pytest.mark.parametrize(
         ("host", "days", "reason"),
@@ -399,10 +399,10 @@ class TestOverTls:
     def test_a_receiver_that_is_another_is_sent_nothing(
         self, receiver: Make, tmp_path: Path, host: str | IPv4Address, days: int, reason: str
     ) -> None:
-        made = make_certificate(tmp_path, host, days=days)
-        one = receiver(waits, server_side(made))
-        came, _ = self.send(one, ssl.create_default_context(cafile=made))
-        assert (came.status, came.error) == (None, f"The receiver's certificate is invalid: {reason}.")
+        cafile = make_certificate(tmp_path, host, days=days)
+        one = receiver(waits, server_side(cafile))
+        response, _ = self.send(one, ssl.create_default_context(cafile=cafile))
+        assert (response.status, response.error) == (None, f"The receiver's certificate is invalid: {reason}.")
         assert one.requests == []
 
     def test_receiver_certificate_is_checked_against_the_system_store_only(
@@ -410,40 +410,46 @@ class TestOverTls:
     ) -> None:
         monkeypatch.setenv("AWS_CA_BUNDLE", str(certificate))
         one = receiver(waits, server_side(certificate))
-        came, _ = self.send(one, None)
-        assert came.error == "The receiver's certificate is invalid: self-signed certificate."
+        response, _ = self.send(one, None)
+        assert response.error == "The receiver's certificate is invalid: self-signed certificate."
         assert one.requests == []
 
     def test_the_system_is_trusted(self, receiver: Make, certificate: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """OpenSSL's default trust store, which on Lambda is Amazon Linux's bundle."""
         monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
         http_client._system_trust.cache_clear()
-        came, _ = self.send(receiver(says(b"HTTP/1.1 204 No Content\r\n\r\n"), server_side(certificate)), None)
+        response, _ = self.send(
+            receiver(responds_with(b"HTTP/1.1 204 No Content\r\n\r\n"), server_side(certificate)), None
+        )
         http_client._system_trust.cache_clear()
-        assert came.status == 204
+        assert response.status == 204
 
     def test_an_address_is_proved_too(self, receiver: Make, tmp_path: Path) -> None:
-        made = make_certificate(tmp_path, IPv4Address(PUBLIC))
-        one = receiver(says(b"HTTP/1.1 204 No Content\r\n\r\n"), server_side(made))
-        came, asked = self.send(one, ssl.create_default_context(cafile=made), f"https://{PUBLIC}:8443/")
-        assert (came.status, asked) == (204, [(PUBLIC, 8443)])
+        cafile = make_certificate(tmp_path, IPv4Address(PUBLIC))
+        one = receiver(responds_with(b"HTTP/1.1 204 No Content\r\n\r\n"), server_side(cafile))
+        response, addresses = self.send(one, ssl.create_default_context(cafile=cafile), f"https://{PUBLIC}:8443/")
+        assert (response.status, addresses) == (204, [(PUBLIC, 8443)])
 
     def test_a_receiver_that_speaks_plain_http_is_an_error(self, receiver: Make) -> None:
-        came, _ = self.send(receiver(says(b"HTTP/1.1 400 Bad Request\r\n\r\n"), expects_http=False), None)
-        assert (came.status, came.error) == (None, "The TLS handshake with the receiver failed.")
+        response, _ = self.send(receiver(responds_with(b"HTTP/1.1 400 Bad Request\r\n\r\n"), expects_http=False), None)
+        assert (response.status, response.error) == (None, "The TLS handshake with the receiver failed.")
 
     def test_an_old_tls_is_an_error(self, receiver: Make, certificate: Path) -> None:
         tls = server_side(certificate)
         tls.set_ciphers("ECDHE-ECDSA-AES128-SHA:@SECLEVEL=0")
         with pytest.warns(DeprecationWarning, match="TLSv1 is deprecated"):
             tls.minimum_version = tls.maximum_version = ssl.TLSVersion.TLSv1
-        came, _ = self.send(receiver(waits, tls), ssl.create_default_context(cafile=certificate))
-        assert (came.status, came.error) == (None, "The TLS handshake with the receiver failed.")
+        response, _ = self.send(receiver(waits, tls), ssl.create_default_context(cafile=certificate))
+        assert (response.status, response.error) == (None, "The TLS handshake with the receiver failed.")
 
 
 def test_refused_connection_is_an_error() -> None:
-    came = send(f"http://127.0.0.1:{free_port()}/", HEADERS, BODY, local=True, seconds=LIMIT)
-    assert (came.status, came.error, came.is_forbidden) == (None, "The receiver refused the connection.", False)
+    response = send(f"http://127.0.0.1:{free_port()}/", HEADERS, BODY, local=True, seconds=LIMIT)
+    assert (response.status, response.error, response.is_forbidden) == (
+        None,
+        "The receiver refused the connection.",
+        False,
+    )
 
 
 def test_a_connection_that_breaks_is_an_error(receiver: Make) -> None:
@@ -451,15 +457,15 @@ def test_a_connection_that_breaks_is_an_error(receiver: Make) -> None:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
         connection.close()
 
-    came = sent(receiver(breaks))
-    assert (came.status, came.error) == (None, "The receiver reset the connection.")
+    response = sent(receiver(breaks))
+    assert (response.status, response.error) == (None, "The receiver reset the connection.")
 
 
 def test_no_proxy_is_used(receiver: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    proxy = receiver(says(b"HTTP/1.1 502 Bad Gateway\r\n\r\n"))
+    proxy = receiver(responds_with(b"HTTP/1.1 502 Bad Gateway\r\n\r\n"))
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.setenv(name, proxy.url("/"))
-    assert sent(receiver(says(b"HTTP/1.1 204 No Content\r\n\r\n"))).status == 204
+    assert sent(receiver(responds_with(b"HTTP/1.1 204 No Content\r\n\r\n"))).status == 204
     assert proxy.accepted == []
 
 
@@ -470,9 +476,11 @@ def test_eight_at_a_time_get_each_its_own_answer_and_leave_no_thread_behind(rece
     url = receiver(echo).url().replace("127.0.0.1", "localhost")
     paths = [f"{url}/{number}" for number in range(24)]
     with ThreadPoolExecutor(8) as pool:
-        came = list(pool.map(lambda path: send(path, HEADERS, BODY, local=True, seconds=LIMIT, resolve=IPV4), paths))
-    assert [(answer.status, answer.body) for answer in came] == [(200, b"/in/%d" % number) for number in range(24)]
-    no_lookup_is_left()
+        response = list(
+            pool.map(lambda path: send(path, HEADERS, BODY, local=True, seconds=LIMIT, resolve=IPV4), paths)
+        )
+    assert [(raw.status, raw.body) for raw in response] == [(200, b"/in/%d" % number) for number in range(24)]
+    assert_no_lookup_remains()
 
 
 @pytest.mark.parametrize(
@@ -498,6 +506,6 @@ def test_retry_after_is_read_in_both_forms(header: str, seconds: int | None) -> 
 
 
 def test_retry_after_comes_with_its_answer(receiver: Make) -> None:
-    came = sent(receiver(says(b"HTTP/1.1 503 Busy\r\nRetry-After: 120\r\ncontent-length: 0\r\n\r\n")))
-    assert (came.status, came.retry_after) == (503, 120)
-    assert sent(receiver(says(b"HTTP/1.1 503 Busy\r\ncontent-length: 0\r\n\r\n"))).retry_after is None
+    response = sent(receiver(responds_with(b"HTTP/1.1 503 Busy\r\nRetry-After: 120\r\ncontent-length: 0\r\n\r\n")))
+    assert (response.status, response.retry_after) == (503, 120)
+    assert sent(receiver(responds_with(b"HTTP/1.1 503 Busy\r\ncontent-length: 0\r\n\r\n"))).retry_after is None

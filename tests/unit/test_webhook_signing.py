@@ -26,7 +26,7 @@ CHANGE: Change = {
     "userId": "alice",
     "fields": ["/title", "/tags/Ünïcode"],
 }
-CURRENT, PREVIOUS, STRANGE = (secret_of(MASTER, "hook", generation) for generation in (2, 1, 3))
+CURRENT, PREVIOUS, UNRELATED = (secret_of(MASTER, "hook", generation) for generation in (2, 1, 3))
 
 
 def test_a_library_verifies_what_is_sent() -> None:
@@ -42,7 +42,7 @@ def test_current_and_previous_secret_verify_after_a_rotation() -> None:
         body, headers
     )
     with pytest.raises(WebhookVerificationError):
-        Webhook(encode_secret(STRANGE)).verify(body, headers)
+        Webhook(encode_secret(UNRELATED)).verify(body, headers)
 
 
 @pytest.mark.parametrize("header", ["webhook-id", "webhook-timestamp", "webhook-signature"])
@@ -72,7 +72,7 @@ def test_the_examples_of_the_page_verify_what_is_sent_and_nothing_else() -> None
         assert receive(encode_secret(secret), headers, body)["data"]["videoId"] == "v"
         assert is_ours(encode_secret(secret), headers, body)
     late = event_headers("Zm9v", body, [CURRENT], now - 301)
-    for secret, sent, content in ((STRANGE, headers, body), (CURRENT, headers, body + b" "), (CURRENT, late, body)):
+    for secret, sent, content in ((UNRELATED, headers, body), (CURRENT, headers, body + b" "), (CURRENT, late, body)):
         assert not is_ours(encode_secret(secret), sent, content)
         with pytest.raises(WebhookVerificationError):
             receive(encode_secret(secret), sent, content)

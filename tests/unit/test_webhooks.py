@@ -39,7 +39,7 @@ from shared.webhooks.store import MAX_WEBHOOKS, OVERLAP_SECONDS, secrets_of
 URL = "https://hooks.acme.com/changes"
 MISSING = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
 KEY = {"Idempotency-Key": "k1"}
-FOLLOWER = f"{READ} {WRITE} {CHANGES}"
+FEED_SCOPES = f"{READ} {WRITE} {CHANGES}"
 """Scopes of a user who may subscribe to all changes."""
 DAY = 86_400
 
@@ -48,13 +48,13 @@ class Receiver:
     """Receiver of a webhook: returns the configured response and records requests."""
 
     def __init__(self) -> None:
-        self.answer = ReceiverResponse(204, 7, b"", None, is_forbidden=False, retry_after=None)
+        self.response = ReceiverResponse(204, 7, b"", None, is_forbidden=False, retry_after=None)
         self.got: list[tuple[str, Mapping[str, str], bytes]] = []
 
     def __call__(self, url: str, headers: Mapping[str, str], body: bytes, *, local: bool) -> ReceiverResponse:
         assert not local
         self.got.append((url, headers, body))
-        return self.answer
+        return self.response
 
 
 class Service:
@@ -64,9 +64,9 @@ class Service:
         self.table = table
         self.clock = clock
         self.feed = Feed(Table(AUDIT_TABLE_NAME, table.client, sleep=lambda _: None), clock)
-        self.places = DeliveryStateStore(table)
+        self.states = DeliveryStateStore(table)
         self.receiver = Receiver()
-        self.woken: list[tuple[str, int]] = []
+        self.notified: list[tuple[str, int]] = []
         self.queue_is_busy = False
         resources = FakeResources(table, clock, queues={"deliveries": self})
         make = http_function(partial(webhooks.WebhookHandlers, send=self.receiver))
@@ -77,7 +77,7 @@ class Service:
         if self.queue_is_busy:
             raise Unavailable("The queue is busy.")
         assert message["schema"] == DELIVER_SCHEMA
-        self.woken.append((str(message["webhookId"]), delay_seconds))
+        self.notified.append((str(message["webhookId"]), delay_seconds))
 
     def create(self, user: str = "alice", *, scopes: str | None = None, **fields: Any) -> dict[str, Any]:
         """The document of a new webhook, with its secret."""
@@ -104,24 +104,24 @@ class Service:
 
     def hook(self, webhook_id: str) -> Webhook:
         """A webhook as it is stored."""
-        return cast(Webhook, self.places.webhook(webhook_id) or {})
+        return cast(Webhook, self.states.webhook(webhook_id) or {})
 
-    def place(self, webhook_id: str) -> WebhookState:
+    def state(self, webhook_id: str) -> WebhookState:
         """Return the stored checkpoint of a webhook."""
-        return cast(WebhookState, self.places.read(webhook_id) or {})
+        return cast(WebhookState, self.states.read(webhook_id) or {})
 
     def change(self, number: int, user: str = "alice") -> Change:
         """Let something be changed; returns the change."""
-        made: Change = {"id": f"c{number}", "type": "video.changed", "videoId": MISSING, "userId": user}
-        made |= {"at": int(self.clock() * 1000), "fields": []}
-        self.feed.prepare([made])
-        self.feed.append([made])
-        return made
+        change_: Change = {"id": f"c{number}", "type": "video.changed", "videoId": MISSING, "userId": user}
+        change_ |= {"at": int(self.clock() * 1000), "fields": []}
+        self.feed.prepare([change_])
+        self.feed.append([change_])
+        return change_
 
     def next_change(self, webhook_id: str, log: str) -> str | None:
         """The id of the change with which a webhook goes on in a log."""
-        told = self.feed.read(log, LogCursor(*self.place(webhook_id)["places"][log]), 1).entries
-        return str(told[0].change["id"]) if told else None
+        entries = self.feed.read(log, LogCursor(*self.state(webhook_id)["places"][log]), 1).entries
+        return str(entries[0].change["id"]) if entries else None
 
     def work(self, webhook_id: str) -> "Worker":
         """Let a worker take the webhook."""
@@ -129,26 +129,26 @@ class Service:
 
     def fail(self, webhook_id: str, because: str | None = None) -> None:
         """Leave behind what a worker does whose attempts fail, until it pauses the webhook."""
-        place = self.place(webhook_id)
-        failing = place | {"failures": 3, "failingSince": NOW, "tried": {"c1": 3}, "oldestWaiting": NOW * 1000}
+        state = self.state(webhook_id)
+        failing = state | {"failures": 3, "failingSince": NOW, "tried": {"c1": 3}, "oldestWaiting": NOW * 1000}
         if because is None:
-            self.places.save(place, as_due(failing, NOW + 600), NOW)
+            self.states.save(state, as_due(failing, NOW + 600), NOW)
         else:
-            self.places.pause(place, failing, self.hook(webhook_id), because, NOW)
+            self.states.pause(state, failing, self.hook(webhook_id), because, NOW)
 
 
 class Worker:
     """One that has taken the lease of a webhook."""
 
     def __init__(self, service: Service, webhook_id: str) -> None:
-        self.places = service.places
-        place = service.place(webhook_id)
-        self.place = self.places.save(place, place | {"lease": "worker", "leaseUntil": NOW + 60}, NOW)
+        self.states = service.states
+        state = service.state(webhook_id)
+        self.state = self.states.save(state, state | {"lease": "worker", "leaseUntil": NOW + 60}, NOW)
 
-    def save(self, places: Mapping[str, LogCursor]) -> bool:
+    def save(self, cursors: Mapping[str, LogCursor]) -> bool:
         """Whether how far it has come counts."""
         try:
-            self.place = self.places.save(self.place, self.place | {"places": encode_cursors(places)}, NOW)
+            self.state = self.states.save(self.state, self.state | {"places": encode_cursors(cursors)}, NOW)
         except LeaseLost:
             return False
         return True
@@ -171,32 +171,32 @@ def _conforms(name: str, content: Any) -> None:
 
 
 @contextmanager
-def _lost(table: Table, operation: str) -> Iterator[list[str]]:
+def _losing_response(table: Table, operation: str) -> Iterator[list[str]]:
     """Carry out the first request of an operation, and lose its answer."""
-    seen: list[str] = []
+    calls: list[str] = []
 
-    def between(asked: str, _: Mapping[str, Any], send: Callable[..., Any]) -> Any:
-        seen.extend([asked] * (asked == operation))
-        answer = send()
-        if seen == [asked]:
+    def between(requested: str, _: Mapping[str, Any], send: Callable[..., Any]) -> Any:
+        calls.extend([requested] * (requested == operation))
+        response = send()
+        if calls == [requested]:
             raise ResponseLost
-        return answer
+        return response
 
     undo = intercept(table.client, between)
     try:
-        yield seen
+        yield calls
     finally:
         undo()
 
 
 @contextmanager
-def _meanwhile(table: Table, operation: str, act: Callable[[], object]) -> Iterator[None]:
+def _before_request(table: Table, operation: str, act: Callable[[], object]) -> Iterator[None]:
     """Do something before the first request of an operation is carried out."""
-    left = [operation]
+    pending = [operation]
 
-    def between(asked: str, _: Mapping[str, Any], send: Callable[..., Any]) -> Any:
-        if asked in left:
-            left.clear()
+    def between(requested: str, _: Mapping[str, Any], send: Callable[..., Any]) -> Any:
+        if requested in pending:
+            pending.clear()
             act()
         return send()
 
@@ -205,7 +205,7 @@ def _meanwhile(table: Table, operation: str, act: Callable[[], object]) -> Itera
         yield
     finally:
         undo()
-    assert not left
+    assert not pending
 
 
 class TestCreate:
@@ -237,7 +237,7 @@ class TestCreate:
         secret = created["secret"].removeprefix("whsec_")
         assert [reply.status for reply in others] == [200] * 5
         assert not any(secret in reply.body.decode() or '"secret"' in reply.body.decode() for reply in others)
-        assert secret not in str([service.hook(created["webhookId"]), service.place(created["webhookId"])])
+        assert secret not in str([service.hook(created["webhookId"]), service.state(created["webhookId"])])
 
     def test_new_webhook_skips_changes_made_before_its_creation(self, service: Service) -> None:
         service.change(1)
@@ -247,7 +247,7 @@ class TestCreate:
         assert service.next_change(webhook_id, owner_log("alice")) == "c2"
 
     def test_webhook_sends_change_made_while_it_is_created(self, service: Service, table: Table) -> None:
-        with _meanwhile(table, "TransactWriteItems", lambda: service.change(1)):
+        with _before_request(table, "TransactWriteItems", lambda: service.change(1)):
             webhook_id = service.create()["webhookId"]
         assert service.next_change(webhook_id, owner_log("alice")) == "c1"
 
@@ -255,7 +255,7 @@ class TestCreate:
         created = service.create("admin", userId="*")
         assert "follows" not in created
         _conforms("WebhookWithSecret", created)
-        assert tuple(service.place(created["webhookId"])["places"]) == shard_logs()
+        assert tuple(service.state(created["webhookId"])["places"]) == shard_logs()
 
     def test_webhook_is_indexed_by_the_user_it_subscribes_to(self, service: Service) -> None:
         own, others = service.create(), service.create("admin", userId="*")
@@ -267,20 +267,20 @@ class TestCreate:
     def test_the_worker_is_woken_once_the_index_has_it(self, service: Service) -> None:
         # A change just before may have been told to those only who stood in the index.
         webhook_id = service.create()["webhookId"]
-        assert service.woken == [(webhook_id, webhooks.INDEX_SECONDS)]
+        assert service.notified == [(webhook_id, webhooks.INDEX_SECONDS)]
 
     def test_when_the_message_is_lost_the_sweeper_finds_it(self, service: Service) -> None:
         service.queue_is_busy = True
         webhook_id = service.create()["webhookId"]
-        place = service.place(webhook_id)
-        assert (place["rel"], place["relSort"], place["relId"]) == (DUE, NOW, webhook_id)
-        assert place["nextAttemptAt"] == NOW
+        state = service.state(webhook_id)
+        assert (state["rel"], state["relSort"], state["relId"]) == (DUE, NOW, webhook_id)
+        assert state["nextAttemptAt"] == NOW
 
     def test_webhook_created_paused_is_not_queued_or_indexed(self, service: Service) -> None:
         webhook_id = service.create(paused=True)["webhookId"]
-        assert service.woken == []
+        assert service.notified == []
         assert "rel" not in service.hook(webhook_id)
-        assert "rel" not in service.place(webhook_id)
+        assert "rel" not in service.state(webhook_id)
 
     @pytest.mark.parametrize("user_id", ["*", "bob"])
     def test_subscribing_to_another_user_requires_scope(self, service: Service, table: Table, user_id: str) -> None:
@@ -288,7 +288,7 @@ class TestCreate:
             refused = service.post("", {"url": URL, "userId": user_id})
         assert (refused.status, refused.slug, operations) == (403, "forbidden", [])
         assert CHANGES in refused.json["detail"]
-        for user, scopes in (("alice", FOLLOWER), ("admin", None)):
+        for user, scopes in (("alice", FEED_SCOPES), ("admin", None)):
             reply = service.post("", {"url": URL, "userId": user_id}, user=user, scopes=scopes)
             assert (reply.status, reply.json["userId"]) == (201, user)
             assert reply.json.get("follows") == (None if user_id == "*" else user_id)
@@ -297,8 +297,8 @@ class TestCreate:
         assert service.create("admin")["follows"] == "admin"
 
     def test_with_a_key_there_is_one_however_often_it_is_sent(self, service: Service) -> None:
-        first, again = (service.post("", {"url": URL}, headers=KEY) for _ in range(2))
-        assert (again.status, again.body, again.etag) == (201, first.body, first.etag)
+        first, second = (service.post("", {"url": URL}, headers=KEY) for _ in range(2))
+        assert (second.status, second.body, second.etag) == (201, first.body, first.etag)
         assert service.ids() == [first.json["webhookId"]]
         other = service.post("", {"url": f"{URL}/other"}, headers=KEY)
         assert (other.status, other.slug) == (422, "idempotency-key-reused")
@@ -307,9 +307,9 @@ class TestCreate:
         with record_operations(table.client) as operations:
             secret = service.post("", {"url": URL}, headers=KEY).json["secret"]
         record = operations[-1].parameters["TransactItems"][0]["Put"]["Item"]
-        answer = zlib.decompress(record["answer"]["B"]).decode()
-        assert json.loads(answer)["generation"] == 1
-        assert secret.removeprefix("whsec_") not in answer
+        response = zlib.decompress(record["answer"]["B"]).decode()
+        assert json.loads(response)["generation"] == 1
+        assert secret.removeprefix("whsec_") not in response
 
     def test_neither_trail_nor_jobs_take_notice_of_it(self, service: Service, table: Table, clock: Clock) -> None:
         backstage = BackgroundWork(table, clock)
@@ -343,21 +343,21 @@ class TestLimit:
 
     def test_second_of_two_concurrent_creates_is_refused_at_the_limit(self, nearly: Service, table: Table) -> None:
         replies: list[Reply] = []
-        with _meanwhile(table, "TransactWriteItems", lambda: replies.append(nearly.post("", {"url": URL}))):
+        with _before_request(table, "TransactWriteItems", lambda: replies.append(nearly.post("", {"url": URL}))):
             replies.append(nearly.post("", {"url": URL}))
         assert [reply.status for reply in replies] == [201, 409]
         assert len(nearly.ids()) == MAX_WEBHOOKS
 
     def test_a_lost_answer_makes_no_second_one(self, nearly: Service, table: Table) -> None:
-        with _lost(table, "TransactWriteItems") as tries:
+        with _losing_response(table, "TransactWriteItems") as attempts:
             created = nearly.create()
-        assert len(tries) == 2
+        assert len(attempts) == 2
         assert created["webhookId"] in nearly.ids()
         assert len(nearly.ids()) == MAX_WEBHOOKS
 
     def test_a_key_that_was_used_is_answered_also_at_the_limit(self, nearly: Service) -> None:
-        first, again = (nearly.post("", {"url": URL}, headers=KEY) for _ in range(2))
-        assert (again.status, again.body) == (201, first.body)
+        first, second = (nearly.post("", {"url": URL}, headers=KEY) for _ in range(2))
+        assert (second.status, second.body) == (201, first.body)
 
     def test_admins_do_not_delete_from_their_own_list(self, nearly: Service) -> None:
         last = nearly.create()["webhookId"]
@@ -480,9 +480,9 @@ class TestBadInput:
     )
     def test_a_replay_begins_within_what_is_kept(self, service: Service, start: Any) -> None:
         webhook_id = service.create()["webhookId"]
-        before = service.place(webhook_id)
+        before = service.state(webhook_id)
         assert list(_faults(service.post(f"/{webhook_id}/replay", {"from": start}))) == ["/from"]
-        assert service.place(webhook_id) == before
+        assert service.state(webhook_id) == before
 
     @pytest.mark.parametrize("action", ["rotate", "test"])
     def test_actions_without_a_body_refuse_unknown_fields(self, service: Service, action: str) -> None:
@@ -510,7 +510,7 @@ class TestRead:
         assert service.ids(query="userId=alice", user="admin") == [webhook_id]
         refused = service.get(query="userId=alice", user="bob")
         assert (refused.status, refused.slug) == (403, "forbidden")
-        assert service.get(query="userId=alice", user="bob", scopes=FOLLOWER).status == 403
+        assert service.get(query="userId=alice", user="bob", scopes=FEED_SCOPES).status == 403
 
     def test_pages_of_a_list_are_asked_for_one_after_the_other(self, service: Service) -> None:
         created = {service.create()["webhookId"] for _ in range(3)}
@@ -519,10 +519,10 @@ class TestRead:
         assert [len(first["items"]), len(second["items"]), second["nextCursor"]] == [2, 1, None]
         assert {item["webhookId"] for item in first["items"] + second["items"]} == created
 
-    @pytest.mark.parametrize("scopes", [None, FOLLOWER])
+    @pytest.mark.parametrize("scopes", [None, FEED_SCOPES])
     def test_webhook_of_another_user_is_404_for_every_operation(self, service: Service, scopes: str | None) -> None:
         webhook_id = service.create()["webhookId"]
-        before = service.hook(webhook_id), service.place(webhook_id)
+        before = service.hook(webhook_id), service.state(webhook_id)
         path, as_bob = f"/{webhook_id}", {"user": "bob", "scopes": scopes}
         replies = [
             service.get(path, **as_bob),
@@ -535,7 +535,7 @@ class TestRead:
         ]
         absent = service.get(f"/{MISSING}")
         assert {(reply.status, reply.body) for reply in replies} == {(404, absent.body)}
-        assert (service.hook(webhook_id), service.place(webhook_id)) == before
+        assert (service.hook(webhook_id), service.state(webhook_id)) == before
         assert service.receiver.got == []
 
     def test_admins_may_do_everything_with_it(self, service: Service) -> None:
@@ -558,9 +558,9 @@ class TestRead:
     def test_webhook_shows_delay_failures_and_pause_reason(self, service: Service) -> None:
         webhook_id = service.create()["webhookId"]
         service.fail(webhook_id)
-        shown = service.get(f"/{webhook_id}").json
-        _conforms("Webhook", shown)
-        assert (shown["behindSince"], shown["nextAttemptAt"], shown["failures"]) == (NOW * 1000, NOW + 600, 3)
+        document = service.get(f"/{webhook_id}").json
+        _conforms("Webhook", document)
+        assert (document["behindSince"], document["nextAttemptAt"], document["failures"]) == (NOW * 1000, NOW + 600, 3)
         service.fail(webhook_id, because="The receiver returned 410 Gone.")
         paused = service.get(f"/{webhook_id}").json
         _conforms("Webhook", paused)
@@ -571,12 +571,12 @@ class TestRead:
         assert service.get(path, headers={"If-None-Match": service.get(path).etag}).status == 304
 
 
-class TestFollowers:
+class TestSubscriptions:
     """Subscribers to all users or to one user, as listed for admins, who may delete such webhooks."""
 
     def test_admins_see_the_webhooks_of_all_that_follow_everybody(self, service: Service, clock: Clock) -> None:
         service.create()
-        bobs = service.create("bob", scopes=FOLLOWER, userId="*")["webhookId"]
+        bobs = service.create("bob", scopes=FEED_SCOPES, userId="*")["webhookId"]
         clock.advance(1)
         own = service.create("admin", userId="*")["webhookId"]
         listed = service.get(query="follows=*", user="admin").json
@@ -584,44 +584,46 @@ class TestFollowers:
         assert listed["items"] == [service.get(f"/{id_}", user="admin").json for id_ in (own, bobs)]
 
     def test_admin_lists_all_webhooks_subscribed_to_a_user(self, service: Service) -> None:
-        own, bobs = service.create(), service.create("bob", scopes=FOLLOWER, userId="alice")
+        own, bobs = service.create(), service.create("bob", scopes=FEED_SCOPES, userId="alice")
         service.create("bob")
-        followers = service.ids(query="follows=alice", user="admin")
-        assert {*followers} == {own["webhookId"], bobs["webhookId"]}
+        subscriptions = service.ids(query="follows=alice", user="admin")
+        assert {*subscriptions} == {own["webhookId"], bobs["webhookId"]}
 
     def test_subscription_list_omits_paused_and_deleted_webhooks(self, service: Service) -> None:
-        paused, deleted, left = (service.create("bob", scopes=FOLLOWER, userId="*")["webhookId"] for _ in range(3))
+        paused, deleted, pending = (
+            service.create("bob", scopes=FEED_SCOPES, userId="*")["webhookId"] for _ in range(3)
+        )
         assert service.patch(paused, {"paused": True}, user="admin").status == 200
         assert service.delete(deleted, user="admin").status == 204
-        assert service.ids(query="follows=*", user="admin") == [left]
+        assert service.ids(query="follows=*", user="admin") == [pending]
 
     def test_subscription_list_omits_webhooks_paused_or_deleted_but_still_in_index(
         self, service: Service, table: Table
     ) -> None:
-        paused, deleted = (service.create("bob", scopes=FOLLOWER, userId="*")["webhookId"] for _ in range(2))
+        paused, deleted = (service.create("bob", scopes=FEED_SCOPES, userId="*")["webhookId"] for _ in range(2))
 
         def end() -> None:
             service.patch(paused, {"paused": True}, user="admin")
             service.delete(deleted, user="admin")
 
-        with _meanwhile(table, "BatchGetItem", end):
+        with _before_request(table, "BatchGetItem", end):
             listed = service.get(query="follows=*", user="admin").json
         assert listed == {"items": [], "nextCursor": None}
 
     def test_all_of_them_are_found_page_by_page(self, service: Service) -> None:
-        created = {service.create("bob", scopes=FOLLOWER, userId="*")["webhookId"] for _ in range(5)}
-        found: list[str] = []
+        created = {service.create("bob", scopes=FEED_SCOPES, userId="*")["webhookId"] for _ in range(5)}
+        listed: list[str] = []
         cursor = ""
         while True:
             page = service.get(query=f"follows=*&limit=2{cursor}", user="admin").json
-            found += [item["webhookId"] for item in page["items"]]
+            listed += [item["webhookId"] for item in page["items"]]
             if page["nextCursor"] is None:
                 break
             cursor = f"&cursor={page['nextCursor']}"
-        assert (len(found), {*found}) == (5, created)
+        assert (len(listed), {*listed}) == (5, created)
 
     @pytest.mark.parametrize("query", ["follows=*", "follows=bob", "follows=alice"])
-    @pytest.mark.parametrize("scopes", [None, FOLLOWER])
+    @pytest.mark.parametrize("scopes", [None, FEED_SCOPES])
     def test_subscription_list_is_forbidden_without_admin(
         self, service: Service, table: Table, query: str, scopes: str | None
     ) -> None:
@@ -652,21 +654,21 @@ class TestChange:
     def test_a_lost_race_is_run_again_on_what_is_there_then(self, service: Service, table: Table) -> None:
         webhook_id = service.create()["webhookId"]
         rival = {"types": ["video.*"]}
-        with _meanwhile(table, "UpdateItem", lambda: service.patch(webhook_id, rival)):
+        with _before_request(table, "UpdateItem", lambda: service.patch(webhook_id, rival)):
             reply = service.patch(webhook_id, {"description": "mine"})
         assert (reply.json["types"], reply.json["description"], reply.json["version"]) == (["video.*"], "mine", 3)
-        with _meanwhile(table, "UpdateItem", lambda: service.patch(webhook_id, {"types": []})):
+        with _before_request(table, "UpdateItem", lambda: service.patch(webhook_id, {"types": []})):
             assert service.patch(webhook_id, {"description": "late"}, headers={"If-Match": '"3"'}).status == 412
 
     @pytest.mark.parametrize("patch", [{"description": "d"}, {"url": f"{URL}/2"}])
     def test_a_lost_answer_is_made_good(self, service: Service, table: Table, patch: dict[str, str]) -> None:
         webhook_id = service.create()["webhookId"]
-        turn = service.place(webhook_id)["turn"]
+        turn = service.state(webhook_id)["turn"]
         operation = "TransactWriteItems" if "url" in patch else "UpdateItem"
-        with _lost(table, operation) as tries:
+        with _losing_response(table, operation) as attempts:
             reply = service.patch(webhook_id, patch, headers={"If-Match": '"1"'})
-        assert (reply.status, reply.json["version"], len(tries)) == (200, 2, 2)
-        assert service.place(webhook_id)["turn"] == turn + ("url" in patch)
+        assert (reply.status, reply.json["version"], len(attempts)) == (200, 2, 2)
+        assert service.state(webhook_id)["turn"] == turn + ("url" in patch)
 
     def test_repeated_transaction_conflicts_return_conflict_problem(
         self, service: Service, table: Table, monkeypatch: pytest.MonkeyPatch
@@ -688,28 +690,28 @@ class TestChange:
         worker = service.work(webhook_id)
         assert service.patch(webhook_id, patch).status == 200
         assert not worker.save({owner_log("alice"): LogCursor(1, 1)})
-        assert service.place(webhook_id)["lease"] == "worker"  # which goes on, so that no other one sends meanwhile
+        assert service.state(webhook_id)["lease"] == "worker"  # which goes on, so that no other one sends meanwhile
 
     def test_a_description_leaves_the_worker_alone(self, service: Service) -> None:
         webhook_id = service.create()["webhookId"]
         worker = service.work(webhook_id)
-        service.woken.clear()
+        service.notified.clear()
         assert service.patch(webhook_id, {"description": "d"}).status == 200
-        assert service.woken == []
+        assert service.notified == []
         assert worker.save({owner_log("alice"): LogCursor(1, 1)})
 
     @pytest.mark.parametrize("patch", [{"url": f"{URL}/2"}, {"types": ["video.*"]}])
     def test_changed_url_or_types_trigger_immediate_retry(self, service: Service, patch: dict[str, Any]) -> None:
         webhook_id = service.create()["webhookId"]
         service.fail(webhook_id)
-        service.woken.clear()
-        shown = service.patch(webhook_id, patch).json
-        assert {"failures", "nextAttemptAt"}.isdisjoint(shown)
-        assert service.woken == [(webhook_id, 0)]
-        assert service.place(webhook_id)["nextAttemptAt"] == NOW
+        service.notified.clear()
+        document = service.patch(webhook_id, patch).json
+        assert {"failures", "nextAttemptAt"}.isdisjoint(document)
+        assert service.notified == [(webhook_id, 0)]
+        assert service.state(webhook_id)["nextAttemptAt"] == NOW
 
     def test_user_without_scope_can_only_pause_or_delete_webhook_for_others(self, service: Service) -> None:
-        reply = service.post("", {"url": URL, "userId": "*"}, scopes=FOLLOWER)
+        reply = service.post("", {"url": URL, "userId": "*"}, scopes=FEED_SCOPES)
         path = f"/{reply.json['webhookId']}"
         for patch in ({"url": f"{URL}/2"}, {"description": "d"}):
             assert service.patch(reply.json["webhookId"], patch).status == 403
@@ -718,18 +720,18 @@ class TestChange:
         ] * 2
         assert service.patch(reply.json["webhookId"], {"paused": True}).status == 200
         assert service.patch(reply.json["webhookId"], {"paused": False}).status == 403
-        assert service.patch(reply.json["webhookId"], {"paused": False}, scopes=FOLLOWER).status == 200
+        assert service.patch(reply.json["webhookId"], {"paused": False}, scopes=FEED_SCOPES).status == 200
         assert service.delete(reply.json["webhookId"]).status == 204
 
 
 class TestPause:
     def test_paused_webhook_is_unqueued_and_removed_from_indexes(self, service: Service) -> None:
         webhook_id = service.create()["webhookId"]
-        service.woken.clear()
+        service.notified.clear()
         assert service.patch(webhook_id, {"paused": True}).json["paused"]
         assert "rel" not in service.hook(webhook_id)
-        assert {"rel", "nextAttemptAt"}.isdisjoint(service.place(webhook_id))
-        assert service.woken == []
+        assert {"rel", "nextAttemptAt"}.isdisjoint(service.state(webhook_id))
+        assert service.notified == []
 
     def test_webhook_paused_by_its_owner_has_no_pause_reason(self, service: Service) -> None:
         webhook_id = service.create()["webhookId"]
@@ -739,11 +741,11 @@ class TestPause:
         webhook_id = service.create()["webhookId"]
         service.patch(webhook_id, {"paused": True})
         service.change(1)
-        service.woken.clear()
+        service.notified.clear()
         assert not service.patch(webhook_id, {"paused": False}).json["paused"]
-        assert service.woken == [(webhook_id, 0)]
+        assert service.notified == [(webhook_id, 0)]
         assert service.hook(webhook_id)["rel"] == follower_relation("alice")
-        assert service.place(webhook_id)["rel"] == DUE
+        assert service.state(webhook_id)["rel"] == DUE
         assert service.next_change(webhook_id, owner_log("alice")) == "c1"
 
     def test_reason_and_failures_are_forgotten(self, service: Service) -> None:
@@ -751,15 +753,15 @@ class TestPause:
         service.fail(webhook_id, because="The receiver returned 410 Gone.")
         still = service.patch(webhook_id, {"description": "d"}).json
         assert (still["pausedBecause"], still["failures"]) == ("The receiver returned 410 Gone.", 3)
-        shown = service.patch(webhook_id, {"paused": False}).json
-        assert {"pausedBecause", "failures", "nextAttemptAt"}.isdisjoint(shown)
-        assert {"failures", "failingSince", "tried"}.isdisjoint(service.place(webhook_id))
+        document = service.patch(webhook_id, {"paused": False}).json
+        assert {"pausedBecause", "failures", "nextAttemptAt"}.isdisjoint(document)
+        assert {"failures", "failingSince", "tried"}.isdisjoint(service.state(webhook_id))
 
     def test_changing_the_url_does_not_queue_a_paused_webhook(self, service: Service) -> None:
         webhook_id = service.create(paused=True)["webhookId"]
         assert service.patch(webhook_id, {"url": f"{URL}/2"}).json["paused"]
-        assert service.woken == []
-        assert "rel" not in service.place(webhook_id)
+        assert service.notified == []
+        assert "rel" not in service.state(webhook_id)
 
 
 class TestSecrets:
@@ -808,8 +810,8 @@ class TestSecrets:
         self, service: Service
     ) -> None:
         webhook_id = service.create()["webhookId"]
-        first, again = (service.post(f"/{webhook_id}/rotate", headers=KEY) for _ in range(2))
-        assert (again.status, again.body, again.etag) == (200, first.body, first.etag)
+        first, second = (service.post(f"/{webhook_id}/rotate", headers=KEY) for _ in range(2))
+        assert (second.status, second.body, second.etag) == (200, first.body, first.etag)
         assert service.hook(webhook_id)["generation"] == 2
 
     @pytest.mark.parametrize(("headers", "operation"), [({}, "UpdateItem"), (KEY, "TransactWriteItems")])
@@ -817,7 +819,7 @@ class TestSecrets:
         self, service: Service, table: Table, headers: dict[str, str], operation: str
     ) -> None:
         webhook_id = service.create()["webhookId"]
-        with _lost(table, operation):
+        with _losing_response(table, operation):
             reply = service.post(f"/{webhook_id}/rotate", headers=headers)
         assert reply.json["secret"] == encode_secret(secret_of(MASTER, webhook_id, 2))
         assert service.hook(webhook_id)["generation"] == 2
@@ -829,7 +831,7 @@ class TestSecrets:
         def rotate() -> None:
             secrets.append(service.post(f"/{webhook_id}/rotate").json["secret"])
 
-        with _meanwhile(table, "UpdateItem", rotate):
+        with _before_request(table, "UpdateItem", rotate):
             rotate()
         assert secrets == [encode_secret(secret_of(MASTER, webhook_id, generation)) for generation in (2, 3)]
 
@@ -844,14 +846,14 @@ class TestReplay:
             service.change(number)
             clock.advance(10)
         webhook_id = service.create()["webhookId"]
-        service.woken.clear()
+        service.notified.clear()
         start = NOW + 250
         reply = service.post(f"/{webhook_id}/replay", {"from": start})
         _conforms("Webhook", reply.json)
-        assert service.woken == [(webhook_id, 0)]
-        told = service.feed.read(log, LogCursor(*service.place(webhook_id)["places"][log]), 40).entries
-        again = [change.change["at"] // 1000 for change in told]
-        assert [at for at in again if at >= start] == [NOW + 10 * number for number in range(25, 40)]
+        assert service.notified == [(webhook_id, 0)]
+        entries = service.feed.read(log, LogCursor(*service.state(webhook_id)["places"][log]), 40).entries
+        resent_at = [change.change["at"] // 1000 for change in entries]
+        assert [at for at in resent_at if at >= start] == [NOW + 10 * number for number in range(25, 40)]
 
     @pytest.mark.parametrize("start", ["2025-06-15T15:06:40Z", "2025-06-15T17:06:40.999+02:00", NOW, float(NOW)])
     def test_a_time_may_be_written_as_elsewhere(self, service: Service, clock: Clock, start: object) -> None:
@@ -870,18 +872,18 @@ class TestReplay:
         clock.advance(60)
         webhook_id = service.create("admin", userId="*")["webhookId"]
         service.post(f"/{webhook_id}/replay", {"from": NOW}, user="admin")
-        assert tuple(service.place(webhook_id)["places"]) == shard_logs()
+        assert tuple(service.state(webhook_id)["places"]) == shard_logs()
         assert [service.next_change(webhook_id, log) for log in shard_logs()].count("c1") == 1
 
     def test_replay_clears_the_recorded_delivery_state(self, service: Service) -> None:
         webhook_id = service.create()["webhookId"]
         service.fail(webhook_id)
-        place = service.place(webhook_id)
-        service.places.save(place, place | {"delivered": ["c1"], "caughtUpAt": NOW}, NOW)
-        shown = service.post(f"/{webhook_id}/replay", {"from": NOW}).json
-        assert {"failures", "nextAttemptAt", "behindSince"}.isdisjoint(shown)
-        known = {"delivered", "caughtUpAt", "oldestWaiting", "failures", "failingSince", "tried"}
-        assert known.isdisjoint(service.place(webhook_id))
+        state = service.state(webhook_id)
+        service.states.save(state, state | {"delivered": ["c1"], "caughtUpAt": NOW}, NOW)
+        document = service.post(f"/{webhook_id}/replay", {"from": NOW}).json
+        assert {"failures", "nextAttemptAt", "behindSince"}.isdisjoint(document)
+        cleared = {"delivered", "caughtUpAt", "oldestWaiting", "failures", "failingSince", "tried"}
+        assert cleared.isdisjoint(service.state(webhook_id))
 
     def test_a_worker_that_is_delivering_does_not_undo_it(self, service: Service, clock: Clock) -> None:
         service.change(1)
@@ -901,7 +903,7 @@ class TestReplay:
         clock.advance(60)
         webhook_id = service.create()["webhookId"]
         workers: list[Worker] = []
-        with _meanwhile(table, "TransactWriteItems", lambda: workers.append(service.work(webhook_id))):
+        with _before_request(table, "TransactWriteItems", lambda: workers.append(service.work(webhook_id))):
             assert service.post(f"/{webhook_id}/replay", {"from": NOW}).status == 200
         assert not workers[0].save({owner_log("alice"): LogCursor(1, 1)})
         assert service.next_change(webhook_id, owner_log("alice")) == "c1"
@@ -911,8 +913,8 @@ class TestReplay:
         clock.advance(60)
         webhook_id = service.create(paused=True)["webhookId"]
         assert service.post(f"/{webhook_id}/replay", {"from": NOW}).json["paused"]
-        assert service.woken == []
-        assert "rel" not in service.place(webhook_id)
+        assert service.notified == []
+        assert "rel" not in service.state(webhook_id)
         service.patch(webhook_id, {"paused": False})
         assert service.next_change(webhook_id, owner_log("alice")) == "c1"
 
@@ -931,7 +933,7 @@ class TestTest:
         assert headers["webhook-signature"] == signature(secrets, id_, NOW, body)
 
     @pytest.mark.parametrize(
-        ("answer", "shown"),
+        ("response", "expected"),
         [
             (
                 ReceiverResponse(500, 9, b"\xff" + b"x" * 600, None, is_forbidden=False, retry_after=None),
@@ -947,22 +949,22 @@ class TestTest:
         ],
     )
     def test_test_delivery_shows_the_failed_response(
-        self, service: Service, answer: ReceiverResponse, shown: dict[str, Any]
+        self, service: Service, response: ReceiverResponse, expected: dict[str, Any]
     ) -> None:
         webhook_id = service.create()["webhookId"]
-        service.receiver.answer = answer
+        service.receiver.response = response
         reply = service.post(f"/{webhook_id}/test")
         _conforms("WebhookTest", reply.json)
         del reply.json["id"]
-        assert {name: value for name, value in reply.json.items() if name != "id"} == shown | {"delivered": False}
+        assert {name: value for name, value in reply.json.items() if name != "id"} == expected | {"delivered": False}
 
     def test_test_delivery_records_only_its_time_and_id_when_webhook_is_paused(self, service: Service) -> None:
         webhook_id = service.create(paused=True)["webhookId"]
-        before = service.hook(webhook_id), service.place(webhook_id)
+        before = service.hook(webhook_id), service.state(webhook_id)
         tested = service.post(f"/{webhook_id}/test").json
         assert tested["delivered"]
         noted = {"testedAt": NOW, "testId": tested["id"]}
-        assert (service.hook(webhook_id), service.place(webhook_id)) == (before[0], before[1] | noted)
+        assert (service.hook(webhook_id), service.state(webhook_id)) == (before[0], before[1] | noted)
         assert service.get(f"/{webhook_id}/deliveries").json["items"] == []
 
     def test_there_is_one_in_ten_seconds_whoever_asks(self, service: Service, clock: Clock) -> None:
@@ -980,32 +982,32 @@ class TestTest:
     def test_second_of_two_concurrent_test_deliveries_is_refused(self, service: Service, table: Table) -> None:
         webhook_id = service.create()["webhookId"]
         replies: list[Reply] = []
-        with _meanwhile(table, "UpdateItem", lambda: replies.append(service.post(f"/{webhook_id}/test"))):
+        with _before_request(table, "UpdateItem", lambda: replies.append(service.post(f"/{webhook_id}/test"))):
             replies.append(service.post(f"/{webhook_id}/test"))
         assert [reply.status for reply in replies] == [200, 429]
         assert len(service.receiver.got) == 1
 
     def test_a_lost_answer_of_the_table_does_not_refuse_it(self, service: Service, table: Table) -> None:
         webhook_id = service.create()["webhookId"]
-        with _lost(table, "UpdateItem") as tries:
+        with _losing_response(table, "UpdateItem") as attempts:
             assert service.post(f"/{webhook_id}/test").json["delivered"]
-        assert len(tries) == 2
+        assert len(attempts) == 2
 
     def test_test_delivery_sends_nothing_when_webhook_is_deleted_concurrently(
         self, service: Service, table: Table
     ) -> None:
         webhook_id = service.create()["webhookId"]
-        with _meanwhile(table, "UpdateItem", lambda: service.delete(webhook_id)):
+        with _before_request(table, "UpdateItem", lambda: service.delete(webhook_id)):
             assert service.post(f"/{webhook_id}/test").status == 404
         assert not service.receiver.got
-        assert not service.place(webhook_id)
+        assert not service.state(webhook_id)
 
     def test_neither_it_nor_a_worker_undoes_what_the_other_writes(self, service: Service) -> None:
         webhook_id = service.create()["webhookId"]
         worker = service.work(webhook_id)
         assert service.post(f"/{webhook_id}/test").status == 200
         assert worker.save({owner_log("alice"): LogCursor(1, 0)})
-        assert service.place(webhook_id)["testedAt"] == NOW
+        assert service.state(webhook_id)["testedAt"] == NOW
         assert service.post(f"/{webhook_id}/test").status == 429
 
 
@@ -1021,7 +1023,7 @@ class TestDeliveries:
                 | {"ms": 5, "attempt": 1}
                 for number in range(3)
             ]
-            service.places.add_attempts(webhook_id, at, run, attempts)
+            service.states.add_attempts(webhook_id, at, run, attempts)
         return webhook_id
 
     @pytest.mark.parametrize("limit", [1, 2, 3, 4, 8, 9, 100])
@@ -1042,7 +1044,7 @@ class TestDeliveries:
 
     def test_delivery_pages_do_not_shift_when_attempts_are_added(self, service: Service, webhook_id: str) -> None:
         first = service.get(f"/{webhook_id}/deliveries", query="limit=4").json
-        service.places.add_attempts(webhook_id, (NOW + 9 * DAY) * 1000, 9, [{"changeId": "new"}])
+        service.states.add_attempts(webhook_id, (NOW + 9 * DAY) * 1000, 9, [{"changeId": "new"}])
         second = service.get(f"/{webhook_id}/deliveries", query=f"limit=4&cursor={first['nextCursor']}").json
         assert [attempt["changeId"] for attempt in second["items"]] == ["c1.1", "c1.0", "c0.2", "c0.1"]
 
@@ -1050,45 +1052,45 @@ class TestDeliveries:
         self, service: Service, webhook_id: str, clock: Clock
     ) -> None:
         clock.advance(8 * DAY)
-        shown = service.get(f"/{webhook_id}/deliveries").json["items"]
-        assert [attempt["changeId"] for attempt in shown] == ["c2.2", "c2.1", "c2.0"]
+        document = service.get(f"/{webhook_id}/deliveries").json["items"]
+        assert [attempt["changeId"] for attempt in document] == ["c2.2", "c2.1", "c2.0"]
 
 
 class TestDelete:
     def test_deleted_webhook_is_removed_from_table_and_api(self, service: Service) -> None:
         webhook_id = service.create()["webhookId"]
         assert service.delete(webhook_id).status == 204
-        assert not any((service.hook(webhook_id), service.place(webhook_id), service.ids()))
+        assert not any((service.hook(webhook_id), service.state(webhook_id), service.ids()))
         path = f"/{webhook_id}"
-        gone = [service.get(path), service.delete(webhook_id), service.get(f"{path}/deliveries")]
-        assert [reply.status for reply in gone] == [404] * 3
+        replies = [service.get(path), service.delete(webhook_id), service.get(f"{path}/deliveries")]
+        assert [reply.status for reply in replies] == [404] * 3
 
     def test_a_worker_that_is_delivering_does_not_bring_it_back(self, service: Service) -> None:
         webhook_id = service.create()["webhookId"]
         worker = service.work(webhook_id)
         assert service.delete(webhook_id).status == 204
         assert not worker.save({owner_log("alice"): LogCursor(1, 1)})
-        assert not service.place(webhook_id)
+        assert not service.state(webhook_id)
 
     def test_a_lost_answer_is_made_good(self, service: Service, table: Table) -> None:
         webhook_id = service.create()["webhookId"]
-        with _lost(table, "TransactWriteItems") as tries:
+        with _losing_response(table, "TransactWriteItems") as attempts:
             assert service.delete(webhook_id).status == 204
-        assert len(tries) == 2
+        assert len(attempts) == 2
         assert service.ids() == []
 
     def test_a_change_that_comes_too_late_does_not_bring_it_back(self, service: Service, table: Table) -> None:
         webhook_id = service.create()["webhookId"]
-        with _meanwhile(table, "TransactWriteItems", lambda: service.delete(webhook_id)):
+        with _before_request(table, "TransactWriteItems", lambda: service.delete(webhook_id)):
             assert service.patch(webhook_id, {"paused": True}).status == 404
-        assert not any((service.hook(webhook_id), service.place(webhook_id)))
+        assert not any((service.hook(webhook_id), service.state(webhook_id)))
 
     def test_delete_during_a_concurrent_change_succeeds_only_without_if_match(
         self, service: Service, table: Table
     ) -> None:
         webhook_id = service.create()["webhookId"]
-        with _meanwhile(table, "TransactWriteItems", lambda: service.patch(webhook_id, {"description": "d"})):
+        with _before_request(table, "TransactWriteItems", lambda: service.patch(webhook_id, {"description": "d"})):
             assert service.delete(webhook_id, headers={"If-Match": '"1"'}).status == 412
-        with _meanwhile(table, "TransactWriteItems", lambda: service.patch(webhook_id, {"description": "e"})):
+        with _before_request(table, "TransactWriteItems", lambda: service.patch(webhook_id, {"description": "e"})):
             assert service.delete(webhook_id).status == 204
         assert service.ids() == []

@@ -29,7 +29,7 @@ def workers(api: Api, table: Table, clock: Clock, objects: Objects) -> Processin
     return ProcessingWorkers(api, BackgroundWork(table, clock), objects)
 
 
-class TestALookAtAFilm:
+class TestProbe:
     def test_probe_fills_in_the_properties_of_the_file(self, workers: ProcessingWorkers) -> None:
         data = film(2, (320, 180), audio=True)
         video_id = workers.upload(data)
@@ -69,9 +69,11 @@ class TestALookAtAFilm:
     def test_why_not_ready_suggests_another_upload_for_an_unreadable_file(self, workers: ProcessingWorkers) -> None:
         video_id = workers.upload(b"no film")
         workers.work()
-        answer = workers.api.get(f"/v1/videos/{video_id}/why-not-ready").json
-        assert answer["reason"] == f"Probing failed: {errors.NOT_A_VIDEO} Upload a different file by POST .../upload."
-        assert answer["blocker"]["error"]["final"] is True
+        explanation = workers.api.get(f"/v1/videos/{video_id}/why-not-ready").json
+        assert (
+            explanation["reason"] == f"Probing failed: {errors.NOT_A_VIDEO} Upload a different file by POST .../upload."
+        )
+        assert explanation["blocker"]["error"]["final"] is True
 
     def test_a_film_that_claims_too_much_fails_after_one_attempt_and_the_next_is_read(
         self, workers: ProcessingWorkers
@@ -175,7 +177,7 @@ class TestPictures:
         assert before["storyboard.jpg"] == after["storyboard.jpg"]
 
 
-class TestPatchesOfWhatWasMade:
+class TestThumbnailPatches:
     def test_patch_with_the_values_read_changes_nothing(self, workers: ProcessingWorkers) -> None:
         video_id = workers.upload(film(1))
         workers.work()
@@ -237,8 +239,8 @@ class TestRepeats:
     def test_a_poison_message_does_not_keep_back_the_good_one(self, workers: ProcessingWorkers) -> None:
         video_id = workers.upload(film(1))
         (good,) = workers.background.queues["probe"].take()
-        answer = workers.deliver("probe", {"schema": "something else"}, good, {"schema": good["schema"]})
-        assert answer == {"batchItemFailures": [{"itemIdentifier": "m0"}, {"itemIdentifier": "m2"}]}
+        explanation = workers.deliver("probe", {"schema": "something else"}, good, {"schema": good["schema"]})
+        assert explanation == {"batchItemFailures": [{"itemIdentifier": "m0"}, {"itemIdentifier": "m2"}]}
         assert workers.background.states(video_id)["probe"] == "done"
 
     def test_a_film_replaced_while_it_is_read_is_dropped_and_the_new_one_is_done(
@@ -258,11 +260,11 @@ class TestRepeats:
         video_id = workers.upload(film(1))
         read = workers.objects.read
 
-        def deleted_meanwhile(*args: Any) -> bytes:
+        def delete_then_read(*args: Any) -> bytes:
             workers.api.delete(f"/v1/videos/{video_id}")
             return read(*args)
 
-        monkeypatch.setattr(workers.objects, "read", deleted_meanwhile)
+        monkeypatch.setattr(workers.objects, "read", delete_then_read)
         workers.deliver("probe")
         document = workers.document(video_id)
         assert (document["status"], "duration" in document) == ("deleted", False)
@@ -377,10 +379,10 @@ class TestFaults:
             bodies = workers.background.queues[queue].take()
             with monkeypatch.context() as patch:
                 _break_call(patch, workers.background.table, at, applied=applied)
-                answer = workers.handlers[queue](sqs_event(*bodies), Context())
+                explanation = workers.handlers[queue](sqs_event(*bodies), Context())
             workers.background.settle()
             # SQS delivers what was not done again.
-            for failed in answer["batchItemFailures"]:
+            for failed in explanation["batchItemFailures"]:
                 workers.deliver(queue, bodies[int(failed["itemIdentifier"][1:])])
             for _ in range(2):
                 clock.advance(kind_of("poster").lease + 1)
