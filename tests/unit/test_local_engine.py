@@ -203,7 +203,7 @@ class Runs:
         dynamodb.load_persisted_state(persistence.load_state("dynamodb"))
         sqs.load_persisted_state(persistence.load_state("sqs"))
         keeper.restore()
-        keeper.is_complete = True
+        keeper.is_whole = True
         return keeper
 
 
@@ -302,7 +302,7 @@ class TestKeeping:
         put("before")
         asyncio.run(keeper.save())
         keeper = runs.start()
-        keeper.is_complete = False  # it is being deployed to
+        keeper.is_whole = False  # it is being deployed to
         put("meanwhile")
         call("CreateTable", **(SCHEMA | {"TableName": "New"}))
         sqs._queues["http://queue"] = {"messages": [], "attributes": {}, "name": "queue"}
