@@ -5,7 +5,7 @@ each item to its type when it reads the item. Generic code, such as the DynamoDB
 tests/unit/test_data_model.py compares the attributes with docs/data-model.md and with stored items.
 """
 
-from typing import Any, Literal, NotRequired, TypedDict
+from typing import Any, Literal, NotRequired, TypeAlias, TypedDict
 
 
 class IndexAttributes(TypedDict, total=False):
@@ -54,6 +54,77 @@ class Stored(IndexAttributes, Authorship):
     sk: str
     schemaVersion: NotRequired[int]
     purgeAt: NotRequired[int]
+
+
+class Source(TypedDict):
+    """Source file of a video: its upload, the facts of the job `probe`, and the wanted and finished renditions."""
+
+    uploadId: str
+    uri: str
+    etag: str
+    contentType: str
+    fileSize: int
+    arrivedAt: int
+    media: NotRequired[dict[str, Any]]
+    renditions: NotRequired[dict[str, dict[str, Any]]]
+    made: NotRequired[dict[str, str]]
+    sizes: NotRequired[dict[str, int]]
+
+
+class VideoFailure(TypedDict):
+    """Reason why a video is `failed`: the job (or `upload`), a sentence, and the time in epoch seconds."""
+
+    job: str
+    reason: str
+    at: int
+
+
+class Video(Stored):
+    """Video. With `deletedAt` it is deleted, and `statusBeforeDelete` is its status after a restore."""
+
+    videoId: str
+    userId: str
+    createdAt: int
+    externalId: NotRequired[str]
+    slug: NotRequired[str]
+    title: str
+    description: NotRequired[str]
+    duration: NotRequired[int]
+    fileSize: NotRequired[int]
+    format: NotRequired[str]
+    resolution: NotRequired[str]
+    videoCodec: NotRequired[str]
+    audioCodec: NotRequired[str]
+    frameRate: NotRequired[float]
+    origins: NotRequired[dict[str, str]]
+    resolutions: NotRequired[dict[str, str]]
+    tags: NotRequired[set[str]]
+    category: NotRequired[str]
+    releaseYear: NotRequired[int]
+    language: NotRequired[str]
+    seriesId: NotRequired[str]
+    season: NotRequired[int]
+    episode: NotRequired[int]
+    status: str
+    visibility: str
+    publishAt: NotRequired[int]
+    expiresAt: NotRequired[int]
+    metadata: NotRequired[dict[str, Any]]
+    thumbnails: NotRequired[dict[str, Any]]
+    source: NotRequired[Source]
+    failure: NotRequired[VideoFailure]
+    version: int
+    poster: NotRequired[str]
+    pictures: NotRequired[dict[str, Any]]
+    posterTime: NotRequired[int]
+    categoryShard: NotRequired[int]
+    updatedAs: NotRequired[Literal["person", "job"]]
+    statusBeforeDelete: NotRequired[str]
+    deletedAt: NotRequired[int]
+
+
+AnyVideo: TypeAlias = Video | dict[str, Any]
+"""Video that a function only reads. A misspelt attribute fails mypy, and stores need not cast what they have read."""
 
 
 class Upload(Stored):

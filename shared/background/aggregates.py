@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from shared.aws.dynamodb import LARGEST_TRANSACTION, Key, Table, Write
 from shared.aws.expressions import Expression
@@ -38,6 +39,9 @@ from shared.schema import (
 from shared.videos.access import is_published
 from shared.videos.entries import index_position
 from shared.videos.video import is_listed, normalised_tags
+
+if TYPE_CHECKING:
+    from shared.entities import AnyVideo
 
 VIDEOS_AT_A_TIME = 500
 """Number of videos that are read concurrently, in ten requests."""
@@ -77,7 +81,7 @@ class Contribution:
         return {self.status: 1, **dict(zip(SIZES, self.sizes, strict=True))}
 
 
-def contribution(video: Item | None) -> Contribution | None:
+def contribution(video: "AnyVideo | None") -> Contribution | None:
     """Return the amounts that a video in its current state adds to the totals. `None` if `video` is `None`.
 
     If the video has a source file, its bytes are the size of this file, not `fileSize` of the document. Tags count only
@@ -156,7 +160,7 @@ class _Move:
     """Comparison of a video with its MARKER item, which determines the amounts to add to the totals."""
 
     video_id: str
-    video: Item | None
+    video: "AnyVideo | None"
     """Current item of the video; `None` if the video was removed."""
     marker: Item | None
     """Item that records which amounts the totals contain for the video; `None` if they do not contain the video."""

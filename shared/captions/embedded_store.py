@@ -6,7 +6,7 @@ earlier source file. When a new source file arrives, such earlier captions are d
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from shared.aws.dynamodb import Write
 from shared.aws.expressions import change_between
@@ -21,6 +21,9 @@ from shared.processing.job_store import ROUTER
 from shared.processing.messages import Outgoing
 from shared.relations.item_store import OWNER
 from shared.schema import CAPTION
+
+if TYPE_CHECKING:
+    from shared.entities import AnyVideo
 
 MAX_AT_ONCE = 90
 """Maximum number of languages to extract from one source file. The job's transaction writes them all, and DynamoDB
@@ -56,7 +59,7 @@ def skipped_text(track: int, language: str, codec: str, reason: str) -> Item:
 class EmbeddedCaptionStore(CaptionStore):
     """Store of captions that were extracted from source files."""
 
-    def caption_writes(self, texts: Sequence[EmbeddedText], video: Item, caller: Caller, now: int) -> ExtraWrites:
+    def caption_writes(self, texts: Sequence[EmbeddedText], video: "AnyVideo", caller: Caller, now: int) -> ExtraWrites:
         """Return the writes that store the extracted texts of a video, and a report of stored and skipped tracks.
 
         The caller must store the texts as objects before it executes the writes. Each write has the condition that the
@@ -79,7 +82,9 @@ class EmbeddedCaptionStore(CaptionStore):
                 writes += self._write(text, existing, video, caller, now)
         return ExtraWrites({"captions": stored, "skipped": skipped}, writes)
 
-    def _write(self, text: EmbeddedText, existing: Item | None, video: Item, caller: Caller, now: int) -> list[Write]:
+    def _write(
+        self, text: EmbeddedText, existing: Item | None, video: "AnyVideo", caller: Caller, now: int
+    ) -> list[Write]:
         key = CAPTION.key(videoId=video["videoId"], language=text.language)
         content = {"text": text_hash(text.content), "cues": text.cues, "size": len(text.content), "origin": "film"}
         content |= {UPLOAD: video["source"]["uploadId"]}

@@ -22,6 +22,9 @@ from shared.schema import CAPTION, CHAPTERS, JOB, VIDEO
 from shared.videos.access import require_visible
 
 if TYPE_CHECKING:
+    from shared.entities import AnyVideo
+
+if TYPE_CHECKING:
     from shared.captions.models import ChaptersContent
 
 MAX_LANGUAGES = 100
@@ -81,7 +84,7 @@ def chapters_document(item: Item) -> dict[str, Any]:
     return {name: shown[name] for name in ("videoId", "chapters", "version", "updatedAt")}
 
 
-def proposed_chapters(video: Item, storyboard: Item | None) -> list[dict[str, Any]]:
+def proposed_chapters(video: "AnyVideo", storyboard: Item | None) -> list[dict[str, Any]]:
     """Return the chapters that the job `storyboard` proposes for a video's current source file.
 
     Each chapter has a `start` in milliseconds, and some have a `title`. Empty if the job is not done for this file.

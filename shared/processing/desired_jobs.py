@@ -3,15 +3,20 @@
 import hashlib
 import json
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from shared.core.attributes import Item, Value
 from shared.job_kinds import KINDS
 
+if TYPE_CHECKING:
+    from shared.entities import AnyVideo
 
-def desired_jobs(video: Item | None) -> dict[str, Item]:
+
+def desired_jobs(video: "AnyVideo | None") -> dict[str, Item]:
     """Return the jobs that a video's current state requires: the input of each job, by kind."""
     if video is None or video["status"] == "deleted" or "source" not in video:
         return {}
+    stored: Mapping[str, Value] = video
     source = video["source"]
     source_input = {"source": source["uri"], "etag": source["etag"], "fileSize": source["fileSize"]}
     jobs: dict[str, Item] = {}
@@ -20,7 +25,7 @@ def desired_jobs(video: Item | None) -> dict[str, Item]:
             continue
         if kind.needs and kind.needs not in source["media"]:
             continue
-        chosen = {name: video[attribute] for name, attribute in kind.parameters.items() if attribute in video}
+        chosen = {name: stored[attribute] for name, attribute in kind.parameters.items() if attribute in stored}
         if kind.per_rendition:
             for name, size in source["renditions"].items():
                 jobs[f"{kind.name}.{name}"] = source_input | chosen | {"rendition": {"name": name, **size}}
@@ -40,7 +45,7 @@ def input_hash(job_input: Mapping[str, Value]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
-def state_version(video: Item) -> str:
+def state_version(video: "AnyVideo") -> str:
     """Return a string that identifies the current state of a video.
 
     The strings of later states are greater, even if a new video reuses the id of a deleted video.

@@ -33,7 +33,7 @@ from shared.job_kinds import MINUTE, kind_of
 from shared.schema import job_relation
 
 if TYPE_CHECKING:
-    from shared.entities import IndexAttributes, Job, JobAuthorship
+    from shared.entities import AnyVideo, IndexAttributes, Job, JobAuthorship
 
 LAST_ATTEMPT = 5
 PENDING = ("queued", "running")
@@ -90,7 +90,7 @@ def attempt_number(job: "Job") -> int:
     return int(job["attempt"] - job.get("spent", 0))
 
 
-def owned_jobs(video: Item, jobs: Iterable["Job"]) -> "list[Job]":
+def owned_jobs(video: "AnyVideo", jobs: Iterable["Job"]) -> "list[Job]":
     """Return the jobs to show for a video. Excludes withdrawn jobs, and jobs of a deleted video that had the same id.
 
     An import can reuse an id while jobs of the earlier video are still stored.
@@ -98,7 +98,7 @@ def owned_jobs(video: Item, jobs: Iterable["Job"]) -> "list[Job]":
     return [job for job in jobs if job["state"] in STATES and job["owner"] == video["userId"]]
 
 
-def has_current_pictures(job: "Job", video: Item) -> bool:
+def has_current_pictures(job: "Job", video: "AnyVideo") -> bool:
     """Return whether the video still has all thumbnails that a job created."""
     return not set(job["output"].get("pictures", ())) - set(video.get("pictures", {}))
 

@@ -56,7 +56,7 @@ from shared.videos.entries import as_read
 from shared.videos.video import apply_job_failure, stamp
 
 if TYPE_CHECKING:
-    from shared.entities import Job, JobError
+    from shared.entities import AnyVideo, Job, JobError
 
 ROUTER, SWEEPER = Caller.job("router"), Caller.job("sweeper")
 _Result = TypeVar("_Result")
@@ -83,7 +83,7 @@ class JobStore:
     def __init__(self, table: Table) -> None:
         self.table = table
 
-    def request(self, video: Item, kind: str, job_input: Item, now: int, actor: Caller | None = None) -> None:
+    def request(self, video: "AnyVideo", kind: str, job_input: Item, now: int, actor: Caller | None = None) -> None:
         """Queue a job that the given state of the video requires. Does nothing if a later state has already requested
         the job.
 
@@ -130,7 +130,7 @@ class JobStore:
                 changed = to_requested(present, actor, now, attempt=attempt)
             self._replace(present, changed | {"since": new["since"]})
 
-    def request_missing(self, video: Item, now: int) -> int:
+    def request_missing(self, video: "AnyVideo", now: int) -> int:
         """Queue the jobs that the video's state requires and that do not exist. Returns the number of queued jobs."""
         desired = desired_jobs(video)
         present = {job["kind"]: job["inputHash"] for job in self.list_for_video(video["videoId"])} if desired else {}
@@ -139,7 +139,7 @@ class JobStore:
             self.request(video, kind, job_input, now)
         return len(missing)
 
-    def withdraw(self, video: Item, kind: str, now: int, *, even_done: bool) -> None:
+    def withdraw(self, video: "AnyVideo", kind: str, now: int, *, even_done: bool) -> None:
         """Withdraw a job that the video's current state does not require.
 
         Does nothing if the job has ended, unless `even_done` is true.
@@ -415,7 +415,9 @@ class JobStore:
         job_input = desired_jobs(video).get(job["kind"])
         return video if job_input is not None and input_hash(job_input) == job["inputHash"] else None
 
-    def _write_both(self, job: "Job", changed: "Job", video: Item, new: Item, writes: Sequence[Write] = ()) -> None:
+    def _write_both(
+        self, job: "Job", changed: "Job", video: "AnyVideo", new: Item, writes: Sequence[Write] = ()
+    ) -> None:
         """Write the job, the video and the extra `writes` in one transaction.
 
         Raises one of CONFLICTS if an item changed since it was read.

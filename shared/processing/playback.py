@@ -5,10 +5,10 @@ reported. It never signs URIs in `resolutions`, because clients supply them. A c
 that the function's role can read.
 """
 
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from shared.aws.s3 import Objects, object_uri
-from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.core.errors import NotPlayable
 from shared.processing.job_states import renditions_folder
@@ -17,6 +17,9 @@ from shared.video_fields import VISIBILITY_ATTRIBUTES
 from shared.videos.access import is_published
 from shared.videos.documents import with_job_output
 from shared.videos.links import Links
+
+if TYPE_CHECKING:
+    from shared.entities import AnyVideo
 
 SECONDS = 3600
 """Maximum lifetime of a URL in seconds. A URL also expires with the credentials that signed it."""
@@ -38,7 +41,7 @@ class PlaybackSigner:
         self._media_bucket = media_bucket
         self._links = links
 
-    def playback(self, video: Item, caller: Caller, now: int) -> dict[str, Any]:
+    def playback(self, video: "AnyVideo", caller: Caller, now: int) -> dict[str, Any]:
         """Return the playback response for a caller who may see the video; raise NotPlayable if no file can be played.
 
         `now` is in epoch seconds. In the response, sizes are in bytes, `duration` in milliseconds and `bitRate` in bits
@@ -73,14 +76,16 @@ class PlaybackSigner:
         media type."""
         return self._objects.presign_get(object_uri(self._media_bucket, key), kind, seconds)
 
-    def _source(self, source: Item, duration: int | None, seconds: int) -> dict[str, Any]:
+    def _source(self, source: Mapping[str, Any], duration: int | None, seconds: int) -> dict[str, Any]:
         media = source.get("media", {})
         kind, size = source["contentType"], int(source["fileSize"])
         sides = {"width": media.get("width"), "height": media.get("height")}
         url = self._objects.presign_get(source["uri"], kind, seconds)
         return _without_none({"type": kind, **sides, "size": size, "bitRate": _bit_rate(size, duration), "url": url})
 
-    def _renditions(self, video_id: str, source: Item, duration: int | None, seconds: int) -> list[dict[str, Any]]:
+    def _renditions(
+        self, video_id: str, source: Mapping[str, Any], duration: int | None, seconds: int
+    ) -> list[dict[str, Any]]:
         """Return the renditions of the source file, largest first."""
         folder = renditions_folder(self._media_bucket, video_id)
         # A video restored into another deployment may name objects in the first deployment's bucket.
@@ -101,7 +106,7 @@ class PlaybackSigner:
         return [_without_none(rendition) for rendition in shown]
 
 
-def _duration(video: Item) -> int | None:
+def _duration(video: "AnyVideo") -> int | None:
     """Return the duration of the source file in milliseconds.
 
     Before the probe, return the duration that the owner stated; `None` if there is none.
@@ -116,7 +121,7 @@ def _bit_rate(size: int | None, duration: int | None) -> int | None:
     return round(int(size) * 8000 / duration) if size and duration else None
 
 
-def _why_hidden(video: Item, now: int) -> str | None:
+def _why_hidden(video: "AnyVideo", now: int) -> str | None:
     """Return the reason why other users cannot play the video now, as a sentence for the owner. `None` if it is
     published."""
     if is_published(video, now):
@@ -132,7 +137,7 @@ def _why_hidden(video: Item, now: int) -> str | None:
     )
 
 
-def _why_no_source(video: Item, now: int) -> str:
+def _why_no_source(video: "AnyVideo", now: int) -> str:
     """Return the reason why a video without a source file cannot be played, as a sentence for the owner."""
     if video["status"] != "ready":
         return why_not_ready(video, [], now)[0]

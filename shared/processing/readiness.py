@@ -3,19 +3,18 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from shared.core.attributes import Item
 from shared.job_kinds import kind_of
 from shared.processing.desired_jobs import desired_jobs, input_hash
 from shared.processing.job_states import LAST_ATTEMPT, attempt_number
 
 if TYPE_CHECKING:
-    from shared.entities import Job
+    from shared.entities import AnyVideo, Job
 
 SOON = 10
 """Seconds within which the stream router normally queues a new job. It takes longer if the stream consumer lags."""
 
 
-def why_not_ready(video: Item, jobs: "Sequence[Job]", now: int) -> "tuple[str, Job | None]":
+def why_not_ready(video: "AnyVideo", jobs: "Sequence[Job]", now: int) -> "tuple[str, Job | None]":
     """Return the reason why a video is not ready, as a sentence, and the job for which the video waits.
 
     The job is `None` if the reason is not an existing job. `now` is in epoch seconds.
@@ -47,7 +46,7 @@ def why_not_ready(video: Item, jobs: "Sequence[Job]", now: int) -> "tuple[str, J
     return _sentence(kind, by_kind[kind], now), by_kind[kind]
 
 
-def _requested_at(video: Item, kind: str, probe: "Job | None") -> int:
+def _requested_at(video: "AnyVideo", kind: str, probe: "Job | None") -> int:
     """Return the time, in epoch seconds, of the change of the video that requires this job.
 
     The stream router may not have processed that change yet.

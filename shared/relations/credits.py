@@ -33,6 +33,9 @@ from shared.videos.documents import SUMMARY_FIELDS, summary
 from shared.videos.entries import NO_LANGUAGE, as_read, with_index_position
 
 if TYPE_CHECKING:
+    from shared.entities import AnyVideo
+
+if TYPE_CHECKING:
     from shared.relations.models import CreditContent, ReleaseContent
 
 ROLE_FIELDS = ("category", "job", "characters")
@@ -48,9 +51,7 @@ PLACING_ATTRIBUTES = ("videoId", "userId", "createdAt", "releaseYear", "rel", "v
 `with_index_position` and `as_read` in shared.videos.entries read them."""
 
 
-def credit_item(
-    video: Mapping[str, Any], person_id: str, content: "CreditContent", *, caller: Caller, now: int
-) -> Item:
+def credit_item(video: "AnyVideo", person_id: str, content: "CreditContent", *, caller: Caller, now: int) -> Item:
     """Return the item of a credit to write, with its keys and index attributes.
 
     `video` must have the attributes PLACING_ATTRIBUTES.
@@ -66,7 +67,7 @@ def credit_item(
 
 
 def release_item(
-    video: Mapping[str, Any],
+    video: "AnyVideo",
     region: str,
     language: str | None,
     content: "ReleaseContent",
@@ -262,7 +263,7 @@ class RelationStore(VideoItemStore):
         return [looked_up(entry) for entry in entries]
 
 
-def _appearance(video: Item, credit: Item) -> dict[str, Any]:
+def _appearance(video: "AnyVideo", credit: Item) -> dict[str, Any]:
     return {
         "video": summary(video),
         **_picked(video, ("releaseYear",)),

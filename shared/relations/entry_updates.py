@@ -1,6 +1,7 @@
 """Updates of a video's index entries after the video changed: credits, releases, tags, series and schedule."""
 
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 from shared.aws.dynamodb import LARGEST_TRANSACTION, Table, Write
 from shared.aws.expressions import Expression, change_between
@@ -20,6 +21,9 @@ from shared.videos.entries import (
     with_index_position,
 )
 from shared.videos.store import VideoStore
+
+if TYPE_CHECKING:
+    from shared.entities import AnyVideo
 
 MOVED_AT_A_TIME = LARGEST_TRANSACTION - 1
 """Maximum number of index entries that one Query reads and one transaction writes.
@@ -75,7 +79,7 @@ class EntryUpdater:
                 return due - now if due is not None and due - now <= SOON else None
         return 0
 
-    def _move_page(self, video: Item, now: int, after: Position | None) -> Position | None:
+    def _move_page(self, video: "AnyVideo", now: int, after: Position | None) -> Position | None:
         """Update the next page of entries. Return the position at which to resume; `None` after the last page.
 
         Tags are updated first, the schedule and the series last.
@@ -115,7 +119,7 @@ class EntryUpdater:
         return removals + additions
 
     def _page_of_children(
-        self, video: Item, first: str, last: str | None = None, after: Position | None = None
+        self, video: "AnyVideo", first: str, last: str | None = None, after: Position | None = None
     ) -> Page[Item]:
         """Return a page of a video's related items by a consistent read.
 

@@ -4,6 +4,7 @@ Each related item is one DynamoDB item. Writes are conditional on the version th
 """
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from shared.aws.dynamodb import Key, Table
 from shared.aws.expressions import change_between
@@ -14,6 +15,9 @@ from shared.core.errors import IllegalTransition, NotFound, VersionMismatch
 from shared.schema import VIDEO
 from shared.video_fields import VISIBILITY_ATTRIBUTES
 from shared.videos.access import require_owned, require_visible
+
+if TYPE_CHECKING:
+    from shared.entities import AnyVideo
 
 OWNER = "owner"
 """Name of the attribute with the user id of the video's owner."""
@@ -96,7 +100,7 @@ class VideoItemStore:
         retry_on_conflict(attempt, "the video", present=present)
 
 
-def _require_exists(video: Item) -> None:
+def _require_exists(video: "AnyVideo") -> None:
     if video["status"] == "deleted":
         raise IllegalTransition.deleted()
 

@@ -1,11 +1,15 @@
 """Access rules of videos: read and write permission."""
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from shared.core.attributes import Item, Value
 from shared.core.caller import Caller
 from shared.core.errors import Forbidden, NotFound
 from shared.schema import TTL_ATTRIBUTE
+
+if TYPE_CHECKING:
+    from shared.entities import AnyVideo
 
 STRANGER = Caller("", frozenset())
 """Caller without a subject or roles; sees published videos only."""
@@ -16,18 +20,18 @@ def is_purged(item: Mapping[str, Value], now: int) -> bool:
     return TTL_ATTRIBUTE in item and bool(item[TTL_ATTRIBUTE] <= now)
 
 
-def is_published(item: Item, now: int) -> bool:
+def is_published(item: "AnyVideo", now: int) -> bool:
     """Return whether the video is public at `now`, in epoch seconds, so that every caller may see it."""
     is_open = item["status"] == "ready" and item["visibility"] == "public"
     return bool(is_open and item.get("publishAt", 0) <= now < item.get("expiresAt", now + 1))
 
 
-def is_visible(item: Item, caller: Caller, now: int) -> bool:
+def is_visible(item: "AnyVideo", caller: Caller, now: int) -> bool:
     """Return whether the caller may see the video at `now`."""
     return not is_purged(item, now) and (caller.owns(item["userId"]) or is_published(item, now))
 
 
-def is_shown(item: Item, caller: Caller, now: int) -> bool:
+def is_shown(item: "AnyVideo", caller: Caller, now: int) -> bool:
     """Return whether a list shows the video to the caller. A deleted video is readable by its id only."""
     return item["status"] != "deleted" and is_visible(item, caller, now)
 

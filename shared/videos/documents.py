@@ -1,6 +1,6 @@
 """Representations of a video for clients: the document, and the summary in lists."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from shared.core.attributes import Item, Value
@@ -103,17 +103,17 @@ def _playing(item: Item) -> dict[str, Any]:
     }
 
 
-def summary(item: Item, fields: Sequence[str] = ()) -> dict[str, Any]:
+def summary(item: Mapping[str, Value], fields: Sequence[str] = ()) -> dict[str, Any]:
     """Return the summary of a video, as lists show it. If `fields` is not empty, only these fields."""
     return {name: item[name] for name in fields or SUMMARY_FIELDS if name in item}
 
 
-def job_output(item: Item) -> dict[str, Item]:
+def job_output(item: Mapping[str, Value]) -> dict[str, Item]:
     """Return the output of jobs by document field, as in JOB_ATTRIBUTES."""
     return {"thumbnails": item.get("pictures", {}), "resolutions": item.get("source", {}).get("made", {})}
 
 
-def with_job_output(item: Item) -> dict[str, Item]:
+def with_job_output(item: Mapping[str, Value]) -> dict[str, Item]:
     """Return the fields of `job_output`, merged with the entries that users wrote.
 
     A user's entry overrides a job's entry of the same name.

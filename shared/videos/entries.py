@@ -8,8 +8,8 @@ The stream consumer updates all other entries, possibly thousands, some seconds 
 (shared/relations/entry_updates.py). Lists check each video, so a stale entry never exposes a hidden video.
 """
 
-from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, NamedTuple
 
 from shared.aws.dynamodb import Key
 from shared.aws.expressions import Expression
@@ -34,6 +34,9 @@ from shared.schema import (
 )
 from shared.videos.video import is_listed, listing, normalised_tags, to_current_schema
 
+if TYPE_CHECKING:
+    from shared.entities import AnyVideo
+
 OWN_ENTRIES = (EPISODE, TAG)
 """Entities of the entries that the video's own transaction writes. The stream consumer writes other entries later."""
 ENTRIES = (CREDIT, RELEASE, SCHEDULE, *OWN_ENTRIES)
@@ -54,24 +57,24 @@ class IndexPosition(NamedTuple):
     expires_at: int | None = None
 
 
-def index_position(video: Item | None) -> IndexPosition:
+def index_position(video: "AnyVideo | None") -> IndexPosition:
     """Return the index position of a stored video. For `None`, return the position of an unlisted video."""
     if video is None:
         return IndexPosition()
     return IndexPosition(year_of(video), is_listed(video), video.get("publishAt"), video.get("expiresAt"))
 
 
-def year_of(video: Mapping[str, Any] | None) -> int:
+def year_of(video: "AnyVideo | None") -> int:
     """Return the release year by which a video's credits are sorted; 0 if it has none."""
     return int(video.get("releaseYear", 0)) if video else 0
 
 
-def as_read(video: Item) -> Expression:
+def as_read(video: "AnyVideo") -> Expression:
     """Return the condition that neither the version of the video nor its listing has changed since it was read."""
     return at_version(video) & Expression.of("#rel = :stood", stood=video["rel"])
 
 
-def with_index_position(entry: Item, video: Mapping[str, Any]) -> Item:
+def with_index_position(entry: Item, video: "AnyVideo") -> Item:
     """Return a credit or release with the index attributes that match its video.
 
     Reads `videoId`, `createdAt`, `releaseYear` and `rel` of the video. For an unlisted video only `rel` is omitted.
@@ -89,23 +92,23 @@ def with_index_position(entry: Item, video: Mapping[str, Any]) -> Item:
     return unlisted | position | ({"rel": relation} if is_listed(video) else {})
 
 
-def tag_entries(video: Item) -> list[Item]:
+def tag_entries(video: "AnyVideo") -> list[Item]:
     """Return the entries of a video's tags, sorted by tag; empty unless the video is listed."""
     return [_signed(entry, video) for entry in _tags(video)] if is_listed(video) else []
 
 
-def own_entries(video: Item) -> list[Item]:
+def own_entries(video: "AnyVideo") -> list[Item]:
     """Return the entries that the video's own transaction writes: its tag entries and its series entry."""
     return [_signed(entry, video) for entry in _own(video).values()]
 
 
-def _own(video: Item) -> dict[str, Item]:
+def _own(video: "AnyVideo") -> dict[str, Item]:
     """Return the entries of `own_entries` by sort key, without the attributes that `_signed` adds."""
     entries = [*_tags(video), *_episodes(video)] if is_listed(video) else []
     return {entry[SORT_KEY]: entry for entry in entries}
 
 
-def _tags(video: Item) -> list[Item]:
+def _tags(video: "AnyVideo") -> list[Item]:
     video_id, created_at = video["videoId"], video["createdAt"]
     return [
         {**TAG.key(videoId=video_id, tag=tag), "tag": tag, "rel": tag_relation(tag), "relSort": created_at}
@@ -113,7 +116,7 @@ def _tags(video: Item) -> list[Item]:
     ]
 
 
-def _episodes(video: Item) -> list[Item]:
+def _episodes(video: "AnyVideo") -> list[Item]:
     """Return the entry that lists the video as an episode of its series; empty if it has no series."""
     if "seriesId" not in video:
         return []
@@ -122,7 +125,7 @@ def _episodes(video: Item) -> list[Item]:
     return [{**key, "rel": relation, "relShard": 0, "relSort": episode_position(video)}]
 
 
-def episode_position(video: Mapping[str, Any]) -> int:
+def episode_position(video: "AnyVideo") -> int:
     """Return the sort position of an episode in its series: by season, then by episode number.
 
     An episode without a number sorts last in its season. An episode without a season sorts after all seasons.
@@ -135,7 +138,7 @@ def season_start(season: int) -> int:
     return int(season) * (LAST_EPISODE + 2)
 
 
-def entry_moves(old: Item, new: Item) -> tuple[list[Item], list[Key]]:
+def entry_moves(old: "AnyVideo", new: "AnyVideo") -> tuple[list[Item], list[Key]]:
     """Return the entries to put and the keys to delete when the video `new` replaces `old`."""
     before, after = _own(old), _own(new)
     added = [
@@ -167,13 +170,13 @@ def settled(video: Item, related: Iterable[Item], now: int) -> dict[str, Item]:
     return {item[SORT_KEY]: item for item in items}
 
 
-def next_move(video: Item, now: int) -> int | None:
+def next_move(video: "AnyVideo", now: int) -> int | None:
     """Return the next time, in epoch seconds, when the video must be listed or unlisted; `None` if there is none."""
     times = (video.get("publishAt"), video.get("expiresAt"))
     return min((int(time) for time in times if time is not None and time > now), default=None)
 
 
-def schedule(video: Item, now: int) -> Item | None:
+def schedule(video: "AnyVideo", now: int) -> Item | None:
     """Return the schedule entry of a video; `None` if it will not be listed or unlisted automatically.
 
     The sweeper uses the entry to find the video when it must be listed or unlisted.
@@ -185,7 +188,7 @@ def schedule(video: Item, now: int) -> Item | None:
     return _signed(entry, video)
 
 
-def _signed(entry: Item, video: Item) -> Item:
+def _signed(entry: Item, video: "AnyVideo") -> Item:
     """Return a tag, series or schedule entry with its common index attributes and audit fields."""
     whole = {
         "videoId": video["videoId"],

@@ -9,17 +9,20 @@ video no longer exists or has another value. The next video with the value takes
 """
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from shared.aws.dynamodb import Key, Table, Write
 from shared.aws.expressions import Expression
 from shared.aws.failures import ConditionFailed
-from shared.core.attributes import Item
+from shared.core.attributes import Value
 from shared.core.caller import request_id_of, with_request_id
 from shared.core.errors import AlreadyExists
 from shared.schema import PARTITION_KEY, RESERVATION, SCHEMA_VERSION, VIDEO
 from shared.video_fields import UNIQUE, VISIBILITY_ATTRIBUTES
 from shared.videos.access import is_purged
+
+if TYPE_CHECKING:
+    from shared.entities import AnyVideo
 
 
 class Reservation(NamedTuple):
@@ -31,9 +34,10 @@ class Reservation(NamedTuple):
     key: Key
 
 
-def reservations(video: Item) -> list[Reservation]:
+def reservations(video: "AnyVideo") -> list[Reservation]:
     """Return the reservations of a video."""
-    return [reservation(video["userId"], name, video[name]) for name in UNIQUE if name in video]
+    stored: Mapping[str, Value] = video
+    return [reservation(video["userId"], name, stored[name]) for name in UNIQUE if name in stored]
 
 
 def reservation(owner: str, field: str, value: str) -> Reservation:
@@ -82,7 +86,7 @@ class ReservationMove:
     another attempt can succeed.
     """
 
-    def __init__(self, table: Table, old: Item, new: Item, holders: dict[str, str]) -> None:
+    def __init__(self, table: Table, old: "AnyVideo", new: "AnyVideo", holders: dict[str, str]) -> None:
         """Compare the stored video `old` with its next version `new`. For a new video, `old` is `{}`.
 
         All attempts of one change share `holders`: ids of other videos with stale reservations, by partition key.

@@ -6,7 +6,7 @@ Contains pure functions that return changed copies of items. The stores write th
 import re
 import uuid
 from collections.abc import Callable, Container, Iterable, Mapping
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from shared.aws.records import with_version
 from shared.core.attributes import Item, Value
@@ -18,6 +18,9 @@ from shared.video_fields import PROBED, SENT
 from shared.videos.access import is_published
 from shared.videos.documents import MAPS, job_output, to_json_value, with_job_output
 from shared.videos.tags import normalise_tag
+
+if TYPE_CHECKING:
+    from shared.entities import AnyVideo
 
 GRACE_SECONDS = 90 * 24 * 3600
 """Seconds during which a deleted or expired video can be restored. DynamoDB may delete it afterwards."""
@@ -125,12 +128,12 @@ def to_current_schema(item: Item) -> Item:
     return item
 
 
-def normalised_tags(item: Item) -> set[str]:
+def normalised_tags(item: "AnyVideo") -> set[str]:
     """Return the video's tags in case-folded form, which is the form in keys and comparisons."""
     return {normalise_tag(tag) for tag in item.get("tags", ())}
 
 
-def is_listed(item: Mapping[str, Any]) -> bool:
+def is_listed(item: "AnyVideo") -> bool:
     """Return whether the video was public, and therefore in the public lists, at its last write.
 
     `VideoStore.settle` writes the video again after `publishAt` or `expiresAt` has passed.
@@ -138,7 +141,7 @@ def is_listed(item: Mapping[str, Any]) -> bool:
     return item.get("rel") == FEED
 
 
-def listing(item: Item, now: int) -> Item:
+def listing(item: "AnyVideo", now: int) -> Item:
     """Return the RelationIndex attributes of the video at `now`."""
     video_id = item["videoId"]
     return {
@@ -149,7 +152,7 @@ def listing(item: Item, now: int) -> Item:
     }
 
 
-def _purge_at(item: Item, now: int) -> int | None:
+def _purge_at(item: "AnyVideo", now: int) -> int | None:
     if item["status"] == "deleted":
         return int(item["deletedAt"]) + GRACE_SECONDS
     if "expiresAt" in item:

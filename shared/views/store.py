@@ -5,6 +5,7 @@ from base64 import urlsafe_b64encode
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from shared.aws.dynamodb import Table
 from shared.aws.expressions import Expression
@@ -19,6 +20,9 @@ from shared.schema import SCHEMA_VERSION, TTL_ATTRIBUTE, VIDEO, VIEWER, lane_of
 from shared.video_fields import VISIBILITY_ATTRIBUTES
 from shared.videos.access import is_published, require_visible
 from shared.videos.counters import UNCOUNTED, ViewCounters
+
+if TYPE_CHECKING:
+    from shared.entities import AnyVideo
 
 CACHE_SECONDS = 5
 """Maximum age of the cached attributes of a video, in seconds."""
@@ -114,7 +118,7 @@ class ViewStore:
         # The stream consumer counts a new deduplication item shortly afterwards.
         return verdict.as_response(self._counted(view.video_id, now) + (verdict.reason is None))
 
-    def judge(self, video: Item, caller: Caller, now: int) -> ViewVerdict | None:
+    def judge(self, video: "AnyVideo", caller: Caller, now: int) -> ViewVerdict | None:
         """Return the verdict for all views of a video by this caller; `None` if it depends on the viewer."""
         if video["status"] == "deleted":
             return ViewVerdict("deleted")

@@ -23,7 +23,7 @@ from shared.background.reconcile import Reconcile
 from shared.captions.store import CaptionStore
 from shared.core.attributes import Item
 from shared.core.caller import Caller
-from shared.entities import Job, Playlist, PlaylistEntry, Rating, RatingTotals, Upload, Webhook, WebhookState
+from shared.entities import Job, Playlist, PlaylistEntry, Rating, RatingTotals, Upload, Video, Webhook, WebhookState
 from shared.feed.change import change_of
 from shared.feed.log import Feed
 from shared.history.entries import entry
@@ -44,6 +44,7 @@ from shared.schema import (
     RATING,
     RATING_TOTALS,
     UPLOAD,
+    VIDEO,
     WEBHOOK,
     WEBHOOK_STATE,
     Entity,
@@ -65,6 +66,7 @@ STORED = tuple(entity for entity in (*ENTITIES, *AUDIT_ENTITIES) if entity is no
 Attributes = dict[str, set[str]]
 WORKER = Caller.job("test")
 TYPES: dict[Entity, Any] = {
+    VIDEO: Video,
     UPLOAD: Upload,
     JOB: Job,
     RATING: Rating,
