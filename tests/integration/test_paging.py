@@ -240,7 +240,7 @@ def test_a_time_range_holds_its_start_and_not_its_end(library: Library, name: st
     "name",
     ["the feed", "a format in the feed", "durations in a category", "own deleted videos", "all ready", "nothing"],
 )
-def test_beyond_the_budget_pages_are_short_but_lose_and_repeat_nothing(
+def test_pages_beyond_the_read_budget_are_short_without_gaps_or_duplicates(
     library: Library, monkeypatch: pytest.MonkeyPatch, name: str, order: str, budget: int
 ) -> None:
     monkeypatch.setattr(listing, "merge", partial(pages.merge, budget=budget))
@@ -277,7 +277,7 @@ def test_a_filter_that_hides_most_still_gives_full_pages_within_the_budget(api: 
 
 @pytest.mark.parametrize("order", ["asc", "desc"])
 @pytest.mark.parametrize("query", [{}, {"category": "film"}, {"userId": "alice"}], ids=["feed", "category", "owner"])
-def test_changes_in_the_middle_of_a_walk_neither_lose_nor_repeat_the_others(
+def test_changes_during_paging_neither_lose_nor_repeat_other_videos(
     api: Api, query: dict[str, Any], order: str
 ) -> None:
     dice = random.Random(3)
@@ -321,7 +321,7 @@ def test_a_cursor_continues_with_other_pages_of_the_same_list(library: Library, 
     assert page(library.api, {"limit": 5} | same, cursor_of(library.api, {"limit": 5})).status == 200
 
 
-def test_the_link_header_leads_through_the_whole_list(library: Library) -> None:
+def test_link_headers_cover_the_complete_list(library: Library) -> None:
     user, query, keep = LISTS["durations in a category"]
     reply = page(library.api, query | {"limit": 3}, user=user)
     video_ids = [item["videoId"] for item in reply.json["items"]]

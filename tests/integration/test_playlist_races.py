@@ -93,7 +93,7 @@ def test_exactly_one_of_several_appends_of_one_video_wins(api: Api, table: Table
     assert checked(api, table, path) == VIDEO_IDS[:1]
 
 
-def test_appends_with_one_key_get_one_answer(api: Api, table: Table, instance: Instance) -> None:
+def test_concurrent_appends_with_one_key_get_one_response(api: Api, table: Table, instance: Instance) -> None:
     path = playlist(api)
 
     def appending(api: Api) -> Reply:
@@ -182,7 +182,7 @@ AFTERWARDS = {
 
 @pytest.mark.parametrize("incident", [faults.lose_request, faults.lose_response, faults.throttle, faults.fail])
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_a_call_that_breaks_is_made_again_and_counts_once(
+def test_failed_call_is_retried_and_counts_once(
     api: Api, table: Table, recorded_client: tuple["DynamoDBClient", FaultLine], operation: str, incident: Incident
 ) -> None:
     client, line = recorded_client
@@ -200,7 +200,7 @@ def test_a_call_that_breaks_is_made_again_and_counts_once(
 
 
 @pytest.mark.parametrize("incident", [faults.lose_request, faults.lose_response])
-def test_creates_and_deletes_whose_answer_is_lost_are_counted_once(
+def test_creates_and_deletes_with_lost_responses_count_once(
     api: Api, table: Table, recorded_client: tuple["DynamoDBClient", FaultLine], incident: Incident
 ) -> None:
     client, line = recorded_client
@@ -266,7 +266,7 @@ def test_ends_and_returns_at_once_are_counted_exactly(api: Api, table: Table, in
 
 @pytest.mark.parametrize("incident", [faults.kill_before, faults.kill_after])
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_a_death_in_the_middle_leaves_a_whole_list(
+def test_crash_during_a_write_leaves_a_consistent_list(
     api: Api, table: Table, recorded_client: tuple["DynamoDBClient", FaultLine], operation: str, incident: Incident
 ) -> None:
     path = playlist(api, VIDEO_IDS[:3])

@@ -102,7 +102,7 @@ def test_patches_of_tags_leave_the_entries_of_the_tags_that_stay(api: Api, table
     assert video["version"] == 1 + statuses(replies).count(200)
 
 
-def test_a_batch_sent_at_once_and_again_creates_each_video_once(table: Table, instance: Instance) -> None:
+def test_concurrent_and_repeated_batches_create_each_video_once(table: Table, instance: Instance) -> None:
     listed = {"status": "ready", "visibility": "public"}
     videos = [{"title": str(n), "tags": ["all", f"tag {n}"], **listed} for n in range(40)]
     body = {"operations": [{"op": "create", "video": video} for video in videos]}
@@ -157,7 +157,7 @@ def test_every_concurrent_patch_response_shows_its_own_result(api: Api, instance
             assert len(reply.json["metadata"]) == reply.json["version"] - 1
 
 
-def test_creates_with_one_key_make_one_video_and_one_answer(table: Table, instance: Instance) -> None:
+def test_concurrent_creates_with_one_key_create_one_video(table: Table, instance: Instance) -> None:
     replies = at_once(instance, [creating_once] * THREADS)
     in_flight = [reply for reply in replies if reply.status != 201]
     for reply in in_flight:
@@ -193,7 +193,7 @@ def test_imports_of_one_id_make_one_video(table: Table, instance: Instance) -> N
     assert len(videos_of(table)) == 1
 
 
-def test_views_at_once_are_all_counted_and_each_sees_its_own(api: Api, instance: Instance) -> None:
+def test_concurrent_views_are_all_counted_and_read_their_own_write(api: Api, instance: Instance) -> None:
     api.publish(videoId=VIDEO_ID)
     each = 10
 
@@ -285,7 +285,7 @@ def test_second_of_two_concurrent_restores_is_409(api: Api, table: Table, instan
     assert (video["status"], video["version"]) == ("ready", 3)
 
 
-def test_restores_with_one_key_get_one_answer(api: Api, table: Table, instance: Instance) -> None:
+def test_concurrent_restores_with_one_key_get_one_response(api: Api, table: Table, instance: Instance) -> None:
     api.publish(videoId=VIDEO_ID)
     api.delete(PATH)
 
@@ -388,7 +388,7 @@ def test_interleaved_requests_are_serializable(
         assert outcome(reply, intruder[0], table) in (after, before), f"{other} before call {call} of {one}"
 
 
-def test_a_create_in_the_middle_of_its_own_retry_gives_its_answer(
+def test_create_during_its_own_retry_returns_its_response(
     table: Table, recorded_client: tuple["DynamoDBClient", FaultLine], line: FaultLine, instance: Instance
 ) -> None:
     first: list[Reply] = []

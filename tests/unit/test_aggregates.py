@@ -112,7 +112,7 @@ class TestContribution:
         assert part
         assert not part.tags
 
-    def test_the_film_that_arrived_counts_and_not_what_somebody_wrote(self) -> None:
+    def test_totals_count_the_uploaded_file_and_not_fields_written_by_users(self) -> None:
         part = contribution(VIDEO | {"source": {"fileSize": 4000}})
         assert part
         assert part.counts()["bytes"] == 4000
@@ -156,7 +156,7 @@ class TestRouter:
         ],
         ids=["dated", "another date", "deleted", "restored", "to expire", "new and to expire", "late"],
     )
-    def test_a_change_that_moves_entries_sends_for_these_too(self, old: Item | None, new: Item) -> None:
+    def test_change_that_moves_entries_also_queues_their_update(self, old: Item | None, new: Item) -> None:
         assert self._sent(stream_record(old, new)) == {"aggregates": [aggregates_message("v", entries=True)]}
 
     @pytest.mark.parametrize("change", [{"title": "t"}, {"tags": {"DRAMA"}}, {"version": 7}], ids=str)
@@ -197,7 +197,7 @@ class TestRouter:
         assert report == {"batchItemFailures": [{"itemIdentifier": streams.sequence_of(unreadable)}]}
         assert queues["aggregates"].sent == [aggregates_message("v")]
 
-    def test_while_their_queue_is_busy_the_records_come_again(self, table: Table) -> None:
+    def test_records_are_redelivered_while_the_queue_is_busy(self, table: Table) -> None:
         queue = _BusyAtFirst()
         queues = defaultdict[str, FakeQueue](FakeQueue, aggregates=queue)
         handle = FakeResources(table, Clock(), queues=queues).make(stream_router.lambda_handler)
@@ -256,7 +256,7 @@ class TestSettling:
         assert_exact(table)
         assert api.get("/v1/users/alice").json["videos"]["total"] == 0
 
-    def test_messages_may_come_twice_late_and_in_any_order(
+    def test_messages_may_be_duplicated_late_and_reordered(
         self, api: Api, table: Table, clock: Clock, background: BackgroundWork
     ) -> None:
         chance = random.Random(4)
@@ -282,14 +282,14 @@ class TestSettling:
         background.count(*messages, *messages[:10])
         assert_exact(table)
 
-    def test_a_message_again_writes_nothing(self, api: Api, table: Table, background: BackgroundWork) -> None:
+    def test_repeated_message_writes_nothing(self, api: Api, table: Table, background: BackgroundWork) -> None:
         video_id = api.publish(tags=["a"])["videoId"]
         background.settle_totals()
         before = items_of(table)
         assert Aggregates(table).settle([video_id], NOW + 1) == 0
         assert items_of(table) == before
 
-    def test_videos_that_come_together_are_one_transaction(
+    def test_videos_of_one_batch_are_settled_in_one_transaction(
         self, api: Api, table: Table, background: BackgroundWork
     ) -> None:
         video_ids = [api.publish(tags=["a", f"t{n}"])["videoId"] for n in range(10)]
@@ -322,7 +322,7 @@ class TestSettling:
         # Its marker, the totals of two users, and all its tags, old and new.
         assert LARGEST_TRANSACTION >= 1 + 2 + 2 * 30
 
-    def test_no_item_has_what_would_place_it_in_an_index_of_videos(
+    def test_no_totals_item_has_attributes_of_a_video_index(
         self, api: Api, table: Table, background: BackgroundWork
     ) -> None:
         api.publish(tags=["a"])
@@ -333,7 +333,7 @@ class TestSettling:
             assert not {"userId", "createdAt", "videoId"} <= item.keys()
             assert {"schemaVersion", "updatedAt", "updatedBy", "version"} <= item.keys()
 
-    def test_a_total_that_changes_writes_only_what_an_index_must_have(
+    def test_changed_total_rewrites_only_projected_attributes(
         self, api: Api, table: Table, background: BackgroundWork
     ) -> None:
         video_id = api.publish(tags=["a"])["videoId"]
@@ -407,7 +407,7 @@ class TestMeetingOthers:
         Aggregates(table).settle([video_id], NOW)
         assert_exact(table)
 
-    def test_a_removal_between_the_reading_and_the_writing_is_too(
+    def test_video_removed_between_read_and_write_is_not_counted(
         self, api: Api, table: Table, interrupted: _InterruptedTable
     ) -> None:
         video_id = api.publish(tags=["a"])["videoId"]
@@ -421,9 +421,7 @@ class TestMeetingOthers:
         assert marker(table, video_id) == {}
         assert_exact(table)
 
-    def test_an_id_that_lives_again_counts_as_what_it_is_now(
-        self, api: Api, table: Table, interrupted: _InterruptedTable
-    ) -> None:
+    def test_reused_id_counts_as_the_new_video(self, api: Api, table: Table, interrupted: _InterruptedTable) -> None:
         video_id = api.publish(tags=["a"], fileSize=1)["videoId"]
         Aggregates(table).settle([video_id], NOW)
         api.patch(f"/v1/videos/{video_id}", {"fileSize": 5})
@@ -505,7 +503,7 @@ class TestYears:
         assert sizes == [LARGEST_TRANSACTION, 2]  # with the check of the video
         assert _years(table, video["videoId"]) == [2001] * LARGEST_TRANSACTION
 
-    def test_a_move_that_is_overtaken_brings_no_former_year_back(
+    def test_overtaken_move_does_not_restore_the_former_year(
         self, api: Api, table: Table, interrupted: _InterruptedTable
     ) -> None:
         video_id = _credited(api, releaseYear=1999)
@@ -531,7 +529,7 @@ class TestYears:
         assert _years(table, video_id) == [1999] * 4
 
     @pytest.mark.parametrize("year", [1999, 2001, None])
-    def test_a_move_that_was_broken_off_leaves_nothing_behind(
+    def test_interrupted_move_leaves_no_entry_behind(
         self, api: Api, table: Table, background: BackgroundWork, monkeypatch: pytest.MonkeyPatch, year: int | None
     ) -> None:
         monkeypatch.setattr("shared.relations.entry_updates.MOVED_AT_A_TIME", 1)
@@ -544,7 +542,7 @@ class TestYears:
         background.settle_totals()
         assert _years(table, video_id) == [year or 0] * 3
 
-    def test_a_credit_that_is_removed_meanwhile_does_not_keep_back_the_others(
+    def test_concurrently_removed_credit_does_not_block_other_moves(
         self, api: Api, table: Table, interrupted: _InterruptedTable
     ) -> None:
         video_id = _credited(api, releaseYear=1999)
@@ -602,7 +600,7 @@ class TestWorker:
         assert worker(event, Context()) == {"batchItemFailures": [{"itemIdentifier": "m1"}, {"itemIdentifier": "m2"}]}
         assert_exact(table)
 
-    def test_a_video_that_cannot_be_counted_does_not_hold_up_the_others(
+    def test_video_that_cannot_be_counted_does_not_block_others(
         self, api: Api, table: Table, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         good, bad = api.publish()["videoId"], api.publish()["videoId"]
@@ -619,7 +617,7 @@ class TestWorker:
         assert marker(table, good)
         assert not marker(table, bad)
 
-    def test_when_the_table_is_busy_all_are_delivered_again(
+    def test_all_messages_are_redelivered_when_the_table_is_busy(
         self, table: Table, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         calls = []
@@ -634,7 +632,7 @@ class TestWorker:
         assert response == {"batchItemFailures": [{"itemIdentifier": "m0"}, {"itemIdentifier": "m1"}]}
         assert calls == [["a", "b"]]
 
-    def test_totals_come_before_years_and_what_is_not_reached_is_another_message(
+    def test_totals_are_settled_before_years_and_the_remainder_is_requeued(
         self, api: Api, table: Table, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("shared.relations.entry_updates.MOVED_AT_A_TIME", 1)
@@ -661,7 +659,7 @@ class TestWorker:
             assert queue.sent == [aggregates_message(video_id, entries=True) for video_id in unfinished]
         assert _years(table, large) == _years(table, other) == [2000] * 3
 
-    def test_totals_that_are_not_reached_are_another_message_too(
+    def test_totals_not_settled_in_time_are_requeued(
         self, api: Api, table: Table, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("shared.background.aggregates.LARGEST_TRANSACTION", 4)
@@ -679,7 +677,7 @@ class TestWorker:
         assert_exact(table)
         assert not queue.sent
 
-    def test_messages_that_cannot_be_replaced_come_again(
+    def test_messages_that_cannot_be_requeued_are_redelivered(
         self, api: Api, table: Table, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         video_id = _credited(api)
@@ -720,7 +718,7 @@ class TestWorker:
         assert worker(event, Context()) == {"batchItemFailures": [{"itemIdentifier": id_} for id_ in ("m1", "m2")]}
         assert (bool(marker(table, good)), bool(marker(table, bad))) == (True, False)
 
-    def test_a_video_whose_credits_cannot_be_moved_does_not_hold_up_the_others(
+    def test_video_whose_credits_cannot_be_moved_does_not_block_others(
         self, api: Api, table: Table, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         good, bad = _credited(api), _credited(api)
@@ -739,7 +737,7 @@ class TestWorker:
         assert _years(table, good) == [2000] * 3
         assert_exact(table)
 
-    def test_years_wait_for_the_totals_when_these_are_delivered_again(
+    def test_years_are_not_moved_when_totals_are_redelivered(
         self, api: Api, table: Table, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         video_id = _credited(api)
@@ -755,7 +753,7 @@ class TestWorker:
         assert _years(table, video_id) == [0] * 3
 
 
-def test_videos_that_jobs_change_are_counted_too(table: Table, api: Api, background: BackgroundWork) -> None:
+def test_videos_changed_by_jobs_are_counted(table: Table, api: Api, background: BackgroundWork) -> None:
     video_id = api.create()["videoId"]
     VideoStore(table).change(video_id, JOB, NOW, lambda item: item | {"duration": 1234})
     background.settle_totals()

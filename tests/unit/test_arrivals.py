@@ -108,7 +108,7 @@ def _upload_state(table: Table, key: str) -> str:
 
 
 class TestAccepted:
-    def test_the_film_becomes_the_video_s_source(
+    def test_arrived_file_becomes_the_source_of_the_video(
         self, api: Api, arrivals: LambdaHandler, objects: Objects, table: Table
     ) -> None:
         video_id = api.create()["videoId"]
@@ -153,7 +153,7 @@ class TestAccepted:
         assert _deliver(arrivals, _created(key, name="ObjectCreated:CompleteMultipartUpload")) == []
         assert "source" in _video(table, key.partition("/")[0])
 
-    def test_a_new_film_takes_away_what_was_made_of_the_old_one(
+    def test_new_source_removes_outputs_of_the_former_source(
         self, api: Api, arrivals: LambdaHandler, objects: Objects, table: Table
     ) -> None:
         video_id = api.publish("alice")["videoId"]
@@ -222,7 +222,7 @@ class TestRefused:
         assert reason.isprintable()
         assert len(reason) < 200
 
-    def test_a_ready_video_keeps_its_film_and_stays_ready(
+    def test_ready_video_keeps_its_source_and_stays_ready(
         self, api: Api, arrivals: LambdaHandler, objects: Objects, table: Table
     ) -> None:
         video_id = api.publish("alice")["videoId"]
@@ -232,7 +232,7 @@ class TestRefused:
         item = _video(table, video_id)
         assert (item["status"], item["failure"]["job"]) == ("ready", "upload")
 
-    def test_a_film_that_is_worked_on_is_not_disturbed(
+    def test_repeated_arrival_does_not_disturb_a_source_in_processing(
         self, api: Api, arrivals: LambdaHandler, objects: Objects, table: Table
     ) -> None:
         video_id = api.create()["videoId"]
@@ -245,7 +245,7 @@ class TestRefused:
         assert (after["status"], after["source"]) == ("processing", before["source"])
         assert after["failure"]["job"] == "upload"
 
-    def test_a_late_wrong_one_says_nothing_against_a_newer_film(
+    def test_late_refusal_of_an_earlier_file_does_not_affect_a_newer_source(
         self, api: Api, arrivals: LambdaHandler, objects: Objects, table: Table
     ) -> None:
         video_id = api.create()["videoId"]
@@ -281,7 +281,7 @@ class TestIgnored:
             table, arrivals, _created(key, bucket="elsewhere"), _created(key, name="ObjectRemoved:Delete")
         )
 
-    def test_an_object_that_is_gone_again(
+    def test_arrival_of_a_deleted_object_is_ignored(
         self, api: Api, table: Table, arrivals: LambdaHandler, objects: Objects
     ) -> None:
         key = _begin(api, api.create()["videoId"])
@@ -311,7 +311,7 @@ class TestIgnored:
         assert "source" not in _video(table, video_id)
 
     @pytest.mark.parametrize("data", [SOURCE, b"short"])
-    def test_a_video_that_is_gone(
+    def test_arrival_for_a_deleted_video_is_ignored(
         self, api: Api, table: Table, arrivals: LambdaHandler, objects: Objects, data: bytes
     ) -> None:
         key = _begin(api, api.create()["videoId"])
@@ -322,7 +322,7 @@ class TestIgnored:
         assert table.get(schema.VIDEO.key(videoId=video_id)) is None
 
     @pytest.mark.parametrize(("data", "is_moved"), [(SOURCE, True), (b"short", False)])
-    def test_a_deleted_video_keeps_its_film_for_when_it_is_restored(
+    def test_arrival_for_a_deleted_video_is_kept_for_its_restore(
         self, api: Api, table: Table, arrivals: LambdaHandler, objects: Objects, data: bytes, is_moved: bool
     ) -> None:
         key = _begin(api, api.create()["videoId"])
@@ -352,7 +352,7 @@ class TestIgnored:
 
 
 class TestOrder:
-    def test_any_order_and_number_of_notifications_ends_with_the_latest_film(
+    def test_any_order_of_notifications_ends_with_the_latest_source(
         self, api: Api, table: Table, arrivals: LambdaHandler, objects: Objects
     ) -> None:
         for order in itertools.permutations(range(3)):
@@ -367,7 +367,7 @@ class TestOrder:
             assert _video(table, video_id) == before
             assert before["source"]["uploadId"] == keys[-1].partition("/")[2]
 
-    def test_an_object_that_was_replaced_is_a_new_film(
+    def test_replaced_object_is_a_new_source(
         self, api: Api, table: Table, arrivals: LambdaHandler, objects: Objects
     ) -> None:
         video_id = api.create()["videoId"]
@@ -380,7 +380,7 @@ class TestOrder:
         assert second["source"]["etag"] != first["etag"]
         assert second["version"] == 3
 
-    def test_an_id_that_is_used_again_accepts_its_own_films_only(
+    def test_reused_id_accepts_only_its_own_uploads(
         self, api: Api, table: Table, arrivals: LambdaHandler, objects: Objects
     ) -> None:
         video_id = api.create()["videoId"]
@@ -410,7 +410,7 @@ class TestPoison:
         ],
         ids=repr,
     )
-    def test_invalid_message_does_not_stop_the_others(
+    def test_invalid_message_does_not_block_others(
         self, api: Api, table: Table, arrivals: LambdaHandler, objects: Objects, body: Any
     ) -> None:
         keys = [_upload(api, objects, api.create()["videoId"]) for _ in range(2)]

@@ -101,7 +101,7 @@ def changes(old: Item | None, new: Item | None) -> list[Item]:
 
 
 class TestVideos:
-    def test_a_creation_lists_what_it_set(self) -> None:
+    def test_created_entry_lists_the_fields_that_were_set(self) -> None:
         audit_entry = audited(None, video(tags=["b", "a"], metadata={"k": 1}), sequence=7)
         assert document(audit_entry) == {
             "sequence": f"{7:021}",
@@ -133,7 +133,7 @@ class TestVideos:
     def test_entry_expires_after_the_configured_days(self) -> None:
         assert audited(None, video(), at=NOW + 0.9)["purgeAt"] == NOW + DAYS * 86400
 
-    def test_a_change_says_from_what_to_what(self) -> None:
+    def test_changed_entry_has_old_and_new_values(self) -> None:
         before = video(description="old", category="film")
         after = edited(before, title="New", description=None, language="en")
         assert changes(before, after) == [
@@ -200,7 +200,7 @@ class TestVideos:
             {"field": "/title", "from": "A film", "to": "by hand"}
         ]
 
-    def test_an_entry_keeps_the_stamps_of_its_version_and_shows_them_to_nobody(self) -> None:
+    def test_entry_stores_audit_fields_of_its_version_and_hides_them(self) -> None:
         audit_entry = audited(video(), edited(video(), title="New"))
         assert audit_entry["stamps"] == {"updatedAt": NOW + 1, "schemaVersion": SCHEMA_VERSION}
         assert "stamps" not in document(audit_entry)
@@ -225,7 +225,7 @@ class TestVideos:
         assert {"field": "/title", "from": "A film"} in removed["changes"]
         assert (removed["version"], removed["owner"]) == (1, "alice")
 
-    def test_a_video_that_replaces_one_whose_time_was_up_is_created(self) -> None:
+    def test_video_that_replaces_an_expired_one_is_created(self) -> None:
         before = edited(video(description="of somebody else"), title="Old")
         audit_entry = audited(before, video() | {"writeId": "another", "userId": "bob"})
         assert (audit_entry["action"], audit_entry["owner"]) == ("created", "bob")
@@ -249,7 +249,7 @@ class TestAuthors:
         waiting = job("queued")
         assert audited(waiting, waiting | {"state": "done"})["by"] == {"kind": "service", "id": "unknown"}
 
-    def test_an_item_that_names_nobody_was_written_by_nobody_known(self) -> None:
+    def test_item_without_author_has_an_unknown_author(self) -> None:
         audit_entry = audited(None, {**VIDEO.key(videoId=VIDEO_ID), "title": "by hand"})
         assert audit_entry["by"] == {"kind": "service", "id": "unknown"}
         assert audit_entry["videoId"] == VIDEO_ID
@@ -279,7 +279,7 @@ class TestJobs:
         audit_entry = entry_of(old, new)
         assert (audit_entry and audit_entry["action"]) == action
 
-    def test_an_entry_says_which_job_and_what_came_of_it(self) -> None:
+    def test_job_entry_names_the_job_and_its_outcome(self) -> None:
         done = job("done", kind="transcode.720p", output={"uri": "s3://media/x"}, progress=100)
         assert document(audited(job("running", kind="transcode.720p", progress=50), done)) == {
             "sequence": f"{1:021}",
@@ -307,7 +307,7 @@ class TestJobs:
     ],
     ids=lambda key: key["pk"],
 )
-def test_other_items_are_not_audited_nor_even_read(key: Item) -> None:
+def test_unaudited_items_are_not_read(key: Item) -> None:
     raw = stream_record(None, key)
     raw["dynamodb"]["NewImage"] = {"unreadable": {"NS": ["1"]}}
     assert entry(Record(raw), DAYS) is None
@@ -318,7 +318,7 @@ class TestSize:
     def _fits(audit_entry: Item) -> None:
         assert len(json.dumps(audit_entry, ensure_ascii=False, separators=(",", ":")).encode()) <= LARGEST_ENTRY
 
-    def test_a_long_description_is_kept_whole(self) -> None:
+    def test_long_description_is_stored_complete(self) -> None:
         before = video(description="ü" * 5000)
         assert changes(before, edited(before, description="é" * 5000)) == [
             {"field": "/description", "from": "ü" * 5000, "to": "é" * 5000}
@@ -344,7 +344,7 @@ class TestSize:
         assert only["to"].startswith('{"k000000":0,"k000001":1,')
         assert (len(only["to"]), only["toBytes"]) == (1000, 468_891)
 
-    def test_the_last_of_too_many_small_changes_are_left_out_and_counted(self) -> None:
+    def test_changes_beyond_the_size_limit_are_omitted_and_counted(self) -> None:
         before = video(metadata={f"k{n:05}": 0 for n in range(20_000)})
         audit_entry = audited(before, stamped(video(metadata={f"k{n:05}": 1 for n in range(20_000)})))
         self._fits(audit_entry)
@@ -553,9 +553,7 @@ class TestTheFunction:
     @pytest.mark.parametrize("bisect", [True, False])
     @pytest.mark.parametrize("call", range(12))
     @pytest.mark.parametrize("incident", INCIDENTS, ids=lambda incident: incident.__name__)
-    def test_whatever_breaks_at_a_call_each_entry_is_kept_once(
-        self, incident: Incident, call: int, bisect: bool
-    ) -> None:
+    def test_each_entry_is_stored_once_when_any_call_fails(self, incident: Incident, call: int, bisect: bool) -> None:
         cloud = Cloud({call: incident})
         assert cloud.deliver(HISTORY, bisect=bisect) == []
         assert cloud.items == undisturbed().items
@@ -577,12 +575,12 @@ class TestTheFunction:
         assert cloud.deliver(batch, retries=0, bisect=False) == batch
         assert (len(cloud.items), cloud.objects) == (2, {})
 
-    def test_a_whole_batch_that_fails_is_done_later(self) -> None:
+    def test_failed_batch_is_processed_on_redelivery(self) -> None:
         cloud = Cloud(dict.fromkeys(range(8), throttled))
         assert cloud.deliver(HISTORY) == []
         assert (cloud.items, cloud.lines) == (undisturbed().items, undisturbed().lines)
 
-    def test_batch_that_never_succeeds_is_given_up_and_not_archived(self) -> None:
+    def test_batch_that_never_succeeds_is_discarded_and_not_archived(self) -> None:
         cloud = Cloud(dict.fromkeys(range(1000), throttled))
         discarded = cloud.deliver(HISTORY, retries=2)
         assert expected_lines(discarded) == expected_lines(HISTORY)
@@ -594,7 +592,7 @@ class TestTheFunction:
             cloud.function()(event(*HISTORY), Context())
 
     @pytest.mark.parametrize("position", range(9))
-    def test_a_poison_record_is_given_up_alone(self, position: int) -> None:
+    def test_poison_record_is_discarded_alone(self, position: int) -> None:
         batch = list(HISTORY)
         batch[position] = poisoned(batch[position])
         cloud = Cloud()
@@ -648,7 +646,7 @@ class TestManyItems:
     @pytest.mark.parametrize("bisect", [True, False])
     @pytest.mark.parametrize("call", range(26))
     @pytest.mark.parametrize("incident", INCIDENTS, ids=lambda incident: incident.__name__)
-    def test_whatever_breaks_at_a_call_each_entry_is_kept_once_and_told_once(
+    def test_each_entry_is_stored_and_published_once_when_any_call_fails(
         self, incident: Incident, call: int, bisect: bool
     ) -> None:
         quiet, cloud = Cloud(), Cloud({call: incident})
@@ -672,7 +670,7 @@ class TestManyItems:
             cloud.function()(event(first, other, second), Context())
         assert {key[0] for key in cloud.items} == {other["dynamodb"]["Keys"]["pk"]["S"]}
 
-    def test_an_entry_that_was_stored_behind_a_failed_one_is_counted_once_and_told_later(
+    def test_entry_stored_after_a_failed_one_is_counted_once_and_published_later(
         self, capsys: pytest.CaptureFixture[str]
     ) -> None:
         cloud = Cloud({_ends(*PREMIERE[:3]) + 1: throttled})  # the second of three entries
@@ -697,7 +695,7 @@ def _ends(*raws: Raw) -> int:
 
 @settings(max_examples=25)
 @given(data=st.data())
-def test_however_a_shard_is_cut_broken_off_and_repeated_the_archive_has_each_entry_once(data: st.DataObject) -> None:
+def test_archive_has_each_entry_once_for_any_batching_and_redelivery(data: st.DataObject) -> None:
     shard = history(data.draw(st.integers(1, 30), "records"))
     poison = data.draw(st.sets(st.integers(0, len(shard) - 1), max_size=2), "poison")
     for position in poison:
@@ -720,7 +718,7 @@ def test_however_a_shard_is_cut_broken_off_and_repeated_the_archive_has_each_ent
 
 @settings(max_examples=15)
 @given(data=st.data())
-def test_a_shard_that_is_read_again_from_anywhere_loses_nothing(data: st.DataObject) -> None:
+def test_rereading_a_shard_from_any_record_loses_no_entry(data: st.DataObject) -> None:
     shard = history(20)
     cloud = Cloud(data.draw(st.dictionaries(st.integers(0, 60), st.sampled_from(INCIDENTS), max_size=5)))
     for _ in range(2):

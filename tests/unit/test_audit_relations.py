@@ -296,7 +296,7 @@ class TestRatings:
         assert (audited["action"], audited["by"]["id"]) == ("removed", "admin")
         assert entry(Record(stream_record(imported, None)), DAYS) is None
 
-    def test_an_edit_behind_the_services_back_is_nobodys(self) -> None:
+    def test_direct_edit_of_ratings_has_an_unknown_author(self) -> None:
         totals: Item = RATING_TOTALS.key(videoId="v") | {"updatedBy": "job:import", "updatedAt": NOW, "writeId": "a"}
         audited = entry(Record(stream_record(totals, totals | {"imported": {"average": 5.0, "votes": 1}})), DAYS)
         assert audited is not None
@@ -346,7 +346,9 @@ class TestPlaylists:
         ]
         assert audited[4]["changes"] == []
 
-    def test_entries_come_move_and_go(self, api: Api, table: Table, background: BackgroundWork) -> None:
+    def test_playlist_entries_record_append_move_and_removal(
+        self, api: Api, table: Table, background: BackgroundWork
+    ) -> None:
         first, second = (api.publish()["videoId"] for _ in range(2))
         playlist_id = new_playlist(api, first, second)
         before = member(table, second)
@@ -360,7 +362,7 @@ class TestPlaylists:
         ]
         assert removed["changes"] == [{"field": f"/entries/{second}", "from": after}]
 
-    def test_a_move_that_makes_neighbours_move_is_one_entry_with_all_of_them(
+    def test_move_that_respaces_neighbours_is_one_entry(
         self, api: Api, table: Table, background: BackgroundWork, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         video_ids = [str(api.publish()["videoId"]) for _ in range(4)]
@@ -528,7 +530,7 @@ class TestRestoring:
         api.delete(f"/v1/playlists/{other}")
         assert PlaylistStore(table).restore(playlist_id, ALICE, NOW)["playlistId"] == playlist_id
 
-    def test_a_video_that_is_gone_is_taken_out_also_of_one_that_is_deleted(self, api: Api, table: Table) -> None:
+    def test_removed_video_leaves_deleted_playlists(self, api: Api, table: Table) -> None:
         deleted_id, kept_id = (str(api.publish()["videoId"]) for _ in range(2))
         playlist_id = new_playlist(api, deleted_id, kept_id)
         api.delete(f"/v1/playlists/{playlist_id}")

@@ -222,7 +222,7 @@ def test_invalid_numbers(api: Api, field: str, number: str) -> None:
     ],
     ids=["fields", "metadata", "thumbnails", "one long name"],
 )
-def test_an_answer_names_a_few_of_very_many_faults(api: Api, body: dict[str, Any]) -> None:
+def test_response_lists_a_limited_number_of_faults(api: Api, body: dict[str, Any]) -> None:
     # Lambda answers with 6 MB at most; beyond that, bad input would be the gateway's 500.
     reply = api.post("/v1/videos", body)
     _assert_problem(reply, 422, "invalid-content")
@@ -372,7 +372,7 @@ class TestPaths:
         _assert_problem(reply, 405, "method-not-allowed")
         assert reply.headers["allow"] == allow
 
-    def test_no_fixed_path_is_taken_for_one_with_a_parameter(self, api: Api) -> None:
+    def test_fixed_paths_are_not_matched_by_path_parameters(self, api: Api) -> None:
         methods = sorted({route.method for route in ROUTES})
         fixed = {route.path for route in ROUTES if "{" not in route.path}
         for path in sorted(fixed):
@@ -452,7 +452,7 @@ ADDRESSES = [
 
 
 @pytest.mark.parametrize("url", ADDRESSES)
-def test_addresses_are_kept_as_they_were_sent(api: Api, url: str) -> None:
+def test_urls_are_stored_as_sent(api: Api, url: str) -> None:
     video = api.create(thumbnails={"poster": {"url": url}})
     assert api.get(f"/v1/videos/{video['videoId']}").json["thumbnails"]["poster"]["url"] == url
 

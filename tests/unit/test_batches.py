@@ -84,7 +84,7 @@ def _path(video: dict[str, Any]) -> str:
 
 
 class TestBatchGet:
-    def test_documents_come_as_get_gives_them_in_the_order_asked_for(self, api: Api) -> None:
+    def test_batch_get_returns_documents_in_the_requested_order(self, api: Api) -> None:
         videos = [api.publish("alice", title=str(n), tags=["a"]) for n in range(5)]
         api.post(f"{_path(videos[2])}/views", user="bob")
         ids = [video["videoId"] for video in reversed(videos)]
@@ -109,7 +109,7 @@ class TestBatchGet:
         later = api.post("/v1/videos/batch-get", {"videoIds": ids}, user="bob").json
         assert (later["items"], later["missing"]) == ([], ids)
 
-    def test_an_id_that_is_asked_for_twice_is_answered_once(self, api: Api) -> None:
+    def test_repeated_id_is_returned_once(self, api: Api) -> None:
         video_id = api.create()["videoId"]
         ids = [video_id, MISSING, video_id.upper(), MISSING]
         reply = api.post("/v1/videos/batch-get", {"videoIds": ids})
@@ -176,7 +176,7 @@ class TestResults:
         assert api.get(_path(doomed)).json["status"] == "deleted"
         assert api.get(_path(created)).json["tags"] == ["a"]
 
-    def test_failed_operation_does_not_stop_the_others(self, api: Api) -> None:
+    def test_failed_operation_does_not_stop_others(self, api: Api) -> None:
         mine, yours, hidden = api.create("alice"), api.publish("bob"), api.create("bob")
         items = _batch(
             api,
@@ -265,7 +265,7 @@ class TestResults:
         assert _statuses(items)[-2:] == [204, 409]
         assert api.get(_path(video)).json["title"] == "19"
 
-    def test_an_admin_brings_ids_and_works_on_what_it_has_just_made(self, api: Api) -> None:
+    def test_admin_batch_may_set_ids_and_change_videos_it_created(self, api: Api) -> None:
         video = {"videoId": str(uuid4())}
         items = _batch(
             api,
@@ -278,7 +278,7 @@ class TestResults:
         assert [item["videoId"] for item in items] == [video["videoId"]] * 3
         assert api.get(_path(video), user="bob").json["createdAt"] == 5
 
-    def test_a_user_brings_no_ids(self, api: Api) -> None:
+    def test_user_batch_may_not_set_ids(self, api: Api) -> None:
         (item,) = _batch(api, _creation(videoId=MISSING, userId="bob"))
         assert item["videoId"] != MISSING
         assert api.get(_path(item)).json["userId"] == "alice"
@@ -308,7 +308,7 @@ class TestResults:
             ({"operations": [{}], "dryRun": True}, "/dryRun"),
         ],
     )
-    def test_a_body_that_is_not_a_batch_fails_as_a_whole(self, api: Api, body: Any, pointer: str) -> None:
+    def test_body_that_is_not_a_batch_is_refused(self, api: Api, body: Any, pointer: str) -> None:
         reply = api.post("/v1/videos/batch", body)
         assert (reply.status, reply.json["errors"][0]["pointer"]) == (422, pointer)
 
@@ -316,7 +316,7 @@ class TestResults:
     def test_other_parameters_are_refused(self, api: Api, query: str) -> None:
         assert api.post("/v1/videos/batch", {"operations": [_creation()]}, query=query).status == 400
 
-    def test_the_largest_possible_list_of_faults_fits_an_answer(self, api: Api) -> None:
+    def test_largest_list_of_faults_fits_the_response_limit(self, api: Api) -> None:
         bad = [_creation(**{f'"{n:02d}' * 3: 1 for n in range(60)}) for _ in range(100)]
         reply = api.post("/v1/videos/batch", {"operations": bad})
         assert reply.json["failed"] == 100
@@ -324,7 +324,7 @@ class TestResults:
 
 
 class TestIdempotencyKey:
-    def test_a_batch_that_is_sent_again_creates_nothing_more(self, api: Api) -> None:
+    def test_repeated_batch_creates_no_more_videos(self, api: Api) -> None:
         operations = [_creation(title="a", tags=["x"]), _creation(title="b"), _creation(title="b")]
         first = _batch(api, *operations, headers=KEY)
         assert _batch(api, *operations, headers=KEY) == first
@@ -407,12 +407,12 @@ class TestDryRun:
         done = _batch(api, *operations, user="admin")
         assert done == [{name: item[name] for name in item if name != "changes"} for item in rehearsed]
 
-    def test_a_change_that_changes_nothing_says_so(self, api: Api) -> None:
+    def test_dry_run_reports_an_unchanged_video(self, api: Api) -> None:
         video = api.create(title="same")
         (item,) = _rehearsed(api, _patch(video, {"title": "same"}))
         assert (item["status"], item["version"], item["changes"]) == (200, 1, [])
 
-    def test_an_id_that_is_gone_for_good_has_to_be_free_first(self, api: Api, clock: Clock) -> None:
+    def test_permanently_deleted_id_must_be_purged_first(self, api: Api, clock: Clock) -> None:
         video = api.create("admin", title="old")
         api.delete(_path(video), user="admin")
         creation = _creation(videoId=video["videoId"], title="new")
@@ -430,7 +430,7 @@ class TestDryRun:
         (item,) = _rehearsed(api, _patch(api.create(), {"description": '"' * 5000, "title": "t" * 300}))
         assert item["changes"][0] == {"field": "/description", "to": '"' * 5000}
 
-    def test_the_largest_of_all_fits_an_answer(self, api: Api) -> None:
+    def test_largest_dry_run_fits_the_response_limit(self, api: Api) -> None:
         body = {"metadata": {f"{n:02d}": '"' * 512 for n in range(50)}, "description": '"' * 2000}
         big = [_creation(**body) for _ in range(17)]
         reply = api.post("/v1/videos/batch", {"operations": big}, query="dryRun=true")
@@ -445,14 +445,12 @@ class TestDryRun:
 class TestTrouble:
     """Faults: a busy database, lost responses, and bugs."""
 
-    def test_a_throttled_operation_is_tried_again(
-        self, api: Api, table: Table, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_throttled_operation_is_retried(self, api: Api, table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
         _throttle(monkeypatch, table, times=2 * REQUEST_ATTEMPTS + 1)
         (item,) = _batch(api, _creation())
         assert item["status"] == 201
 
-    def test_operation_that_stays_throttled_is_503_and_the_others_succeed(
+    def test_operation_that_stays_throttled_is_503_and_others_succeed(
         self, api: Api, table: Table, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         videos = [api.create(title=str(n)) for n in range(5)]

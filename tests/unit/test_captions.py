@@ -80,7 +80,7 @@ def texts(objects: Objects, video_id: str) -> list[str]:
 
 
 @pytest.mark.parametrize(("kind", "text"), [(WEBVTT, VTT), (SUBRIP, SRT), ("Text/VTT; charset=UTF-8", "\ufeff" + VTT)])
-def test_captions_come_back_in_webvtt(api: Api, video_id: str, kind: str, text: str) -> None:
+def test_captions_are_returned_as_webvtt(api: Api, video_id: str, kind: str, text: str) -> None:
     reply = put(api, video_id, text, kind=kind)
 
     assert reply.status == 201
@@ -99,9 +99,7 @@ def test_captions_come_back_in_webvtt(api: Api, video_id: str, kind: str, text: 
     assert fetched.headers["x-content-type-options"] == "nosniff"
 
 
-def test_putting_captions_again_replaces_them_and_keeps_the_text_of_before(
-    api: Api, video_id: str, objects: Objects
-) -> None:
+def test_second_put_replaces_captions_and_retains_the_former_text(api: Api, video_id: str, objects: Objects) -> None:
     put(api, video_id)
 
     reply = put(api, video_id, OTHER)
@@ -114,7 +112,7 @@ def test_putting_captions_again_replaces_them_and_keeps_the_text_of_before(
 
 
 @pytest.mark.parametrize(("kind", "text"), [(WEBVTT, VTT), (SUBRIP, SRT)])
-def test_the_same_captions_once_more_write_nothing(
+def test_identical_put_of_captions_writes_nothing(
     api: Api, video_id: str, table: Table, objects: Objects, kind: str, text: str
 ) -> None:
     first = put(api, video_id)
@@ -204,7 +202,7 @@ def test_captions_may_have_twenty_thousand_cues_and_no_more(api: Api, video_id: 
     assert (reply.status, reply.json["errors"][0]["line"]) == (422, 3 + 3 * 20_000)
 
 
-def test_a_text_of_which_no_line_is_at_fault_is_refused_as_a_whole(api: Api, video_id: str) -> None:
+def test_fault_without_a_line_is_reported_for_the_whole_text(api: Api, video_id: str) -> None:
     grows = "".join(f"{number}\n00:00:00,000 --> 00:00:01,000\n{'&' * 390}\n\n" for number in range(2000))
     for text, kind in (("WEBVTT\n", WEBVTT), (grows, SUBRIP)):
         (fault,) = put(api, video_id, text, kind=kind).json["errors"]
@@ -213,7 +211,7 @@ def test_a_text_of_which_no_line_is_at_fault_is_refused_as_a_whole(api: Api, vid
 
 
 @pytest.mark.parametrize(("sent", "stored"), [("EN-nz", "en-NZ"), ("ZH-hant-tw", "zh-Hant-TW"), ("DE", "de")])
-def test_a_language_is_the_same_however_it_is_spelled(api: Api, video_id: str, sent: str, stored: str) -> None:
+def test_language_tags_are_compared_case_insensitively(api: Api, video_id: str, sent: str, stored: str) -> None:
     assert put(api, video_id, language=sent).json["language"] == stored
     assert read(api, video_id, stored.upper()).status == 200
     assert put(api, video_id, OTHER, language=stored).json["version"] == 2
@@ -229,9 +227,7 @@ def test_invalid_language_is_400(api: Api, video_id: str, language: str) -> None
         assert (reply.status, reply.json["errors"][0]["parameter"]) == (400, "language")
 
 
-def test_if_match_keeps_a_change_of_somebody_else_and_no_text_is_stored(
-    api: Api, video_id: str, objects: Objects
-) -> None:
+def test_stale_if_match_is_refused_and_stores_no_text(api: Api, video_id: str, objects: Objects) -> None:
     first = put(api, video_id)
     put(api, video_id, OTHER)
 
@@ -258,7 +254,7 @@ def test_captions_are_writable_by_owner_and_admins_only(api: Api, video_id: str,
     assert remove(api, video_id, user="bob").status == 403
 
 
-def test_whoever_sees_a_video_reads_its_captions(api: Api, video_id: str) -> None:
+def test_captions_are_readable_by_callers_who_may_read_the_video(api: Api, video_id: str) -> None:
     private = str(api.create("alice")["videoId"])
     for id_, status in ((video_id, 200), (private, 404)):
         put(api, id_)
@@ -267,9 +263,7 @@ def test_whoever_sees_a_video_reads_its_captions(api: Api, video_id: str) -> Non
         assert [reply.status for reply in replies] == [status] * 3
 
 
-def test_a_deleted_video_takes_no_captions_and_keeps_those_that_it_has(
-    api: Api, video_id: str, objects: Objects
-) -> None:
+def test_deleted_video_accepts_no_captions_and_retains_existing_ones(api: Api, video_id: str, objects: Objects) -> None:
     put(api, video_id)
     divide(api, video_id)
     api.delete(f"/v1/videos/{video_id}")
@@ -286,7 +280,7 @@ def test_a_deleted_video_takes_no_captions_and_keeps_those_that_it_has(
     assert chapters_of(api, video_id).json["chapters"] == CHAPTERS_SENT
 
 
-def test_a_video_has_captions_in_so_many_languages(api: Api, video_id: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_caption_languages_is_limited(api: Api, video_id: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store, "MAX_LANGUAGES", 2)
     put(api, video_id, language="de")
     put(api, video_id)
@@ -308,7 +302,7 @@ def _failing(code: str, status: int) -> Callable[..., None]:
 
 
 @pytest.mark.parametrize(("code", "status"), [("SlowDown", 503), ("InternalError", 500)])
-def test_when_s3_fails_nothing_has_changed(api: Api, video_id: str, objects: Objects, code: str, status: int) -> None:
+def test_failed_s3_write_changes_no_captions(api: Api, video_id: str, objects: Objects, code: str, status: int) -> None:
     put(api, video_id)
     undo = intercept(objects.client, _failing(code, status))
     for reply in (put(api, video_id, OTHER), put(api, video_id), read(api, video_id)):
@@ -319,7 +313,7 @@ def test_when_s3_fails_nothing_has_changed(api: Api, video_id: str, objects: Obj
     assert listed(api, video_id).json["items"][0]["version"] == 1
 
 
-def test_a_write_that_breaks_off_behind_its_text_leaves_what_was_there(
+def test_write_interrupted_after_its_text_leaves_captions_unchanged(
     api: Api, video_id: str, table: Table, objects: Objects, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(api, video_id)
@@ -331,7 +325,7 @@ def test_a_write_that_breaks_off_behind_its_text_leaves_what_was_there(
     assert put(api, video_id, OTHER).json["version"] == 2
 
 
-def test_a_write_whose_answer_was_lost_counts_once(
+def test_write_with_a_lost_response_counts_once(
     api: Api, video_id: str, table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put_item, losses = table.client.put_item, [True]
@@ -347,9 +341,7 @@ def test_a_write_whose_answer_was_lost_counts_once(
     assert (reply.status, reply.json["version"]) == (201, 1)
 
 
-def test_a_text_that_is_missing_is_said_to_be_and_comes_back_when_it_is_put_again(
-    api: Api, video_id: str, objects: Objects
-) -> None:
+def test_missing_text_is_reported_and_restored_by_another_put(api: Api, video_id: str, objects: Objects) -> None:
     put(api, video_id)
     objects.delete_prefix(MEDIA_BUCKET, captions_folder(video_id))
     assert (read(api, video_id).status, listed(api, video_id).status) == (404, 200)
@@ -374,7 +366,7 @@ def test_captions_are_listed_by_language_in_pages(api: Api, video_id: str) -> No
     assert (len(first["items"]), last_page["nextCursor"]) == (2, None)
 
 
-def test_a_reader_who_has_the_captions_is_not_sent_them_again(api: Api, video_id: str, objects: Objects) -> None:
+def test_matching_etag_of_captions_returns_304(api: Api, video_id: str, objects: Objects) -> None:
     tag = put(api, video_id).etag
 
     with record_operations(objects.client) as operations:
@@ -492,13 +484,13 @@ def test_chapters_that_are_not_valid_are_refused_with_a_pointer(
     assert chapters_of(api, video_id).status == 404
 
 
-def test_two_hundred_chapters_with_the_longest_titles_are_taken(api: Api, video_id: str) -> None:
+def test_two_hundred_chapters_with_the_longest_titles_are_accepted(api: Api, video_id: str) -> None:
     most = [{"start": number, "title": "𝄞" * 200} for number in range(200)]
     assert divide(api, video_id, most).status == 201
     assert chapters_of(api, video_id).json["chapters"] == most
 
 
-def test_a_chapter_starts_before_the_end_of_the_film(api: Api) -> None:
+def test_chapter_must_start_before_the_end_of_the_video(api: Api) -> None:
     video_id = str(api.publish("alice", duration=90_000)["videoId"])
 
     reply = divide(api, video_id)

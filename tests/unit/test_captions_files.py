@@ -106,13 +106,13 @@ OLD_RIP = (
         pytest.param(OLD_RIP, "srt", ["Early, unclosed", "Late & yellow"], id="old-rip"),
     ],
 )
-def test_files_that_are_taken(text: str, kind: Kind, words: list[str]) -> None:
+def test_real_caption_files_are_accepted(text: str, kind: Kind, words: list[str]) -> None:
     cues = parse_captions(text.encode(), kind)
     assert [plain_text(cue) for cue in cues] == words
     assert parse_captions(webvtt.write(cues).encode(), "vtt") == cues
 
 
-def test_a_file_of_netflix_keeps_its_places_and_classes() -> None:
+def test_netflix_file_keeps_positions_and_classes() -> None:
     first, second = parse_captions(NETFLIX.encode(), "vtt")
     assert first == Cue(
         16_520,
@@ -162,7 +162,7 @@ VTT = "WEBVTT\n\n00:00:01.000 --> 00:00:02.000\nÀ bientôt\n"
         pytest.param(b" " * (MAX_BYTES + 1), "srt", "The captions must have at most 1,000,000 bytes, not 1,000,001.", id="too-long"),
     ],
 )  # fmt: skip
-def test_files_that_are_refused_with_what_to_do(content: bytes, kind: Kind, refusal: str) -> None:
+def test_refused_caption_files_get_a_remedy(content: bytes, kind: Kind, refusal: str) -> None:
     with pytest.raises(InvalidCaptions) as refused:
         parse_captions(content, kind)
     assert str(refused.value).startswith(refusal)
@@ -273,12 +273,12 @@ def test_twice_the_cues_take_at_most_twice_the_steps(kind: Kind) -> None:
     assert once < twice <= 2 * once
 
 
-def test_the_words_of_any_text_repeated_to_200_kb_are_found() -> None:
+def test_words_of_any_text_repeated_to_200_kb_are_extracted() -> None:
     for part in PARTS:
         assert len(plain_text(Cue(0, 1, part * (LENGTH // len(part))))) <= LENGTH
 
 
-def test_many_cues_of_the_greatest_length_are_taken() -> None:
+def test_many_cues_of_the_maximum_length_are_accepted() -> None:
     count = MAX_BYTES // (LONGEST_CUE + 50)
     cues = [Cue(number, LATEST, "é" * (LONGEST_CUE // 2), str(number)) for number in range(count)]
     assert parse_captions(webvtt.write(cues).encode(), "vtt") == cues

@@ -143,7 +143,7 @@ PIECES = st.sampled_from(
 
 
 @given(st.lists(PIECES, max_size=30).map("".join) | st.text())
-def test_whatever_becomes_of_a_text_is_webvtt(text: str) -> None:
+def test_any_accepted_subrip_text_converts_to_valid_webvtt(text: str) -> None:
     try:
         cues = subrip.read(f"1\n{TIMES}\n{text}")
     except InvalidCaptions:

@@ -84,7 +84,7 @@ def test_text_around_the_cues_is_dropped(text: str) -> None:
         ("position:100%,end", "position:100%,line-right"),
     ],
 )
-def test_settings_are_kept_in_one_order(settings: str, normalised: str | None) -> None:
+def test_cue_settings_are_normalised_to_one_order(settings: str, normalised: str | None) -> None:
     (cue,) = webvtt.read(_file(f"00:01.000 --> 00:02.000 {settings}\nHello"))
     assert cue.settings == (normalised or settings)
 
@@ -117,7 +117,7 @@ def test_settings_have_valid_values(setting: str) -> None:
         "<v -- >an arrow that is none</v>",
     ],
 )
-def test_payloads_that_are_kept_as_they_are(text: str) -> None:
+def test_valid_payloads_are_stored_unchanged(text: str) -> None:
     assert _cue(text).text == text
 
 
@@ -130,7 +130,7 @@ BEYOND_ASCII = [
 
 
 @pytest.mark.parametrize("text", BEYOND_ASCII)
-def test_text_beyond_ascii_is_kept_byte_for_byte(text: str) -> None:
+def test_non_ascii_text_is_stored_byte_for_byte(text: str) -> None:
     cue = _cue(f"<i>{text}</i>")
     assert cue.text.encode() == f"<i>{text}</i>".encode()
     assert webvtt.read(webvtt.write([cue])) == [cue]
@@ -324,7 +324,7 @@ PIECES = st.sampled_from(
 
 
 @given(st.lists(PIECES, max_size=30).map("".join))
-def test_any_text_is_refused_or_read_as_what_can_be_written(body: str) -> None:
+def test_any_text_is_refused_or_survives_a_round_trip(body: str) -> None:
     for text in (body, f"WEBVTT\n\n00:01.000 --> 00:02.000\n{body}", f"WEBVTT\n\n{body}"):
         try:
             cues = webvtt.read(text)

@@ -32,7 +32,7 @@ ITEMS = st.dictionaries(NAMES, VALUES, max_size=4)
 
 class TestTakingBack:
     @given(ITEMS, ITEMS)
-    def test_all_changes_taken_back_lead_to_the_item_before(self, old: dict[str, Any], new: dict[str, Any]) -> None:
+    def test_reverting_all_changes_restores_the_former_item(self, old: dict[str, Any], new: dict[str, Any]) -> None:
         state = new
         for change in reversed(list(changes_between(old, new))):
             state = revert_change(state, change)
@@ -43,18 +43,18 @@ class TestTakingBack:
     def test_item_has_no_changes_from_itself(self, item: dict[str, Any]) -> None:
         assert list(changes_between(item, item)) == []
 
-    def test_the_item_that_it_is_taken_back_in_stays_as_it_is(self) -> None:
+    def test_reverting_changes_does_not_modify_its_input(self) -> None:
         new = {"map": {"a": 1}}
         assert revert_change(new, {"field": "/map/a", "from": 2, "to": 1}) == {"map": {"a": 2}}
         assert new == {"map": {"a": 1}}
 
-    def test_a_value_that_was_cut_is_known_to_be_and_so_is_what_lay_in_it(self) -> None:
+    def test_truncated_value_and_its_members_are_marked_as_unknown(self) -> None:
         state = revert_change({"map": "text"}, {"field": "/map", "from": "{", "fromBytes": 5000, "to": "text"})
         state = revert_change(state, {"field": "/map/a", "from": 1, "to": 2})
         assert isinstance(state["map"], TruncatedValue)
         assert list(truncated_fields(state)) == ["/map"]
 
-    def test_a_map_that_is_always_there_is_no_news_when_it_comes_or_goes_empty(self) -> None:
+    def test_empty_map_of_a_required_field_is_no_change(self) -> None:
         assert list(changes_between({}, {"metadata": {}}, always=("metadata",))) == []
         assert list(changes_between({"metadata": {}}, {}, always=("metadata",))) == []
         assert list(changes_between({}, {"metadata": {}})) == [{"field": "/metadata", "to": {}}]
@@ -79,7 +79,7 @@ class TestFitting:
         st.lists(st.tuples(st.integers(0, 9000), st.integers(0, 9000)), min_size=1, max_size=8),
         st.integers(6000, 30_000),
     )
-    def test_an_item_never_has_more_than_it_may_and_says_what_it_lacks(
+    def test_truncated_entry_fits_the_limit_and_counts_omitted_changes(
         self, lengths: list[tuple[int, int]], largest: int
     ) -> None:
         changes = [

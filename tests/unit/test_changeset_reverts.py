@@ -76,7 +76,7 @@ class TestAtOnce:
         (item,) = reverts.revert_and_settle(changeset_id)["items"]
         assert (item["result"], item["problem"]["status"]) == ("failed", 404)
 
-    def test_a_dry_run_says_the_same_and_writes_nothing(self, reverts: RevertTestbed) -> None:
+    def test_dry_run_reports_the_same_result_and_writes_nothing(self, reverts: RevertTestbed) -> None:
         change_set = reverts.create_change_set("import-1")
         before = reverts.stored()
         rehearsed = reverts.revert_and_settle("import-1", query="dryRun=true")
@@ -132,7 +132,7 @@ def test_revert_interrupted_at_any_write_is_completed_by_the_next_request(
 
 
 class TestCreditsReleasesAndRatings:
-    def test_a_change_is_taken_back_field_by_field(self, reverts: RevertTestbed) -> None:
+    def test_change_is_reverted_field_by_field(self, reverts: RevertTestbed) -> None:
         change_set = reverts.create_change_set("import-1")
         path = f"/v1/videos/{change_set.video_ids[0]}/credits/sam"
         changed = {"name": "Sam", "ordering": 2, "roles": ROLES}
@@ -168,7 +168,7 @@ class TestCreditsReleasesAndRatings:
         assert (item["result"], {field["field"] for field in item["skipped"]}) == ("skipped", {"/ordering"})
         assert reverts.api.get(path).json["ordering"] == 9
 
-    def test_an_imported_rating_goes_back_to_the_one_before(self, reverts: RevertTestbed) -> None:
+    def test_imported_rating_is_reverted_to_the_former_import(self, reverts: RevertTestbed) -> None:
         (video_id,) = reverts.create_change_set("import-1").video_ids
         reverts.ratings.set_imported(video_id, 8.0, 11, reverts.admin("import-2"), reverts.now)
         reverts.settle()
@@ -240,7 +240,7 @@ class TestCaptionsAndChapters:
         items = testbed.api.get(f"/v1/videos/{video_id}/captions").json["items"]
         return [(item["language"], item["cues"], item["size"]) for item in items]
 
-    def test_captions_that_were_added_go_and_come_back_by_an_undo_of_the_undo(
+    def test_added_captions_are_deleted_and_restored_by_reverting_the_revert(
         self, reverts: RevertTestbed, put_captions: PutCaptions
     ) -> None:
         video_id = reverts.create()
@@ -252,7 +252,7 @@ class TestCaptionsAndChapters:
         reverts.revert_and_settle(report["revertId"], user="alice")
         assert self._captions_text(reverts, video_id) == HELLO
 
-    def test_captions_that_were_replaced_say_again_what_they_said(
+    def test_replaced_captions_get_their_former_text_back(
         self, reverts: RevertTestbed, put_captions: PutCaptions
     ) -> None:
         video_id = reverts.create()
@@ -266,7 +266,7 @@ class TestCaptionsAndChapters:
         (item,) = reverts.revert_and_settle(changeset_id, user="alice")["items"]
         assert item["result"] == "unchanged"
 
-    def test_captions_that_were_removed_are_put_back(self, reverts: RevertTestbed, put_captions: PutCaptions) -> None:
+    def test_removed_captions_are_restored(self, reverts: RevertTestbed, put_captions: PutCaptions) -> None:
         video_id = reverts.create()
         put_captions(video_id, HELLO)
         reverts.write("DELETE", f"/v1/videos/{video_id}/captions/en")
@@ -294,7 +294,7 @@ class TestCaptionsAndChapters:
         assert item["result"] == "reverted"
         assert self._captions_text(reverts, video_id) == HELLO
 
-    def test_added_captions_stay_when_somebody_replaced_them_since_unless_all_is_forced(
+    def test_added_captions_replaced_since_are_skipped_unless_forced(
         self, reverts: RevertTestbed, put_captions: PutCaptions
     ) -> None:
         video_id = reverts.create()
@@ -306,7 +306,7 @@ class TestCaptionsAndChapters:
         reverts.revert_and_settle(changeset_id, user="alice", force=[""])
         assert self._captions_text(reverts, video_id) is None
 
-    def test_a_dry_run_says_what_would_come_back_and_changes_nothing(
+    def test_dry_run_of_captions_reports_the_result_and_writes_nothing(
         self, reverts: RevertTestbed, put_captions: PutCaptions
     ) -> None:
         video_id = reverts.create()
@@ -343,7 +343,7 @@ class TestCaptionsAndChapters:
         assert (item["entity"], item["result"]) == ("chapters", "reverted")
         assert reverts.api.get(path).status == 404
 
-    def test_chapters_that_somebody_else_changed_since_stay_unless_forced(self, reverts: RevertTestbed) -> None:
+    def test_chapters_changed_since_by_another_user_are_skipped_unless_forced(self, reverts: RevertTestbed) -> None:
         video_id = reverts.create()
         path = f"/v1/videos/{video_id}/chapters"
         changesets_of = {}
@@ -357,7 +357,7 @@ class TestCaptionsAndChapters:
         reverts.revert_and_settle(mine, user="alice", force=["/chapters"])
         assert reverts.api.get(path).json["chapters"][0]["title"] == "One"
 
-    def test_chapters_behind_the_end_of_a_shorter_film_fail_with_the_pointer(self, reverts: RevertTestbed) -> None:
+    def test_chapters_beyond_the_end_of_a_shorter_source_fail_with_the_pointer(self, reverts: RevertTestbed) -> None:
         video_id = reverts.create("admin", userId="alice", duration=60_000)
         path = f"/v1/videos/{video_id}/chapters"
         reverts.write("PUT", path, CONTENTS)
@@ -405,7 +405,7 @@ class TestPlaylists:
             "unchanged"
         ]
 
-    def test_an_entry_comes_back_beside_the_one_that_has_its_place(self, reverts: RevertTestbed) -> None:
+    def test_entry_is_restored_next_to_the_one_at_its_position(self, reverts: RevertTestbed) -> None:
         playlist_id, (first, second, third, last) = self._list(reverts)
         path = f"/v1/playlists/{playlist_id}/entries"
         reverts.write("PATCH", f"{path}/{last}", {"after": first})
@@ -417,7 +417,7 @@ class TestPlaylists:
         reverts.write("PATCH", f"{path}/{second}", {"before": last})
         assert [video_id for video_id, _ in self._entries_of(reverts, playlist_id)] == [first, third, second, last]
 
-    def test_an_entry_that_others_moved_since_is_left_where_they_put_it(self, reverts: RevertTestbed) -> None:
+    def test_entry_moved_since_by_another_user_is_skipped(self, reverts: RevertTestbed) -> None:
         playlist_id, (first, second, third, last) = self._list(reverts)
         path = f"/v1/playlists/{playlist_id}/entries"
         reverts.write("PATCH", f"{path}/{last}", {"after": None})
@@ -427,7 +427,7 @@ class TestPlaylists:
         assert (item["result"], [field["field"] for field in item["skipped"]]) == ("skipped", [f"/entries/{last}/rank"])
         assert [video_id for video_id, _ in self._entries_of(reverts, playlist_id)] == [first, second, last, third]
 
-    def test_the_entry_of_a_video_that_is_gone_stays_out_and_is_named(self, reverts: RevertTestbed) -> None:
+    def test_entry_of_a_removed_video_is_not_restored_and_is_reported(self, reverts: RevertTestbed) -> None:
         playlist_id, (_, second, *_) = self._list(reverts)
         reverts.write("DELETE", f"/v1/playlists/{playlist_id}/entries/{second}")
         changeset_id = reverts.last_changeset_of_playlist(playlist_id)
@@ -435,7 +435,7 @@ class TestPlaylists:
         (item,) = reverts.revert_and_settle(changeset_id, user="alice")["items"]
         assert (item["result"], item["skipped"]) == ("skipped", [{"field": f"/entries/{second}", "reason": "gone"}])
 
-    def test_many_entries_come_back_in_several_writes(
+    def test_many_entries_are_restored_in_several_writes(
         self, reverts: RevertTestbed, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("shared.history.playlist_reverts.MAX_PLACED", 2)
@@ -459,7 +459,7 @@ class TestPlaylists:
 
 
 class TestOthersParts:
-    def test_items_of_other_owners_are_neither_listed_nor_changed(self, reverts: RevertTestbed) -> None:
+    def test_items_of_other_owners_are_not_listed_or_changed(self, reverts: RevertTestbed) -> None:
         ours, theirs = reverts.create(), reverts.create("bob")
         for video_id in (ours, theirs):
             reverts.videos.change(video_id, reverts.admin("set"), reverts.now, lambda item: item | {"title": "New"})
@@ -474,7 +474,7 @@ class TestOthersParts:
         assert [reply.status for reply in replies] == [404, 404]
         assert replies[0].json == replies[1].json
 
-    def test_a_large_set_of_which_nothing_is_ones_own_is_never_begun(
+    def test_large_set_without_own_items_starts_no_run(
         self, reverts: RevertTestbed, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(changesets, "LARGEST_QUERY", 1)

@@ -91,7 +91,7 @@ class TestContent:
         for query in ("", "limit=1"):
             jsonschema_rs.Draft202012Validator(schema).validate(_get(trailed, changeset_id, query).json)
 
-    def test_the_changes_of_one_video_stand_together_the_newest_first(self, trailed: AuditedService) -> None:
+    def test_changes_are_grouped_by_video_and_listed_newest_first(self, trailed: AuditedService) -> None:
         video_id = trailed.api.create()["videoId"]
         changes = [{"op": "patch", "videoId": video_id, "patch": {"title": title}} for title in "abc"]
         trailed.api.post("/v1/videos/batch", {"operations": changes})
@@ -100,14 +100,14 @@ class TestContent:
         assert [item["version"] for item in items] == [4, 3, 2]
 
     @pytest.mark.parametrize("changeset_id", ["x", "!", "~" * 128, "50%", "a=b&c"])
-    def test_any_visible_id_may_be_asked_for(self, trailed: AuditedService, changeset_id: str) -> None:
+    def test_any_well_formed_change_set_id_is_accepted(self, trailed: AuditedService, changeset_id: str) -> None:
         assert _get(trailed, changeset_id).status == 404
         _put(trailed, changeset_id, 1)
         assert len(_get(trailed, changeset_id).json["items"]) == 1
 
 
 class TestPermissions:
-    def test_an_owner_sees_its_own_part_and_nothing_of_others(self, trailed: AuditedService) -> None:
+    def test_owner_sees_only_changes_of_own_items(self, trailed: AuditedService) -> None:
         changeset_id, (of_alice, of_bob) = _batch(trailed, "alice", "bob")
         assert _pages_of_videos(trailed, changeset_id, user="alice") == [[of_alice]]
         assert _pages_of_videos(trailed, changeset_id, user="bob") == [[of_bob]]
@@ -152,7 +152,7 @@ class TestPages:
         _put(trailed, "set", 3, changes=[{"field": "/description", "to": "x" * 600}])
         assert [len(page) for page in _pages_of_videos(trailed, "set")] == [1, 1, 1]
 
-    def test_the_search_for_what_is_not_hidden_is_bounded_and_leads_on(
+    def test_search_for_visible_entries_is_bounded_and_returns_a_cursor(
         self, trailed: AuditedService, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(changesets, "LARGEST_QUERY", 2)
@@ -182,7 +182,7 @@ class TestPages:
 
 class TestBadRequests:
     @pytest.mark.parametrize("changeset_id", ["~" * 129, "a b", "é", "a\tb"])
-    def test_a_bad_id_is_400_and_asks_nothing(self, trailed: AuditedService, changeset_id: str) -> None:
+    def test_malformed_change_set_id_is_400_without_requests(self, trailed: AuditedService, changeset_id: str) -> None:
         with record_operations(trailed.table.client) as operations:
             assert _get(trailed, changeset_id).status == 400
         assert operations == []

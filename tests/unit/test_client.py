@@ -215,7 +215,7 @@ def _comparable(client: Any) -> Any:
 
 @both
 @pytest.mark.parametrize("body", [b"not JSON", b"\xff", b'{"Item":'])
-def test_an_answer_that_is_not_json_is_no_answer(server: Server, make: Make, body: bytes) -> None:
+def test_non_json_response_is_a_lost_response(server: Server, make: Make, body: bytes) -> None:
     server.responses = [http_response(body)] * REQUEST_ATTEMPTS
     # botocore does not catch the parser's error
     with pytest.raises(Unavailable if make is ours else (Unavailable, ValueError)):
@@ -235,13 +235,13 @@ def test_response_that_dynamodb_never_sends_is_unavailable(server: Server, respo
     assert outcome(ours(server))[0] is Unavailable
 
 
-def test_a_wrong_checksum_is_no_answer(server: Server) -> None:
+def test_response_with_a_wrong_checksum_is_lost(server: Server) -> None:
     server.responses = [http_response({}, x_amz_crc32="1")]
     with pytest.raises(ResponseLost):
         ours(server).get_item(TableName="T", Key=KEY)
 
 
-def test_an_answer_that_breaks_off_anywhere_is_no_answer(server: Server) -> None:
+def test_response_truncated_at_any_byte_is_lost(server: Server) -> None:
     complete = http_response({"Item": KEY})
     server.keeps = False
     client = ours(server)
@@ -254,7 +254,7 @@ def test_an_answer_that_breaks_off_anywhere_is_no_answer(server: Server) -> None
 
 
 @both
-def test_a_request_whose_answer_is_lost_is_sent_again_if_it_may_be(server: Server, make: Make) -> None:
+def test_idempotent_request_with_a_lost_response_is_retried(server: Server, make: Make) -> None:
     complete = http_response({"Item": {"n": {"N": "1"}}})
     server.responses = [b"", complete[:-1], complete]
     server.keeps = False
@@ -282,7 +282,7 @@ class TestConnections:
             "x: y",
         ],
     )
-    def test_an_answer_whose_head_may_be_read_in_two_ways_is_lost(self, server: Server, lines: str) -> None:
+    def test_response_with_ambiguous_headers_is_lost(self, server: Server, lines: str) -> None:
         server.responses = [f"HTTP/1.1 200 OK\r\n{lines}\r\n\r\n{{}}".encode(), http_response({})]
         client = ours(server)
         with pytest.raises(ResponseLost):
@@ -297,12 +297,12 @@ class TestConnections:
             client.get_item(TableName="T", Key=KEY)
         assert server.requests == []
 
-    def test_no_content_coding_is_asked_for(self, server: Server) -> None:
+    def test_request_asks_for_identity_coding(self, server: Server) -> None:
         server.responses = [http_response({})]
         ours(server).get_item(TableName="T", Key=KEY)
         assert server.requests[0][0]["accept-encoding"] == "identity"
 
-    def test_a_request_goes_out_in_one_piece(self, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_request_is_sent_in_one_write(self, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
         pieces: list[bytes] = []
         send = HTTPConnection.send
 
@@ -339,9 +339,7 @@ class TestConnections:
         client.get_item(TableName="T", Key=KEY)
         assert client._idle == []
 
-    def test_requests_that_are_begun_before_others_are_answered_have_connections_of_their_own(
-        self, server: Server
-    ) -> None:
+    def test_concurrent_requests_use_separate_connections(self, server: Server) -> None:
         client = ours(server)
         server.responses, server.keeps = [http_response({"Item": {"n": {"N": str(n)}}}) for n in range(3)], False
         waiting = [client.begin("GetItem", TableName="T", Key=KEY) for _ in range(3)]
@@ -352,7 +350,7 @@ class TestConnections:
         with pytest.raises(NotSent):
             client.get_item(TableName="T", Key=KEY)
 
-    def test_answers_that_do_not_come_are_waited_for_side_by_side(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_timeouts_of_concurrent_requests_overlap(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Each timeout starts with its own request, not when the previous request timed out."""
         waits: list[float] = []
 
@@ -373,7 +371,7 @@ class TestConnections:
                 clock.advance(0.05)
         assert waits == pytest.approx([0.05, SHORTEST_WAIT, SHORTEST_WAIT])
 
-    def test_an_answer_is_not_waited_for_without_end(self) -> None:
+    def test_wait_for_a_response_is_limited(self) -> None:
         with socket.create_server(("127.0.0.1", 0)) as silent:
             endpoint = f"http://127.0.0.1:{silent.getsockname()[1]}"
             client = Client(endpoint, "us-east-1", lambda: Credentials("a", "b", None), read_seconds=0.01)
@@ -554,7 +552,7 @@ class TestTls:
     def secure(self, authority: Path) -> Iterator[Server]:
         yield from _served(server_side(authority / "certificate.pem"))
 
-    def test_a_server_whose_certificate_is_in_the_bundle_is_asked(
+    def test_server_with_a_certificate_of_the_bundle_is_trusted(
         self, secure: Server, authority: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("AWS_CA_BUNDLE", str(authority / "certificate.pem"))

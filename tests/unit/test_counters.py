@@ -108,7 +108,9 @@ class TestOneItem:
 class TestThrottled:
     """A throttled counter is spread over twice as many items, and the throttled view is counted in one of them."""
 
-    def test_the_shards_double_and_the_view_goes_to_the_new_ones(self, counters: ViewCounters, table: Table) -> None:
+    def test_throttled_view_doubles_the_shards_and_is_counted_in_a_new_one(
+        self, counters: ViewCounters, table: Table
+    ) -> None:
         counters.add(VIDEO, ONE, NOW)
         with throttling(table, 0, but=_doubles) as sent:
             assert counters.add(VIDEO, ONE, NOW) == 2
@@ -140,7 +142,7 @@ class TestThrottled:
         assert _control(table) == {"shards": 8, "spread": 8}
         assert len(sent) <= 3
 
-    def test_a_doubling_that_lost_to_another_learns_of_it(self, counters: ViewCounters, table: Table) -> None:
+    def test_lost_race_to_double_adopts_the_new_shard_count(self, counters: ViewCounters, table: Table) -> None:
         counters.add(VIDEO, ONE, NOW)
 
         def between(operation: str, parameters: Any, send: Callable[..., Any]) -> Any:
@@ -163,7 +165,7 @@ class TestThrottled:
             assert [counters.add(VIDEO, ONE, NOW) for _ in range(20)] == [*range(2, 22)]
         assert _control(table)["shards"] == 8
 
-    def test_a_lost_answer_is_not_tried_elsewhere(self, counters: ViewCounters, table: Table) -> None:
+    def test_lost_response_is_not_retried_on_another_shard(self, counters: ViewCounters, table: Table) -> None:
         def between(operation: str, parameters: Any, send: Callable[..., Any]) -> Any:
             send()
             raise ResponseLost
@@ -175,7 +177,7 @@ class TestThrottled:
         assert type(raised.value) is Unavailable
         assert counters.read([VIDEO])[VIDEO].views == 1
 
-    def test_the_table_as_a_whole_is_no_reason_to_double(self, counters: ViewCounters, table: Table) -> None:
+    def test_throttled_table_does_not_double_the_shards(self, counters: ViewCounters, table: Table) -> None:
         refusals = ["TableWriteMaxOnDemandThroughputExceeded"]
 
         def between(operation: str, parameters: Any, send: Callable[..., Any]) -> Any:
@@ -206,13 +208,13 @@ class TestSpread:
         assert all(shards[shard]["views"] > before for shard, before in enumerate((10, 100, 1000, 0)))
         assert sum(sums["views"] for sums in shards.values()) == 1190
 
-    def test_an_instance_reads_the_others_at_most_once_a_second(self, counters: ViewCounters, table: Table) -> None:
+    def test_instance_reads_other_shards_at_most_once_a_second(self, counters: ViewCounters, table: Table) -> None:
         with record_operations(table.client) as operations:
             assert [counters.add(VIDEO, ONE, NOW + call // 10) for call in range(20)] == [*range(1116, 1136)]
         names = [operation.name for operation in operations]
         assert (names.count("UpdateItem"), names.count("BatchGetItem"), len(names)) == (20, 2, 22)
 
-    def test_the_answer_has_what_others_counted_a_second_ago(self, counters: ViewCounters, table: Table) -> None:
+    def test_view_count_of_other_shards_is_at_most_a_second_old(self, counters: ViewCounters, table: Table) -> None:
         assert counters.add(VIDEO, ONE, NOW) == 1116
         ViewCounters(table).add(VIDEO, {"views": 50}, NOW)
         assert counters.add(VIDEO, ONE, NOW + 1) == 1167
@@ -236,7 +238,7 @@ class TestSpread:
         assert counters.read([VIDEO])[VIDEO].views == 1117
 
     @pytest.mark.usefixtures("last_shard")
-    def test_after_a_while_a_writer_asks_shard_0_again(self, counters: ViewCounters, table: Table) -> None:
+    def test_writer_reads_shard_0_again_after_a_while(self, counters: ViewCounters, table: Table) -> None:
         with throttling(table) as sent:
             for now in (NOW, NOW + CACHE_SECONDS - 1, NOW + 2 * CACHE_SECONDS - 1, NOW + 2 * CACHE_SECONDS - 1):
                 counters.add(VIDEO, ONE, now)
@@ -291,11 +293,11 @@ class TestFold:
     def merged(self, counters: ViewCounters, calm: None) -> None:
         counters.calm(VIDEO, self.MERGED)
 
-    def test_a_call_notes_what_was_counted(self, counters: ViewCounters, table: Table) -> None:
+    def test_calm_call_records_the_count(self, counters: ViewCounters, table: Table) -> None:
         counters.calm(VIDEO, NOW)
         assert _control(table) == {"shards": 2, "spread": 4, "checked": 11_113, "checkedAt": NOW}
 
-    def test_too_short_a_time_says_nothing(self, counters: ViewCounters, table: Table) -> None:
+    def test_calm_call_after_too_short_a_time_changes_nothing(self, counters: ViewCounters, table: Table) -> None:
         counters.calm(VIDEO, NOW)
         counters.calm(VIDEO, self.LATER - 1)
         assert _control(table)["checkedAt"] == NOW
@@ -318,14 +320,14 @@ class TestFold:
         counters.calm(VIDEO, self.LATER)
         assert "calmedAt" in _control(table)
 
-    def test_readers_still_sum_all_shards_while_writers_come_back(
+    def test_readers_sum_all_shards_while_writers_return_to_fewer(
         self, counters: ViewCounters, table: Table, calm: None
     ) -> None:
         assert counters.counts({VIDEO: _first(table)}) == {VIDEO: 11_115}
         assert counters.add(VIDEO, ONE, self.LATER) == 11_116
 
     @pytest.mark.usefixtures("calm", "last_shard")
-    def test_a_writer_that_has_not_heard_of_it_loses_nothing(self, table: Table, counters: ViewCounters) -> None:
+    def test_writer_unaware_of_the_merge_loses_no_view(self, table: Table, counters: ViewCounters) -> None:
         _store(table, 0, views=10, shards=4, spread=4)
         late = ViewCounters(table)
         late.add(VIDEO, ONE, self.LATER)
@@ -346,7 +348,7 @@ class TestFold:
         assert FOLD_SECONDS > 10 * CACHE_SECONDS
 
     @pytest.mark.usefixtures("merged")
-    def test_a_folded_counter_is_one_item_again(self, counters: ViewCounters, table: Table) -> None:
+    def test_merged_counter_is_one_item(self, counters: ViewCounters, table: Table) -> None:
         assert _control(table) == {"spread": 4, "folded": {"views": 11_100, "owner": 3}}
         with record_operations(table.client) as operations:
             assert counters.add(VIDEO, ONE, self.MERGED) == 11_116
@@ -387,7 +389,7 @@ class TestFold:
         assert counters.counts({VIDEO: _first(table)}) == {VIDEO: 11_116}
 
     @pytest.mark.usefixtures("calm")
-    def test_a_storm_in_the_moment_of_the_fold_wins(self, counters: ViewCounters, table: Table) -> None:
+    def test_load_peak_during_a_merge_prevents_it(self, counters: ViewCounters, table: Table) -> None:
         def between(operation: str, parameters: Any, send: Callable[..., Any]) -> Any:
             if operation == "UpdateItem":
                 undo()
@@ -400,7 +402,7 @@ class TestFold:
         assert _control(table) == {"shards": 2, "spread": 4}
         assert counters.counts({VIDEO: _first(table)}) == {VIDEO: 11_116}
 
-    def test_a_view_of_the_busiest_folded_counter_is_one_unit(self) -> None:
+    def test_view_of_the_busiest_merged_counter_takes_one_unit(self) -> None:
         millions = dict.fromkeys(SUMS, 987_654_321)
         stream = {TALLY: 987_654_321, SEEN: bytes(ROOM * KEY_BYTES), SEEN_UP_TO: NOW}
         stamps = {"hour": "2026-11-22T13", "schemaVersion": SCHEMA_VERSION}
@@ -427,7 +429,7 @@ class TestReaders:
         api.publish(videoId=VIDEO)
 
     @pytest.mark.parametrize("is_merged", [False, True])
-    def test_a_calm_video_takes_what_it_always_took(self, api: Api, table: Table, *, is_merged: bool) -> None:
+    def test_unspread_counter_takes_no_further_reads(self, api: Api, table: Table, *, is_merged: bool) -> None:
         control: Item = {"spread": 8, "folded": {"views": 90}} if is_merged else {}
         _store(table, 0, views=7, keyed=3, **control)
         counts, sent = self._read(api, table)

@@ -60,7 +60,7 @@ def sort_of(table: Table, video_id: str, person: str = "sam") -> int:
 # Writing ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_credit_is_created_and_comes_back_as_it_was_sent(api: Api, new_video: NewVideo) -> None:
+def test_created_credit_is_returned_as_sent(api: Api, new_video: NewVideo) -> None:
     video_id = new_video()
 
     reply = put(api, video_id)
@@ -71,7 +71,7 @@ def test_a_credit_is_created_and_comes_back_as_it_was_sent(api: Api, new_video: 
     assert credits_of(api, video_id).json == {"items": [reply.json], "nextCursor": None}
 
 
-def test_putting_a_credit_again_replaces_the_whole_of_it(api: Api, new_video: NewVideo) -> None:
+def test_second_put_replaces_the_complete_credit(api: Api, new_video: NewVideo) -> None:
     video_id = new_video()
     put(api, video_id)
 
@@ -83,7 +83,7 @@ def test_putting_a_credit_again_replaces_the_whole_of_it(api: Api, new_video: Ne
     assert credits_of(api, video_id).json["items"] == [reply.json]
 
 
-def test_the_same_credit_once_more_changes_nothing(api: Api, new_video: NewVideo, table: Table) -> None:
+def test_identical_put_of_a_credit_writes_nothing(api: Api, new_video: NewVideo, table: Table) -> None:
     video_id = new_video()
     first = put(api, video_id)
     api.clock.advance(10)
@@ -103,7 +103,7 @@ def test_if_none_match_creates_and_never_replaces(api: Api, new_video: NewVideo)
     assert put(api, video_id, credit=HOLLY, headers={"If-None-Match": '"7"'}).status == 200
 
 
-def test_a_write_whose_answer_was_lost_counts_once(
+def test_credit_write_with_a_lost_response_counts_once(
     api: Api, new_video: NewVideo, table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     video_id = new_video()
@@ -121,7 +121,7 @@ def test_a_write_whose_answer_was_lost_counts_once(
     assert (reply.status, reply.json["version"]) == (201, 1)
 
 
-def test_a_credit_that_is_removed_while_it_is_replaced_is_created_again(
+def test_credit_removed_while_it_is_replaced_is_created(
     api: Api, new_video: NewVideo, table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     video_id = new_video()
@@ -151,7 +151,7 @@ def test_a_credit_is_removed(api: Api, new_video: NewVideo) -> None:
     assert videos_of(api).status == 404
 
 
-def test_a_removal_whose_answer_was_lost_has_happened(
+def test_credit_removal_with_a_lost_response_succeeds(
     api: Api, new_video: NewVideo, table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     video_id = new_video()
@@ -169,7 +169,7 @@ def test_a_removal_whose_answer_was_lost_has_happened(
     assert api.delete(f"/v1/videos/{video_id}/credits/sam").status == 204
 
 
-def test_a_deleted_video_takes_no_credits(api: Api, new_video: NewVideo) -> None:
+def test_deleted_video_accepts_no_credits(api: Api, new_video: NewVideo) -> None:
     video_id = new_video()
     put(api, video_id)
     api.delete(f"/v1/videos/{video_id}")
@@ -207,7 +207,7 @@ def test_an_invalid_person_id_is_refused(api: Api, new_video: NewVideo, person: 
         assert reply.json["errors"][0]["parameter"] == "personId"
 
 
-def test_an_etag_of_a_credit_that_was_made_again_names_another(api: Api, new_video: NewVideo) -> None:
+def test_etag_of_a_recreated_credit_differs(api: Api, new_video: NewVideo) -> None:
     video_id = new_video()
     old = put(api, video_id).etag
     api.delete(f"/v1/videos/{video_id}/credits/sam")
@@ -239,7 +239,7 @@ def test_the_roles_of_a_credit_have_a_size_together(api: Api, new_video: NewVide
     assert "8,000 bytes" in reply.json["errors"][0]["detail"]
 
 
-def test_a_hundred_of_the_largest_credits_fit_what_lambda_answers_with(api: Api, new_video: NewVideo) -> None:
+def test_hundred_of_the_largest_credits_fit_the_response_limit(api: Api, new_video: NewVideo) -> None:
     video_id = new_video(title='"' * 300, category='"' * 100)
     roles = [{"category": "a", "characters": ['"' * 300] * 4} for _ in range(3)]
     assert put(api, video_id, credit={"name": '"' * 200, "ordering": 1, "roles": roles}).status == 201
@@ -252,7 +252,7 @@ def test_a_hundred_of_the_largest_credits_fit_what_lambda_answers_with(api: Api,
 # Reading ------------------------------------------------------------------------------------------------------------
 
 
-def test_credits_come_page_by_page_in_the_order_of_their_person_ids(api: Api, new_video: NewVideo) -> None:
+def test_credits_are_listed_in_pages_by_person_id(api: Api, new_video: NewVideo) -> None:
     video_id = new_video()
     for number, person in enumerate("dbeca"):
         put(api, video_id, person, SAM | {"ordering": number + 1})
@@ -296,7 +296,7 @@ def test_single_credit_is_read_by_its_person(api: Api, new_video: NewVideo) -> N
 # The videos of a person ---------------------------------------------------------------------------------------------
 
 
-def test_a_person_s_videos_say_what_the_person_did(api: Api, new_video: NewVideo) -> None:
+def test_videos_of_a_person_have_the_roles(api: Api, new_video: NewVideo) -> None:
     video_id = new_video(title="The Piano", releaseYear=1993)
     put(api, video_id)
 
@@ -351,7 +351,7 @@ def test_pages_of_a_person_are_full_though_videos_are_hidden(api: Api, new_video
     assert sizes == [2, 2]
 
 
-def test_a_person_of_hidden_videos_alone_is_unknown_to_everybody(api: Api) -> None:
+def test_person_with_only_hidden_videos_is_404(api: Api) -> None:
     put(api, api.create("alice", releaseYear=1990)["videoId"])
 
     unknown = videos_of(api, "nobody", user="bob")
@@ -362,13 +362,13 @@ def test_a_person_of_hidden_videos_alone_is_unknown_to_everybody(api: Api) -> No
     assert videos_of(api, query="fromYear=1980", user="bob").body == unknown.body
 
 
-def test_years_in_which_a_known_person_did_nothing_are_an_empty_list(api: Api, new_video: NewVideo) -> None:
+def test_year_range_without_credits_of_a_person_is_an_empty_list(api: Api, new_video: NewVideo) -> None:
     put(api, new_video(releaseYear=1990))
     reply = videos_of(api, query="fromYear=2000", user="bob")
     assert (reply.status, reply.json) == (200, {"items": [], "nextCursor": None})
 
 
-def test_a_deleted_video_leaves_its_people_at_once(api: Api, new_video: NewVideo) -> None:
+def test_deleted_video_is_removed_from_person_lists_at_once(api: Api, new_video: NewVideo) -> None:
     put(api, new_video(releaseYear=1990))
     video_id = new_video(releaseYear=1991)
     put(api, video_id)
@@ -384,7 +384,7 @@ def test_a_cursor_of_a_person_belongs_to_its_years(api: Api, new_video: NewVideo
     assert videos_of(api, query=f"limit=1&cursor={cursor}").status == 400
 
 
-def test_a_video_whose_year_is_just_being_moved_shows_once(
+def test_video_during_a_move_to_another_year_is_listed_once(
     api: Api, new_video: NewVideo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     video_id = new_video(releaseYear=1990)
@@ -417,7 +417,7 @@ def test_the_years_of_all_credits_are_moved(
     assert {credit["version"] for credit in credits_of(api, video_id).json["items"]} == {1}
 
 
-def test_a_credit_that_is_gone_is_not_moved(
+def test_deleted_credit_is_not_moved(
     api: Api, new_video: NewVideo, table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     video_id = new_video(releaseYear=1990)
@@ -455,7 +455,7 @@ def test_a_year_that_changes_while_a_credit_is_written_is_its_year(
     assert sort_of(table, video_id) == 1991
 
 
-def test_an_outdated_year_does_not_come_back(
+def test_outdated_year_is_not_restored(
     api: Api, new_video: NewVideo, table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     video_id = new_video(releaseYear=1990)

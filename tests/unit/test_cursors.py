@@ -26,7 +26,7 @@ SEALED = CURSORS.seal("q", POSITION, NOW)
 
 
 @given(st.text(), st.integers(0, 253402300799), st.uuids())
-def test_a_cursor_leads_back_to_its_position(query: str, at: int, video_id: object) -> None:
+def test_cursor_round_trip_returns_its_position(query: str, at: int, video_id: object) -> None:
     position = Position(at, str(video_id))
     cursor = CURSORS.seal(query, position, NOW)
     assert CURSORS.open(query, cursor, NOW) == position
@@ -39,7 +39,7 @@ def test_a_cursor_is_refused_for_another_query() -> None:
         CURSORS.open("category=b", cursor, NOW)
 
 
-def test_a_cursor_is_good_for_a_day() -> None:
+def test_cursor_is_valid_for_a_day() -> None:
     cursor = CURSORS.seal("q", POSITION, NOW)
     assert CURSORS.open("q", cursor, NOW + LIFETIME_SECONDS) == POSITION
     with pytest.raises(InvalidCursor, match="expired"):
@@ -86,7 +86,7 @@ def test_a_cursor_has_one_spelling() -> None:
             CURSORS.open("q", other, NOW)
 
 
-def test_the_length_of_a_cursor_says_little_of_where_it_leads() -> None:
+def test_cursor_length_reveals_little_of_its_position() -> None:
     lengths = {len(CURSORS.seal("q", Position(10**digits, POSITION.id), NOW)) for digits in range(12)}
     assert len(lengths) <= 2
 
@@ -109,7 +109,7 @@ def test_a_secret_that_cannot_be_read_is_unavailable(monkeypatch: pytest.MonkeyP
         Cursors(secret_reader("arn", sleep=lambda _: None)).seal("q", POSITION, NOW)
 
 
-def test_a_secret_is_tried_again_while_there_is_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_secret_read_is_retried_until_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     clock, attempts = Clock(), 0
 
     def slow(*_: Any, **__: Any) -> Any:
@@ -134,7 +134,7 @@ def test_a_secret_is_tried_again_while_there_is_time(monkeypatch: pytest.MonkeyP
         assert clock.now - begun <= seconds
 
 
-def test_the_secret_comes_from_secrets_manager(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cursor_secret_is_read_from_secrets_manager(monkeypatch: pytest.MonkeyPatch) -> None:
     """The secret is read by boto3's client against moto; tests/unit/test_client.py compares our client with it."""
     monkeypatch.setenv("DYNAMODB_CLIENT", "boto3")
     with mock_aws():

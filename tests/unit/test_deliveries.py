@@ -66,11 +66,11 @@ class TestNotifications:
         assert service.notify("alice", "root") == ["all", "mine", "theirs"]
         assert service.notify() == ["all"]
 
-    def test_the_bus_too_if_there_is_one(self, service: DeliveryTestbed) -> None:
+    def test_change_notifies_the_event_bus_if_configured(self, service: DeliveryTestbed) -> None:
         service.worker = service.make(Bus())
         assert service.notify("alice") == [BUS]
 
-    def test_a_message_that_cannot_be_done_comes_again(self, service: DeliveryTestbed) -> None:
+    def test_message_that_cannot_be_handled_is_redelivered(self, service: DeliveryTestbed) -> None:
         assert not service.handle({"schema": "unknown", "webhookId": "hook"})
         assert not service.handle({"schema": "video-metadata/changed/1"})
         service.create()
@@ -96,7 +96,7 @@ class TestNotifications:
         service.clock.advance(service.place()["nextAttemptAt"] - service.clock())
         assert service.notify("alice") == ["hook"]
 
-    def test_a_message_that_is_still_in_a_queue_that_is_behind_is_the_only_one(self, service: DeliveryTestbed) -> None:
+    def test_no_second_message_is_sent_while_the_queue_lags(self, service: DeliveryTestbed) -> None:
         service.create()
         service.change("a")
         assert service.handle(changed_message(["alice"]), age=BEHIND_SECONDS)
@@ -223,7 +223,7 @@ class TestSending:
         assert service.receiver.ids == ["video.deleted", "credit.created"]
         assert service.is_caught_up()
 
-    def test_videos_are_told_of_side_by_side_and_the_changes_of_each_one_after_the_other(
+    def test_videos_are_delivered_concurrently_and_changes_of_one_video_in_order(
         self, service: DeliveryTestbed
     ) -> None:
         """Each request waits until the maximum number of requests is in flight. A video never has two at once."""
@@ -283,7 +283,7 @@ class TestSending:
 
 
 class TestFailures:
-    def test_is_sent_again_later_and_nothing_of_its_video_before(self, service: DeliveryTestbed) -> None:
+    def test_failed_change_is_retried_before_later_changes_of_its_video(self, service: DeliveryTestbed) -> None:
         service.create()
         for id_ in "abc":
             service.change(id_)
@@ -330,7 +330,7 @@ class TestFailures:
         assert "rel" not in service.hook()
         assert "rel" not in service.place()
 
-    def test_an_error_is_named_when_there_was_no_answer(self, service: DeliveryTestbed) -> None:
+    def test_attempt_without_a_response_has_an_error(self, service: DeliveryTestbed) -> None:
         service.create()
         service.change("a")
         service.receiver.answer = failing(None, error="The receiver refused the connection.")  # type: ignore[arg-type]
@@ -341,7 +341,7 @@ class TestFailures:
             "The receiver has not accepted a change for 3 days. The receiver refused the connection."
         )
 
-    def test_a_receiver_that_takes_some_is_tried_again_soon(self, service: DeliveryTestbed) -> None:
+    def test_receiver_that_accepts_some_changes_is_retried_soon(self, service: DeliveryTestbed) -> None:
         service.create()
         for number in range(3):
             service.change(f"c{number}")
@@ -374,7 +374,7 @@ class TestFailures:
     @pytest.mark.parametrize(
         ("retry_after", "longest"), [(None, 6), (3, 6), (60, 60), (7200, 7200), (10**6, 28_800)], ids=str
     )
-    def test_a_receiver_may_ask_for_more_time(self, retry_after: int | None, longest: int) -> None:
+    def test_retry_after_of_a_receiver_extends_the_delay(self, retry_after: int | None, longest: int) -> None:
         delay = delay_after(1, [respond_with(429, retry_after=retry_after), respond_with(500)], lambda low, high: high)
         assert delay == longest
 
@@ -383,7 +383,7 @@ class TestFailures:
         assert waits == [96, 144]
 
     @pytest.mark.parametrize("status", [301, 400, 404, 429, 500])
-    def test_every_answer_but_a_success_is_a_failure(self, service: DeliveryTestbed, status: int) -> None:
+    def test_every_status_except_success_is_a_failure(self, service: DeliveryTestbed, status: int) -> None:
         service.create()
         service.change("a")
         service.receiver.answer = failing(status)
@@ -399,7 +399,7 @@ class TestFailures:
         ],
         ids=["gone", "forbidden"],
     )
-    def test_some_answers_pause_it_at_once_and_its_owner_resumes_it(
+    def test_gone_or_forbidden_receiver_pauses_the_webhook_until_resumed(
         self, service: DeliveryTestbed, respond: ReceiverResponse, because: str
     ) -> None:
         service.create()
@@ -444,9 +444,7 @@ class TestFailures:
 class TestWakeUps:
     """Messages that are lost, duplicated or late, and workers that die."""
 
-    def test_a_failure_is_retried_by_a_message_or_by_the_sweeper_if_that_is_lost(
-        self, service: DeliveryTestbed
-    ) -> None:
+    def test_failure_is_retried_by_a_message_or_by_the_sweeper(self, service: DeliveryTestbed) -> None:
         service.create()
         service.change("a")
         service.receiver.answer = failing()
@@ -462,7 +460,7 @@ class TestWakeUps:
         assert service.is_caught_up()
         assert service.sweep() == 0
 
-    def test_the_sweeper_sends_ever_more_rarely(self, service: DeliveryTestbed) -> None:
+    def test_sweeper_requeues_a_failing_webhook_with_growing_delays(self, service: DeliveryTestbed) -> None:
         service.create()
         service.change("a")
         service.receiver.answer = failing()
@@ -474,7 +472,7 @@ class TestWakeUps:
             service.clock.advance(60)
         assert [minute for minute, count in enumerate(sent) if count] == [0, 1, 2, 4, 8, 16]
 
-    def test_time_is_left_for_it_however_many_videos_the_sweeper_sends_for(self, service: DeliveryTestbed) -> None:
+    def test_sweeper_reserves_time_for_webhooks(self, service: DeliveryTestbed) -> None:
         service.create()
         service.change("a")
         service.receiver.answer = failing()
@@ -509,7 +507,7 @@ class TestWakeUps:
         service.clock.advance(6)
         assert service.sweep() == 1
 
-    def test_a_new_webhook_is_due_until_the_worker_has_seen_it(self, service: DeliveryTestbed) -> None:
+    def test_new_webhook_is_due_until_a_worker_reads_it(self, service: DeliveryTestbed) -> None:
         content = {"url": URL, "types": [], "paused": False, "follows": "alice"}
         log = owner_log("alice")
         service.hooks.create("hook", content, {log: service.feed.end(log)}, ALICE, NOW)
@@ -531,7 +529,7 @@ class TestWakeUps:
         service.deliver()
         assert service.receiver.ids == ["a"]
 
-    def test_lease_holder_reads_again_for_a_worker_that_it_turned_away(self, service: DeliveryTestbed) -> None:
+    def test_lease_holder_rereads_the_log_for_a_refused_worker(self, service: DeliveryTestbed) -> None:
         service.create()
         service.change("a")
 
@@ -546,7 +544,7 @@ class TestWakeUps:
         service.deliver()
         assert service.receiver.ids == ["a", "b"]
 
-    def test_a_change_that_comes_while_it_gives_the_lease_back_is_seen(self, service: DeliveryTestbed) -> None:
+    def test_change_during_the_release_of_the_lease_is_delivered(self, service: DeliveryTestbed) -> None:
         service.create()
         service.change("a")
         writes: list[str] = []
@@ -598,7 +596,7 @@ class TestWakeUps:
         assert service.is_caught_up()
 
     @pytest.mark.parametrize("hours", [1, 1000])
-    def test_a_clock_that_was_ahead_locks_nobody_out(self, service: DeliveryTestbed, hours: int) -> None:
+    def test_lease_of_a_fast_clock_does_not_block_other_workers(self, service: DeliveryTestbed, hours: int) -> None:
         service.create()
         service.change("a")
         service.clock.advance(hours * 3600)
@@ -612,7 +610,7 @@ class TestWakeUps:
         assert not is_due(NOW + 28_800, NOW)
         assert is_due(NOW + 40_000, NOW)
 
-    def test_when_its_time_is_up_the_rest_is_for_another_message(self, service: DeliveryTestbed) -> None:
+    def test_worker_out_of_time_requeues_remaining_changes(self, service: DeliveryTestbed) -> None:
         service.create()
         for number in range(10):
             service.change(f"c{number}")
@@ -623,7 +621,7 @@ class TestWakeUps:
         service.work()
         assert service.receiver.ids == [f"c{number}" for number in range(10)]
 
-    def test_a_slow_receiver_lets_others_have_their_turn(self, service: DeliveryTestbed) -> None:
+    def test_slow_receiver_yields_to_other_webhooks(self, service: DeliveryTestbed) -> None:
         """A worker begins no requests after ten seconds, and its message is requeued behind the waiting ones."""
         service.create()
         for number in range(40):
@@ -653,7 +651,7 @@ class TestWakeUps:
         service.work()
         assert len(service.receiver.ids) == 6
 
-    def test_a_busy_table_keeps_nothing_that_was_taken_from_being_written_down(self, service: DeliveryTestbed) -> None:
+    def test_accepted_changes_are_recorded_when_the_table_is_throttled(self, service: DeliveryTestbed) -> None:
         service.create()
         service.change("a")
         calls: list[str] = []
@@ -707,7 +705,7 @@ class TestConcurrentChanges:
 
         return deliver
 
-    def test_a_replay_begins_where_it_says(self, service: DeliveryTestbed, meddled: Any) -> None:
+    def test_replay_during_delivery_restarts_at_its_position(self, service: DeliveryTestbed, meddled: Any) -> None:
         log = owner_log("alice")
         start = service.feed.at_time(log, 0)
         meddled(lambda: service.hooks.replay("hook", {log: start}, ALICE, NOW, always_in_time))
@@ -776,7 +774,7 @@ class TestConcurrentChanges:
         assert not any((service.hook(), service.place()))
         assert service.deliver()
 
-    def test_more_types_do_not_repeat_what_was_taken(self, service: DeliveryTestbed) -> None:
+    def test_added_types_do_not_resend_accepted_changes(self, service: DeliveryTestbed) -> None:
         service.create(types=["video.changed"])
         for number in range(2 * MAX_DELIVERED):
             service.change(f"c{number}", f"v{number}", type_="video.deleted" if number % 2 else "video.changed")
@@ -807,7 +805,7 @@ class TestStatus:
         assert first == about | {"at": first["at"], "status": 500, "answer": "out of order", "attempt": 1}
         assert second == about | {"at": int(service.clock() * 1000), "status": 204, "attempt": 2}
 
-    def test_since_when_it_is_behind_and_when_it_is_tried_again(self, service: DeliveryTestbed) -> None:
+    def test_webhook_shows_its_oldest_waiting_change_and_next_attempt(self, service: DeliveryTestbed) -> None:
         service.create()
         change = service.change("a")
         service.clock.advance(60)

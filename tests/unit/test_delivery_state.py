@@ -52,7 +52,9 @@ def always(_: int) -> bool:
     return True
 
 
-def test_a_write_whose_answer_was_lost_is_known_by_whose_it_is(hooks: WebhookStore, states: DeliveryStateStore) -> None:
+def test_write_with_a_lost_response_is_recognised_by_its_write_id(
+    hooks: WebhookStore, states: DeliveryStateStore
+) -> None:
     created(hooks)
     line, state = FaultLine(states.table.client), read_state(states)
     line.arm(lose_response, at=0)
@@ -128,7 +130,7 @@ def test_pause_fails_when_the_webhook_was_changed_since_it_was_read(
     assert hook_of(states)["description"] == "mine"
 
 
-def test_followers_are_those_of_one_owner_or_of_everybody_that_are_not_paused(
+def test_subscribers_are_unpaused_webhooks_of_the_owner_or_of_all_users(
     hooks: WebhookStore, states: DeliveryStateStore
 ) -> None:
     for id_ in "ab":
@@ -141,7 +143,7 @@ def test_followers_are_those_of_one_owner_or_of_everybody_that_are_not_paused(
     assert list(states.followers("bob")) == []
 
 
-def test_a_follower_of_our_own_begins_once(states: DeliveryStateStore) -> None:
+def test_internal_subscriber_is_initialised_once(states: DeliveryStateStore) -> None:
     states.begin("bus", {LOG: LogCursor(0, 0)})
     state = read_state(states, "bus")
     states.save(state, state | {"places": encode_cursors({LOG: LogCursor(3, 1)})}, NOW)
@@ -149,7 +151,7 @@ def test_a_follower_of_our_own_begins_once(states: DeliveryStateStore) -> None:
     assert read_state(states, "bus")["places"] == {LOG: [3, 1]}
 
 
-def test_attempts_are_kept_for_a_week_and_once(states: DeliveryStateStore) -> None:
+def test_attempts_are_stored_once_for_a_week(states: DeliveryStateStore) -> None:
     line = FaultLine(states.table.client)
     line.arm(lose_response, at=0)
     states.add_attempts("a", NOW * 1000, 7, [{"at": 1, "changeId": "x"}, {"at": 2, "changeId": "y"}])

@@ -120,14 +120,14 @@ def test_a_write_that_can_go_elsewhere_is_throttled_once() -> None:
     assert len(client.calls) == 1
 
 
-def test_a_write_whose_answer_was_lost_is_not_said_to_be_throttled() -> None:
+def test_write_with_a_lost_response_is_not_reported_as_throttled() -> None:
     table, _ = _table(ReadTimeoutError(endpoint_url="x"), _error("ThrottlingException"))
     with pytest.raises(Unavailable) as raised:
         table.write(table.put(KEY, condition=ABSENT), elsewhere=True)
     assert type(raised.value) is Unavailable
 
 
-def test_a_failed_condition_says_what_stood_in_the_way() -> None:
+def test_failed_condition_has_the_conflicting_item() -> None:
     item = {"pk": {"S": "p"}, "n": {"N": "1"}}
     table, _ = _table(_error("ConditionalCheckFailedException", Item=item))
     with pytest.raises(ConditionFailed) as raised:
@@ -135,14 +135,14 @@ def test_a_failed_condition_says_what_stood_in_the_way() -> None:
     assert raised.value.item == {"pk": "p", "n": 1}
 
 
-def test_a_cancelled_transaction_says_which_condition_failed() -> None:
+def test_cancelled_transaction_names_the_failed_condition() -> None:
     table, _ = _table(_cancelled({"Code": "None"}, {"Code": "ConditionalCheckFailed", "Item": {"n": {"N": "1"}}}))
     with pytest.raises(ConditionFailed) as raised:
         table.transact([table.put(KEY, condition=ABSENT), table.put(KEY, condition=ABSENT)])
     assert (raised.value.position, raised.value.item) == (1, {"n": 1})
 
 
-def test_a_conflict_is_tried_again_under_the_same_token() -> None:
+def test_transaction_conflict_is_retried_with_the_same_token() -> None:
     table, client = _table(_cancelled({"Code": "TransactionConflict"}), {})
     table.transact([table.put(KEY, condition=ABSENT)])
     assert len({call["ClientRequestToken"] for call in client.calls}) == 1
@@ -157,7 +157,7 @@ def test_a_lasting_conflict_ends() -> None:
 
 
 @pytest.mark.parametrize("failure", [ReadTimeoutError(endpoint_url="x"), _error("InternalServerError")], ids=repr)
-def test_idempotent_request_is_retried_after_an_unknown_outcome_and_others_are_not(failure: Exception) -> None:
+def test_only_idempotent_requests_are_retried_after_an_unknown_outcome(failure: Exception) -> None:
     requests: dict[Callable[[Table], object], int] = {
         lambda table: table.get(KEY): REQUEST_ATTEMPTS,
         lambda table: table.write(table.put(KEY, condition=ABSENT)): REQUEST_ATTEMPTS,
@@ -170,7 +170,7 @@ def test_idempotent_request_is_retried_after_an_unknown_outcome_and_others_are_n
         assert len(client.calls) == calls
 
 
-def test_waits_grow_but_not_for_long() -> None:
+def test_retry_waits_grow_up_to_a_limit() -> None:
     waits: list[float] = []
     table = Table("T", cast(Any, _Client(ReadTimeoutError(endpoint_url="x"))), attempts=9, sleep=waits.append)
     with pytest.raises(Unavailable):
@@ -180,7 +180,7 @@ def test_waits_grow_but_not_for_long() -> None:
     assert max(waits) <= LONGEST_WAIT
 
 
-def test_unprocessed_keys_are_asked_for_again() -> None:
+def test_unprocessed_keys_are_requested_again() -> None:
     unprocessed = {"T": {"Keys": [{"pk": {"S": "b"}}]}}
     table, client = _table(
         {"Responses": {"T": [{"pk": {"S": "a"}}]}, "UnprocessedKeys": unprocessed},
@@ -198,7 +198,7 @@ def test_keys_that_stay_unprocessed_end_as_unavailable() -> None:
     assert len(client.calls) == REQUEST_ATTEMPTS
 
 
-def test_a_hundred_keys_and_the_next_are_under_way_side_by_side() -> None:
+def test_batches_of_a_hundred_keys_are_read_concurrently() -> None:
     events: list[str] = []
 
     class Recording(WholeClient):
@@ -219,7 +219,7 @@ def test_a_hundred_keys_and_the_next_are_under_way_side_by_side() -> None:
     assert events == ["BatchGetItem of 100", "BatchGetItem of 1", "answered", "answered"]
 
 
-def test_an_update_says_only_what_differs() -> None:
+def test_update_names_only_changed_attributes() -> None:
     change = change_between({"same": 1, "old": 1, "gone": 1, "flag": True}, {"same": 1, "old": 2, "new": 3, "flag": 1})
     assert change.text == "SET #s0 = :s0, #s1 = :s1, #s2 = :s2 REMOVE #r0"
     assert {change.names[f"#s{n}"]: change.values[f":s{n}"] for n in range(3)} == {"flag": 1, "new": 3, "old": 2}
@@ -236,7 +236,7 @@ class TestTheParser:
     def table(self, table: Table) -> Table:
         return Table(table.name, boto3_client.make_client(), sleep=lambda _: None)
 
-    def test_items_of_every_type_come_back(self, table: Table) -> None:
+    def test_items_of_every_type_survive_a_round_trip(self, table: Table) -> None:
         item: dict[str, Any] = {
             **KEY,
             "text": "ü🎬",
@@ -259,7 +259,7 @@ class TestTheParser:
         assert ours["ResponseMetadata"]["HTTPStatusCode"] == 200
         assert ours["ResponseMetadata"]["RequestId"]
 
-    def test_a_failed_condition_carries_binary_values_too(self, table: Table) -> None:
+    def test_failed_condition_decodes_binary_values(self, table: Table) -> None:
         table.write(table.put({**KEY, "bytes": b"\x00"}, condition=ABSENT))
         for attempt in (table.write, lambda write: table.transact([write])):
             with pytest.raises(ConditionFailed) as raised:
@@ -271,7 +271,7 @@ class TestTheParser:
             table.client.get_item(TableName="other", Key={"pk": {"S": "p"}, "sk": {"S": "s"}})
 
     @pytest.mark.parametrize("body", [b"", b"<html>bad gateway</html>", b'{"__type":"InternalServerError"}'])
-    def test_an_answer_that_is_no_answer_is_unavailable(self, table: Table, body: bytes) -> None:
+    def test_malformed_response_raises_unavailable(self, table: Table, body: bytes) -> None:
         class Raw:
             def stream(self, **_: Any) -> Any:
                 yield body
@@ -310,14 +310,14 @@ class TestLostResponse:
         assert (reply.status, reply.json["version"]) == (200, 2)
 
 
-def test_an_item_that_is_too_large_is_content_too_large(table: Table) -> None:
+def test_too_large_item_raises_content_too_large(table: Table) -> None:
     with pytest.raises(ContentTooLarge):
         table.write(table.put({**KEY, "text": "x" * 410_000}, condition=ABSENT))
     with pytest.raises(ContentTooLarge):
         table.transact([table.put({**KEY, "text": "x" * 410_000}, condition=ABSENT)])
 
 
-def test_a_store_that_loses_every_race_says_so(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_store_that_loses_every_race_raises_an_error(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     api = make_api(table)
     path = f"/v1/videos/{api.create()['videoId']}"
     real = VideoStore(table).table.client.update_item
@@ -338,14 +338,14 @@ def test_a_store_that_loses_every_race_says_so(table: Table, monkeypatch: pytest
     assert reply.headers["retry-after"] == "1"
 
 
-def test_clients_are_quick_to_give_up_and_leave_trying_again_to_the_table() -> None:
+def test_clients_do_not_retry_because_the_table_does() -> None:
     config: Any = boto3_client.make_client().meta.config
     assert (config.connect_timeout, config.read_timeout) == (1, 2)
     assert config.retries == {"mode": "standard", "total_max_attempts": 1}
 
 
 class TestBatches:
-    def test_a_read_asks_for_a_hundred_keys_at_a_time(self) -> None:
+    def test_batch_read_requests_at_most_a_hundred_keys(self) -> None:
         table, client = _table({"Responses": {"T": []}})
         assert table.batch_get([{"pk": str(n), "sk": "s"} for n in range(101)], consistent=True) == []
         requests = [call["RequestItems"]["T"] for call in client.calls]
@@ -367,13 +367,13 @@ class TestBatches:
         assert [operation.name for operation in operations] == ["BatchWriteItem"] * 3
         assert table.batch_get(keys) == []
 
-    def test_unprocessed_deletes_are_sent_again(self) -> None:
+    def test_unprocessed_deletes_are_retried(self) -> None:
         unprocessed = {"T": [{"DeleteRequest": {"Key": {"pk": {"S": "p"}}}}]}
         table, client = _table({"UnprocessedItems": unprocessed}, {"UnprocessedItems": {}})
         table.batch_delete([KEY, {"pk": "q", "sk": "s"}])
         assert [len(call["RequestItems"]["T"]) for call in client.calls] == [2, 1]
 
-    def test_a_delete_that_never_gets_done_is_said_so(self) -> None:
+    def test_delete_that_stays_unprocessed_raises_an_error(self) -> None:
         table, client = _table({"UnprocessedItems": {"T": [{}]}})
         with pytest.raises(Unavailable):
             table.batch_delete([KEY])
@@ -451,7 +451,7 @@ class TestGather:
         failed = ConditionFailed(None)
         assert Requests(b=failed).gather("abc", at_once=1) == ["a", failed, "c"]
 
-    def test_after_an_error_no_request_is_sent_and_those_under_way_are_not_tried_again(self) -> None:
+    def test_no_request_is_sent_or_retried_after_an_error(self) -> None:
         failed = Unavailable()
         requests = Requests(b=failed)
         assert requests.gather("abcdef", at_once=3) == ["a", failed, "c", "d"]
@@ -537,7 +537,7 @@ class TestItemsOfANewerRelease:
         api.get(path)
         assert metrics(capsys) == [{"environment": "test", "NewerItems": 1}]
 
-    def test_a_write_that_finds_one_in_its_way_is_not_sent_again(
+    def test_write_with_a_failed_condition_is_not_retried(
         self, table: Table, path: str, capsys: pytest.CaptureFixture[str]
     ) -> None:
         with pytest.raises(NewerSchema):

@@ -72,7 +72,7 @@ def output(workers: ProcessingWorkers, video_id: str) -> Item:
 
 
 @pytest.mark.parametrize(("container", "codec"), [("matroska", "subrip"), ("mp4", "mov_text")])
-def test_the_texts_of_a_film_are_captions_of_it(workers: ProcessingWorkers, container: str, codec: str) -> None:
+def test_subtitle_tracks_become_captions(workers: ProcessingWorkers, container: str, codec: str) -> None:
     video_id = uploaded(workers, SubtitleSpec(codec=codec), container=container)
     (captions,) = listed(workers, video_id)
     assert captions == {
@@ -96,12 +96,12 @@ def test_every_subtitle_language_is_extracted_under_its_normalised_tag(workers: 
     assert captions_text(workers, video_id, "de").endswith("\nEbbe <i>und</i> Flut &amp; Strand\n")
 
 
-def test_a_film_without_subtitles_has_no_such_job(workers: ProcessingWorkers) -> None:
+def test_source_without_subtitles_has_no_captions_job(workers: ProcessingWorkers) -> None:
     video_id = uploaded(workers)
     assert "captions" not in workers.background.states(video_id)
 
 
-def test_tracks_that_are_not_taken_have_a_reason(workers: ProcessingWorkers) -> None:
+def test_skipped_tracks_have_a_reason(workers: ProcessingWorkers) -> None:
     pictures = SubtitleSpec("fra", codec="dvdsub", texts=())
     video_id = uploaded(
         workers, SubtitleSpec(forced=True), SubtitleSpec(), pictures, SubtitleSpec("spa", ((0, 900, " "),))
@@ -121,7 +121,7 @@ def test_tracks_that_are_not_taken_have_a_reason(workers: ProcessingWorkers) -> 
     }
 
 
-def test_captions_that_were_sent_stay(workers: ProcessingWorkers) -> None:
+def test_uploaded_captions_are_not_replaced_by_a_track(workers: ProcessingWorkers) -> None:
     video_id = str(workers.api.create()["videoId"])
     assert send(workers, video_id) == 201
     uploaded(workers, SubtitleSpec(), GERMAN, video_id=video_id)
@@ -169,7 +169,7 @@ def test_late_record_of_an_earlier_file_removes_no_current_captions(workers: Pro
     assert [item["language"] for item in listed(workers, video_id)] == ["en"]
 
 
-def test_a_job_of_an_earlier_film_that_ends_late_writes_nothing(workers: ProcessingWorkers) -> None:
+def test_late_captions_job_of_an_earlier_source_writes_nothing(workers: ProcessingWorkers) -> None:
     video_id = workers.upload(make_subtitled(GERMAN))
     workers.deliver("probe")
     late = [body for body in workers.background.queues["thumbnails"].take() if body["kind"] == "captions"]
@@ -202,7 +202,7 @@ class _Here(Sandbox):
 # Limits -------------------------------------------------------------------------------------------------------------
 
 
-def test_a_video_takes_no_more_languages_than_it_may_have(
+def test_tracks_beyond_the_language_limit_are_skipped(
     workers: ProcessingWorkers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(embedded_store, "MAX_LANGUAGES", 2)
@@ -217,7 +217,7 @@ def track(*texts: tuple[int, int, str], codec: str = "subrip", number: int = 1, 
     return SubtitleTrack(number, language, codec, False, texts)
 
 
-def test_more_languages_than_one_transaction_takes_are_left() -> None:
+def test_languages_beyond_one_transaction_are_skipped() -> None:
     names = [f"q{one}{two}" for one in "abcdefghi" for two in "klmnopqrstu"]
     tracks = [track((0, 900, "a"), number=number, language=name) for number, name in enumerate(names, 1)]
     texts, skipped = extract_texts(tracks)
@@ -262,7 +262,7 @@ def test_languages_have_the_services_tags(name: str, tag: str) -> None:
 # Repeats, faults and races ------------------------------------------------------------------------------------------
 
 
-def test_a_message_that_comes_twice_writes_once(workers: ProcessingWorkers) -> None:
+def test_duplicate_captions_message_writes_once(workers: ProcessingWorkers) -> None:
     video_id = workers.upload(make_subtitled(SubtitleSpec()))
     workers.deliver("probe")
     bodies = workers.background.queues["thumbnails"].take()
@@ -271,7 +271,7 @@ def test_a_message_that_comes_twice_writes_once(workers: ProcessingWorkers) -> N
 
 
 @pytest.mark.parametrize("applied", [False, True], ids=["lost", "applied"])
-def test_a_worker_that_ends_at_the_last_write_is_followed_by_one_that_writes_once(
+def test_crash_at_the_last_write_is_completed_by_the_next_worker(
     workers: ProcessingWorkers, clock: Clock, monkeypatch: pytest.MonkeyPatch, applied: bool
 ) -> None:
     video_id = workers.upload(make_subtitled(SubtitleSpec()))
@@ -296,9 +296,7 @@ def test_a_worker_that_ends_at_the_last_write_is_followed_by_one_that_writes_onc
     assert captions_text(workers, video_id) == ENGLISH
 
 
-def test_a_text_that_cannot_be_stored_is_tried_again(
-    workers: ProcessingWorkers, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failed_store_of_a_text_is_retried(workers: ProcessingWorkers, monkeypatch: pytest.MonkeyPatch) -> None:
     video_id = workers.upload(make_subtitled(SubtitleSpec()))
     workers.deliver("probe")
     put = workers.objects.put
@@ -328,7 +326,7 @@ def before_the_end(monkeypatch: pytest.MonkeyPatch, workers: ProcessingWorkers, 
     monkeypatch.setattr(JobStore, "_write_both", late)
 
 
-def test_captions_that_are_sent_while_the_job_ends_stay(
+def test_captions_uploaded_while_the_job_ends_are_kept(
     workers: ProcessingWorkers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     video_id = workers.upload(make_subtitled(SubtitleSpec(), GERMAN))
@@ -341,7 +339,7 @@ def test_captions_that_are_sent_while_the_job_ends_stay(
     assert [skipped_item["language"] for skipped_item in output(workers, video_id)["skipped"]] == ["en"]
 
 
-def test_a_film_that_arrives_while_the_job_ends_wins(
+def test_source_that_arrives_while_the_job_ends_wins(
     workers: ProcessingWorkers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     video_id = workers.upload(make_subtitled(GERMAN))
@@ -384,7 +382,7 @@ def entries_of(undoing: RevertTestbed, video_id: str) -> list[dict[str, Any]]:
     return [entry for entry in reversed(items) if entry["entity"] == "captions"]
 
 
-def test_the_trail_says_what_jobs_did(reverts: RevertTestbed, objects: Objects) -> None:
+def test_audit_trail_records_captions_written_by_jobs(reverts: RevertTestbed, objects: Objects) -> None:
     workers = ProcessingWorkers(reverts.api, reverts, objects)
     video_id = uploaded(workers, SubtitleSpec(), GERMAN)
     reverts.clock.advance(1)
@@ -396,7 +394,7 @@ def test_the_trail_says_what_jobs_did(reverts: RevertTestbed, objects: Objects) 
     assert audited[4:] == [("created", "en", thumbnails)]
 
 
-def test_an_undo_brings_back_what_a_film_said_and_leaves_what_the_job_did(
+def test_revert_restores_replaced_track_captions_and_keeps_job_captions(
     reverts: RevertTestbed, objects: Objects
 ) -> None:
     workers = ProcessingWorkers(reverts.api, reverts, objects)

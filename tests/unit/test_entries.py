@@ -73,7 +73,7 @@ def entries_of(table: Table) -> dict[str, int]:
 
 class TestHiddenVideos:
     @pytest.mark.parametrize("state", HIDING)
-    def test_a_page_costs_the_same_whatever_they_hide(self, api: Api, table: Table, state: str) -> None:
+    def test_page_cost_does_not_depend_on_hidden_videos_of_others(self, api: Api, table: Table, state: str) -> None:
         # Always the same ids, because they decide how evenly the shards are filled, and so how often each is read.
         for second in range(30):
             publish(api, videoId=str(uuid.UUID(int=second, version=4)), createdAt=1000 + second)
@@ -103,16 +103,14 @@ class TestHiddenVideos:
             assert (hidden.status, hidden.body) == (absent.status, absent.body)
 
     @pytest.mark.parametrize("state", ["to come", "expired"])
-    def test_tags_of_what_nobody_can_see_are_not_counted(
-        self, api: Api, background: BackgroundWork, state: str
-    ) -> None:
+    def test_tags_of_hidden_videos_are_not_counted(self, api: Api, background: BackgroundWork, state: str) -> None:
         publish(api, **HIDING[state])
         background.settle_totals()
         assert api.get("/v1/tags").json["items"] == []
 
 
 class TestMoves:
-    def test_hiding_moves_the_tags_in_the_same_transaction_and_the_stream_the_rest(
+    def test_hiding_a_video_moves_its_tags_at_once_and_other_entries_by_the_stream(
         self, api: Api, table: Table, background: BackgroundWork
     ) -> None:
         path = f"/v1/videos/{publish(api)}"
@@ -140,7 +138,7 @@ class TestMoves:
         background.settle_totals()
         assert lists_with_videos(api) == set(LISTS)
 
-    def test_a_job_that_makes_a_video_ready_leaves_its_entries_to_the_stream(
+    def test_entries_of_a_video_made_ready_by_a_job_are_moved_by_the_stream(
         self, api: Api, table: Table, background: BackgroundWork
     ) -> None:
         video_id = publish(api, status="processing")
@@ -187,7 +185,7 @@ class TestTime:
     """`publishAt` and `expiresAt`: the sweeper enqueues the video, so that its entries are updated in that second."""
 
     @pytest.mark.parametrize(("field", "before"), [("publishAt", set()), ("expiresAt", set(LISTS))])
-    def test_makes_and_ends_a_publication(
+    def test_schedule_starts_and_ends_a_publication(
         self, api: Api, clock: Clock, background: BackgroundWork, field: str, before: set[str]
     ) -> None:
         publish(api, **{field: NOW + 3600})
@@ -224,9 +222,7 @@ class TestTime:
         background.settle_totals()
         assert lists_with_videos(api) == set(LISTS)
 
-    def test_a_message_that_comes_too_early_is_sent_again(
-        self, api: Api, clock: Clock, background: BackgroundWork
-    ) -> None:
+    def test_early_schedule_message_is_requeued(self, api: Api, clock: Clock, background: BackgroundWork) -> None:
         publish(api, publishAt=NOW + SOON)
         background.settle_totals()
         clock.advance(SOON - 1)
@@ -236,7 +232,7 @@ class TestTime:
         background.settle_totals()
         assert lists_with_videos(api) == set(LISTS)
 
-    def test_a_time_that_was_missed_is_made_up_for_by_the_next_sweep(
+    def test_missed_publication_time_is_handled_by_the_next_sweep(
         self, api: Api, clock: Clock, background: BackgroundWork
     ) -> None:
         publish(api, publishAt=NOW + 3600)
@@ -260,7 +256,7 @@ class TestTime:
             clock.advance(60)
         assert sent == [0, 1, 2, 4, 8, 16]
 
-    def test_a_time_that_comes_before_the_stream_is_read_is_not_missed(
+    def test_publication_time_before_the_stream_record_is_not_missed(
         self, api: Api, clock: Clock, background: BackgroundWork
     ) -> None:
         publish(api, publishAt=NOW + 1)
@@ -293,7 +289,7 @@ class TestTime:
         VideoStore(table).change(video_id, Caller("alice", frozenset()), NOW + 9, edit)
         assert (entries_of(table)["feed"], entries_of(table)["tag"]) == (0, 0)
 
-    def test_a_sweep_whose_queue_cannot_be_reached_looks_after_the_jobs_all_the_same(
+    def test_sweep_handles_jobs_when_the_schedule_queue_is_unavailable(
         self, api: Api, clock: Clock, background: BackgroundWork, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         publish(api, publishAt=NOW + 3660)
@@ -312,7 +308,7 @@ class TestTime:
         poster = next(job for job in api.get(f"/v1/videos/{video_id}/jobs").json["items"] if job["kind"] == "poster")
         assert (poster["state"], poster["attempt"]) == ("queued", 2)
 
-    def test_a_time_that_is_taken_back_or_moved_takes_its_schedule_with_it(
+    def test_changed_or_removed_publication_time_moves_its_schedule(
         self, api: Api, table: Table, background: BackgroundWork
     ) -> None:
         video_id = publish(api, publishAt=NOW + 3600)
@@ -330,7 +326,7 @@ class TestTime:
         assert due({"publishAt": None}) == NOW + 9000
         assert due({"expiresAt": None}) is None
 
-    def test_the_sweeper_goes_through_any_number_page_by_page_and_stops_in_time(
+    def test_sweeper_reads_all_schedules_in_pages_until_its_deadline(
         self, api: Api, table: Table, clock: Clock, background: BackgroundWork
     ) -> None:
         for number in range(130):
@@ -341,7 +337,7 @@ class TestTime:
         assert background.sweep()["scheduled"] == 130
         assert len({message["videoId"] for message in background.queues["aggregates"].take()}) == 130
 
-    def test_a_video_that_waits_for_its_removal_is_left_to_it(
+    def test_video_waiting_for_its_purge_is_skipped(
         self, api: Api, table: Table, clock: Clock, background: BackgroundWork
     ) -> None:
         video_id = publish(api, expiresAt=NOW + 10)

@@ -44,7 +44,7 @@ def entry(table: Table, video_id: str) -> tuple[Any, ...] | None:
 
 
 class TestListing:
-    def test_seasons_and_numbers_order_it_and_those_without_come_last(self, api: Api, series: str) -> None:
+    def test_episodes_are_ordered_by_season_and_number_with_unnumbered_last(self, api: Api, series: str) -> None:
         positions: list[EpisodePosition] = [(2, 1), (None, None), (1, 10), (1, None), (0, 5), (1, 2), (9_999, 999_999)]
         ids = {position: episode(api, series, *position) for position in positions}
         in_order: list[EpisodePosition] = [(0, 5), (1, 2), (1, 10), (1, None), (2, 1), (9_999, 999_999), (None, None)]
@@ -53,7 +53,7 @@ class TestListing:
         assert listed(api, series, "season=9999") == [ids[9_999, 999_999]]
         assert listed(api, series, "season=3") == []
 
-    def test_pages_are_full_and_lead_on(self, api: Api, series: str) -> None:
+    def test_episode_pages_are_full_and_have_a_cursor(self, api: Api, series: str) -> None:
         ids = [episode(api, series, 1, number) for number in range(1, 6)]
         listed, cursor = [], ""
         for size in (2, 2, 1):
@@ -63,21 +63,21 @@ class TestListing:
             cursor = f"&cursor={page['nextCursor']}"
         assert (listed, cursor) == (ids, "&cursor=None")
 
-    def test_episode_list_takes_one_query_for_any_number_of_episodes(self, api: Api, table: Table, series: str) -> None:
+    def test_episode_list_sends_one_query_for_any_number_of_episodes(self, api: Api, table: Table, series: str) -> None:
         for number in range(1, 30):
             episode(api, series, 1, number)
         with record_operations(table.client) as operations:
             assert len(listed(api, series)) == 25
         assert [operation.name for operation in operations] == ["GetItem", "Query", "BatchGetItem"]
 
-    def test_an_item_has_the_place_and_what_lists_show(self, api: Api, series: str) -> None:
+    def test_episode_item_has_its_position_and_the_summary_fields(self, api: Api, series: str) -> None:
         video_id = episode(api, series, 3, 7, title="The end")
         (item,) = api.get(f"/v1/videos/{series}/episodes").json["items"]
         assert (item["season"], item["episode"]) == (3, 7)
         assert (item["video"]["videoId"], item["video"]["title"]) == (video_id, "The end")
         assert "seriesId" not in item["video"]
 
-    def test_episodes_of_other_owners_are_neither_listed_nor_read(self, api: Api, table: Table, series: str) -> None:
+    def test_episodes_of_other_owners_are_not_listed_or_read(self, api: Api, table: Table, series: str) -> None:
         for number in range(30):
             episode(api, series, 0, number, user="bob")
         own = episode(api, series, 1, 2)
@@ -123,7 +123,7 @@ class TestFollowing:
         assert api.patch(path, {"seriesId": None, "season": None, "episode": None}).status == 200
         assert entry(table, video_id) is None
 
-    def test_deleting_takes_it_out_and_restoring_puts_it_back(self, api: Api, series: str) -> None:
+    def test_delete_removes_an_episode_from_the_list_and_restore_adds_it(self, api: Api, series: str) -> None:
         video_id = episode(api, series)
         assert api.delete(f"/v1/videos/{video_id}").status == 204
         assert listed(api, series) == []
@@ -144,7 +144,7 @@ class TestFollowing:
         updater.update_entries(video_id, NOW + 1000)
         assert entry(table, video_id) is None
 
-    def test_an_entry_that_is_wrong_is_found_and_put_right(self, api: Api, table: Table, series: str) -> None:
+    def test_wrong_episode_entry_is_found_and_repaired(self, api: Api, table: Table, series: str) -> None:
         video_id = episode(api, series)
         comparison = Comparison(table, lambda: NOW)
         right = table.get(EPISODE.key(videoId=video_id)) or {}
@@ -173,11 +173,11 @@ class TestContent:
         [{"season": -1}, {"season": 10_000}, {"episode": 1_000_000}, {"episode": "1"}, {"seriesId": "x"}],
         ids=str,
     )
-    def test_places_have_limits(self, api: Api, position: dict[str, Any]) -> None:
+    def test_season_and_episode_numbers_have_limits(self, api: Api, position: dict[str, Any]) -> None:
         sent = {"title": "t", "seriesId": str(uuid.uuid4())} | position
         assert api.post("/v1/videos", sent).status == 422
 
-    def test_a_series_may_come_after_its_episodes(self, api: Api) -> None:
+    def test_series_may_be_created_after_its_episodes(self, api: Api) -> None:
         later = str(uuid.uuid4())
         video_id = episode(api, later)
         api.publish("alice", videoId=later)

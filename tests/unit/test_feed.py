@@ -88,7 +88,7 @@ def blocks_of(trail: Table, name: str = ALICES) -> list[Item]:
 
 
 class TestAChange:
-    def test_stands_in_the_log_of_its_thing_and_in_that_of_its_owner(self) -> None:
+    def test_change_is_in_the_log_of_its_subject_and_of_its_owner(self) -> None:
         assert logs_of(change()) == (shard_logs()[shard_of(change()["videoId"])], ALICES)
         nobodys = change(playlistId=VIDEO_IDS[0])
         del nobodys["videoId"], nobodys["userId"]
@@ -104,7 +104,7 @@ class TestAChange:
         assert order[-1] == ALICES
         assert set(order[:-1]) <= set(shard_logs())
 
-    def test_says_which_fields_were_changed_and_not_to_what(self) -> None:
+    def test_change_has_field_names_without_values(self) -> None:
         entry = {"pk": "p", "sk": "s", "entity": "video", "action": "changed", "owner": "alice", "videoId": "v"}
         feed_change = change_of(entry | {"changes": [{"field": "/title", "from": "secret", "to": "secret"}]})
         assert (feed_change["type"], feed_change["userId"], feed_change["fields"]) == (
@@ -187,7 +187,7 @@ class TestAppending:
         assert max(len(item["changes"]) for item in blocks_of(trail)) < 400_000
         assert read_all(feed) == dense(*range(201))
 
-    def test_many_who_append_side_by_side_take_turns(self, trail: Table, clock: Clock) -> None:
+    def test_concurrent_appends_are_serialised(self, trail: Table, clock: Clock) -> None:
         chance, writers = random.Random(1), [Feed(trail, clock) for _ in range(5)]
         for number in range(1, 101):
             append_changes(chance.choice(writers), change(number))
@@ -220,7 +220,7 @@ class TestAppending:
 
     @pytest.mark.parametrize("call", range(8))
     @pytest.mark.parametrize("incident", INCIDENTS, ids=lambda incident: incident.__name__)
-    def test_whatever_breaks_at_a_call_what_is_delivered_again_is_appended_once(
+    def test_redelivered_changes_are_appended_once_when_any_call_fails(
         self, feed: Feed, trail: Table, clock: Clock, incident: Incident, call: int
     ) -> None:
         append_changes(feed, change(1), change(2))
@@ -364,7 +364,7 @@ def _querying(table: Table) -> Callable[..., QueryPage]:
 
 @pytest.mark.usefixtures("small_blocks")
 class TestReading:
-    def test_a_tail_that_closes_in_the_middle_of_a_query_is_read_again(
+    def test_tail_closed_during_a_query_is_reread(
         self, feed: Feed, trail: Table, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         append_changes(feed, change(1))
@@ -385,7 +385,7 @@ class TestReading:
         assert hidden
 
     @pytest.mark.parametrize("cursor", [OLDEST, LogCursor(1, 0), LogCursor(1, 2)])
-    def test_a_tail_that_closes_behind_a_query_is_not_passed_over(
+    def test_tail_closed_after_a_query_passed_it_is_not_skipped(
         self, feed: Feed, trail: Table, monkeypatch: pytest.MonkeyPatch, cursor: LogCursor
     ) -> None:
         append_changes(feed, *(change(number) for number in range(1, 6)))
@@ -404,9 +404,7 @@ class TestReading:
         monkeypatch.setattr(trail, "begin_query", lambda **request: partial(late, **request))
         assert read_all(feed, cursor=cursor) == dense(*range(1, 10))[cursor.skip :]
 
-    def test_a_block_missing_after_others_ends_what_is_read_at_once(
-        self, feed: Feed, trail: Table, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_missing_block_ends_the_page(self, feed: Feed, trail: Table, monkeypatch: pytest.MonkeyPatch) -> None:
         for number in range(1, 21):
             append_changes(feed, change(number))
         query, missing = _querying(trail), blocks_of(trail)[2]["sk"]
@@ -442,7 +440,7 @@ class TestReading:
         append_changes(Feed(trail, clock), change(12))
         assert read_all(feed, cursor=end) == [(12, "change-0012")]
 
-    def test_the_oldest_is_found_behind_many_blocks_that_are_past_their_time(self, feed: Feed, clock: Clock) -> None:
+    def test_oldest_unexpired_change_is_found_after_many_expired_blocks(self, feed: Feed, clock: Clock) -> None:
         for number in range(1, 161):
             append_changes(feed, change(number))
         clock.advance(DAYS_KEPT * DAY - 10)
@@ -453,7 +451,7 @@ class TestReading:
         assert read_changes == dense(*range(1, 171))[-len(read_changes) :]
         assert 10 <= len(read_changes) < 20
 
-    def test_a_place_that_a_restored_log_has_not_reached_is_gone(self, feed: Feed) -> None:
+    def test_cursor_beyond_the_end_of_a_restored_log_is_gone(self, feed: Feed) -> None:
         append_changes(feed, change(1), change(2))
         assert feed.read(ALICES, LogCursor(1, 2), 1).is_end
         with pytest.raises(Gone):
@@ -468,7 +466,7 @@ class TestReading:
         with pytest.raises(Gone):
             feed.read(ALICES, cursor, 1000)
 
-    def test_a_place_is_found_by_a_time(self, feed: Feed, clock: Clock) -> None:
+    def test_cursor_is_found_by_time(self, feed: Feed, clock: Clock) -> None:
         assert feed.at_time(ALICES, NOW * 1000) == feed.end(ALICES)
         times = []
         for number in range(1, 41):
@@ -522,7 +520,7 @@ class TestFollowing:
         return appended
 
     @pytest.mark.parametrize("limit", [1, 7, 25, 100])
-    def test_pages_have_all_once_in_the_order_of_each_shard(
+    def test_pages_have_each_change_once_in_shard_order(
         self, get_changes: GetChanges, changes: list[Change], limit: int
     ) -> None:
         items = all_items(get_changes, f"limit={limit}")
@@ -545,7 +543,7 @@ class TestFollowing:
         (first,) = get_changes("limit=1").json["items"]
         assert first == changes[0] | {"shard": shard_of(VIDEO_IDS[1]), "position": 1}
 
-    def test_owners_have_a_log_of_their_own(self, get_changes: GetChanges, changes: list[Change]) -> None:
+    def test_owner_log_has_only_own_changes(self, get_changes: GetChanges, changes: list[Change]) -> None:
         items = all_items(get_changes, "userId=alice&limit=7", user="alice", scopes=READ)
         assert [item["id"] for item in items] == [change_["id"] for change_ in changes if change_["userId"] == "alice"]
         assert [(item["shard"], item["position"]) for item in items] == [(0, n) for n in range(1, 61)]
@@ -556,7 +554,7 @@ class TestFollowing:
         expected = sorted(change_["id"] for change_ in changes if has_type(change_, types.split(",")))
         assert sorted(item["id"] for item in items) == expected
 
-    def test_a_page_ends_short_when_it_has_looked_at_many(
+    def test_page_is_short_after_the_maximum_number_of_examined_changes(
         self, get_changes: GetChanges, changes: list[Change], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(reader, "MAX_EXAMINED", 10)
@@ -584,7 +582,7 @@ class TestFollowing:
         (item,) = get_changes(f"after={page['nextCursor']}").json["items"]
         assert item["id"] == "change-0999"
 
-    def test_a_cursor_of_an_empty_feed_leads_on(self, get_changes: GetChanges, feed: Feed) -> None:
+    def test_cursor_of_an_empty_feed_can_be_continued(self, get_changes: GetChanges, feed: Feed) -> None:
         pages = [get_changes(query).json["nextCursor"] for query in ("", "after=now")]
         append_changes(feed, change())
         for cursor in pages:
@@ -602,7 +600,7 @@ class TestFollowing:
         ("user", "query"),
         [("other", ""), ("search", "types=video.*"), ("search", "userId=alice"), ("search", "userId=bob")],
     )
-    def test_a_cursor_is_good_for_one_caller_and_one_query(
+    def test_feed_cursor_is_valid_for_one_caller_and_query(
         self, get_changes: GetChanges, user: str, query: str
     ) -> None:
         cursor = get_changes().json["nextCursor"]
@@ -614,7 +612,7 @@ class TestFollowing:
         cursor = get_changes("types=video.*,job.done").json["nextCursor"]
         assert get_changes(f"types=job.done,video.*&after={cursor}").status == 200
 
-    def test_a_cursor_is_good_for_as_long_as_what_follows_is_kept(
+    def test_feed_cursor_is_valid_while_the_next_changes_are_retained(
         self, get_changes: GetChanges, feed: Feed, clock: Clock
     ) -> None:
         append_changes(feed, change(1))
@@ -647,7 +645,7 @@ class TestFollowing:
         assert [fault["parameter"] for fault in reply.json["errors"]] == [parameter]
 
     @pytest.mark.parametrize("query", ["", "limit=1", "after=now"])
-    def test_pages_are_as_the_openapi_document_says(
+    def test_feed_pages_match_the_openapi_document(
         self, get_changes: GetChanges, changes: list[Change], query: str
     ) -> None:
         schema = {"$ref": "#/components/schemas/ChangePage", "components": document()["components"]}
@@ -705,7 +703,9 @@ class TestTheAuditFunction:
         function = make_audit(trail, clock, queue=queue)
         assert function(streams.event(*raws), Context()) == {"batchItemFailures": []}
 
-    def test_appends_what_it_keeps_and_wakes_whoever_follows(self, trail: Table, clock: Clock, feed: Feed) -> None:
+    def test_audit_function_appends_stored_entries_and_notifies_subscribers(
+        self, trail: Table, clock: Clock, feed: Feed
+    ) -> None:
         queue = FakeQueue()
         self.invoke(trail, clock, queue, records(3))
         assert [position for position, _ in read_all(feed)] == [1, 2, 3]
@@ -719,7 +719,7 @@ class TestTheAuditFunction:
 
     @pytest.mark.parametrize("call", range(14))
     @pytest.mark.parametrize("incident", INCIDENTS, ids=lambda incident: incident.__name__)
-    def test_whatever_breaks_at_a_call_each_change_is_told_once(
+    def test_each_change_is_published_once_when_any_call_fails(
         self, trail: Table, clock: Clock, feed: Feed, incident: Incident, call: int
     ) -> None:
         queue, line = FakeQueue(), FaultLine(trail.client)
@@ -751,7 +751,9 @@ class TestTheAuditFunction:
         assert [position for position, _ in read_all(feed)] == [1, 2, 3]
         assert len({id_ for _, id_ in read_all(feed)}) == 3
 
-    def test_wakes_them_again_when_it_could_not_say_so(self, trail: Table, clock: Clock, feed: Feed) -> None:
+    def test_subscribers_are_notified_again_after_a_failed_notification(
+        self, trail: Table, clock: Clock, feed: Feed
+    ) -> None:
         queue = BrokenQueue(failures=1)
         with pytest.raises(Unavailable):
             self.invoke(trail, clock, queue, records(2))

@@ -132,7 +132,7 @@ class TestContent:
         video_id = trail.create()
         assert not {"pk", "sk", "purgeAt", "owner", "schemaVersion"} & trail.get(video_id).json["items"][0].keys()
 
-    def test_a_delete_a_restore_and_an_expiry(self, trail: Trail) -> None:
+    def test_history_has_delete_restore_and_expiry(self, trail: Trail) -> None:
         video_id = trail.create()
         path = f"/v1/videos/{video_id}"
         assert trail.api.delete(path).status == 204
@@ -144,7 +144,7 @@ class TestContent:
         assert [item["action"] for item in history] == ["created", "deleted", "restored", "expired"]
         assert history[-1]["by"]["kind"] == "service"
 
-    def test_a_video_that_nothing_is_known_of_has_an_empty_history(self, trail: Trail) -> None:
+    def test_video_without_entries_has_an_empty_history(self, trail: Trail) -> None:
         video_id = trail.api.create()["videoId"]
         assert trail.get(video_id).json == {"items": [], "nextCursor": None}
         assert trail.get(MISSING, user="admin").json == {"items": [], "nextCursor": None}
@@ -162,7 +162,7 @@ class TestPermissions:
         video_id = trail.create()
         assert [trail.get(video_id, user=user).status for user in ("alice", "admin")] == [200, 200]
 
-    def test_an_owner_may_while_its_video_is_deleted_but_not_gone(self, trail: Trail) -> None:
+    def test_owner_may_read_the_history_of_a_deleted_video_until_its_purge(self, trail: Trail) -> None:
         video_id = trail.create()
         trail.api.delete(f"/v1/videos/{video_id}")
         assert trail.get(video_id).status == 200
@@ -170,14 +170,14 @@ class TestPermissions:
         assert trail.get(video_id).status == 404
         assert len(trail.get(video_id, user="admin").json["items"]) == 2
 
-    def test_a_video_whose_time_is_up_is_gone_though_dynamodb_has_it_still(self, trail: Trail) -> None:
+    def test_history_of_an_expired_video_is_404_before_dynamodb_deletes_it(self, trail: Trail) -> None:
         video_id = trail.create()
         trail.api.delete(f"/v1/videos/{video_id}")
         trail.api.clock.advance(91 * 86400)
         assert trail.get(video_id).status == 404
         assert trail.get(video_id, user="admin").status == 200
 
-    def test_a_new_owner_of_an_old_id_sees_its_own_time_only(self, trail: Trail) -> None:
+    def test_new_owner_of_a_reused_id_sees_only_later_entries(self, trail: Trail) -> None:
         video_id = trail.create(title="Private matters of Alice")
         trail.remove(video_id)
         trail._recorded.clear()
@@ -248,7 +248,7 @@ class TestPages:
         read = pages(trail, video_id, f"limit={limit}&order={order}")
         assert read == [expected[at : at + limit] for at in range(0, 10, limit)]
 
-    def test_a_page_has_25_entries_unless_told_otherwise(self, trail: Trail) -> None:
+    def test_page_has_25_entries_by_default(self, trail: Trail) -> None:
         video_id = trail.create()
         trail.patch(video_id, *(str(n) for n in range(30)), every=0)
         assert [len(page) for page in pages(trail, video_id, "")] == [25, 6]
@@ -261,7 +261,7 @@ class TestPages:
         second = trail.get(video_id, f"limit=2&cursor={first['nextCursor']}").json
         assert [_title(item) for item in second["items"]] == ["1", "A film"]
 
-    def test_a_page_is_one_query_for_an_admin_and_a_look_at_the_video_before_for_others(self, trail: Trail) -> None:
+    def test_page_takes_one_query_and_for_non_admins_one_read_of_the_video(self, trail: Trail) -> None:
         video_id = trail.create()
         trail.patch(video_id, "1", "2")
         for user, operations in (("admin", ["Query"]), ("alice", ["GetItem", "Query"])):
@@ -483,7 +483,7 @@ class TestPlaylists:
         trail.api.clock.advance(10)
         assert [self._get(trail, playlist_id, user=user).status for user in ("alice", "admin")] == [404, 200]
 
-    def test_an_owner_sees_its_own_time_only(self, trail: Trail) -> None:
+    def test_owner_sees_only_entries_of_own_videos_of_a_reused_id(self, trail: Trail) -> None:
         playlist_id = self._create(trail, entries=1)
         trail.store.add(make_entry("playlist", 5, owner="bob", playlistId=playlist_id))
         assert [item["version"] for item in self._get(trail, playlist_id).json["items"]] == [1]

@@ -59,7 +59,7 @@ class TestThePlan:
         assert [change["field"] for change in plan.changes] == ["/a", "/b", "/m/l"]
         assert plan.skipped == []
 
-    def test_however_often_it_changed_it(self) -> None:
+    def test_repeated_changes_of_a_field_by_the_set_are_reverted(self) -> None:
         later = [
             make_entry(1, "set", ("/a", 1, 2)),
             make_entry(2, "set", ("/a", 2, 3)),
@@ -82,7 +82,7 @@ class TestThePlan:
         later = [make_entry(1, "set", ("/m/k", 1, 2)), make_entry(2, "bob", ("/m/kk", None, 1), ("/mm", None, 1))]
         assert planned({"m": {"k": 2, "kk": 1}, "mm": 1}, later).skipped == []
 
-    def test_force_takes_back_even_that(self) -> None:
+    def test_force_reverts_a_field_changed_since(self) -> None:
         later = [make_entry(1, "set", ("/m/k", 1, 2), ("/a", 1, 2)), make_entry(2, "bob", ("/m/k", 2, 3), ("/a", 2, 3))]
         plan = planned({"m": {"k": 3}, "a": 3}, later, force=["/m"])
         assert (plan.state, [skipped.field for skipped in plan.skipped]) == ({"m": {"k": 1}, "a": 3}, ["/a"])
@@ -110,17 +110,17 @@ class TestThePlan:
         later = [make_entry(1, "set", ("/a", 1, 2), ("/b", 1, 2)), make_entry(2, "run", ("/a", 2, 1))]
         assert planned({"a": 1, "b": 2}, later).state == {"a": 1, "b": 1}
 
-    def test_a_value_that_nobody_is_known_to_have_written_is_left_alone(self) -> None:
+    def test_value_with_an_unknown_author_is_skipped(self) -> None:
         plan = planned({"a": 9}, [make_entry(1, "set", ("/a", 1, 2))])
         assert (plan.changes, plan.skipped[0].by) == ([], {"kind": "service", "id": "unknown"})
 
-    def test_a_value_of_which_only_the_beginning_is_kept_cannot_come_back(self) -> None:
+    def test_truncated_value_cannot_be_restored(self) -> None:
         plan = planned(
             {"a": "new", "b": 2}, [make_entry(1, "set", ("/a", "beginn", "new"), cut="fromBytes")], force=[""]
         )
         assert (plan.changes, plan.skipped) == ([], [SkippedField("/a", "notKept")])
 
-    def test_a_value_that_was_cut_when_it_was_set_can_go_again(self) -> None:
+    def test_value_truncated_when_it_was_set_can_be_removed(self) -> None:
         assert planned({"a": "whole"}, [make_entry(1, "set", ("/a", "old", "who"), cut="toBytes")]).state == {
             "a": "old"
         }
@@ -221,7 +221,7 @@ class TestFields:
         assert past.revert_to(set_of(past, video_id), run="another").result == "reverted"
         assert past.read_without_audit_fields(video_id)["title"] == "Wrong"
 
-    def test_a_dry_run_says_the_same_and_writes_nothing(self, past: Undoing) -> None:
+    def test_dry_run_of_an_item_reports_the_same_result_and_writes_nothing(self, past: Undoing) -> None:
         video_id = past.create(title="Right")
         past.rename(video_id, title="Wrong")
         entries, before = set_of(past, video_id), past.item(video_id)
@@ -299,7 +299,7 @@ class TestDeletedVideos:
         assert past.revert_to(entries).result == "reverted"
         assert past.read_without_audit_fields(video_id)["status"] == "processing"
 
-    def test_restored_video_is_deleted_again(self, past: Undoing) -> None:
+    def test_video_restored_by_the_set_is_deleted(self, past: Undoing) -> None:
         video_id = past.create()
         past.write("DELETE", f"/v1/videos/{video_id}")
         past.write("POST", f"/v1/videos/{video_id}/restore")
@@ -346,7 +346,7 @@ class TestRepeatedReverts:
         assert past.revert_to(entries, run="another") == RevertResult("unchanged")
 
     @pytest.mark.parametrize("is_in_the_trail", [True, False])
-    def test_the_same_run_counts_what_it_did_before_it_died(self, past: Undoing, is_in_the_trail: bool) -> None:
+    def test_resumed_run_counts_its_earlier_writes(self, past: Undoing, is_in_the_trail: bool) -> None:
         video_id = past.create(title="Right")
         past.rename(video_id, title="Wrong")
         entries = set_of(past, video_id)
@@ -372,7 +372,7 @@ class TestRepeatedReverts:
         past.revert_to([older], settle=False)
         assert past.read_without_audit_fields(video_id)["title"] == "Right"
 
-    def test_a_race_that_is_lost_is_planned_again(self, past: Undoing) -> None:
+    def test_lost_race_is_planned_again_with_the_current_item(self, past: Undoing) -> None:
         video_id = past.create(title="Right", category="right")
         past.rename(video_id, title="Wrong", category="wrong")
         entries, due = set_of(past, video_id), ["Corrected"]
@@ -390,7 +390,7 @@ class TestRepeatedReverts:
 
 
 class TestWhenItCannot:
-    def test_while_the_trail_is_behind(self, past: Undoing) -> None:
+    def test_revert_raises_trail_behind_while_the_trail_lags(self, past: Undoing) -> None:
         video_id = past.create(title="Right")
         past.rename(video_id, title="Wrong")
         entries = set_of(past, video_id)
@@ -398,7 +398,7 @@ class TestWhenItCannot:
         with pytest.raises(TrailBehind):
             past.revert_to(entries, settle=False)
 
-    def test_when_an_entry_of_a_later_change_is_gone(self, past: Undoing) -> None:
+    def test_revert_skips_when_an_entry_of_a_later_change_is_missing(self, past: Undoing) -> None:
         video_id = past.create(title="Right")
         past.rename(video_id, title="Wrong")
         entries = set_of(past, video_id)
@@ -409,7 +409,7 @@ class TestWhenItCannot:
         with pytest.raises(Gone, match="version 3"):
             past.revert_to(entries)
 
-    def test_a_video_that_is_gone(self, past: Undoing) -> None:
+    def test_revert_of_a_purged_video_fails(self, past: Undoing) -> None:
         video_id = past.create(title="Right")
         past.rename(video_id, title="Wrong")
         entries = set_of(past, video_id)

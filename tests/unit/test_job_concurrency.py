@@ -70,14 +70,14 @@ def _job(number: int, owner: str) -> Any:
     }
 
 
-def test_a_hundred_films_of_one_owner_leave_another_among_the_first(table: Table) -> None:
+def test_hundred_uploads_of_one_owner_do_not_delay_another_owner(table: Table) -> None:
     quotas = JobQuotas(table, JOB_QUEUES)
     queued = [*(_job(number, "alice") for number in range(100)), _job(100, "bob")]
     sent = [job["videoId"] for job in queued if quotas.claim(job, 2_000_000)]
     assert sent == [*(f"alice-{number:04}" for number in range(QUOTA)), "bob-0100"]
 
 
-def test_finished_job_lets_the_next_of_its_owner_start_in_arrival_order(work: Work, clock: Clock) -> None:
+def test_finished_job_starts_the_next_of_its_owner_in_arrival_order(work: Work, clock: Clock) -> None:
     videos = []
     for _ in range(QUOTA + 3):
         videos.append(work.upload("alice"))
@@ -89,7 +89,7 @@ def test_finished_job_lets_the_next_of_its_owner_start_in_arrival_order(work: Wo
         assert [message.videoId for message in work.received()] == [videos[QUOTA + number]]
 
 
-def test_all_are_done_in_the_end_and_nothing_is_left(work: Work) -> None:
+def test_all_jobs_finish_and_the_quota_is_empty(work: Work) -> None:
     videos = {work.upload("alice") for _ in range(3 * QUOTA)}
     done = set()
     while messages := work.received():
@@ -111,7 +111,7 @@ def test_waiting_is_not_an_attempt(work: Work) -> None:
     assert (message.videoId, message.attempt) == (last, 1)
 
 
-def test_retried_job_keeps_its_place_in_the_quota(work: Work) -> None:
+def test_retried_job_keeps_its_slot_in_the_quota(work: Work) -> None:
     work.upload("alice")
     (first,) = work.received()
     for _ in range(QUOTA):
@@ -133,7 +133,7 @@ def test_job_deleted_while_it_waits_is_skipped(work: Work) -> None:
     assert sum(item["sk"].startswith("WAITS#") for item in work.quota_items()) == 0
 
 
-def test_job_deleted_while_it_holds_a_place_releases_it(work: Work) -> None:
+def test_job_deleted_while_it_holds_a_slot_releases_it(work: Work) -> None:
     for _ in range(QUOTA + 1):
         work.upload("alice")
     begun = work.received()
@@ -142,7 +142,7 @@ def test_job_deleted_while_it_holds_a_place_releases_it(work: Work) -> None:
     assert len(work.received()) == 1
 
 
-def test_records_that_are_delivered_again_send_nothing_beyond_the_share(work: Work) -> None:
+def test_redelivered_records_send_nothing_beyond_the_quota(work: Work) -> None:
     for _ in range(QUOTA + 2):
         work.upload("alice")
     before = {message.videoId for message in work.received()}
@@ -172,7 +172,7 @@ def test_message_that_could_not_be_sent_is_sent_when_the_record_is_redelivered(
     assert len(work.received()) == 1
 
 
-def test_a_place_that_nobody_gave_up_is_found(work: Work, clock: Clock) -> None:
+def test_unreleased_slot_is_recovered_by_the_sweeper(work: Work, clock: Clock) -> None:
     for _ in range(QUOTA):
         work.upload("alice")
     for message in work.received():
@@ -188,7 +188,7 @@ def test_a_place_that_nobody_gave_up_is_found(work: Work, clock: Clock) -> None:
     assert [message.videoId for message in work.received()] == [last]
 
 
-def test_unreleased_place_is_recovered_by_the_next_upload(work: Work, clock: Clock) -> None:
+def test_unreleased_slot_is_recovered_by_the_next_upload(work: Work, clock: Clock) -> None:
     for _ in range(QUOTA):
         work.upload("alice")
     for message in work.received():
@@ -200,7 +200,7 @@ def test_unreleased_place_is_recovered_by_the_next_upload(work: Work, clock: Clo
     assert [message.videoId for message in work.received()] == [next_one]
 
 
-def test_a_job_that_is_gone_with_its_video_gives_its_place_up(work: Work) -> None:
+def test_job_removed_with_its_video_releases_its_slot(work: Work) -> None:
     videos = [work.upload("alice") for _ in range(QUOTA + 1)]
     removed = work.received()[0]
     assert work.background.jobs.claim(removed.ticket, WORKER, int(work.background.clock()))
@@ -209,7 +209,7 @@ def test_a_job_that_is_gone_with_its_video_gives_its_place_up(work: Work) -> Non
     assert [message.videoId for message in work.received()] == [videos[-1]]
 
 
-def test_kinds_that_share_a_queue_share_the_places_of_it(work: Work) -> None:
+def test_kinds_with_one_queue_use_one_quota(work: Work) -> None:
     for _ in range(QUOTA):
         video_id = work.upload("alice")
         work.background.probe(video_id)

@@ -54,13 +54,13 @@ def _fail(background: BackgroundWork, ticket: JobAttempt, *, retry: bool = False
 
 
 class TestRequestedJobs:
-    def test_a_video_without_a_film_needs_no_jobs(self, api: Api, background: BackgroundWork) -> None:
+    def test_video_without_a_source_has_no_jobs(self, api: Api, background: BackgroundWork) -> None:
         created = api.create()
         api.patch(f"/v1/videos/{created['videoId']}", {"title": "new"})
         background.settle()
         assert background.states(created["videoId"]) == {}
 
-    def test_a_film_that_arrives_is_looked_at_first(self, api: Api, background: BackgroundWork) -> None:
+    def test_arrived_source_is_probed_first(self, api: Api, background: BackgroundWork) -> None:
         video_id = api.create()["videoId"]
         background.arrive(video_id)
         assert background.states(video_id) == {"probe": "queued"}
@@ -150,7 +150,7 @@ class TestRepeatsAndDisorder:
         assert background.jobs.list_for_video(video_id) == before
 
     @pytest.mark.parametrize("seed", range(5))
-    def test_stream_records_in_any_order_end_in_the_same_wishes(
+    def test_stream_records_in_any_order_end_in_the_same_jobs(
         self, api: Api, background: BackgroundWork, seed: int
     ) -> None:
         video_id = background.uploaded_film(api)
@@ -174,7 +174,7 @@ class TestRepeatsAndDisorder:
         assert background.job(video_id, "poster")["attempt"] == 2
         assert background.jobs.claim(ticket, WORKER, int(background.clock())) is None
 
-    def test_a_result_for_another_film_is_dropped(self, api: Api, background: BackgroundWork) -> None:
+    def test_result_for_another_source_is_dropped(self, api: Api, background: BackgroundWork) -> None:
         video_id = background.uploaded_film(api)
         ticket = background.message("transcode", "transcode.360p").ticket
         background.arrive(video_id, upload="0002", etag="e2")
@@ -184,7 +184,7 @@ class TestRepeatsAndDisorder:
         assert "made" in _item(background.table, video_id)["source"]
         assert _item(background.table, video_id)["source"]["made"] == {}
 
-    def test_a_result_that_overtakes_the_router_is_dropped_too(self, api: Api, background: BackgroundWork) -> None:
+    def test_result_that_overtakes_the_router_is_dropped(self, api: Api, background: BackgroundWork) -> None:
         # The film was replaced, and the stream has not updated the jobs yet.
         video_id = background.uploaded_film(api)
         ticket = background.message("transcode", "transcode.360p").ticket
@@ -203,7 +203,7 @@ class TestRepeatsAndDisorder:
         assert _finish(background, ticket) is None
         assert _item(background.table, video_id)["version"] == version
 
-    def test_results_that_come_at_once_are_all_kept(self, api: Api, background: BackgroundWork) -> None:
+    def test_concurrent_results_are_all_stored(self, api: Api, background: BackgroundWork) -> None:
         video_id = background.uploaded_film(api)
         first = background.message("transcode", "transcode.360p").ticket
         second = background.message("transcode", "transcode.240p").ticket
@@ -219,7 +219,7 @@ class TestRepeatsAndDisorder:
 
 
 class TestDeletion:
-    def test_a_deleted_video_gives_its_open_jobs_up_and_keeps_what_is_done(
+    def test_deleted_video_cancels_open_jobs_and_keeps_finished_ones(
         self, api: Api, background: BackgroundWork
     ) -> None:
         video_id = background.uploaded_film(api)
@@ -278,7 +278,7 @@ class TestDeletion:
             "The job was started too many times without finishing.",
         )
 
-    def test_a_film_that_arrives_meanwhile_is_worked_on_once_the_video_is_restored(
+    def test_source_that_arrives_while_the_video_is_deleted_is_processed_after_restore(
         self, api: Api, background: BackgroundWork
     ) -> None:
         video_id = api.create()["videoId"]
@@ -291,7 +291,7 @@ class TestDeletion:
         assert _item(background.table, video_id)["status"] == "processing"
         assert background.states(video_id) == {"probe": "queued"}
 
-    def test_a_result_for_a_video_that_is_gone_makes_nothing(self, api: Api, background: BackgroundWork) -> None:
+    def test_result_for_a_purged_video_writes_nothing(self, api: Api, background: BackgroundWork) -> None:
         video_id = background.uploaded_film(api)
         ticket = background.message("transcode", "transcode.360p").ticket
         background.table.delete(VIDEO.key(videoId=video_id))
@@ -300,9 +300,7 @@ class TestDeletion:
 
 
 class TestFailure:
-    def test_an_attempt_that_fails_is_followed_by_another_a_little_later(
-        self, api: Api, background: BackgroundWork
-    ) -> None:
+    def test_failed_attempt_is_retried_after_a_delay(self, api: Api, background: BackgroundWork) -> None:
         video_id = background.uploaded_film(api)
         _fail(background, background.message("thumbnails", "poster").ticket, retry=True)
         job = background.job(video_id, "poster")
@@ -345,9 +343,7 @@ class TestFailure:
 
 
 class TestSweeper:
-    def test_a_worker_that_dies_loses_its_job_to_another(
-        self, api: Api, background: BackgroundWork, clock: Clock
-    ) -> None:
+    def test_job_of_a_dead_worker_is_given_to_another(self, api: Api, background: BackgroundWork, clock: Clock) -> None:
         video_id = background.uploaded_film(api)
         ticket = background.message("thumbnails", "poster").ticket
         assert background.jobs.claim(ticket, WORKER, int(clock()))
@@ -360,7 +356,7 @@ class TestSweeper:
         assert background.jobs.claim(second_ticket, WORKER, int(clock()))
         assert background.job(video_id, "poster")["error"]["reason"] == "The worker did not finish in time, or stopped."
 
-    def test_a_job_of_a_newer_release_does_not_keep_the_others_waiting(
+    def test_unknown_job_kind_does_not_block_other_jobs(
         self, table: Table, api: Api, background: BackgroundWork, clock: Clock
     ) -> None:
         for _ in range(2):
@@ -373,7 +369,7 @@ class TestSweeper:
         clock.advance(kind_of("poster").lease + 1)
         assert background.sweeper({}, Context())["requeued"] == 1
 
-    def test_a_worker_that_was_given_up_may_still_finish_first(
+    def test_worker_past_its_lease_may_still_finish_first(
         self, api: Api, background: BackgroundWork, clock: Clock
     ) -> None:
         background.uploaded_film(api)
@@ -397,7 +393,7 @@ class TestSweeper:
             background.sweep()
         assert background.job(video_id, "transcode.360p")["attempt"] == 1
 
-    def test_a_lost_message_is_sent_again(self, api: Api, background: BackgroundWork, clock: Clock) -> None:
+    def test_sweeper_resends_a_lost_message(self, api: Api, background: BackgroundWork, clock: Clock) -> None:
         background.uploaded_film(api)
         background.queues["thumbnails"].take()
         clock.advance(kind_of("poster").patience + 1)
@@ -418,9 +414,7 @@ class TestSweeper:
         assert sent == [2, 0, 2, 0, 0, 2, 0, 0]
         assert background.job(video_id, "poster")["attempt"] == 1
 
-    def test_a_job_that_nobody_takes_is_given_up_after_a_day(
-        self, api: Api, background: BackgroundWork, clock: Clock
-    ) -> None:
+    def test_unclaimed_job_fails_after_a_day(self, api: Api, background: BackgroundWork, clock: Clock) -> None:
         video_id = api.create()["videoId"]
         background.arrive(video_id)
         clock.advance(kind_of("probe").longest_wait)
@@ -438,9 +432,7 @@ class TestSweeper:
         clock.advance(10**6)
         assert "failed" not in {background.job(video_id, "probe")["state"]}
 
-    def test_jobs_that_are_done_or_failed_are_left_alone(
-        self, api: Api, background: BackgroundWork, clock: Clock
-    ) -> None:
+    def test_finished_and_failed_jobs_are_skipped(self, api: Api, background: BackgroundWork, clock: Clock) -> None:
         video_id = background.uploaded_film(api)
         for kind in ("poster", "storyboard"):
             _fail(background, background.message("thumbnails", kind).ticket)
@@ -451,7 +443,7 @@ class TestSweeper:
         assert not any(background.sweep().values())
         assert background.states(video_id) == before
 
-    def test_sweeper_stops_before_its_deadline_and_leaves_the_rest(
+    def test_sweeper_stops_before_its_deadline(
         self, api: Api, background: BackgroundWork, clock: Clock, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         background.uploaded_film(api)
@@ -464,7 +456,7 @@ class TestSweeper:
         assert background.sweep()["failed"] == 1
 
     @pytest.mark.parametrize("error", [Unavailable(), KeyError("a kind of a later release")], ids=repr)
-    def test_sweeper_skips_a_job_that_raises_and_handles_the_others(
+    def test_sweeper_skips_a_job_that_raises(
         self, api: Api, background: BackgroundWork, clock: Clock, monkeypatch: pytest.MonkeyPatch, error: Exception
     ) -> None:
         background.uploaded_film(api)
@@ -521,7 +513,7 @@ class TestRetry:
             assert _finish(background, background.message("transcode", f"transcode.{name}").ticket, name)
         assert _item(background.table, video_id)["status"] == "ready"
 
-    def test_asking_again_is_harmless_and_free(self, api: Api, background: BackgroundWork) -> None:
+    def test_repeated_retry_of_a_queued_job_has_no_effect_or_cost(self, api: Api, background: BackgroundWork) -> None:
         video_id = self._failed(api, background)
         self._retry(background, video_id, "transcode.360p")
         sent = len(background.queues["transcode"].sent)
@@ -547,9 +539,7 @@ class TestRetry:
         video_item = _item(background.table, video_id)
         assert (video_item["status"], {video_item["failure"]["job"]}) == ("failed", kinds - {first})
 
-    def test_an_upload_that_is_refused_meanwhile_does_not_keep_the_video_from_getting_ready(
-        self, api: Api, background: BackgroundWork
-    ) -> None:
+    def test_concurrently_refused_upload_does_not_prevent_readiness(self, api: Api, background: BackgroundWork) -> None:
         video_id = self._failed(api, background)
         background.videos.change(video_id, WORKER, 1, lambda item: video.reject_upload(item, "0002", "Too long.", 1))
         assert _item(background.table, video_id)["failure"]["job"] == "transcode.360p"
@@ -559,7 +549,7 @@ class TestRetry:
         document = api.get(f"/v1/videos/{video_id}").json
         assert (document["status"], "failure" in document) == ("ready", False)
 
-    def test_a_poster_whose_stream_record_was_given_up_is_made_by_it(
+    def test_retry_creates_a_poster_whose_stream_record_was_discarded(
         self, api: Api, background: BackgroundWork
     ) -> None:
         video_id = background.uploaded_film(api)
@@ -577,7 +567,7 @@ class TestRetry:
         assert _item(background.table, video_id)["version"] == version
         assert background.job(video_id, "poster")["state"] == "queued"
 
-    def test_a_job_that_is_done_is_not_done_again(self, api: Api, background: BackgroundWork) -> None:
+    def test_finished_job_is_not_repeated(self, api: Api, background: BackgroundWork) -> None:
         video_id = background.uploaded_film(api)
         with pytest.raises(IllegalTransition):
             self._retry(background, video_id, "probe")
@@ -598,7 +588,7 @@ class TestRetry:
 
 
 class TestUserFields:
-    def test_a_look_at_the_film_fills_in_only_what_no_person_wrote(self, api: Api, background: BackgroundWork) -> None:
+    def test_probe_fills_only_fields_that_no_user_wrote(self, api: Api, background: BackgroundWork) -> None:
         video_id = api.create(duration=1, format="theirs")["videoId"]
         api.patch(f"/v1/videos/{video_id}", {"format": None})
         background.arrive(video_id)
@@ -624,7 +614,7 @@ class TestUserFields:
         document = api.get(f"/v1/videos/{video_id}").json
         assert ("audioCodec" in document, "audioCodec" in document["origins"]) == (False, False)
 
-    def test_field_written_by_a_person_is_kept_when_a_new_file_is_probed(
+    def test_field_written_by_a_user_is_kept_when_a_new_source_is_probed(
         self, api: Api, background: BackgroundWork
     ) -> None:
         video_id = background.uploaded_film(api)
@@ -692,7 +682,7 @@ class TestCrashes:
 
     @pytest.mark.parametrize("applied", [False, True], ids=["lost", "applied"])
     @pytest.mark.parametrize("at", range(6))
-    def test_the_router_delivered_again_ends_where_it_would_have(
+    def test_redelivery_to_the_router_gives_the_same_jobs(
         self,
         api: Api,
         background: BackgroundWork,

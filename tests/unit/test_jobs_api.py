@@ -39,7 +39,7 @@ def _why(api: Api, video_id: str) -> dict[str, Any]:
 
 
 class TestListing:
-    def test_the_owner_sees_each_job_and_how_far_it_is(self, api: Api, background: BackgroundWork) -> None:
+    def test_owner_sees_each_job_with_its_progress(self, api: Api, background: BackgroundWork) -> None:
         video_id = background.uploaded_film(api)
         _report(api, background, state="running", progress=40)
         items = api.get(f"/v1/videos/{video_id}/jobs").json["items"]
@@ -62,17 +62,17 @@ class TestListing:
                 table.write(table.put(job))
         assert api.get(f"/v1/videos/{video_id}/jobs", user="bob").json == {"items": []}
 
-    def test_a_video_without_a_film_has_none(self, api: Api) -> None:
+    def test_video_without_a_source_lists_no_jobs(self, api: Api) -> None:
         assert api.get(f"/v1/videos/{api.create()['videoId']}/jobs").json == {"items": []}
 
 
 class TestWhyNotReady:
-    def test_without_a_film(self, api: Api) -> None:
+    def test_why_not_ready_explains_a_missing_source(self, api: Api) -> None:
         explanation = _why(api, api.create()["videoId"])
         assert (explanation["ready"], explanation["blocker"]) == (False, None)
         assert explanation["reason"] == "No source video has arrived. Begin an upload by POST .../upload."
 
-    def test_while_the_film_waits_to_be_looked_at(self, api: Api, background: BackgroundWork, clock: Clock) -> None:
+    def test_why_not_ready_explains_a_waiting_probe(self, api: Api, background: BackgroundWork, clock: Clock) -> None:
         video_id = api.create()["videoId"]
         background.arrive(video_id)
         clock.advance(7)
@@ -93,7 +93,7 @@ class TestWhyNotReady:
             "Creating the rendition 240p failed: No codec. Upload a different file, or POST .../jobs/transcode.240p/retry."
         )
 
-    def test_a_job_that_was_tried_before_says_what_happened_then(self, api: Api, background: BackgroundWork) -> None:
+    def test_retried_job_has_the_reason_of_its_last_failure(self, api: Api, background: BackgroundWork) -> None:
         video_id = background.uploaded_film(api)
         for name in RENDITIONS:
             _report(api, background, name, state="failed", reason="Out of disk.", retry=True)
@@ -107,7 +107,7 @@ class TestWhyNotReady:
             table.delete({"pk": job["pk"], "sk": job["sk"]})
         assert _why(api, video_id)["reason"].startswith("Probing starts within 10 seconds.")
 
-    def test_a_change_that_waits_in_the_stream_is_as_old_as_it_says(
+    def test_wait_starts_at_the_change_that_the_stream_has_not_delivered(
         self, api: Api, background: BackgroundWork, table: Table
     ) -> None:
         video_id = str(api.create()["videoId"])
@@ -119,7 +119,7 @@ class TestWhyNotReady:
             "POST .../jobs/probe/retry."
         )
 
-    def test_a_rendition_waits_since_the_film_was_looked_at(
+    def test_rendition_waits_since_its_source_was_probed(
         self, api: Api, background: BackgroundWork, table: Table
     ) -> None:
         video_id = str(api.create()["videoId"])
@@ -167,7 +167,7 @@ class TestWhyNotReady:
 
 
 class TestRetry:
-    def test_a_failed_job_goes_back_to_its_queue(self, api: Api, background: BackgroundWork) -> None:
+    def test_retry_requeues_a_failed_job(self, api: Api, background: BackgroundWork) -> None:
         video_id = background.uploaded_film(api)
         _report(api, background, state="failed", reason="No codec.")
         reply = api.post(f"/v1/videos/{video_id}/jobs/transcode.360p/retry")
@@ -175,9 +175,7 @@ class TestRetry:
         response = api.post(f"/v1/videos/{video_id}/jobs/transcode.360p/retry")
         assert (response.status, response.json["state"]) == (202, "queued")
 
-    def test_a_message_that_was_lost_is_sent_once_more(
-        self, api: Api, background: BackgroundWork, clock: Clock
-    ) -> None:
+    def test_retry_resends_a_lost_message(self, api: Api, background: BackgroundWork, clock: Clock) -> None:
         video_id = background.uploaded_film(api)
         path = f"/v1/videos/{video_id}/jobs/transcode.360p/retry"
         background.queues["transcode"].take()
@@ -223,7 +221,7 @@ class TestChoosingAThumbnail:
     def _choose(self, api: Api, video_id: str, position: Any, **options: Any) -> Reply:
         return api.post(f"/v1/videos/{video_id}/thumbnail", {"position": position}, **options)
 
-    def test_the_poster_is_made_again_at_that_moment(self, api: Api, background: BackgroundWork) -> None:
+    def test_chosen_frame_creates_a_new_poster(self, api: Api, background: BackgroundWork) -> None:
         video_id = background.uploaded_film(api)
         before = background.message("thumbnails", "poster")
         reply = self._choose(api, video_id, 12_500)
@@ -234,7 +232,7 @@ class TestChoosingAThumbnail:
         assert before.inputHash != after.inputHash
         assert len([body for body in background.queues["thumbnails"].sent if body["kind"] == "storyboard"]) == 1
 
-    def test_the_same_moment_again_makes_nothing(self, api: Api, background: BackgroundWork) -> None:
+    def test_same_poster_frame_creates_no_job(self, api: Api, background: BackgroundWork) -> None:
         video_id = background.uploaded_film(api)
         self._choose(api, video_id, 12_500)
         background.settle()
@@ -249,7 +247,7 @@ class TestChoosingAThumbnail:
         assert "poster" not in api.get(f"/v1/videos/{video_id}").json["thumbnails"]
 
     @pytest.mark.parametrize("position", [60_000, 60_500, 1_000_000_000_000])
-    def test_the_moment_must_lie_in_the_film(self, api: Api, background: BackgroundWork, position: int) -> None:
+    def test_poster_frame_must_be_within_the_video(self, api: Api, background: BackgroundWork, position: int) -> None:
         reply = self._choose(api, background.uploaded_film(api), position)
         detail = f"must be less than 60000, the milliseconds of the source video, not {position}"
         assert (reply.status, reply.json["errors"]) == (422, [{"pointer": "/position", "detail": detail}])
@@ -267,7 +265,7 @@ class TestChoosingAThumbnail:
         self._choose(api, video_id, 1)
         assert set(api.get(f"/v1/videos/{video_id}").json["thumbnails"]) == {"posterior"}
 
-    def test_there_must_be_a_film(self, api: Api, background: BackgroundWork) -> None:
+    def test_poster_frame_requires_a_source(self, api: Api, background: BackgroundWork) -> None:
         video_id = api.create()["videoId"]
         assert self._choose(api, video_id, 1).status == 409
         background.arrive(video_id)
@@ -287,7 +285,7 @@ class TestReports:
         assert (first.status, first.json["state"], first.json["progress"]) == (200, "running", 0)
         assert _report(api, background, state="running", progress=70).json["progress"] == 70
 
-    def test_a_report_without_progress_keeps_the_lease_and_what_was_reported(
+    def test_report_without_progress_keeps_lease_and_earlier_progress(
         self, api: Api, background: BackgroundWork, clock: Clock
     ) -> None:
         video_id = background.uploaded_film(api)
@@ -296,9 +294,7 @@ class TestReports:
         assert _report(api, background, state="running").json["progress"] == 70
         assert background.job(video_id, "transcode.360p")["leaseUntil"] == int(clock()) + kind_of("transcode").lease
 
-    def test_a_running_job_takes_no_report_on_another_input_or_attempt(
-        self, api: Api, background: BackgroundWork
-    ) -> None:
+    def test_report_on_another_input_or_attempt_is_refused(self, api: Api, background: BackgroundWork) -> None:
         video_id = background.uploaded_film(api)
         _report(api, background, state="running", progress=70)
         for change in ({"inputHash": "0" * 32}, {"attempt": 2}):
@@ -324,7 +320,7 @@ class TestReports:
         reply = _report(api, background, state="running")
         assert (reply.status, reply.headers["retry-after"]) == (503, "1")
 
-    def test_the_last_result_makes_the_video_ready(self, api: Api, background: BackgroundWork) -> None:
+    def test_last_rendition_makes_the_video_ready(self, api: Api, background: BackgroundWork) -> None:
         video_id = background.uploaded_film(api)
         for name in RENDITIONS:
             reply = _done(api, background, name)
@@ -333,13 +329,13 @@ class TestReports:
         assert document["status"] == "ready"
         assert set(document["resolutions"]) == set(RENDITIONS)
 
-    def test_reports_delivered_twice_get_the_same_answer(self, api: Api, background: BackgroundWork) -> None:
+    def test_duplicate_reports_get_the_same_response(self, api: Api, background: BackgroundWork) -> None:
         background.uploaded_film(api)
         assert _done(api, background, "360p").json == _done(api, background, "360p").json
         failed = [_report(api, background, "240p", state="failed", reason="No.") for _ in range(2)]
         assert failed[0].json == failed[1].json
 
-    def test_progress_that_comes_after_the_result_is_refused(self, api: Api, background: BackgroundWork) -> None:
+    def test_progress_after_the_result_is_refused(self, api: Api, background: BackgroundWork) -> None:
         background.uploaded_film(api)
         _done(api, background, "360p")
         late: tuple[dict[str, Any], ...] = ({}, {"progress": 0}, {"progress": 99})
@@ -356,7 +352,7 @@ class TestReports:
         assert _report(api, background, state="running").json["progress"] == 40
         assert background.job(video_id, "transcode.360p")["leaseUntil"] == before["leaseUntil"] + 60
 
-    def test_a_report_on_another_film_is_refused(self, api: Api, background: BackgroundWork) -> None:
+    def test_report_on_another_source_is_refused(self, api: Api, background: BackgroundWork) -> None:
         video_id = background.uploaded_film(api)
         stale = background.message("transcode", "transcode.360p")
         background.arrive(video_id, upload="0002", etag="e2")
@@ -372,7 +368,7 @@ class TestReports:
             assert reply.status == 409, state
         assert background.job(video_id, "transcode.360p")["state"] == "queued"
 
-    def test_a_failure_may_ask_for_another_attempt(self, api: Api, background: BackgroundWork) -> None:
+    def test_failure_report_may_request_a_retry(self, api: Api, background: BackgroundWork) -> None:
         video_id = background.uploaded_film(api)
         reply = _report(api, background, state="failed", reason="Out of disk.", retry=True)
         assert (reply.json["state"], reply.json["attempts"]) == ("queued", 2)
@@ -406,7 +402,7 @@ class TestReports:
         ],
         ids=str,
     )
-    def test_a_report_must_say_what_its_state_needs(
+    def test_report_must_have_the_fields_of_its_state(
         self, api: Api, background: BackgroundWork, body: dict[str, Any]
     ) -> None:
         background.uploaded_film(api)
@@ -414,9 +410,7 @@ class TestReports:
         uri = {"uri": body["uri"].format(folder=output.removesuffix("360p.mp4"))} if "uri" in body else {}
         assert _report(api, background, **body | uri).status == 422
 
-    def test_a_result_that_says_something_else_the_second_time_is_refused(
-        self, api: Api, background: BackgroundWork
-    ) -> None:
+    def test_second_result_that_differs_is_refused(self, api: Api, background: BackgroundWork) -> None:
         background.uploaded_film(api)
         _done(api, background, "360p")
         other = str(background.message("transcode", "transcode.360p").output).replace("360p.mp4", "other.mp4")

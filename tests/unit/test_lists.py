@@ -67,17 +67,17 @@ class TestStats:
 
 
 class TestSelectors:
-    def test_the_feed_shows_what_is_published_newest_first(self, catalogue: Api) -> None:
+    def test_video_list_has_published_videos_newest_first(self, catalogue: Api) -> None:
         assert _titles(catalogue) == ["bob new", "alice new", "bob other", "alice other", "bob old", "alice old"]
 
-    def test_a_category_shows_what_is_published_in_it_even_to_its_owner(self, catalogue: Api) -> None:
+    def test_category_list_has_only_published_videos_even_for_the_owner(self, catalogue: Api) -> None:
         expected = ["bob new", "alice new", "bob old", "alice old"]
         for user in ("alice", "carol", "admin"):
             assert _titles(catalogue, "category=a", user=user) == expected
         assert _titles(catalogue, "category=a&status=ready") == expected
         assert _titles(catalogue, "category=A") == []
 
-    def test_an_owner_sees_all_of_its_own_but_deleted(self, catalogue: Api) -> None:
+    def test_owner_list_has_all_own_videos_except_deleted(self, catalogue: Api) -> None:
         names = ["new", "other", "expired", "to come", "failed", "processing", "private", "old"]
         for user in ("alice", "admin"):
             assert _titles(catalogue, "userId=alice", user=user) == [f"alice {name}" for name in names]
@@ -149,7 +149,7 @@ class TestFilters:
     def test_filters_narrow_the_feed(self, catalogue: Api) -> None:
         assert _titles(catalogue, "format=mov") == ["bob other", "alice other"]
 
-    def test_special_characters_are_taken_as_they_are(self, api: Api) -> None:
+    def test_special_characters_in_filters_are_literal(self, api: Api) -> None:
         category = 'Docu, Kids & 100% "fun" +#?/é'
         api.publish(title="t", category=category)
         assert _titles(api, f"category={quote(category, safe='')}") == ["t"]
@@ -174,7 +174,7 @@ class TestTime:
     def test_a_range_holds_its_start_and_not_its_end(self, catalogue: Api, query: str, expected: list[str]) -> None:
         assert _titles(catalogue, query) == expected
 
-    def test_the_whole_of_time_can_be_asked_for(self, api: Api) -> None:
+    def test_time_range_may_cover_all_times(self, api: Api) -> None:
         api.publish(title="first", createdAt=0)
         api.publish(title="last", createdAt=253402300799)
         assert _titles(api, "from=0&to=253402300800") == ["last", "first"]
@@ -299,22 +299,22 @@ class TestPages:
             *("userId=alice&sort=duration", "category=b&sort=duration", "category=a&releaseYear=1999"),
         ],
     )
-    def test_pages_join_to_the_whole_list(self, catalogue: Api, query: str) -> None:
+    def test_pages_together_are_the_complete_list(self, catalogue: Api, query: str) -> None:
         full_list = _titles(catalogue, query)
         pages = self._walk(catalogue, f"{query}&limit=2".lstrip("&"))
         assert [title for page in pages for title in page] == full_list
         assert all(len(page) == 2 for page in pages[:-1])
 
-    def test_a_list_that_ends_with_a_full_page_says_so(self, catalogue: Api) -> None:
+    def test_full_last_page_has_no_cursor(self, catalogue: Api) -> None:
         reply = catalogue.get("/v1/videos", query="limit=6")
         assert (len(reply.json["items"]), reply.json["nextCursor"]) == (6, None)
 
-    def test_ties_in_time_have_an_order(self, api: Api) -> None:
+    def test_videos_of_one_second_have_a_stable_order(self, api: Api) -> None:
         titles = {api.publish(title=str(n), createdAt=1000)["title"] for n in range(9)}
         pages = self._walk(api, "limit=2")
         assert sorted(title for page in pages for title in page) == sorted(titles)
 
-    def test_the_next_page_is_also_a_link(self, catalogue: Api) -> None:
+    def test_link_header_has_the_next_page(self, catalogue: Api) -> None:
         reply = catalogue.get("/v1/videos", query="category=a&limit=2")
         cursor = reply.json["nextCursor"]
         assert reply.headers["link"] == f'<?{urlencode({"category": "a", "limit": 2, "cursor": cursor})}>; rel="next"'
@@ -329,7 +329,7 @@ class TestPages:
         reply = catalogue.get("/v1/videos", query=f"{other}&cursor={cursor}")
         assert (reply.status, reply.slug) == (400, "invalid-cursor")
 
-    def test_a_cursor_belongs_to_its_caller_but_to_no_page_size(self, catalogue: Api) -> None:
+    def test_cursor_is_bound_to_its_caller_and_not_to_a_page_size(self, catalogue: Api) -> None:
         cursor = catalogue.get("/v1/videos", query="category=a&limit=2").json["nextCursor"]
         query = f"category=a&limit=5&cursor={cursor}"
         assert catalogue.get("/v1/videos", query=query, user="bob").status == 400
@@ -347,7 +347,7 @@ class TestPages:
     @pytest.mark.parametrize(
         "fields", ["fields=title,duration", "fields=title&fields=duration", "fields=title&fields=duration,title"]
     )
-    def test_several_fields_stand_in_one_parameter_or_in_several(self, catalogue: Api, fields: str) -> None:
+    def test_fields_parameter_may_be_repeated_or_comma_separated(self, catalogue: Api, fields: str) -> None:
         page = catalogue.get("/v1/videos", query=f"category=b&{fields}&limit=1").json
         assert page["items"] == [{"title": "bob other", "duration": 5000}]
         remainder = catalogue.get("/v1/videos", query=f"category=b&{fields}&cursor={page['nextCursor']}").json
@@ -360,7 +360,7 @@ class TestPages:
 
 
 @pytest.mark.parametrize("query", ["limit=1&", "&limit=1", "limit=1&&order=desc"])
-def test_separators_too_many_do_no_harm(catalogue: Api, query: str) -> None:
+def test_extra_separators_are_ignored(catalogue: Api, query: str) -> None:
     assert _titles(catalogue, query) == ["bob new"]
 
 
@@ -385,9 +385,7 @@ class TestUnservedQueries:
             ("director=x", "is unknown. Use tag, region, "),
         ],
     )
-    def test_an_unknown_parameter_is_refused_with_the_nearest_one_that_is_known(
-        self, api: Api, query: str, detail: str
-    ) -> None:
+    def test_unknown_parameter_is_refused_with_the_nearest_known_one(self, api: Api, query: str, detail: str) -> None:
         reply = api.get("/v1/videos", query=query)
         assert (reply.status, reply.slug) == (400, "invalid-parameter")
         ((name, message),) = [(error["parameter"], error["detail"]) for error in reply.json["errors"]]

@@ -91,7 +91,7 @@ class TestReading:
 
 
 class TestPutting:
-    def test_type_and_caching_are_kept(self, objects: Objects) -> None:
+    def test_content_type_and_cache_control_are_stored(self, objects: Objects) -> None:
         objects.put(MEDIA_BUCKET, "thumbnails/v/poster.webp", b"x", "image/webp", cache_control="max-age=60")
         head = objects.client.head_object(Bucket=MEDIA_BUCKET, Key="thumbnails/v/poster.webp")
         assert (head["ContentType"], head["CacheControl"]) == ("image/webp", "max-age=60")
@@ -102,7 +102,7 @@ class TestPutting:
 
 
 class TestDeleting:
-    def test_a_folder_goes_and_its_neighbours_stay(self, objects: Objects) -> None:
+    def test_delete_of_a_folder_keeps_its_neighbours(self, objects: Objects) -> None:
         for key in ("v/1", "v/2", "v/deep/3", "v2/1", "other"):
             _put(objects, key=key)
         assert objects.delete_prefix(SOURCES_BUCKET, "v/") == 3
@@ -118,14 +118,14 @@ class TestDeleting:
         with pytest.raises(ValueError, match="folder"):
             objects.delete_prefix(SOURCES_BUCKET, prefix)
 
-    def test_folders_of_many_pages_go_too(self, objects: Objects, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_delete_of_a_folder_covers_many_pages(self, objects: Objects, monkeypatch: pytest.MonkeyPatch) -> None:
         for number in range(5):
             _put(objects, key=f"v/{number}")
         list_objects = objects.client.list_objects_v2
         monkeypatch.setattr(objects.client, "list_objects_v2", lambda **query: list_objects(**query, MaxKeys=2))
         assert objects.delete_prefix(SOURCES_BUCKET, "v/") == 5
 
-    def test_broken_off_it_can_be_taken_up_again(self, objects: Objects) -> None:
+    def test_interrupted_delete_can_be_continued(self, objects: Objects) -> None:
         for number in range(3):
             _put(objects, key=f"v/{number}")
         line = _line(objects)
@@ -199,7 +199,7 @@ class TestMultipart:
         )
         return response["ETag"]
 
-    def test_parts_become_an_object_of_the_type_that_was_asked_for(self, objects: Objects) -> None:
+    def test_completed_parts_become_an_object_of_the_requested_type(self, objects: Objects) -> None:
         upload = objects.start_multipart(URI, "video/webm")
         large = b"x" * 5 * 1024**2
         etags = [self._part(objects, upload, 1, large), self._part(objects, upload, 2, b"end")]
@@ -216,7 +216,7 @@ class TestMultipart:
         with pytest.raises(InvalidParts):
             objects.complete_multipart(URI, upload, ['"wrong"', etags[1]], 10)
 
-    def test_aborted_multipart_upload_is_gone(self, objects: Objects) -> None:
+    def test_aborted_multipart_upload_is_deleted(self, objects: Objects) -> None:
         upload = objects.start_multipart(URI, "video/webm")
         objects.abort_multipart(URI, upload)
         with pytest.raises(UploadMissing):
@@ -224,7 +224,7 @@ class TestMultipart:
         with pytest.raises(UploadMissing):
             objects.complete_multipart(URI, upload, ['"etag"'], 10)
 
-    def test_a_key_that_is_taken_is_not_written_again(self, objects: Objects) -> None:
+    def test_existing_key_is_not_overwritten(self, objects: Objects) -> None:
         line = _line(objects)
         line.arm(s3_refusal("PreconditionFailed", 412))
         with pytest.raises(ObjectExists):
@@ -298,7 +298,7 @@ def test_a_refusal_that_no_retry_mends_is_a_bug_and_is_not_repeated(objects: Obj
     assert "secret" not in raised.value.detail
 
 
-def test_a_body_that_breaks_off_is_read_again(objects: Objects, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupted_body_is_read_again(objects: Objects, monkeypatch: pytest.MonkeyPatch) -> None:
     _put(objects)
     get_complete = objects.client.get_object
     reads = []

@@ -110,11 +110,11 @@ class TestVersions:
             assert reply.json == expected | {"without": ["viewCount"]}
             assert list(reply.json) == [*expected, "without"]
 
-    def test_the_answer_is_what_the_openapi_document_says(self, history: VersionedVideo) -> None:
+    def test_past_version_matches_the_openapi_document(self, history: VersionedVideo) -> None:
         schema = {"$ref": "#/components/schemas/PastVideo", "components": document()["components"]}
         jsonschema_rs.Draft202012Validator(schema).validate(history.was("version=2").json)
 
-    def test_the_present_one_needs_no_trail(self, history: VersionedVideo) -> None:
+    def test_current_version_needs_no_trail(self, history: VersionedVideo) -> None:
         history.trail.forget(*history.trail.entries(history.video_id))
         assert history.title("version=4") == "Title 4"
 
@@ -122,7 +122,7 @@ class TestVersions:
         assert problem(history.was("version=5")) == (404, "not-found")
         assert history.was("version=9007199254740991").status == 404
 
-    def test_an_import_begins_with_the_version_that_it_brings(self, history: VersionedVideo) -> None:
+    def test_imported_video_has_no_versions_before_its_import(self, history: VersionedVideo) -> None:
         stored = history.stored()
         history.remove()
         history.api.table.write(history.api.table.put(stored))
@@ -163,16 +163,16 @@ class TestTimes:
         ("time", "title"),
         [(0, "Title 1"), (59, "Title 1"), (60, "Title 2"), (61, "Title 2"), (179, "Title 3"), (180, "Title 4")],
     )
-    def test_the_version_that_there_was_at_the_end_of_a_second(
+    def test_as_of_returns_the_version_at_the_end_of_the_second(
         self, history: VersionedVideo, time: int, title: str
     ) -> None:
         assert history.title(f"asOf={NOW + time}") == title
 
     @pytest.mark.parametrize("time", ["2025-06-15T15:07:40Z", "2025-06-15T17:07:40.999%2B02:00"])
-    def test_a_fraction_belongs_to_its_second(self, history: VersionedVideo, time: str) -> None:
+    def test_as_of_ignores_fractions_of_a_second(self, history: VersionedVideo, time: str) -> None:
         assert history.title(f"asOf={time}") == "Title 2"
 
-    def test_the_last_of_several_versions_of_one_second(self, history: VersionedVideo) -> None:
+    def test_as_of_returns_the_last_version_of_a_second(self, history: VersionedVideo) -> None:
         for title in ("first", "last"):
             history.api.patch(f"/v1/videos/{history.video_id}", {"title": title})
         history.api.clock.advance(60)
@@ -180,15 +180,15 @@ class TestTimes:
         assert history.title(f"asOf={NOW + 180}") == "last", "however late their records were made"
         assert history.title("version=5") == "first"
 
-    def test_before_it_was_created_there_was_none(self, history: VersionedVideo) -> None:
+    def test_as_of_before_the_creation_is_404(self, history: VersionedVideo) -> None:
         assert problem(history.was(f"asOf={NOW - 1}")) == (404, "not-found")
         assert str(NOW) in history.was(f"asOf={NOW - 1}").json["detail"]
 
-    def test_the_present_is_a_time_and_the_future_is_none(self, history: VersionedVideo) -> None:
+    def test_as_of_accepts_the_present_and_refuses_the_future(self, history: VersionedVideo) -> None:
         assert history.title(f"asOf={NOW + 180}") == "Title 4"
         assert problem(history.was(f"asOf={NOW + 181}")) == (400, "invalid-parameter")
 
-    def test_a_video_that_an_import_brought_was_not_there_before(self, history: VersionedVideo) -> None:
+    def test_as_of_before_an_import_is_404(self, history: VersionedVideo) -> None:
         stored = history.stored()
         history.remove()
         history.api.clock.advance(1000)
@@ -203,13 +203,13 @@ class TestPermissions:
     def test_past_version_is_visible_to_its_owner_and_admins_only(self, history: VersionedVideo, query: str) -> None:
         assert [history.was(query, user).status for user in ("alice", "admin", "bob")] == [200, 200, 404]
 
-    def test_a_stranger_may_not_though_everybody_sees_the_video(self, history: VersionedVideo) -> None:
+    def test_other_users_may_not_read_past_versions_of_a_public_video(self, history: VersionedVideo) -> None:
         history.patch("admin", status="processing")
         history.patch("admin", status="ready", visibility="public")
         assert history.was("", "bob").status == 200
         assert problem(history.was("version=5", "bob")) == (403, "forbidden")
 
-    def test_an_owner_may_while_it_is_deleted(self, history: VersionedVideo) -> None:
+    def test_owner_may_read_past_versions_of_a_deleted_video(self, history: VersionedVideo) -> None:
         history.api.delete(f"/v1/videos/{history.video_id}")
         history.trail.settle()
         assert [history.title(f"version={number}") for number in (1, 5)] == ["Title 1", "Title 4"]
@@ -233,7 +233,7 @@ class TestRemovedVideos:
         history.api.clock.advance(90 * DAY)
         assert problem(history.was("version=1")) == (410, "gone")
 
-    def test_when_its_trail_is_gone_too_it_is_404(self, history: VersionedVideo) -> None:
+    def test_purged_video_without_a_trail_is_404(self, history: VersionedVideo) -> None:
         history.remove()
         history.api.clock.advance((DAYS + 1) * DAY)
         assert history.was("version=1", "admin").status == 404
@@ -248,7 +248,7 @@ class TestRemovedVideos:
         assert history.was(f"asOf={NOW + 60}", "admin").status == 404
         assert history.was("version=1", "alice").status == 404
 
-    def test_the_past_of_another_video_is_never_taken_for_its_own(self, history: VersionedVideo) -> None:
+    def test_entries_of_an_earlier_video_with_the_id_are_not_used(self, history: VersionedVideo) -> None:
         history.remove()
         history.api.create("admin", videoId=history.video_id, userId="alice", title="Another")
         for title in ("A", "B", "C"):
@@ -261,7 +261,7 @@ class TestRemovedVideos:
 
 
 class TestIncompleteTrail:
-    def test_while_it_is_behind_one_has_to_wait(self, history: VersionedVideo) -> None:
+    def test_past_version_is_503_while_the_trail_lags(self, history: VersionedVideo) -> None:
         history.api.patch(f"/v1/videos/{history.video_id}", {"title": "New"})
         reply = history.was("version=4")
         assert (problem(reply), reply.headers["retry-after"]) == ((503, "trail-behind"), "2")
@@ -277,7 +277,7 @@ class TestIncompleteTrail:
         history.api.clock.advance(1)
         assert problem(history.was("version=4")) == (410, "gone")
 
-    def test_an_entry_in_between_is_gone_as_what_came_later_is_there(self, history: VersionedVideo) -> None:
+    def test_missing_entry_between_others_is_410(self, history: VersionedVideo) -> None:
         history.trail.forget(history.trail.entries(history.video_id)[1])
         assert history.title("version=4") == "Title 4"
         reply = history.was("version=2")
@@ -285,7 +285,7 @@ class TestIncompleteTrail:
         assert "version 3" in reply.json["detail"]
         assert str(NOW + 180) in reply.json["detail"]
 
-    def test_entries_past_their_time_are_gone_though_dynamodb_has_them_still(self, history: VersionedVideo) -> None:
+    def test_expired_entries_are_410_before_dynamodb_deletes_them(self, history: VersionedVideo) -> None:
         history.api.clock.advance(300 * DAY)
         history.patch(title="Title 5")
         history.api.clock.now = NOW + DAYS * DAY + 90
@@ -294,7 +294,7 @@ class TestIncompleteTrail:
         assert problem(reply) == (410, "gone")
         assert str(NOW + 120) in reply.json["detail"]
 
-    def test_an_upgrade_of_an_old_video_that_the_trail_does_not_have_yet(self, history: VersionedVideo) -> None:
+    def test_past_version_is_503_while_the_trail_lacks_a_schema_upgrade(self, history: VersionedVideo) -> None:
         # It keeps the time of the version before, and so does not say how new it is.
         older = history.stored() | {"schemaVersion": 2, "version": 1}
         history.remove()
@@ -308,7 +308,7 @@ class TestIncompleteTrail:
         assert history.was("version=1").json["schemaVersion"] == 2
         assert [history.was(f"asOf={time}").json["version"] for time in (now - 1, now)] == [1, 2]
 
-    def test_there_is_a_limit_to_how_much_is_read(
+    def test_past_version_reads_a_limited_number_of_entries(
         self, history: VersionedVideo, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("shared.history.trail.FIRST_BACK", 1)
@@ -331,7 +331,7 @@ class TestIncompleteTrail:
 
 
 class TestDirectEdits:
-    def test_the_version_is_as_it_was_in_the_end_and_a_time_as_it_was_then(self, history: VersionedVideo) -> None:
+    def test_version_includes_direct_edits_and_as_of_only_earlier_ones(self, history: VersionedVideo) -> None:
         history.edit(title="By hand", metadata={"deep": {"er": {}, "null": None}})
         history.edit(metadata={"deep": {"null": 0}})
         history.edit(metadata={})
@@ -376,7 +376,7 @@ class TestDirectEdits:
 
 
 class TestValuesThatWereCut:
-    def test_the_problem_names_them(self, history: VersionedVideo) -> None:
+    def test_problem_names_truncated_fields(self, history: VersionedVideo) -> None:
         history.edit(metadata={"huge": "x" * LARGEST_ENTRY, "small": 1})
         history.edit(metadata={"small": 2})
         history.patch(title="Title 5")
@@ -395,7 +395,7 @@ class TestValuesThatWereCut:
         reply = history.was(f"asOf={NOW + 240}&fields=thumbnails")
         assert [error["pointer"] for error in reply.json["errors"]] == ["/pictures/poster"]
 
-    def test_before_changes_that_were_left_out_nothing_is_known(self, history: VersionedVideo) -> None:
+    def test_version_before_omitted_changes_is_410(self, history: VersionedVideo) -> None:
         history.edit(**{f"x{number:05}": "y" * 3000 for number in range(100)})
         assert "omitted" in history.trail.entries(history.video_id)[0]
         assert history.title("version=4") == "Title 4"
@@ -437,7 +437,7 @@ class TestBadRequests:
         assert [error["parameter"] for error in reply.json["errors"]] == [parameter]
         assert operations == []
 
-    def test_the_readers_languages_do_not_matter(self, history: VersionedVideo) -> None:
+    def test_past_version_ignores_accept_language(self, history: VersionedVideo) -> None:
         assert "localTitle" not in history.was("version=1", headers={"Accept-Language": "en-NZ"}).json
 
 
@@ -478,7 +478,7 @@ class TestDiffs:
             "to": 4,
         }
 
-    def test_a_value_that_was_cut_matters_only_where_it_differs(self, history: VersionedVideo) -> None:
+    def test_truncated_value_is_a_problem_only_if_it_differs(self, history: VersionedVideo) -> None:
         history.edit(extra={"huge": "x" * LARGEST_ENTRY, "small": 1})
         history.patch(title="Title 5")
         history.patch(title="Title 6")
@@ -499,7 +499,7 @@ class TestDiffs:
         history.remove()
         assert history.api.get(path, query="from=1").status == 410
 
-    def test_versions_that_never_were_or_are_not_known(self, history: VersionedVideo) -> None:
+    def test_diff_of_unknown_versions_is_404_410_or_503(self, history: VersionedVideo) -> None:
         path = f"/v1/videos/{history.video_id}/diff"
         assert [history.api.get(path, query=query).status for query in ("from=5", "from=1&to=9")] == [404, 404]
         history.trail.forget(history.trail.entries(history.video_id)[-1])

@@ -110,7 +110,7 @@ def _item(table: Table, video_id: str) -> Item:
 
 
 class TestContent:
-    def test_the_renditions_the_largest_first_with_what_a_player_chooses_by(self, api: Api, video_id: str) -> None:
+    def test_renditions_are_listed_largest_first_with_size_and_bit_rate(self, api: Api, video_id: str) -> None:
         playback = _played(api, video_id, "bob")
         assert [
             {name: rendition[name] for name in rendition if name != "url"} for rendition in playback["renditions"]
@@ -128,7 +128,7 @@ class TestContent:
             path = renditions[rendition["name"]].removeprefix(f"s3://{MEDIA_BUCKET}")
             assert _signed(rendition["url"]) == (MEDIA_BUCKET, path, SECONDS, "video/mp4")
 
-    def test_the_owner_and_admins_also_get_the_film_as_it_was_uploaded(self, api: Api, video_id: str) -> None:
+    def test_owner_and_admins_also_get_the_source_file(self, api: Api, video_id: str) -> None:
         for user in ("alice", "admin"):
             source = _played(api, video_id, user)["source"]
             assert _signed(source.pop("url")) == (SOURCES_BUCKET, f"/{video_id}/0001", SECONDS, "video/mp4")
@@ -136,7 +136,9 @@ class TestContent:
             assert source == facts
         assert "source" not in _played(api, video_id, "bob")
 
-    def test_poster_and_storyboard_are_as_the_document_shows_them(self, api: Api, table: Table, video_id: str) -> None:
+    def test_playback_has_the_poster_and_storyboard_of_the_document(
+        self, api: Api, table: Table, video_id: str
+    ) -> None:
         folder = f"s3://{MEDIA_BUCKET}/thumbnails/{video_id}/hash"
         pictures: Item = {
             "poster": {"url": f"{folder}/poster-640.jpg", "width": 640, "height": 360, "fileSize": 9, "time": 1000},
@@ -151,10 +153,10 @@ class TestContent:
         assert (playback["poster"], playback["storyboard"]) == (thumbnails["poster"], thumbnails["storyboard.vtt"])
         assert playback["poster"]["url"].startswith(LINKS.url)
 
-    def test_without_pictures_there_are_none(self, api: Api, video_id: str) -> None:
+    def test_playback_without_thumbnails_has_none(self, api: Api, video_id: str) -> None:
         assert not {"poster", "storyboard"} & _played(api, video_id).keys()
 
-    def test_a_size_that_no_transcoder_reported_is_left_out(self, api: Api, background: BackgroundWork) -> None:
+    def test_unreported_rendition_size_is_omitted(self, api: Api, background: BackgroundWork) -> None:
         video_id = background.uploaded_film(api)
         _report(api, background, "360p")
         (rendition,) = _played(api, video_id)["renditions"]
@@ -194,13 +196,11 @@ class TestCaptionsAndChapters:
         playback = _played(api, video_id, "bob")
         assert (playback["chapters"], playback["captions"]) == (chapters, [])
 
-    def test_without_any_both_are_empty(self, api: Api, video_id: str) -> None:
+    def test_playback_without_captions_and_chapters_has_empty_lists(self, api: Api, video_id: str) -> None:
         playback = _played(api, video_id)
         assert (playback["captions"], playback["chapters"]) == ([], [])
 
-    def test_all_languages_that_a_video_may_have_come_at_once_with_the_chapters(
-        self, api: Api, table: Table, video_id: str
-    ) -> None:
+    def test_playback_lists_all_caption_languages_and_chapters(self, api: Api, table: Table, video_id: str) -> None:
         languages = [f"en-x-{number:03}" for number in range(MAX_LANGUAGES)]
         for language in languages:
             _caption(table, video_id, language)
@@ -266,7 +266,7 @@ class TestPermissions:
     def test_visible_video_has_no_hidden_reason(self, api: Api, video_id: str) -> None:
         assert not [user for user in ("alice", "bob", "admin") if "whyHidden" in _played(api, video_id, user)]
 
-    def test_a_deleted_one_says_so_to_its_owner(self, api: Api, video_id: str) -> None:
+    def test_playback_of_a_deleted_video_is_refused_with_the_reason(self, api: Api, video_id: str) -> None:
         api.delete(f"/v1/videos/{video_id}")
         assert _refusal(_request_playback(api, video_id)) == (
             409,
@@ -295,7 +295,7 @@ class TestPermissions:
 
 
 class TestNothingToPlay:
-    def test_before_a_film_has_arrived(self, api: Api) -> None:
+    def test_playback_without_a_source_is_409(self, api: Api) -> None:
         reply = _request_playback(api, api.create()["videoId"])
         assert _refusal(reply) == (
             409,
@@ -303,21 +303,21 @@ class TestNothingToPlay:
             "No source video has arrived. Begin an upload by POST .../upload.",
         )
 
-    def test_an_upload_that_was_refused_says_what_was_wrong_with_it(self, api: Api, table: Table) -> None:
+    def test_playback_after_a_refused_upload_has_its_reason(self, api: Api, table: Table) -> None:
         video_id = str(api.create()["videoId"])
         failure = {"job": "upload", "reason": "The uploaded file is empty.", "at": NOW}
         _edit(table, video_id, status="failed", failure=failure)
         detail = "The uploaded file is empty. Upload a file by POST .../upload."
         assert _refusal(_request_playback(api, video_id)) == (409, "not-playable", detail)
 
-    def test_a_video_that_was_called_ready_without_a_film(self, api: Api) -> None:
+    def test_ready_video_without_a_source_has_nothing_to_play(self, api: Api) -> None:
         video_id = api.publish()["videoId"]
         detail = "The video is ready, but has no source video. Begin an upload by POST .../upload."
         assert _refusal(_request_playback(api, video_id)) == (409, "not-playable", detail)
         detail = "The video has no rendition yet. Retry later."
         assert _refusal(_request_playback(api, video_id, "bob")) == (409, "not-playable", detail)
 
-    def test_the_owner_plays_a_film_as_soon_as_it_has_arrived(self, api: Api, background: BackgroundWork) -> None:
+    def test_owner_may_play_the_source_as_soon_as_it_has_arrived(self, api: Api, background: BackgroundWork) -> None:
         video_id = str(api.create(duration=2000)["videoId"])
         background.arrive(video_id)
         playback = _played(api, video_id)
@@ -370,7 +370,7 @@ class TestAddressesThatAreNotTheService_s:
         _edit(table, video_id, source=source | {"made": renditions})
         assert [rendition["name"] for rendition in _played(api, video_id)["renditions"]] == ["240p"]
 
-    def test_a_hostile_name_stays_a_name(self, api: Api, table: Table, video_id: str) -> None:
+    def test_hostile_rendition_name_is_escaped(self, api: Api, table: Table, video_id: str) -> None:
         source = _item(table, video_id)["source"]
         name = "</script><script>alert(1)//?&#\u202e"
         uri = f"s3://{MEDIA_BUCKET}/renditions/{video_id}/hash/{name}.mp4"
@@ -388,7 +388,7 @@ class TestAddressesThatAreNotTheService_s:
         assert not set('<>"# \u202e') & set(rendition["url"])
         assert reply.headers["x-content-type-options"] == "nosniff"
 
-    def test_a_transcoder_cannot_report_a_place_outside(self, api: Api, background: BackgroundWork) -> None:
+    def test_rendition_uri_outside_the_video_folder_is_refused(self, api: Api, background: BackgroundWork) -> None:
         background.uploaded_film(api)
         message = background.message("transcode", "transcode.360p")
         body = {"inputHash": message.inputHash, "attempt": message.attempt, "state": "done"}
@@ -406,7 +406,7 @@ class TestSizes:
         output = background.job(video_id, "transcode.360p")["output"]
         assert output["fileSize"] == SIZES["360p"]
 
-    def test_a_rendition_that_is_made_again_has_the_size_of_the_last_report(
+    def test_replaced_rendition_has_the_size_of_the_last_report(
         self, api: Api, background: BackgroundWork, video_id: str, table: Table
     ) -> None:
         item = _item(table, video_id)
@@ -415,7 +415,7 @@ class TestSizes:
         assert updated["source"]["sizes"] == {"240p": SIZES["240p"]}
 
     @pytest.mark.parametrize("size", [0, -1, 1.5, "1", 500_000_000_001])
-    def test_a_size_that_no_film_has_is_refused(self, api: Api, background: BackgroundWork, size: Any) -> None:
+    def test_implausible_rendition_size_is_refused(self, api: Api, background: BackgroundWork, size: Any) -> None:
         background.uploaded_film(api)
         message = background.message("transcode", "transcode.360p")
         body = {"inputHash": message.inputHash, "attempt": message.attempt, "state": "done", "uri": message.output}

@@ -101,7 +101,7 @@ class TestPlaylists:
         assert _playlist(api) != _playlist(api)
         assert len(_ids(api, "/v1/playlists")) == 2
 
-    def test_a_post_with_a_key_makes_one_however_often_it_is_sent(self, api: Api) -> None:
+    def test_repeated_post_with_a_key_creates_one_playlist(self, api: Api) -> None:
         first, second = (api.post("/v1/playlists", {"title": "t"}, headers=KEY) for _ in range(2))
         assert (second.status, second.body, second.etag) == (201, first.body, first.etag)
         assert _ids(api, "/v1/playlists") == [first.json["playlistId"]]
@@ -136,7 +136,7 @@ class TestPlaylists:
         read = api.get(path)
         assert (read.json, read.etag) == (reply.json, reply.etag)
 
-    def test_a_patch_that_changes_nothing_makes_no_version(self, api: Api) -> None:
+    def test_patch_without_changes_creates_no_version(self, api: Api) -> None:
         path = _playlist(api)
         assert api.patch(path, {"title": "A list"}).json["version"] == 1
 
@@ -149,7 +149,7 @@ class TestPlaylists:
         assert (reply.status, reply.json["errors"][0]["pointer"]) == (422, f"/{next(iter(body))}")
         assert api.get(path).json["version"] == 1
 
-    def test_an_etag_saves_the_answer(self, api: Api) -> None:
+    def test_matching_etag_of_a_playlist_returns_304(self, api: Api) -> None:
         path = _playlist(api)
         assert api.get(path, headers={"If-None-Match": api.get(path).etag}).status == 304
 
@@ -165,7 +165,7 @@ class TestPlaylists:
         assert store.restore(playlist_id, alice, end - 1)["title"] == "A list"
         assert TTL_ATTRIBUTE not in (table.get(PLAYLIST.key(playlistId=playlist_id)) or {})
 
-    def test_a_deleted_one_is_gone_with_its_entries(self, api: Api) -> None:
+    def test_deleted_playlist_is_404_with_its_entries(self, api: Api) -> None:
         (video_id,) = _publish(api, 1)
         path = _playlist(api, video_id, visibility="public")
         assert api.delete(path).status == 204
@@ -242,7 +242,7 @@ class TestEntries:
         assert entry["video"]["title"] == "Alien"
         _conforms("EntryPage", reply.json)
 
-    def test_pictures_are_shown_by_their_urls(self, api: Api) -> None:
+    def test_entries_have_thumbnail_urls(self, api: Api) -> None:
         uri = "s3://media/thumbnails/v/x/poster.jpg"
         video_id = api.publish(thumbnails={"poster": {"url": uri}})
         path = _playlist(api, video_id["videoId"])
@@ -281,7 +281,7 @@ class TestEntries:
             ]
             assert "entryCount" not in playlist
 
-    def test_a_deleted_video_is_not_shown_and_comes_back_with_its_restore(self, api: Api) -> None:
+    def test_deleted_video_is_hidden_until_restored(self, api: Api) -> None:
         video_ids = _publish(api, 3)
         path = _playlist(api, *video_ids)
         api.delete(f"/v1/videos/{video_ids[1]}")
@@ -289,13 +289,13 @@ class TestEntries:
         api.post(f"/v1/videos/{video_ids[1]}/restore")
         assert _order(api, path) == video_ids
 
-    def test_a_removed_video_is_not_shown(self, api: Api, table: Table) -> None:
+    def test_removed_video_is_not_listed(self, api: Api, table: Table) -> None:
         video_ids = _publish(api, 2)
         path = _playlist(api, *video_ids)
         table.delete(VIDEO.key(videoId=video_ids[0]))
         assert _order(api, path) == video_ids[1:]
 
-    def test_a_video_is_in_a_list_once(self, api: Api) -> None:
+    def test_second_append_of_a_video_is_refused(self, api: Api) -> None:
         video_ids = _publish(api, 2)
         path = _playlist(api, *video_ids)
         second = _append(api, path, video_ids[0])
@@ -313,7 +313,7 @@ class TestEntries:
             assert (reply.status, reply.json["errors"][0]["pointer"]) == (422, "/videoId")
         assert api.get(path).json["version"] == 1
 
-    def test_a_list_has_a_largest_number_of_entries(self, api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_number_of_entries_is_limited(self, api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(playlist_entries, "MAX_ENTRIES", 2)
         video_ids = _publish(api, 3)
         path = _playlist(api, *video_ids[:2])
@@ -323,9 +323,7 @@ class TestEntries:
         assert _append(api, path, video_ids[2]).status == 201
         assert _order(api, path) == video_ids[1:]
 
-    def test_with_a_key_it_is_appended_once_and_gets_the_same_answer(
-        self, api: Api, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_repeated_append_with_a_key_gets_the_same_response(self, api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
         video_ids = _publish(api, 2)
         path = _playlist(api)
         first = _append(api, path, video_ids[0], headers=KEY)
@@ -337,7 +335,7 @@ class TestEntries:
         assert (other.status, other.slug) == (422, "idempotency-key-reused")
         assert _order(api, path) == video_ids[:1]
 
-    def test_an_entry_that_is_removed_can_be_appended_again(self, api: Api) -> None:
+    def test_removed_entry_can_be_appended_again(self, api: Api) -> None:
         video_ids = _publish(api, 3)
         path = _playlist(api, *video_ids)
         assert api.delete(f"{path}/entries/{video_ids[0]}").status == 204
@@ -346,7 +344,7 @@ class TestEntries:
         assert _append(api, path, video_ids[0]).status == 201
         assert _order(api, path) == [*video_ids[1:], video_ids[0]]
 
-    def test_a_cursor_continues_where_its_entry_was_though_that_is_gone(self, api: Api) -> None:
+    def test_cursor_continues_after_its_entry_was_removed(self, api: Api) -> None:
         video_ids = _publish(api, 4)
         path = _playlist(api, *video_ids)
         cursor = api.get(f"{path}/entries", query="limit=2").json["nextCursor"]
@@ -400,7 +398,7 @@ class TestMoves:
         assert _order(api, path) == last_page
         assert api.get(path).json["entryCount"] == 4
 
-    def test_however_long_the_list_three_items_and_the_playlist_are_written(self, api: Api, table: Table) -> None:
+    def test_move_writes_four_items_in_a_list_of_any_length(self, api: Api, table: Table) -> None:
         video_ids = _publish(api, 12)
         path = _playlist(api, *video_ids)
         with record_operations(table.client) as operations:
@@ -409,7 +407,7 @@ class TestMoves:
         assert len(transaction.parameters["TransactItems"]) == 4
 
     @pytest.mark.parametrize("body", [{"after": None}, {"before": 1}])
-    def test_an_entry_that_is_in_its_place_is_left_there(self, api: Api, table: Table, body: dict[str, Any]) -> None:
+    def test_move_to_the_current_position_writes_nothing(self, api: Api, table: Table, body: dict[str, Any]) -> None:
         video_ids = _publish(api, 3)
         path = _playlist(api, *video_ids)
         move = {side: None if position is None else video_ids[position] for side, position in body.items()}
@@ -442,7 +440,7 @@ class TestMoves:
             assert _order(api, path) == expected
         assert api.get(path).json["entryCount"] == len(expected)
 
-    def test_an_append_comes_after_what_was_moved_to_the_end(self, api: Api) -> None:
+    def test_appended_entry_follows_an_entry_moved_to_the_end(self, api: Api) -> None:
         video_ids = _publish(api, 4)
         path = _playlist(api, *video_ids[:3])
         api.patch(f"{path}/entries/{video_ids[0]}", {"before": None})
@@ -469,7 +467,7 @@ class TestMoves:
         assert len({(item["videoId"], item["rank"]) for item in stored}) == 6
         assert max(len(item["rank"]) for item in stored) < 10
 
-    def test_a_place_without_room_is_an_error(self, api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_move_to_a_position_without_free_ranks_fails(self, api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(ranks, "LONG", 0)
         monkeypatch.setattr(ranks, "LONGEST", 0)
         video_ids = _publish(api, 3)
@@ -488,13 +486,13 @@ class TestMoves:
             assert (reply.status, reply.json["errors"][0]["pointer"]) == (422, f"/{side}")
 
     @pytest.mark.parametrize("body", [{}, {"after": MISSING, "before": MISSING}, {"after": 3}, {"position": 1}])
-    def test_a_move_names_one_place(self, api: Api, body: dict[str, Any]) -> None:
+    def test_move_must_name_one_position(self, api: Api, body: dict[str, Any]) -> None:
         (video_id,) = _publish(api, 1)
         assert api.patch(f"{_playlist(api, video_id)}/entries/{video_id}", body).status == 422
 
 
 class TestPlaylistsOfAVideo:
-    def test_the_latest_that_took_it_in_comes_first(self, api: Api) -> None:
+    def test_playlists_of_a_video_are_ordered_by_newest_append(self, api: Api) -> None:
         (video_id,) = _publish(api, 1)
         paths = [_playlist(api) for _ in range(3)]
         for path in reversed(paths):
@@ -532,7 +530,7 @@ class TestPlaylistsOfAVideo:
 
 
 class TestTrouble:
-    def test_a_request_that_loses_every_race_is_asked_to_retry(
+    def test_request_that_loses_every_race_is_409_with_retry_after(
         self, api: Api, table: Table, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         video_ids = _publish(api, 2)
@@ -573,7 +571,9 @@ class TestIfMatchOnEntries:
     """The version is the playlist's, which every change of its entries makes another."""
 
     @pytest.mark.parametrize(("tag", "appended", "moved", "removed"), [('"99"', 412, 412, 412), ("*", 201, 200, 204)])
-    def test_is_kept(self, api: Api, tag: str, appended: int, moved: int, removed: int) -> None:
+    def test_playlist_within_its_retention_is_stored(
+        self, api: Api, tag: str, appended: int, moved: int, removed: int
+    ) -> None:
         path = f"/v1/playlists/{api.post('/v1/playlists', {'title': 't'}).json['playlistId']}/entries"
         one, two, three = (api.create()["videoId"] for _ in range(3))
         for video_id in (one, two):
@@ -583,7 +583,7 @@ class TestIfMatchOnEntries:
         assert api.patch(f"{path}/{two}", {"after": None}, headers=headers).status == moved
         assert api.delete(f"{path}/{one}", headers=headers).status == removed
 
-    def test_a_list_that_changed_meanwhile_is_left_alone(self, api: Api) -> None:
+    def test_concurrently_changed_playlist_is_skipped(self, api: Api) -> None:
         playlist = f"/v1/playlists/{api.post('/v1/playlists', {'title': 't'}).json['playlistId']}"
         tag = api.get(playlist).etag
         one, two = (api.create()["videoId"] for _ in range(2))

@@ -160,9 +160,7 @@ def test_purge_removes_everything_of_the_video_and_nothing_else(
     assert [other in key for key in _keys(objects)] == [True] * 4
 
 
-def test_a_video_that_exists_again_is_left_alone(
-    api: Api, background: BackgroundWork, purge: Run, objects: Objects
-) -> None:
+def test_purge_skips_a_recreated_video(api: Api, background: BackgroundWork, purge: Run, objects: Objects) -> None:
     video_id = _with_everything(api, background, objects)
     before = _items(background.table)
     purge(purge_message(video_id))
@@ -190,7 +188,7 @@ def test_thousands_of_children_go(table: Table, purge: Run) -> None:
     assert _items(table) == []
 
 
-def test_everything_that_is_related_goes_but_what_totals_have_counted(
+def test_purge_deletes_related_items_except_counted_totals(
     api: Api, table: Table, purge: Run, objects: Objects
 ) -> None:
     playlists = _related_video(api, table, objects)
@@ -204,7 +202,7 @@ def test_everything_that_is_related_goes_but_what_totals_have_counted(
         assert len(api.get(f"/v1/playlists/{playlist_id}/entries").json["items"]) == 1
 
 
-def test_ratings_and_memberships_of_many_pages_go(
+def test_purge_deletes_many_pages_of_ratings_and_memberships(
     api: Api, table: Table, purge: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(purging, "PAGE", 3)
@@ -220,7 +218,7 @@ def test_ratings_and_memberships_of_many_pages_go(
     assert [api.get(f"/v1/playlists/{playlist}").json["entryCount"] for playlist in playlists] == [1] * 8
 
 
-def test_all_that_was_counted_goes_but_the_markers_that_go_by_themselves(table: Table, purge: Run) -> None:
+def test_purge_deletes_counts_and_leaves_expiring_markers(table: Table, purge: Run) -> None:
     _views(table, VIDEO_ID, hours=250)
     marker = VIEWER.key(videoId=VIDEO_ID, lane=7, id="bob") | {"purgeAt": 1}
     _put(table, marker)
@@ -228,7 +226,7 @@ def test_all_that_was_counted_goes_but_the_markers_that_go_by_themselves(table: 
     assert _remaining(table, VIDEO_ID) == [(marker["pk"], marker["sk"])]
 
 
-def test_hours_of_many_pages_go_in_time(table: Table, purge: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_purge_deletes_many_pages_of_hours(table: Table, purge: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(purging, "PAGE", 2)
     _views(table, VIDEO_ID, hours=15)
     queue, rounds = FakeQueue([purge_message(VIDEO_ID)]), 0
@@ -239,9 +237,7 @@ def test_hours_of_many_pages_go_in_time(table: Table, purge: Run, monkeypatch: p
     assert _remaining(table, VIDEO_ID) == []
 
 
-def test_memberships_of_playlists_that_are_gone_too_are_removed(
-    api: Api, table: Table, purge: Run, objects: Objects
-) -> None:
+def test_purge_deletes_memberships_of_deleted_playlists(api: Api, table: Table, purge: Run, objects: Objects) -> None:
     for playlist_id in _related_video(api, table, objects):
         api.delete(f"/v1/playlists/{playlist_id}")
     table.delete(VIDEO.key(videoId=VIDEO_ID))
@@ -294,7 +290,7 @@ class TestShortTime:
         assert counts == sorted(counts, reverse=True)
         assert [api.get(f"/v1/playlists/{playlist}").json["entryCount"] for playlist in playlists] == [1, 1, 1]
 
-    def test_with_no_time_at_all_nothing_is_done_and_nothing_lost(
+    def test_purge_without_time_is_requeued_unchanged(
         self, api: Api, table: Table, purge: Run, objects: Objects
     ) -> None:
         _related_video(api, table, objects)
@@ -304,7 +300,7 @@ class TestShortTime:
         assert purge(*messages, queue=queue, context=ShortContext(0)) == {"batchItemFailures": []}
         assert queue.take() == messages
 
-    def test_a_video_that_comes_back_meanwhile_keeps_what_it_has_then(
+    def test_video_recreated_during_a_purge_keeps_new_items(
         self, api: Api, table: Table, purge: Run, objects: Objects
     ) -> None:
         _related_video(api, table, objects)
@@ -318,7 +314,7 @@ class TestShortTime:
         assert purge(*queue.take(), queue=queue) == {"batchItemFailures": []}
         assert (_items(table), queue.take()) == (before, [])
 
-    def test_a_video_that_comes_back_between_pages_keeps_what_is_left(
+    def test_video_recreated_between_pages_keeps_remaining_items(
         self, api: Api, table: Table, objects: Objects, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(purging, "PAGE", 3)
@@ -348,7 +344,7 @@ class TestShortTime:
         assert purge.video(VIDEO_ID, 0, lambda: True)
         assert len([sk for _, sk in _remaining(table, VIDEO_ID) if sk.startswith("HAS#")]) == 5
 
-    def test_a_message_that_cannot_be_sent_is_delivered_again(self, api: Api, table: Table, purge: Run) -> None:
+    def test_purge_whose_message_cannot_be_sent_is_redelivered(self, api: Api, table: Table, purge: Run) -> None:
         queue = FakeQueue()
         queue.send = _unavailable  # type: ignore[method-assign]
         response = purge(purge_playlist_message("p"), queue=queue, context=ShortContext(0))
@@ -385,7 +381,7 @@ class TestPlaylist:
         assert table.get(PLAYLIST.key(playlistId=playlist_id))
 
 
-def test_a_message_of_another_kind_is_not_carried_out(api: Api, purge: Run) -> None:
+def test_purge_message_of_another_kind_is_refused(api: Api, purge: Run) -> None:
     video_id = api.create()["videoId"]
     response = purge({"schema": "video-metadata/job/1", "videoId": video_id}, {"videoId": video_id})
     assert len(response["batchItemFailures"]) == 2
@@ -412,7 +408,7 @@ class _Calls:
         return counting
 
 
-def test_an_id_is_free_again_once_nothing_is_left(
+def test_id_is_free_after_the_purge(
     api: Api, table: Table, purge: Run, background: BackgroundWork, clock: Clock
 ) -> None:
     video_id = api.publish(title="old")["videoId"]

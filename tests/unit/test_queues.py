@@ -96,7 +96,7 @@ class TestProcess:
         assert process(_event("{}"), handle) == _failed("m0")
         assert [record.levelname for record in caplog.records] == [level]
 
-    def test_the_log_says_why_but_not_what_the_message_was(self, caplog: pytest.LogCaptureFixture) -> None:
+    def test_log_has_the_error_and_not_the_message_body(self, caplog: pytest.LogCaptureFixture) -> None:
         def handle(_: Message) -> None:
             raise BadMessage("It is of no known kind.")
 
@@ -108,7 +108,7 @@ class TestProcess:
 
 
 class TestProcessBatch:
-    def test_all_messages_come_in_one_call(self) -> None:
+    def test_process_batch_passes_all_messages_in_one_call(self) -> None:
         calls: list[list[str]] = []
         response = process_batch(
             _event("{}", "{}"), lambda batch: calls.append([message.message_id for message in batch])
@@ -145,7 +145,7 @@ class TestProcessBatch:
 
         return process_batch(_event(*bodies), handle), calls
 
-    def test_when_the_call_fails_each_half_has_one_of_its_own(self) -> None:
+    def test_failed_batch_is_split_in_halves(self) -> None:
         report, calls = self._calls(["{}", '{"a": 1}', "{}"])
         assert report == _failed("m1")
         assert calls == [["m0", "m1", "m2"], ["m0"], ["m1", "m2"], ["m1"], ["m2"]]
@@ -162,7 +162,7 @@ class TestProcessBatch:
         assert self._calls(['{"a": 1}'] * 5)[0] == _failed(*(f"m{number}" for number in range(5)))
 
     @pytest.mark.parametrize("error", [error() for error in TRANSIENT_ERRORS])
-    def test_when_something_is_busy_or_contended_all_are_delivered_again(self, error: Exception) -> None:
+    def test_transient_error_redelivers_the_complete_batch(self, error: Exception) -> None:
         calls: list[int] = []
 
         def handle(batch: Sequence[Message]) -> None:
@@ -182,7 +182,7 @@ def _in_groups(*messages: tuple[str, str]) -> dict[str, Any]:
 
 
 class TestProcessGroups:
-    def test_the_messages_of_a_group_come_in_one_call_in_order(self) -> None:
+    def test_messages_of_a_group_are_passed_in_one_call_in_order(self) -> None:
         calls: list[list[str]] = []
         event = _in_groups(("a", "{}"), ("b", "{}"), ("a", "{}"))
         response = process_groups(event, lambda group: calls.append([message.message_id for message in group]))

@@ -74,14 +74,14 @@ def assert_exact(table: Table, video_id: str) -> None:
 
 
 class TestRating:
-    def test_a_video_that_nobody_rated_has_no_average(self, api: Api, path: str, video_id: str) -> None:
+    def test_unrated_video_has_no_average(self, api: Api, path: str, video_id: str) -> None:
         reply = api.get(path)
         assert (reply.status, reply.json) == (
             200,
             {"videoId": video_id, "average": None, "votes": 0, "likes": 0, "dislikes": 0},
         )
 
-    def test_the_answer_to_a_rating_has_it_and_the_totals(self, api: Api, path: str, video_id: str) -> None:
+    def test_rating_response_has_the_rating_and_the_totals(self, api: Api, path: str, video_id: str) -> None:
         api.put(path, {"value": 9}, user="bob")
         settle_ratings(api.table)
         reply = api.put(path, {"value": 6})
@@ -105,7 +105,7 @@ class TestRating:
         assert body["votes"] == 1
         assert "own" not in body
 
-    def test_the_average_is_shown_with_two_decimals_and_kept_exactly(self, api: Api, path: str, video_id: str) -> None:
+    def test_average_is_rounded_to_two_decimals_and_stored_exactly(self, api: Api, path: str, video_id: str) -> None:
         for user, value in (("a", 10), ("b", 9), ("c", 9)):
             body = api.put(path, {"value": value}, user=user).json
             settle_ratings(api.table)
@@ -113,7 +113,7 @@ class TestRating:
         assert totals(api.table, video_id)["sum"] == 28
 
     @pytest.mark.parametrize("is_counted", [True, False])
-    def test_a_second_rating_takes_the_place_of_the_first(
+    def test_second_rating_replaces_the_first(
         self, api: Api, clock: Clock, path: str, video_id: str, is_counted: bool
     ) -> None:
         api.put(path, {"value": 2})
@@ -125,9 +125,7 @@ class TestRating:
         assert changed["own"] == {"value": 10, "ratedAt": NOW + 5}
         assert_exact(api.table, video_id)
 
-    def test_a_second_rating_stays_in_its_place_of_the_index(
-        self, api: Api, clock: Clock, path: str, video_id: str
-    ) -> None:
+    def test_second_rating_keeps_its_index_position(self, api: Api, clock: Clock, path: str, video_id: str) -> None:
         positions = []
         for value in (2, 10):
             api.put(path, {"value": value})
@@ -136,7 +134,7 @@ class TestRating:
             positions.append([rating[name] for name in ("rel", "relShard", "relSort", "relId")])
         assert positions[0] == positions[1]  # to move would be two more write units
 
-    def test_the_same_rating_again_writes_nothing(self, api: Api, clock: Clock, path: str, table: Table) -> None:
+    def test_repeated_rating_writes_nothing(self, api: Api, clock: Clock, path: str, table: Table) -> None:
         first = api.put(path, {"value": 7}).json
         clock.advance(5)
         with record_operations(table.client) as operations:
@@ -161,7 +159,7 @@ class TestRating:
         assert "like" not in valued["own"]
         assert_exact(api.table, video_id)
 
-    def test_a_rating_can_be_taken_back_when_the_video_is_hidden(self, api: Api, path: str, video_id: str) -> None:
+    def test_rating_of_a_hidden_video_can_be_withdrawn(self, api: Api, path: str, video_id: str) -> None:
         api.put(path, {"value": 1}, user="bob")
         api.patch(f"/v1/videos/{video_id}", {"visibility": "private"})
         assert api.delete(path, user="bob").status == 204
@@ -169,7 +167,7 @@ class TestRating:
         assert api.get(path).json["votes"] == 0
         assert api.delete(path, user="bob").status == 404
 
-    def test_a_rating_can_be_taken_back_again_and_again(self, api: Api, path: str, video_id: str) -> None:
+    def test_repeated_withdrawal_of_a_rating_succeeds(self, api: Api, path: str, video_id: str) -> None:
         api.put(path, LIKE)
         api.put(path, {"value": 4}, user="bob")
         for _ in range(2):
@@ -181,7 +179,7 @@ class TestRating:
         assert "own" not in after
         assert_exact(api.table, video_id)
 
-    def test_no_rating_has_what_would_place_it_in_an_index_of_videos(
+    def test_no_rating_item_has_attributes_of_a_video_index(
         self, api: Api, path: str, video_id: str, table: Table
     ) -> None:
         api.put(path, LIKE)
@@ -193,7 +191,7 @@ class TestRating:
 
 
 class TestPermissions:
-    def test_whoever_may_read_may_rate(self, api: Api, path: str) -> None:
+    def test_callers_who_may_read_a_video_may_rate_it(self, api: Api, path: str) -> None:
         assert api.put(path, {"value": 5}, user="bob", scopes="videos/read").status == 200
 
     def test_a_deleted_video_cannot_be_rated(self, api: Api, path: str, video_id: str, table: Table) -> None:
@@ -241,7 +239,7 @@ class TestImported:
         assert body["imported"] == {"average": 7.8, "votes": 1200}
         assert (body["average"], body["votes"]) == (4, 1)
 
-    def test_the_same_import_again_changes_nothing(self, video_id: str, table: Table) -> None:
+    def test_repeated_import_of_ratings_writes_nothing(self, video_id: str, table: Table) -> None:
         store = RatingStore(table)
         assert store.set_imported(video_id, 7.8, 1200, IMPORTER, NOW)
         before = items_of(table)
@@ -259,7 +257,7 @@ class TestUnits:
         """Adds them up."""
         return Meter(table.client, make_client())
 
-    def test_a_first_rating_is_one_item_and_its_place_in_the_index(self, api: Api, path: str, meter: Meter) -> None:
+    def test_first_rating_costs_one_item_and_one_index_entry(self, api: Api, path: str, meter: Meter) -> None:
         with meter.measure() as used:
             api.put(path, {"value": 2})
         assert used.operations == ["BatchGetItem", "PutItem"]
@@ -285,7 +283,9 @@ class TestUnits:
         (withdrawn,) = of_ratings(table, video_id)
         assert withdrawn["purgeAt"] == NOW + DAYS_WITHDRAWN * 86_400
 
-    def test_no_item_takes_all_ratings_of_a_video(self, api: Api, path: str, table: Table, video_id: str) -> None:
+    def test_no_partition_receives_all_ratings_of_a_video(
+        self, api: Api, path: str, table: Table, video_id: str
+    ) -> None:
         for number in range(100):
             api.put(path, {"value": 2}, user=f"user-{number}")
         stored_ratings = ratings(table, video_id)
@@ -357,7 +357,9 @@ def deliver(simulation: Simulation[RatingStore], table: Table) -> None:
 
 
 class TestMeetingOthers:
-    def test_a_double_click_counts_once(self, table: Table, video_id: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_concurrent_identical_ratings_count_once(
+        self, table: Table, video_id: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         store, caller = RatingStore(table), Caller("bob", frozenset())
         write = table.write
 
@@ -371,7 +373,9 @@ class TestMeetingOthers:
         assert (body["own"]["value"], body["votes"], body["average"]) == (8, 1, 8)
         assert_exact(table, video_id)
 
-    def test_a_lost_answer_is_recognised(self, table: Table, video_id: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_rating_with_a_lost_response_is_recognised(
+        self, table: Table, video_id: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         caller = Caller("bob", frozenset())
         write = table.write
 
@@ -412,9 +416,7 @@ class TestMeetingOthers:
         for reply in (api.put(path, {"value": 8}), api.delete(path)):
             assert (reply.status, reply.headers["retry-after"]) == (409, "1")
 
-    def test_the_answer_is_possible_whatever_the_totals_lack(
-        self, api: Api, path: str, table: Table, video_id: str
-    ) -> None:
+    def test_rating_response_tolerates_missing_totals(self, api: Api, path: str, table: Table, video_id: str) -> None:
         api.put(path, {"value": 10})
         settle_ratings(table)
         api.put(path, {"value": 1})
@@ -430,7 +432,7 @@ ACTIONS = st.sampled_from(
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), ACTIONS), max_size=12))
 @settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-def test_totals_are_those_of_the_ratings_whatever_happens(
+def test_totals_equal_the_ratings_after_any_sequence_of_faults(
     api: Api, table: Table, steps: list[tuple[str, RatingChoice | None]]
 ) -> None:
     video_id = str(api.publish()["videoId"])

@@ -32,7 +32,7 @@ def keys(reply: Reply) -> list[tuple[str, str | None]]:
     return [(release["region"], release.get("language")) for release in reply.json["items"]]
 
 
-def test_a_release_is_created_and_comes_back_as_it_was_sent(api: Api) -> None:
+def test_created_release_is_returned_as_sent(api: Api) -> None:
     sent = {"titles": [{"title": "Das Piano", "types": ["imdbDisplay"], "attributes": ["new title"]}]}
 
     reply = api.put(f"{PATH}/AT/de", sent)
@@ -115,7 +115,7 @@ def test_the_titles_of_a_release_have_a_size_together(api: Api) -> None:
     assert "4,000 bytes" in reply.json["errors"][0]["detail"]
 
 
-def test_an_etag_of_a_release_that_was_made_again_names_another(api: Api) -> None:
+def test_etag_of_a_recreated_release_differs(api: Api) -> None:
     old = put(api, "NZ/en").etag
     api.delete(f"{PATH}/NZ/en")
     put(api, "NZ/en", "Another")
@@ -125,7 +125,7 @@ def test_an_etag_of_a_release_that_was_made_again_names_another(api: Api) -> Non
     assert put(api, "NZ/en", "A third", headers={"If-Match": '"1"'}).status == 200
 
 
-def test_conditions_hold_for_releases_too(api: Api) -> None:
+def test_releases_support_conditional_requests(api: Api) -> None:
     assert put(api, "NZ", headers={"If-Match": "*"}).status == 412
     first = put(api, "NZ", headers={"If-None-Match": "*"})
     assert first.status == 201
@@ -135,13 +135,13 @@ def test_conditions_hold_for_releases_too(api: Api) -> None:
     assert api.delete(f"{PATH}/NZ", headers={"If-Match": '"2"'}).status == 204
 
 
-def test_a_deleted_video_takes_no_releases(api: Api) -> None:
+def test_deleted_video_accepts_no_releases(api: Api) -> None:
     api.delete(f"/v1/videos/{VIDEO_ID}")
     assert put(api, "NZ").status == 409
     assert api.delete(f"{PATH}/NZ").status == 409
 
 
-def test_releases_come_page_by_page_by_region_and_language(api: Api) -> None:
+def test_releases_are_listed_in_pages_by_region_and_language(api: Api) -> None:
     for path in ("NZ/mi", "AT/de", "NZ", "NZ/en", "DE/de"):
         put(api, path)
 
@@ -156,9 +156,7 @@ def test_releases_come_page_by_page_by_region_and_language(api: Api) -> None:
     assert listed == [("AT", "de"), ("DE", "de"), ("NZ", None), ("NZ", "en"), ("NZ", "mi")]
 
 
-def test_a_page_that_dynamodb_ends_early_still_leads_on(
-    api: Api, table: Table, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_page_that_dynamodb_ends_early_has_a_cursor(api: Api, table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     for path in ("AT", "DE", "NZ"):
         put(api, path)
     intercept(table.client, lambda operation, _, send: send(Limit=2) if operation == "Query" else send())
@@ -178,7 +176,7 @@ def test_a_cursor_of_one_region_is_not_one_of_another(api: Api) -> None:
     assert api.get(PATH, query=f"cursor={cursor}").status == 400
 
 
-def test_a_release_is_found_by_its_region_in_the_index(api: Api, table: Table) -> None:
+def test_release_is_indexed_by_its_region(api: Api, table: Table) -> None:
     with record_operations(table.client) as operations:
         put(api, "NZ/en")
 

@@ -153,7 +153,7 @@ def test_a_table_that_is_as_it_was_is_not_written(copied: CopiedTable) -> None:
     assert copied.contents() == before
 
 
-def test_a_video_that_is_gone_comes_back_with_all_that_belonged_to_it(copied: CopiedTable) -> None:
+def test_deleted_video_is_restored_with_its_child_items(copied: CopiedTable) -> None:
     before = copied.contents()
     remove_video(copied.table, VIDEO_ID)
     copied.table.delete(VIEW_COUNTER.key(videoId=VIDEO_ID, shard=0))
@@ -177,7 +177,7 @@ def test_a_video_that_is_gone_comes_back_with_all_that_belonged_to_it(copied: Co
     assert copied.contents() == [item for item in before if (item["pk"], item["sk"]) != tuple(derived.values())]
 
 
-def test_an_item_that_was_altered_behind_the_service_s_back_is_repaired(copied: CopiedTable) -> None:
+def test_directly_edited_item_is_repaired(copied: CopiedTable) -> None:
     copied.alter(VIDEO, {"title": "Lost", "graffiti": "x"}, videoId=VIDEO_ID)
     outcomes, lines = copied.restore()
     repaired = copied.item(VIDEO, videoId=VIDEO_ID)
@@ -186,7 +186,7 @@ def test_an_item_that_was_altered_behind_the_service_s_back_is_repaired(copied: 
     assert (repaired["version"], repaired["updatedBy"], repaired["updatedAs"]) == (2, "job:restore", "job")
 
 
-def test_captions_and_chapters_that_were_altered_are_as_they_were(copied: CopiedTable) -> None:
+def test_altered_captions_and_chapters_are_repaired(copied: CopiedTable) -> None:
     copied.alter(CAPTION, {"text": "f" * 32, "size": 1}, videoId=VIDEO_ID, language="en")
     copied.alter(CHAPTERS, {"chapters": []}, videoId=VIDEO_ID)
     outcomes, lines = copied.restore()
@@ -198,7 +198,7 @@ def test_captions_and_chapters_that_were_altered_are_as_they_were(copied: Copied
     assert (captions["owner"], chapters["owner"]) == ("alice", "alice")
 
 
-def test_change_made_during_the_damage_is_reverted_with_its_tags(copied: CopiedTable) -> None:
+def test_change_within_the_damage_interval_is_reverted_with_its_tags(copied: CopiedTable) -> None:
     copied.api.clock.now = LATER
     copied.api.patch(f"/v1/videos/{VIDEO_ID}", {"title": "Lost", "tags": ["lost"]})
     outcomes, _ = copied.restore(BY_TIME)
@@ -228,7 +228,7 @@ def test_external_id_that_another_video_has_since_is_not_restored(copied: Copied
 
 
 @pytest.mark.parametrize("changed_at", [LATER - 1, LATER + 10])
-def test_change_made_outside_the_damage_is_kept_and_reported(copied: CopiedTable, changed_at: int) -> None:
+def test_change_outside_the_damage_interval_is_kept_and_reported(copied: CopiedTable, changed_at: int) -> None:
     copied.api.clock.now = changed_at
     copied.api.patch(f"/v1/videos/{VIDEO_ID}", {"title": "Better"})
     outcomes, lines = copied.restore(BY_TIME)
@@ -252,7 +252,7 @@ def test_a_second_restore_finds_nothing_to_do(copied: CopiedTable) -> None:
     assert copied.contents() == before
 
 
-def test_a_credit_is_repaired_and_one_that_was_deleted_comes_back(copied: CopiedTable) -> None:
+def test_altered_credit_is_repaired_and_deleted_credit_is_restored(copied: CopiedTable) -> None:
     copied.alter(CREDIT, {"name": "Lost"}, videoId=VIDEO_ID, personId="p")
     assert copied.restore()[0]["changed"] == 1
     assert copied.item(CREDIT, videoId=VIDEO_ID, personId="p")["name"] == "P"
@@ -276,13 +276,13 @@ def test_a_view_count_is_raised_and_never_lowered(copied: CopiedTable, views: in
     assert copied.item(VIEW_COUNTER, videoId=VIDEO_ID, shard=0)["views"] == after
 
 
-def test_a_rating_that_was_given_again_stays_even_by_force(copied: CopiedTable) -> None:
+def test_newer_rating_is_kept_even_when_forced(copied: CopiedTable) -> None:
     copied.api.put(f"/v1/videos/{VIDEO_ID}/rating", {"value": 2}, user="bob")
     assert copied.restore(RestorePlan(force=True))[0]["skipped"] == 1
     assert copied.api.get(f"/v1/videos/{VIDEO_ID}/rating", user="bob").json["own"]["value"] == 2
 
 
-def test_entries_that_were_lost_come_back_to_a_playlist_that_nobody_has_changed(copied: CopiedTable) -> None:
+def test_lost_entries_of_an_unchanged_playlist_are_restored(copied: CopiedTable) -> None:
     path = f"/v1/playlists/{copied.playlist}/entries"
     before = copied.api.get(path).json
     lost_entries = [item for item in copied.contents() if re.match(rf"ENTRY#.*|HAS#{OTHER}", item["sk"])]
@@ -292,7 +292,7 @@ def test_entries_that_were_lost_come_back_to_a_playlist_that_nobody_has_changed(
     assert copied.item(PLAYLIST, playlistId=copied.playlist)["entryCount"] == 2
 
 
-def test_entries_that_were_taken_out_in_the_time_of_the_damage_come_back_and_are_counted(copied: CopiedTable) -> None:
+def test_entries_removed_within_the_damage_interval_are_restored_and_counted(copied: CopiedTable) -> None:
     copied.api.clock.now = LATER
     copied.api.patch(f"/v1/playlists/{copied.playlist}", {"title": "Lost"})
     copied.api.delete(f"/v1/playlists/{copied.playlist}/entries/{OTHER}")
@@ -303,13 +303,13 @@ def test_entries_that_were_taken_out_in_the_time_of_the_damage_come_back_and_are
     assert [entry["video"]["videoId"] for entry in entries] == [VIDEO_ID, OTHER]
 
 
-def test_an_entry_that_its_owner_has_taken_out_stays_out(copied: CopiedTable) -> None:
+def test_entry_removed_by_its_owner_is_not_restored(copied: CopiedTable) -> None:
     copied.api.delete(f"/v1/playlists/{copied.playlist}/entries/{OTHER}")
     copied.restore(BY_TIME)
     assert copied.api.get(f"/v1/playlists/{copied.playlist}").json["entryCount"] == 1
 
 
-def test_a_playlist_that_was_deleted_in_the_time_of_the_damage_comes_back_as_it_was(copied: CopiedTable) -> None:
+def test_playlist_deleted_within_the_damage_interval_is_restored(copied: CopiedTable) -> None:
     path = f"/v1/playlists/{copied.playlist}"
     copied.api.clock.now = LATER
     copied.api.patch(path, {"title": "Lost"})
@@ -329,7 +329,7 @@ def test_a_playlist_that_was_deleted_in_the_time_of_the_damage_comes_back_as_it_
     assert copied.contents() == before
 
 
-def test_a_playlist_that_its_owner_has_deleted_stays_deleted_unless_forced(copied: CopiedTable) -> None:
+def test_playlist_deleted_by_its_owner_is_restored_only_when_forced(copied: CopiedTable) -> None:
     path = f"/v1/playlists/{copied.playlist}"
     copied.api.delete(path)
     before = copied.contents()
@@ -339,9 +339,7 @@ def test_a_playlist_that_its_owner_has_deleted_stays_deleted_unless_forced(copie
     assert copied.api.get(path).json["entryCount"] == 2
 
 
-def test_a_playlist_comes_back_only_if_its_owner_may_have_one_more(
-    copied: CopiedTable, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_playlist_is_restored_only_within_the_owner_limit(copied: CopiedTable, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(playlists, "MAX_PLAYLISTS", 1)
     copied.api.delete(f"/v1/playlists/{copied.playlist}")
     copied.api.post("/v1/playlists", {"title": "Another"})
@@ -369,7 +367,7 @@ def test_a_rehearsal_reports_the_same_and_writes_nothing(copied: CopiedTable) ->
     assert copied.restore() == rehearsed
 
 
-def test_a_job_is_never_set_back(copied: CopiedTable, tmp_path: Path) -> None:
+def test_job_is_never_restored(copied: CopiedTable, tmp_path: Path) -> None:
     item = {"videoId": VIDEO_ID, "kind": "probe", "owner": "alice", "state": "done", "input": {}, "inputHash": "h"}
     job = item | {"since": "0001", "attempt": 1, "writeId": "w", "version": 1} | JOB.key(videoId=VIDEO_ID, kind="probe")
     copied.table.write(copied.table.put(job, condition=Expression("attribute_not_exists(#pk)", {"#pk": "pk"})))
@@ -380,7 +378,7 @@ def test_a_job_is_never_set_back(copied: CopiedTable, tmp_path: Path) -> None:
     assert copied.item(JOB, videoId=VIDEO_ID, kind="probe")["state"] == "failed"
 
 
-def test_the_command_takes_a_file_or_another_table(
+def test_restore_command_reads_a_file_or_another_table(
     copied: CopiedTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -489,7 +487,7 @@ def test_a_time_is_one_that_can_be_read(capsys: pytest.CaptureFixture[str]) -> N
 
 class TestAddedAttributes:
     @pytest.mark.parametrize("purge_at", [NOW - 5, NOW + 10**9])
-    def test_a_time_of_removal_of_a_video_is_taken_off(self, copied: CopiedTable, purge_at: int) -> None:
+    def test_purge_time_added_to_a_video_is_removed(self, copied: CopiedTable, purge_at: int) -> None:
         copied.alter(VIDEO, {"purgeAt": purge_at}, videoId=VIDEO_ID)
         outcomes, lines = copied.restore()
         assert (outcomes["changed"], lines) == (1, [f"Video {VIDEO_ID}: purgeAt restored"])
@@ -507,7 +505,7 @@ class TestAddedAttributes:
         copied.alter(RATING, {"purgeAt": NOW}, userId="bob", lane=lane_of("bob"), videoId=VIDEO_ID)
         assert copied.restore()[0]["skipped"] == 1
 
-    def test_a_video_that_waits_for_its_removal_by_right_is_left(self, copied: CopiedTable) -> None:
+    def test_video_rightly_waiting_for_its_purge_is_skipped(self, copied: CopiedTable) -> None:
         copied.alter(VIDEO, {"purgeAt": NOW, "writeId": "another"}, videoId=VIDEO_ID)
         _, lines = copied.restore(RestorePlan(force=True))
         assert (
@@ -535,14 +533,12 @@ class TestCounts:
 
         monkeypatch.setattr(Table, "write", viewed)
 
-    def test_a_view_that_comes_between_is_counted(
-        self, with_lost_views: CopiedTable, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_concurrent_view_is_counted(self, with_lost_views: CopiedTable, monkeypatch: pytest.MonkeyPatch) -> None:
         self._viewed_after_reading(with_lost_views, monkeypatch, 1)
         outcomes, lines = with_lost_views.restore()
         assert (outcomes["changed"], lines) == (1, [f"Views {VIDEO_ID}: views 2 -> 3"])
 
-    def test_a_counter_that_never_rests_is_reported_and_the_rest_continues(
+    def test_constantly_changing_counter_is_reported_and_skipped(
         self, with_lost_views: CopiedTable, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(records, "MAX_ATTEMPTS", 1)
@@ -588,7 +584,7 @@ class TestEntries:
         assert self._entries(copied) == [VIDEO_ID, OTHER]
         assert copied.item(PLAYLIST, playlistId=copied.playlist)["entryCount"] == 2
 
-    def test_a_purge_that_was_late_is_made_good_by_another_restore(self, copied: CopiedTable) -> None:
+    def test_late_purge_is_repaired_by_another_restore(self, copied: CopiedTable) -> None:
         copied.table.delete(VIDEO.key(videoId=VIDEO_ID))
         copied.restore()
         EntryStore(PlaylistStore(copied.table)).forget(copied.playlist, VIDEO_ID, PURGE, LATER)
@@ -607,13 +603,13 @@ class TestEntries:
         missing = "is missing, and may have been removed on purpose: skipped"
         assert f"Entry {copied.playlist} {OTHER}: {missing}" in lines
 
-    def test_a_title_that_its_owner_gave_before_a_purge_stays(self, copied: CopiedTable, objects: Objects) -> None:
+    def test_title_changed_before_a_purge_is_kept(self, copied: CopiedTable, objects: Objects) -> None:
         copied.api.patch(f"/v1/playlists/{copied.playlist}", {"title": "Better"})
         self._purge(copied, objects, LATER)
         copied.restore(BY_TIME)
         assert copied.item(PLAYLIST, playlistId=copied.playlist)["title"] == "Better"
 
-    def test_a_video_that_was_added_again_meanwhile_is_there_once(
+    def test_concurrently_appended_video_is_listed_once(
         self, copied: CopiedTable, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         self._lose(copied, f"ENTRY#.*{OTHER}|HAS#{OTHER}")
@@ -629,14 +625,14 @@ class TestEntries:
         assert f"Entry {copied.playlist} {OTHER}: it was changed concurrently: skipped" in lines
         assert self._entries(copied) == [VIDEO_ID, OTHER]
 
-    def test_half_an_entry_is_made_whole_in_a_playlist_that_others_changed(self, copied: CopiedTable) -> None:
+    def test_incomplete_entry_of_a_changed_playlist_is_completed(self, copied: CopiedTable) -> None:
         copied.api.patch(f"/v1/playlists/{copied.playlist}", {"title": "Better"})
         self._lose(copied, f"ENTRY#.*{OTHER}|HAS#{VIDEO_ID}")
         assert copied.restore()[0]["changed"] == 2
         assert self._entries(copied) == [VIDEO_ID, OTHER]
         assert copied.api.delete(f"/v1/playlists/{copied.playlist}/entries/{VIDEO_ID}").status == 204
 
-    def test_an_entry_that_has_moved_is_not_put_back_where_it_was(self, copied: CopiedTable) -> None:
+    def test_moved_entry_keeps_its_position(self, copied: CopiedTable) -> None:
         copied.api.clock.now = LATER
         path = f"/v1/playlists/{copied.playlist}/entries/{VIDEO_ID}"
         assert copied.api.patch(path, {"after": OTHER}).status == 200
@@ -644,7 +640,7 @@ class TestEntries:
         assert copied.restore(BY_TIME)[0]["skipped"] == 1
         assert self._entries(copied) == [OTHER, VIDEO_ID]
 
-    def test_entries_are_counted_whoever_took_them_out(self, copied: CopiedTable) -> None:
+    def test_restored_entries_are_counted_for_any_remover(self, copied: CopiedTable) -> None:
         copied.api.clock.now = LATER
         copied.api.delete(f"/v1/playlists/{copied.playlist}/entries/{VIDEO_ID}")
         self._lose(copied, f"ENTRY#.*{OTHER}|HAS#{OTHER}")

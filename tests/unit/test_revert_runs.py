@@ -61,7 +61,7 @@ def _counts(report: Mapping[str, Any]) -> dict[str, int]:
 
 
 class TestAsking:
-    def test_the_answer_says_where_to_ask_how_far_it_is(self, reverts: RevertTestbed, small_pages: None) -> None:
+    def test_accepted_revert_has_the_location_of_its_status(self, reverts: RevertTestbed, small_pages: None) -> None:
         _renamed(reverts, 3)
         reply = reverts.undo("set")
         assert reply.status == 202
@@ -91,13 +91,13 @@ class TestAsking:
         assert reverts.run("other", revert_id).status == 404
         assert reverts.run("set", "never-was").status == 404
 
-    def test_after_a_month_nobody_knows_of_it(self, reverts: RevertTestbed, small_pages: None) -> None:
+    def test_run_status_expires_after_a_month(self, reverts: RevertTestbed, small_pages: None) -> None:
         _renamed(reverts, 3)
         revert_id = _begun(reverts)
         reverts.clock.advance(revert_runs.DAYS_KEPT * 86_400)
         assert reverts.run("set", revert_id).status == 404
 
-    def test_the_parts_that_were_left_alone_come_in_pages(self, reverts: RevertTestbed, small_pages: None) -> None:
+    def test_skipped_items_are_listed_in_pages(self, reverts: RevertTestbed, small_pages: None) -> None:
         video_ids = _renamed(reverts, 5)
         for video_id in video_ids:
             reverts.patch(video_id, title="Mine", category="mine")
@@ -141,7 +141,7 @@ class TestTheRun:
         reverts.work()
         assert {reverts.item(video_id)["title"] for video_id in video_ids} == {"Wrong"}
 
-    def test_a_dry_run_writes_nothing_but_its_report(self, reverts: RevertTestbed, small_pages: None) -> None:
+    def test_dry_run_of_a_run_writes_only_its_report(self, reverts: RevertTestbed, small_pages: None) -> None:
         video_ids = _renamed(reverts, 3)
         reverts.patch(video_ids[0], title="Mine")
         before = reverts.stored()
@@ -165,16 +165,14 @@ class TestTheRun:
         assert (report["failed"], report["skipped"]) == (0, 0)
         assert all(change_set.there().values())
 
-    def test_when_time_is_up_another_message_goes_on(self, reverts: RevertTestbed, small_pages: None) -> None:
+    def test_run_out_of_time_continues_with_another_message(self, reverts: RevertTestbed, small_pages: None) -> None:
         _renamed(reverts, 7)
         revert_id = _begun(reverts)
         messages = reverts.work(context=lambda: ShortContext(4))
         assert messages > 2
         assert _counts(reverts.run("set", revert_id).json) == {"examined": 7, "reverted": 7}
 
-    def test_with_no_time_at_all_nothing_is_done_and_nothing_lost(
-        self, reverts: RevertTestbed, small_pages: None
-    ) -> None:
+    def test_run_without_time_is_requeued_unchanged(self, reverts: RevertTestbed, small_pages: None) -> None:
         _renamed(reverts, 3)
         revert_id = _begun(reverts)
         before = reverts.stored()
@@ -194,7 +192,7 @@ class TestTheRun:
 
 
 class TestDuplicates:
-    def test_messages_that_come_twice_count_nothing_twice(self, reverts: RevertTestbed, small_pages: None) -> None:
+    def test_duplicate_messages_count_each_item_once(self, reverts: RevertTestbed, small_pages: None) -> None:
         _renamed(reverts, 5)
         revert_id = _begun(reverts)
         reverts.settle()
@@ -244,7 +242,7 @@ GOING, COMING = 15, 11
     ("is_reverted", "at"),
     [*((False, at) for at in range(-1, GOING)), *((True, at) for at in range(-1, COMING))],
 )
-def test_a_run_that_is_killed_after_any_of_its_writes_is_resumed_and_counts_everything_once(
+def test_run_killed_after_any_write_resumes_and_counts_each_item_once(
     reverts: RevertTestbed, small_pages: None, is_reverted: bool, at: int
 ) -> None:
     """-1: it is killed before its first write. Before the others it is as after the write before."""
@@ -285,7 +283,7 @@ def test_run_makes_the_number_of_writes_that_the_kill_test_covers(
 
 
 class TestTrailBehind:
-    def test_a_part_waits_without_holding_up_the_rest(self, reverts: RevertTestbed, small_pages: None) -> None:
+    def test_waiting_item_does_not_block_other_items(self, reverts: RevertTestbed, small_pages: None) -> None:
         video_ids = _renamed(reverts, 5)
         revert_id = _begun(reverts)
         reverts.settle()
@@ -303,7 +301,7 @@ class TestTrailBehind:
         assert [item["skipped"][0]["field"] for item in report["items"]] == ["/title"]
 
     @pytest.mark.parametrize(("seed", "pages"), [(0, 1), (1, 2), (2, 16)])
-    def test_records_that_come_late_twice_and_mixed_up_change_nothing(
+    def test_late_duplicate_and_reordered_records_give_the_same_result(
         self, reverts: RevertTestbed, small_pages: None, monkeypatch: pytest.MonkeyPatch, seed: int, pages: int
     ) -> None:
         reverts.set_page_size(pages)
@@ -360,9 +358,7 @@ class TestTrailBehind:
         assert {item["problem"]["type"].rpartition(":")[2] for item in report["items"]} == {"trail-behind"}
         assert sum(reverts.queues["reverts"].delays) < 1800
 
-    def test_a_video_is_not_deleted_before_what_waits_of_it_is_done(
-        self, reverts: RevertTestbed, small_pages: None
-    ) -> None:
+    def test_video_is_deleted_after_its_waiting_items(self, reverts: RevertTestbed, small_pages: None) -> None:
         change_set = reverts.create_change_set("set")
         (video_id,) = change_set.video_ids
         revert_id = _begun(reverts)

@@ -56,23 +56,25 @@ Indexed = Callable[[str], StoredFields | None]
 
 
 class TestEachKindOfChange:
-    def test_a_new_video(self, service: IndexedService, indexed: Indexed) -> None:
+    def test_new_video_is_indexed(self, service: IndexedService, indexed: Indexed) -> None:
         fields = indexed(service.publish_video("Apples", tags=["fruit"], description="Of trees"))
         assert fields == StoredFields("Apples", [], ["fruit"], "Of trees", [])
 
-    def test_a_changed_video(self, service: IndexedService, indexed: Indexed) -> None:
+    def test_changed_video_is_reindexed(self, service: IndexedService, indexed: Indexed) -> None:
         video_id = service.publish_video("Apples")
         assert indexed(video_id)
         service.patch(video_id, title="Pears")
         assert (fields := indexed(video_id))
         assert fields.title == "Pears"
 
-    def test_a_private_video_is_there_for_its_owner(self, service: IndexedService, indexed: Indexed) -> None:
+    def test_private_video_is_indexed_for_its_owner(self, service: IndexedService, indexed: Indexed) -> None:
         video_id = service.publish_video("Apples")
         service.patch(video_id, visibility="private")
         assert indexed(video_id)
 
-    def test_a_deleted_video_goes_and_comes_back_restored(self, service: IndexedService, indexed: Indexed) -> None:
+    def test_deleted_video_is_removed_and_indexed_again_after_restore(
+        self, service: IndexedService, indexed: Indexed
+    ) -> None:
         video_id = service.publish_video("Apples")
         assert indexed(video_id)
         service.write("DELETE", f"/v1/videos/{video_id}")
@@ -80,7 +82,9 @@ class TestEachKindOfChange:
         service.write("POST", f"/v1/videos/{video_id}/restore")
         assert indexed(video_id)
 
-    def test_a_video_that_is_removed_for_good(self, service: IndexedService, table: Table, indexed: Indexed) -> None:
+    def test_purged_video_is_removed_from_the_index(
+        self, service: IndexedService, table: Table, indexed: Indexed
+    ) -> None:
         video_id = service.publish_video("Apples")
         assert indexed(video_id)
         remove_video(table, video_id)
@@ -122,7 +126,7 @@ class TestEachKindOfChange:
         assert (fields := indexed(video_id))
         assert fields.captions == []
 
-    def test_captions_whose_text_went_with_the_video_stop_nobody(
+    def test_missing_caption_text_does_not_stop_indexing(
         self, service: IndexedService, objects: Objects, indexed: Indexed
     ) -> None:
         video_id = service.publish_video("Apples")
@@ -132,7 +136,7 @@ class TestEachKindOfChange:
         assert fields.captions == []
 
     @pytest.mark.parametrize("damaged", [b"WEBVTT\n\n00:01.000 --> 00:02.000\n\xff", b"Apples", b""])
-    def test_captions_whose_text_is_damaged_are_left_out_with_a_warning(
+    def test_damaged_caption_text_is_omitted_with_a_warning(
         self, service: IndexedService, objects: Objects, indexed: Indexed, damaged: bytes
     ) -> None:
         video_id = service.publish_video("Apples")
@@ -184,7 +188,7 @@ class TestEachKindOfChange:
         of_the_table = [request for request in operations if request.parameters["TableName"] == table.name]
         assert [(request.name, request.parameters["ConsistentRead"]) for request in of_the_table] == [("Query", True)]
 
-    def test_very_many_items_beside_a_video_take_several_pages(
+    def test_child_items_of_a_video_are_read_in_pages(
         self, service: IndexedService, indexed: Indexed, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("shared.search.loader.LARGEST_READ", 2)
@@ -255,7 +259,7 @@ class TestHowFar:
         assert (fields := engine.stored(video_id))
         assert (fields.title, consumer.put) == (f"Apples {2 * SLICE - 1}", 1)
 
-    def test_an_import_is_taken_in_larger_slices(
+    def test_backlog_is_read_in_larger_slices(
         self, service: IndexedService, engine: SearchEngine, clock: Clock, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         video_ids = [service.publish_video(f"Film {number}") for number in range(2 * SLICE)]
@@ -275,7 +279,7 @@ class TestHowFar:
         has_time = iter([True, True, False])
         assert not consumer.wait_for(ahead, lambda: next(has_time))
 
-    def test_a_place_in_a_tail_is_the_same_once_that_is_a_block(
+    def test_position_in_a_tail_is_valid_after_the_tail_becomes_a_block(
         self, service: IndexedService, consumer: FeedConsumer, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(log, "LARGEST_TAIL", 300)
@@ -301,7 +305,7 @@ class TestHowFar:
         with pytest.raises(Gone):
             consumer.catch_up()
 
-    def test_an_index_that_has_followed_nothing_follows_all_that_is_kept(self, consumer: FeedConsumer) -> None:
+    def test_new_index_consumes_all_retained_changes(self, consumer: FeedConsumer) -> None:
         assert consumer.checkpoint.places == dict.fromkeys(shard_logs(), OLDEST)
 
 
@@ -315,7 +319,9 @@ class TestWhichCaptions:
             (None, ["de", "en-GB", "en-NZ", "fr"]),
         ],
     )
-    def test_captions_in_the_language_of_the_video_come_first(self, language: str | None, expected: list[str]) -> None:
+    def test_captions_in_the_language_of_the_video_are_indexed_first(
+        self, language: str | None, expected: list[str]
+    ) -> None:
         captions = [{"language": spoken, "size": 9, "cues": 1} for spoken in ("de", "en-GB", "en-NZ", "fr")]
         assert [item["language"] for item in searchable_texts(captions, language)] == expected
 

@@ -99,7 +99,7 @@ def test_put_video_is_found_after_commit(engine: SearchEngine) -> None:
     assert engine.checkpoint == AT
 
 
-def test_a_film_takes_the_place_of_what_it_was(engine: SearchEngine) -> None:
+def test_second_put_replaces_a_document(engine: SearchEngine) -> None:
     put(engine, make_document(1, "The Matrix"), make_document(2, "Heat"))
     put(engine, make_document(1, "Matrix Reloaded"))
     assert titles(engine, "matrix") == ["Matrix Reloaded"]
@@ -118,7 +118,7 @@ def test_removed_video_is_not_found(engine: SearchEngine) -> None:
     assert engine.stored(video_id(1)) is None
 
 
-def test_a_mark_alone_can_be_kept(engine: SearchEngine, tmp_path: Path) -> None:
+def test_checkpoint_can_be_stored_without_documents(engine: SearchEngine, tmp_path: Path) -> None:
     put(engine, make_document())
     before = engine.files()
     engine.commit(IndexCheckpoint({"CHANGES#0": LogCursor(8, 0)}, as_of=NOW * 1000 + 5))
@@ -140,7 +140,7 @@ def test_an_index_is_the_same_after_it_was_closed(tmp_path: Path) -> None:
     engine.close()
 
 
-def test_a_process_that_ends_before_its_commit_leaves_nothing_of_it(engine: SearchEngine, tmp_path: Path) -> None:
+def test_crash_before_commit_leaves_the_index_unchanged(engine: SearchEngine, tmp_path: Path) -> None:
     put(engine, *(make_document(number, f"Film {number}") for number in range(20)))
     engine.put([make_document(number, f"Other {number}") for number in range(10, 30)], deleted_ids=[video_id(0)])
     copy = copied(tmp_path / "index", tmp_path / "left")
@@ -152,7 +152,7 @@ def test_a_process_that_ends_before_its_commit_leaves_nothing_of_it(engine: Sear
     hits.close()
 
 
-def test_a_process_that_ends_before_its_mark_puts_the_same_again(
+def test_crash_before_the_checkpoint_repeats_the_put(
     engine: SearchEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(engine, make_document(1, "The Matrix"))
@@ -193,7 +193,7 @@ def test_an_index_of_another_form_is_not_opened(tmp_path: Path) -> None:
         SearchEngine(tmp_path / "other")
 
 
-def test_a_copy_that_is_not_whole_is_not_opened(engine: SearchEngine, tmp_path: Path) -> None:
+def test_incomplete_copy_is_not_opened(engine: SearchEngine, tmp_path: Path) -> None:
     put(engine, make_document())
     missing = next(file.name for file in engine.files() if file.name.endswith(".term"))
     copy = copied(tmp_path / "index", tmp_path / "copy")
@@ -202,7 +202,7 @@ def test_a_copy_that_is_not_whole_is_not_opened(engine: SearchEngine, tmp_path: 
         SearchEngine(copy)
 
 
-def test_listed_files_are_the_whole_index(engine: SearchEngine, tmp_path: Path) -> None:
+def test_listed_files_are_the_complete_index(engine: SearchEngine, tmp_path: Path) -> None:
     put(engine, *(make_document(number, f"Film {number}") for number in range(5)))
     put(engine, make_document(6, "Heat"))
     engine.put([], deleted_ids=[video_id(1)])
@@ -277,7 +277,7 @@ def test_video_past_its_purge_time_is_found_by_no_caller(engine: SearchEngine) -
 # Filters and facets
 
 
-def test_filters_keep_what_has_all_of_them(engine: SearchEngine) -> None:
+def test_filters_are_combined_with_and(engine: SearchEngine) -> None:
     put(
         engine,
         make_document(
@@ -304,7 +304,7 @@ def test_filters_keep_what_has_all_of_them(engine: SearchEngine) -> None:
         assert set(titles(engine, "heat", **filters)) == {f"Heat {number}" for number in expected_numbers}
 
 
-def test_facets_count_what_the_caller_may_see_whatever_page_it_is_on(engine: SearchEngine) -> None:
+def test_facets_count_visible_hits_of_all_pages(engine: SearchEngine) -> None:
     put(
         engine,
         *(
@@ -395,14 +395,14 @@ def test_exact_matches_rank_before_prefixes_and_prefixes_before_typos(engine: Se
     assert titles(engine, "heat") == ["Heat", "Heated", "Heart"]
 
 
-def test_the_whole_title_comes_first(engine: SearchEngine) -> None:
+def test_exact_title_ranks_first(engine: SearchEngine) -> None:
     put(engine, make_document(1, "The Big Heat of the Night"), make_document(2, "Heat"), make_document(3, "Red Heat"))
     assert titles(engine, "heat")[0] == "Heat"
     assert titles(engine, "haet")[0] == "Heat"
     assert titles(engine, "red heat") == ["Red Heat"]
 
 
-def test_words_in_their_order_come_first(engine: SearchEngine) -> None:
+def test_words_in_order_rank_first(engine: SearchEngine) -> None:
     put(
         engine,
         make_document(1, "1", captions={"en": [(0, "with you the force may be"), (1, "you be with the may")]}),
@@ -411,7 +411,7 @@ def test_words_in_their_order_come_first(engine: SearchEngine) -> None:
     assert titles(engine, "may the force be with you") == ["2", "1"]
 
 
-def test_a_sentence_that_says_a_word_twice_comes_first_too(engine: SearchEngine) -> None:
+def test_sentence_with_a_repeated_word_ranks_first(engine: SearchEngine) -> None:
     put(
         engine,
         *(make_document(number, str(number), captions={"en": [(0, "so new it was")]}) for number in range(1, 9)),
@@ -437,7 +437,7 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("q", HOSTILE)
-def test_hostile_questions_are_questions_like_others(engine: SearchEngine, q: str) -> None:
+def test_hostile_queries_are_handled_like_any_query(engine: SearchEngine, q: str) -> None:
     put(engine, make_document(1, "Terminator"), make_document(2, "The Thing of It Is x"))
     hits = engine.search(parse(q), ANONYMOUS, NOW, facets=FACETS)
     assert len(hits.hits) == hits.total <= 2
@@ -464,9 +464,7 @@ def test_pages_follow_each_other_without_gaps_down_to_the_deepest_hit(engine: Se
         assert engine.search(query, ANONYMOUS, NOW).total == DEEPEST + 50
 
 
-def test_films_that_fit_equally_well_are_in_the_order_of_their_ids(
-    engine: SearchEngine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_hits_of_equal_score_are_ordered_by_id(engine: SearchEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shared.search.fields._SPREAD", 0.0)
     put(engine, *(make_document(number, "Heat") for number in range(200)))
     hits = [hit for page in pages(engine, parse("heat"), ANONYMOUS, 7) for hit in page.hits]
@@ -474,7 +472,7 @@ def test_films_that_fit_equally_well_are_in_the_order_of_their_ids(
     assert [hit.video_id for hit in hits] == sorted(video_id(number) for number in range(200))
 
 
-def test_videos_can_be_left_out_of_everything(engine: SearchEngine) -> None:
+def test_excluded_videos_are_absent_from_hits_totals_and_facets(engine: SearchEngine) -> None:
     put(
         engine,
         *(
@@ -490,7 +488,7 @@ def test_videos_can_be_left_out_of_everything(engine: SearchEngine) -> None:
     assert [hit.score for hit in hits.hits] == [hit.score for hit in first.hits][:3]
 
 
-def test_texts_can_be_read_only_if_little_is_said(engine: SearchEngine) -> None:
+def test_stored_texts_are_omitted_when_captions_are_large(engine: SearchEngine) -> None:
     put(engine, make_document(1, captions={"en": [(0, "apples"), (1, "pears")]}), make_document(2))
     stored = engine.stored(video_id(1))
     assert stored is not None
@@ -500,7 +498,7 @@ def test_texts_can_be_read_only_if_little_is_said(engine: SearchEngine) -> None:
     assert engine.stored(video_id(2), max_characters=0) == engine.stored(video_id(2))
 
 
-def test_few_of_many_films_that_fit_equally_well_have_the_same_rank(engine: SearchEngine) -> None:
+def test_few_of_many_equal_hits_have_one_rank(engine: SearchEngine) -> None:
     put(engine, *(make_document(number, "Heat") for number in range(20_000)))
     index_query = IndexQuery(SCHEMA, parse("heat"), ANONYMOUS, NOW, SearchFilters())
     ranks = [rank for rank, _ in engine._searcher.search(index_query.query, 20_000, weight_by_field="spread").hits]
@@ -514,7 +512,7 @@ def test_few_of_many_films_that_fit_equally_well_have_the_same_rank(engine: Sear
     assert [*hits.hits, *following.hits] == every.hits
 
 
-def test_a_page_goes_on_where_the_film_before_it_stands_by_now(engine: SearchEngine) -> None:
+def test_page_continues_after_the_current_rank_of_its_cursor(engine: SearchEngine) -> None:
     put(engine, *(make_document(number, "Heat") for number in range(40)))
     every = ids(engine.search(parse("heat"), ANONYMOUS, NOW, limit=40))
     last = engine.search(parse("heat"), ANONYMOUS, NOW, limit=20).hits[-1]
@@ -527,7 +525,7 @@ def test_a_page_goes_on_where_the_film_before_it_stands_by_now(engine: SearchEng
     assert ids(reopened) == [id_ for id_ in every if id_ != last.video_id]
 
 
-def test_a_page_goes_on_where_a_film_stood_that_is_not_found_any_more(engine: SearchEngine) -> None:
+def test_page_continues_after_a_removed_hit(engine: SearchEngine) -> None:
     put(engine, *(make_document(number, "Heat") for number in range(10)))
     every = ids(engine.search(parse("heat"), ANONYMOUS, NOW))
     first = engine.search(parse("heat"), ANONYMOUS, NOW, limit=5)
@@ -536,7 +534,7 @@ def test_a_page_goes_on_where_a_film_stood_that_is_not_found_any_more(engine: Se
     assert ids(engine.search(parse("heat"), ANONYMOUS, NOW, after=first.hits[-1])) == every[5:]
 
 
-def test_without_words_the_newest_come_first(engine: SearchEngine) -> None:
+def test_query_without_words_ranks_newest_first(engine: SearchEngine) -> None:
     put(engine, *(make_document(number, created_at=1_000 * number % 7_000) for number in range(14)))
     hits = [hit.video_id for page in pages(engine, SearchQuery(), ANONYMOUS, 3) for hit in page.hits]
     created = {video_id(number): 1_000 * number % 7_000 for number in range(14)}
@@ -551,7 +549,7 @@ def test_ids_need_not_be_uuids(engine: SearchEngine) -> None:
 # Films that are alike
 
 
-def test_alike_are_films_with_the_same_rare_words(engine: SearchEngine) -> None:
+def test_similar_videos_have_rare_words_in_common(engine: SearchEngine) -> None:
     put(
         engine,
         make_document(1, "Alien", tags=["Space", "Horror"], description="A crew finds a creature on a ship."),
@@ -567,7 +565,7 @@ def test_alike_are_films_with_the_same_rare_words(engine: SearchEngine) -> None:
     assert engine.similar(video_id(9), ANONYMOUS, NOW) is None
 
 
-def test_a_film_without_words_is_like_none(engine: SearchEngine) -> None:
+def test_video_without_words_has_no_similar_videos(engine: SearchEngine) -> None:
     put(engine, make_document(1, "♪"), make_document(2, "Heat"))
     assert engine.similar(video_id(1), ANONYMOUS, NOW) == []
 
@@ -586,7 +584,7 @@ def test_similarity_prefers_words_frequent_in_one_film_and_rare_in_others(engine
 # What is hidden
 
 
-def test_hidden_films_change_neither_what_others_find_nor_its_scores(engine: SearchEngine) -> None:
+def test_hidden_videos_do_not_affect_hits_or_scores_of_others(engine: SearchEngine) -> None:
     visible = [
         document
         for document in random_documents(300)
@@ -634,7 +632,7 @@ VIDEO = {
 }
 
 
-def test_a_film_is_made_of_a_video_and_what_lies_beside_it() -> None:
+def test_document_is_built_from_a_video_and_its_child_items() -> None:
     video = VIDEO | {
         "tags": {"Space", "Horror"},
         "description": "A ship.",
@@ -819,7 +817,7 @@ FILTERS = st.builds(
 
 @settings(max_examples=120, deadline=None)
 @given(q=QUERIES, caller=st.sampled_from([ANONYMOUS, ALICE, BOB, ROOT]), filters=FILTERS)
-def test_totals_facets_and_pages_are_those_of_a_look_at_every_film(
+def test_totals_facets_and_pages_match_a_full_scan(
     catalogue: tuple[SearchEngine, Sequence[VideoDocument]], q: str, caller: Caller, filters: SearchFilters
 ) -> None:
     engine, documents = catalogue

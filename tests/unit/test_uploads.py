@@ -114,7 +114,7 @@ class TestIds:
     def test_two_of_the_same_moment_differ(self) -> None:
         assert new_upload_id(NOW) != new_upload_id(NOW)
 
-    def test_milliseconds_of_a_request_tell_uploads_apart(self, api: Api, video_id: str) -> None:
+    def test_uploads_of_one_second_have_distinct_ids(self, api: Api, video_id: str) -> None:
         ids = []
         for _ in range(5):
             ids.append(_begin(api, video_id)["uploadId"])
@@ -166,16 +166,16 @@ class TestPut:
     def test_the_largest_one(self, api: Api, video_id: str) -> None:
         assert "url" in _begin(api, video_id, {"contentType": "video/mp4", "fileSize": LARGEST_PUT})
 
-    def test_every_upload_has_a_key_of_its_own(self, api: Api, video_id: str) -> None:
+    def test_every_upload_has_a_separate_key(self, api: Api, video_id: str) -> None:
         assert len({_begin(api, video_id)["uploadId"] for _ in range(5)}) == 5
 
-    def test_the_video_s_id_is_taken_in_any_case(self, api: Api, video_id: str) -> None:
+    def test_video_id_of_an_upload_is_case_insensitive(self, api: Api, video_id: str) -> None:
         assert f"/{video_id}/" in _begin(api, video_id.upper())["url"]
 
     @pytest.mark.parametrize(
         "kind", ["video/mp4", "video/x-matroska", "video/quicktime", "application/mxf", "application/octet-stream"]
     )
-    def test_film_types(self, api: Api, video_id: str, kind: str) -> None:
+    def test_accepted_content_types_are_video_types(self, api: Api, video_id: str, kind: str) -> None:
         begun = _begin(api, video_id, NEW_UPLOAD | {"contentType": kind})
         assert begun["headers"]["Content-Type"] == kind
 
@@ -220,7 +220,7 @@ class TestParts:
             assert query["uploadId"] == [item["multipartId"]]
             assert query["X-Amz-SignedHeaders"] == ["content-length;host"]
 
-    def test_the_largest_film_with_long_credentials_fits_lambda_s_answer(
+    def test_largest_upload_with_long_credentials_fits_the_response_limit(
         self, table: Table, clock: Clock, objects: Objects, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("AWS_SESSION_TOKEN", "IQoJb3JpZ2luX2VjE/+=" * 75)  # 1.5 KB, some of it to be escaped
@@ -490,7 +490,7 @@ class TestGoingOn:
         assert _item(table, video_id, upload_id) == item
 
     @pytest.mark.parametrize("late", [0, (UPLOAD_DAYS + 1) * DAY])
-    def test_a_film_that_is_there_is_received_before_anybody_says_so(
+    def test_stored_file_is_received_before_completion(
         self, api: Api, video_id: str, table: Table, objects: Objects, late: int
     ) -> None:
         put = _begin(api, video_id, self.SMALL)["uploadId"]
@@ -510,7 +510,7 @@ class TestGoingOn:
         ("state", "expected_state"),
         [("open", "replaced"), ("received", "replaced"), ("refused", "refused"), ("aborted",) * 2],
     )
-    def test_a_later_film_replaces_it(
+    def test_later_upload_replaces_the_source(
         self, api: Api, video_id: str, table: Table, announced: Any, state: str, expected_state: str
     ) -> None:
         first = _begin(api, video_id, announced)["uploadId"]
@@ -520,7 +520,7 @@ class TestGoingOn:
         _set_source(table, video_id, second)
         assert _ended(_read(api, video_id, first), announced) == expected_state
 
-    def test_an_earlier_film_does_not(self, api: Api, video_id: str, table: Table) -> None:
+    def test_earlier_upload_does_not_replace_the_source(self, api: Api, video_id: str, table: Table) -> None:
         first = _begin(api, video_id, self.SMALL)["uploadId"]
         api.clock.advance(1)
         second = _begin(api, video_id, self.SMALL)["uploadId"]
@@ -579,9 +579,7 @@ class TestAbortOfAPut:
         UploadStore(table).set_state(_item(table, video_id, upload_id), state)
         assert _abort(api, video_id, upload_id).status == 409
 
-    def test_an_arrival_at_the_same_time_wins_or_loses_but_never_both(
-        self, api: Api, video_id: str, table: Table
-    ) -> None:
+    def test_abort_and_concurrent_arrival_have_one_outcome(self, api: Api, video_id: str, table: Table) -> None:
         upload_id = _begin(api, video_id)["uploadId"]
         item = _item(table, video_id, upload_id)
         store = UploadStore(table)
@@ -616,7 +614,7 @@ class TestPermissions:
         assert _abort(api, video_id, upload_id).status == 400
         assert _complete(api, video_id, upload_id, [{"partNumber": 1, "etag": "e"}]).status == 400
 
-    def test_a_deleted_video_takes_no_film(self, api: Api, video_id: str) -> None:
+    def test_deleted_video_accepts_no_upload(self, api: Api, video_id: str) -> None:
         begun = _begin(api, video_id, LARGE)
         api.delete(f"/v1/videos/{video_id}")
         reply = api.post(f"/v1/videos/{video_id}/upload", NEW_UPLOAD)
@@ -633,7 +631,7 @@ class TestQuota:
         """The service for owners who may upload twice a day."""
         return make_api(table, clock, objects, JOBS_PER_DAY=str(2 * JOBS_PER_UPLOAD + 1))
 
-    def test_beyond_it_there_is_a_time_to_come_back(self, api: Api, video_id: str, table: Table) -> None:
+    def test_exceeded_quota_has_retry_after(self, api: Api, video_id: str, table: Table) -> None:
         for _ in range(2):
             _begin(api, video_id)
         reply = api.post(f"/v1/videos/{video_id}/upload", LARGE)
@@ -710,7 +708,7 @@ class TestFaults:
             assert request().status in (200, 201, 204)
 
     @pytest.mark.parametrize("operation", REQUESTS)
-    def test_after_a_crash_anywhere_asking_again_helps(
+    def test_retry_succeeds_after_a_crash_at_any_request(
         self, api: Api, table: Table, objects: Objects, operation: str
     ) -> None:
         line = FaultLine(table.client, objects.client, transport=botocore_stubber)

@@ -47,7 +47,7 @@ def _path(video: dict[str, Any]) -> str:
 
 
 class TestCreate:
-    def test_the_example_document_comes_back_with_the_same_values_and_types(self, api: Api) -> None:
+    def test_example_document_is_returned_with_the_same_values_and_types(self, api: Api) -> None:
         created = api.post("/v1/videos", EXAMPLE, user="admin")
         read = api.get(_path(created.json), user="admin")
 
@@ -55,7 +55,7 @@ class TestCreate:
             sent_fields = {name: document[name] for name in EXAMPLE}
             assert sent_fields | {"tags": set(sent_fields["tags"])} == EXAMPLE | {"tags": set(EXAMPLE["tags"])}
 
-    def test_every_field_that_clients_write_comes_back(self, api: Api) -> None:
+    def test_every_writable_field_is_returned(self, api: Api) -> None:
         assert set(EVERYTHING) == set(VideoContent.model_fields)
 
         created = api.create(**EVERYTHING)
@@ -64,7 +64,7 @@ class TestCreate:
         assert {name: read[name] for name in EVERYTHING} == EVERYTHING
         assert read == created
 
-    def test_the_server_sets_what_a_user_may_not(self, api: Api) -> None:
+    def test_server_sets_fields_that_users_may_not_write(self, api: Api) -> None:
         own = {"videoId": "3f2504e0-4f89-41d3-9a0c-0305e82c3301", "createdAt": 5, "userId": "bob", "status": "ready"}
 
         video = api.create("alice", **own)
@@ -72,7 +72,7 @@ class TestCreate:
         assert (video["userId"], video["createdAt"], video["status"]) == ("alice", NOW, "uploaded")
         assert video["videoId"] != own["videoId"]
 
-    def test_an_admin_brings_its_own_values(self, api: Api) -> None:
+    def test_admin_may_set_server_fields(self, api: Api) -> None:
         video_id = "3F2504E0-4F89-41D3-9A0C-0305E82C3301"
         own = {"createdAt": 0, "userId": "bob", "status": "ready"}
 
@@ -81,7 +81,7 @@ class TestCreate:
         assert {name: video[name] for name in own} == own
         assert video["videoId"] == video_id.lower()
 
-    def test_an_id_is_taken_once(self, api: Api) -> None:
+    def test_existing_id_is_409(self, api: Api) -> None:
         first = api.create("admin", videoId="3f2504e0-4f89-41d3-9a0c-0305e82c3301", title="first")
 
         second = api.post("/v1/videos", {"videoId": first["videoId"], "title": "second"}, user="admin")
@@ -89,10 +89,10 @@ class TestCreate:
         assert (second.status, second.slug) == (409, "already-exists")
         assert api.get(_path(first), user="admin").json["title"] == "first"
 
-    def test_a_new_video_is_private_until_its_owner_says_otherwise(self, api: Api) -> None:
+    def test_new_video_is_private_by_default(self, api: Api) -> None:
         assert api.create()["visibility"] == "private"
 
-    def test_the_answer_says_where_the_video_is(self, api: Api) -> None:
+    def test_create_response_has_a_location(self, api: Api) -> None:
         reply = api.post("/v1/videos", {"title": "t"})
         assert reply.headers["location"] == f"videos/{reply.json['videoId']}"
         assert reply.etag == api.get(_path(reply.json)).etag
@@ -109,7 +109,7 @@ KEY = {"Idempotency-Key": "once"}
 
 
 class TestIdempotencyKey:
-    def test_a_retry_gets_the_same_answer_and_creates_nothing(self, api: Api, clock: Clock) -> None:
+    def test_repeated_create_with_a_key_gets_the_same_response(self, api: Api, clock: Clock) -> None:
         first = api.post("/v1/videos", {"title": "t"}, headers=KEY)
         clock.advance(3600)
         api.patch(_path(first.json), {"title": "changed meanwhile"})
@@ -176,7 +176,7 @@ class TestRead:
         (get,) = operations
         assert "description" not in get.parameters["ExpressionAttributeNames"].values()
 
-    def test_an_etag_saves_sending_the_same_again(self, api: Api) -> None:
+    def test_matching_etag_of_a_video_returns_304(self, api: Api) -> None:
         video = api.create()
         tag = api.get(_path(video)).etag
 
@@ -193,7 +193,7 @@ class TestRead:
         after = api.get(_path(video), headers={"If-None-Match": before.etag})
         assert (after.status, after.json["viewCount"], after.json["version"]) == (200, 1, 1)
 
-    def test_an_unknown_video_is_not_found(self, api: Api) -> None:
+    def test_unknown_video_is_404(self, api: Api) -> None:
         assert api.get("/v1/videos/3f2504e0-4f89-41d3-9a0c-0305e82c3301").status == 404
 
     def test_an_id_is_read_in_either_case(self, api: Api) -> None:
@@ -223,7 +223,7 @@ class TestVisibility:
         ],
         ids=str,
     )
-    def test_strangers_see_what_is_public_ready_and_in_its_time(
+    def test_other_users_see_only_ready_public_videos_within_their_times(
         self, api: Api, fields: dict[str, Any], is_visible: bool
     ) -> None:
         video = api.publish("alice", **fields)
@@ -333,7 +333,7 @@ class TestChange:
         video = api.create()
         assert api.patch(_path(video), {field: None}).status == 422
 
-    def test_limits_hold_for_what_changes_add_up_to(self, api: Api) -> None:
+    def test_limits_apply_to_the_result_of_a_patch(self, api: Api) -> None:
         video = api.create(metadata={f"a{n}": n for n in range(30)})
         reply = api.patch(_path(video), {"metadata": {f"b{n}": n for n in range(21)}})
         assert (reply.status, reply.json["errors"][0]["pointer"]) == (422, "/metadata")
@@ -359,7 +359,7 @@ class TestStatusMachine:
         assert reply.status == (200 if legal else 409)
         assert api.get(_path(video), user="admin").json["status"] == (after if legal else before)
 
-    def test_clients_can_name_every_status_but_deleted(self) -> None:
+    def test_clients_may_set_every_status_except_deleted(self) -> None:
         assert set(get_args(LiveStatus)) == set(STATUSES) - {"deleted"}
         assert {status for ways in TRANSITIONS.values() for status in ways} <= set(get_args(LiveStatus))
 
@@ -376,7 +376,7 @@ class TestStatusMachine:
 
 
 class TestDeleteAndRestore:
-    def test_a_deleted_video_is_gone_for_all_but_owner_and_admin(self, api: Api) -> None:
+    def test_deleted_video_is_404_except_for_owner_and_admin(self, api: Api) -> None:
         video = api.publish("alice", category="c")
 
         assert api.delete(_path(video)).status == 204
@@ -387,12 +387,12 @@ class TestDeleteAndRestore:
         for user in ("alice", "admin"):
             assert api.get(_path(video), user=user).json["status"] == "deleted"
 
-    def test_deleting_again_changes_nothing(self, api: Api) -> None:
+    def test_second_delete_changes_nothing(self, api: Api) -> None:
         video = api.create()
         assert [api.delete(_path(video)).status for _ in range(2)] == [204, 204]
         assert api.get(_path(video)).json["version"] == 2
 
-    def test_restore_brings_back_what_was(self, api: Api) -> None:
+    def test_restore_returns_the_former_video(self, api: Api) -> None:
         video = api.publish("alice", category="c", tags=["t"])
         api.delete(_path(video))
 
@@ -404,7 +404,7 @@ class TestDeleteAndRestore:
         }
         assert len(api.get("/v1/videos", query="category=c").json["items"]) == 1
 
-    def test_restoring_what_is_not_deleted_is_refused(self, api: Api) -> None:
+    def test_restore_of_a_video_that_is_not_deleted_is_refused(self, api: Api) -> None:
         assert api.post(f"{_path(api.create())}/restore").status == 409
 
     def test_a_deleted_video_cannot_be_changed(self, api: Api) -> None:
@@ -437,7 +437,7 @@ class TestDeleteAndRestore:
         assert has_purge_time == {"alice": True, "admin": True, "bob": False}
         assert api.get(_path(video), query="fields=purgeAt", user="bob").json == {}
 
-    def test_the_id_of_a_video_that_is_gone_for_good_can_be_used_again(self, api: Api, clock: Clock) -> None:
+    def test_id_of_a_purged_video_can_be_reused(self, api: Api, clock: Clock) -> None:
         video = api.create("admin", title="old")
         api.delete(_path(video), user="admin")
         second = {"videoId": video["videoId"], "title": "new"}
@@ -451,7 +451,7 @@ class TestDeleteAndRestore:
         assert api.post("/v1/videos", second, user="admin").status == 201
         assert api.get(_path(video), user="admin").json["title"] == "new"
 
-    def test_an_import_of_a_long_expired_video_has_its_grace_too(self, api: Api) -> None:
+    def test_imported_expired_video_has_the_full_retention(self, api: Api) -> None:
         assert api.create("admin", createdAt=1000, expiresAt=2000)["purgeAt"] == NOW + GRACE_SECONDS
 
 
@@ -507,7 +507,7 @@ class TestFieldsThatExcludeEachOther:
         assert api.patch(_path(video), {"title": "Another", "expiresAt": NOW + 5}).status == 200
         assert api.patch(_path(video), {"expiresAt": NOW + 6}).status == 422
 
-    def test_an_admin_brings_a_video_that_expired_after_it_was_created(self, api: Api) -> None:
+    def test_admin_may_import_an_expired_video(self, api: Api) -> None:
         assert api.create("admin", createdAt=1000, expiresAt=1001)["expiresAt"] == 1001
         reply = api.post("/v1/videos", {"title": "t", "createdAt": 1000, "expiresAt": 1000}, user="admin")
         assert _faults(reply.json) == {"/expiresAt": "must be after createdAt 1000, not 1000"}

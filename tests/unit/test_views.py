@@ -76,7 +76,7 @@ def test_every_view_increments_the_count(api: Api) -> None:
     assert api.get(f"/v1/videos/{video['videoId']}").json["viewCount"] == 4
 
 
-def test_a_view_writes_one_small_item_whatever_the_video_weighs(api: Api, table: Table) -> None:
+def test_view_writes_one_small_item_for_a_video_of_any_size(api: Api, table: Table) -> None:
     video = api.publish(description="x" * 5000)
     _view(api, video)
     with record_operations(table.client) as operations:
@@ -175,7 +175,7 @@ class TestViewers:
         assert "somebody" not in str(marker)
         assert len(marker["sk"]) == 22
 
-    def test_the_marker_says_what_the_stream_needs_to_count_it(self, api: Api, table: Table) -> None:
+    def test_marker_has_the_fields_that_the_stream_consumer_counts_by(self, api: Api, table: Table) -> None:
         video = api.publish()
         _view(api, video, TV | {"watchedMs": 5000, "at": NOW - 60}, headers=KEY)
         (marker,) = _markers(table)
@@ -190,7 +190,7 @@ class TestViewers:
             "purgeAt": NOW - 60 + MARKER_SECONDS,
         }
 
-    def test_a_retry_is_told_from_another_view(self, api: Api, table: Table) -> None:
+    def test_retry_is_distinguished_from_another_view(self, api: Api, table: Table) -> None:
         video = api.publish()
         assert _reason(api, video, TV, headers=KEY) is None
         assert _counted(api, video, TV, headers=KEY) == {
@@ -411,9 +411,7 @@ class TestWhenDynamoDBFails:
 
         return fail
 
-    def test_a_view_that_is_marked_is_answered_with_the_last_count_that_could_be_read(
-        self, api: Api, table: Table, video: dict[str, Any]
-    ) -> None:
+    def test_recorded_view_returns_the_last_readable_count(self, api: Api, table: Table, video: dict[str, Any]) -> None:
         def unread(operation: str, _: Any, send: Callable[[], Any]) -> Any:
             if operation == "BatchGetItem":
                 raise ErrorResponse(400, {"__type": "ThrottlingException", "message": ""})
@@ -431,7 +429,7 @@ class TestWhenDynamoDBFails:
         undo()
         assert (reply.status, reply.json["counted"], reply.json["viewCount"]) == (200, True, 1)
 
-    def test_a_refused_view_is_tried_again(self, api: Api, failing: Failing, video: dict[str, Any]) -> None:
+    def test_refused_view_is_retried(self, api: Api, failing: Failing, video: dict[str, Any]) -> None:
         refusals = [
             _client_error("ThrottlingException"),
             _client_error("TransactionConflictException"),
@@ -444,7 +442,7 @@ class TestWhenDynamoDBFails:
     @pytest.mark.parametrize(
         ("code", "status"), [("ProvisionedThroughputExceededException", 503), ("TransactionConflictException", 409)]
     )
-    def test_an_overloaded_counter_says_when_to_come_back(
+    def test_overloaded_counter_returns_retry_after(
         self, api: Api, failing: Failing, video: dict[str, Any], code: str, status: int
     ) -> None:
         failing([_client_error(code) for _ in range(1000)])
@@ -452,9 +450,7 @@ class TestWhenDynamoDBFails:
         assert (reply.status, reply.headers["retry-after"]) == (status, "1")
         assert "may or may not have been counted" not in reply.json["detail"]
 
-    def test_a_view_whose_answer_was_lost_is_not_counted_again(
-        self, api: Api, failing: Failing, video: dict[str, Any]
-    ) -> None:
+    def test_view_with_a_lost_response_counts_once(self, api: Api, failing: Failing, video: dict[str, Any]) -> None:
         calls = failing([ReadTimeoutError(endpoint_url="x")])
         reply = _send(api, video)
         assert (reply.status, calls) == (503, [1])
@@ -478,14 +474,14 @@ class TestWhenDynamoDBFails:
         return partitions
 
     @pytest.mark.parametrize("options", [{"body": TV}, {"headers": KEY}, {"body": TV, "headers": KEY}], ids=str)
-    def test_a_marker_whose_answer_was_lost_is_known_by_the_next_try(
+    def test_marker_with_a_lost_response_is_recognised_by_the_retry(
         self, api: Api, losing: list[str], video: dict[str, Any], options: dict[str, Any]
     ) -> None:
         assert _reason(api, video, **options) is None
         assert len(losing) == 2
 
     @pytest.mark.parametrize("options", [{"body": TV}, {"headers": KEY}], ids=str)
-    def test_markers_that_are_throttled_for_long_say_when_to_come_back(
+    def test_throttled_marker_returns_retry_after(
         self,
         api: Api,
         table: Table,
@@ -502,7 +498,7 @@ class TestWhenDynamoDBFails:
         assert (reply.status, reply.headers["retry-after"]) == (503, "1")
         assert _reason(api, video, **options) is None
 
-    def test_a_marker_that_is_gone_meanwhile_is_a_reason_to_try_again(
+    def test_marker_deleted_concurrently_is_retried(
         self, api: Api, table: Table, video: dict[str, Any], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def refused(**_: Any) -> None:

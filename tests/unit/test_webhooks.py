@@ -264,12 +264,12 @@ class TestCreate:
             assert (hook["rel"], hook["relShard"], hook["relSort"]) == (relation, 0, NOW)
             assert hook["relId"] == created["webhookId"]
 
-    def test_the_worker_is_woken_once_the_index_has_it(self, service: Service) -> None:
+    def test_worker_is_notified_once_the_index_has_the_webhook(self, service: Service) -> None:
         # A change just before may have been told to those only who stood in the index.
         webhook_id = service.create()["webhookId"]
         assert service.notified == [(webhook_id, webhooks.INDEX_SECONDS)]
 
-    def test_when_the_message_is_lost_the_sweeper_finds_it(self, service: Service) -> None:
+    def test_sweeper_finds_a_webhook_with_a_lost_message(self, service: Service) -> None:
         service.queue_is_busy = True
         webhook_id = service.create()["webhookId"]
         state = service.state(webhook_id)
@@ -293,10 +293,10 @@ class TestCreate:
             assert (reply.status, reply.json["userId"]) == (201, user)
             assert reply.json.get("follows") == (None if user_id == "*" else user_id)
 
-    def test_an_admin_who_names_nobody_follows_their_own_changes(self, service: Service) -> None:
+    def test_admin_webhook_without_a_user_subscribes_to_own_changes(self, service: Service) -> None:
         assert service.create("admin")["follows"] == "admin"
 
-    def test_with_a_key_there_is_one_however_often_it_is_sent(self, service: Service) -> None:
+    def test_repeated_create_with_a_key_creates_one_webhook(self, service: Service) -> None:
         first, second = (service.post("", {"url": URL}, headers=KEY) for _ in range(2))
         assert (second.status, second.body, second.etag) == (201, first.body, first.etag)
         assert service.ids() == [first.json["webhookId"]]
@@ -311,7 +311,7 @@ class TestCreate:
         assert json.loads(response)["generation"] == 1
         assert secret.removeprefix("whsec_") not in response
 
-    def test_neither_trail_nor_jobs_take_notice_of_it(self, service: Service, table: Table, clock: Clock) -> None:
+    def test_webhook_writes_create_no_audit_entry_or_job(self, service: Service, table: Table, clock: Clock) -> None:
         backstage = BackgroundWork(table, clock)
         webhook_id = service.create()["webhookId"]
         service.patch(webhook_id, {"paused": True})
@@ -348,14 +348,14 @@ class TestLimit:
         assert [reply.status for reply in replies] == [201, 409]
         assert len(nearly.ids()) == MAX_WEBHOOKS
 
-    def test_a_lost_answer_makes_no_second_one(self, nearly: Service, table: Table) -> None:
+    def test_create_with_a_lost_response_creates_one_webhook(self, nearly: Service, table: Table) -> None:
         with _losing_response(table, "TransactWriteItems") as attempts:
             created = nearly.create()
         assert len(attempts) == 2
         assert created["webhookId"] in nearly.ids()
         assert len(nearly.ids()) == MAX_WEBHOOKS
 
-    def test_a_key_that_was_used_is_answered_also_at_the_limit(self, nearly: Service) -> None:
+    def test_used_key_gets_its_response_at_the_limit(self, nearly: Service) -> None:
         first, second = (nearly.post("", {"url": URL}, headers=KEY) for _ in range(2))
         assert (second.status, second.body) == (201, first.body)
 
@@ -423,7 +423,7 @@ class TestBadInput:
         assert operations == []
 
     @pytest.mark.parametrize("url", ["https://hooks.acme.com", "https://xn--bcher-kva.example:8443/a?b=%20&c=d"])
-    def test_other_urls_are_kept_as_they_were_sent(self, service: Service, url: str) -> None:
+    def test_accepted_urls_are_stored_as_sent(self, service: Service, url: str) -> None:
         assert service.get(f"/{service.create(url=url)['webhookId']}").json["url"] == url
 
     @pytest.mark.parametrize(
@@ -462,14 +462,14 @@ class TestBadInput:
         assert list(_faults(changed)) == [pointer]
         assert operations == []
 
-    def test_all_types_and_groups_are_known(self, service: Service) -> None:
+    def test_all_types_and_groups_are_accepted(self, service: Service) -> None:
         assert service.create(types=[*TYPES, *GROUPS])["types"] == [*TYPES, *GROUPS]
 
     @pytest.mark.parametrize("user_id", ["", "a\nb", "x" * 256, 1])
     def test_a_bad_user_is_pointed_at(self, service: Service, user_id: Any) -> None:
         assert list(_faults(service.post("", {"url": URL, "userId": user_id}, user="admin"))) == ["/userId"]
 
-    def test_a_patch_says_why_it_cannot_have_a_secret_or_a_user(self, service: Service) -> None:
+    def test_patch_of_secret_or_user_is_refused_with_the_reason(self, service: Service) -> None:
         webhook_id = service.create()["webhookId"]
         faults = _faults(service.patch(webhook_id, {"secret": "whsec_x", "userId": "bob"}))
         assert "rotate" in faults["/secret"]
@@ -478,7 +478,7 @@ class TestBadInput:
     @pytest.mark.parametrize(
         "start", [NOW + 1, NOW - DAYS_KEPT * DAY - 1, -1, "yesterday", "2025-06-15", None, 1.5, []]
     )
-    def test_a_replay_begins_within_what_is_kept(self, service: Service, start: Any) -> None:
+    def test_replay_must_start_within_the_retention(self, service: Service, start: Any) -> None:
         webhook_id = service.create()["webhookId"]
         before = service.state(webhook_id)
         assert list(_faults(service.post(f"/{webhook_id}/replay", {"from": start}))) == ["/from"]
@@ -566,7 +566,7 @@ class TestRead:
         _conforms("Webhook", paused)
         assert (paused["paused"], paused["pausedBecause"]) == (True, "The receiver returned 410 Gone.")
 
-    def test_an_etag_saves_sending_the_same_again(self, service: Service) -> None:
+    def test_matching_etag_of_a_webhook_returns_304(self, service: Service) -> None:
         path = f"/{service.create()['webhookId']}"
         assert service.get(path, headers={"If-None-Match": service.get(path).etag}).status == 304
 
@@ -574,7 +574,7 @@ class TestRead:
 class TestSubscriptions:
     """Subscribers to all users or to one user, as listed for admins, who may delete such webhooks."""
 
-    def test_admins_see_the_webhooks_of_all_that_follow_everybody(self, service: Service, clock: Clock) -> None:
+    def test_admin_lists_webhooks_subscribed_to_all_users(self, service: Service, clock: Clock) -> None:
         service.create()
         bobs = service.create("bob", scopes=FEED_SCOPES, userId="*")["webhookId"]
         clock.advance(1)
@@ -610,7 +610,7 @@ class TestSubscriptions:
             listed = service.get(query="follows=*", user="admin").json
         assert listed == {"items": [], "nextCursor": None}
 
-    def test_all_of_them_are_found_page_by_page(self, service: Service) -> None:
+    def test_subscriptions_are_listed_in_pages(self, service: Service) -> None:
         created = {service.create("bob", scopes=FEED_SCOPES, userId="*")["webhookId"] for _ in range(5)}
         listed: list[str] = []
         cursor = ""
@@ -651,7 +651,7 @@ class TestChange:
         assert reply.json["version"] == 1
         assert [operation.name for operation in operations] == ["BatchGetItem"]
 
-    def test_a_lost_race_is_run_again_on_what_is_there_then(self, service: Service, table: Table) -> None:
+    def test_lost_race_is_retried_with_the_current_webhook(self, service: Service, table: Table) -> None:
         webhook_id = service.create()["webhookId"]
         rival = {"types": ["video.*"]}
         with _before_request(table, "UpdateItem", lambda: service.patch(webhook_id, rival)):
@@ -685,7 +685,7 @@ class TestChange:
         assert service.delete(webhook_id).slug == "write-contention"
 
     @pytest.mark.parametrize("patch", [{"url": f"{URL}/2"}, {"types": ["video.*"]}, {"paused": True}])
-    def test_a_worker_that_is_delivering_loses_its_turn(self, service: Service, patch: dict[str, Any]) -> None:
+    def test_change_takes_the_lease_from_a_delivering_worker(self, service: Service, patch: dict[str, Any]) -> None:
         webhook_id = service.create()["webhookId"]
         worker = service.work(webhook_id)
         assert service.patch(webhook_id, patch).status == 200
@@ -806,16 +806,14 @@ class TestSecrets:
         second_and_third = [secret_of(MASTER, webhook_id, generation) for generation in (3, 2)]
         assert headers["webhook-signature"] == signature(second_and_third, headers["webhook-id"], NOW + 60, body)
 
-    def test_with_a_key_a_rotation_that_is_sent_again_keeps_the_secret_that_receivers_have(
-        self, service: Service
-    ) -> None:
+    def test_repeated_rotation_with_a_key_keeps_the_current_secret(self, service: Service) -> None:
         webhook_id = service.create()["webhookId"]
         first, second = (service.post(f"/{webhook_id}/rotate", headers=KEY) for _ in range(2))
         assert (second.status, second.body, second.etag) == (200, first.body, first.etag)
         assert service.hook(webhook_id)["generation"] == 2
 
     @pytest.mark.parametrize(("headers", "operation"), [({}, "UpdateItem"), (KEY, "TransactWriteItems")])
-    def test_a_lost_answer_rotates_once(
+    def test_rotation_with_a_lost_response_rotates_once(
         self, service: Service, table: Table, headers: dict[str, str], operation: str
     ) -> None:
         webhook_id = service.create()["webhookId"]
@@ -864,7 +862,7 @@ class TestReplay:
         assert service.next_change(webhook_id, owner_log("alice")) == "c1"
 
     @pytest.mark.parametrize("start", [NOW, NOW - DAYS_KEPT * DAY])
-    def test_now_and_all_that_is_kept(self, service: Service, start: int) -> None:
+    def test_replay_accepts_now_and_the_oldest_retained_change(self, service: Service, start: int) -> None:
         assert service.post(f"/{service.create()['webhookId']}/replay", {"from": start}).status == 200
 
     def test_replay_of_webhook_for_all_users_rewinds_every_log(self, service: Service, clock: Clock) -> None:
@@ -896,9 +894,7 @@ class TestReplay:
         assert service.next_change(webhook_id, owner_log("alice")) == "c1"
         assert service.work(webhook_id).save({owner_log("alice"): LogCursor(1, 1)})
 
-    def test_a_worker_that_takes_it_in_between_does_not_undo_it_either(
-        self, service: Service, clock: Clock, table: Table
-    ) -> None:
+    def test_replay_survives_a_concurrent_claim_by_a_worker(self, service: Service, clock: Clock, table: Table) -> None:
         service.change(1)
         clock.advance(60)
         webhook_id = service.create()["webhookId"]
@@ -967,7 +963,7 @@ class TestTest:
         assert (service.hook(webhook_id), service.state(webhook_id)) == (before[0], before[1] | noted)
         assert service.get(f"/{webhook_id}/deliveries").json["items"] == []
 
-    def test_there_is_one_in_ten_seconds_whoever_asks(self, service: Service, clock: Clock) -> None:
+    def test_test_event_is_limited_to_one_in_ten_seconds(self, service: Service, clock: Clock) -> None:
         webhook_id, other = service.create()["webhookId"], service.create()["webhookId"]
         assert service.post(f"/{webhook_id}/test").status == 200
         clock.advance(3)
@@ -987,7 +983,7 @@ class TestTest:
         assert [reply.status for reply in replies] == [200, 429]
         assert len(service.receiver.got) == 1
 
-    def test_a_lost_answer_of_the_table_does_not_refuse_it(self, service: Service, table: Table) -> None:
+    def test_test_event_with_a_lost_table_response_is_sent(self, service: Service, table: Table) -> None:
         webhook_id = service.create()["webhookId"]
         with _losing_response(table, "UpdateItem") as attempts:
             assert service.post(f"/{webhook_id}/test").json["delivered"]
@@ -1002,7 +998,7 @@ class TestTest:
         assert not service.receiver.got
         assert not service.state(webhook_id)
 
-    def test_neither_it_nor_a_worker_undoes_what_the_other_writes(self, service: Service) -> None:
+    def test_test_event_and_worker_keep_each_others_writes(self, service: Service) -> None:
         webhook_id = service.create()["webhookId"]
         worker = service.work(webhook_id)
         assert service.post(f"/{webhook_id}/test").status == 200
@@ -1065,7 +1061,7 @@ class TestDelete:
         replies = [service.get(path), service.delete(webhook_id), service.get(f"{path}/deliveries")]
         assert [reply.status for reply in replies] == [404] * 3
 
-    def test_a_worker_that_is_delivering_does_not_bring_it_back(self, service: Service) -> None:
+    def test_delivering_worker_does_not_recreate_a_deleted_webhook(self, service: Service) -> None:
         webhook_id = service.create()["webhookId"]
         worker = service.work(webhook_id)
         assert service.delete(webhook_id).status == 204
@@ -1079,7 +1075,7 @@ class TestDelete:
         assert len(attempts) == 2
         assert service.ids() == []
 
-    def test_a_change_that_comes_too_late_does_not_bring_it_back(self, service: Service, table: Table) -> None:
+    def test_late_change_does_not_recreate_a_deleted_webhook(self, service: Service, table: Table) -> None:
         webhook_id = service.create()["webhookId"]
         with _before_request(table, "TransactWriteItems", lambda: service.delete(webhook_id)):
             assert service.patch(webhook_id, {"paused": True}).status == 404

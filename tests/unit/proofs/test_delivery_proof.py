@@ -157,7 +157,7 @@ class Trouble:
             self._worker.is_at_risk = False
 
 
-def test_whatever_happens_each_event_is_taken_and_in_the_order_of_its_video(
+def test_each_event_is_accepted_in_video_order_under_faults(
     table: Table, receiver: BadReceiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chance = random.Random(18)
@@ -231,7 +231,7 @@ CALLS = ["GetItem", "GetItem", "Query", *["UpdateItem"] * 2, "PutItem", "UpdateI
 
 @pytest.mark.parametrize("incident", [faults.kill_before, faults.kill_after], ids=["before", "after"])
 @pytest.mark.parametrize("at", range(len(CALLS)), ids=lambda at: f"{at}-{CALLS[at]}")
-def test_killed_at_any_call_it_skips_nothing_and_repeats_only_what_was_not_written_down(
+def test_delivery_killed_at_any_call_skips_nothing_and_repeats_only_unrecorded_events(
     table: Table, at: int, incident: faults.Incident
 ) -> None:
     service = DeliveryTestbed(table, Clock())

@@ -472,7 +472,7 @@ def test_all_kinds_of_writes_took_part(chronicle: Chronicle) -> None:
     assert kinds <= {kind for kind, count in chronicle.done.items() if count}
 
 
-def test_every_version_is_what_was_read_of_it(chronicle: Chronicle, complete: Trail) -> None:
+def test_every_past_version_equals_the_document_read_then(chronicle: Chronicle, complete: Trail) -> None:
     read = make_api_over(chronicle, complete)
     compared = 0
     for video_id, recorded, _ in chronicle.living():
@@ -492,7 +492,7 @@ def make_api_over(chronicle: Chronicle, trail: Trail) -> Api:
     return make_api(chronicle.table, chronicle.clock, audit=trail.table)
 
 
-def test_every_second_is_what_was_read_in_it(chronicle: Chronicle, complete: Trail) -> None:
+def test_as_of_every_second_equals_the_document_read_then(chronicle: Chronicle, complete: Trail) -> None:
     for video_id, recorded, stored in chronicle.living():
         past = Once(stored, complete.entries(video_id), chronicle.now)
         for second, expected in seconds_of(recorded, chronicle.now):
@@ -501,7 +501,7 @@ def test_every_second_is_what_was_read_in_it(chronicle: Chronicle, complete: Tra
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_records_that_come_twice_late_and_in_another_order_make_the_same_trail(
+def test_duplicate_late_and_reordered_records_give_the_same_trail(
     chronicle: Chronicle, complete: Trail, seed: int
 ) -> None:
     chance = random.Random(seed)
@@ -535,7 +535,7 @@ def test_records_that_come_twice_late_and_in_another_order_make_the_same_trail(
 
 
 @pytest.mark.parametrize("late", [30, 100, 300])
-def test_while_records_are_late_nothing_wrong_is_said(chronicle: Chronicle, complete: Trail, late: int) -> None:
+def test_late_records_never_give_a_wrong_version(chronicle: Chronicle, complete: Trail, late: int) -> None:
     late_sequences = {raw["dynamodb"]["SequenceNumber"] for raw in chronicle.records[-late:]}
     results = set()
     for video_id, recorded, stored in chronicle.living():
@@ -550,7 +550,7 @@ def test_while_records_are_late_nothing_wrong_is_said(chronicle: Chronicle, comp
     assert TrailBehind in results
 
 
-def test_whichever_entry_is_missing_nothing_wrong_is_said(chronicle: Chronicle, complete: Trail) -> None:
+def test_missing_entry_never_gives_a_wrong_version(chronicle: Chronicle, complete: Trail) -> None:
     chance = random.Random(5)
     results = set()
     for video_id, recorded, stored in chronicle.living():
