@@ -1,4 +1,4 @@
-"""Access rules of videos: read and write permission."""
+"""Access rules of videos: who may read and who may change a video."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -12,27 +12,28 @@ if TYPE_CHECKING:
     from shared.entities import AnyVideo
 
 STRANGER = Caller("", frozenset())
-"""Caller without a subject or roles; sees published videos only."""
+"""Caller without a subject or roles, who sees only published videos."""
 
 
 def is_purged(item: Mapping[str, Value], now: int) -> bool:
-    """Return whether the TTL of the item has passed. DynamoDB deletes such an item hours or days later."""
+    """Return whether the TTL of an item has passed. DynamoDB deletes such an item hours or days later."""
     return TTL_ATTRIBUTE in item and bool(item[TTL_ATTRIBUTE] <= now)
 
 
 def is_published(item: "AnyVideo", now: int) -> bool:
-    """Return whether the video is public at `now`, in epoch seconds, so that every caller may see it."""
+    """Return whether every caller may see the video at `now` (epoch seconds), because it is ready, public and in its
+    publication period."""
     is_open = item["status"] == "ready" and item["visibility"] == "public"
     return bool(is_open and item.get("publishAt", 0) <= now < item.get("expiresAt", now + 1))
 
 
 def is_visible(item: "AnyVideo", caller: Caller, now: int) -> bool:
-    """Return whether the caller may see the video at `now`."""
+    """Return whether the caller may see the video at `now`, in epoch seconds."""
     return not is_purged(item, now) and (caller.owns(item["userId"]) or is_published(item, now))
 
 
 def is_shown(item: "AnyVideo", caller: Caller, now: int) -> bool:
-    """Return whether a list shows the video to the caller. A deleted video is readable by its id only."""
+    """Return whether lists may show the video to the caller. A deleted video is readable only by its id."""
     return item["status"] != "deleted" and is_visible(item, caller, now)
 
 

@@ -32,7 +32,8 @@ class CreateOperation(Content):
 class UpsertOperation(Content):
     """Create a video, or change your video that has this `externalId`.
 
-    A change sets the fields that are given, as a JSON Merge Patch does. Fields that only admins set apply to a new video.
+    A change sets the fields that the operation contains, as a JSON Merge Patch does. Fields that only admins set apply
+    only to a new video.
     """
 
     op: Literal["upsert"]
@@ -57,7 +58,7 @@ class DeleteOperation(_Operation):
 class Batch(Content):
     """The body of `POST /v1/videos/batch`.
 
-    Operations are validated one by one, so that an invalid operation does not prevent the others.
+    Each operation is validated separately, so that an invalid operation does not prevent the others.
     """
 
     operations: Annotated[list[Any], Field(min_length=1, max_length=LARGEST_BATCH)]

@@ -22,12 +22,12 @@ from shared.web.requests import Request
 from shared.web.responses import failed_part
 
 WORKERS = 16
-"""Maximum number of operations executed in parallel: the size of the DynamoDB client's connection pool."""
+"""Maximum number of operations that run in parallel. It equals the size of the DynamoDB client's connection pool."""
 OPERATION_ATTEMPTS = 5
 """Maximum attempts of one operation, including the first.
 
-An attempt fails if DynamoDB is busy, or if all attempts within `retry_on_conflict` met a conflict. The attempts of
-`retry_on_conflict` have shorter pauses, and do not check the deadline of the batch.
+An attempt fails if DynamoDB is busy, or if `retry_on_conflict` gives up. The retries within `retry_on_conflict` have
+shorter pauses, and do not check the deadline of the batch.
 """
 LONGEST_PAUSE = 4.0
 """Maximum pause between two attempts of one operation, in seconds."""
@@ -49,8 +49,8 @@ Result = dict[str, Any]
 _STATUSES = {"create": 201, "patch": 200, "delete": 204}
 _OPERATIONS = (*_STATUSES, "upsert")
 _CONTENT = {"patch": "patch", "upsert": "video"}
-"""Member of an operation that its error pointers are relative to, by `op`. Pointers of other operations are relative to
-the operation itself."""
+"""Member of an operation to which its error pointers are relative, by `op`. For other values of `op`, pointers are
+relative to the operation itself."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class _Edit:
 
 @dataclass(frozen=True)
 class _Upsert:
-    """Edit that replaces the creation if the owner has a video with the external id."""
+    """Edit that runs instead of the creation if the owner has a video with the external id."""
 
     owner: str
     external_id: str
@@ -76,19 +76,19 @@ class _Upsert:
 
 @dataclass(frozen=True)
 class _BatchOperation:
-    """Validated operation of a batch."""
+    """Operation of a batch after validation."""
 
     position: int
     op: str
     video_id: str
     is_client_id: bool
-    """Whether the client supplied the id; if not, the server generated it for this request."""
+    """Whether the client supplied the video's id. If not, the server generated it for this request."""
     work: _Creation | _Edit
     upsert: _Upsert | None = None
 
     @property
     def group(self) -> str:
-        """Key that is equal for operations that may concern the same video, and therefore must run in order."""
+        """Key that operations on the same video share. Operations with the same key must run in order."""
         return f"{self.upsert.owner}#{self.upsert.external_id}" if self.upsert else self.video_id
 
 
@@ -103,8 +103,8 @@ class Batches:
     def carry_out(self, request: Request, bodies: Sequence[object]) -> list[Result]:
         """Execute the operations and return their results in request order.
 
-        Operations on the same video run in order; different videos run in parallel. Throttled or conflicting operations
-        are retried with backoff. After the deadline they are reported with status 503 or 409.
+        Operations on the same video run in order, and other operations in parallel. Throttled or conflicting operations
+        are retried with backoff. If the deadline prevents a retry, the result has the status 503 or 409.
         """
         operations, results = self._read_all(request, bodies)
         deadline = self._elapsed() + LAST_TRY_SECONDS
@@ -123,7 +123,7 @@ class Batches:
         return [results[position] for position in sorted(results)]
 
     def rehearse(self, request: Request, bodies: Sequence[object]) -> list[Result]:
-        """Return the results that the batch would have now, and the changes of each operation.
+        """Return the results that the batch would have now, with the changes of each operation.
 
         Nothing is written. Each operation sees the effects of the preceding ones. Raises Unavailable.
         """
@@ -152,7 +152,8 @@ class Batches:
         return [results[position] for position in sorted(results)]
 
     def _read_all(self, request: Request, bodies: Sequence[object]) -> tuple[list[_BatchOperation], dict[int, Result]]:
-        """Return the valid operations, and the error results of invalid operations by their position in the batch."""
+        """Return the valid operations. Also return the error results of invalid operations, by their position in the
+        batch."""
         operations: list[_BatchOperation] = []
         results: dict[int, Result] = {}
         for position, body in enumerate(bodies):
@@ -237,9 +238,11 @@ class Batches:
         raise failure
 
     def _resolved(self, operation: _BatchOperation, request: Request, taken: Mapping[str, str]) -> _BatchOperation:
-        """Return an upsert as an edit if the owner has a video with the external id, otherwise as a creation.
+        """Resolve an upsert: return it as an edit if the owner has a video with the external id, otherwise as a
+        creation.
 
-        `taken` has the reservations that preceding operations of a preview would write: the videoId by partition key.
+        `taken` maps the partition keys of reservations that preceding operations of a preview would write to their
+        video ids.
         """
         upsert = operation.upsert
         if upsert is None:
@@ -267,7 +270,7 @@ def _edition(
 
 
 def _status(operation: _BatchOperation) -> int:
-    """Return the HTTP status of an operation that succeeded."""
+    """Return the HTTP status with which an operation succeeds."""
     if operation.op != "upsert":
         return _STATUSES[operation.op]
     return _STATUSES["create" if isinstance(operation.work, _Creation) else "patch"]
@@ -285,7 +288,8 @@ def _next(before: Item | None, operation: _BatchOperation, request: Request) -> 
 
 
 def _result(operation: _BatchOperation, work: Callable[[], Result]) -> Result:
-    """Return the result of an operation: the values that `work` returns, or the problem document of an error."""
+    """Return the result of an operation: the values that `work` returns, or the problem document of the error that it
+    raises."""
     result: Result = {"op": operation.op}
     if operation.is_client_id:
         result["videoId"] = operation.video_id

@@ -7,7 +7,7 @@ from shared.videos.tags import normalise_tag
 
 
 def foldable(tag: str) -> str:
-    """Return the tag; raise ValueError if its case-folded form is too long for a key."""
+    """Return the tag unchanged. Raises ValueError if the case-folded tag is too long for a key."""
     # NFKC expands some characters to a whole phrase, and a DynamoDB key has a size limit.
     size = len(normalise_tag(tag).encode())
     if size > LONGEST_FOLDED_TAG:
@@ -16,14 +16,14 @@ def foldable(tag: str) -> str:
 
 
 def unique(tags: list[str]) -> list[str]:
-    """Return the tags; raise ValueError if two of them are equal once case-folded."""
+    """Return the tags unchanged. Raises ValueError if two of them are equal after case folding."""
     if len({normalise_tag(tag) for tag in tags}) != len(tags):
         raise ValueError("must not have duplicates; case, spaces and forms of the same letter do not count")
     return tags
 
 
 def of_series(content: Any) -> Any:
-    """Return the content of a video; raise ValueError if it has a season or an episode without a series."""
+    """Return the content of a video unchanged. Raises ValueError if it has a season or an episode without a series."""
     if content.seriesId is None and (content.season is not None or content.episode is not None):
         raise ValueError("must have `seriesId` with `season` or `episode`")
     return content

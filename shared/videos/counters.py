@@ -1,17 +1,16 @@
 """Exact view counters: one write unit per view, independent of the size of the video's document.
 
-Counters are stored in their own partitions. Views therefore use no throughput of the video's partition, and IAM
-policies can grant access to counters by leading key. A counter consists of sums that never decrease: counted views, and
-uncounted views by reason.
+Counters are stored in separate partitions. Views therefore use no throughput of the video's partition, and IAM policies
+can grant access to counters by leading key. A counter consists of sums that never decrease: counted views, uncounted
+views by reason, and watch time.
 
 A counter is one item, shard 0, until DynamoDB throttles it. The number of items (shards) then doubles, up to
-MAX_VIEW_SHARDS, and each view is added to a random shard. Two attributes of shard 0 control this; each is absent while
-it is 1:
-- `shards`: number of shards that receive writes.
-- `spread`: number of shards that readers must sum; it never shrinks.
+MAX_VIEW_SHARDS, and each view is added to a random shard. Two attributes of shard 0 control this. `shards` is the
+number of shards that receive writes. `spread` is the number of shards that readers must sum, and never shrinks. Each
+attribute is absent while its value is 1.
 
-When a counter receives few views, `calm` directs writers back to shard 0. Later it stores the sums of the other shards
-in the attribute `folded` of shard 0, so that readers need only that item. The other shards are not deleted.
+When a counter receives few views, `calm` directs writers back to shard 0. A later call of `calm` stores the sums of the
+other shards in the attribute `folded` of shard 0. Readers then need only that item. The other shards are not deleted.
 """
 
 import random
@@ -31,10 +30,10 @@ from shared.core.periods import hour_of
 from shared.schema import MAX_VIEW_SHARDS, SCHEMA_VERSION, VIEW_COUNTER
 
 COUNTED = ("views", "keyed")
-"""Names of the sums of counted views. `views` counts anonymous views, and `keyed` views with a viewer id or an
-idempotency key. The stream consumer adds the views in `keyed`."""
+"""Names of the sums of counted views. `views` counts anonymous views, and `keyed` counts views with a viewer id or an
+idempotency key. The stream consumer updates `keyed`."""
 UNCOUNTED = ("repeated", "owner", "unpublished", "expired", "deleted")
-"""Names of the sums of uncounted views. Each sum has the name of the rule that excludes the views."""
+"""Names of the sums of uncounted views. Each sum has the name of the rule by which its views do not count."""
 SUMS = (*COUNTED, "watched", *UNCOUNTED)
 """Names of all sums of a counter. `watched` is the total watch time, in milliseconds."""
 
@@ -44,32 +43,33 @@ CONTROL = ("shards", "spread", "folded")
 """Names of the attributes of shard 0 that determine the shards of writers and readers."""
 
 CACHE_SECONDS = 5
-"""Seconds that a writer caches the number of shards. FOLD_SECONDS is longer, so all caches have expired when `calm`
-merges a counter."""
+"""Seconds for which a writer caches the number of shards. It is less than FOLD_SECONDS, so all caches have expired when
+`calm` merges a counter."""
 MAX_CACHED = 1000
 """Maximum number of cached counters per instance. Only sharded counters are cached, so there are few."""
 
 CALM = 300
-"""Maximum rate, in views per second, of a counter that `calm` merges. One item accepts 1,000 writes per second."""
+"""Rate, in views per second, below which `calm` merges a counter. One item accepts 1,000 writes per second."""
 LOOK_SECONDS = 60
-"""Minimum interval over which `calm` measures the rate of views, in seconds."""
+"""Minimum interval, in seconds, over which `calm` measures the rate of views."""
 FOLD_SECONDS = 300
 """Seconds between the call of `calm` that directs writers to shard 0 and the call that merges the shards. After this
 time, no writer uses the other shards."""
 
 _ShardId = tuple[str, int]
-"""Video id and shard number."""
+"""Video id and shard number, which identify an item of a counter."""
 
 
 def view_count(counter: Item | None) -> int:
-    """Return the number of counted views of a counter item, including the shards merged into it; 0 for `None`."""
+    """Return the number of counted views in one counter item, including shards that were merged into it. 0 if the item
+    is `None`."""
     if not counter:
         return 0
     return sum(int(counter.get(name, 0)) + int(counter.get("folded", {}).get(name, 0)) for name in COUNTED)
 
 
 def sums_of(counter: Item | None) -> dict[str, int]:
-    """Return all sums of one counter item. The sums of shards merged into it are not included."""
+    """Return all sums of one counter item. Excludes the sums of shards that were merged into it."""
     counter = counter or {}
     return {name: int(counter.get(name, 0)) for name in SUMS}
 
@@ -86,17 +86,18 @@ class ViewCount(NamedTuple):
 
     @property
     def sums(self) -> dict[str, int]:
-        """The sums over all shards."""
+        """Sums of the counter, added over all shards."""
         return {name: sum(shard[name] for shard in self.shards.values()) for name in SUMS}
 
     @property
     def views(self) -> int:
-        """Counted views of all shards."""
+        """Number of counted views, added over all shards."""
         return sum(shard[name] for shard in self.shards.values() for name in COUNTED)
 
     @property
     def as_one(self) -> dict[str, int]:
-        """Sums of an equivalent counter with one item: `views` has all counted views, and zero sums are omitted."""
+        """Sums that the counter would have if it were one item. `views` has all counted views, and zero sums are
+        omitted."""
         return {"views": self.views} | {
             name: count for name, count in self.sums.items() if count and name not in COUNTED
         }
@@ -107,20 +108,19 @@ class _ShardedCounter:
     """Cached state of a counter that is sharded and not merged."""
 
     at: int
-    """Time when shard 0 was read, in epoch seconds."""
+    """Time when this instance last read shard 0, in epoch seconds."""
     shards: int
     spread: int
     counts: dict[int, int] = field(default_factory=dict)
-    """Latest known count of each shard."""
+    """Latest known number of counted views of each shard."""
     read_at: int = -1
-    """Time when all shards were last read, in epoch seconds; -1 if never."""
+    """Time when this instance last read all shards, in epoch seconds; -1 if never."""
 
 
 class ViewCounters:
     """Store of view counters.
 
-    An instance caches the state of up to MAX_CACHED sharded counters. After CACHE_SECONDS, the instance reads the
-    number of shards again.
+    It caches the state of up to MAX_CACHED sharded counters. After CACHE_SECONDS, it reads the number of shards again.
     """
 
     def __init__(self, table: Table) -> None:
@@ -129,14 +129,14 @@ class ViewCounters:
         self._changing = Lock()
 
     def add(self, video_id: str, additions: Mapping[str, int], now: int) -> int:
-        """Add to the sums of a video and return its view count. `now` is in epoch seconds.
+        """Add `additions` to the sums of a video, and return the video's view count. `now` is in epoch seconds.
 
-        Costs one atomic UpdateItem, so concurrent additions are never lost. The count is exact for a counter with one
-        item. For a sharded counter, the counts of the other shards may be up to a second old, or older if they cannot
-        be read. The counts that one instance returns never decrease.
+        Normally costs one UpdateItem, which is atomic, so concurrent additions are never lost. The count is exact for a
+        counter with one item. For a sharded counter, the counts of the other shards may be up to a second old, or older
+        if they cannot be read. The counts that one instance returns never decrease.
 
-        Raises NotApplied if certainly nothing was added. Raises Unavailable if the response was lost. The addition may
-        then have been applied, so it is not retried.
+        Raises NotApplied if it is certain that nothing was added. Raises Unavailable if the response was lost. The
+        addition may then have been applied, so it is not retried.
         """
         change = addition(additions, now)
         pauses = lowest = 0
@@ -163,7 +163,7 @@ class ViewCounters:
                 return self._count(video_id, shard, item, now)
 
     def count(self, video_id: str, now: int) -> int:
-        """Return the view count, as precisely as `add` does. Costs at most two BatchGetItems."""
+        """Return the view count of a video, as exactly as `add` does. Costs at most two BatchGetItems."""
         cached = self._cache.get(video_id)
         if cached is None:
             first = dict(self._items([(video_id, 0)], (*COUNT, "shards"))).get((video_id, 0), {})
@@ -173,9 +173,10 @@ class ViewCounters:
         return self._sum(video_id, cached, {}, now)
 
     def counts(self, counters: Mapping[str, Item | None]) -> dict[str, int]:
-        """Return the view counts of videos. `counters` maps each video to its shard 0 with the COUNT attributes.
+        """Return the view counts of videos. `counters` maps each video to the COUNT attributes of its shard 0.
 
-        Sends no request, except for counters that are sharded and not merged: one BatchGetItem per 100 shards.
+        Costs one BatchGetItem per 100 shards of counters that are sharded and not merged. Other counters need no
+        request.
         """
         counts = {video_id: view_count(counter) for video_id, counter in counters.items()}
         spread = {
@@ -195,10 +196,10 @@ class ViewCounters:
         return [*([first] if first else []), *(item for _, item in other_shards)]
 
     def read(self, video_ids: Sequence[str], *, consistent: bool = False) -> dict[str, ViewCount]:
-        """Return the sums of each video's counter, by shard; a video without views has no shards.
+        """Return the sums of each video's counter, by shard. The result for a video without views has no shards.
 
-        Costs one BatchGetItem per 100 videos, and one per 100 further shards. The further shards of merged counters are
-        also read, because `folded` is not split by shard.
+        Costs one BatchGetItem per 100 videos, and one per 100 other shards. Merged counters are also read shard by
+        shard, because `folded` has only their total.
         """
         shards: dict[str, dict[int, dict[str, int]]] = {video_id: {} for video_id in video_ids}
         spread: dict[str, int] = {}
@@ -210,7 +211,8 @@ class ViewCounters:
         return {video_id: ViewCount(sums) for video_id, sums in shards.items()}
 
     def calm(self, video_id: str, now: int) -> None:
-        """Merge a sharded counter that receives few views. Safe to call at any time; intended to run every few minutes.
+        """Merge a sharded counter that receives few views. A scheduled job calls this every few minutes. Safe at any
+        time.
 
         The merge takes three calls:
         - The first call records the current count.
@@ -246,17 +248,18 @@ class ViewCounters:
             self.table.write(self.table.update(key, change, condition=condition))
 
     def _shards(self, video_id: str, now: int) -> int:
-        """Return the number of shards among which the next write chooses.
+        """Return the number of shards from which the next write chooses one.
 
-        Returns 1 if the cache entry is missing or expired. The next view is then written to shard 0, and the response
-        contains the current number.
+        Returns 1 if the cache has no current entry. The next view is then written to shard 0, and the response of this
+        write contains the current number of shards.
         """
         cached = self._cache.get(video_id)
         # Wall clock, because a monotonic clock may stop while Lambda freezes the function.
         return cached.shards if cached and 0 <= now - cached.at < CACHE_SECONDS else 1
 
     def _grown(self, video_id: str, shards: int, now: int, *, double: bool) -> bool:
-        """Return whether the counter has more than `shards` shards. With `double`, double the shards if it does not.
+        """Return whether the counter now has more than `shards` shards. With `double`, first double the shards if it
+        does not.
 
         Reads shard 0 first, because a read uses none of the write capacity of the throttled item. Returns `False` if
         DynamoDB is unavailable.
@@ -282,8 +285,8 @@ class ViewCounters:
     def _learn(self, video_id: str, first: Item, now: int) -> _ShardedCounter | None:
         """Update the cache from `first`, the item of shard 0, and return the cached counter.
 
-        If the counter is not sharded, removes it from the cache and returns `None`. If the cache is full, evicts the
-        least recently used counter.
+        If the counter is not sharded or is merged, removes it from the cache and returns `None`. If the cache is full,
+        evicts the least recently used counter.
         """
         with self._changing:  # the videos of a batch are counted in parallel
             if shards_of(first) == 1 or "folded" in first:
@@ -297,12 +300,14 @@ class ViewCounters:
             return cached
 
     def _count(self, video_id: str, shard: int, item: Item, now: int) -> int:
-        """Return the view count after a view was added to `shard`; `item` is the new item of that shard."""
+        """Return the view count after a view was added to `shard`. `item` is the item of that shard after the
+        addition."""
         cached = self._learn(video_id, item, now) if shard == 0 else self._cache.get(video_id)
         return self._sum(video_id, cached, {shard: view_count(item)}, now) if cached else view_count(item)
 
     def _sum(self, video_id: str, cached: _ShardedCounter, counts: dict[int, int], now: int) -> int:
-        """Return the count of a sharded counter: the new `counts` by shard, and cached counts of the other shards.
+        """Return the view count of a sharded counter. `counts` has new counts by shard; the other shards have cached
+        counts.
 
         Reads all shards unless this instance has read them in the current second.
         """
@@ -322,30 +327,32 @@ class ViewCounters:
     def _other_shards(
         self, spread: Mapping[str, int], attributes: Iterable[str] = (), *, consistent: bool = False
     ) -> list[tuple[_ShardId, Item]]:
-        """Return the items of all shards except shard 0. `spread` maps each video to its number of shards."""
+        """Return the items of all shards except shard 0, for several videos. `spread` maps each video to its number of
+        shards."""
         shard_ids = [(video_id, shard) for video_id, shards in spread.items() for shard in range(1, shards)]
         return self._items(shard_ids, attributes, consistent=consistent) if shard_ids else []
 
     def _items(
         self, shard_ids: Sequence[_ShardId], attributes: Iterable[str] = (), *, consistent: bool = False
     ) -> list[tuple[_ShardId, Item]]:
-        """Return the existing items of these shards, with their ids. Costs one BatchGetItem per 100 shards."""
+        """Return the items of these shards, with their ids. Omits missing items. Costs one BatchGetItem per 100
+        shards."""
         keys = [VIEW_COUNTER.key(videoId=video_id, shard=shard) for video_id, shard in shard_ids]
         items = self.table.get_all(keys, attributes=attributes, consistent=consistent)
         return [(shard_id, item) for shard_id, item in zip(shard_ids, items, strict=True) if item]
 
 
 def _has_shards(shards: int) -> Expression:
-    """Return the condition that a counter still has this number of shards. The attribute `shards` is absent for 1."""
+    """Return the condition that the attribute `shards` still has this value. The attribute is absent for 1."""
     if shards == 1:
         return Expression.of("attribute_not_exists(#shards)")
     return Expression.of("#shards = :shards", shards=shards)
 
 
 def addition(additions: Mapping[str, int], now: int) -> Expression:
-    """Return the update that adds to a counter item.
+    """Return the update that adds `additions` to the sums of a counter item.
 
-    It also stores the hour, so that the stream consumer detects a new one.
+    It also stores the current hour, so that the stream consumer detects the start of an hour.
     """
     added = Expression.of("ADD " + ", ".join(f"#{name} :{name}" for name in additions), **additions)
     return added + Expression.of(

@@ -20,18 +20,19 @@ OWNER_FIELDS = tuple(field.name for field in VIDEO_FIELDS if field.is_private)
 """Names of the fields that only the owner and admins see."""
 
 PLAYING_FIELDS = ("renditions", "playback")
-"""Fields that callers other than the owner and admins see in place of `resolutions`: the renditions and the playback
-URL. They are absent if there are no renditions."""
+"""Fields that callers other than the owner and admins see instead of `resolutions`: the renditions, and the URL of the
+operation that plays the video. They are absent if there are no renditions."""
 
 READ = (*(name for name in FIELDS if name != "viewCount"), "pictures")
-"""Names of the attributes that the document and the access check need: about three quarters of the item's size."""
+"""Names of the attributes that documents and access checks need. They make up about three quarters of an item's
+size."""
 
 JOB_ATTRIBUTES = {"thumbnails": "pictures", "resolutions": "source"}
-"""Attributes that store the output of jobs, by document field. The field shows this output merged with the entries that
-users wrote."""
+"""Attributes that store the output of jobs, by document field. The field shows the entries of users merged with this
+output."""
 
 MAPS = tuple(field.name for field in VIDEO_FIELDS if field.is_map)
-"""Names of the map attributes. They are stored even if empty, so that an update can set a single entry."""
+"""Names of the attributes that are maps. Empty maps are also stored, so that an update can set a single entry."""
 
 INTERNAL = frozenset(
     {
@@ -41,13 +42,13 @@ INTERNAL = frozenset(
         "importDigest",
     }
 )
-"""Bookkeeping attributes of a video. The audit trail records all attributes except these, including attributes that are
-added in the future."""
+"""Bookkeeping attributes of a video. The audit trail records all other attributes, including attributes that are added
+in the future."""
 
 _UNORDERED = frozenset({dict, set})
-"""Types that DynamoDB stores unordered.
+"""Types of values that DynamoDB stores unordered.
 
-Only values of these types are passed to `to_json_value`. A call for every value would dominate the cost of a document.
+Only values of these types need a call of `to_json_value`. A call for every value would dominate the cost of a document.
 """
 
 SOURCE_FIELDS = ("uploadId", "contentType", "fileSize", "arrivedAt")
@@ -55,7 +56,8 @@ SOURCE_FIELDS = ("uploadId", "contentType", "fileSize", "arrivedAt")
 
 
 def document(item: Item, view_count: int | None = None) -> dict[str, Any]:
-    """Return the document as the owner sees it: fields in order, with maps and sets sorted.
+    """Return the document of a video as the owner sees it. Its fields are in the order of FIELDS, and maps and sets are
+    sorted.
 
     DynamoDB does not preserve the order of maps and sets, but the ETag of an unchanged video must not change.
     """
@@ -75,7 +77,8 @@ def document(item: Item, view_count: int | None = None) -> dict[str, Any]:
 
 
 def document_for(caller: Caller, item: Item, view_count: int) -> dict[str, Any]:
-    """Return the document as GET shows it to a caller who may see the video."""
+    """Return the document of a video for a caller who may see it. Callers other than the owner and admins see fewer
+    fields."""
     whole = document(item, view_count)
     if not caller.owns(item["userId"]):
         whole |= _playing(item)
@@ -88,7 +91,7 @@ def document_for(caller: Caller, item: Item, view_count: int) -> dict[str, Any]:
 def _playing(item: Item) -> dict[str, Any]:
     """Return the PLAYING_FIELDS; empty if there are no renditions.
 
-    A rendition has a size only if the transcoder reported one.
+    A rendition has a `size` only if the transcoder reported it.
     """
     addresses, source = with_job_output(item)["resolutions"], item.get("source", {})
     if not addresses or "videoId" not in item:  # without an id, the caller requested only other fields
@@ -104,17 +107,17 @@ def _playing(item: Item) -> dict[str, Any]:
 
 
 def summary(item: Mapping[str, Value], fields: Sequence[str] = ()) -> dict[str, Any]:
-    """Return the summary of a video, as lists show it. If `fields` is not empty, only these fields."""
+    """Return the summary of a video, as lists show it. If `fields` is not empty, the summary has only these fields."""
     return {name: item[name] for name in fields or SUMMARY_FIELDS if name in item}
 
 
 def job_output(item: Mapping[str, Value]) -> dict[str, Item]:
-    """Return the output of jobs by document field, as in JOB_ATTRIBUTES."""
+    """Return the output of jobs, by the document fields of JOB_ATTRIBUTES."""
     return {"thumbnails": item.get("pictures", {}), "resolutions": item.get("source", {}).get("made", {})}
 
 
 def with_job_output(item: Mapping[str, Value]) -> dict[str, Item]:
-    """Return the fields of `job_output`, merged with the entries that users wrote.
+    """Return the document fields of JOB_ATTRIBUTES: the output of jobs, merged with the entries that users wrote.
 
     A user's entry overrides a job's entry of the same name.
     """
@@ -132,19 +135,20 @@ def to_json_value(value: Value) -> Value:
 
 
 def audited(item: Item) -> Item:
-    """Return the attributes that the audit trail records: all except INTERNAL."""
+    """Return the attributes of a video that the audit trail records: all except INTERNAL."""
     return {name: value for name, value in item.items() if name not in INTERNAL}
 
 
 def changes(old: Item, new: Item) -> Iterator["Change"]:
-    """Return the audited changes between two stored versions of a video; pass {} for a version that does not exist."""
+    """Return the audited changes from the item `old` to the item `new`. A missing version of the video is `{}`."""
     from shared.core.changes import changes_between  # few requests need this
 
     return changes_between(audited(old), audited(new), always=MAPS)
 
 
 def digest(item: Item) -> str:
-    """Return a hash of the audited attributes. Readers of the audit trail compare hashes to detect missing entries."""
+    """Return a hash of a video's audited attributes. Readers of the audit trail compare hashes to detect missing
+    entries."""
     from shared.core.changes import digest_of
 
     return digest_of({name: value for name, value in audited(item).items() if value != {} or name not in MAPS})

@@ -1,7 +1,7 @@
-"""Index entries of a video: tags, series, credits, releases and its schedule.
+"""Index entries of a video in RelationIndex: its tags, series, credits, releases and schedule.
 
-Entries are in RelationIndex only while the video is listed. The cost of a page of a tag, person or region therefore
-does not depend on the number of hidden videos.
+Entries, except the schedule, are in RelationIndex only while the video is listed. The cost of a page of a tag, person
+or region therefore does not depend on the number of hidden videos.
 
 The transaction that lists or hides a video also writes its tag and series entries, if the function's role allows it.
 The stream consumer updates all other entries, possibly thousands, some seconds later
@@ -38,17 +38,18 @@ if TYPE_CHECKING:
     from shared.entities import AnyVideo
 
 OWN_ENTRIES = (EPISODE, TAG)
-"""Entities of the entries that the video's own transaction writes. The stream consumer writes other entries later."""
+"""Entities of the entries that the transaction of a video's write also writes. The stream consumer writes the other
+entries later."""
 ENTRIES = (CREDIT, RELEASE, SCHEDULE, *OWN_ENTRIES)
-"""Entities of all entries."""
+"""Entities of all index entries of a video."""
 NO_LANGUAGE = "-"
-"""Placeholder for the language in the key of a release without a language."""
+"""Placeholder for the language in the key of a release that has no language."""
 
 
 class IndexPosition(NamedTuple):
     """Attributes of a video that determine its index entries.
 
-    `publish_at` and `expires_at` are the times when the video is listed and unlisted automatically.
+    `publish_at` and `expires_at` are the times, in epoch seconds, at which the service lists and unlists the video.
     """
 
     year: int = 0
@@ -65,20 +66,21 @@ def index_position(video: "AnyVideo | None") -> IndexPosition:
 
 
 def year_of(video: "AnyVideo | None") -> int:
-    """Return the release year by which a video's credits are sorted; 0 if it has none."""
+    """Return the release year by which a video's credits are sorted; 0 if the video has none."""
     return int(video.get("releaseYear", 0)) if video else 0
 
 
 def as_read(video: "AnyVideo") -> Expression:
-    """Return the condition that neither the version of the video nor its listing has changed since it was read."""
+    """Return the condition that the stored video still has the version that was read, and the same listing."""
     return at_version(video) & Expression.of("#rel = :stood", stood=video["rel"])
 
 
 def with_index_position(entry: Item, video: "AnyVideo") -> Item:
     """Return a credit or release with the index attributes that match its video.
 
-    Reads `videoId`, `createdAt`, `releaseYear` and `rel` of the video. For an unlisted video only `rel` is omitted.
-    That suffices, because DynamoDB indexes an item only if it has all key attributes of the index.
+    Reads `videoId`, `createdAt`, `releaseYear` and `rel` of the video. If the video is unlisted, the entry has no
+    `rel`. DynamoDB then omits it from the index, because it indexes only items that have all key attributes of the
+    index.
     """
     video_id = video["videoId"]
     if "personId" in entry:
@@ -93,17 +95,18 @@ def with_index_position(entry: Item, video: "AnyVideo") -> Item:
 
 
 def tag_entries(video: "AnyVideo") -> list[Item]:
-    """Return the entries of a video's tags, sorted by tag; empty unless the video is listed."""
+    """Return the index entries of a video's tags, sorted by tag. Empty if the video is not listed."""
     return [_signed(entry, video) for entry in _tags(video)] if is_listed(video) else []
 
 
 def own_entries(video: "AnyVideo") -> list[Item]:
-    """Return the entries that the video's own transaction writes: its tag entries and its series entry."""
+    """Return the entries that the transaction of the video's write also writes: its tag entries and its series
+    entry."""
     return [_signed(entry, video) for entry in _own(video).values()]
 
 
 def _own(video: "AnyVideo") -> dict[str, Item]:
-    """Return the entries of `own_entries` by sort key, without the attributes that `_signed` adds."""
+    """Return the entries of `own_entries`, by sort key, before `_signed` adds the common attributes."""
     entries = [*_tags(video), *_episodes(video)] if is_listed(video) else []
     return {entry[SORT_KEY]: entry for entry in entries}
 
@@ -126,7 +129,7 @@ def _episodes(video: "AnyVideo") -> list[Item]:
 
 
 def episode_position(video: "AnyVideo") -> int:
-    """Return the sort position of an episode in its series: by season, then by episode number.
+    """Return the number by which an episode is sorted in its series: by season, then by episode number.
 
     An episode without a number sorts last in its season. An episode without a season sorts after all seasons.
     """
@@ -134,12 +137,13 @@ def episode_position(video: "AnyVideo") -> int:
 
 
 def season_start(season: int) -> int:
-    """Return the lowest sort position of a season."""
+    """Return the lowest sort position that an episode of a season can have."""
     return int(season) * (LAST_EPISODE + 2)
 
 
 def entry_moves(old: "AnyVideo", new: "AnyVideo") -> tuple[list[Item], list[Key]]:
-    """Return the entries to put and the keys to delete when the video `new` replaces `old`."""
+    """Return the tag and series entries to put, and the keys of those to delete, when the video `new` replaces
+    `old`."""
     before, after = _own(old), _own(new)
     added = [
         _signed(entry, new)
@@ -150,14 +154,14 @@ def entry_moves(old: "AnyVideo", new: "AnyVideo") -> tuple[list[Item], list[Key]
 
 
 def have_same_position(one: Item, other: Item) -> bool:
-    """Return whether two entries with the same key have the same position in the index."""
+    """Return whether two versions of an entry have the same position in RelationIndex. Both must have the same key."""
     return all(one.get(name) == other.get(name) for name in ("rel", "relSort"))
 
 
 def settled(video: Item, related: Iterable[Item], now: int) -> dict[str, Item]:
-    """Return the expected state, at `now`, of a video and its related items, by sort key.
+    """Return the items, by sort key, that a video and its related items should have at `now`.
 
-    `related` are its stored credits and releases. All other entries are derived from the video.
+    `related` are the video's stored credits and releases. All other entries are derived from the video.
     """
     current = to_current_schema(video) | listing(video, now)
     due = schedule(current, now)
@@ -171,15 +175,16 @@ def settled(video: Item, related: Iterable[Item], now: int) -> dict[str, Item]:
 
 
 def next_move(video: "AnyVideo", now: int) -> int | None:
-    """Return the next time, in epoch seconds, when the video must be listed or unlisted; `None` if there is none."""
+    """Return the next time, in epoch seconds, at which the service must list or unlist the video. `None` if there is
+    none."""
     times = (video.get("publishAt"), video.get("expiresAt"))
     return min((int(time) for time in times if time is not None and time > now), default=None)
 
 
 def schedule(video: "AnyVideo", now: int) -> Item | None:
-    """Return the schedule entry of a video; `None` if it will not be listed or unlisted automatically.
+    """Return the schedule entry of a video. `None` if the service will not have to list or unlist the video.
 
-    The sweeper uses the entry to find the video when it must be listed or unlisted.
+    The sweeper uses the entry to find the video when it has to be listed or unlisted.
     """
     due = next_move(video, now)
     if due is None:
@@ -189,7 +194,8 @@ def schedule(video: "AnyVideo", now: int) -> Item | None:
 
 
 def _signed(entry: Item, video: "AnyVideo") -> Item:
-    """Return a tag, series or schedule entry with its common index attributes and audit fields."""
+    """Return a tag, series or schedule entry with the index attributes and audit fields that these entries have in
+    common."""
     whole = {
         "videoId": video["videoId"],
         "relShard": shard_of(video["videoId"]),

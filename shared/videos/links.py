@@ -14,7 +14,7 @@ THUMBNAILS = "thumbnails/"
 
 
 def is_stored(url: str) -> bool:
-    """Return whether the address is an S3 URI rather than a URL for browsers."""
+    """Return whether an address is an S3 URI, which browsers cannot open."""
     return url.startswith("s3://")
 
 
@@ -25,10 +25,10 @@ class Links(NamedTuple):
     url: str
 
     def to_urls(self, document: dict[str, Any], *, is_own: bool = False) -> dict[str, Any]:
-        """Return a document or summary with URLs in place of the S3 URIs of public objects.
+        """Return a document or summary with public URLs instead of the S3 URIs of public objects.
 
-        Omits thumbnails at other S3 URIs, which clients supplied, unless `is_own`. Only the owner and admins see
-        storage URIs.
+        Omits thumbnails at other S3 URIs, which clients supplied, unless `is_own` is true. Only the owner and admins
+        may see S3 URIs.
         """
         result = dict(document)
         if "thumbnails" in result:
@@ -45,10 +45,11 @@ class Links(NamedTuple):
         return result
 
     def to_uris(self, content: dict[str, Any], at: str = "") -> dict[str, Any]:
-        """Return the client's content with S3 URIs in place of public URLs.
+        """Return content that a client sent, with S3 URIs instead of public URLs.
 
         Clients can therefore send back a document that they read. Raises InvalidContent for a thumbnail at `http://`,
-        except in local development, where the service uses it. `at` is the JSON Pointer of the content in the body.
+        except in local development, where public URLs begin with `http://`. `at` is the JSON Pointer of the content in
+        the body.
         """
         pictures = content.get("thumbnails")
         if not pictures:

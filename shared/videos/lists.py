@@ -1,4 +1,4 @@
-"""Lists of videos: one method per access pattern on many videos."""
+"""Lists of videos: one method per access pattern that returns many videos."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -35,21 +35,22 @@ from shared.videos.video import normalised_tags
 class ListFilters(NamedTuple):
     """Filters of a list, in addition to its index partition.
 
-    `None` matches any value. Durations are in milliseconds.
+    A filter that is `None` matches any value. Durations are in milliseconds.
     """
 
     owner: str | None = None
-    """Owner to match. Only lists of tags and regions support it."""
+    """Owner of the videos. Only lists of tags and regions support this filter."""
     status: str | None = None
     category: str | None = None
     format: str | None = None
     min_duration: int | None = None
     max_duration: int | None = None
     release_year: int | None = None
-    """Release year. Only lists of categories support it."""
+    """Release year of the videos. Only lists of categories support this filter."""
 
     def keeps(self, item: Item) -> bool:
-        """Return whether the video matches. A video without a duration never matches a duration filter."""
+        """Return whether the video matches the filters, except `release_year`. A video without a duration never matches
+        a duration filter."""
         required = {"userId": self.owner, "status": self.status, "category": self.category, "format": self.format}
         if any(value is not None and item.get(name) != value for name, value in required.items()):
             return False
@@ -63,7 +64,7 @@ class ListFilters(NamedTuple):
         )
 
     def conditions(self) -> list[Expression]:
-        """Return the filters as DynamoDB conditions, except the owner, which is the partition key of UserIdIndex."""
+        """Return the filters as DynamoDB conditions, except `owner` and `release_year`, which are partition keys."""
         required = {"status": self.status, "category": self.category, "format": self.format}
         conditions = [
             Expression.of(f"#{name} = :{name}", **{name: value})
@@ -93,8 +94,8 @@ class VideoLists:
         """Return a page of an owner's videos by time.
 
         The owner and admins see all except deleted videos; other callers see published videos. With a case-folded
-        `tag`, returns only videos that have the tag. The index has no tags, so a list with `tag` also reads the videos
-        of each page.
+        `tag`, returns only videos that have the tag. The index does not contain tags, so a list with `tag` also reads
+        the videos of each page.
         """
         conditions = [_alive(now), *filters.conditions()]
         if not caller.owns(owner):
@@ -125,7 +126,8 @@ class VideoLists:
         )
 
     def list_by_category(self, category: str, now: int, filters: ListFilters, window: Window) -> Page[Item]:
-        """Return a page of the published videos of a category, by time; with a release year, only the videos of that year."""
+        """Return a page of the published videos of a category, by time. A release year in `filters` selects the videos
+        of that year."""
         partitions: list[dict[str, Value]] = [{"category": category, "categoryShard": shard} for shard in range(SHARDS)]
         if filters.release_year is not None:
             partitions = [{**partition, "releaseYear": filters.release_year} for partition in partitions]
@@ -136,10 +138,11 @@ class VideoLists:
     def list_by_duration(
         self, owner: str | None, category: str | None, caller: Caller, now: int, filters: ListFilters, window: Window
     ) -> Page[Item]:
-        """Return a page of an owner's videos by duration, or without an owner, of the published videos of a category.
+        """Return a page of videos by duration: an owner's videos or, if `owner` is `None`, the published videos of a
+        category.
 
-        The window is in milliseconds. The owner and admins see all except deleted videos; other callers see published
-        videos. Videos without a duration are omitted.
+        `window` is a range of durations in milliseconds. The owner and admins see all except deleted videos. Other
+        callers see published videos. Videos without a duration are omitted.
         """
         if owner is not None:
             return self._hydrate_keys(USER_DURATION_INDEX, [{"userId": owner}], caller, now, filters, window)
@@ -152,13 +155,14 @@ class VideoLists:
         return self._lists.page(RELATION_INDEX, sharded_partitions(FEED), window, keep)
 
     def list_by_status(self, status: str, now: int, filters: ListFilters, window: Window) -> Page[Item]:
-        """Return a page of all videos with a status, listed or not, by time. Only for admins."""
+        """Return a page of all videos with a status, by time, whether they are listed or not. The caller must be an
+        admin."""
         relations = [status_relation(status)] + ([FEED] if status == "ready" else [])
         keep = Expression.all_of([_alive(now), *filters.conditions()])
         return self._lists.page(RELATION_INDEX, sharded_partitions(*relations), window, keep)
 
     def list_by_tag(self, tag: str, now: int, filters: ListFilters, window: Window) -> Page[Item]:
-        """Return a page of the published videos with a case-folded tag, by time.
+        """Return a page of the published videos with a tag, by time. `tag` must be case-folded.
 
         The index is eventually consistent, so the tags of each video are checked again.
         """
@@ -169,11 +173,11 @@ class VideoLists:
         return self._hydrate(sharded_partitions(tag_relation(tag)), window, look_up, entry_position)
 
     def list_episodes(self, series_id: str, caller: Caller, now: int, window: Window) -> Page[Item]:
-        """Return a page of the published episodes of a series, in order. Omits episodes of users who do not own the
-        series.
+        """Return a page of the published episodes of a series, in order. Omits episodes that users other than the
+        series' owner added.
 
-        Raises NotFound if the caller may not see the series. The index is eventually consistent, so the position of
-        each video is checked again.
+        Raises NotFound if the caller may not see the series. The index is eventually consistent, so the series and
+        position of each video are checked again.
         """
         series = require_visible(
             self._videos.table.get(VIDEO.key(videoId=series_id), attributes=VISIBILITY_ATTRIBUTES), caller, now
@@ -194,7 +198,8 @@ class VideoLists:
         )
 
     def list_by_region(self, region: str, now: int, filters: ListFilters, window: Window) -> Page[Item]:
-        """Return a page of the published videos released in a region, by time, without duplicates."""
+        """Return a page of the published videos that have a release in a region, by time. A video with several releases
+        occurs once."""
 
         def look_up(entries: Sequence[Item]) -> list[Item | None]:
             videos = self._look_up(entries, now, filters.keeps)
@@ -217,7 +222,7 @@ class VideoLists:
         filters: ListFilters,
         window: Window,
     ) -> Page[Item]:
-        """Return a page of the videos in an index that projects only keys.
+        """Return a page of the videos in partitions of an index that projects only keys.
 
         The index is eventually consistent, so the keys of each video are checked again.
         """
@@ -260,7 +265,7 @@ class VideoLists:
         return hydrate_page(read, look_up, limit=window.limit, after=window.after, locate=locate)
 
     def _look_up(self, entries: Sequence[Item], now: int, keeps: Callable[[Item], bool]) -> list[Item | None]:
-        """Return the published videos of the entries, in order.
+        """Return the published videos to which these index entries refer, in the same order.
 
         A video is `None` if it is not published, if `keeps` rejects it, or if a later video has reused its id.
         """
@@ -272,7 +277,7 @@ class VideoLists:
 
 
 def _alive(now: int) -> Expression:
-    """Return the condition that the video's TTL has not passed. DynamoDB deletes expired items hours or days late."""
+    """Return the condition that a video's TTL has not passed. DynamoDB deletes expired items hours or days late."""
     return Expression.of("attribute_not_exists(#purgeAt) OR #purgeAt > :now", now=now)
 
 
@@ -285,13 +290,13 @@ def _in_time(now: int) -> tuple[Expression, Expression]:
 
 
 def _video_id(entry: Item) -> str:
-    """Return the video id of a tag or region entry."""
+    """Return the video id in the `relId` of a tag or region entry."""
     return str(entry["relId"].partition("#")[0])
 
 
 def _past_video(entry: Item, *, ascending: bool) -> Position:
-    """Return the position after all entries of this entry's video in a region.
+    """Return the list position after all entries that the video of this entry has in a region.
 
-    The sort ids of these entries are `videoId#language`.
+    The `relId` of these entries is `videoId#language`.
     """
     return Position(int(entry["relSort"]), _video_id(entry) + ("#~" if ascending else "#"))

@@ -1,6 +1,6 @@
 """Request models of videos: the fields of shared/video_fields.py, validated before any request to DynamoDB.
 
-The models reject a request that contains a field that only the server writes.
+The models reject a request with a field that only the server writes.
 """
 
 from typing import Annotated, Any, Literal
@@ -58,14 +58,14 @@ class ThumbnailPatch(Content):
 
 
 def _new(field: VideoField) -> Any:
-    """Return the annotation of a field in a new video."""
+    """Return the type annotation of a field in the model of a new video."""
     default = {} if field.is_map else field.default
     annotation = f"{field.type} | None" if default is None else field.type
     return Annotated[annotation, Field(default, max_length=field.most, description=field.description)]
 
 
 def _patched(field: VideoField) -> Any:
-    """Return the annotation of a field in a merge patch."""
+    """Return the type annotation of a field in the model of a merge patch."""
     annotation = field.patch_type or field.type
     if field.patch == "remove":
         annotation += " | None"
@@ -74,7 +74,7 @@ def _patched(field: VideoField) -> Any:
 
 
 class VideoContent(Content):
-    """The fields that clients write."""
+    """Fields of a video that clients write."""
 
     __annotations__ = {field.name: _new(field) for field in SENT if field.create == "client"}
 

@@ -1,8 +1,8 @@
 """Reservations: items that make a value unique among the videos of an owner.
 
-DynamoDB enforces uniqueness only for primary keys, not for index keys. Each value of a field in `UNIQUE` therefore has
-an item with the value in its key. The transaction that writes the video also writes this item, on the condition that it
-does not exist.
+DynamoDB enforces uniqueness only for primary keys, not for index keys. Therefore the service stores an item for each
+value of a field in `UNIQUE`, with the value in the item's key. The transaction that writes the video also writes this
+item, on the condition that it does not exist.
 
 A deleted video keeps its reservations until it is purged, because it can be restored. A reservation is stale if its
 video no longer exists or has another value. The next video with the value takes over a stale reservation.
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Reservation(NamedTuple):
-    """A value of a unique field, and the key of the item that reserves it."""
+    """Value of a unique field, and the key of the item that reserves the value for an owner's video."""
 
     owner: str
     field: str
@@ -35,13 +35,13 @@ class Reservation(NamedTuple):
 
 
 def reservations(video: "AnyVideo") -> list[Reservation]:
-    """Return the reservations of a video."""
+    """Return the reservations that a video needs: one per value of its unique fields."""
     stored: Mapping[str, Value] = video
     return [reservation(video["userId"], name, stored[name]) for name in UNIQUE if name in stored]
 
 
 def reservation(owner: str, field: str, value: str) -> Reservation:
-    """Return the reservation of a value for a video of this owner."""
+    """Return the reservation of a value among the videos of this owner."""
     return Reservation(owner, field, value, RESERVATION.key(userId=owner, field=field, value=value))
 
 
@@ -55,10 +55,10 @@ def find(table: Table, owner: str, field: str, value: str) -> str | None:
 
 
 def find_video(table: Table, owner: str, field: str, value: str, now: int, taken: Mapping[str, str]) -> str | None:
-    """Return the videoId of the owner's existing video with a value; `None` if no such video exists.
+    """Return the videoId of the owner's video that has a value in a unique field. `None` if no such video exists.
 
-    `taken` has the reservations that preceding operations of a dry run would write, by partition key: the videoId, or
-    an empty string if freed. Costs two consistent GetItems.
+    `taken` has the reservations that preceding operations of a dry run would change. It maps a reservation's partition
+    key to the videoId, or to an empty string if the reservation would be freed. Costs two consistent GetItems.
     """
     reserved = reservation(owner, field, value)
     if reserved.key[PARTITION_KEY] in taken:
@@ -68,7 +68,7 @@ def find_video(table: Table, owner: str, field: str, value: str, now: int, taken
 
 
 def has_value(table: Table, video_id: str, reserved: Reservation, now: int) -> bool:
-    """Return whether a video exists and has a reserved value. Costs one consistent GetItem."""
+    """Return whether a video exists and has the value of a reservation. Costs one consistent GetItem."""
     attributes = (*VISIBILITY_ATTRIBUTES, reserved.field)
     video = table.get(VIDEO.key(videoId=video_id), attributes=attributes, consistent=True)
     return video is not None and not is_purged(video, now) and reserved in reservations(video)
@@ -89,8 +89,8 @@ class ReservationMove:
     def __init__(self, table: Table, old: "AnyVideo", new: "AnyVideo", holders: dict[str, str]) -> None:
         """Compare the stored video `old` with its next version `new`. For a new video, `old` is `{}`.
 
-        All attempts of one change share `holders`: ids of other videos with stale reservations, by partition key.
-        `resolve` adds them.
+        `holders` maps partition keys of stale reservations to the ids of the other videos that hold them. `resolve`
+        adds entries, and all attempts of one change share the mapping.
         """
         self._table = table
         self._video = new
@@ -100,7 +100,7 @@ class ReservationMove:
         self._holders = holders
 
     def writes(self) -> list[Write]:
-        """Return the writes; empty if no unique value changes."""
+        """Return the writes to add to the transaction. Empty if no unique value changes."""
         video = self._video
         signed = with_request_id(
             {
@@ -115,7 +115,10 @@ class ReservationMove:
         return puts + [self._table.remove(reserved.key, condition=self._held(reserved)) for reserved in self._own()]
 
     def _held(self, reserved: Reservation) -> Expression:
-        """Return the condition that the reservation is free, or belongs to this video or to the known stale holder."""
+        """Return the condition that a reservation does not exist, or that the expected video holds it.
+
+        The expected video is the holder of a stale reservation that `resolve` found, otherwise the changed video.
+        """
         return held_by(self._holders.get(reserved.key[PARTITION_KEY]) or self._video["videoId"])
 
     def _own(self) -> Sequence[Reservation]:
@@ -124,8 +127,8 @@ class ReservationMove:
     def require_free(self, now: int, taken: dict[str, str]) -> None:
         """Raise AlreadyExists if the writes would fail now. Costs up to two GetItems for each added value.
 
-        `taken` has the reservations that preceding operations of the dry run would write, by partition key: the
-        videoId, or an empty string if freed. This call adds the reservations of this video.
+        `taken` has the reservations that preceding operations of a dry run would change, as in `find_video`. This call
+        adds the changes of this video.
         """
         own = self._video["videoId"]
         for reserved in self._added:
@@ -150,12 +153,12 @@ class ReservationMove:
         self._holders[reserved.key[PARTITION_KEY]] = holder
 
     def _require_stale(self, reserved: Reservation, holder: str, now: int) -> None:
-        """Raise AlreadyExists if the holder of a reservation exists and has the value."""
+        """Raise AlreadyExists if the reservation is not stale: if the video that holds it exists and has the value."""
         if has_value(self._table, holder, reserved, now):
             raise taken_error(reserved.field, holder)
 
 
 def taken_error(field: str, holder: str) -> AlreadyExists:
-    """Return the error for a value that another video of the owner has. The message names that video."""
+    """Return the error that another video of the owner has the value. The message contains that video's id."""
     detail = f"Another video of the owner, {holder}, has this {field}. Send another value."
     return AlreadyExists(detail, errors=[{"pointer": f"/{field}", "detail": f"is the value of the video {holder}"}])

@@ -43,12 +43,12 @@ if TYPE_CHECKING:
 
 
 class FetchedVideo(NamedTuple):
-    """Document of a video as the caller may see it, with the version for its ETag."""
+    """Document of a video for a caller, with the video's version for the ETag."""
 
     document: dict[str, Any]
     version: int
     is_own: bool
-    """Whether the caller may change the video, and therefore sees storage URIs."""
+    """Whether the caller may change the video, and may therefore see S3 URIs."""
 
 
 class VideoStore:
@@ -58,8 +58,8 @@ class VideoStore:
         """Create a store on the table.
 
         With `moves_entries`, each change also upgrades the item to the current schema, and writes the index entries of
-        tags and series. The roles of some functions may not write these entries. For changes by these functions, the
-        stream consumer writes the entries later.
+        tags and series. The roles of some functions do not permit this. After their changes, the stream consumer writes
+        the entries.
         """
         self.table = table
         self.counters = ViewCounters(table)
@@ -84,7 +84,7 @@ class VideoStore:
         safe to retry with the same `write_id`.
 
         Raises AlreadyExists if the id or a unique value is in use. Raises BeingRemoved while items of an earlier video
-        with this id remain. If that video only awaits TTL deletion, deletes it.
+        with this id remain. If the TTL of that video has passed, deletes it.
         """
         if has_client_id:
             self._require_vacant(item["videoId"])
@@ -120,7 +120,7 @@ class VideoStore:
     def _require_vacant(self, video_id: str) -> None:
         """Raise BeingRemoved while items of an earlier video with this id remain.
 
-        Otherwise the new video would inherit the credits of the earlier one, because a purge skips videos that exist.
+        Otherwise the new video would inherit the credits of the earlier one, because a purge skips existing videos.
         """
         page = self.table.query(
             index=None,
@@ -134,7 +134,8 @@ class VideoStore:
             raise being_removed_error()
 
     def _remove(self, item: Item) -> None:
-        """Delete an expired video now instead of waiting for TTL. The stream then purges its related items.
+        """Delete a video after its TTL has passed, without waiting for DynamoDB. The stream then triggers the purge of
+        its related items.
 
         Otherwise a new video with the same id would inherit the credits, ratings and playlist entries.
         """
@@ -142,10 +143,11 @@ class VideoStore:
             self.table.write(self.table.remove(VIDEO.key(videoId=item["videoId"]), condition=unchanged(item)))
 
     def read(self, video_id: str, caller: Caller, now: int, fields: Sequence[str] = ()) -> FetchedVideo:
-        """Return a video's document if the caller may see the video. If `fields` is not empty, only these fields.
+        """Return a video's document if the caller may see the video. If `fields` is not empty, the document has only
+        these fields.
 
         Costs one BatchGetItem for the video and its counter, and another one if the counter is sharded. If `fields`
-        lacks `viewCount`, costs one GetItem instead. Raises NotFound.
+        lacks `viewCount`, costs one GetItem instead. Raises NotFound if the caller may not see the video.
         """
         key = VIDEO.key(videoId=video_id)
         if fields and "viewCount" not in fields:
@@ -160,10 +162,10 @@ class VideoStore:
         return FetchedVideo(shown, item["version"], caller.owns(item["userId"]))
 
     def read_unique(self, owner: str, field: str, value: str, caller: Caller, now: int) -> FetchedVideo:
-        """Return an owner's video with this value of a unique field, if the caller may see it.
+        """Return the document of an owner's video with this value of a unique field.
 
         Costs the requests of `read`, and a GetItem of the reservation. The GetItem is consistent, so that a value is
-        found as soon as it is written. Raises NotFound.
+        found as soon as it is written. Raises NotFound if no video has the value, or the caller may not see the video.
         """
         from shared.videos.reservations import find
 
@@ -176,11 +178,11 @@ class VideoStore:
         return fetched
 
     def read_many(self, video_ids: Sequence[str], caller: Caller, now: int) -> dict[str, dict[str, Any]]:
-        """Return the documents of up to 100 distinct videos by id, omitting videos that the caller may not see.
+        """Return the documents of up to 100 distinct videos, by id. Omits videos that the caller may not see.
 
-        Costs one BatchGetItem per 50 videos, in parallel. These requests also read the counters of hidden videos,
-        because filtering first would need another round trip. Sharded counters of visible videos cost one more round
-        trip.
+        Costs one BatchGetItem per 50 videos, in parallel. They also read the counters of videos that the caller may not
+        see, because reading the counters afterwards would need another round trip. Sharded counters of visible videos
+        cost one more round trip.
         """
         keys = [VIDEO.key(videoId=video_id) for video_id in video_ids]
         keys += [VIEW_COUNTER.key(videoId=video_id, shard=0) for video_id in video_ids]
@@ -194,7 +196,8 @@ class VideoStore:
         return {video["videoId"]: document_for(caller, video, counts[video["videoId"]]) for video, _ in visible}
 
     def items(self, video_ids: Iterable[str], *, consistent: bool = False) -> list[Item]:
-        """Return the stored items of distinct videos, unordered. Costs one BatchGetItem per 100 videos."""
+        """Return the stored items of distinct videos, in any order. Omits missing videos. Costs one BatchGetItem per
+        100 videos."""
         return self.table.batch_get([VIDEO.key(videoId=video_id) for video_id in video_ids], consistent=consistent)
 
     def summaries(
@@ -206,10 +209,11 @@ class VideoStore:
         also: Iterable[str] = (),
         consistent: bool = False,
     ) -> list[Item | None]:
-        """Return the summaries of the videos in the given order. Costs one BatchGetItem per 100 videos.
+        """Return the attributes of videos that summaries and access checks need, in the order of `video_ids`. Costs one
+        BatchGetItem per 100 videos.
 
-        A summary is `None` if the video does not exist, is deleted, or is hidden from the caller. `also` names further
-        attributes to read.
+        An element is `None` if the video does not exist, is deleted, or is hidden from the caller. `also` names
+        additional attributes to read.
         """
         if not video_ids:
             return []
@@ -232,7 +236,7 @@ class VideoStore:
         write_id: str | None = None,
         dry_run: bool = False,
     ) -> dict[str, Any]:
-        """Apply `edit` to a video that the caller owns and return its document; a `dry_run` writes nothing.
+        """Apply `edit` to a video that the caller owns, and return the new document. With `dry_run`, writes nothing.
 
         The write is conditional on the version that was read. `matches` checks the caller's If-Match against that
         version; a mismatch raises VersionMismatch. Without If-Match, a conflicting write is retried.
@@ -275,7 +279,8 @@ class VideoStore:
         return retry_on_conflict(attempt, "the video", present=present)
 
     def _writes(self, item: Item, new: Item) -> list[Write]:
-        """Return the writes that store the next version of a video and move its tag and series entries."""
+        """Return the writes that store the next version `new` of the video `item`, and update its tag and series
+        entries."""
         update = self.table.update(
             VIDEO.key(videoId=new["videoId"]),
             change_between(item, new),
@@ -285,7 +290,7 @@ class VideoStore:
         return [update, *map(self.table.put, added), *map(self.table.remove, removed)]
 
     def find_unique(self, owner: str, field: str, value: str, now: int, taken: Mapping[str, str]) -> str | None:
-        """Return the videoId of the owner's existing video with this value; `None` if no such video exists.
+        """Return the videoId of the owner's video with this value of a unique field. `None` if no such video exists.
 
         For `taken`, see shared.videos.reservations.find_video. Costs two consistent GetItems.
         """
@@ -294,7 +299,7 @@ class VideoStore:
         return find_video(self.table, owner, field, value, now, taken)
 
     def require_unique(self, old: Item, new: Item, now: int, taken: dict[str, str]) -> None:
-        """Raise AlreadyExists if another video of the owner has a unique value of `new` that `old` lacks.
+        """Raise AlreadyExists if another video of the owner has a unique value that `new` has and `old` has not.
 
         For `taken`, see `ReservationMove.require_free`.
         """
@@ -314,11 +319,11 @@ class VideoStore:
     def settle(self, video_id: str, now: int) -> Item | None:
         """Upgrade a video to the current schema, and list or unlist it according to its publication times.
 
-        Returns the stored item; `None` if the video does not exist or awaits TTL deletion. Raises ConditionFailed or
-        TransactionConflict if another writer changes the video concurrently.
+        Returns the resulting item. `None` if the video does not exist, or if its TTL has passed. Raises ConditionFailed
+        or TransactionConflict if another writer changes the video concurrently.
 
-        Keeps the author and the TTL, because no content changes. Increments the version only if the schema version
-        changes.
+        The author and the TTL stay unchanged, because no content changes. Increments the version only if the schema
+        version changes.
         """
         stored = self.table.get(VIDEO.key(videoId=video_id), consistent=True)
         if stored is None or is_purged(stored, now):
@@ -338,7 +343,10 @@ class VideoStore:
 
 
 def _needed(fields: Sequence[str]) -> dict[str, None]:
-    """Return the attributes to read from a video and its counter for these fields, the ETag and the access check."""
+    """Return the names of the attributes to read from a video and its counter for these document fields.
+
+    They include the attributes for the ETag and the access check.
+    """
     both = [*fields, *(JOB_ATTRIBUTES[name] for name in fields if name in JOB_ATTRIBUTES)]
     if any(name in PLAYING_FIELDS for name in fields):
         both += ["videoId", "resolutions", JOB_ATTRIBUTES["resolutions"]]
@@ -346,7 +354,7 @@ def _needed(fields: Sequence[str]) -> dict[str, None]:
 
 
 def being_removed_error() -> BeingRemoved:
-    """Return the error for a new video with the id of an earlier video that is still being purged.
+    """Return the error for the creation of a video with the id of an earlier video that is still being purged.
 
     Only admins can supply an id.
     """
@@ -357,7 +365,7 @@ def being_removed_error() -> BeingRemoved:
 
 
 def already_exists_error() -> AlreadyExists:
-    """Return the error for a new video with the id of an existing video. Only admins can supply an id."""
+    """Return the error for the creation of a video with the id of an existing video. Only admins can supply an id."""
     return AlreadyExists("A video with this videoId already exists. Choose another videoId.")
 
 
@@ -371,7 +379,7 @@ def apply_edit(
 ) -> Item | None:
     """Return the next version of a video that the caller owns; `None` if nothing changes.
 
-    An edit without a change also returns a new version if the video must be listed or unlisted at `now`. Raises
+    If `edit` changes nothing, still returns a new version if the service must list or unlist the video at `now`. Raises
     VersionMismatch, and the errors of `edit`.
     """
     version = item["version"]

@@ -1,6 +1,6 @@
 """Equality of tags.
 
-A document has the spelling that the owner wrote. Lists and searches accept any equivalent spelling.
+A document shows a tag in the spelling that the owner wrote. Lists and searches accept any equivalent spelling.
 """
 
 import unicodedata

@@ -1,6 +1,6 @@
-"""Lifecycle of a video from upload to purge, and its DynamoDB item.
+"""Lifecycle of a video from upload to purge, and the DynamoDB item of a video.
 
-Contains pure functions that return changed copies of items. The stores write the results.
+The functions are pure: they return changed copies of items, and the stores write these.
 """
 
 import re
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from shared.entities import AnyVideo
 
 GRACE_SECONDS = 90 * 24 * 3600
-"""Seconds during which a deleted or expired video can be restored. DynamoDB may delete it afterwards."""
+"""Seconds during which a deleted or expired video can be restored. After this time, DynamoDB may delete the video."""
 
 TRANSITIONS: dict[str, frozenset[str]] = {
     "uploaded": frozenset({"processing", "failed"}),
@@ -34,22 +34,22 @@ TRANSITIONS: dict[str, frozenset[str]] = {
 }
 """Status transitions that PATCH allows.
 
-DELETE sets `deleted` from every status; a restore sets the previous status again.
+DELETE sets `deleted` whatever the status is, and a restore sets the previous status again.
 """
 
 STATUSES = tuple(TRANSITIONS)
 
 _EXCLUDING = ("publishAt", "expiresAt", "seriesId")
-"""Fields with valid values that depend on other fields of the video."""
+"""Names of the fields with values that can conflict with other fields of the video."""
 
 SERVER_FIELDS = tuple(field.name for field in SENT if field.create == "admin")
-"""Fields of a new video that only admins can supply. For other callers, the server sets them."""
+"""Names of the fields of a new video that only admins can set. For other callers, the server sets them."""
 
 _WRITABLE = frozenset({*(field.name for field in SENT if field.patch), "posterTime"})
-"""Fields that users can change."""
+"""Names of the fields that users can change."""
 
 _CONTENT = tuple(field.name for field in SENT if field.create == "client")
-"""Names of the fields of the model `VideoContent`, which validates an edited video."""
+"""Names of the fields of the model `VideoContent`, which validates videos after an edit."""
 
 
 def new_item(
@@ -61,7 +61,10 @@ def new_item(
     status: str,
     origin: Literal["person", "import"] = "person",
 ) -> Item:
-    """Return the item of a new video, without keys and audit fields; `stamp` adds them."""
+    """Return the item of a new video without keys and audit fields, which `stamp` adds.
+
+    `origin` is recorded as the origin of the PROBED fields in `content`.
+    """
     item: Item = {name: {} for name in MAPS} | dict(content)
     item |= {"videoId": video_id, "userId": owner, "createdAt": created_at, "status": status}
     item["origins"] = dict.fromkeys((name for name in PROBED if name in item), origin)
@@ -69,10 +72,10 @@ def new_item(
 
 
 def with_defaults(content: Mapping[str, Value], caller: Caller, now: int, at: str = "") -> Item:
-    """Return the item of a new video, from the fields that a client sent and default values.
+    """Return the item of a new video, with the fields that a client sent, and default values.
 
-    Admins may supply the SERVER_FIELDS; other callers' values are ignored. Raises InvalidContent for fields that
-    contradict each other. `at` is the JSON Pointer of the content in the body.
+    Admins may supply the SERVER_FIELDS. Values from other callers are ignored. Raises InvalidContent for fields that
+    contradict each other. `at` is the JSON Pointer of `content` in the request's body.
     """
     own = {name: content.get(name) if caller.is_admin else None for name in SERVER_FIELDS}
     item = new_item(
@@ -88,9 +91,9 @@ def with_defaults(content: Mapping[str, Value], caller: Caller, now: int, at: st
 
 
 def stamp(item: Item, *, caller: Caller, now: int, version: int, write_id: str | None = None) -> Item:
-    """Return the item to write: with keys, and with index attributes, version and audit fields that match its content.
+    """Return the item to write: with its keys, index attributes, version and audit fields.
 
-    The schema version of an existing item stays unchanged; see `to_current_schema`.
+    The schema version of an existing item stays unchanged, because `to_current_schema` sets it.
     """
     result = with_version(item, caller, now, version=version, write_id=write_id) | {
         "schemaVersion": item.get("schemaVersion", SCHEMA_VERSION),
@@ -116,11 +119,11 @@ def _one_spelling_of_each_tag(item: Item) -> Item:
 
 
 UPGRADES: Mapping[int, Callable[[Item], Item]] = {3: _one_spelling_of_each_tag}
-"""Migration functions by schema version. Each upgrades a video of the preceding version to its own version."""
+"""Migration functions by schema version. Each converts an item of the preceding version to its version."""
 
 
 def to_current_schema(item: Item) -> Item:
-    """Return the video in the current schema version. If it already has this version, return the same object."""
+    """Return the video in the current schema version. If it already has this version, returns the same object."""
     stored = item.get("schemaVersion", 1)
     for version, upgrade in UPGRADES.items():
         if stored < version:
@@ -129,12 +132,12 @@ def to_current_schema(item: Item) -> Item:
 
 
 def normalised_tags(item: "AnyVideo") -> set[str]:
-    """Return the video's tags in case-folded form, which is the form in keys and comparisons."""
+    """Return the video's tags in case-folded form. Keys contain tags in this form, and tags are compared in it."""
     return {normalise_tag(tag) for tag in item.get("tags", ())}
 
 
 def is_listed(item: "AnyVideo") -> bool:
-    """Return whether the video was public, and therefore in the public lists, at its last write.
+    """Return whether the public lists contain the video, because it was published at its last write.
 
     `VideoStore.settle` writes the video again after `publishAt` or `expiresAt` has passed.
     """
@@ -142,7 +145,7 @@ def is_listed(item: "AnyVideo") -> bool:
 
 
 def listing(item: "AnyVideo", now: int) -> Item:
-    """Return the RelationIndex attributes of the video at `now`."""
+    """Return the RelationIndex attributes that the video must have at `now`."""
     video_id = item["videoId"]
     return {
         "rel": FEED if is_published(item, now) else status_relation(item["status"]),
@@ -162,7 +165,7 @@ def _purge_at(item: "AnyVideo", now: int) -> int | None:
 
 
 def apply_patch(item: Item, patch: Mapping[str, Value], now: int) -> Item:
-    """Return the item with a JSON Merge Patch applied; raise IllegalTransition or InvalidContent."""
+    """Return the item after a JSON Merge Patch; raise IllegalTransition or InvalidContent."""
     if item["status"] == "deleted":
         raise IllegalTransition.deleted()
     _require_step(item["status"], patch.get("status", item["status"]))
@@ -172,10 +175,10 @@ def apply_patch(item: Item, patch: Mapping[str, Value], now: int) -> Item:
 
 
 def apply_revert(item: Item, state: Item, now: int) -> Item:
-    """Return the item with the fields that users can change as in `state`, an earlier state from the audit trail.
+    """Return the item with the user-writable fields of `state`, an earlier state of the video from the audit trail.
 
-    `state` must differ from the item in these fields only. The rules of PATCH, DELETE and restore apply, except that
-    `expiresAt` may be in the past. Raises IllegalTransition or InvalidContent.
+    `state` must have the same values as the item in all other fields. The rules of PATCH, DELETE and restore apply,
+    except that `expiresAt` may be in the past. Raises IllegalTransition or InvalidContent.
     """
     from shared.core.changes import changes_between, split_pointer  # few requests need this
 
@@ -199,7 +202,7 @@ def apply_revert(item: Item, state: Item, now: int) -> Item:
 
 
 def is_writable(field: str) -> bool:
-    """Return whether a JSON Pointer into a stored video refers to a field that users can change."""
+    """Return whether users can change the field to which `field`, a JSON Pointer into a stored video, refers."""
     from shared.core.changes import split_pointer
 
     return any(name in _WRITABLE for name in split_pointer(field)[:1])
@@ -212,7 +215,7 @@ def _require_step(status: str, target: str) -> None:
 
 
 def _require_moment(item: Item, state: Item) -> None:
-    """Raise InvalidContent unless the `posterTime` of `state` is within the duration of the item's source video."""
+    """Raise InvalidContent if the `posterTime` of `state` is not less than the duration of the item's source video."""
     length = item.get("source", {}).get("media", {}).get("duration", 0)
     if state.get("posterTime", -1) >= length:
         detail = (
@@ -224,7 +227,8 @@ def _require_moment(item: Item, state: Item) -> None:
 
 
 def _require_possible(old: Item, new: Item, now: int | None, at: str = "") -> None:
-    """Raise InvalidContent if changed fields conflict with other fields of the item. The error names each of them.
+    """Raise InvalidContent if changed fields conflict with other fields of the item. The error names the changed
+    fields.
 
     Unchanged fields are not checked, because an import may have written them. If `now` is `None`, `expiresAt` may be in
     the past. `at` is the JSON Pointer of the item's content in the body.
@@ -248,10 +252,10 @@ def _require_possible(old: Item, new: Item, now: int | None, at: str = "") -> No
 
 
 def _apply_edit(item: Item, result: Item, probed: Iterable[str]) -> Item:
-    """Validate `result`, the edited `item`, and return it with updated origins. Raises InvalidContent.
+    """Return `result`, which is `item` after an edit, with updated origins. Raises InvalidContent if `result` is
+    invalid.
 
-    Records the user as the origin of the PROBED fields in `probed`, and removes the failure unless the status is
-    `failed`.
+    Records the user as the origin of the PROBED fields in `probed`. Removes the failure if the status is not `failed`.
     """
     written = dict.fromkeys(probed, "person")
     origins = {name: origin for name, origin in (item.get("origins", {}) | written).items() if name in result}
@@ -266,10 +270,10 @@ def _apply_edit(item: Item, result: Item, probed: Iterable[str]) -> Item:
 
 
 def _without_job_output(item: Item, shown: Item) -> Item:
-    """Return the item to store after a user's edit. `shown` is the edited item, with the output of jobs merged in.
+    """Return the item to store after a user's edit. `shown` is the edited item, which includes the output of jobs.
 
-    Entries that equal a job's output stay in the job's attribute only. Raises InvalidContent if the edit removed a
-    rendition that a job created, because the video would never be ready again.
+    Entries that equal a job's output are stored only in the job's attribute. Raises InvalidContent if the edit removed
+    a rendition that a job created, because the video would never be ready again.
     """
     result = dict(shown)
     for name in MAPS:
@@ -288,9 +292,9 @@ def _without_job_output(item: Item, shown: Item) -> Item:
 
 
 def mark_deleted(item: Item, now: int) -> Item:
-    """Return the item as soft-deleted, with the attributes that `restore` needs.
+    """Return the item in the status `deleted`, with the attributes that `restore` needs.
 
-    A deleted item is returned unchanged.
+    An item that is already deleted is returned unchanged.
     """
     if item["status"] == "deleted":
         return item
@@ -298,7 +302,8 @@ def mark_deleted(item: Item, now: int) -> Item:
 
 
 def restore(item: Item) -> Item:
-    """Return the item as before its deletion; raise IllegalTransition if it is not deleted."""
+    """Return a deleted item in the status that it had before its deletion. Raises IllegalTransition if it is not
+    deleted."""
     if item["status"] != "deleted":
         raise IllegalTransition(f"The video is {item['status']}, not deleted. Only deleted videos can be restored.")
     result = {name: value for name, value in item.items() if name not in ("deletedAt", "statusBeforeDelete")}
@@ -306,7 +311,7 @@ def restore(item: Item) -> Item:
 
 
 def attach_source(item: Item, source: Item) -> Item:
-    """Return the item with a new source video, without the thumbnails, failure and poster time of the previous one.
+    """Return the item with a new source video. Removes job thumbnails, failure and poster time of the previous source.
 
     Returns the item unchanged if the source equals the current one, or is from an earlier upload.
     """
@@ -321,10 +326,10 @@ def attach_source(item: Item, source: Item) -> Item:
 
 
 def reject_upload(item: Item, upload_id: str, reason: str, now: int) -> Item:
-    """Return the item with the failure of an upload that did not have the declared type or size.
+    """Return the item with the failure of an upload, because its file does not have the declared type or size.
 
-    Returns the item unchanged if the video is deleted, or if a later upload has arrived. Jobs still process an existing
-    source, and a ready video stays ready.
+    Returns the item unchanged if the video is deleted, if a later upload has arrived, or if a job failed on the current
+    source. A video that has a source keeps its status, and jobs still process that source.
     """
     later = item.get("source", {}).get("uploadId", "") >= upload_id
     # A job's failure on the current source is more important to the owner than the failed upload.
@@ -352,7 +357,7 @@ def apply_probe(item: Item, media: Item, fields: Item, renditions: Item) -> Item
 
 
 def _without_facts(item: Item, retained: Container[str] = ()) -> Item:
-    """Return the item without the fields that jobs derived from a previous source, except `retained` fields."""
+    """Return the item without the fields that the probe of a previous source set. Keeps the fields in `retained`."""
     origins = item.get("origins", {})
     stale = {name for name in PROBED if origins.get(name) == "job" and name not in retained}
     if not stale:
@@ -362,15 +367,13 @@ def _without_facts(item: Item, retained: Container[str] = ()) -> Item:
 
 
 def apply_pictures(item: Item, pictures: Item) -> Item:
-    """Return the item with thumbnails that a job created.
-
-    They replace the job's earlier thumbnails with the same names.
-    """
+    """Return the item with the thumbnails that a job created, by name. They replace earlier thumbnails with these
+    names."""
     return item | {"pictures": item.get("pictures", {}) | pictures}
 
 
 def add_rendition(item: Item, name: str, uri: str, size: int | None = None) -> Item:
-    """Return the item with a new rendition. `size` is the size of the rendition in bytes; `None` if unknown.
+    """Return the item with a new rendition at `uri`. `size` is in bytes; `None` if unknown.
 
     Sets the status `ready` if the item then has all required renditions.
     """
@@ -387,21 +390,21 @@ def add_rendition(item: Item, name: str, uri: str, size: int | None = None) -> I
 
 
 def apply_job_failure(item: Item, job: str, reason: str, now: int) -> Item:
-    """Return the item with the failure of a required job, and the status `failed`. A ready video stays ready."""
+    """Return the item with the failure of a required job. The status becomes `failed`, unless the video is ready."""
     failure = {"failure": {"job": job, "reason": reason, "at": now}}
     item = _without_facts(item) if job == "probe" else item
     return item | failure | ({} if item["status"] == "ready" else {"status": "failed"})
 
 
 def choose_thumbnail(item: Item, time: int) -> Item:
-    """Return the item with a poster time, in milliseconds. A poster that the owner supplied is removed."""
+    """Return the item with this poster time, in milliseconds. Removes a poster that the owner supplied."""
     poster = re.compile(r"poster(-\d+\.\w+)?")
     thumbnails = {name: value for name, value in item["thumbnails"].items() if not poster.fullmatch(name)}
     return item | {"posterTime": time, "thumbnails": thumbnails}
 
 
 def merge_patch(target: Value, patch: Value) -> Value:
-    """Return `target` with a JSON Merge Patch applied (RFC 7396, section 2)."""
+    """Return the result of applying a JSON Merge Patch to `target` (RFC 7396, section 2)."""
     if not isinstance(patch, Mapping):
         return patch
     result = dict(target) if isinstance(target, Mapping) else {}
@@ -414,7 +417,7 @@ def merge_patch(target: Value, patch: Value) -> Value:
 
 
 def _normalise(item: Item) -> Item:
-    """Return the item with its tags as a set. Omits an empty set, because DynamoDB cannot store one."""
+    """Return the item with its tags as a set. Removes empty `tags`, because DynamoDB cannot store an empty set."""
     if "tags" not in item:
         return item
     result = {name: value for name, value in item.items() if name != "tags"}
