@@ -1,6 +1,6 @@
 """OpenAPI 3.1 document, derived from the route table, the queries, the models and the error classes.
 
-The other modules of this package document the operations of one function, or some of them. Such a module may define:
+Each other module of this package documents operations of one function. Such a module may define:
 
 - `OPERATIONS`: documentation of operations, by operationId
 - `TAG_DESCRIPTIONS`: description of the function's tag, by function. Only one module of a function defines it
@@ -38,8 +38,8 @@ _ORDER = (
     *("videos", "search", "uploads", "jobs", "playback", "views", "ratings", "relations", "captions", "playlists"),
     *("totals", "audit", "changes", "changesets", "history", "webhooks", "public"),
 )
-"""Modules of this package, in the order in which their tags appear. Modules that are not listed follow in alphabetical
-order."""
+"""Names of this package's modules, in the order in which their tags appear. Modules that are not listed follow in
+alphabetical order."""
 
 
 def _modules() -> list[ModuleType]:
@@ -53,7 +53,7 @@ def _modules() -> list[ModuleType]:
 
 
 def _declared(name: str) -> dict[str, Any]:
-    """Return the merged mapping `name`, such as `OPERATIONS`, of all modules that define a mapping of this name."""
+    """Return the merged mappings with this name, such as `OPERATIONS`, of all modules that define one."""
     return {key: value for module in _PARTS for key, value in vars(module).get(name, {}).items()}
 
 
@@ -93,12 +93,11 @@ _NAMED: dict[str, Schema] = {
     "Window": {"enum": list(WINDOWS)},
     "UnknownField": {"enum": ["viewCount"]},
 }
-"""Schemas of enumerations that occur in several places, by name. The document refers to them instead of repeating
-them."""
+"""Schemas of enumerations that occur several times in the document, by name. The document refers to these schemas."""
 
 
 def _naming(schema: Any, names: Mapping[tuple[str, ...], str]) -> Any:
-    """Return a part of the document with references in place of the enumerations in `names`.
+    """Return a part of the document in which references replace the enumerations in `names`.
 
     `names` maps the values of an enumeration to the name of its schema.
     """

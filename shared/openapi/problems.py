@@ -53,7 +53,7 @@ _GATEWAY: dict[int, tuple[str, str]] = {
     500: ("The function crashed or ran out of time", "Internal Server Error"),
     503: ("The function did not respond in time", "Service Unavailable"),
 }
-"""Errors that API Gateway itself returns, as `{"message": ...}`: cause and message, by status."""
+"""Errors that API Gateway itself returns, by status: their cause, and the `message` in the response."""
 _WAIT = {errors.RequestInFlight, errors.WriteContention, errors.QuotaExceeded, errors.TooSoon}
 """Error classes of responses with the header `Retry-After`. All responses with status 503 also have it."""
 
@@ -103,7 +103,8 @@ def examples() -> dict[type[ServiceError], Schema]:
 
 
 def summary(kind: type[ServiceError]) -> str:
-    """Return the condition under which a problem of this type occurs, as one sentence without a full stop."""
+    """Return the condition under which the service returns a problem of this type, as one sentence without a full
+    stop."""
     return (kind.__doc__ or kind.title).strip().rstrip(".")
 
 

@@ -79,7 +79,7 @@ PAGE_ERRORS = (errors.InvalidParameter, errors.InvalidCursor, errors.Forbidden, 
 def page(name: str, example: Schema) -> dict[int, Schema]:
     """Return the 200 response of a list.
 
-    `name` is the schema of its pages, and `example` the only item of the example page.
+    `name` is the name of the schema of a page, and `example` the only item of the example page.
     """
     body = json_content(ref(name), {"items": [example], "nextCursor": None})
     return {200: {"description": "A page", "headers": LINK, **body}}

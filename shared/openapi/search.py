@@ -8,7 +8,7 @@ from shared.web.paging import LONGEST_PAGE
 from shared.web.parameters import Schema
 
 DEEPEST = 1_000
-"""Maximum number of hits that a query returns on all its pages together."""
+"""Maximum number of hits that a client can read of one query, on all pages together."""
 MAX_VALUES = 100
 """Maximum number of values that a response lists for a facet."""
 

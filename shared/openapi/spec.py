@@ -1,4 +1,4 @@
-"""Parts of the OpenAPI document that several of its modules use."""
+"""Parts of the OpenAPI document that several modules of this package use."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ SECONDS: Schema = {"type": "integer", "minimum": 0, "description": "Epoch second
 
 
 def ref(name: str) -> Schema:
-    """Return a reference to the schema `name` in the components of the document."""
+    """Return a reference to the schema with this name in the components of the document."""
     return {"$ref": f"#/components/schemas/{name}"}
 
 
@@ -56,13 +56,13 @@ class Operation:
     responses: dict[int, Schema]
     errors: tuple[type[ServiceError], ...] = ()
     headers: tuple[Schema, ...] = ()
-    """Request headers. The route declares the path parameters, and the operation's query class (shared/queries.py) the
-    query parameters."""
+    """Request headers. The route declares the path parameters. The query class of the operation (shared/queries.py)
+    declares the query parameters."""
     body: Schema | None = None
 
 
 def json_content(schema: Schema, example: Any) -> Schema:
-    """Return the `content` member of a JSON body or response, with its schema and an example."""
+    """Return the `content` member of a JSON request body or response, with its schema and an example."""
     return {"content": {JSON: {"schema": schema, "example": example}}}
 
 
@@ -88,7 +88,7 @@ PAST_ERRORS = (
     errors.Gone,
     errors.TrailBehind,
 )
-"""Errors of the operations that read an earlier version of a video."""
+"""Errors of operations that can read an earlier version of a video."""
 BODY_ERRORS = (errors.MalformedJson, errors.ContentTooLarge, errors.UnsupportedMediaType, errors.InvalidContent)
 
 
@@ -99,7 +99,7 @@ LINK: Schema = {"Link": {"description": "The next page, if any: `rel=next`", "sc
 def model_schemas(*models: type[BaseModel], prefix: str = "") -> Schema:
     """Return the schemas of request models, and of the models of their fields, by name.
 
-    `prefix` is added to the names in references between the schemas.
+    In references between the schemas, `prefix` is added to the names.
     """
     _, definitions = models_json_schema(
         [(model, "validation") for model in models], ref_template=f"#/components/schemas/{prefix}{{model}}"
@@ -112,7 +112,7 @@ def shown_schemas(*models: type[BaseModel]) -> Schema:
     """Return the schemas of request models for use in responses. Their names are `Shown` and the name of the model.
 
     Fields of a response are never null. A field that does not accept null in a request is required in the response,
-    because its default is stored.
+    because the service stores its default.
     """
     schemas: Schema = {}
     for name, schema in model_schemas(*models, prefix="Shown").items():
@@ -125,7 +125,7 @@ def shown_schemas(*models: type[BaseModel]) -> Schema:
 
 
 def object_of(properties: Schema, *, optional: Sequence[str] = ()) -> Schema:
-    """Return the schema of an object with these properties and no others. Properties in `optional` are not required."""
+    """Return the schema of an object with only these properties. All are required, except the ones in `optional`."""
     return {
         "type": "object",
         "properties": properties,
@@ -135,7 +135,7 @@ def object_of(properties: Schema, *, optional: Sequence[str] = ()) -> Schema:
 
 
 def page_of(*names: str) -> Schema:
-    """Return the schema of a page of a list. `names` are the schemas of its items; each item matches one of them."""
+    """Return the schema of a page of a list. `names` are the schemas of its items. Each item matches one of them."""
     first, *further = map(ref, names)
     items = {"anyOf": [first, *further]} if further else first
     return object_of({"items": {"type": "array", "items": items, "maxItems": LONGEST_PAGE}, "nextCursor": NEXT_CURSOR})
@@ -161,8 +161,11 @@ def tidied(schema: Any) -> Any:
 
 
 _NOISE = ("title", "default")
-"""JSON Schema keywords that pydantic adds and `tidied` removes. Titles only repeat the names. In a merge patch, a
-default of null would mean that the field is removed. Client generators treat fields with a default as required."""
+"""JSON Schema keywords that pydantic adds and `tidied` removes.
+
+Titles only repeat the names. In a merge patch, a default of null would mean that the field is removed. Client
+generators treat fields with a default as required.
+"""
 
 
 _NULL: Schema = {"type": "null"}

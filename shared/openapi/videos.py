@@ -80,7 +80,7 @@ TITLE_PAGE: Schema = {
     },
 }
 NOT_OF_THE_PAST = ("viewCount", "schemaVersion")
-"""Fields that only the current version of a video has. Their absence shows clients that a version is an earlier one."""
+"""Fields that only the current version of a video has. Clients recognise an earlier version by their absence."""
 PAST_VIDEO: Schema = {name: value for name, value in VIDEO.items() if name not in NOT_OF_THE_PAST} | {
     "without": ["viewCount"]
 }
@@ -446,11 +446,11 @@ def schemas() -> Schema:
 
 
 def _partial(properties: Schema, marker: str) -> Schema:
-    """Return the schema of a response to a request with `fields`. No field of the response is required.
+    """Return the schema of a response to a request with the parameter `fields`. No field of the response is required.
 
-    The schema omits `marker`, a field that every complete response has. Therefore generated clients can distinguish the
-    two kinds of responses: TypeScript narrows their union by `marker in response`. The schema allows other fields, so a
-    client may still select the marker by `fields`.
+    The schema omits `marker`, a field that every complete response has. Therefore generated clients can distinguish
+    complete and partial responses: TypeScript narrows their union by `marker in response`. The schema allows other
+    fields, so a client may still select the marker with `fields`.
     """
     return {
         "type": "object",

@@ -1,4 +1,4 @@
-"""Batches of views that a player queued while it was offline; each view has its own result."""
+"""Batches of views that a player stored while it was offline. Each view of a batch has its own result."""
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
@@ -15,19 +15,21 @@ from shared.views.store import MARKER_SECONDS, View, ViewStore, ViewVerdict, req
 from shared.web.responses import failed_part
 
 WORKERS = 16
-"""Maximum number of views counted in parallel: the size of the DynamoDB client's connection pool."""
+"""Maximum number of views that are counted in parallel. It equals the size of the DynamoDB client's connection pool."""
 LONGEST_SECONDS = 20
-"""Maximum seconds for all DynamoDB requests of a batch. No request starts that could end later.
+"""Maximum seconds from the start of a batch to the end of its last DynamoDB request. No request starts that could end
+later.
 
 The function times out after 28 s.
 """
 
 
 def count_all(store: ViewStore, sent: Sequence[QueuedView], caller: Caller, now: int) -> list[dict[str, Any]]:
-    """Count views and return their results in order: the values of `ViewVerdict.as_response`, or a problem document.
+    """Count views, and return their results in order. A result has the values of `ViewVerdict.as_response`, or a
+    problem document.
 
-    Views with the same viewer and video are counted in order of their times; all others in parallel. Raises Unavailable
-    if the videos or counters cannot be read. In that case, no view was counted.
+    Views of the same video by the same viewer are counted in order of their times, and all others in parallel. Raises
+    Unavailable if the videos or counters cannot be read. In that case, no view was counted.
     """
     views = [
         View(view.videoId, view.at, view.viewerId, view.id, id_seconds=MARKER_SECONDS, watched=view.watchedMs or 0)
@@ -78,7 +80,8 @@ def count_all(store: ViewStore, sent: Sequence[QueuedView], caller: Caller, now:
 
 
 def _by_viewer(views: Sequence[View]) -> list[list[int]]:
-    """Return the positions of the views, grouped by viewer and video, in order of their times."""
+    """Return groups of positions in `views`. A group has the views of one video by one viewer, in order of their
+    times."""
     groups: defaultdict[tuple[str, str | None, str | None], list[int]] = defaultdict(list)
     for index, view in sorted(enumerate(views), key=lambda placed: placed[1].at):
         groups[view.video_id, view.viewer_id, None if view.viewer_id else view.id].append(index)

@@ -1,11 +1,11 @@
 """View history of a video, computed from its current counter and from stored sums at the starts of hours and days.
 
-For each hour and each day (UTC) with a write to a counter shard, the stream consumer stores the shard's sums at the
-start. A shard's sums at a full hour therefore equal the sums at its next stored start. If no later start is stored,
+At the first write of a counter's shard in an hour or UTC day, the stream consumer stores the sums that the shard had
+before. A shard's sums at a full hour therefore equal the next sums that are stored for the shard. If none are stored,
 they equal its current sums.
 
-A view belongs to the hour in which it is counted. Views of the last seconds may be missing or attributed to the
-preceding hour.
+A view belongs to the hour in which it is counted. Views of the last seconds before a request may be missing or
+attributed to the preceding hour.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,17 +30,18 @@ UTC = "UTC"
 
 Sums = Mapping[str, int]
 Start = tuple[int, Mapping[int, Sums]]
-"""Start of an hour or day, in epoch seconds, and the sums of the shards that were written in it."""
+"""Start of an hour or day, in epoch seconds, and sums of shards at this time. Only shards that were written in the hour
+or day are included."""
 
 
 @dataclass(frozen=True)
 class Granularity:
-    """Length of the buckets of a view history, an hour or a day, and limits on their number."""
+    """Length of the intervals (buckets) of a view history, an hour or a day, and limits on their number."""
 
     seconds: int
     """Length of a bucket in seconds."""
     default: int
-    """Number of buckets if the request has no `from`."""
+    """Number of buckets if the request has no parameter `from`."""
     most: int
     """Maximum number of buckets per request."""
 
@@ -70,9 +71,10 @@ class ViewHistory:
         return shown | {"total": sum(item["views"] for item in items)}
 
     def explain(self, video_id: str, caller: Caller, now: int, window_seconds: int) -> dict[str, Any]:
-        """Return the numbers of counted and uncounted views, by rule, since the first full hour of the last 24 hours.
+        """Return the numbers of counted views, and of uncounted views by rule, since the first full hour of the last 24
+        hours.
 
-        `window_seconds` is the interval in which the views of one viewer count once.
+        `window_seconds` is the interval within which several views of one viewer count once.
         """
         live = self._owned(video_id, caller, now)
         start = -(-(now - DAY_SECONDS) // HOUR_SECONDS) * HOUR_SECONDS
@@ -103,8 +105,9 @@ class ViewHistory:
     ) -> list[dict[str, int]]:
         """Return the sums of a counter at each of the given times.
 
-        `times` must be ascending, and full hours, or full days (UTC) with `by_day`. `live` is the current counter.
-        Costs one Query, or more if a counter has several shards and some were not written for a long time.
+        `times` must be ascending full hours in epoch seconds or, with `by_day`, starts of UTC days. `live` is the
+        current counter. Costs one Query, or more if a counter has several shards and some were not written for a long
+        time.
         """
         starts = list(self._starts(video_id, times[0], times[-1], live, by_day=by_day))
         return sums_at(times, starts, live)
@@ -116,7 +119,8 @@ class ViewHistory:
         return self.counters.read([video_id])[video_id]
 
     def _starts(self, video_id: str, first: int, last: int, live: ViewCount, *, by_day: bool) -> Iterator[Start]:
-        """Yield the stored starts from `first` on, until the sums of each shard at `last` are known."""
+        """Yield the stored starts of hours (or days) from time `first`. Stops once the sums of each shard at time
+        `last` are known."""
         if by_day:
             low = VIEW_DAY.key(videoId=video_id, day=day_of(first))
             high, seconds = VIEW_DAY.key(videoId=video_id, day="~"), DAY_SECONDS
@@ -150,8 +154,8 @@ class ViewHistory:
 def sums_at(times: Sequence[int], starts: Sequence[Start], live: ViewCount) -> list[dict[str, int]]:
     """Return the sums over all shards at the given times.
 
-    A shard's sums at a time are the sums at its first start at or after the time. If it has no such start, they are its
-    current sums. `times` and `starts` are in ascending order.
+    A shard's sums at a time are the sums in the first element of `starts`, at or after the time, that has the shard. If
+    there is no such element, they are the shard's sums in `live`. `times` and `starts` must be in ascending order.
     """
     held, remaining = dict(live.shards), list(starts)
     sums = []
@@ -164,24 +168,25 @@ def sums_at(times: Sequence[int], starts: Sequence[Start], live: ViewCount) -> l
 
 @dataclass(frozen=True)
 class Buckets:
-    """Hours or days of a view history, as a request selects them."""
+    """Intervals of a view history: the hours or days that a request selects."""
 
     granularity: str
     tz: str
     bounds: Sequence[int]
-    """Start of each bucket and end of the last one, in epoch seconds; all are full hours."""
+    """Start of each bucket, followed by the end of the last bucket, in epoch seconds. All are full hours."""
 
     @property
     def by_day(self) -> bool:
-        """Whether the buckets are UTC days, which need only the stored sums of days and not of hours."""
+        """Whether the buckets are UTC days. They need only the stored sums at the starts of days, which never
+        expire."""
         return self.granularity == "day" and self.tz == UTC
 
     @classmethod
     def of(cls, granularity: str, tz: str, start: int | None, end: int | None, now: int) -> "Buckets":
-        """Return all hours, or days in a time zone, that overlap the time from `start` to `end` (exclusive).
+        """Return the hours, or the days in a time zone, that overlap the time from `start` to `end` (exclusive).
 
         Hours are UTC hours. In a time zone with a half-hour offset, a day begins at its first full UTC hour. Raises
-        InvalidParameter.
+        InvalidParameter if the range is empty, in the future or too long, or if its sums have expired.
         """
         kind = GRANULARITIES[granularity]
         until = now + 1 if end is None else end
@@ -236,7 +241,7 @@ def _beginning(day: date, zone: Any) -> int:
 
 
 def _growth(before: Sums, after: Sums) -> dict[str, int]:
-    """Return the increase between two times. Reads are not atomic, so negative differences count as 0."""
+    """Return the increase of each sum between two times. Reads are not atomic, so negative differences count as 0."""
     return {name: max(0, after[name] - before[name]) for name in SUMS}
 
 

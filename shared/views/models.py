@@ -41,7 +41,7 @@ class NewView(Content):
 
 
 class QueuedView(Content):
-    """A view that a player stored until it could send it."""
+    """A view that a player stored to send it later."""
 
     id: Annotated[str, line(64), Field(description="Id of this view that the caller chooses; retries must repeat it")]
     videoId: VideoId

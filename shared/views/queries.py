@@ -1,4 +1,4 @@
-"""Query parameters of the views of a video."""
+"""Query parameters of the operation that returns the view history of a video."""
 
 from shared.core.limits import LAST_SECOND
 from shared.web.parameters import Choice, Query, Time, TimeZone

@@ -1,9 +1,9 @@
-"""Rankings: the most viewed and fastest rising videos, computed from view counts by hour and day.
+"""Rankings of the most viewed and the fastest rising videos, computed from view counts by hour and day.
 
 A video has an index entry for each hour and day with views. The entry stores the video's view count at the start of
-this period. The views in a window are the current count minus the count in the video's first entry in the window. The
-views in the preceding window are the difference between the first entries of both windows. For a sharded counter, the
-run reads the stored sums at the starts of hours and days instead.
+this period. The views in a window are the current count minus the count in the video's earliest entry in the window.
+The views in the preceding window are the difference between the earliest entries of both windows. For a sharded
+counter, the computation uses the stored sums at the starts of hours and days instead.
 """
 
 from collections import Counter, defaultdict
@@ -27,28 +27,29 @@ from shared.views.top import ALL, RankedVideo, TopStore, TopVideos, first_in_eac
 MAX_ENTRIES = 300_000
 """Maximum number of hour entries, and of day entries, that a run reads.
 
-If there are more entries, the windows are shorter than their names say. The field `from` of a list has the actual
-start.
+If there are more entries, the windows are shorter than their names say. The field `from` of a list has the window's
+actual start.
 """
 
 MAX_CATEGORIES = 100
-"""Maximum number of categories with their own list; categories with the most views come first."""
+"""Maximum number of categories that get a list. The categories with the most views are chosen."""
 
 HOURS_EVERY, DAYS_EVERY = 5 * 60, HOUR_SECONDS
-"""Seconds between two computations of the lists by hours, and of the lists by days. Every run computes the lists by
-hours."""
+"""Seconds between two computations of the lists by hours, and of the lists by days. Every scheduled run computes the
+lists by hours."""
 
 REFRESH_SECONDS = 15 * 60
-"""Maximum age of an unchanged list before it is stored again, in seconds."""
+"""Maximum age in seconds of a stored list. If a list did not change, it is stored again only after this time."""
 
 LARGEST_PAGE = 5000
-"""Maximum number of entries per Query: about 1 MB, at which DynamoDB ends a page."""
+"""Maximum number of entries per Query. This many have about 1 MB, the size at which DynamoDB ends a page."""
 
 SIDE_BY_SIDE = 4
 """Maximum number of BatchGetItem requests that read counters in parallel."""
 
 Entries = Mapping[str, tuple[int, str]]
-"""Videos viewed in a period, by id: the count at its start, and the category at that time (ALL if none)."""
+"""Videos that were viewed in a period, by id. Each has its view count at the start of the period, and its category at
+that time (ALL if it had none)."""
 
 
 @dataclass(frozen=True)
@@ -61,24 +62,25 @@ class ActiveVideos:
     periods: Sequence[Entries]
 
     def length(self, requested: int) -> int:
-        """Return the number of periods in a window, at most half of the available ones.
+        """Return the number of periods of a window: `requested`, but at most half of the available periods.
 
-        The preceding window then has the same length.
+        A preceding window of the same length is then also available.
         """
         return max(1, min(requested, len(self.periods) // 2))
 
     def start(self, length: int) -> int:
-        """Return the start of a window with this number of periods, in epoch seconds."""
+        """Return the start, in epoch seconds, of the window of the latest `length` periods."""
         return self.latest - (length - 1) * self.period_seconds
 
     def first(self, since: int, until: int) -> dict[str, int]:
-        """Return the count in each video's earliest entry in the periods [since, until). Period 0 is the latest."""
+        """Return each video's view count in its earliest entry in the periods [since, until). Period 0 is the latest
+        period."""
         return {
             video_id: count for entries in self.periods[since:until] for video_id, (count, _) in entries.items()
         }  # a later entry of a dict replaces earlier ones, and the earliest periods come last
 
     def category(self, video_id: str) -> str:
-        """Return the category in which a video was viewed last."""
+        """Return the category that a video had when it was last viewed."""
         return next(entries[video_id][1] for entries in self.periods if video_id in entries)
 
 
@@ -91,10 +93,10 @@ class Rankings:
         self.history = ViewHistory(table)
 
     def compute(self, now: int, in_time: Callable[[], bool] = lambda: True) -> dict[str, int]:
-        """Compute the lists that are due; return the numbers of entries read, videos ranked and lists written.
+        """Compute the lists that are due. Return the numbers of entries read, videos ranked and lists written.
 
-        Each run also checks the sharded counters, and merges the ones with few views. Skips the lists by days if
-        `in_time` returns false. Raises Unavailable.
+        Each run also checks the sharded counters of viewed videos, and merges the ones with few views. Skips the lists
+        by days if `in_time` returns false. Raises Unavailable.
         """
         done: Counter[str] = Counter(entries=0, videos=0, lists=0)
         self._compute(HOUR_SECONDS, now, done)
@@ -121,7 +123,8 @@ class Rankings:
         done["videos"] += len(viewed)
 
     def _active(self, period_seconds: int, count: int, now: int) -> ActiveVideos:
-        """Return the entries of the latest `count` periods, or of fewer periods if they have MAX_ENTRIES entries."""
+        """Return the videos viewed in each of the latest `count` periods. Returns fewer periods if they have
+        MAX_ENTRIES entries."""
         latest = now // period_seconds * period_seconds
         periods: list[Entries] = []
         remaining = MAX_ENTRIES
@@ -142,7 +145,7 @@ class Rankings:
         return ActiveVideos(period_seconds, latest, periods)
 
     def _pages(self, period: str) -> Iterator[list[Item]]:
-        """Yield all entries of an hour or day; reads a page of each shard in parallel."""
+        """Yield pages with all entries of an hour or day. Reads the next page of all index shards in parallel."""
         starts: list[tuple[Item, Item | None]] = [
             (partition, None) for partition in sharded_partitions(viewed_relation(period))
         ]
@@ -178,7 +181,8 @@ class Rankings:
         return live
 
     def _ranked(self, active: ActiveVideos, length: int, live: Mapping[str, ViewCount]) -> list[RankedVideo]:
-        """Return all videos with views in a window of this length."""
+        """Return the videos that were viewed in the window of the latest `length` periods, with their numbers of
+        views."""
         counts, before = active.first(0, length), active.first(length, 2 * length)
         start = active.start(length)
         times = (start - length * active.period_seconds, start)
@@ -196,7 +200,8 @@ class Rankings:
         return ranked
 
     def _by_category(self, active: ActiveVideos, ranked: Sequence[RankedVideo]) -> dict[str, tuple[RankedVideo, ...]]:
-        """Return the ranked videos of each list, by category. The category ALL has the list of all videos."""
+        """Return the videos of each list, by category. The list of the category ALL contains videos of all
+        categories."""
         members: dict[str, list[RankedVideo]] = defaultdict(list)
         for video in ranked:
             members[active.category(video.video_id)].append(video)
@@ -206,7 +211,8 @@ class Rankings:
         return {category: first_in_each_order(videos) for category, videos in lists.items()}
 
     def _write(self, window: str, start: int, now: int, lists: Mapping[str, tuple[RankedVideo, ...]]) -> int:
-        """Store the lists that changed or are older than REFRESH_SECONDS; return their number."""
+        """Store the lists of a window that changed, or that were stored more than REFRESH_SECONDS ago. Return their
+        number."""
         stored = self.lists.stored(window, lists)
         names = tuple(sorted(lists.keys() - {ALL}))
         written = 0

@@ -1,4 +1,4 @@
-"""View counting: the rules, deduplication by viewer and key, and a cache of the viewed videos."""
+"""View counting: the rules, the deduplication by viewer and by key, and a cache of the viewed videos."""
 
 import hashlib
 from base64 import urlsafe_b64encode
@@ -30,14 +30,14 @@ CACHE_VIDEOS = 1000
 """Maximum number of videos in the cache of an instance."""
 
 WINDOW_SECONDS = 30 * 60
-"""Default interval in which the views of one viewer count once, in seconds; deployments may override it."""
+"""Default interval, in seconds, within which several views of one viewer count once. Deployments may override it."""
 EARLIEST_SECONDS, LATEST_SECONDS = 7 * DAY_SECONDS, 60
-"""Maximum age of a view, and maximum time that it may be in the future, in seconds."""
+"""Maximum age of a view, and maximum time by which its timestamp may be in the future, in seconds."""
 MARKER_SECONDS = EARLIEST_SECONDS + DAY_SECONDS
-"""Seconds that the deduplication item of a viewer's last view is stored.
+"""Seconds for which the table stores the deduplication item of a viewer's last view.
 
-A view is accepted if it is at most EARLIEST_SECONDS old, and a window is at most a day. The item therefore exists as
-long as it can affect a view.
+A view may be EARLIEST_SECONDS old, and the interval within which views count once is at most a day. The item therefore
+exists as long as it can affect a view.
 """
 
 DUPLICATE, REPEATED = "duplicate", "repeated"
@@ -47,7 +47,7 @@ REASONS = (DUPLICATE, *UNCOUNTED)
 
 @dataclass(frozen=True)
 class View:
-    """A view of a video, as reported by a player."""
+    """View of a video, as a player reported it."""
 
     video_id: str
     at: int
@@ -55,24 +55,24 @@ class View:
     viewer_id: str | None = None
     """Id of the viewer, which the caller chose; `None` for an anonymous view."""
     id: str | None = None
-    """Deduplication key of retries: the Idempotency-Key, or the id in a batch."""
+    """Deduplication key for retries of the request: the Idempotency-Key, or the view's id in a batch."""
     id_seconds: int = LIFETIME_SECONDS
-    """Number of seconds that `id` is stored."""
+    """Seconds for which the table stores `id`."""
     watched: int = 0
     """Watch time, in milliseconds."""
 
 
 @dataclass(frozen=True)
 class ViewVerdict:
-    """Decision whether a view counts."""
+    """Decision whether a view counts, with the reason if it does not."""
 
     reason: str | None = None
-    """Reason why the view does not count, one of REASONS; `None` if the view counts."""
+    """Reason why the view does not count: an element of REASONS. `None` if the view counts."""
     window_ends: int | None = None
     """Earliest time, in epoch seconds, at which another view of the viewer counts; `None` without a viewer."""
 
     def as_response(self, views: int) -> Item:
-        """Return the response for the view; `views` is the video's view count."""
+        """Return the response to a request with this view. `views` is the video's view count."""
         return {
             "counted": self.reason is None,
             "reason": self.reason,
@@ -82,12 +82,14 @@ class ViewVerdict:
 
 
 class ViewStore:
-    """Store of views. Applies the counting rules, and stores an item per viewer or key to count each view only once."""
+    """Store of views. It applies the counting rules, and stores an item per viewer or key so that each view counts only
+    once."""
 
     def __init__(self, table: Table, window: int = WINDOW_SECONDS, *, counts_own: bool = False) -> None:
         """Create a store.
 
-        `window` is in seconds, at most a day. With `counts_own`, views of a video by its owner count.
+        Within `window` seconds, at most a day, several views of one viewer count once. With `counts_own`, views of a
+        video by its owner also count.
         """
         self.table = table
         self.window = window
@@ -97,17 +99,18 @@ class ViewStore:
         self._counts: OrderedDict[str, int] = OrderedDict()
 
     def require_visible(self, video_id: str, caller: Caller, now: int) -> Item:
-        """Return the attributes of a video that access checks read; raise NotFound if the caller may not see the video.
+        """Return the attributes of a video that an access check needs. Raises NotFound if the caller may not see the
+        video.
 
-        The attributes may be CACHE_SECONDS old.
+        The attributes may be up to CACHE_SECONDS old.
         """
         return require_visible(self._video(video_id, now), caller, now)
 
     def count(self, view: View, caller: Caller, now: int) -> Item:
-        """Count a view, if the rules allow it, and return the response.
+        """Count a view if the rules allow it, and return the response to the request.
 
-        Raises NotFound unless the caller may see the video, and Unavailable. After Unavailable, a view without viewer
-        and id may have been counted. After NotApplied, a subclass of Unavailable, it was not counted.
+        Raises NotFound if the caller may not see the video. Raises Unavailable; a view without viewer and id may then
+        have been counted. After NotApplied, a subclass of Unavailable, the view was not counted.
         """
         verdict = self.judge(self.require_visible(view.video_id, caller, now), caller, now)
         if verdict is None and view.viewer_id is None and view.id is None:
@@ -119,7 +122,8 @@ class ViewStore:
         return verdict.as_response(self._counted(view.video_id, now) + (verdict.reason is None))
 
     def judge(self, video: "AnyVideo", caller: Caller, now: int) -> ViewVerdict | None:
-        """Return the verdict for all views of a video by this caller; `None` if it depends on the viewer."""
+        """Return the verdict if it is the same for all views of a video by this caller. `None` if it depends on the
+        viewer."""
         if video["status"] == "deleted":
             return ViewVerdict("deleted")
         if "expiresAt" in video and video["expiresAt"] <= now:
@@ -131,11 +135,11 @@ class ViewStore:
         return None
 
     def store_marker(self, view: View, caller: Caller, now: int) -> ViewVerdict:
-        """Store the deduplication item of a view if the view counts, and return the verdict.
+        """Decide whether a view counts, and store its deduplication item if it does. Return the verdict.
 
-        The key of the item is the viewer or, without a viewer, the view's id. The stream consumer counts new items. A
-        viewer's view counts if it is at least one window later than the last counted view. A late retry of an earlier
-        view therefore never counts again.
+        The item's key contains the viewer or, without a viewer, the view's id. The stream consumer counts the views of
+        new items. A viewer's view counts only if it is at least one window later than the viewer's last counted view. A
+        late retry of an earlier view therefore never counts again.
 
         Raises Unavailable. The view can then be retried with the same id or the same `at`.
         """
@@ -171,10 +175,11 @@ class ViewStore:
         return ViewVerdict(window_ends=window_ends)
 
     def videos(self, video_ids: Sequence[str], now: int) -> dict[str, Item | None]:
-        """Return the attributes of videos that access checks read, by video id; `None` if a video does not exist.
+        """Return the attributes that an access check needs, by video id. The value is `None` if the video does not
+        exist.
 
-        The ids must be distinct. The attributes may be CACHE_SECONDS old. Costs one BatchGetItem for the videos that
-        are not cached.
+        The ids must be distinct. The attributes may be up to CACHE_SECONDS old. Costs one BatchGetItem for the videos
+        that are not cached.
         """
         cached = {video_id: self._cached(video_id, now) for video_id in video_ids}
         unknown = [video_id for video_id, item in cached.items() if item is None]
@@ -185,7 +190,7 @@ class ViewStore:
         return cached
 
     def _count_at_once(self, view: View, now: int) -> int:
-        """Count a view that has no deduplication key, and return the new count."""
+        """Count a view that has no deduplication key, and return the video's new view count."""
         additions = {"views": 1, "watched": view.watched} if view.watched else {"views": 1}
         try:
             return self.counters.add(view.video_id, additions, now)
@@ -198,9 +203,10 @@ class ViewStore:
             ) from error
 
     def _counted(self, video_id: str, now: int) -> int:
-        """Return the view count, or the last known count if it cannot be read.
+        """Return the view count of a video, or the last known count if DynamoDB is unavailable.
 
-        The deduplication item is already stored, so the request must not fail if a count is known.
+        The view's deduplication item is already stored, so the request must not fail if a count is known. Raises
+        Unavailable if none is known.
         """
         try:
             count = self.counters.count(video_id, now)
@@ -217,9 +223,9 @@ class ViewStore:
         return count
 
     def _video(self, video_id: str, now: int) -> Item | None:
-        """Return the attributes of a video that access checks read; `None` if the video does not exist.
+        """Return the attributes of a video that an access check needs. `None` if the video does not exist.
 
-        The attributes may be CACHE_SECONDS old.
+        The attributes may be up to CACHE_SECONDS old.
         """
         cached = self._cached(video_id, now)
         if cached is None:
@@ -246,7 +252,7 @@ class ViewStore:
 
 
 def require_timely(at: int, now: int) -> None:
-    """Raise InvalidContent unless the time of a view is in the accepted range."""
+    """Raise InvalidContent if the time of a view is older than EARLIEST_SECONDS, or too far in the future."""
     if not now - EARLIEST_SECONDS <= at <= now + LATEST_SECONDS:
         detail = (
             f"must be at most {EARLIEST_SECONDS // DAY_SECONDS} days before and {LATEST_SECONDS} seconds after the current "
@@ -256,7 +262,8 @@ def require_timely(at: int, now: int) -> None:
 
 
 def _after_the_window(view: View, latest: int, now: int) -> Expression:
-    """Return the condition that a viewer's last view was at `latest` or earlier, and had another id."""
+    """Return the condition that the viewer has no stored view, or that the stored one was at `latest` or earlier, with
+    another id."""
     is_later, values = "#at <= :latest", {"now": now, "latest": latest}
     if view.id is None:
         return Expression.of(f"attribute_not_exists(#pk) OR #purgeAt <= :now OR {is_later}", **values)

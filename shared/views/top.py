@@ -1,4 +1,4 @@
-"""Stored rankings of the most viewed videos in a time window, of all videos and by category."""
+"""Stored rankings: the most viewed videos in a time window, for all videos together and by category."""
 
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,17 +14,17 @@ from shared.schema import SCHEMA_VERSION, TOP, TTL_ATTRIBUTE
 from shared.videos.access import is_purged
 
 ALL = ""
-"""Category of the list of all videos; no video has it."""
+"""Category that denotes the list of all videos. No video has this category."""
 
 LARGEST_TOP = 100
-"""Maximum number of videos that a list has in each of ORDERS."""
+"""Maximum number of videos in a list for each of ORDERS."""
 
 RETENTION_SECONDS = 2 * DAY_SECONDS
 """Seconds until a list that is no longer refreshed expires."""
 
 
 class RankedVideo(NamedTuple):
-    """Video in a list, with the numbers by which lists are sorted."""
+    """Video in a ranking, with the numbers by which rankings are sorted."""
 
     video_id: str
     views: int
@@ -36,7 +36,7 @@ class RankedVideo(NamedTuple):
 
     @property
     def rise(self) -> int:
-        """Increase of the number of views over the preceding window; negative for a decrease."""
+        """Increase of the number of views over the preceding window. Negative if the number decreased."""
         return self.views - self.before
 
 
@@ -45,47 +45,48 @@ ORDERS: Mapping[str, Callable[[RankedVideo], int]] = {
     "rise": lambda ranked: ranked.rise,
     "viewCount": lambda ranked: ranked.total,
 }
-"""Sort keys of a list, by name; lists are in descending order."""
+"""Functions that return a video's sort key, by the name of the order. Rankings are in descending order."""
 
 
 @dataclass(frozen=True)
 class TopVideos:
-    """List for one window and category, with the first LARGEST_TOP videos of each order."""
+    """Ranking for one window and category, with the first LARGEST_TOP videos of each order."""
 
     start: int
     """Start of the window, in epoch seconds."""
     computed_at: int
     videos: tuple[RankedVideo, ...] = ()
     categories: tuple[str, ...] = ()
-    """Categories that have their own list; only in the list of all videos."""
+    """Categories that have a separate ranking. Set only in the ranking of all videos."""
 
     def by(self, order: str) -> list[RankedVideo]:
-        """Return the first LARGEST_TOP videos in one of ORDERS; ties are sorted by video id."""
+        """Return the first LARGEST_TOP videos by one of ORDERS. Videos with equal values are sorted by id."""
         value = ORDERS[order]
         return sorted(self.videos, key=lambda ranked: (-value(ranked), ranked.video_id))[:LARGEST_TOP]
 
 
 class TopStore:
-    """Store of the lists, with one item per window and category."""
+    """Store of the rankings, with one item per window and category."""
 
     def __init__(self, table: Table) -> None:
         self.table = table
 
     def read(self, window: str, category: str, now: int) -> TopVideos | None:
-        """Return the list of a window and category; `None` if it does not exist or has expired. Costs one GetItem."""
+        """Return the ranking of a window and category. `None` if it does not exist or has expired. Costs one
+        GetItem."""
         item = self.table.get(_key(window, category))
         return None if item is None or is_purged(item, now) else _top(item)
 
     def computed_at(self, window: str) -> int:
-        """Return the time when the list of all videos of a window was computed, in epoch seconds; 0 if never."""
+        """Return the time, in epoch seconds, when the ranking of all videos in a window was computed; 0 if never."""
         item = self.table.get(_key(window, ALL), attributes=("computedAt",))
         return int(item["computedAt"]) if item else 0
 
     def stored(self, window: str, categories: Iterable[str]) -> dict[str, TopVideos]:
-        """Return the stored lists of a window by category.
+        """Return the stored rankings of a window, by category.
 
-        Includes the list of all videos, the given categories, and all categories that the list of all videos names.
-        Costs one GetItem, and one BatchGetItem per 100 categories.
+        Includes the ranking of all videos, the rankings of the given categories, and of the categories that the ranking
+        of all videos names. Costs one GetItem, and one BatchGetItem per 100 categories.
         """
         item = self.table.get(_key(window, ALL))
         lists = {ALL: _top(item)} if item else {}
@@ -94,7 +95,7 @@ class TopStore:
         return lists | {category: _top(item) for category, item in zip(other_categories, items, strict=True) if item}
 
     def write(self, window: str, category: str, top: TopVideos) -> None:
-        """Store a list. The write is unconditional, so the latest computation wins."""
+        """Store a ranking. The write is unconditional, so the latest computation wins."""
         item = {
             **_key(window, category),
             **({"categories": top.categories} if top.categories else {}),
@@ -109,7 +110,7 @@ class TopStore:
 
 
 def first_in_each_order(videos: Sequence[RankedVideo]) -> tuple[RankedVideo, ...]:
-    """Return the videos that are among the first LARGEST_TOP in any of ORDERS, sorted by id."""
+    """Return the videos that are among the first LARGEST_TOP by at least one of ORDERS, sorted by id."""
     top = TopVideos(0, 0, tuple(videos))
     return tuple(sorted({ranked for order in ORDERS for ranked in top.by(order)}))
 
