@@ -15,16 +15,18 @@ class Content(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, defer_build=True)
 
     refusals: ClassVar[Mapping[str, str]] = {}
-    """Special error messages, by field name, for unknown fields that clients may expect to be valid."""
+    """Error messages for unknown fields that clients may expect to be valid, by field name. Other unknown fields have a
+    common message."""
 
     @classmethod
     def parse(cls, body: bytes) -> Self:
-        """Parse a JSON body. Raises MalformedJson, or InvalidContent with a pointer to each invalid field."""
+        """Parse a JSON body. Raises MalformedJson, or InvalidContent with a JSON Pointer to each invalid field."""
         return parsed(cls.model_validate_json, body, cls.refusals)
 
     @classmethod
     def read(cls, content: Any) -> Self:
-        """Validate a parsed part of a body. Raises InvalidContent with pointers that are relative to this part."""
+        """Validate a part of a body that is already parsed. Raises InvalidContent with JSON Pointers relative to this
+        part."""
         return validated(cls.model_validate, content, cls.refusals)
 
 
@@ -33,10 +35,11 @@ class NoContent(Content):
 
 
 def merging(model: type[Content]) -> dict[str, Any]:
-    """Return the annotations for a model of JSON Merge Patches (RFC 7396): the fields of `model`, all of them optional.
+    """Return annotations for a model of JSON Merge Patches (RFC 7396). They are the fields of `model`, all of them
+    optional.
 
-    In a patch, null removes an optional field, and an omitted field stays unchanged. Read a patch with
-    `model_dump(exclude_unset=True)`, which leaves out omitted fields.
+    In a patch, null removes an optional field, and an omitted field stays unchanged. `model_dump(exclude_unset=True)`
+    returns only the fields that a patch contains.
     """
     return {
         name: Annotated[field.annotation, *field.metadata, Field(default=None, description=field.description)]

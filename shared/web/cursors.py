@@ -24,11 +24,11 @@ LIFETIME_SECONDS = 24 * 3600
 LONGEST = 1024
 """Maximum number of characters of a cursor."""
 PURPOSE = b"video-metadata cursors, XChaCha20-Poly1305"
-"""Label in the key derivation. Other keys that are derived from the same secret have other labels, so the keys
-differ."""
+"""Label from which the key of cursors is derived. Other keys that are derived from the same secret have other labels,
+so that the keys differ."""
 BLOCK = 16
-"""Block size in bytes. Positions are padded to a multiple of the block size, so that the length of a cursor reveals
-little of its content."""
+"""Block size in bytes. Positions are padded to a multiple of it, so that the length of a cursor reveals little of the
+cursor's content."""
 
 
 class Cursors:
@@ -44,16 +44,16 @@ class Cursors:
         self._read_secret = read_secret
 
     def seal(self, query: str, position: Position, now: int) -> str:
-        """Return the cursor for a position in the list that `query` selects. `now` is in epoch seconds."""
+        """Return the cursor for a position in a list. `query` identifies the list, and `now` is in epoch seconds."""
         # UTF-8, because escaping a tag of 512 bytes would make the cursor too long.
         text = json.dumps([now, _digest(query), *position], ensure_ascii=False, separators=(",", ":")).encode()
         return _encode(self._box.encrypt(text + b" " * (-len(text) % BLOCK)))
 
     def open(self, query: str, cursor: str, now: int, lifetime: float = LIFETIME_SECONDS) -> Position:
-        """Return the position in a cursor.
+        """Return the position that a cursor contains.
 
-        Raises InvalidCursor if the cursor was altered, has expired, or was returned by another query or by an
-        incompatible release. `lifetime` is in seconds. With `math.inf`, cursors do not expire.
+        Raises InvalidCursor if the cursor was altered, has expired, or belongs to another `query` or to an incompatible
+        release. `lifetime` is in seconds. With `math.inf`, cursors do not expire.
         """
         from nacl.exceptions import CryptoError
 

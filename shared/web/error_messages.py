@@ -1,4 +1,4 @@
-"""Error messages for invalid bodies: one for each type of pydantic error."""
+"""Error messages for invalid bodies: one message for each type of pydantic error."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -17,7 +17,8 @@ _KINDS: Mapping[type, str] = {str: "text", list: "a list", dict: "an object"}
 
 
 def _value(value: Any) -> str:
-    """Return the text of a value for an error message: the value itself for scalars, otherwise its JSON type."""
+    """Return the text that represents a value in an error message: the value itself for scalars, otherwise its JSON
+    type."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, float) and not isfinite(value):
@@ -79,7 +80,7 @@ _MESSAGES: Mapping[str, str | Callable[[ErrorDetails], str]] = {
     "value_error": lambda error: str(error["ctx"]["error"]),
 }
 TYPES = frozenset(_MESSAGES)
-"""Types of pydantic errors that have a message."""
+"""Types of pydantic errors for which a message exists."""
 
 _SYNTAX = (
     ("EOF while parsing", "it ends too early"),
@@ -98,11 +99,11 @@ _SYNTAX = (
     ("trailing comma", "a comma has nothing after it"),
     ("trailing characters", "it continues after its end"),
 )
-"""Prefixes of the JSON parser's error messages, and the text that replaces them."""
+"""Beginnings of the JSON parser's error messages, each with the text that replaces the message."""
 
 
 def detail(error: ErrorDetails) -> str:
-    """Return the service's error message for a validation error of pydantic."""
+    """Return the service's error message for a validation error that pydantic reported."""
     message = _MESSAGES.get(error["type"], "is not valid")
     return message if isinstance(message, str) else message(error)
 

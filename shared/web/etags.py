@@ -5,15 +5,14 @@ import re
 
 
 def etag(version: int, body: str) -> str:
-    """Return the strong ETag of a response: the version and a hash of the representation."""
+    """Return the strong ETag of a response. It consists of the version, and a hash of the representation `body`."""
     return f'"{version}.{hashlib.sha256(body.encode()).hexdigest()[:16]}"'
 
 
 def if_match(header: str | None, version: int) -> bool:
     """Return whether If-Match allows a change of this version (RFC 9110, section 13.1.1). True if `header` is `None`.
 
-    Only the version in an ETag is compared. The hash is ignored, because representations of one version differ by
-    caller.
+    Compares only the version in an ETag, because different callers receive different representations of one version.
     """
     return header is None or any(tag == "*" or _version_in(tag) == version for tag in _listed(header))
 
@@ -21,8 +20,8 @@ def if_match(header: str | None, version: int) -> bool:
 def allows(match: str | None, none_match: str | None, tag: str | None) -> bool:
     """Return whether If-Match (`match`) and If-None-Match (`none_match`) allow a write of the resource with this ETag.
 
-    `tag` is `None` if the resource does not exist. In this case If-Match is always false, and If-None-Match always
-    true. Unlike `if_match`, this function compares whole ETags.
+    `tag` is `None` if the resource does not exist. In this case If-Match never allows the write, and If-None-Match
+    always does. Unlike `if_match`, this function compares whole ETags.
     """
     if tag is None:
         return match is None
@@ -42,9 +41,9 @@ def _listed(header: str) -> list[str]:
 
 
 def _names(sent: str, tag: str) -> bool:
-    """Return whether a tag from a header matches an ETag.
+    """Return whether `sent`, a tag from a header, matches the ETag `tag`.
 
-    `sent` may be `*`, the whole ETag, or only its version in quotes.
+    `*`, the whole ETag, and only its version in quotes match.
     """
     return sent in ("*", tag, f'{tag.partition(".")[0]}"')
 

@@ -1,9 +1,9 @@
-"""HTTP adapter of all functions: maps API Gateway events (payload 2.0) to handlers, and results and errors to
+"""HTTP adapter of all functions. It maps API Gateway events (payload 2.0) to handlers, and results and errors to
 responses.
 
 The gateway has already matched the route, so the event's route key selects the handler. Handlers parse bodies with
-models, and query strings with the classes of shared/queries.py. They use the raw query string, because the gateway
-joins the values of repeated parameters with commas.
+models, and query strings with the classes of shared/queries.py. Query strings are parsed in their raw form, because the
+gateway joins the values of repeated parameters with commas.
 https://docs.aws.amazon.com/apigateway/latest/developerguide/http-api-develop-integrations-lambda.html
 """
 
@@ -36,23 +36,23 @@ _Settings = TypeVar("_Settings", bound=Settings)
 
 
 class HasClock(Protocol):
-    """Object with a clock in epoch seconds, such as shared.aws.runtime.Resources."""
+    """Object with the attribute `clock`, such as shared.aws.runtime.Resources."""
 
     @property
     def clock(self) -> Callable[[], float]:
-        """Clock that returns epoch seconds."""
+        """Function that returns the current time in epoch seconds."""
 
 
 _Resources = TypeVar("_Resources", bound=HasClock)
 
 CHANGE_SET = "Change-Set"
-"""Name of the response header with the id of the change set that contains the writes of the request."""
+"""Name of the response header with the id of the change set to which the writes of the request belong."""
 
 _FIXED_PATHS: Mapping[str, Sequence[str]] = {
     path: [route.method for route in ROUTES if route.path == path]
     for path in dict.fromkeys(route.path for route in ROUTES if "{" not in route.path)
 }
-"""HTTP methods by path, for the paths without parameters."""
+"""HTTP methods that each path without parameters allows, by path."""
 
 
 def operation(*names: str) -> Callable[[_Method], _Method]:
@@ -75,11 +75,12 @@ def http_function(
     compress: bool = False,
     pages: Mapping[str, Callable[[], HttpResponse]] = MappingProxyType({}),
 ) -> Callable[[_Settings, _Resources], LambdaHandler]:
-    """Return a factory of Lambda handlers, for EntryPoint. The Lambda handler serves the operations of the class
+    """Return a factory of Lambda handlers for EntryPoint. The created Lambda handler serves the operations of the class
     `handlers`.
 
-    With `compress`, responses are gzipped for clients that accept it. `pages` has additional responses to GET requests
-    by path. Their paths are not in the route table, so the gateway's `$default` route invokes the function for them.
+    With `compress`, responses are gzipped for clients that accept it. `pages` maps paths to functions that return the
+    responses to GET requests. These paths are not in the route table, so the gateway's `$default` route invokes the
+    function for them.
     """
 
     def make(settings: _Settings, resources: _Resources) -> LambdaHandler:
@@ -114,9 +115,9 @@ def _serve(
     compress: bool,
     pages: Mapping[str, Callable[[], HttpResponse]],
 ) -> LambdaHandler:
-    """Return the Lambda handler of a function.
+    """Return the Lambda handler that serves the operations of the object `handlers`.
 
-    `longest` is the deadline of GET requests, in seconds from their start.
+    `longest` is the maximum duration of a GET request in seconds.
     """
     served = {route.key: (route, handler) for route, handler in handlers_of(handlers)}
 
@@ -157,9 +158,10 @@ def _serve(
 
 
 def _request(event: Mapping[str, Any], headers: Mapping[str, str], route: Route, now: int) -> Request:
-    """Return the request in an event, after checking method, token and query string.
+    """Return the request that an event contains, after checks of its method, token and query string.
 
-    Raises Forbidden if the token is not sufficient, InvalidParameter for an unknown parameter, and MethodNotAllowed.
+    Raises Forbidden if the token lacks the route's scope, InvalidParameter for an unknown parameter, and
+    MethodNotAllowed.
     """
     # If a fixed path does not have the method, the gateway matches a path with parameters instead.
     allowed = _FIXED_PATHS.get(_path(event), (route.method,))
@@ -196,9 +198,9 @@ def _path(event: Mapping[str, Any]) -> str:
 
 
 def _respond_without_route(event: Mapping[str, Any], pages: Mapping[str, Callable[[], HttpResponse]]) -> HttpResponse:
-    """Return the page at a path that is not in the route table.
+    """Return the response to a request that matches no route: the page at its path.
 
-    If there is no page, raise NotFound or MethodNotAllowed.
+    If there is no page, raises NotFound or MethodNotAllowed.
     """
     path, method = _path(event), event["requestContext"]["http"]["method"]
     if path in pages and method == "GET":
@@ -210,7 +212,7 @@ def _respond_without_route(event: Mapping[str, Any], pages: Mapping[str, Callabl
 
 
 def _refusal(error: Exception) -> HttpResponse:
-    """Return the problem document for an error. Errors with status 500 or higher are also logged."""
+    """Return the problem document for an error. Logs errors with status 500 or higher."""
     if isinstance(error, ServiceError) and not isinstance(error, InternalError):
         if error.status >= 500:
             service_logger().warning("unavailable", detail=error.detail, cause=repr(error.__cause__))
@@ -222,7 +224,7 @@ def _refusal(error: Exception) -> HttpResponse:
 
 
 def _allowed_methods(path: str) -> Sequence[str]:
-    """Return the HTTP methods that a path allows.
+    """Return the HTTP methods that a path allows. Empty if the path does not exist.
 
     Fixed paths precede paths with parameters (OpenAPI 3.1.1, section 4.8.8).
     """

@@ -1,8 +1,8 @@
 """Pagination: the page that a request selects, and the cursor of the next page.
 
 Every list has the parameters `limit` and `cursor`. The response is `{"items": [...], "nextCursor": ...}` with a Link
-header (RFC 8288). A cursor is valid only for the same caller and the same list. All parameters that determine the order
-of the list's items must have the same values as in the previous request.
+header (RFC 8288). A cursor is valid only for the same caller and the same list. The parameters that determine the order
+of the items must have the same values as in the previous request.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,7 +34,7 @@ class Paged(Query):
 
 @dataclass(frozen=True)
 class PageRequest:
-    """Page that a request selects: maximum number of items and start position."""
+    """Page that a request selects: the maximum number of items, and the position at which it starts."""
 
     limit: int
     after: Position | None
@@ -48,8 +48,8 @@ class PageRequest:
     ) -> HttpResponse:
         """Return the response with the items of the page, its `nextCursor` and the Link header.
 
-        `resume` is the position after which the next page begins; `None` on the last page. `about` has further fields
-        of the response.
+        `resume` is the position after which the next page begins; `None` on the last page. `about` has additional
+        fields for the response.
         """
         cursor = self._pages.cursor(self._request.caller, self._request.now, resume, *self._listing)
         headers = {} if cursor is None else link_to_next(self._request, "cursor", cursor)
@@ -57,9 +57,9 @@ class PageRequest:
 
 
 class Paginator:
-    """Reader and writer of cursors.
+    """Reader and writer of the cursors of lists.
 
-    The arguments `listing` are the name of a list, and the values of all parameters that determine the order of its
+    The arguments `listing` identify a list: its name, and the values of all parameters that determine the order of its
     items. A cursor is valid only with the same values. Omit other parameters, such as `limit` and `fields`, which
     clients may change between pages.
     """
@@ -74,17 +74,14 @@ class Paginator:
         return PageRequest(query.limit, after, self, request, listing)
 
     def cursor(self, caller: Caller, now: int, resume: Position | None, *listing: object) -> str | None:
-        """Return the cursor with which the caller continues the list after the position `resume`.
-
-        `None` if `resume` is `None`.
-        """
+        """Return the cursor of the page after the position `resume`, for this caller. `None` if `resume` is `None`."""
         return self._cursors.seal(cursor_scope(caller, *listing), resume, now) if resume else None
 
 
 def link_to_next(request: Request, parameter: str, cursor: str) -> dict[str, str]:
     """Return the Link header (RFC 8288) with the URL of the next page.
 
-    `parameter` is the query parameter with the cursor.
+    `parameter` is the name of the query parameter for the cursor.
     """
     pairs = [(name, value) for name, value in parse_qsl(request.query) if name != parameter]
     # Relative to the request's own URL.

@@ -1,6 +1,6 @@
 """Types of query parameters.
 
-Handlers parse requests with a parameter's declaration, and OpenAPI is generated from it.
+Handlers parse requests with the declarations of parameters, and the OpenAPI document is generated from them.
 """
 
 import re
@@ -21,12 +21,11 @@ Schema = dict[str, Any]
 MAX_PARAMETERS = 50
 """Maximum number of parameters in a query string."""
 _CLOSE = 0.75
-"""Minimum similarity, from 0 to 1, between an unknown parameter and the declared one that the error message
-suggests."""
+"""Minimum similarity, from 0 to 1, between an unknown parameter's name and the name that the error message suggests."""
 LONGEST_ZONE = 64
 """Maximum number of characters of a time zone's name."""
 LONGEST_CORRELATION_ID = 128
-"""Maximum number of characters of a correlation id: the id of a request, or of an import run."""
+"""Maximum number of characters of a correlation id, which is the id of a request or of an import run."""
 
 USER_ID: Schema = {"type": "string", "minLength": 1, "maxLength": LONGEST_USER_ID, "pattern": LINE}
 USER_ID_MEANS = f"token subject, at most {LARGEST_USER_ID:,} bytes in UTF-8"
@@ -38,7 +37,7 @@ _Default = TypeVar("_Default")
 class Parameter(ABC, Generic[_Value]):
     """Declaration of a query parameter, as a descriptor in a subclass of Query.
 
-    The attribute of the class is the parameter. The attribute of an instance is the parsed value.
+    As an attribute of the class it is the declaration, and as an attribute of an instance the parsed value.
 
     >>> class ListVideos(Query):
     ...     limit = Integer("limit", "Maximum number of videos", 1, 100, default=25)
@@ -48,7 +47,7 @@ class Parameter(ABC, Generic[_Value]):
 
     is_required: bool = False
     repeats: ClassVar[bool] = False
-    """Whether clients may repeat the parameter. `parse` receives the values joined with commas."""
+    """Whether clients may repeat the parameter. If so, `parse` receives all values, joined with commas."""
 
     def __init__(self, name: str, description: str, default: _Value) -> None:
         self.name = name
@@ -58,7 +57,7 @@ class Parameter(ABC, Generic[_Value]):
 
     @abstractmethod
     def parse(self, text: str) -> _Value:
-        """Return the value of the parameter's text. Raises InvalidParameter."""
+        """Return the parsed value of a parameter. `text` is the value in the query string. Raises InvalidParameter."""
 
     @abstractmethod
     def schema(self) -> Schema:
@@ -99,7 +98,7 @@ class Text(Parameter[str | None]):
 
 
 class Choice(Parameter[_Value]):
-    """Parameter with a fixed set of words. `meanings` has the parsed value of each word."""
+    """Parameter with a fixed set of allowed words. `meanings` maps each word to the parsed value."""
 
     def __init__(self, name: str, description: str, meanings: Mapping[str, _Value], default: _Value) -> None:
         super().__init__(name, description, default)
@@ -133,7 +132,7 @@ class Flag(Parameter[bool]):
 
 
 class Query:
-    """Parsed query string of a request. A subclass declares the parameters of an operation. An instance has their
+    """Parsed query string of a request. A subclass declares the parameters of an operation, and an instance has their
     values.
 
     `Query` itself declares `explain`, which all operations that need a token accept.
@@ -153,9 +152,10 @@ class Query:
         cls.parameters = (*own, *(inherited for inherited in cls.parameters if inherited not in own))
 
     def __init__(self, text: str) -> None:
-        """Parse a percent-encoded query string. Raises InvalidParameter, or an error that `unknown` returns.
+        """Parse a percent-encoded query string.
 
-        The error lists all invalid parameters.
+        Raises InvalidParameter, or another BadRequest error if a subclass overrides `unknown`. The error lists all
+        invalid parameters.
         """
         faults: dict[str, BadRequest] = {}
         sent = self._sent(text, faults)
@@ -175,9 +175,10 @@ class Query:
 
     @classmethod
     def of(cls, operation: str) -> type["Query"]:
-        """Return the subclass for an operation, such as ListVideos for `listVideos`; `Query` if the operation has none.
+        """Return the subclass for an operation, such as ListVideos for `listVideos`. `Query` if the operation has no
+        subclass.
 
-        The caller must have imported the module of the subclass.
+        The module of the subclass must have been imported before.
         """
         return cls._by_operation.get(operation, Query)
 
@@ -185,7 +186,7 @@ class Query:
     def unknown(cls, name: str) -> BadRequest:
         """Return the error for a parameter that the operation does not declare.
 
-        The message suggests a similar parameter, or lists all parameters.
+        The message suggests a similar parameter or, if there is none, lists all parameters.
         """
         nearest = cls.nearest(name)
         if nearest:
@@ -206,10 +207,8 @@ class Query:
         return names[close[0]] if close else None
 
     def _sent(self, text: str, faults: dict[str, BadRequest]) -> dict[str, str]:
-        """Return the sent texts by parameter name.
-
-        Add an error to `faults` for each duplicate, empty or unknown parameter.
-        """
+        """Return the parameters in a query string as texts, by name. Adds an error to `faults` for each duplicate,
+        empty or unknown parameter."""
         if text.count("&") >= MAX_PARAMETERS:
             raise InvalidParameter(f"The query string must have at most {MAX_PARAMETERS} parameters.")
         try:
@@ -231,7 +230,7 @@ class Query:
 
 
 def _combine_faults(faults: Sequence[BadRequest]) -> BadRequest:
-    """Return one error for all invalid parameters of a query."""
+    """Return one error that lists all invalid parameters of a query."""
     if len(faults) == 1:
         return faults[0]
     kinds = {type(fault) for fault in faults}
@@ -249,7 +248,7 @@ class Order(Choice[bool]):
 
 
 class Integer(Parameter[int | _Default]):
-    """Integer parameter in ASCII digits, from `low` to `high` (both included)."""
+    """Parameter with an integer in ASCII digits, from `low` to `high` (both included)."""
 
     def __init__(
         self, name: str, description: str, low: int, high: int, default: _Default, *, required: bool = False
@@ -272,7 +271,7 @@ class Integer(Parameter[int | _Default]):
 
 
 class Time(Parameter[int | None]):
-    """Time parameter: epoch seconds, or RFC 3339 with an offset.
+    """Parameter with a time: epoch seconds, or RFC 3339 with an offset.
 
     The parsed value is in whole epoch seconds. A fraction is rounded up if `up` is true, otherwise down.
     """
@@ -320,7 +319,7 @@ class UserId(Parameter[str | None]):
 
 
 class TimeZone(Parameter[str]):
-    """Time zone parameter: a name in the IANA database, such as `Europe/Berlin`. `UTC` if omitted."""
+    """Parameter with a time zone: a name in the IANA database, such as `Europe/Berlin`. `UTC` if omitted."""
 
     pattern = "^[A-Za-z0-9+_-]+(/[A-Za-z0-9+_-]+)*$"
 
@@ -339,7 +338,8 @@ class TimeZone(Parameter[str]):
 
 
 class Names(Parameter[tuple[str, ...]]):
-    """List parameter: names from `allowed`, separated by commas or in repeated parameters. Duplicates are removed."""
+    """Parameter with a list of names from `allowed`, separated by commas or in repeated parameters. Duplicates are
+    removed."""
 
     repeats = True
 
@@ -363,7 +363,7 @@ class Names(Parameter[tuple[str, ...]]):
 
 
 def period(start: int | None, end: int | None) -> tuple[int, int]:
-    """Return the range of seconds from `start` (included) to `end` (excluded). `None` means no bound.
+    """Return the range from `start` (included) to `end` (excluded) in epoch seconds. `None` means no bound.
 
     Raises InvalidParameter if the range is empty.
     """
@@ -374,10 +374,7 @@ def period(start: int | None, end: int | None) -> tuple[int, int]:
 
 
 def uuid_of(name: str, text: str) -> str:
-    """Return a UUID in lower case.
-
-    Raises InvalidParameter, which names the parameter `name`, if the text is not a UUID.
-    """
+    """Return a UUID in lower case. Raises InvalidParameter for the parameter `name` if `text` is not a UUID."""
     if not re.fullmatch(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", text):
         raise InvalidParameter.named(
             name, f"must be a UUID such as 3f2504e0-4f89-41d3-9a0c-0305e82c3301, not {quote_value(text)}"
@@ -386,7 +383,8 @@ def uuid_of(name: str, text: str) -> str:
 
 
 def correlation_id_of(name: str, text: str) -> str:
-    """Return a correlation id unchanged. Raises InvalidParameter if the text is not a valid one."""
+    """Return a correlation id unchanged. Raises InvalidParameter for the parameter `name` if `text` is not a valid
+    id."""
     if not re.fullmatch(f"[!-~]{{1,{LONGEST_CORRELATION_ID}}}", text):
         raise InvalidParameter.named(
             name, f"must have 1 to {LONGEST_CORRELATION_ID} printable ASCII characters and no spaces"
@@ -395,7 +393,7 @@ def correlation_id_of(name: str, text: str) -> str:
 
 
 def user_id_of(name: str, text: str) -> str:
-    """Return a userId unchanged. Raises InvalidParameter if the text is not a valid userId."""
+    """Return a userId unchanged. Raises InvalidParameter for the parameter `name` if `text` is not a valid userId."""
     if not is_user_id(text):
         raise InvalidParameter.named(
             name, f"must be one line of at most {LONGEST_USER_ID} characters and {LARGEST_USER_ID:,} bytes in UTF-8"
@@ -420,7 +418,7 @@ LANGUAGE = r"(?=.{1,35}$)[A-Za-z]{1,8}(-[A-Za-z0-9]{1,8})*"
 
 
 def language_of(name: str, text: str) -> str:
-    """Return a BCP 47 tag in conventional case. Raises InvalidParameter if the text is not a BCP 47 tag."""
+    """Return a language tag (BCP 47) in conventional case. Raises InvalidParameter if `text` is not a language tag."""
     if not re.fullmatch(LANGUAGE, text):
         raise InvalidParameter.named(name, f"must be a BCP 47 tag such as en-NZ, not {quote_value(text)}")
     return regions.language(text)
@@ -438,14 +436,15 @@ def _is_zone(name: str) -> bool:
 
 
 def quote_value(text: str) -> str:
-    """Return the first 40 characters of a client's text for an error message. Unprintable characters become `?`."""
+    """Return the first 40 characters of a text that a client sent, for an error message. Unprintable characters become
+    `?`."""
     return "".join(character if character.isprintable() else "?" for character in text[:40]) or "''"
 
 
 def rfc3339(name: str, value: str, *, up: bool) -> int:
     """Return an RFC 3339 time in whole epoch seconds. A fraction is rounded up if `up` is true, otherwise down.
 
-    Raises InvalidParameter, which names the parameter `name`, if `value` is not an RFC 3339 time.
+    Raises InvalidParameter for the parameter `name` if `value` is not an RFC 3339 time.
     """
     if re.fullmatch(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)", value, re.ASCII):
         # datetime reads at most six digits of a fraction.

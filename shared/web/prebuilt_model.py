@@ -1,4 +1,4 @@
-"""Models of bodies with generated core schemas, so that a request loads pydantic_core but not pydantic.
+"""Models of request bodies with generated core schemas, so that a request loads pydantic_core but not pydantic.
 
 Importing pydantic and building a model would take a third of the time of a POST after a cold start. `python -m
 local.readme` generates the classes in each `prebuilt.py` from the models in the `models.py` of the same folder.
@@ -13,14 +13,14 @@ from pydantic_core import ErrorDetails, SchemaSerializer, SchemaValidator, Valid
 from shared.core.errors import InvalidContent, MalformedJson, invalid_fields, pointer
 
 MAX_ERRORS = 50
-"""Maximum number of errors in a response. A body can contain a hundred thousand errors, and Lambda limits responses to
-6 MB."""
+"""Maximum number of errors in a response. A body can cause a hundred thousand errors, and Lambda limits responses to 6
+MB."""
 
 _Parsed = TypeVar("_Parsed")
 
 
 class PrebuiltModel:
-    """Base class of generated models, with the interface of `shared.web.bodies.Content`.
+    """Base class of generated models. It has the same methods as `shared.web.bodies.Content`.
 
     Each field of a body is an attribute.
     """
@@ -48,7 +48,7 @@ class PrebuiltModel:
 
     @classmethod
     def read(cls, content: Any) -> Self:
-        """Validate a parsed part of a body. Raises the errors of `Content.read`."""
+        """Validate a part of a body that is already parsed. Raises the errors of `Content.read`."""
         validator, _ = cls._built()
         model: Self = validated(validator.validate_python, content)
         return model
@@ -63,8 +63,8 @@ class PrebuiltModel:
 def parsed(validate: Callable[[bytes], _Parsed], body: bytes, refusals: Mapping[str, str] = {}) -> _Parsed:
     """Return the model that `validate` parses from a JSON body.
 
-    `refusals` has special error messages for unknown fields, by name. Raises MalformedJson, or InvalidContent with a
-    pointer to each invalid field.
+    `refusals` has error messages for certain unknown fields, by name. Raises MalformedJson, or InvalidContent with a
+    JSON Pointer to each invalid field.
     """
     if not body.strip():
         raise MalformedJson("The body is empty; send a JSON object.")
@@ -72,7 +72,8 @@ def parsed(validate: Callable[[bytes], _Parsed], body: bytes, refusals: Mapping[
 
 
 def validated(validate: Callable[[Any], _Parsed], content: Any, refusals: Mapping[str, str] = {}) -> _Parsed:
-    """Return the model that `validate` creates from `content`. Raises the errors of `parsed` instead of pydantic's."""
+    """Return the model that `validate` creates from `content`. Raises MalformedJson or InvalidContent for errors of
+    pydantic."""
     try:
         return validate(content)
     except ValidationError as error:

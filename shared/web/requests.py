@@ -22,7 +22,7 @@ from shared.web import etags
 from shared.web.parameters import Query, correlation_id_of, uuid_of
 
 LARGEST_BODY = 1_000_000
-"""Maximum bytes of a body. API Gateway's limit is 10 MB, and Lambda's 6 MB."""
+"""Maximum number of bytes of a request body. API Gateway's limit is 10 MB, and Lambda's 6 MB."""
 LONGEST_KEY = 255
 """Maximum number of characters of an Idempotency-Key."""
 JSON = "application/json"
@@ -34,7 +34,8 @@ QueryType = TypeVar("QueryType", bound=Query)
 
 @dataclass(frozen=True)
 class Request:
-    """Request to an operation. The caller's token has been verified, and has the scope of the route."""
+    """Request to an operation. The gateway has verified the caller's token, and the token has the scope of the
+    route."""
 
     route: Route
     caller: Caller
@@ -43,20 +44,21 @@ class Request:
     time."""
     path: Mapping[str, str]
     headers: Mapping[str, str]
-    """Headers, by lower-case name."""
+    """Request headers, by name in lower case."""
     query: str
     """Percent-encoded query string."""
     event: Mapping[str, Any]
     """Event that API Gateway sent."""
     replays: list[str] = field(default_factory=list)
-    """Ids of earlier requests with the same Idempotency-Key. If any, the response is the stored one of the last id."""
+    """Ids of earlier requests with the same Idempotency-Key. If there are any, the response is the stored response of
+    the last one."""
 
     @property
     def change_set(self) -> str | None:
-        """Id of the change set that the request writes; `None` if the operation writes none, or only simulates
-        (`dryRun`).
+        """Id of the change set that the request writes. `None` if the operation writes no change set, or if `dryRun` is
+        true.
 
-        If the response is the stored response of an earlier request, the id of the change set of that request.
+        If the response is the stored response of an earlier request, the id of that request's change set.
         """
         if not self.route.makes_change_set or ("dryRun", "true") in parse_qsl(self.query):
             return None
@@ -64,7 +66,7 @@ class Request:
 
     @cached_property
     def body(self) -> bytes:
-        """Body as the client sent it. Raises ContentTooLarge, or MalformedJson for invalid base64."""
+        """Request body as the client sent it. Raises ContentTooLarge, or MalformedJson for invalid base64."""
         return _body(self.event, self.headers.get("content-length"))
 
     def video_id(self) -> str:
@@ -74,14 +76,14 @@ class Request:
     def correlation_id(self, name: str) -> str:
         """Return the path parameter `name`, which is the id of a request or of an import run. Raises InvalidParameter.
 
-        The gateway decodes all percent-encoded characters except `%25`, so this method decodes `%25`.
+        The gateway decodes all percent-encoded characters except `%25`. This method therefore decodes `%25`.
         """
         return correlation_id_of(name, self.path[name].replace("%25", "%"))
 
     def content(self, *types: str) -> bytes:
-        """Return the body.
+        """Return the body of a request with a Content-Type among `types`.
 
-        Raises UnsupportedMediaType unless its Content-Type is one of `types`, in UTF-8 and without Content-Encoding.
+        Raises UnsupportedMediaType for another Content-Type, another charset than UTF-8, or a Content-Encoding.
         """
         header = self.headers.get("content-type", "")
         kind, _, parameters = header.partition(";")
@@ -97,16 +99,17 @@ class Request:
         return self.body
 
     def require_no_content(self) -> None:
-        """Raise MalformedJson, InvalidContent or UnsupportedMediaType unless the body is empty or `{}`."""
+        """Raise MalformedJson, InvalidContent or UnsupportedMediaType if the body is neither empty nor `{}`."""
         if self.body:
             from shared.web.bodies import NoContent  # imports pydantic, which requests without a body do not need
 
             NoContent.parse(self.content(JSON))
 
     def once(self, *identity: object) -> IdempotentRequest | None:
-        """Return the Idempotency-Key of the request and a hash of its content; `None` without the header.
+        """Return the Idempotency-Key of the request with a hash of the request's content. `None` if the request has no
+        key.
 
-        `identity` is the content. A later request with the same key must have the same content. Raises InvalidParameter
+        `identity` is the content. A later request with the same key must have equal content. Raises InvalidParameter
         for an invalid key.
         """
         key = self.idempotency_key()
@@ -117,7 +120,7 @@ class Request:
         return IdempotentRequest(self.caller, self.route.operation, key, fingerprint, self.now, self.replays)
 
     def idempotency_key(self) -> str | None:
-        """Return the header Idempotency-Key; `None` without it.
+        """Return the value of the header Idempotency-Key. `None` if the request does not have the header.
 
         Raises InvalidParameter if the key is empty, too long or not printable ASCII without spaces.
         """
@@ -131,7 +134,8 @@ class Request:
         return key
 
     def matches(self, version: int) -> bool:
-        """Return whether If-Match allows a change of this version. True without the header."""
+        """Return whether If-Match allows a change of this version of a resource. True if the request has no
+        If-Match."""
         return etags.if_match(self.headers.get("if-match"), version)
 
     def allows(self, tag: str | None) -> bool:
@@ -148,7 +152,8 @@ class Request:
 
 
 def _body(event: Mapping[str, Any], length: str | None) -> bytes:
-    """Return the body as the client sent it. `length` is the header Content-Length, or `None` without it."""
+    """Return the body of an event as the client sent it. `length` is the header Content-Length; `None` if it is
+    missing."""
     body = event.get("body") or ""
     # Base64 encodes three bytes in four characters. The check prevents decoding of an oversized body.
     if len(body) > LARGEST_BODY * 4 / 3 + 4:
@@ -163,10 +168,10 @@ def _body(event: Mapping[str, Any], length: str | None) -> bytes:
 
 
 def _sent(text: str, length: str | None) -> bytes:
-    """Return the bytes of a body that the gateway passed on as text.
+    """Return the bytes of a body that the gateway delivered as text.
 
-    The gateway replaces invalid UTF-8 with U+FFFD, which usually changes the length. If the length differs from
-    Content-Length, each U+FFFD is replaced by an invalid byte, so that the parser rejects the body.
+    The gateway replaces invalid UTF-8 by U+FFFD, which usually changes the length. If the length differs from
+    Content-Length, this function replaces each U+FFFD by an invalid byte. The parser then rejects the body.
     """
     content = text.encode()
     if length is not None and length != str(len(content)):

@@ -14,8 +14,8 @@ from shared.web.requests import JSON, Request
 
 PROBLEM = "application/problem+json"
 LARGEST_RESPONSE = 5_000_000
-"""Maximum bytes of documents in one response, including the backslashes that escape the body as a JSON string for
-Lambda."""
+"""Maximum number of bytes of the documents in one response. The bytes include the backslashes with which Lambda escapes
+the body as a JSON string."""
 
 SAFE = {"X-Content-Type-Options": "nosniff"}
 """Headers of every response."""
@@ -23,14 +23,15 @@ _GZIP = zlib.MAX_WBITS | 16
 
 
 class HttpResponse(NamedTuple):
-    """HTTP response of a handler. The body is text."""
+    """HTTP response that a handler returns. The body is text."""
 
     status: int
     headers: Mapping[str, str]
     body: str = ""
 
     def as_payload(self, *, gzipped: bool, more: Mapping[str, str]) -> dict[str, Any]:
-        """Return the response in API Gateway's format (payload 2.0). `more` has additional headers."""
+        """Return the response in API Gateway's format (payload 2.0), compressed if `gzipped`. `more` has additional
+        headers."""
         headers = {**self.headers, **more}
         payload = {"statusCode": self.status, "headers": headers, "body": self.body, "isBase64Encoded": False}
         if gzipped and self.body:
@@ -54,8 +55,8 @@ def respond(
 ) -> HttpResponse:
     """Return a JSON response.
 
-    With `version`, the response has an ETag. If `request` is also given and its If-None-Match lists this ETag, the
-    response is a 304 without a body.
+    With `version`, the response has an ETag. If the If-None-Match of `request` lists this ETag, the response is a 304
+    without a body.
     """
     body = _json(content)
     all_headers = {"Content-Type": JSON, "Cache-Control": "private, no-cache", **SAFE, **(headers or {})}
@@ -83,14 +84,14 @@ def no_content() -> HttpResponse:
 
 
 def problem_response(error: ServiceError) -> HttpResponse:
-    """Return an error as a problem document (RFC 9457)."""
+    """Return the response for an error: a problem document (RFC 9457)."""
     headers = {"Content-Type": PROBLEM, "Cache-Control": "no-store", **SAFE, **error.headers}
     return HttpResponse(error.status, headers, _json(error.problem()))
 
 
 def failed_part(error: Exception, at: str = "") -> dict[str, Any]:
-    """Return the status and the problem document of one failed part of a batch. `at` is the pointer to the part in the
-    body.
+    """Return the status and the problem document of one failed part of a batch. `at` is the JSON Pointer to the part in
+    the body.
 
     An unexpected error is logged and reported as InternalError. It is not raised, so that the client receives the
     results of the other parts.
@@ -110,12 +111,12 @@ def failed_part(error: Exception, at: str = "") -> dict[str, Any]:
 
 
 def etag(version: int, content: Any) -> str:
-    """Return the strong ETag of a JSON response: the version and a hash of `content` as JSON."""
+    """Return the strong ETag of a JSON response. It consists of the version, and a hash of `content` as JSON."""
     return etags.etag(version, _json(content))
 
 
 def fit_documents(documents: Iterable[Mapping[str, Any]], largest: int = LARGEST_RESPONSE) -> list[orjson.Fragment]:
-    """Return the first documents, as JSON, that together have at most `largest` bytes in Lambda's response."""
+    """Return as many of the first documents, as JSON, as fit into `largest` bytes of Lambda's response."""
     written: list[orjson.Fragment] = []
     size = 0
     for document in documents:

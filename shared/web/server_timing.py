@@ -1,11 +1,11 @@
-"""Server-Timing header: the duration of an HTTP request, and the DynamoDB requests that it made.
+"""Server-Timing header: the duration of an HTTP request, and the DynamoDB requests that were sent for it.
 
 Browsers show the header in their network panel. Its entry `total` has the duration of the HTTP request, and its entries
 `ddb` describe DynamoDB requests. `dur` is in milliseconds. The `desc` of a `ddb` entry is the DynamoDB operation and
 the index. With `?explain=true`, each DynamoDB request has a separate, more detailed entry.
 
 Consumed units and request counts could reveal the number of hidden items in a list, or the existence of a hidden video.
-Therefore other callers than admins receive them only if the operation reads only the caller's own items.
+Therefore callers other than admins receive them only if the operation reads only the caller's own items.
 
 https://www.w3.org/TR/server-timing/
 """
@@ -21,19 +21,20 @@ from shared.web.requests import Request
 from shared.web.responses import HttpResponse
 
 MAX_ENTRIES = 50
-"""Maximum number of DynamoDB requests with a separate entry. API Gateway limits all headers to 10 KB."""
+"""Maximum number of DynamoDB requests for which the header has a separate entry. API Gateway limits all headers to 10
+KB."""
 
 _MIXED = frozenset({"batchVideos", "revertChangeset"})
 FOR_OWNERS = frozenset(route.operation for route in ROUTES if route.scope == WRITE) - _MIXED | {
     *("listJobs", "whyNotReady", "listAudit", "listPlaylistAudit", "getDiff", "getViews", "explainViews"),
     *("listWebhooks", "getWebhook", "listDeliveries"),
 }
-"""Operations that read only items of the caller, unless an admin calls them. Batches and change sets are excluded,
-because they may contain items of other users."""
+"""Names of operations that read only items of the caller, unless an admin calls them. Batches and change sets are
+excluded, because they may contain items of other users."""
 LISTS = frozenset({"listVideos", "listPlaylists"})
-"""Lists that read only the caller's items if the query selects by the caller's `userId`."""
+"""Names of the list operations that read only the caller's items if the parameter `userId` is the caller."""
 DOCUMENTS = frozenset({"getVideo", "getPlaylist", "getUser"})
-"""Operations that read only the item that they return. The owner of the item, `userId` in the response, may see the
+"""Names of operations that read only the item that they return. The item's owner (`userId`) may see the consumed
 units."""
 
 
@@ -54,7 +55,7 @@ def header(lines: Sequence[RequestUsage], seconds: float, status: int, *, units:
 
 
 def may_see_units(request: Request) -> bool:
-    """Return whether the caller may see consumed units and request counts, regardless of the response."""
+    """Return whether the caller may see consumed units and request counts, whatever the response contains."""
     operation, caller = request.route.operation, request.caller
     if caller.is_admin or operation in FOR_OWNERS:
         return True
@@ -70,7 +71,7 @@ def may_see_units(request: Request) -> bool:
 def is_explained(request: Request) -> bool:
     """Return whether the query has `explain=true`.
 
-    Raises Forbidden, before the operation runs, if the caller may not see the units of any response to this request.
+    Raises Forbidden if the caller may not see the consumed units, whatever the response contains.
     """
     if request.route.scope is None or "explain" not in request.query:
         return False
@@ -82,7 +83,7 @@ def is_explained(request: Request) -> bool:
 
 
 def require_own(request: Request, response: HttpResponse) -> None:
-    """Raise Forbidden if the caller may not see the units in this response.
+    """Raise Forbidden if the caller may not see the units that were consumed for this response.
 
     The owner of the returned document (`userId`) may see them, and callers for which `may_see_units` is true.
     """
@@ -102,7 +103,7 @@ def _each(lines: Sequence[RequestUsage]) -> list[str]:
 
 
 def _entry(lines: Sequence[RequestUsage], *, units: bool) -> str:
-    """Return one entry for all DynamoDB requests with the same operation and index.
+    """Return one entry of the header, which describes DynamoDB requests with the same operation and index.
 
     Example of four requests that consumed 2 units: `ddb;dur=4.2;desc="Query RelationIndex x4 2"`.
     """
