@@ -276,7 +276,8 @@ class Table:
     def update(self, key: Key, change: Expression, *, condition: Expression | None = None) -> Write:
         """Return an update, which `write` or `transact` executes.
 
-        Without a condition, the change must be commutative, such as ADD, because concurrent writers apply it in any order.
+        Without a condition, the change must be commutative, such as ADD, because concurrent writers may apply their
+        changes in any order.
         """
         guard = condition or Expression("")
         both = Expression("", {**change.names, **guard.names}, {**change.values, **guard.values})
@@ -380,7 +381,10 @@ class Table:
         return lambda: self._carry_out(operation, parameters, line, first=first)
 
     def _send(self, operation: str, *, repeatable: bool = True, elsewhere: bool = False, **parameters: Any) -> Any:
-        """Send a request, and wait for its response with retries."""
+        """Send a request and return its response. Retries failed attempts.
+
+        The parameters have the same meaning as in `_carry_out`.
+        """
         line = request_usage.begin_request(operation, parameters)
         return self._carry_out(operation, parameters, line, repeatable=repeatable, elsewhere=elsewhere)
 

@@ -184,7 +184,7 @@ def single_partition(relation: str) -> list[dict[str, Value]]:
 
 
 def entry_position(entry: Mapping[str, Value]) -> Position:
-    """Return the position of an entry of RelationIndex."""
+    """Return the position of an entry in RelationIndex: its sort value and its id."""
     return Position(int(entry["relSort"]), entry["relId"])
 
 

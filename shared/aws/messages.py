@@ -130,7 +130,7 @@ class GroupProcessor(SqsFifoPartialProcessor):
         return self
 
     def process(self) -> list[tuple[Any, ...]]:
-        """Handle the groups of the batch; return one result per message."""
+        """Handle the messages of each group; return one result per message."""
         groups: dict[str, list[dict[str, Any]]] = {}
         for record in self.records:
             groups.setdefault(record["attributes"]["MessageGroupId"], []).append(record)

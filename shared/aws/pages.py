@@ -25,8 +25,9 @@ LARGEST_CHUNK = 250
 """Maximum number of items that one Query examines."""
 
 Fetch = Callable[[Position | None, int], Callable[[], QueryPage]]
-"""Function that sends a Query to one partition. Parameters: the position to start after, and the maximum number of items to
-examine. Returns a function that waits for the page."""
+"""Function that sends a Query to one partition, and returns a function that waits for the page.
+
+Its parameters are the position to start after, and the maximum number of items to examine."""
 
 
 @dataclass
@@ -97,8 +98,9 @@ def merge(
 
 
 def _first_chunk(count: int, partitions: int) -> int:
-    """Return the number of items of the first Query to each partition: the expected number plus two standard deviations.
+    """Return the number of items that the first Query of each partition examines.
 
+    It is the expected number of items per partition plus two standard deviations, so a second Query is rarely needed.
     `count` is the number of items that the page needs from all partitions.
     """
     if partitions == 1:

@@ -62,7 +62,7 @@ class Quotas(ABC, Generic[Work]):
 
     @abstractmethod
     def _is_open(self, name: str) -> bool:
-        """Return whether the unit of work with this name has not ended, and therefore needs its slot."""
+        """Return whether the unit of work with this name still needs its slot, because it has not ended."""
 
     @abstractmethod
     def _waiting(self, claim: Claim) -> Work | None:
@@ -89,10 +89,11 @@ class Quotas(ABC, Generic[Work]):
 
     def release(self, claim: Claim, now: int) -> Iterator[Work]:
         """Release the slot of a unit that has ended, and yield the owner's waiting units that may start now.
+
         Idempotent.
 
         A unit is removed from the waiting list when the caller requests the next unit. If the caller cannot start a
-        unit, it must stop the iteration, and the unit remains in the list.
+        unit, the caller must stop the iteration. The unit then remains in the list.
         """
         self._give_up(claim, {claim.name})
         while entries := self._first(claim):

@@ -264,7 +264,7 @@ class Objects:
     def start_multipart(self, uri: str, content_type: str) -> str:
         """Create a multipart upload, and return its id (CreateMultipartUpload).
 
-        If a response is lost, the retry creates a second upload. A lifecycle rule of the bucket aborts unused ones.
+        If a response is lost, the retry creates a second upload. A lifecycle rule of the bucket aborts unused uploads.
         """
         bucket, key = split_uri(uri)
         response = self._send(

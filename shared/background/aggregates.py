@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from shared.entities import AnyVideo
 
 VIDEOS_AT_A_TIME = 500
-"""Number of videos that are read concurrently, in ten requests."""
+"""Number of videos that the worker reads concurrently. With their MARKER items, this takes ten requests."""
 
 UNITS_PER_SECOND = 400
 """Maximum write units per second that one worker consumes in one index partition. There are two workers
@@ -163,7 +163,8 @@ class _Move:
     video: "AnyVideo | None"
     """Current item of the video; `None` if the video was removed."""
     marker: Item | None
-    """Item that records which amounts the totals contain for the video; `None` if they do not contain the video."""
+    """MARKER item, which stores the amounts that the totals contain for the video; `None` if they do not contain the
+    video."""
     correlation_id: str | None
     """Correlation id of the request that triggered the update."""
 

@@ -66,13 +66,14 @@ class ConcurrentChange(Exception):
 
 @dataclass(frozen=True)
 class Family:
-    """Video and the other items of its partition that a reconciliation compares."""
+    """Video, and the other items of its partition that a reconciliation compares."""
 
     id: str
     """Video id."""
     video: Item | None
     marker: Item | None
-    """Item that records which amounts the totals contain for the video; `None` if they do not contain the video."""
+    """MARKER item, which stores the amounts that the totals contain for the video; `None` if they do not contain the
+    video."""
     totals: Item
     """Item with the rating totals of the video. Empty if the video has no ratings."""
     related: Sequence[Item]
@@ -121,7 +122,10 @@ class Comparison:
         return Difference({sk: expected.get(sk) for sk in wrong}, {sk: present.get(sk) for sk in wrong})
 
     def reservations(self, family: Family) -> Difference | None:
-        """Compare the holders of the video's unique values with the video, by field. Costs a GetItem for each value."""
+        """Check that the video holds the reservations of its unique values. Costs a GetItem for each value.
+
+        The difference has the expected and the stored holder (video id) of each value, by field.
+        """
         if family.video is None or is_purged(family.video, int(self._clock())):
             return None
         holders = {

@@ -73,11 +73,11 @@ class Discrepancy:
     kind: Kind
     """Kind of the compared data. `marker` means the amounts that the totals contain for a video."""
     id: str
-    """Video id; for the kind `user` the user id, and for `tag-count` the case-folded tag."""
+    """Video id. For the kind `user`, the user id. For the kind `tag-count`, the case-folded tag."""
     expected: Mapping[str, Any]
     """Expected values that differ. Empty if the item was busy or unreadable."""
     found: Mapping[str, Any]
-    """Stored values that differ. For an unreadable item, only `error` with the reason."""
+    """Stored values that differ. For an unreadable item, it contains only `error`, the reason."""
     outcome: Outcome
     """`found`: the data differs. `repaired`: the data differed, and the run corrected the difference. `busy`: the data
     changed during every comparison. `unreadable`: the comparison raised an error."""
@@ -85,7 +85,7 @@ class Discrepancy:
 
 @dataclass
 class ReconcileSummary:
-    """Number of videos, users and tags that a run has compared, and number of findings."""
+    """Numbers of videos, users and tags that a run has compared, and number of findings."""
 
     videos: int = 0
     users: int = 0
@@ -283,7 +283,7 @@ class Reconcile:
             self._examine("entries", family.id, look, self._repair_entries, at_once=True)
 
     def _await_stream(self, late: Sequence[_Recheck]) -> None:
-        """Compare again after a wait, until each difference has disappeared or was found twice in a row."""
+        """Wait for the stream, and compare again, until each difference has disappeared or was found twice in a row."""
         for _ in range(1, MAX_COMPARISONS):
             if not late:
                 return

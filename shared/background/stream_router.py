@@ -1,4 +1,4 @@
-"""Stream consumer: calls handlers for each changed item, by entity, and sends the messages that the handlers return."""
+"""Stream consumer, which calls the handlers of each changed item's entity, and sends the messages that they return."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal

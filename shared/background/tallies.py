@@ -92,7 +92,7 @@ def _key(record: Record) -> str:
 
 @dataclass
 class _Counted:
-    """Merged content of the messages of one video."""
+    """Views, ratings and start values from all messages of a batch. All messages concern the same video."""
 
     views: dict[str, Sums] = field(default_factory=dict)
     ratings: dict[str, Sums] = field(default_factory=dict)
@@ -216,7 +216,11 @@ def _view_addition(now: int, sums: Sums, remembered: Item) -> Expression:
 
 
 def _rating_addition(video_id: str, now: int, sums: Sums, remembered: Item) -> Expression:
-    """Return the update of a video's rating totals. It increments `version`, which repairs use as a condition."""
+    """Return the update that adds `sums` to a video's rating totals.
+
+    `remembered` are the deduplication attributes to set. The update increments `version`, which repairs use as a
+    condition.
+    """
     return _added({**dict.fromkeys(TOTALS, 0), **sums, "version": 1}) + signing(
         {"videoId": video_id, **remembered}, TALLIES, now
     )

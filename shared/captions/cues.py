@@ -5,7 +5,7 @@ import re
 from typing import NamedTuple
 
 MAX_BYTES = 1_000_000
-"""Maximum bytes of uploaded captions, enough for 10,000 cues of 100 bytes."""
+"""Maximum bytes of uploaded captions. It is enough for 10,000 cues of 100 bytes."""
 MAX_CUES = 20_000
 """Maximum number of cues in a file. It is enough for ten hours with a cue every two seconds."""
 LONGEST_CUE = 2000

@@ -47,7 +47,7 @@ def extract_texts(tracks: Sequence[SubtitleTrack]) -> tuple[list[EmbeddedText], 
 
 
 def extract_cues(track: SubtitleTrack) -> list[Cue]:
-    """Return the cues of a track, in order and without duplicates. Skips events that exceed the limits of captions."""
+    """Return the cues of a track, in order and without duplicates. Skips texts that exceed the limits of captions."""
     cues: dict[Cue, None] = {}
     for start, end, text_of_event in track.events:
         text, settings = _payload(track.codec, clean(text_of_event), start, end)

@@ -28,7 +28,10 @@ _OTHER_FORMATS = (
 
 
 def read(text: str) -> list[Cue]:
-    """Return the cues of a SubRip file, at least one, sorted by start. Raises InvalidCaptions with the invalid line."""
+    """Return the cues of a SubRip file, sorted by start.
+
+    Raises InvalidCaptions if a line is invalid or the file has no cue.
+    """
     lines = split_lines(text)
     for begin, reason in _OTHER_FORMATS:
         if lines[0].startswith(begin):
@@ -96,7 +99,7 @@ def _milliseconds(hours: str, minutes: str, seconds: str, rest: str) -> int:
 
 
 def _tag(name: str, stack: list[str], *, is_end: bool) -> str:
-    """Return a start or end tag as WebVTT, with more tags around it if nesting requires them.
+    """Return a start or end tag as WebVTT. If nesting requires it, include tags that close and reopen other open tags.
 
     `stack` has the names of the open tags, and is updated. Returns an empty string for a start tag that is already
     open, and for an end tag that is not open.

@@ -42,7 +42,10 @@ names."""
 
 
 def read(text: str) -> list[Cue]:
-    """Return the cues of a WebVTT file, at least one, sorted by start. Raises InvalidCaptions with the invalid line."""
+    """Return the cues of a WebVTT file, sorted by start.
+
+    Raises InvalidCaptions if a line is invalid or the file has no cue.
+    """
     lines = split_lines(text)
     if not _HEADER.fullmatch(lines[0]):
         raise InvalidCaptions(1, _without_header(lines))

@@ -104,7 +104,10 @@ def overlap(field: str, other: str) -> bool:
 
 
 def to_json_value(value: Value) -> Value:
-    """Return the value in JSON types, deterministically: keys and sets sorted, bytes as base64."""
+    """Return the value converted to JSON types. Keys and sets are sorted, so equal values have equal results.
+
+    Bytes are base64.
+    """
     if isinstance(value, Mapping):
         return {name: to_json_value(value[name]) for name in sorted(value)}
     if isinstance(value, set | frozenset):

@@ -1,7 +1,8 @@
-"""Usage of DynamoDB by one HTTP request: its DynamoDB requests, each with duration and consumed units.
+"""Usage of DynamoDB by one HTTP request: duration and consumed units of each DynamoDB request.
 
-HTTP functions record the usage with `record_requests`, and return it in the Server-Timing header (shared/web/server_timing.py).
-Background functions do not record it, so DynamoDB need not return ConsumedCapacity to them.
+HTTP functions record the usage with `record_requests`, and return it in the Server-Timing header
+(shared/web/server_timing.py). Background functions do not record it, so DynamoDB need not return ConsumedCapacity to
+them.
 """
 
 import time

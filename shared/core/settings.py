@@ -37,8 +37,8 @@ class Settings:
     >>> UploadsSettings.read({"ENVIRONMENT": "dev", "TABLE_NAME": "VideoMetadata", "JOBS_PER_DAY": "100"}).jobs_per_day
     100
 
-    Type checkers treat the class as a dataclass. It does not use @dataclass, which would add 4 million instructions per class
-    to a cold start.
+    Type checkers treat the class as a dataclass. It does not use @dataclass, because that would add 4 million
+    instructions per class to a cold start.
     """
 
     environment: str

@@ -67,10 +67,10 @@ def logs_of(change: Change) -> tuple[str, ...]:
 
 
 class LogCursor(NamedTuple):
-    """Position of a reader in a log, as a block and a number of changes."""
+    """Position of a reader in a log: a block, and the number of changes of this block that the reader has received."""
 
     first: int
-    """Position of the first change of the block."""
+    """Position in the log of the first change of the block."""
     skip: int
     """Number of changes of the block that were read."""
 
@@ -457,7 +457,12 @@ class Feed:
         return self._begin_blocks(log, first, most, consistent=consistent)()
 
     def _begin_blocks(self, log: str, first: int, most: int, *, consistent: bool = False) -> Callable[[], _Page]:
-        """Send the Query of `_blocks`, and return a function that waits for the result."""
+        """Send a Query for the retained blocks that begin at the position `first` or later.
+
+        Return a function that waits for them.
+
+        `most` is the maximum number of blocks.
+        """
         retained = Expression.of("attribute_not_exists(#purgeAt) OR #purgeAt > :now", now=int(self._clock()))
 
         def begin(start: Item | None) -> Callable[[], QueryPage]:

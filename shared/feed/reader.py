@@ -21,7 +21,7 @@ EXPIRED = (
 )
 
 Cursors = dict[str, LogCursor]
-"""Position of a reader in each log, by the log's partition key."""
+"""Positions of a reader in several logs, by the log's partition key."""
 
 
 @dataclass(frozen=True)

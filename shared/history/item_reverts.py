@@ -197,7 +197,7 @@ class CaptionReverts(ItemReverts):
         """Plan the revert of all audited fields together, reported as `/text`.
 
         The fields describe one text. A revert of single fields could combine the hash of one text with the size of
-        another text. The size is needed to read the text.
+        another text. Such captions could not be read.
         """
         is_forced = any(covers(named, TEXT) for named in request.force)
         plan = plan_without_set(

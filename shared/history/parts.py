@@ -66,8 +66,8 @@ class ChangeSetPart:
     def rank(self) -> int:
         """Order in which the parts of one video are reverted: -1 first, 1 last.
 
-        Related items cannot be changed while their video is deleted. Therefore a video is reverted before its related
-        items if this may restore it, and after them if this may delete it.
+        Related items cannot be changed while their video is deleted. Therefore a video is reverted first if its revert
+        may restore it, and last if its revert may delete it.
         """
         if self.entity != "video":
             return 0
@@ -113,7 +113,8 @@ class PartReverts:
         """Revert parts, and return their outcomes in the same order. `now` is in epoch seconds.
 
         Parts of one video are reverted one after the other, in the order of their rank. Different videos and playlists
-        are reverted concurrently. After `in_time` returns false, the outcome of the remaining parts is Unavailable.
+        are reverted concurrently. After `in_time` returns false, the remaining parts are not reverted, and their
+        outcome is Unavailable.
         """
         groups: dict[str, dict[int, ChangeSetPart]] = {}
         for index, part in enumerate(parts):

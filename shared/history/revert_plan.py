@@ -26,9 +26,12 @@ from shared.schema import CHANGESET, SORT_KEY
 
 Reason = Literal["changedSince", "notWritable", "notKept", "gone"]
 REASONS: tuple[Reason, ...] = get_args(Reason)
-"""Reasons to skip a field. `changedSince`: another author changed the field later. `notWritable`: users cannot write
-the field. `notKept`: the trail has only a truncated value. `gone`: the video of a playlist entry is permanently
-removed."""
+"""Reasons to skip a field.
+
+- `changedSince`: another author changed the field later.
+- `notWritable`: users cannot write the field.
+- `notKept`: the trail has only a truncated value.
+- `gone`: the video of a playlist entry is permanently removed."""
 
 _ABSENT = object()
 
@@ -90,7 +93,10 @@ def plan_to_version(
     state, skipped, truncated = now, [], []
 
     def is_skipped(pointer: str) -> bool:
-        """Return whether to leave the value at this pointer unchanged. Add the reason to `skipped` if required."""
+        """Return whether to leave the value at this pointer unchanged.
+
+        If users must see the reason, add it to `skipped`.
+        """
         if not _covered(pointer, fields):
             return True
         if not writable(pointer):

@@ -110,7 +110,10 @@ class RunStore:
         return run
 
     def list_reports(self, revert_id: str, limit: int, after: Position | None) -> Page[Item]:
-        """Return a page of the reports of a revert run's parts that failed or have skipped fields, oldest first."""
+        """Return a page of a revert run's reports, oldest first.
+
+        Each report is about a part that failed or has skipped fields.
+        """
         return self._parts(revert_id, _REPORTED, limit, after)
 
     def list_waiting(self, revert_id: str, limit: int, after: Position | None) -> Page[Item]:

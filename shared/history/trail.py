@@ -31,18 +31,20 @@ MAX_QUERIES = 5
 """Maximum number of queries for a page. One is enough unless most of the entries are hidden from the caller."""
 
 FIRST_BACK = 100
-"""Maximum number of entries in the first Query of a backward read. Most callers request a recent version."""
+"""Maximum number of entries in the first Query of a backward read. It is low, because most callers need recent
+entries."""
 LARGEST_BACK = 20_000
-"""Maximum number of entries in each further Query. DynamoDB ends the page earlier, at 1 MB."""
+"""Maximum number of entries in each later Query of a backward read. DynamoDB usually ends the page earlier, at 1 MB."""
 FARTHEST = 40
-"""Maximum number of queries of a backward read. They read up to 40 MB."""
+"""Maximum number of queries of a backward read. Together, they read at most 40 MB."""
 
 
 class TrailQuery(TypedDict, total=False):
     """Filters and paging of an audit query."""
 
     owner: str | None
-    """User id; return only this owner's entries. An import may reuse the id of a removed video for another owner."""
+    """User id. Only this owner's entries are returned, because an import may reuse the id of a removed video for
+    another owner."""
     start: int
     """Inclusive start, in epoch milliseconds."""
     end: int
@@ -73,8 +75,9 @@ class AuditStore:
     def add_all(self, entries: Sequence[Item]) -> list[bool | Exception]:
         """Store entries if they do not exist. Costs one PutItem per entry.
 
-        Returns for each entry whether it is new, or the error. Entries of the same item are stored in order, and others
-        concurrently. After an error, further entries are not stored, and the list may be shorter than `entries`.
+        Returns for each entry `True` if it is new, `False` if it existed, or the error. Entries of the same item are
+        stored in order. Entries of different items are stored concurrently. After an error, further entries are not
+        stored, and the list may be shorter than `entries`.
         """
         writes = (partial(self.table.begin_write, self.table.put(entry, condition=ABSENT)) for entry in entries)
         return [_is_new(result) for result in gather(writes, in_order=map(_subject, entries))]

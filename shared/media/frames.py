@@ -21,7 +21,7 @@ and compresses brighter light into the remaining range.
 PEAK = 1000.0
 """Luminance that tone mapping turns into full white, in nits."""
 KNEE = 0.5
-"""Light above which tone mapping compresses, in units of reference white."""
+"""Amount of light above which tone mapping compresses, in units of reference white."""
 LUT_SIZE = 33
 """Number of grid points of the lookup table, per colour channel."""
 
@@ -53,7 +53,7 @@ _ROTATIONS: dict[tuple[int, int, int, int], tuple[int, Image.Transpose | None]] 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Display geometry of a frame: size, rotation, and the form of its pixels."""
+    """Display geometry of a frame: size, rotation, and aspect ratio of its pixels."""
 
     width: int
     """Displayed width in pixels."""
@@ -80,7 +80,7 @@ def shape(frame: VideoFrame, pixel: Fraction | None) -> Shape:
 
 
 def fitted(shown: Shape, width: int, height: int) -> tuple[int, int]:
-    """Return the displayed size in pixels, scaled down to fit into `width` and `height`, but never enlarged."""
+    """Return the displayed size in pixels, reduced if necessary to fit into `width` and `height`."""
     scale = min(Fraction(1), Fraction(width, shown.width), Fraction(height, shown.height))
     return max(1, round(shown.width * scale)), max(1, round(shown.height * scale))
 

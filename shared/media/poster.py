@@ -27,15 +27,15 @@ CANDIDATE_PERCENTS = (10, 20, 30, 40, 50, 70, 90)
 SMALL_FILE = 16 * 1024 * 1024
 """Maximum bytes of a file in which the exact candidate frames are decoded, instead of keyframes near them."""
 SAMPLE_WIDTH = 160
-"""Maximum width and height, in pixels, of the image by which a candidate frame is judged."""
+"""Maximum width and height, in pixels, of the reduced image that shows whether a candidate frame is good."""
 MIN_SPREAD = 12.0
 """Minimum standard deviation of the brightness of a good frame. Brightness is from 0 to 255."""
 MIN_LIGHT = 16.0
 """Minimum mean brightness of a good frame, from 0 to 255."""
 FORWARD_FILE = 64 * 1024 * 1024
-"""Maximum bytes of a large file that are decoded between keyframes and candidate frames. The decoding is also limited
-to 20,000 frames, and to the pixels of a minute of 1080p.
-"""
+"""Maximum total bytes of the frames that are decoded between keyframes and candidate frames in a large file.
+
+There are two more limits: 20,000 frames, and the pixels of a minute of 1080p."""
 
 
 def poster(source: Source, facts: MediaInfo, at_ms: int | None = None) -> Poster:

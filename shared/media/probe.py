@@ -14,13 +14,12 @@ from shared.media.source_video import SourceVideo, boxes, keyframe, open_video
 from shared.media.subtitles import noted
 
 TAIL_ENTRIES = 1000
-"""Number of entries at the end of an index that are compared with the size of the file."""
+"""Number of entries, at the end of an index, that the probe compares with the size of the file."""
 TAIL_MS = 1000
 """Milliseconds before the stated end of a fragmented video at which the probe begins to read packets."""
 MISSING_MS = 2000
-"""Maximum milliseconds between the end of the last packet and the stated duration. For long videos, the maximum is 5 %
-of the duration. Muxers round times, and tracks may end earlier than others.
-"""
+"""Maximum milliseconds by which the last packet may end before the stated duration. For long videos, the maximum is 5 %
+of the duration. Muxers round times, and tracks may end earlier than others."""
 
 
 def probe(source: Source) -> MediaInfo:

@@ -52,7 +52,9 @@ class RemoteSource:
 
 
 def run_task(task: str, source: RemoteSource, arguments: tuple[Any, ...]) -> tuple[str, object]:
-    """Run one task. Return `done` and the result, `refused` and the fault of the file, or `failed` and a traceback."""
+    """Run one task, and return a pair: `done` and the result, `refused` and the fault of the file, or `failed` and a
+    traceback.
+    """
     try:
         return "done", TASKS[task](source, *arguments)
     except UnreadableVideo as error:

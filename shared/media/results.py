@@ -53,9 +53,10 @@ class MediaInfo:
         return self._need(size) <= 1
 
     def decode_budget_ms(self, size: int) -> int:
-        """Return the milliseconds of this video that take as long to decode as the largest small video (`is_small`).
+        """Return the maximum milliseconds of this video to decode.
 
-        The calculation assumes a constant bit rate and a constant frame rate.
+        Decoding them takes as long as decoding the largest small video. `size` is the maximum bytes of a small video
+        (see `is_small`). The calculation assumes a constant bit rate and a constant frame rate.
         """
         return int(self.duration / max(1, self._need(size)))
 
@@ -141,7 +142,7 @@ class MediaChapter:
     start: int
     """Milliseconds from the start of the video."""
     title: str | None = None
-    """Title in the container; `None` if it has none, or if a scene change begins the chapter."""
+    """Title of the chapter in the container; `None` for a chapter without a title, or from a scene change."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -156,6 +156,9 @@ class Sandbox:
 
 
 def _environment() -> dict[str, str]:
-    """Return the environment variables of the subprocess: with the import path of this process, without credentials."""
+    """Return the environment variables of the subprocess.
+
+    They include the import path of this process, but no credentials.
+    """
     environment = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
     return environment | {"PYTHONPATH": os.pathsep.join(entry or os.getcwd() for entry in sys.path)}

@@ -16,7 +16,7 @@ BLOCK = 256 * 1024
 LARGEST_BLOCK = 8 * BLOCK
 """Maximum bytes of one request during sequential reads."""
 SEQUENTIAL = 4
-"""Number of sequential requests after which the size of each further request doubles."""
+"""Number of sequential requests before the request size begins to double."""
 CACHED_BYTES = 32 * BLOCK
 """Maximum bytes of the cached ranges."""
 SIDE_BY_SIDE = 10
@@ -38,7 +38,7 @@ class Source(Protocol):
 
 @runtime_checkable
 class RangesSource(Source, Protocol):
-    """Source that implements the concurrent reading of several ranges."""
+    """Source that has its own method to read several ranges concurrently."""
 
     def read_all(self, ranges: Sequence[Range]) -> list[bytes]:
         """Return the bytes of each range, in the order of `ranges`."""
@@ -113,7 +113,9 @@ class SourceFile:
         self._expected: list[Range] = []
 
     def expect(self, ranges: Sequence[Range]) -> None:
-        """Announce ranges that will be read, in this order. When one is read, the following ranges are fetched with it.
+        """Announce ranges that FFmpeg will read, in this order.
+
+        A read of one range then also fetches the following ranges.
 
         Ranges outside of the file are ignored, because a damaged index may contain them.
         """

@@ -27,7 +27,8 @@ DEMUXERS = "mov,matroska,avi,flv,mpegts,mpeg,asf,ogg,mxf"
 MAX_PIXELS = 8192 * 4320
 """Maximum number of pixels of a frame."""
 MAX_FRAMES = 5_000_000
-"""Maximum number of frames of a video (23 hours at 60 per second), and of packets to read from one file."""
+"""Maximum number of frames of a video: 23 hours at 60 per second. Also the maximum number of packets to read from a
+file."""
 MAX_DECODED = 10 * SMALL_FRAMES
 """Maximum number of packets of one file that are decoded. A file with a correct header needs fewer."""
 MAX_TRACKS = 100
@@ -47,7 +48,8 @@ INDEX_GAP_MS = 2000
 index is incomplete: in a fragmented file, FFmpeg only has the index of the fragments that it has read.
 """
 RESYNC_PACKETS = 300
-"""Maximum number of packets to read while searching for a keyframe, and of consecutive packets that fail to decode."""
+"""Maximum number of packets to read in search of a keyframe. Also the maximum number of consecutive undecodable
+packets."""
 
 _PICTURES = (b"\xff\xd8\xff", b"\x89PNG", b"GIF8", b"BM", b"II*\0", b"MM\0*")
 _PICTURE_BRANDS = (b"heic", b"heix", b"heim", b"mif1", b"avif", b"avis", b"msf1", b"hevc")

@@ -36,7 +36,8 @@ SMALL_FILE = 64 * 1024 * 1024
 than tiles.
 """
 MAX_REPEATED = 2
-"""Maximum number of tiles that show the same keyframe. Other tiles show frames that are decoded after the keyframe."""
+"""Maximum number of tiles that show the same keyframe. Further tiles show frames that are decoded after the
+keyframe."""
 FORWARD = 2
 """Budget for decoding frames after keyframes, in multiples of the largest small file. In total, this is two minutes of
 1080p, 40,000 frames or 128 MB.
@@ -75,14 +76,14 @@ def storyboard(source: Source, facts: MediaInfo, clock: Callable[[], float] = ti
 
 @dataclass(slots=True)
 class _Span:
-    """Consecutive tiles with the same keyframe before them."""
+    """Consecutive tiles that have the same last keyframe before them."""
 
     first: int
     """Number of the first tile, from 0."""
     tiles: int
     """Number of tiles."""
     group: GroupOfPictures | None
-    """Keyframe and the frames after it, from the container's index; `None` without an index."""
+    """Group of pictures that begins with this keyframe; `None` if the container has no index."""
     exact: int = 0
     """Number of tiles at the start of the span that show their exact frames. Each later tile repeats the tile before
     it."""

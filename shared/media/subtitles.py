@@ -15,7 +15,8 @@ from shared.media.source_video import BUFFER, SourceVideo, open_video
 UNKNOWN = "und"
 """ISO 639-2 code for a track without a language."""
 MAX_READ = 4 << 30
-"""Maximum bytes of a file that must be read completely. S3 delivers about this amount within a task's time limit."""
+"""Maximum bytes of a file that must be read completely, because it is not an MP4. S3 delivers about this amount within
+a task's time limit."""
 AHEAD = 4 * BLOCK
 """Maximum bytes of one request."""
 GAP = 64 * 1024
@@ -23,7 +24,8 @@ GAP = 64 * 1024
 request.
 """
 MAX_GAPS = 2
-"""Maximum number of MP4 samples per text: the text, and an empty sample that separates it from the next text."""
+"""Maximum number of MP4 samples per text. A text may be followed by an empty sample, which separates it from the next
+text."""
 SHOWN_MS = 5000
 """Maximum milliseconds for which a text without a stated duration is shown. The text ends earlier if another text
 starts."""
@@ -33,7 +35,7 @@ _NEVER = 1 << 62
 _FORMATS = ("subrip", "text", "webvtt", "mov_text", "ass")
 """FFmpeg's names of the text formats that this module reads."""
 _FIELDS_OF_ASS = 8
-"""Number of fields before the text in a SubStation Alpha packet of a container."""
+"""Number of fields before the text in a SubStation Alpha packet."""
 _COMMENT = re.compile(r"\{[^\\{}][^{}]*\}|\{\}")
 _DRAWING = re.compile(r"\{[^{}]*\\p[1-9]")
 _BREAK = re.compile(r"\\[Nn]")

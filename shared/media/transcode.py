@@ -32,9 +32,9 @@ SOUND_RATE = 48_000
 SOUND_BITS = 128_000
 """Maximum bits per second of the audio."""
 MIN_BITS = 200_000
-"""Bits per second that every rendition may use, even if the source uses less. A lower limit would save few bytes, and
-cost much quality.
-"""
+"""Minimum of a rendition's bit-rate limit, in bits per second, even if the source has a lower bit rate.
+
+A lower limit would save few bytes, and cost much quality."""
 
 
 def transcode(

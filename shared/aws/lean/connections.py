@@ -11,7 +11,7 @@ from urllib.parse import SplitResult
 LONGEST_LINE, MAX_HEADERS = 65_536, 100
 """Maximum bytes of a header line, and maximum number of headers in a response. http.client has the same limits."""
 _ONCE = ("connection", "content-length", "transfer-encoding")
-"""Headers that must not occur twice, because they determine where a response ends."""
+"""Names of the headers that must not occur twice, because they determine where a response ends."""
 AMAZON_ROOTS = ("Amazon Root CA", "Starfield Services Root Certificate Authority")
 """Name prefixes of the root certificates of AWS endpoints. Loading the whole bundle would add 18 ms to each cold start.
 https://www.amazontrust.com/repository/"""
@@ -85,7 +85,8 @@ def make_connector(url: SplitResult, seconds: float) -> Callable[[], HTTPConnect
 def make_tls_context(host: str) -> ssl.SSLContext:
     """Return a TLS context with the root certificates for a host.
 
-    They are the file in AWS_CA_BUNDLE if it is set, else Amazon's for hosts in `amazonaws.com`, else the system's.
+    If AWS_CA_BUNDLE is set, the certificates are in that file. Otherwise, they are Amazon's certificates for hosts in
+    `amazonaws.com`, and the system's certificates for other hosts.
     """
     bundle = os.environ.get("AWS_CA_BUNDLE")
     if bundle or not host.endswith(".amazonaws.com"):
