@@ -56,7 +56,7 @@ class Stored(IndexAttributes, Authorship):
     purgeAt: NotRequired[int]
 
 
-class Source(TypedDict):
+class VideoSource(TypedDict):
     """Source file of a video: its upload, the facts of the job `probe`, and the wanted and finished renditions."""
 
     uploadId: str
@@ -111,7 +111,7 @@ class Video(Stored):
     expiresAt: NotRequired[int]
     metadata: NotRequired[dict[str, Any]]
     thumbnails: NotRequired[dict[str, Any]]
-    source: NotRequired[Source]
+    source: NotRequired[VideoSource]
     failure: NotRequired[VideoFailure]
     version: int
     poster: NotRequired[str]
