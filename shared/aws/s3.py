@@ -148,7 +148,8 @@ class Objects:
     def read(self, uri: str, start: int, length: int, etag: str | None = None) -> bytes:
         """Return `length` bytes of an object from the offset `start` (GetObject), or fewer at its end.
 
-        Raises ObjectMissing. With `etag`, raises ObjectChanged if the object has another ETag.
+        Raises ObjectMissing if the object does not exist. With `etag`, raises ObjectChanged if the object has another
+        ETag.
         """
         if length <= 0:
             return b""
@@ -181,7 +182,10 @@ class Objects:
         self._send(send)
 
     def copy_to(self, uri: str, file: Path) -> None:
-        """Copy an object to a file (GetObject). An existing file is replaced. Raises ObjectMissing."""
+        """Copy an object to a file (GetObject). An existing file is replaced.
+
+        Raises ObjectMissing if the object does not exist.
+        """
         bucket, key = split_uri(uri)
 
         def fetch() -> None:

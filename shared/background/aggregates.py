@@ -85,7 +85,7 @@ def contribution(video: "AnyVideo | None") -> Contribution | None:
     """Return the amounts that a video in its current state adds to the totals. `None` if `video` is `None`.
 
     If the video has a source file, its bytes are the size of this file, not `fileSize` of the document. Tags count only
-    while the video is listed, because they may be confidential before.
+    while the video is listed, because the tags of an unlisted video may be confidential.
     """
     if video is None:
         return None

@@ -192,7 +192,9 @@ class Reconcile:
     def _try_compare(self, kind: Kind, compare: Callable[[str], _Found], id_: str) -> _Found | None:
         """Call `compare` with an id, and return the result.
 
-        If it raises an error, report the item as unreadable and return `None`. Raises Unavailable.
+        If `compare` raises an error, report the item as unreadable and return `None`.
+
+        Raises Unavailable if the table is unavailable.
         """
         try:
             return compare(id_)
@@ -325,7 +327,10 @@ class Reconcile:
         self.mover.update_entries(video_id, self._now())
 
     def _repair_reservations(self, video_id: str, _: Difference) -> None:
-        """Reserve the video's unique values, unless another video has one of them. Raises ConcurrentChange or Conflict."""
+        """Reserve the video's unique values, unless another video has one of them.
+
+        Raises ConcurrentChange if the video has changed, and Conflict if another video has one of the values.
+        """
         video = self.comparison.family(video_id).video
         if video is None:
             raise ConcurrentChange

@@ -32,7 +32,7 @@ _LOGGED = {
     "kind": "kind",
     "attempt": "attempt",
 }
-"""Names of the message fields that are logged, with their names in the log."""
+"""Fields of messages to log: the name in the log line, by the name in the message."""
 
 
 class StreamRouter:

@@ -25,8 +25,7 @@ RECONCILE_EVERY = 60
 """Minutes between two searches for missing jobs. A required job is missing only if a stream record failed permanently.
 """
 MAX_MEASURED = 1000
-"""Maximum number of open jobs per state for which the sweep measures the age. It handles overdue jobs without a
-limit."""
+"""Maximum number of open jobs per state for which the sweep measures the age. The sweep handles all overdue jobs."""
 
 AHEAD = 90
 """Maximum seconds before its scheduled time at which a video is queued. Longer than the interval between sweeps."""
@@ -114,8 +113,8 @@ def sweep(store: JobStore, now: int, in_time: Callable[[], bool]) -> SweepResult
 def enqueue_scheduled(lists: Lists, queue: Sender, now: int, in_time: Callable[[], bool]) -> int:
     """Queue each video with a scheduled time in the next AHEAD seconds. The message is delayed until that time.
 
-    Also queues again the videos that are late. Returns the number of queued videos. Raises Unavailable. `now` is in
-    epoch seconds. Stops when `in_time` returns false.
+    Also queues again the videos that are late. Returns the number of queued videos. Raises Unavailable if the index or
+    the queue is unavailable. `now` is in epoch seconds. Stops when `in_time` returns false.
     """
     sent = 0
     for entry in _soon(lists, sharded_partitions(SCHEDULED), now + AHEAD, in_time):
@@ -136,7 +135,9 @@ class DueResult(NamedTuple):
 
 
 def enqueue_due(lists: Lists, queue: Sender, now: int, in_time: Callable[[], bool]) -> DueResult:
-    """Queue each webhook that is due. Its message may have been lost or never sent. Raises Unavailable.
+    """Queue each webhook that is due. Its message may have been lost or never sent.
+
+    Raises Unavailable if the index or the queue is unavailable.
 
     `now` is in epoch seconds. Stops when `in_time` returns false.
     """

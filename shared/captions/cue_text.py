@@ -47,7 +47,7 @@ def milliseconds(text: str) -> int | None:
 
 
 def check_payload(text: str, start: int, end: int, line: int) -> str:
-    """Check the payload of a cue, and return it in normalised form. Raises InvalidCaptions.
+    """Check the payload of a cue, and return it in normalised form. Raises InvalidCaptions if the payload is invalid.
 
     `start` and `end` are the cue's times in milliseconds. `line` is the line number at which the payload starts.
 
@@ -94,7 +94,7 @@ def check_payload(text: str, start: int, end: int, line: int) -> str:
 def _open_tag(body: str, stack: list[_Open], line: int) -> tuple[str, str]:
     """Return the name of a start tag, and the tag in normalised form. `body` is the text between `<` and `>`.
 
-    Raises InvalidCaptions.
+    Raises InvalidCaptions if the tag is invalid.
     """
     head, blank, annotation = body.replace("\t", " ").partition(" ")
     name, *classes = head.split(".")
@@ -124,9 +124,9 @@ def _open_tag(body: str, stack: list[_Open], line: int) -> tuple[str, str]:
 
 
 def _close_tag(body: str, stack: list[_Open], line: int) -> str:
-    """Return an end tag in normalised form, and remove its start tag from `stack`. Raises InvalidCaptions.
+    """Return an end tag in normalised form, and remove its start tag from `stack`.
 
-    `body` is the text between `<` and `>`.
+    `body` is the text between `<` and `>`. Raises InvalidCaptions if the tag is unknown or closes no open tag.
     """
     name = body[1:].partition(".")[0].rstrip("\t ")
     if name not in TAGS:

@@ -98,7 +98,7 @@ class EmbeddedCaptionStore(CaptionStore):
     def video_changed(self, record: Record, now: int) -> Iterable[Outgoing]:
         """Delete captions that were extracted from earlier source files, if the stream record has a new source file.
 
-        Returns no messages. Raises WriteContention.
+        Returns no messages. Raises WriteContention if other writers change the captions at every attempt.
         """
         old, video = record.old, record.new
         if "source" not in old or "source" not in video:

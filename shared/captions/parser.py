@@ -14,7 +14,7 @@ _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 def parse_captions(content: bytes, kind: Kind) -> list[Cue]:
-    """Return the cues of an uploaded WebVTT (vtt) or SubRip (srt) file. Raises InvalidCaptions.
+    """Return the cues of an uploaded WebVTT (vtt) or SubRip (srt) file. Raises InvalidCaptions if the file is invalid.
 
     The file must be UTF-8 and have at most MAX_BYTES. The run time is linear in the number of bytes. Use `webvtt.read`
     for stored captions, which can exceed MAX_BYTES because `webvtt.write` escapes text.

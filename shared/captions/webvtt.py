@@ -37,7 +37,7 @@ _RENAMED = {
     "position": {"start": "line-left", "middle": "center", "end": "line-right"},
     "align": {"middle": "center"},
 }
-"""Current alignment names by the names in drafts until 2015, for each setting. Many programs still write the old
+"""Current names of alignments, by setting, and by the name in drafts until 2015. Many programs still write the old
 names."""
 
 

@@ -301,7 +301,10 @@ def invalid_field(pointer: str, detail: str) -> InvalidContent:
 
 
 def invalid_fields(errors: Sequence[Mapping[str, Any]], total: int | None = None) -> InvalidContent:
-    """Return the error for several fields of a body. `total` is the number of invalid fields if `errors` is truncated."""
+    """Return the error for several fields of a body.
+
+    If `errors` is truncated, `total` is the number of all invalid fields.
+    """
     total = total or len(errors)
     if total == 1:
         field = errors[0]["pointer"].removeprefix("/")

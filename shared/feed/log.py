@@ -180,7 +180,7 @@ class Feed:
         """Read and cache the tails of the changes' logs. Call this before the audit entries are stored.
 
         Other writers append one of these changes only after they find its audit entry. Therefore such a change is after
-        the cached tail in the log, where `append` looks for it. Raises Unavailable.
+        the cached tail in the log, where `append` looks for it. Raises Unavailable if a tail cannot be read.
         """
         logs = dict.fromkeys(log for change in changes for log in logs_of(change))
         unknown = [log for log in logs if log not in self._tails]
@@ -193,8 +193,8 @@ class Feed:
         Call `prepare` with all changes first.
 
         `repeated` are the ids of changes with audit entries that existed before this batch. Such changes may have been
-        appended long ago, so `append` searches the logs for them. Raises Unavailable. Raises WriteContention if other
-        writers appended to the same log at every attempt.
+        appended long ago, so `append` searches the logs for them. Raises Unavailable if the table is unavailable.
+        Raises WriteContention if other writers appended to the same log at every attempt.
         """
         by_log: dict[str, dict[str, Change]] = {}
         for change in changes:

@@ -154,10 +154,12 @@ class PastVersions:
 def versions(item: Item, entries: Iterable[Item], now: int) -> Iterator[PastVersion]:
     """Yield the versions of a video, newest first, beginning with the current version.
 
-    A version that was edited directly in the table is yielded once for each of its states. `item` is the video from a
-    consistent read. `entries` are the video's audit entries, newest first, which must be read after `item`. Entries
-    newer than `item` are skipped. `now` is in epoch seconds. Raises TrailBehind if a missing entry may still arrive,
-    and Gone if not.
+    A direct edit of the item in the table does not increment the version. Such a version is yielded once for each of
+    its states.
+
+    `item` is the video from a consistent read. `entries` are the video's audit entries, newest first, which must be
+    read after `item`. Entries newer than `item` are skipped. `now` is in epoch seconds. If an entry is missing, raises
+    TrailBehind while the entry may still arrive, and Gone after that.
     """
     number = item["version"]
     state = to_json_value(audited(item)) | {"videoId": item["videoId"]}

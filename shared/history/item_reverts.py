@@ -52,8 +52,8 @@ class ItemReverts(ABC):
         then. Costs one conditional write. If another writer changes the item concurrently, the method plans the revert
         again.
 
-        Fields that an earlier attempt of the run reverted are also reported as reverted. Raises ServiceError. The
-        caller may retry after TRANSIENT_ERRORS.
+        Fields that an earlier attempt of the run reverted are also reported as reverted. Raises ServiceError if the
+        revert fails. The caller may retry after TRANSIENT_ERRORS.
         """
 
         def attempt(_: Item | None) -> RevertResult:

@@ -83,8 +83,8 @@ class PlaylistReverts:
         since then. A revert of many playlist entries takes several writes. Each write has the condition that the
         playlist's version is unchanged. If another writer has changed it, the method plans the revert again.
 
-        Fields that an earlier attempt of the run reverted are also reported as reverted. Raises ServiceError. The
-        caller may retry after TRANSIENT_ERRORS.
+        Fields that an earlier attempt of the run reverted are also reported as reverted. Raises ServiceError if the
+        revert fails. The caller may retry after TRANSIENT_ERRORS.
         """
         key = PLAYLIST.key(playlistId=entries[0]["playlistId"])
         back: dict[str, None] = {}

@@ -98,7 +98,10 @@ class RunStore:
         return self.table.get(REVERT.key(revertId=revert_id), consistent=True)
 
     def read_visible(self, changeset_id: str, revert_id: str, caller: Caller, now: int) -> Item:
-        """Return a revert run. Raises NotFound if the run has expired or belongs to another user, except to admins."""
+        """Return a revert run of this change set. Admins may read the runs of all users.
+
+        Raises NotFound if the run does not exist, has expired, or belongs to another user.
+        """
         run = self.read(revert_id)
         if (
             run is None

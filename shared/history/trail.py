@@ -67,7 +67,7 @@ class AuditStore:
         """Store an entry if it does not exist, and return whether it is new. Costs one PutItem.
 
         If the response of the first attempt was lost, the retry finds the entry, and the result is `False`. Raises
-        Unavailable.
+        Unavailable if DynamoDB does not confirm the write at any attempt.
         """
         (is_new,) = require_all(self.add_all([entry]))
         return is_new

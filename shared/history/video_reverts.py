@@ -63,8 +63,10 @@ class VideoReverts:
         `force` are restored even if another author changed them later. `matches` receives the current version, and
         returns whether the caller's If-Match allows the write. `now` is in epoch seconds.
 
-        If another writer changes the video concurrently, the revert is planned and written again. Raises NotFound,
-        Forbidden, VersionMismatch, Gone, TrailBehind, and the errors of a change of the video.
+        If another writer changes the video concurrently, the revert is planned and written again. Raises NotFound if
+        the video or the version does not exist, and Forbidden if another user owns the video. Raises VersionMismatch if
+        `matches` returns false. Raises Gone or TrailBehind if audit entries are missing. Raises IllegalTransition,
+        InvalidContent or QuotaExceeded if the change is not allowed.
         """
         applied: list[Change] = []
         skipped: list[SkippedField] = []
@@ -102,8 +104,8 @@ class VideoReverts:
         run, which is the correlation id of the run's writes. Therefore fields that an earlier attempt of the run
         reverted are also reported as reverted.
 
-        Raises ServiceError. The caller may retry after TRANSIENT_ERRORS. After any other error, this video cannot be
-        reverted (`RevertResult.failed`).
+        Raises ServiceError if the revert fails. The caller may retry after TRANSIENT_ERRORS. After any other error,
+        this video cannot be reverted (`RevertResult.failed`).
         """
         video_id, outcome = entries[0]["videoId"], RevertResult("unchanged")
         charge = _Charge(self.quota, now, dry_run=dry_run)
@@ -166,7 +168,8 @@ class _Charge:
     def edited(self, item: Item, planned: RevertPlan) -> Item:
         """Return the item with the planned state, and charge the quota if the poster's time changes.
 
-        Raises IllegalTransition, InvalidContent and QuotaExceeded.
+        Raises IllegalTransition or InvalidContent if the change is not allowed, and QuotaExceeded if the quota is used
+        up.
         """
         if not planned.changes:
             return item

@@ -25,7 +25,7 @@ CANDIDATE_PERCENTS = (10, 20, 30, 40, 50, 70, 90)
 """Candidate positions of the poster frame, in percent of the duration."""
 
 SMALL_FILE = 16 * 1024 * 1024
-"""Maximum bytes of a file in which the exact candidate frames are decoded, instead of keyframes near them."""
+"""Maximum bytes of a small file. In small files, the exact candidate frames are decoded; in larger files, keyframes."""
 SAMPLE_WIDTH = 160
 """Maximum width and height, in pixels, of the reduced image that shows whether a candidate frame is good."""
 MIN_SPREAD = 12.0

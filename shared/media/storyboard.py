@@ -52,7 +52,8 @@ def storyboard(source: Source, facts: MediaInfo, clock: Callable[[], float] = ti
 
     A tile of a small file shows the frame in the middle of the tile's interval. A tile of a larger file shows the last
     keyframe before that frame. If more than MAX_REPEATED tiles would show the same keyframe, later frames are decoded
-    within the limits FORWARD and FORWARD_SECONDS. `clock` is a monotonic clock in seconds. Raises UnreadableVideo.
+    within the limits FORWARD and FORWARD_SECONDS. `clock` is a monotonic clock in seconds. Raises UnreadableVideo if no
+    frame can be decoded.
     """
     duration = max(1, facts.duration)
     interval = max(MIN_INTERVAL_MS, -(-duration // MAX_TILES))

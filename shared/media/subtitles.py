@@ -53,7 +53,9 @@ def noted(source_video: SourceVideo) -> dict[str, list[str]]:
 
 
 def subtitles(source: Source, most_bytes: int, most_events: int) -> Subtitles:
-    """Return the texts of each subtitle track. Raises UnreadableVideo.
+    """Return the texts of each subtitle track.
+
+    Raises UnreadableVideo if the file is invalid, or too large to be read completely.
 
     `most_bytes` and `most_events` are the maximum bytes and the maximum number of texts of one track. A track that
     exceeds these limits, or has no usable text, has a `fault` instead of texts. The other tracks are read nevertheless.

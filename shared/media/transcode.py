@@ -46,7 +46,8 @@ def transcode(
     `ladder.most_bits` and the bit rate of the source, but at least MIN_BITS.
 
     Calls `progress` for every packet with the percentage done, and with 100 at the end. An exception of `progress`
-    stops the work. If this function raises an error, it deletes the target. Raises UnreadableVideo.
+    stops the work. If this function raises an error, it deletes the target. Raises UnreadableVideo if the source is
+    invalid.
     """
     target = Path(target)
     try:
