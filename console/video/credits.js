@@ -104,7 +104,7 @@ function CreditForm({ videoId, credit, next, onSaved, onClose }) {
       hint="Person ID, for example nm0000554." spellcheck=${false} autocomplete="off" required />`}
     <${Field} label="Name" value=${name} onInput=${setName} error=${problem?.at("/name")} hint="Name as credited." autocomplete="off" />
     <${Field} label="Position" value=${ordering} onInput=${setOrdering} error=${problem?.at("/ordering")} inputmode="numeric" />
-    ${roles.map((role, index) => html`<fieldset key=${role.id}>
+    ${roles.map((role, index) => html`<fieldset class="card" key=${role.id}>
       <legend>Role ${index + 1}</legend>
       <${Field} label="Category" value=${role.category} error=${problem?.at(`/roles/${index}/category`)}
         onInput=${(/** @type {string} */ category) => set(role.id, { category })} hint="For example actor, director or writer." />

@@ -63,25 +63,26 @@ export function ItemForm({ title, version, save, fresh, take, onError, onSaved, 
     setLeaving(true);
     return true;
   } : null);
-  return html`<${Dialog} title=${title} onClose=${close}>
+  return html`<${Dialog} title=${title} class="sheet" onClose=${close}>
     <form ref=${form} onSubmit=${submit} onInput=${() => setTyped(true)} aria-label=${title} inert=${isBusy}>
-      ${children}
-      <${Failure} error=${error} />
-      ${theirs ? html`<div class="failure" role="alert">
-        <strong>Changed by another user</strong>
-        <p>${version === null ? "It already exists." : "Another user saved it while you edited it."} Your changes are kept in this form.</p>
-        <div class="actions">
-          <button type="button" onClick=${() => run(theirs.version)}>Keep my changes</button>
+      <div class="sheet-body">
+        ${children}
+        <${Failure} error=${error} />
+        ${theirs && html`<div class="failure" role="alert">
+          <strong>Changed by another user</strong>
+          <p>${version === null ? "It already exists." : "Another user saved it while you edited it."} Your changes are kept in this form.</p>
+        </div>`}
+      </div>
+      <div class="actions">
+        ${theirs ? html`<button type="button" onClick=${() => run(theirs.version)}>Keep my changes</button>
           <button type="button" onClick=${() => {
             take(theirs.item);
             setKnown(theirs.version);
             setTheirs(null);
-          }}>Use their changes</button>
-        </div>
-      </div>` : html`<div class="actions">
-        <button type="submit" class="primary">${isBusy ? "Saving …" : "Save"}</button>
-        <button type="button" onClick=${close}>Cancel</button>
-      </div>`}
+          }}>Use their changes</button>`
+          : html`<button type="submit" class="primary">${isBusy ? "Saving …" : "Save"}</button>
+            <button type="button" onClick=${close}>Cancel</button>`}
+      </div>
     </form>
     ${isLeaving && html`<${DiscardDialog} onStay=${() => setLeaving(false)} onLeave=${onClose} />`}
   <//>`;

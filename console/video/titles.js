@@ -93,7 +93,7 @@ function TitlesForm({ videoId, release, onSaved, onClose }) {
       <${Field} label="Language" value=${place.language} error=${faultIn(problem, "language")} autocomplete="off" spellcheck=${false}
         hint="Language tag, for example en-NZ. Leave empty for all languages."
         onInput=${(/** @type {string} */ typedLanguage) => setPlace({ ...place, language: typedLanguage })} />`}
-    ${titles.map((title, index) => html`<fieldset key=${title.id}>
+    ${titles.map((title, index) => html`<fieldset class="card" key=${title.id}>
       <legend>Title ${index + 1}</legend>
       <${Field} label="Title" value=${title.title} error=${problem?.at(`/titles/${index}/title`)} autocomplete="off"
         onInput=${(/** @type {string} */ text) => set(title.id, { title: text })} />

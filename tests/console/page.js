@@ -92,6 +92,10 @@ class Node extends EventTarget {
     return { top: 0, left: 0, width: 0, height: 0 };
   }
 
+  closest() {
+    return null;
+  }
+
   scrollIntoView() {}
   showModal() {}
   close() {}
@@ -124,6 +128,7 @@ Object.assign(document, {
 });
 Object.assign(globalThis, {
   HTMLElement: Node,
+  requestAnimationFrame: setImmediate,
   IntersectionObserver: Observer,
   scrollTo: () => undefined,
   history: { state: null, replaceState: (state) => void (history.state = state), back: () => undefined },

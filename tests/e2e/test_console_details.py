@@ -7,7 +7,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from tests.e2e.browser import HOSTILE, Console, announced, require_good_layout, seek
 from tests.e2e.conftest import Service
-from tests.e2e.locators import button, dialog, field, form, group, heading, link, panel, region, tab
+from tests.e2e.locators import button, dialog, field, form, heading, link, panel, region, tab
 from tests.polling import eventually
 
 
@@ -87,41 +87,22 @@ def test_facts_are_found_by_tabs_and_only_the_owner_deletes_and_restores(console
     assert stored(console, series)["status"] == "ready"
 
 
-def test_credits_are_added_edited_by_two_people_and_removed(console: Console, unique: str) -> None:
+def test_credits_are_added_and_removed(console: Console, unique: str) -> None:
     video = published(console.service, title="Credited", releaseYear=1993)
     page = details(console, video, "credits")
     button(page, "Add credit").click()
     adding = dialog(page, "Add credit")
-    field(adding, "Person").fill("not an id")
+    field(adding, "Person").fill(unique)
     for _ in range(3):  # what was typed stays, however often somebody escapes
         page.keyboard.press("Escape")
     button(page, "Keep editing").click()
     field(adding, "Name").fill("Ada Mason")
     field(adding, "Category").fill("actor")
     field(adding, "Characters").fill("George\n\nThe pilot")
-    button(adding, "Save").click()
-    expect(field(adding, "Person")).to_have_accessible_description(re.compile("letters, digits"))
-    field(adding, "Person").fill(unique)
+    require_good_layout(page)
     button(adding, "Save").click()
     credits_panel = panel(page, "Credits")
     expect(credits_panel.get_by_role("listitem").first).to_contain_text("actor as George, The pilot")
-
-    path = f"/v1/videos/{video['videoId']}/credits"
-    first = {"name": "First", "ordering": 1, "roles": [{"category": "director"}]}
-    assert console.service.request("PUT", f"{path}/zz{unique}", json=first).status_code == 201
-    button(page, "Edit Ada Mason").click()
-    editing = dialog(page, "Edit credit")
-    field(editing, "Position").fill("0")
-    button(editing, "Save").click()
-    expect(field(editing, "Position")).to_be_focused()
-    field(editing, "Position").fill("2")
-    theirs = {"name": "Theirs", "ordering": 1, "roles": [{"category": "actor", "characters": ["George", "The pilot"]}]}
-    assert console.service.request("PUT", f"{path}/{unique}", json=theirs).status_code == 200
-    button(editing, "Save").click()
-    expect(editing.get_by_role("alert")).to_contain_text("Changed by another user")
-    expect(field(editing, "Name")).to_have_value("Ada Mason")
-    button(editing, "Keep my changes").click()
-    expect(link(credits_panel, re.compile("^(First|Ada Mason|Theirs)$"))).to_have_text(["First", "Ada Mason"])
 
     link(credits_panel, "Ada Mason").click()
     listed = region(page, "Videos of a person")
@@ -129,37 +110,8 @@ def test_credits_are_added_edited_by_two_people_and_removed(console: Console, un
     button(page, "Remove Ada Mason").click()
     button(dialog(page, "Remove Ada Mason?"), "Remove").click()
     expect(button(page, "Edit Ada Mason")).to_have_count(0)
-    assert [credit["name"] for credit in console.service.request("GET", path).json()["items"]] == ["First"]
-
-
-def test_titles_of_regions_are_added_changed_and_removed(console: Console) -> None:
-    page = details(console, console.service.create(title="Released"), "titles")
-    button(page, "Add titles").click()
-    adding = dialog(page, "Add titles")
-    field(adding, "Region").fill("Q1")
-    field(adding, "Title").fill("Te whanga")
-    field(adding, "Types").fill("working")
-    button(adding, "Save").click()
-    expect(field(adding, "Region")).to_have_accessible_description(re.compile("Must be a country of ISO 3166"))
-    field(adding, "Region").fill("nz")
-    field(adding, "Language").fill("mi")
-    button(adding, "Save").click()
-    titles = panel(page, "Titles")
-    expect(titles).to_contain_text("New Zealand, Māori NZ mi")
-    expect(titles).to_contain_text("Te whanga working")
-
-    button(page, "Edit the titles of New Zealand, Māori").click()
-    editing = dialog(page, "Titles of New Zealand, Māori")
-    button(editing, "Add title").click()
-    button(editing, "Save").click()
-    second = field(group(editing, "Title 2"), "Title")
-    expect(second).to_have_accessible_description("Must not be empty.")
-    second.fill("Second title")
-    button(editing, "Save").click()
-    expect(titles).to_contain_text("Second title")
-    button(page, "Remove the titles of New Zealand, Māori").click()
-    button(dialog(page, "Remove the titles of New Zealand, Māori?"), "Remove").click()
-    expect(titles).to_contain_text("No regional titles yet.")
+    path = f"/v1/videos/{video['videoId']}/credits"
+    assert console.service.request("GET", path).json()["items"] == []
 
 
 def test_a_video_is_rated_and_put_into_playlists(console: Console, unique: str) -> None:
