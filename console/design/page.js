@@ -4,6 +4,7 @@ import { html } from "htm/preact";
 import { useState } from "preact/hooks";
 import { Problem } from "../core/api.js";
 import { Breadcrumbs, Dialog, Empty, Failure, Field, Icon, Loading, Menu, Poster, Status, Time, announceText } from "./parts.js";
+import { TagInput } from "./tags.js";
 import { ICONS } from "./icons.js";
 
 /** @typedef {import("./icons.js").IconName} IconName */
@@ -23,6 +24,8 @@ export default function Design() {
 /** @param {{ theme: string }} props */
 function Parts({ theme }) {
   const [text, setText] = useState("A ride through the city");
+  const [tags, setTags] = useState(["boats", "dawn"]);
+  const [tag, setTag] = useState("");
   const [isOpen, setOpen] = useState(false);
   return html`
     <h3>Colours</h3>
@@ -45,6 +48,12 @@ function Parts({ theme }) {
       <${Field} label="Title" value=${text} onInput=${setText} hint="Shown in lists and on the page of the video." />
       <${Field} label="Language" value="english" onInput=${() => undefined} error="Enter a language tag, for example en." />
       <${Field} label="Visibility" kind="select" value="private" onInput=${() => undefined}><option value="private">Private</option><option value="public">Public</option><//>
+      <${Field} label="Description" kind="textarea" rows="2" most=${300} value=${text} onInput=${setText} />
+      <${TagInput} label="Tags" tags=${tags} typed=${tag} known=${[{ tag: "sea", count: 12 }, { tag: "seaside", count: 4 }]}
+        change=${(/** @type {string[]} */ list, /** @type {string} */ typed) => {
+          setTags(list);
+          setTag(typed);
+        }} />
     </div>
     <h3>Badges</h3>
     <p class="actions">${STATES.map((state) => html`<${Status} of=${state} />`)} <span class="number">12</span></p>
@@ -61,6 +70,9 @@ function Parts({ theme }) {
     </table></div>
     <h3>Posters</h3>
     <ul class="grid">${["Harbour at dawn", "Low tide", "Night ferry"].map((title) => html`<li><${Poster} of=${{ videoId: title, title }} /></li>`)}</ul>
+    <h3>Folded, and changed text</h3>
+    <details class="folded"><summary><${Icon} name="circle-check" /><h2>Processing</h2><span class="hint">All 5 steps done</span></summary><p>Steps</p></details>
+    <p>Filmed over <del class="word">three mornings</del><ins class="word">two evenings</ins> in May</p>
     <h3>Messages</h3>
     <${Failure} error=${REFUSED} retry=${() => undefined} />
     <${Empty} icon="video-off"><p>You have no videos yet.</p><a class="button primary" href="#/upload">Upload a video</a><//>
