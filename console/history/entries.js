@@ -26,6 +26,8 @@ const WHY = {
 const FEW = 12;
 /** Fields of jobs that say nothing to people: the action of the entry says the state. */
 const HIDDEN_OF_JOBS = ["/state", "/attempt", "/input", "/inputHash", "/output"];
+/** Fields of a new video that its entry says in words, or that say nothing yet. */
+const HIDDEN_AT_FIRST = ["/createdAt", "/userId", "/status", "/origins"];
 /** Share of a text that must be unchanged for a comparison word by word. */
 const SIMILAR = 0.4;
 
@@ -47,7 +49,7 @@ function EntryOf({ entry, about, more, titles, isOfSet }) {
   const set = isOfSet ? null : changeSetLink(entry);
   return html`<p><strong>${describeAction(entry)}</strong> by <${By} by=${entry.by} /> <${Time} at=${entry.at} /></p>
     ${about?.(entry)}
-    <${Changes} changes=${entry.changes} titles=${titles} />
+    <${Changes} changes=${shownOf(entry)} titles=${titles} />
     ${entry.omitted && html`<p class="hint">${count(entry.omitted)} more changes are not stored</p>`}
     <div class="entry-actions">
       ${more?.(entry)}
@@ -63,9 +65,15 @@ function Steps({ entries, titles }) {
     <summary>Processed (${countOf(entries.length, "step")})${failed > 0 && html`<span class="fault">, ${count(failed)} failed</span>`}</summary>
     <ol>${entries.map((entry) => html`<li key=${keyOf(entry)}>
       <p>${describeAction(entry)} by <${By} by=${entry.by} /> <${Time} at=${entry.at} /></p>
-      <${Changes} changes=${entry.changes.filter(({ field }) => !HIDDEN_OF_JOBS.includes(field) || entry.entity !== "job")} titles=${titles} />
+      <${Changes} changes=${shownOf(entry)} titles=${titles} />
     </li>`)}</ol>
   </details>`;
+}
+
+/** The changes of an entry that say more than its title. @param {Entry} entry */
+function shownOf({ entity, action, changes }) {
+  const hidden = entity === "job" ? HIDDEN_OF_JOBS : entity === "video" && action === "created" ? HIDDEN_AT_FIRST : [];
+  return changes.filter(({ field }) => !hidden.includes(field));
 }
 
 /** Each change by a person, with the processing that followed it until the next one. Processing before the first is a group of its own.
@@ -89,9 +97,11 @@ export function groupEntries(entries, order) {
   return order === "asc" ? groups : groups.reverse();
 }
 
-/** Whether an entry is a step of processing: one of a job, or by a job that is not an import. @param {Entry} entry */
-function isProcessing({ entity, by }) {
-  return entity === "job" || (by.kind === "job" && by.id !== "job:import");
+/** Whether an entry is a step of processing: one of a job, by a job that is not an import, or by a transcoder, which signs in as a
+ * user but reports renditions. @param {Entry} entry */
+function isProcessing({ entity, by, changes }) {
+  if (entity === "job" || (by.kind === "job" && by.id !== "job:import")) return true;
+  return entity === "video" && changes.some(({ field }) => /^\/source\/(made|sizes)\b/.test(field));
 }
 
 /** What no two entries share. @param {Entry} entry */

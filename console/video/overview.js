@@ -114,7 +114,7 @@ function Renditions({ video }) {
   if (!names.length) return html`<p class="hint">No renditions yet.</p>`;
   return html`<dl class="fact-list">${names.map((name) => {
     const bytes = video.renditions?.[name]?.size;
-    return html`<div key=${name}><dt>${name}</dt><dd>${bytes !== undefined && size(bytes)} <${UserText} class="hint">${hostOf(video.resolutions?.[name])}<//></dd></div>`;
+    return html`<div key=${name}><dt>${name}</dt><dd>${bytes === undefined ? "Available" : size(bytes)} <${UserText} class="hint">${hostOf(video.resolutions?.[name])}<//></dd></div>`;
   })}</dl>`;
 }
 

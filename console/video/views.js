@@ -54,8 +54,8 @@ function Sparkline({ history: { items, granularity, total } }) {
   const most = Math.max(1, ...items.map(({ views }) => views));
   const step = WIDTH / Math.max(1, items.length - 1);
   const peak = items.find(({ views }) => views === most);
-  const summary = total ? `${countOf(total, "view")} in the last ${SPANS[granularity]}.${peak ? ` Peak: ${count(most)}, ${when(peak, granularity)}.` : ""}`
-    : `No views in the last ${SPANS[granularity]}.`;
+  if (!total) return html`<p class="hint">No views in the last ${SPANS[granularity]}.</p>`;
+  const summary = `${countOf(total, "view")} in the last ${SPANS[granularity]}.${peak ? ` Peak: ${count(most)}, ${when(peak, granularity)}.` : ""}`;
   const points = items.map(({ views }, index) => `${(index * step).toFixed(1)},${(HEIGHT - (HEIGHT * views) / most).toFixed(1)}`).join(" ");
   return html`<figure>
     <figcaption><strong>${count(total)}</strong> <span class="hint">in the last ${SPANS[granularity]}</span></figcaption>

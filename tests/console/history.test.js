@@ -94,6 +94,18 @@ test("processing is folded into one line below the change of a person that it fo
   assert.deepEqual(elementsOf(html`<${Timeline} entries=${FRESH} order="asc" />`, "summary").map(textOf), ["Processed (5 steps)"]);
 });
 
+test("a transcoder that signs in as a user is part of the processing", () => {
+  const reported = entry({ by: { kind: "person", id: "local-transcoder" }, changes: [{ field: "/source/made/240p", to: "s3://x" }, { field: "/status", to: "ready" }] });
+  const by = groupEntries([reported, FRESH[0]], "desc");
+  assert.deepEqual(by.map(({ entry: of, steps }) => [of.action, steps.length]), [["created", 1]]);
+});
+
+test("the entry of a new video does not repeat its author and time", () => {
+  const text = textOfEntry({ action: "created", changes: ["/createdAt", "/userId", "/status", "/origins", "/title"].map((field) => ({ field, to: "x" })) });
+  assert.match(text, /^Created by alice .*Title: x/);
+  assert.doesNotMatch(text, /Owner|Status|Origins|Created: /);
+});
+
 test("an import is a change of its own, and a failed job is counted in the folded line", () => {
   const imported = entry({ by: { kind: "job", id: "job:import" } });
   assert.deepEqual(groupEntries([imported], "desc"), [{ entry: imported, steps: [] }]);

@@ -147,7 +147,7 @@ test("a film that the service could not read is not blamed on the browser or the
 
 test("the facts of a video name its versions without addresses in the storage", () => {
   const shown = textOf(html`<${Known} video=${{ ...VIDEO, createdAt: 1, resolutions: { "240p": "s3://media/secret.mp4", mine: "https://a.example/b.mp4" } }} />`);
-  assert.match(shown, /Renditions240p mine a\.example$/);
+  assert.match(shown, /Renditions240pAvailable mineAvailable a\.example$/);
   assert.doesNotMatch(shown, /secret|s3:/);
 });
 
