@@ -76,6 +76,7 @@ export default function Edit({ video, etag, route, onSaved, onClose }) {
     setLeave({ go: () => history.back() }); // returns to the address that the user went to
     return true;
   } : null);
+  useLayoutEffect(() => form.current?.querySelector("input")?.focus(), []);
   useLayoutEffect(() => {
     if (!attempts || isBusy) return;
     const first = form.current?.querySelector('[aria-invalid="true"]') ?? form.current?.querySelector(".stop");

@@ -48,6 +48,7 @@ const options = () => elements(root, "li").filter(({ attributes }) => attributes
 
 test("the form has sections, and a save sends only changed fields", async () => {
   const requests = await open();
+  assert.equal(focused(root), "Title");
   assert.deepEqual(elements(root, "section").map(({ attributes }) => attributes.get("aria-label")), ["Details", "Publication", "Series and episode", "Identifiers", "Metadata"]);
   await type(root, "Title", "After");
   await type(root, "Description", "");
