@@ -1,4 +1,5 @@
-"""URL and address checks for webhooks: https on the public internet only, never internal or cloud networks."""
+"""Checks of webhook URLs and IP addresses. They allow only https on the public internet, and no internal or cloud
+networks."""
 
 import re
 from ipaddress import AddressValueError, IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
@@ -26,29 +27,29 @@ _KINDS = {
     "an address of a tunnel": "192.88.99.0/24 2001::/32 2002::/16 ::/96 ::ffff:0:0:0/96 64:ff9b:1::/48",
 }
 _NETWORKS = [(ip_network(network), kind) for kind, networks in _KINDS.items() for network in networks.split()]
-"""Forbidden networks and their descriptions in error messages.
+"""Forbidden networks, with their descriptions in error messages.
 
 https://www.iana.org/assignments/iana-ipv4-special-registry, https://www.iana.org/assignments/iana-ipv6-special-registry
 """
 _GLOBAL = IPv6Network("2000::/3")
-"""Global unicast range of IPv6 (RFC 4291, section 2.4)."""
+"""Range of IPv6 addresses that are globally routable (RFC 4291, section 2.4)."""
 _EMBEDDING = (IPv6Network("::ffff:0:0/96"), IPv6Network("64:ff9b::/96"))
-"""Prefixes with an IPv4 address in the last 32 bits: IPv4-mapped (RFC 4291) and NAT64 (RFC 6052)."""
+"""Networks of IPv6 addresses with an IPv4 address in the last 32 bits: IPv4-mapped (RFC 4291) and NAT64 (RFC 6052)."""
 _WITHIN = ("localhost", "local", "internal")
 """Top-level domains that are reserved for private networks. The host of a webhook must not use them."""
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/?#]*)([^#]*)(#.*)?")
 _CHARACTERS = re.compile(r"[A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=%]*")
-"""Regular expression of the characters that a URL may have (RFC 3986, section 2)."""
+"""Regular expression of the characters that a URL may contain (RFC 3986, section 2)."""
 _AUTHORITY = re.compile(r"(\[[^\]]*\]|[^:]*)(?::([0-9]{1,5}))?")
 _LABEL = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)")
 _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
-"""Regular expression of the last label of a host that URL parsers read as an IPv4 address
+"""Regular expression of a host's last label. If it matches, URL parsers read the host as an IPv4 address
 (https://url.spec.whatwg.org/#ends-in-a-number-checker)."""
 
 
 class ForbiddenAddress(ValueError):
-    """Error for a forbidden URL or address. Its message is a predicate, such as `must begin with https://`."""
+    """Error: a URL or IP address is forbidden. The message is a predicate, such as `must begin with https://`."""
 
 
 class ReceiverAddress(NamedTuple):
@@ -60,19 +61,20 @@ class ReceiverAddress(NamedTuple):
     is_name: bool
     port: int
     path: str
-    """Path and query."""
+    """Path and query of the URL."""
 
     @property
     def authority(self) -> str:
-        """Value of the `host` header."""
+        """Value of the request header `host`: the host, and the port if it is not the default."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == (443 if self.is_secure else 80) else f"{host}:{self.port}"
 
 
 def find_fault(url: str, *, local: bool) -> str | None:
-    """Return the fault of a webhook's URL as a predicate, or `None` if it is valid.
+    """Return the fault of a webhook's URL as a predicate, such as `must begin with https://`. `None` if the URL is
+    valid.
 
-    `local` also allows http, any port and loopback.
+    `local` also allows http, any port and loopback addresses.
     """
     try:
         parse_receiver(url, local=local)
@@ -84,7 +86,7 @@ def find_fault(url: str, *, local: bool) -> str | None:
 def parse_receiver(url: str, *, local: bool) -> ReceiverAddress:
     """Parse and check the URL of a webhook. Raises ForbiddenAddress.
 
-    The validation of a webhook and the requests to its receiver both use this function, so they cannot disagree.
+    Both the validation of webhooks and the requests to receivers use this function, so that they cannot disagree.
     """
     if len(url) > LONGEST_URL:
         raise ForbiddenAddress(f"must have at most {LONGEST_URL} characters, not {len(url):,}")
@@ -121,7 +123,7 @@ def parse_receiver(url: str, *, local: bool) -> ReceiverAddress:
 
 
 def _address_of(host: str) -> IPv4Address | IPv6Address | None:
-    """Return the IP address that a host denotes, or `None` for a name.
+    """Return the IP address that a host denotes. `None` if the host is a name.
 
     Raises ForbiddenAddress if the address is not in standard notation.
     """
@@ -148,10 +150,8 @@ def _check_name(host: str, *, local: bool) -> None:
 
 
 def forbidden_reason(address: str, *, local: bool) -> str | None:
-    """Return the reason why an IP address is forbidden, as a predicate; `None` if it is allowed.
-
-    `local` allows loopback.
-    """
+    """Return the reason why an IP address is forbidden, as a predicate. `None` if it is allowed. `local` also allows
+    loopback addresses."""
     try:
         number = ip_address(address)
     except ValueError:

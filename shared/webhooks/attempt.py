@@ -1,11 +1,11 @@
-"""Delivery attempts as the owner of a webhook sees them."""
+"""Delivery attempts as API responses show them to the owner of a webhook."""
 
 from typing import Any
 
 from shared.webhooks.http_client import ReceiverResponse
 
 LARGEST_SHOWN = 512
-"""Maximum number of bytes of a response body that are stored."""
+"""Maximum number of bytes of a receiver's response body that are stored."""
 
 
 def is_accepted(response: ReceiverResponse) -> bool:
@@ -14,7 +14,7 @@ def is_accepted(response: ReceiverResponse) -> bool:
 
 
 def attempt_document(response: ReceiverResponse) -> dict[str, Any]:
-    """Return the result of an attempt for the API.
+    """Return the result of an attempt for API responses.
 
     The result has the HTTP status (`status`) or, without a response, a sentence (`error`). It also has the duration in
     milliseconds (`ms`) and the beginning of the response body (`answer`).

@@ -1,8 +1,9 @@
-"""Delivery of changes to subscribers: each change is retried until accepted, in order for each video or playlist.
+"""Delivery of changes to subscribers. Each change is sent until the subscriber accepts it. The changes of a video or
+playlist are sent in order.
 
-A webhook has a position in each of its logs of the feed (shared/webhooks/delivery_state.py). A worker reads changes
-from these positions, sends them, and then writes the new positions. Delivery is therefore at least once, and no change
-is skipped. Deliveries continue in each of these cases:
+A webhook has a position in each log of the feed that it reads (shared/webhooks/delivery_state.py). A worker reads
+changes from these positions, sends them, and then writes the new positions. Delivery is therefore at least once, and no
+change is skipped. Deliveries continue in each of these cases:
 
 - A change was appended: the message of its stream batch becomes one message for each subscriber. The first message is
   retried until all of the others are sent.
@@ -61,55 +62,58 @@ if TYPE_CHECKING:
     from shared.entities import Webhook, WebhookState
 
 BUS = "event-bus"
-"""Subscriber id of the event bus, which receives all changes. It has a delivery state but no webhook item."""
+"""Subscriber id of the event bus, which receives all changes. The bus has a delivery state, but no webhook item."""
 
 MAX_DELIVERED = 64
-"""Maximum number of changes of one page. After a worker dies, at most this number of changes is sent again. A failed
+"""Maximum number of changes per page. After a worker dies, at most this number of changes is sent again. A failed
 change delays at most this number of other changes."""
 MAX_EXAMINED = 5000
-"""Maximum number of changes that are read for one page, if few of them have the webhook's types."""
+"""Maximum number of changes that a worker reads for one page if few of them have the webhook's types."""
 TURN_SECONDS = 10
-"""Seconds during which a worker starts requests for one webhook before it serves other webhooks. A slow request may
-extend the run to twice the time."""
+"""Seconds during which a worker starts requests for one webhook before it serves other webhooks. A slow request can
+double the duration of the run."""
 REST_TIMES, MAX_REST = 3, 60
-"""Pause of deliveries to a slow receiver after a worker's run, as a multiple of the run's duration. Maximum pause in
-seconds."""
+"""Pause after a worker's run to a slow receiver. It is REST_TIMES as long as the run, and at most MAX_REST seconds."""
 QUOTA_SECONDS, MAX_QUOTA_SECONDS = 120, 900
 """Minimum and maximum seconds after which the sweeper sends a message for a webhook that waits for a quota.
 
-The message replaces the message that the release of a claim sends, which may be lost. The delay doubles each time.
+Normally the worker that releases a claim sends this message, but it may be lost. The longer the webhook waits, the
+longer is the delay.
 """
 SECONDS_TO_STOP = 40
-"""Seconds of remaining run time, below which a worker starts no more requests. The last request may take 10 s, and the
-table may be throttled."""
+"""Seconds of remaining run time below which a worker starts no more requests. The last request may take 10 s, and
+DynamoDB may throttle the writes after it."""
 SECONDS_TO_SAVE = 15
-"""Seconds of remaining run time, below which a worker stops retrying to store its results."""
+"""Seconds of remaining run time below which a worker no longer retries to store its results."""
 INDEX_SECONDS = 60
-"""Maximum seconds until the index of subscribers lists a webhook that was created or resumed. Until then, an appended
-change may cause no message for the webhook."""
+"""Maximum seconds until the index of subscribers lists a webhook that was created or resumed. Until then, new changes
+may cause no message for the webhook."""
 
 LONGEST_DELAY = 900
 """Maximum delay of an SQS message, in seconds."""
 FRESH_MS = 60_000
-"""Tolerance of the latency measurement, in milliseconds. The measurement skips changes older than the time at which the
-webhook last reached the end of its logs, minus this tolerance."""
+"""Tolerance of the latency measurement, in milliseconds.
+
+The measurement skips a change if it is older than the last time when the webhook reached the end of its logs, minus
+this tolerance.
+"""
 
 CHANGES_EXPIRED = "The undelivered changes have expired. Read the lists or take an export, then replay."
 
 
 class Notify(Protocol):
-    """Function that sends a message about a webhook to the workers' queue."""
+    """Function that queues a message for the delivery workers to serve a webhook."""
 
     def __call__(self, webhook_id: str, delay_seconds: int, claimed: tuple[str, str] | None = None) -> None:
-        """Send a message with a delay in seconds. Raises Unavailable.
+        """Queue a message about a webhook, which workers receive after a delay in seconds. Raises Unavailable.
 
-        `claimed` is the owner and queue of a quota in which the webhook already has a claim.
+        `claimed` is the owner and queue of a quota in which the webhook already holds a claim.
         """
 
 
 @dataclass
 class DeliveryResult:
-    """Counters and latency of a batch of delivery attempts, for metrics."""
+    """Counters and latency of delivery attempts, for metrics."""
 
     done: int = 0
     """Number of accepted changes."""
@@ -118,30 +122,31 @@ class DeliveryResult:
     paused: int = 0
     """Number of webhooks that the worker paused."""
     lag: int | None = None
-    """Maximum latency in milliseconds of the new changes that were accepted at the first attempt."""
+    """Maximum latency, in milliseconds, of new changes that the subscriber accepted at the first attempt. `None` if
+    there are none."""
     wait: int | None = None
-    """Seconds from the time at which the changes could be delivered until the first attempt. For the bus, seconds since
-    it began to fail."""
+    """Seconds that the changes waited for the first attempt although they could be delivered. For the bus, seconds
+    since it began to fail."""
 
 
 @dataclass
 class _DeliveryPage:
-    """Page of changes that a worker read from the webhook's positions."""
+    """Page of changes that a worker read from the webhook's log positions."""
 
     matching: list[Change]
-    """Changes of the webhook's types."""
+    """Changes of the types to which the webhook subscribes."""
     cursors: dict[str, LogCursor]
-    """Positions after the page, by log. Only logs with changes in the page are included."""
+    """Position after the page in each log that has changes in the page."""
     last: int
-    """Time of the last change, in epoch milliseconds."""
+    """Time of the page's last change, in epoch milliseconds."""
     is_end: bool
-    """Whether the page reaches the end of all logs."""
+    """Whether all logs end after this page."""
 
 
 class Deliverer:
-    """Deliverer of changes to webhooks, by the transport `receivers`, and to the event bus, by the transport `bus`.
+    """Deliverer of changes. It uses the transport `receivers` for webhooks, and the transport `bus` for the event bus.
 
-    `bus` is `None` if the deployment has no event bus. `measure` receives the counters of each batch of attempts.
+    `bus` is `None` if the deployment has no event bus. `measure` receives the DeliveryResult of each batch of attempts.
     """
 
     def __init__(
@@ -166,7 +171,7 @@ class Deliverer:
         self.clock = clock
 
     def select_idle(self, owners: Sequence[str], *, is_behind: bool) -> list[str]:
-        """Return the ids of webhooks to send a message for, after changes of these owners were appended.
+        """Return the ids of the webhooks that need a message after changes of these owners were appended to the feed.
 
         The candidates are the subscribers of these owners, the subscribers of all owners, and the bus. Three kinds of
         webhooks need no message:
@@ -175,7 +180,7 @@ class Deliverer:
         - A webhook that is not due, because the sweeper checks it later.
         - A webhook with a queued message, because the worker that receives the message reads the feed afterwards.
 
-        If the queue `is_behind`, records that messages are queued. Otherwise a worker receives a message immediately.
+        If `is_behind` is true, because the queue has a backlog, records that messages are queued for these webhooks.
         """
         ids = [id_ for owner in (None, *owners) for id_ in self.states.followers(owner)]
         ids = [*dict.fromkeys(ids), *([BUS] if self.bus else [])]
@@ -197,11 +202,11 @@ class Deliverer:
     def deliver(
         self, webhook_id: str, seconds_left: Callable[[], float], claimed: tuple[str, str] | None = None
     ) -> None:
-        """Deliver the changes of a webhook until its logs end, the receiver fails, or the run time is nearly over.
+        """Deliver the changes of a webhook until its logs end, the receiver fails, or little run time is left.
 
         Does nothing for a webhook that is paused, deleted, leased or not due. `claimed` is the owner and queue of a
-        quota in which the webhook already has a claim. Raises Unavailable and WriteContention. In this case, the caller
-        must retry the message.
+        quota in which the webhook already holds a claim. Raises Unavailable and WriteContention. The caller must then
+        retry the message.
         """
         run = _DeliveryRun(self, webhook_id, seconds_left, claimed)
         try:
@@ -215,7 +220,7 @@ class Deliverer:
 
 
 class _DeliveryRun:
-    """Run of a worker for one webhook: reads its changes, sends them, and stores the results."""
+    """Run of a worker for one webhook. It reads the webhook's changes, sends them, and stores the results."""
 
     def __init__(
         self,
@@ -233,23 +238,23 @@ class _DeliveryRun:
         """Lease of this worker; `None` until it sends the first request."""
         self.hook: Webhook
         self.state: WebhookState
-        """Delivery state as last read or written."""
+        """Delivery state as this worker last read or wrote it."""
         self.claims = {claimed: Claim(*claimed, webhook_id, 0)} if claimed else {}
         """Quota claims that this worker holds, by owner and queue."""
         self.is_called = claimed is not None
-        """Whether the message of this run was sent because another worker released a claim."""
+        """Whether another worker sent the message of this run when it released a claim."""
         self.retained_claims: Collection[tuple[str, str]] = ()
-        """Claims to keep after this run, because another worker leases the webhook, or because it waits for another
+        """Claims to keep after this run. Another worker has leased the webhook, or the webhook waits for another
         quota."""
         self.answer_ms: int | None = None
-        """Average response time of the receiver in milliseconds; `None` until this worker has a response."""
+        """Average response time of the receiver in milliseconds. `None` until this worker has received a response."""
 
     def in_time(self) -> bool:
         """Return whether this run has time left for another request."""
         return self.seconds_left() > SECONDS_TO_STOP and self.to.clock() < self.begun + TURN_SECONDS
 
     def carry_on(self) -> None:
-        """Deliver page by page from the stored positions. Raises LeaseLost."""
+        """Deliver changes from the stored positions until none are left or the run must end. Raises LeaseLost."""
         if not self._look_up():
             return
         try:
@@ -268,7 +273,7 @@ class _DeliveryRun:
             log_failure("quota not released", error, webhook_id=self.webhook_id)
 
     def _look_up(self) -> bool:
-        """Read the webhook and its state. Return whether this worker may deliver now."""
+        """Read the webhook and its delivery state. Return whether this worker may deliver changes now."""
         states, now = self.to.states, self.to.clock()
         state = states.read(self.webhook_id)
         if not self.is_bus:
@@ -303,9 +308,9 @@ class _DeliveryRun:
         return self.to.states.webhook(self.webhook_id)
 
     def _round(self) -> bool:
-        """Deliver all available changes.
+        """Deliver the changes that are available. Return whether to check again for changes.
 
-        Return whether to check again for changes. Other workers skip a webhook while this worker has the lease.
+        The second check is necessary, because other workers skip the webhook while this worker holds the lease.
         """
         entry, was_leased = self._read_feed(), self._is_holder()
         while True:
@@ -329,10 +334,10 @@ class _DeliveryRun:
     # Reading --------------------------------------------------------------------------------------------------------
 
     def _read_feed(self) -> Iterator[tuple[str, FeedEntry]]:
-        """Yield all changes after the stored positions, each with the key of its log.
+        """Yield all changes after the stored positions. Each is preceded by the key of its log.
 
         The changes of one log are in order, and the logs are merged approximately by time. Reads are consistent,
-        because a check after the release of the lease must find all changes that were appended before.
+        because a check after the release of the lease must find all earlier changes.
         """
         logs = [self._read_log(log, LogCursor(*place)) for log, place in self.state["places"].items()]
         return merge(*logs, key=lambda entry: entry[1].change["at"])
@@ -367,9 +372,9 @@ class _DeliveryRun:
     # Sending --------------------------------------------------------------------------------------------------------
 
     def _send(self, changes: Sequence[Change]) -> bool:
-        """Send changes and return whether all were accepted.
+        """Send changes, and return whether the subscriber accepted all of them.
 
-        If not, stores the ids of the accepted changes and the time of the next attempt.
+        If it did not, stores the ids of the accepted changes and the time of the next attempt.
         """
         before, is_first = self.state, not self._is_holder()
         if is_first:
@@ -406,9 +411,9 @@ class _DeliveryRun:
         return False
 
     def _is_admitted(self) -> bool:
-        """Claim each quota of the webhook and return whether all succeeded.
+        """Claim each quota that the webhook needs, and return whether all claims succeeded.
 
-        If not, stores that the webhook waits for a quota.
+        If one did not, stores that the webhook waits for a quota.
         """
         if self.is_bus:
             return True
@@ -424,20 +429,23 @@ class _DeliveryRun:
         return True
 
     def _rest(self) -> int:
-        """Return the seconds to pause after this run. 0 if the receiver is quick, or did not respond in this run."""
+        """Return the seconds to pause after this run. 0 if the receiver is quick, or if it did not respond in this
+        run."""
         if not is_slow(self.answer_ms):
             return 0
         return min(MAX_REST, math.ceil(REST_TIMES * (self.to.clock() - self.begun)))
 
     def _resting(self, new: "WebhookState") -> "WebhookState":
-        """Return the state at the end of this run. If the receiver is slow, the webhook is due only after a pause."""
+        """Return the delivery state `new` at the end of this run. If the receiver is slow, adds a pause before the next
+        delivery."""
         if not (rest := self._rest()):
             return new
         at = int(self.to.clock()) + rest
         return checked_at(new, max(at, new.get("relSort", 0))) | {"nextAttemptAt": at}
 
     def _failed(self, new: "WebhookState", failed: Sequence[Attempt], *, has_accepted: bool) -> None:
-        """Schedule the next attempt after failed ones, or pause the webhook if `reason_to_pause` requires it."""
+        """Schedule the next attempt after failed attempts, or pause the webhook if `reason_to_pause` returns a
+        reason."""
         now = int(self.to.clock())
         tried = {
             change_id: count for change_id, count in new.get("tried", {}).items() if change_id not in new["delivered"]
@@ -477,7 +485,7 @@ class _DeliveryRun:
     def _report(
         self, before: "WebhookState", changes: Sequence[Change], attempts: Sequence[Attempt], *, is_first: bool
     ) -> None:
-        """Store the attempts for the webhook's owner, and measure them."""
+        """Store the attempts, which the webhook's owner can list, and report their metrics."""
         now, counts = self.to.clock(), before.get("tried", {})
         since = max(
             before.get("updatedAt", 0), before.get("nextAttemptAt", 0), min(change["at"] for change in changes) / 1000
@@ -517,7 +525,10 @@ class _DeliveryRun:
         )
 
     def _state_behind(self, page: _DeliveryPage, *, is_over: bool) -> "WebhookState":
-        """Return the delivery state after all changes of a page were accepted."""
+        """Return the delivery state after the subscriber has accepted all changes of a page.
+
+        `is_over` means that this run ends after the page.
+        """
         new = without(as_idle(self.state), *_FAILURES, "delivered", "tried", "oldestWaiting")
         new["places"] = self.state["places"] | encode_cursors(page.cursors)
         if page.is_end:
@@ -538,7 +549,7 @@ _FAILURES = ("failures", "failingSince")
 
 
 def _attempt(attempt: Attempt, number: int) -> Mapping[str, object]:
-    """Return an attempt as the owner of the webhook sees it."""
+    """Return an attempt as API responses show it. `number` is the number of attempts to send the change."""
     about: dict[str, object] = {
         name: attempt.change[name] for name in ("type", "videoId", "playlistId") if name in attempt.change
     }

@@ -1,8 +1,8 @@
 """Delivery state of webhooks: log positions, leases of workers, failures and recent attempts.
 
 The state of a webhook is one item. Each write increments the attribute `turn`, on condition that `turn` is unchanged
-since the read. After a replay, change, pause or deletion of the webhook, the next write of the current worker therefore
-fails. If two workers have read the same state, only one of them can write.
+since the read. If a user replays, changes, pauses or deletes the webhook, the next write of the current worker
+therefore fails. If two workers have read the same state, only one of them can write.
 """
 
 import zlib
@@ -39,18 +39,22 @@ if TYPE_CHECKING:
     from shared.entities import IndexAttributes, Webhook, WebhookState
 
 LEASE_SECONDS = 120
-"""Seconds until a worker's lease expires: more than the maximum run time of a worker, and less than the visibility
-timeout of the message. If a worker dies, the message is therefore received again only after the lease has expired."""
+"""Seconds until a worker's lease expires.
+
+This is more than the maximum run time of a worker, and less than the visibility timeout of its message. If a worker
+dies, SQS therefore delivers the message again only after the lease has expired.
+"""
 LONGEST_LEASE = LEASE_SECONDS + 1
-"""Maximum seconds until a lease expires. A lease that expires later was written with a fast clock, and is ignored."""
+"""Maximum seconds from now until a lease can expire. A lease with a later expiry was written by a fast clock, and is
+ignored."""
 DAYS_KEPT = 7
-"""Number of days that attempts are stored."""
+"""Number of days for which attempts are stored."""
 SECONDS_BETWEEN_TESTS = 10
-"""Minimum seconds between two tests of a webhook. A test takes no longer, so the tests of one webhook occupy at most
+"""Minimum seconds between two tests of a webhook. A test takes less time, so the tests of one webhook occupy at most
 one function instance."""
 LARGEST_READ = 25
-"""Maximum number of items with attempts per Query. An item has the attempts for one page of changes: at least one
-attempt, and at most one for each change."""
+"""Maximum number of items that a Query for attempts reads. An item has the attempts for one page of changes: at least
+one attempt, and at most one per change."""
 INDEXED = ("rel", "relShard", "relSort", "relId")
 """Names of the attributes that project an item into RelationIndex."""
 WAITING = (*INDEXED, "nextAttemptAt")
@@ -61,9 +65,9 @@ NOTIFIED_AT: Final = "wokenAt"
 The worker that receives the message removes the attribute before it reads the feed.
 """
 NOTIFIED_SECONDS = 60
-"""Seconds after the time in NOTIFIED_AT, in which changes cause no further message."""
+"""Seconds after the time in NOTIFIED_AT during which changes cause no further message."""
 QUEUED: Final = "queuedAt"
-"""Name of the attribute with the time, in epoch seconds, since which the webhook waits for a concurrency quota
+"""Name of the attribute with the time, in epoch seconds, at which the webhook began to wait for a concurrency quota
 (shared/webhooks/quotas.py)."""
 _WORKER = Caller.job("deliveries")
 
@@ -75,9 +79,9 @@ class DeliveryStateStore:
         self.table = table
 
     def followers(self, user_id: str | None) -> Iterator[str]:
-        """Yield the ids of active webhooks that subscribe to the changes of one owner or, with `None`, of all owners.
+        """Yield the ids of active webhooks that subscribe to the changes of one user or, with `None`, of all users.
 
-        The index is eventually consistent, and lags by about a second. Therefore the sweeper checks a new webhook
+        The index is eventually consistent, and lags by about a second. Therefore the sweeper checks a new webhook again
         later.
         """
         relation, window = (
@@ -102,7 +106,8 @@ class DeliveryStateStore:
         return cast("list[WebhookState | None]", self.table.get_all(keys, consistent=True) if keys else [])
 
     def set_notified(self, state: "WebhookState", at: int | None) -> None:
-        """Record that a message was sent at `at` (epoch seconds). With `None`, record that a worker received it.
+        """Record that a message about a webhook was sent at `at` (epoch seconds). With `None`, record that a worker
+        received it.
 
         Does not change `turn`, so two concurrent senders may both send. Does nothing if the webhook was deleted.
         """
@@ -113,8 +118,8 @@ class DeliveryStateStore:
     def webhook(self, webhook_id: str) -> "Webhook | None":
         """Return the webhook item by a consistent read; `None` if it does not exist.
 
-        Call this after `read`, so that the item is at least as new as the delivery state. A change of the URL or types
-        also increments `turn`, in the same transaction.
+        Call this after `read`, so that the item is at least as new as the delivery state. A later change of the URL or
+        types then makes `save` fail, because its transaction also increments `turn`.
         """
         return cast("Webhook | None", self.table.get(WEBHOOK.key(webhookId=webhook_id), consistent=True))
 
@@ -126,9 +131,10 @@ class DeliveryStateStore:
     def save(
         self, state: "WebhookState", new: "WebhookState", now: int, in_time: Callable[[], bool] = lambda: False
     ) -> "WebhookState":
-        """Replace the delivery state `state` by `new`, with `turn` incremented, and return the stored state.
+        """Replace the delivery state `state` by `new`. Increments `turn`, and returns the stored state.
 
-        Retries while the table is throttled and `in_time` returns true. Raises LeaseLost and Unavailable.
+        Retries while DynamoDB is unavailable and `in_time` returns true. Raises LeaseLost if the stored state is no
+        longer `state`, and Unavailable.
         """
         new = _next(state, new, now)
         write = self.table.update(key_of(state), change_between(state, new), condition=fence(turn=state[TURN]))
@@ -143,7 +149,8 @@ class DeliveryStateStore:
                 return new
 
     def pause(self, state: "WebhookState", new: "WebhookState", hook: "Webhook", because: str, now: int) -> None:
-        """Pause a webhook, and write the delivery state `new`, in one transaction. `because` is the reason, a sentence.
+        """Pause a webhook and write its delivery state `new` in one transaction. `because` is the reason, as a
+        sentence.
 
         Raises LeaseLost. Raises ConditionFailed if another attribute of the webhook, such as its description, changed
         since `hook` was read.
@@ -161,8 +168,8 @@ class DeliveryStateStore:
         """Record the start of a test at `now` (epoch seconds) with the id of the test event.
 
         The write does not disturb a worker, because it does not change `turn`, and the worker writes only attributes
-        that it changed. Raises TooSoon less than SECONDS_BETWEEN_TESTS after the last test, and NotFound if the webhook
-        was deleted.
+        that it changed. Raises TooSoon if the last test was less than SECONDS_BETWEEN_TESTS ago, and NotFound if the
+        webhook was deleted.
         """
         write = self.table.update(
             WEBHOOK_STATE.key(webhookId=webhook_id),
@@ -188,7 +195,7 @@ class DeliveryStateStore:
     def add_attempts(self, webhook_id: str, at: int, turn: int, attempts: Sequence[Mapping[str, Any]]) -> None:
         """Store attempts that ended at `at` (epoch milliseconds), in this order, for DAYS_KEPT days.
 
-        `turn` is the attribute of the delivery state. It makes the key of the item unique.
+        `turn` is the delivery state's attribute of this name, which makes the key of the item unique.
         """
         item = {
             **WEBHOOK_ATTEMPTS.key(webhookId=webhook_id, at=f"{at:013}", turn=turn),
@@ -201,8 +208,8 @@ class DeliveryStateStore:
     def attempts(self, webhook_id: str, now: int, *, limit: int, after: Position | None = None) -> Page[dict[str, Any]]:
         """Return a page of a webhook's attempts, newest first, in the form that `add_attempts` received.
 
-        A position consists of the `at` and `turn` of an item, and the number of its attempts that were already
-        returned.
+        A position consists of an item's `at` and `turn`, and the number of the item's attempts that earlier pages
+        contained.
         """
         turn, _, shown = after.id.partition("/") if after else ("", "", "0")
         newest = _sort_key(after.at, turn) if after else f"{WEBHOOK_ATTEMPTS.sort_prefix}:"  # greater than all digits
@@ -235,7 +242,7 @@ class DeliveryStateStore:
 
 
 def _sort_key(at: int, turn: int | str) -> str:
-    """Return the sort key of the item with attempts that ended at `at` (epoch milliseconds)."""
+    """Return the sort key of the item with the attempts that ended at `at` (epoch milliseconds)."""
     return WEBHOOK_ATTEMPTS.key(webhookId="", at=f"{at:013}", turn=turn)[SORT_KEY]
 
 
@@ -252,12 +259,12 @@ def first_state(webhook_id: str, cursors: Mapping[str, LogCursor]) -> "WebhookSt
 
 
 def encode_cursors(cursors: Mapping[str, LogCursor]) -> dict[str, list[int]]:
-    """Return log positions in the form that delivery states store, by log."""
+    """Return log positions, by log, in the form in which delivery states store them."""
     return {log: list(state) for log, state in cursors.items()}
 
 
 def as_due(state: "WebhookState", at: int) -> "WebhookState":
-    """Return the state of a webhook that is due at a time (epoch seconds), and not before.
+    """Return the state of a webhook with deliveries that may continue only at `at` (epoch seconds).
 
     If no worker has received a message for the webhook by then, the sweeper sends one.
     """
@@ -265,20 +272,21 @@ def as_due(state: "WebhookState", at: int) -> "WebhookState":
 
 
 def checked_at(state: "WebhookState", at: int) -> "WebhookState":
-    """Return the state of a webhook that the sweeper checks at a time (epoch seconds).
+    """Return the state of a webhook that the sweeper checks at `at` (epoch seconds).
 
-    Unlike with `as_due`, changes may cause deliveries earlier.
+    Unlike with `as_due`, new changes may be delivered earlier.
     """
     return {**state, **due(state["webhookId"], at)}
 
 
 def due(webhook_id: str, at: int) -> "IndexAttributes":
-    """Return the attributes that list a delivery state for the sweeper from a time (epoch seconds)."""
+    """Return the attributes that list a delivery state in RelationIndex, where the sweeper finds it from `at` (epoch
+    seconds)."""
     return {"rel": DUE, "relShard": 0, "relSort": at, "relId": webhook_id}
 
 
 def as_idle(state: "WebhookState") -> "WebhookState":
-    """Return the state without a lease and a due time. The webhook then waits for the next change."""
+    """Return the state without lease and scheduled time. The webhook then waits for the next change."""
     return without(state, *WAITING, *LEASE, QUEUED)
 
 

@@ -21,7 +21,8 @@ SOURCE = "video-metadata"
 
 
 class EventBus:
-    """Transport to an event bus. `name` is the name or ARN of the bus, and `client` boto3's client of EventBridge."""
+    """Transport to an EventBridge event bus. `name` is the name or ARN of the bus, and `client` is boto3's client of
+    EventBridge."""
 
     def __init__(self, name: str, client: Any, clock: Callable[[], float] = time.time) -> None:
         self.name = name
@@ -29,11 +30,11 @@ class EventBus:
         self._clock = clock
 
     def deliver(self, _: "Webhook", groups: Sequence[Sequence[Change]], in_time: Callable[[], bool]) -> list[Attempt]:
-        """Send changes in order within each group, until a change fails or `in_time` returns false. Return the
+        """Send the changes of each group in order, until a change fails or `in_time` returns false. Return the
         attempts.
 
-        A request has up to MAX_EVENTS changes, each of a different group, because EventBridge may reject each change in
-        a request separately. One call sends each change at most once.
+        A request contains up to MAX_EVENTS changes, each of a different group. The reason is that EventBridge may
+        reject some changes of a request and accept others. One call sends each change at most once.
         """
         attempts: list[Attempt] = []
         pending = deque(deque(group) for group in groups)
@@ -72,6 +73,7 @@ class EventBus:
 
 
 def _response(code: str | None, ms: int) -> ReceiverResponse:
-    """Return the result of one event. `code` is EventBridge's error code, or `None` if the bus accepted the event."""
+    """Return the result of sending one event. `code` is EventBridge's error code, or `None` if the bus accepted the
+    event."""
     error = f"EventBridge returned {code}." if code else None
     return ReceiverResponse(None if code else 200, ms, b"", error, is_forbidden=False, retry_after=None)

@@ -1,4 +1,4 @@
-"""HTTP POST to a URL supplied by a user: connects only to checked addresses, within a total time limit."""
+"""HTTP POST to a URL that a user supplied. Connects only to checked addresses, and has a limit for the total time."""
 
 import io
 import math
@@ -25,33 +25,34 @@ _WITHOUT_BODY = (204, 304)
 Resolve = Callable[..., Sequence[tuple[Any, ...]]]
 """Function with the signature and the result of `socket.getaddrinfo`."""
 Connect = Callable[[tuple[str, int], float], socket.socket]
-"""Function that connects to an IP address and a port within a time-out in seconds, or raises OSError."""
+"""Function that connects to an address (host and port) within a time-out in seconds, or raises OSError."""
 
 _resolving = threading.BoundedSemaphore(16)
-"""Limit of concurrent name lookups. getaddrinfo has no time-out, so a thread with a lookup may run after the request
-ended."""
+"""Limit of concurrent name lookups. getaddrinfo has no time-out, so the thread of a lookup may run longer than the
+request."""
 
 
 @dataclass(frozen=True)
 class ReceiverResponse:
-    """Result of a request to a receiver: a status or an error."""
+    """Result of a request to a receiver: the response, or the reason why there is none."""
 
     status: int | None
-    """HTTP status; `None` if it did not arrive in time. The body may be truncated even if the status arrived."""
+    """HTTP status. `None` if it did not arrive within the time limit. The body may be truncated even if the status
+    arrived."""
     ms: int
     """Duration of the request in milliseconds."""
     body: bytes
-    """Body, truncated at MAX_BYTES or at the time limit."""
+    """Response body, truncated at MAX_BYTES or at the time limit."""
     error: str | None
-    """Reason for a missing status, as a sentence for the user who supplied the URL."""
+    """Reason why there is no status, as a sentence for the user who supplied the URL. `None` if there is a status."""
     is_forbidden: bool
     """Whether the URL or its address is forbidden. In that case nothing was sent."""
     retry_after: int | None
-    """Delay in seconds that the receiver requested with Retry-After."""
+    """Delay in seconds that the receiver requested by the header Retry-After. `None` if it requested none."""
 
 
 class _NoResponse(Exception):
-    """Error for a request without a valid response. The message is a sentence for the user who supplied the URL."""
+    """Error: a request got no valid response. The message is a sentence for the user who supplied the URL."""
 
 
 def send(
@@ -67,9 +68,9 @@ def send(
 ) -> ReceiverResponse:
     """POST a body and return the result. Takes at most `seconds` in total, never raises, and follows no redirect.
 
-    The name is resolved once. If any of its addresses is forbidden, no connection is opened. Otherwise the connection
-    uses a checked address. `trust` has the CAs for the receiver's certificate, by default the CAs of the system.
-    `local` also allows http and loopback. Proxies are not used.
+    Resolves the host name once, and connects to a resolved address only if all of them are permitted. Uses no proxy.
+    `trust` has the CAs for the receiver's certificate, by default the CAs of the system. `local` also allows http and
+    loopback addresses.
     """
     begun = time.monotonic()
 
@@ -111,7 +112,7 @@ def _addresses(
 
 
 def _resolved(receiver: ReceiverAddress, resolve: Resolve, time_left: Callable[[], float]) -> Sequence[tuple[Any, ...]]:
-    """Resolve a name in a separate thread, which is abandoned at the time limit."""
+    """Resolve the receiver's host name in a separate thread, which is abandoned when the time limit passes."""
     results = SimpleQueue[Sequence[tuple[Any, ...]]]()
 
     def look_up() -> None:
@@ -141,9 +142,9 @@ def _connection(
     trust: ssl.SSLContext | None,
     time_left: Callable[[], float],
 ) -> socket.socket:
-    """Connect to the first address that accepts, and return the connection, with TLS if the URL is https.
+    """Return a connection to the first address that accepts one. The connection uses TLS if the URL is https.
 
-    The remaining time is divided equally among the remaining addresses. Raises OSError if no address accepts.
+    Divides the remaining time equally among the remaining addresses. Raises OSError if no address accepts.
     """
     for remaining, address in zip(reversed(range(len(addresses))), addresses, strict=True):
         try:
@@ -170,7 +171,8 @@ def _system_trust() -> ssl.SSLContext:
 
 
 def _send_all(connection: socket.socket, request: bytes, time_left: Callable[[], float]) -> None:
-    """Send the whole request within the time limit. With TLS, `sendall` would restart its time-out at each record."""
+    """Send the whole request within the time limit. `sendall` is not used, because with TLS its time-out restarts at
+    each record."""
     rest = memoryview(request)
     while rest:
         connection.settimeout(time_left())
@@ -178,9 +180,9 @@ def _send_all(connection: socket.socket, request: bytes, time_left: Callable[[],
 
 
 class _Stream(io.RawIOBase):
-    """Stream of a response.
+    """Stream of the bytes of a response.
 
-    It ends with the connection, after MAX_BYTES, or at an error, which it stores as `fault`.
+    The stream ends with the connection, after MAX_BYTES, or at an error, which it stores as `fault`.
     """
 
     def __init__(self, connection: socket.socket, time_left: Callable[[], float]) -> None:
@@ -209,7 +211,8 @@ class _Stream(io.RawIOBase):
 
 
 def _read_response(stream: _Stream) -> tuple[int, Mapping[str, str], bytes]:
-    """Return status, headers and body. Only the body may be truncated. Raises _NoResponse or OSError."""
+    """Return the status, headers and body of a response. Only the body may be truncated. Raises _NoResponse or
+    OSError."""
     with Response(cast(socket.socket, stream), method="POST") as response:
         try:
             response.begin()
@@ -236,9 +239,10 @@ def _read_response(stream: _Stream) -> tuple[int, Mapping[str, str], bytes]:
 
 
 def seconds_of(retry_after: str, now: float) -> int | None:
-    """Return Retry-After (RFC 9110, section 10.2.3) as seconds from `now` (epoch seconds).
+    """Return the delay that a Retry-After header requests (RFC 9110, section 10.2.3), in seconds from `now` (epoch
+    seconds).
 
-    The result is at least 0, or `None` if the header is invalid.
+    The delay is at least 0. `None` if the header is invalid.
     """
     if retry_after.isascii() and retry_after.isdigit():
         return int(retry_after[:9])

@@ -16,7 +16,7 @@ from shared.web.parameters import rfc3339
 from shared.webhooks.address import LONGEST_URL
 
 LONGEST_DESCRIPTION = 300
-"""Maximum number of characters of a description."""
+"""Maximum number of characters of a webhook's description."""
 
 
 def _known_type(type_: str) -> str:

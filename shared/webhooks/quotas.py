@@ -1,8 +1,8 @@
 """Concurrency quotas of deliveries: the maximum number of an owner's webhooks that workers serve at a time.
 
-Webhooks with slow receivers use two other quotas. The first limits the slow receivers of one owner, so that the owner's
-other webhooks need not wait. The second limits the slow receivers of all owners together, so that workers remain free
-for quick receivers.
+Webhooks with slow receivers count against two other quotas instead. The first quota limits the slow receivers of one
+owner, so that the owner's other webhooks need not wait. The second quota limits the slow receivers of all owners
+together, so that workers remain free for quick receivers.
 """
 
 import time
@@ -20,16 +20,19 @@ QUICK, SLOW, ALL_SLOW = "deliveries", "slow-deliveries", "all-slow-deliveries"
 """Names of the quotas: for an owner's quick receivers, for an owner's slow receivers, and for the slow receivers of all
 owners."""
 EVERYBODY = "*"
-"""Owner of the quota of all slow receivers."""
+"""Owner in the claims on the quota for the slow receivers of all owners."""
 SLOW_MS = 2000
-"""Minimum average response time of a slow receiver, in milliseconds."""
+"""Average response time in milliseconds from which a receiver counts as slow."""
 WEIGHT = 0.25
-"""Weight, from 0 to 1, of the newest responses in the average response time. One run with responses of 9 s makes a
-quick receiver slow. After several runs with quick responses, the receiver is quick again."""
+"""Weight, from 0 to 1, of the newest responses in the average response time.
+
+With this weight, one run with responses of 9 s makes a quick receiver slow. After several runs with quick responses, it
+is quick again.
+"""
 
 
 class DeliveryQuotas(Quotas[str]):
-    """Quotas of webhooks. `clock` returns epoch seconds.
+    """Concurrency quotas of deliveries to webhooks. `clock` returns epoch seconds.
 
     A claim is stale if its webhook is not leased, because then no worker serves the webhook.
     """
@@ -49,20 +52,21 @@ class DeliveryQuotas(Quotas[str]):
 
 
 def is_slow(average: int | None) -> bool:
-    """Return whether a receiver with this average response time (milliseconds) is slow.
+    """Return whether a receiver with this average response time (milliseconds) counts as slow.
 
-    `average` is `None` before the first response of the receiver. A receiver without a response counts as quick.
+    `average` is `None` before the first response of the receiver, which then counts as quick.
     """
     return average is not None and average >= SLOW_MS
 
 
 def average_ms(before: int | None, newest: float) -> int:
-    """Return the moving average of response times in milliseconds; `before` is `None` without earlier responses."""
+    """Return the moving average of response times in milliseconds. `before` is the previous average, or `None` without
+    one."""
     return round(newest if before is None else before + WEIGHT * (newest - before))
 
 
 def claims_of(state: "WebhookState", owner: str, now: int) -> list[Claim]:
-    """Return the quota claims that a webhook needs, in the order in which a worker makes them."""
+    """Return the quota claims that deliveries to a webhook need, in the order in which a worker makes them."""
     webhook_id, since = state["webhookId"], state.get(QUEUED, now)
     quotas = [(owner, SLOW), (EVERYBODY, ALL_SLOW)] if is_slow(state.get("answerMs")) else [(owner, QUICK)]
     return [Claim(quota_owner, queue, webhook_id, since) for quota_owner, queue in quotas]

@@ -1,4 +1,4 @@
-"""Retry schedule of failing receivers, and the conditions for pausing a webhook."""
+"""Retry schedule for failing receivers, and the conditions under which a webhook is paused."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -6,18 +6,18 @@ from collections.abc import Callable, Sequence
 from shared.webhooks.http_client import ReceiverResponse
 
 DELAYS = (5, 30, 120, 600, 1800, 3600, 7200, 14_400, 28_800)
-"""Seconds to wait before the second attempt, the third attempt, and so on. The last delay applies to all further
-attempts."""
+"""Seconds to wait after the first failure, the second failure, and so on. The last delay applies to all further
+failures."""
 JITTER = 0.2
-"""Maximum fraction by which a delay varies randomly. Receivers that failed at the same time are then retried at
-different times."""
+"""Maximum fraction by which a delay varies randomly, so that receivers that failed together are not retried
+together."""
 LONGEST_RETRY_AFTER = 28_800
-"""Maximum Retry-After of a receiver, in seconds."""
+"""Maximum seconds of a receiver's Retry-After that the service respects."""
 MAX_BUS_DELAY = 600
-"""Maximum seconds between attempts to reach the event bus. The bus is never paused, because no owner could resume
+"""Maximum seconds between two attempts to reach the event bus. The bus is never paused, because no owner could resume
 it."""
 DAYS_FAILING = 3
-"""Number of days without an accepted change, after which a webhook is paused."""
+"""Number of days without an accepted change after which the service pauses a failing webhook."""
 
 RECEIVER_GONE = "The receiver returned 410 Gone."
 
@@ -29,7 +29,7 @@ def delay_after(
     *,
     longest: int | None = None,
 ) -> int:
-    """Return the seconds until the next attempt, after `failures` consecutive failures; at most `longest`.
+    """Return the seconds until the next attempt after `failures` consecutive failures, at most `longest`.
 
     `responses` are the failed responses of the last run. `chance` returns a random number between its two arguments.
     """
@@ -42,16 +42,15 @@ def delay_after(
 def is_due(at: int, now: float) -> bool:
     """Return whether a retry time (epoch seconds) has been reached.
 
-    A time that is too far in the future also counts as reached, because a fast clock must have set it.
+    A time that is too far in the future also counts as reached, because only a fast clock can have set it.
     """
     return at <= now or at > now + LONGEST_RETRY_AFTER * (1 + JITTER) + 1
 
 
 def reason_to_pause(responses: Sequence[ReceiverResponse], seconds: int) -> str | None:
-    """Return the reason, a sentence, to pause a webhook after failed attempts; `None` to retry.
+    """Return the reason to pause a webhook after failed attempts, as a sentence. `None` to retry.
 
-    `seconds` is the time for which the receiver has accepted no change. `responses` are the failed responses of the
-    last run.
+    `seconds` is the time since the receiver began to fail. `responses` are the failed responses of the last run.
     """
     for response in responses:
         if response.is_forbidden:

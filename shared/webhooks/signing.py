@@ -1,4 +1,4 @@
-"""Signatures of events according to Standard Webhooks 1.0.0, symmetric.
+"""Signatures of events according to Standard Webhooks 1.0.0, with symmetric keys.
 
 https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
 """
@@ -11,9 +11,9 @@ PREFIX = "whsec_"
 
 
 def secret_of(master: str, webhook_id: str, generation: int) -> bytes:
-    """Return the 32-byte secret of a webhook; each rotation uses another `generation`.
+    """Return the 32-byte secret of a webhook. Each rotation of the secret increments `generation`.
 
-    Secrets are derived, not stored, so that read access to the table does not allow signing.
+    Secrets are derived from the key `master`, not stored, so that read access to the table does not allow signing.
     """
     return hmac.digest(master.encode(), f"webhook secret/{webhook_id}/{generation}".encode(), "sha256")
 

@@ -1,9 +1,9 @@
 """Webhooks as their owners manage them: URL, subscription and secrets.
 
-The delivery state is a separate item, which the worker writes (shared/webhooks/delivery_state.py). A change of the URL,
-the types or the positions writes both items in one transaction. The transaction increments `turn` in the delivery
-state, so that the worker cannot store results for the previous version. It also makes the webhook due, so that the
-sweeper sends a message if the first message is lost.
+The delivery state is a separate item, which the delivery worker writes (shared/webhooks/delivery_state.py). A change of
+the URL, the types or the positions writes both items in one transaction. The transaction increments `turn` in the
+delivery state, so that the worker cannot store results for the previous version. It also schedules a delivery, so that
+the sweeper sends a message if the first message is lost.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 MAX_WEBHOOKS = 20
 """Maximum number of webhooks of one user."""
 OVERLAP_SECONDS = 86_400
-"""Seconds after a rotation during which events also have a signature with the previous secret."""
+"""Seconds after a rotation of the secret during which events also have a signature with the previous secret."""
 
 FIELDS = (
     "webhookId",
@@ -50,9 +50,9 @@ FIELDS = (
     "updatedAt",
     "version",
 )
-"""Attributes of a webhook's item in its document, in this order."""
+"""Attributes of a webhook's item that its document shows, in this order."""
 DELIVERED_BY = ("url", "types", "paused")
-"""Attributes of a webhook that affect deliveries. A change of any of them also changes the delivery state."""
+"""Attributes of a webhook that affect deliveries. If one of them changes, the delivery state also changes."""
 _delivered_by = itemgetter(*DELIVERED_BY)
 _NOUN = "the webhook"
 
@@ -78,9 +78,9 @@ class Subscription:
 
 
 def secrets_of(master: str, hook: "Webhook", now: int) -> list[bytes]:
-    """Return the signing secrets at `now` (epoch seconds).
+    """Return the secrets with which events are signed at `now` (epoch seconds), the current secret first.
 
-    Returns the present secret, and for OVERLAP_SECONDS after a rotation also the previous secret.
+    For OVERLAP_SECONDS after a rotation, the previous secret is also returned.
     """
     generation = hook["generation"]
     is_recent = now < hook.get("rotatedAt", 0) + OVERLAP_SECONDS
@@ -89,7 +89,10 @@ def secrets_of(master: str, hook: "Webhook", now: int) -> list[bytes]:
 
 
 def webhook_index_position(hook: "Webhook") -> "IndexAttributes":
-    """Return the index attributes that list a webhook among the subscribers of an owner; empty while it is paused."""
+    """Return the attributes that place a webhook in RelationIndex under the user (or all users) to which it subscribes.
+
+    Empty if the webhook is paused.
+    """
     if hook["paused"]:
         return {}
     relation = follower_relation(hook.get("follows"))
@@ -99,8 +102,8 @@ def webhook_index_position(hook: "Webhook") -> "IndexAttributes":
 class WebhookStore:
     """Store of webhooks.
 
-    Methods raise the errors of `shared.core.errors`. The webhook of another user causes the same error as an unknown
-    id.
+    Methods raise the errors of `shared.core.errors`. They raise the same error for the webhook of another user as for
+    an unknown id.
     """
 
     def __init__(self, table: Table) -> None:
@@ -115,11 +118,11 @@ class WebhookStore:
         now: int,
         once: IdempotentRequest | None = None,
     ) -> dict[str, Any]:
-        """Create a webhook for the caller and return its document with the `generation` of its secret.
+        """Create a webhook for the caller, and return its document, including the `generation` of its secret.
 
-        `content` has `url`, `types`, `paused`, and optionally `follows` and `description`. `cursors` has the first
-        position for each log. With `once`, a repeated request returns the first result. Callers must check the
-        subscription before, with `require_following`. Raises LimitReached.
+        `content` has `url`, `types`, `paused`, and optionally `follows` and `description`. `cursors` has the position
+        in each log at which deliveries start. With `once`, a repeated request returns the first result. The caller of
+        this method must first check the subscription with `require_following`. Raises LimitReached.
         """
         key = WEBHOOK.key(webhookId=webhook_id)
         created = {"webhookId": webhook_id, "userId": caller.subject, "createdAt": now, "generation": 1}
@@ -146,7 +149,7 @@ class WebhookStore:
         return next(iter(self._read_all([webhook_id])), None)
 
     def read_for(self, webhook_id: str, caller: Caller) -> Subscription:
-        """Return a webhook that the caller owns, and its delivery state, by consistent reads. Raises NotFound."""
+        """Return a webhook that the caller owns, with its delivery state, by consistent reads. Raises NotFound."""
         followed = self.read(webhook_id)
         if followed is None or not caller.owns(followed.hook["userId"]):
             raise NotFound.of("webhook")
@@ -166,8 +169,8 @@ class WebhookStore:
     def list_following(self, user_id: str | None, *, limit: int, after: Position | None = None) -> Page[Subscription]:
         """Return a page of active webhooks that subscribe to the changes of one user or, with `None`, of all users.
 
-        The newest are first. The index lags by about a second. A page may have fewer webhooks than `limit`, because it
-        omits webhooks that were just deleted or paused.
+        The newest webhooks are first. The index lags by about a second. A page may have fewer webhooks than `limit`,
+        because it omits webhooks that were just deleted or paused.
         """
         window = Window(0, LAST_SECOND + 1, limit=limit, after=after)
         entries = Lists(self.table).related(single_partition(follower_relation(user_id)), window)
@@ -179,9 +182,9 @@ class WebhookStore:
     ) -> dict[str, Any]:
         """Apply a JSON Merge Patch to a webhook of the caller and return its document.
 
-        A change of the URL or types, or the end of a pause, resets the webhook's failures and makes it due. `matches`
-        is the If-Match condition on the version; a mismatch raises VersionMismatch. Raises Forbidden if the caller may
-        not, or may no longer, subscribe to these changes.
+        A change of the URL or types, or the end of a pause, resets the webhook's failures and schedules a delivery.
+        `matches` is the If-Match condition on the version; a mismatch raises VersionMismatch. Raises Forbidden if the
+        caller may not subscribe, or no longer may, to the changes that the webhook receives.
         """
 
         def plan(hook: "Webhook") -> "Webhook":
@@ -198,7 +201,7 @@ class WebhookStore:
         now: int,
         matches: Callable[[int], bool],
     ) -> dict[str, Any]:
-        """Move a webhook of the caller to other log positions and return its document. A paused webhook stays paused.
+        """Move a webhook of the caller to other log positions, and return its document. A paused webhook stays paused.
 
         Raises the errors of `change`.
         """
@@ -212,7 +215,8 @@ class WebhookStore:
         matches: Callable[[int], bool],
         once: IdempotentRequest | None = None,
     ) -> dict[str, Any]:
-        """Replace the secret of a webhook of the caller. Return its document with the `generation` of the new secret.
+        """Replace the secret of a webhook of the caller. Return the webhook's document, including the `generation` of
+        the new secret.
 
         With `once`, a repeated request returns the first result. Raises the errors of `change`.
         """
@@ -257,10 +261,10 @@ class WebhookStore:
         once: IdempotentRequest | None = None,
         shows_generation: bool = False,
     ) -> dict[str, Any]:
-        """Change a webhook of the caller with `plan`, and optionally move it to the positions in `cursors`.
+        """Change a webhook of the caller with `plan`, and optionally move it to the log positions in `cursors`.
 
-        Returns the webhook's document, with `shows_generation` also its `generation`. Writes nothing if nothing
-        changes.
+        Returns the webhook's document, which with `shows_generation` includes the secret's `generation`. Writes nothing
+        if nothing changes.
         """
         key, write_id = WEBHOOK.key(webhookId=webhook_id), new_write_id()
 
@@ -294,7 +298,8 @@ class WebhookStore:
         return retry_on_conflict(attempt, _NOUN, pause=self.table.pause)
 
     def _read_all(self, webhook_ids: Iterable[str]) -> list[Subscription]:
-        """Return the webhooks that exist by consistent reads, in the order of the ids, which must be distinct."""
+        """Return the existing webhooks with these ids by consistent reads, in the order of the ids. The ids must be
+        distinct."""
         keys = [entity.key(webhookId=webhook_id) for webhook_id in webhook_ids for entity in (WEBHOOK, WEBHOOK_STATE)]
         read: list[Any] = self.table.get_all(keys, consistent=True)
         return [Subscription(hook, state) for hook, state in zip(read[::2], read[1::2], strict=True) if hook and state]
@@ -302,7 +307,8 @@ class WebhookStore:
     def _listed(
         self, how: str, webhook_id: str, user_id: str, caller: Caller, now: int, condition: Expression | None = None
     ) -> Write:
-        """Return the write that adds a webhook to a user's list (`ADD`) or removes it (`DELETE`)."""
+        """Return the write that adds a webhook to a user's list of webhooks (`ADD`) or removes it from the list
+        (`DELETE`)."""
         change = Expression.of(f"{how} #ids :ids", ids={webhook_id}) + signing({}, caller, now)
         return self.table.update(WEBHOOKS.key(userId=user_id), change, condition=condition)
 
@@ -312,7 +318,7 @@ def _position(followed: Subscription) -> Position:
 
 
 def require_following(user_id: str | None, caller: Caller) -> None:
-    """Raise Forbidden unless the caller may subscribe to the changes of this user or, with `None`, of all users."""
+    """Raise Forbidden if the caller may not subscribe to the changes of this user or, with `None`, of all users."""
     if user_id != caller.subject and not caller.may_follow_all:
         raise Forbidden.scopes(CHANGES, ADMIN, advice="Omit userId.")
 
@@ -320,9 +326,11 @@ def require_following(user_id: str | None, caller: Caller) -> None:
 def _state_changes(
     webhook_id: str, now: int, *, paused: bool, cursors: Mapping[str, LogCursor] | None
 ) -> "tuple[DeliveryRestart, Sequence[str]]":
-    """Return the attributes to set in the delivery state, and the names to remove, after a change of the webhook.
+    """Return the attributes to set in the delivery state, and the names of those to remove, after a change of the
+    webhook.
 
-    A worker that is sending keeps its lease, and continues from the new state. No other worker sends at the same time.
+    A worker that is sending keeps its lease, and continues from the new state. Therefore no other worker sends
+    concurrently.
     """
     changed: DeliveryRestart = {}
     if not paused:

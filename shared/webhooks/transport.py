@@ -1,4 +1,5 @@
-"""Transports that deliver changes to subscribers: in order for each video or playlist, otherwise concurrently."""
+"""Transports that deliver changes to subscribers. They send the changes of a video or playlist in order, and others
+concurrently."""
 
 import threading
 import time
@@ -22,7 +23,7 @@ CONCURRENT_REQUESTS = 8
 
 
 class Attempt(NamedTuple):
-    """Attempt to deliver a change, and its result."""
+    """Attempt to deliver a change, with its result."""
 
     change: Change
     at: int
@@ -43,13 +44,14 @@ class Transport(Protocol):
     ) -> list[Attempt]:
         """Send the changes of each group in order, and different groups concurrently. Return the attempts.
 
-        A change is sent only after the subscriber accepted the previous change of the group. No request starts after a
-        failed request, or after `in_time` returned false.
+        A change is sent only after the subscriber has accepted the previous change of the group. No request starts
+        after a failed request, or after `in_time` has returned false.
         """
 
 
 class HttpTransport:
-    """Transport to the receivers of webhooks. `read_master` returns the key from which webhook secrets are derived."""
+    """Transport to the receivers of webhooks. `read_master` returns the key from which the webhooks' secrets are
+    derived."""
 
     def __init__(
         self,
