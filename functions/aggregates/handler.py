@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
 
 SECONDS_TO_STOP = 30
-"""Seconds before the time-out at which the function stops, and queues the remaining videos again. One update and sending the
-messages take less time."""
+"""Seconds before the time-out at which the function stops, and queues the remaining videos again. One update, and the
+sending of the messages, take less time."""
 
 
 class AggregatesSettings(Settings):
@@ -36,7 +36,8 @@ def make(settings: AggregatesSettings, resources: Resources) -> LambdaHandler:
         requeued: dict[str, dict[str, Any]] = {}
         """New messages for videos that this invocation could not finish, by the id of the message that each replaces.
 
-        A redelivery instead of a new message would count as a failure, and SQS would move the message to the DLQ.
+        SQS would count a redelivery of the old message as a failure, and would move the message to the dead-letter
+        queue.
         """
         moved: set[str] = set()
         """Ids of videos with index entries that this invocation has already updated."""

@@ -1,6 +1,6 @@
 """Consumer of the table's stream that writes the audit trail, the feed and the archive.
 
-The function's role permits adding entries, but neither changing nor deleting them.
+The function's role permits it to add entries, but neither to change nor to delete them.
 """
 
 from collections import Counter
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 
 LOGGED = {"video_id": "videoId", "playlist_id": "playlistId", "entity": "entity", "kind": "kind", "action": "action"}
-"""Names of the fields of an audit entry to log, by name in the log line. Users and values are not logged."""
+"""Names of the fields of an audit entry that are logged, by their name in the log line. Users and values are not
+logged."""
 
 VIDEO_METRICS = {
     "created": "VideosCreated",
@@ -32,9 +33,9 @@ VIDEO_METRICS = {
     "expired": "VideosRemoved",
     "removed": "VideosRemoved",
 }
-"""Name of the metric that counts changes of videos, by action of the change."""
+"""Name of the metric that counts changes of videos, for each action."""
 JOB_METRICS = {"done": "JobsDone", "failed": "JobsFailed"}
-"""Name of the metric that counts changes of jobs, by action of the change."""
+"""Name of the metric that counts changes of jobs, for each action."""
 
 
 class AuditSettings(Settings):
@@ -46,7 +47,8 @@ class AuditSettings(Settings):
 
 
 class AuditedRecord(NamedTuple):
-    """A stream record in two forms: the entry for the audit trail, and the change for the feed."""
+    """Change that a stream record describes, in two forms: as an entry of the audit trail, and as a change in the
+    feed."""
 
     entry: Item
     change: Change

@@ -138,7 +138,8 @@ class CaptionHandlers:
         return no_content()
 
     def _has(self, video_id: str, name: str) -> bool:
-        """Return whether the object with a text exists. Reads one byte, which costs a tenth of writing the object again."""
+        """Return whether the object that stores this text exists. Reads one byte, which costs a tenth of writing the
+        object again."""
         try:
             return bool(self.objects.read(object_uri(self.bucket, text_key(video_id, name)), 0, 1))
         except ObjectMissing:
@@ -146,9 +147,9 @@ class CaptionHandlers:
 
 
 def _captions(request: Request) -> "tuple[bytes, Kind, dict[str, str]]":
-    """Return the captions in a request, their format, and the error fields that locate them in the body.
+    """Return the captions in a request, their format, and additional members for error messages about the captions.
 
-    The error fields are the pointer `/text` if the body is JSON. They are empty if the body is a caption file.
+    These members are the pointer `/text` if the body is JSON. There are none if the body is a caption file.
     """
     body = request.content(JSON, *FORMATS)
     kind = FORMATS.get(request.headers["content-type"].partition(";")[0].strip().lower())
@@ -161,7 +162,8 @@ def _captions(request: Request) -> "tuple[bytes, Kind, dict[str, str]]":
 
 
 def _condition(request: Request, document: Callable[[Item], dict[str, Any]]) -> Allows:
-    """Return a function that checks If-Match and If-None-Match against an item. `document` returns the item as clients see it."""
+    """Return a function that checks the request's If-Match and If-None-Match against an item. `document` returns the
+    item as clients see it."""
     return lambda item: request.allows(etag(item["version"], document(item)) if item else None)
 
 

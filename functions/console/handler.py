@@ -17,7 +17,8 @@ from urllib.parse import unquote
 Payload: TypeAlias = dict[str, Any]
 
 SITE = Path(__file__).parent / "site"
-"""Folder with the gzip-compressed files of the site. A file's path in the folder is the same as in the file's URL."""
+"""Folder with the gzip-compressed files of the site. The path of a file in the folder equals the path in the file's
+URL."""
 PAGE = "index.html"
 TYPES = {
     ".html": "text/html; charset=utf-8",
@@ -27,18 +28,19 @@ TYPES = {
     ".txt": "text/plain; charset=utf-8",
 }
 IMMUTABLE = "public, max-age=31536000, immutable"
-"""Cache-Control value for all files except the page. The folder of these files is named by the hash of their contents."""
+"""Cache-Control value for all files except the page. Their URLs contain a hash of their contents."""
 REVALIDATE = "no-cache"
-"""Cache-Control value for the page and for the settings of the deployment, because both change without a change of their URL."""
+"""Cache-Control value for the page and for the settings of the deployment. Both can change without a change of their
+URLs."""
 
 
 def policy(media_origins: Sequence[str], connect: str) -> str:
     """Return the page's Content Security Policy.
 
-    `media_origins` may serve images, video and captions. `connect` has further origins to which the page may send requests,
-    separated by spaces, such as the sign-in's origin. Scripts load only from the page's own origin, and inline scripts are
-    blocked. Inline styles are allowed, because the player adds style elements to its shadow roots. `blob:` is allowed, because
-    the page reads captions and passes them to the player.
+    `media_origins` are the origins of images, videos and captions. `connect` has additional origins to which the page
+    may send requests, such as the sign-in's origin, separated by spaces. Scripts load only from the page's own origin,
+    and inline scripts are blocked. Inline styles are allowed, because the player adds style elements to its shadow
+    roots. `blob:` is allowed, because the page reads captions and passes them to the player.
     """
     media = " ".join(media_origins)
     return (
@@ -90,7 +92,7 @@ def lambda_handler(event: Mapping[str, Any], _context: object) -> Payload:
 
 
 def _content(name: str) -> bytes | None:
-    """Return a file of the site, compressed with gzip. `None` if the file does not exist."""
+    """Return the content of a file of the site, compressed with gzip. `None` if the file does not exist."""
     return (SITE / f"{name}.gz").read_bytes() if name in _list_names(SITE) else None
 
 

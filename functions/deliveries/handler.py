@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 
 BEHIND_SECONDS = 5
-"""Minimum age in seconds of a message that shows a backlog: all workers were busy when the message was sent."""
+"""Age of a received message, in seconds, from which the queue counts as behind. All workers were busy when the message
+was sent."""
 
 METRICS = {
     "DeliveriesDone": "done",
@@ -30,7 +31,7 @@ METRICS = {
     "DeliveryLag": "lag",
     "DeliveryWait": "wait",
 }
-"""Names of the attributes of DeliveryResult, by the metric that reports the attribute."""
+"""Maps each metric to the attribute of DeliveryResult that it reports."""
 
 
 class DeliveriesSettings(Settings):

@@ -36,7 +36,7 @@ from shared.web.requests import Request
 from shared.web.responses import HttpResponse, respond
 
 PLAYLIST_ATTRIBUTES = ("userId", "visibility", "deletedAt", TTL_ATTRIBUTE)
-"""Attributes of a playlist that determine its owner and visibility."""
+"""Attributes of a playlist that determine who owns it and who may see it."""
 
 
 class HistorySettings(Settings):
@@ -91,7 +91,8 @@ class HistoryHandlers:
     def _page(
         self, request: Request, listing: str, id_: str, check: Callable[[], None], read: Callable[..., Page[Item]]
     ) -> HttpResponse:
-        """Return the response with a page of audit entries. `check` raises an error if the caller may not see them."""
+        """Return the response with a page of audit entries. `read` returns the entries. `check` raises an error if the
+        caller may not see them."""
         query, caller = request.parameters(ListAudit), request.caller
         start, end = period(query.start, query.end)
         page_request = self.pages.request_page(request, query, listing, id_, start, end, query.ascending)
@@ -153,7 +154,8 @@ class HistoryHandlers:
 
 
 def _require_owner(playlist: Item | None, caller: Caller, now: int) -> None:
-    """Raise Forbidden or NotFound unless the caller owns the playlist. A deleted playlist has an owner until it is purged."""
+    """Raise Forbidden or NotFound if the caller does not own the playlist. A deleted playlist has an owner until it is
+    purged."""
     if playlist is None or is_purged(playlist, now):
         raise NotFound.of("playlist")
     if not caller.owns(playlist["userId"]):

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
 
 SECONDS_TO_STOP = 120
-"""Seconds before the time-out at which the function stops reading the feed. Merging and uploading a large index may take that
-long."""
+"""Seconds before the time-out at which the function stops reading the feed. Afterwards it merges and uploads the index,
+which may take this long."""
 
 
 class IndexerSettings(Settings):

@@ -177,7 +177,8 @@ class JobHandlers:
 
 
 def _repeated(job: "Job", ticket: JobAttempt, state: str) -> "Job | None":
-    """Return the job if the same report was already applied to it, otherwise `None`."""
+    """Return the job if this report has already been applied to it, otherwise `None`. `state` is the state that the
+    report causes."""
     same = job["inputHash"] == ticket.input_hash and (state == "done" or job["attempt"] == ticket.attempt)
     return job if same and job["state"] == state else None
 

@@ -24,7 +24,8 @@ prints one. On AWS, the outputs of the stack <code>...-Identity</code> say where
 <code>SignInUrl</code>, programs ask <code>TokenUrl</code>. A deployment with an issuer of its own takes the tokens of that
 issuer.</p>
 """
-"""Paragraph about tokens in both pages. See docs/environments.md, "Sign-in". infra/identity.py defines the outputs."""
+"""Paragraph about tokens, which both pages contain. See docs/environments.md, "Sign-in". infra/identity.py defines the
+stack outputs that it names."""
 HOME_PAGE = f"""{HEAD}<h1>Video metadata API</h1>
 <ul>
 <li><a href="console/">The console</a></li>
@@ -103,7 +104,8 @@ PAGES: Mapping[str, Callable[[], HttpResponse]] = {
     "/console/": lambda: redirect("index.html", CACHED),
     "/favicon.ico": lambda: text_response(ICON, "image/svg+xml", CACHED),
 }
-"""Responses for paths that browsers request, and that are not in the route table. The route `$default` invokes this function."""
+"""Responses for paths that browsers request but that are not in the route table. The route `$default` invokes this
+function for them."""
 
 
 @cache

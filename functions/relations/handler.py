@@ -128,7 +128,8 @@ class RelationHandlers:
 
 
 def _condition(request: Request, document: Callable[[Item], dict[str, Any]]) -> Allows:
-    """Return a function that checks If-Match and If-None-Match against an item. `document` returns the item as clients see it."""
+    """Return a function that checks the request's If-Match and If-None-Match against an item. `document` returns the
+    item as clients see it."""
     return lambda item: request.allows(etag(item["version"], document(item)) if item else None)
 
 

@@ -88,9 +88,10 @@ class SearchHandlers:
         return respond(200, {"items": finding.similar(video_id, request.caller, request.now, query.limit), **freshness})
 
     def _open_search(self, cursors: Mapping[str, LogCursor] | None = None) -> "tuple[VideoSearch, dict[str, int]]":
-        """Return a search over the newest index, and the response fields `complete` and `asOf`.
+        """Return a search over the newest index, and the response fields `complete` and `asOf`, which describe how
+        current the index is.
 
-        These two fields describe how recent the index is. `cursors` are positions in the feed that the index must include.
+        `cursors` are positions in the feed. The index must include all changes before them.
         """
         # Imported here, because it imports Tantivy, which would lengthen cold starts.
         from shared.search.video_search import VideoSearch
@@ -100,9 +101,10 @@ class SearchHandlers:
         return VideoSearch(newest.engine, self.videos, self.links.to_urls), freshness
 
     def _require_cursors(self, cursor: str, caller: Caller, now: int) -> Mapping[str, LogCursor]:
-        """Return the positions in the logs of all owners' changes that the index must include, by log.
+        """Return the feed positions that `cursor` contains, by log. The index must include all changes before them.
 
-        `cursor` is from the feed of all changes, or from the feed of the caller's own changes.
+        `cursor` is from the feed of all changes, or from the feed of the caller's own changes. The result has positions
+        in the logs of all owners' changes.
         """
         try:
             return decode_position(shard_logs(), self._open_cursor(None, cursor, caller, now))

@@ -24,7 +24,7 @@ SECONDS_FOR_WEBHOOKS = 5
 """Seconds that are reserved for webhooks, in addition to SECONDS_FOR_JOBS, even if many videos are due."""
 
 METRICS = {"JobsRequeued": "requeued", "JobsResent": "resent", "JobsGivenUp": "failed", "JobsSkipped": "skipped"}
-"""Keys of `SweepResult.counts`, by the metric that reports the count."""
+"""Maps each metric to the key in `SweepResult.counts` that it reports."""
 
 
 class SweeperSettings(Settings):
@@ -60,7 +60,7 @@ def make(settings: SweeperSettings, resources: Resources) -> LambdaHandler:
 
 
 def _measure(swept: SweepResult) -> None:
-    """Emit the metrics of a sweep, and of the open jobs of each queue."""
+    """Emit the metrics of a sweep, and metrics of the open jobs of each queue."""
     emit({metric: swept.counts[outcome] for metric, outcome in METRICS.items() if swept.counts[outcome]})
     for queue, ages in swept.open_jobs().items():
         emit({"OpenJobs": len(ages), "OldestJobSeconds": max(ages)}, queue=queue)

@@ -1,6 +1,7 @@
 """Worker that adds views and ratings to the counters of videos.
 
-The worker also stores the value of each view counter at the start of every hour, from which counts by hour are computed.
+The worker also stores each view counter's values at the start of every hour. Counts by hour are computed from these
+values.
 """
 
 from collections.abc import Sequence

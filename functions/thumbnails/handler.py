@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 NAME = "thumbnails"
 """Name recorded as the author of generated files."""
 IMMUTABLE = "public, max-age=31536000, immutable"
-"""Cache-Control value of thumbnails. Their URL contains a hash of the job's input: a new source file or frame has a new URL."""
+"""Cache-Control value of thumbnails. Their URL contains a hash of the job's input, so a new source file or poster time
+leads to a new URL."""
 
 
 class ThumbnailsSettings(Settings):
@@ -49,7 +50,7 @@ class ThumbnailWorker(JobWorker):
         return object_uri(self.bucket, key)
 
     def store_pictures(self, job: "Job", pictures: Iterable[Picture]) -> dict[str, Item]:
-        """Store thumbnails, and return the entry of each for the video's attribute `pictures`, by name."""
+        """Store thumbnails. Return the entries to add to the video's attribute `pictures`, by name of the thumbnail."""
         return {
             picture.name: {
                 "url": self.store(job, picture.name, picture.data, picture.content_type),
@@ -62,7 +63,8 @@ class ThumbnailWorker(JobWorker):
 
 
 def _apply_pictures(pictures: Item, output: Item) -> JobResult:
-    """Return the result of a job that adds entries to the video's thumbnails. `output` has further fields of the job's output."""
+    """Return the result of a job that adds `pictures` to the video's thumbnails. `output` has additional fields of the
+    job's output."""
     return JobResult({"pictures": sorted(pictures), **output}, lambda item: video.apply_pictures(item, pictures))
 
 

@@ -72,7 +72,8 @@ class TotalsHandlers:
         return respond(200, {"window": query.window, "category": query.category, **stamp, "items": items})
 
     def _to_documents(self, ranked: Sequence[RankedVideo], category: str | None, now: int) -> Iterator[dict[str, Any]]:
-        """Yield the summaries of the ranked videos that are public and, with `category`, belong to it."""
+        """Yield the summaries of the ranked videos that are public now. With `category`, only the videos that belong to
+        the category now."""
         videos = self.videos.summaries([video.video_id for video in ranked], STRANGER, now)
         for entry, video in zip(ranked, videos, strict=True):
             if video is not None and category in (None, video.get("category")):
@@ -85,7 +86,7 @@ class TotalsHandlers:
 
 
 def _user_id(request: Request) -> str:
-    """Return the userId in the path, fully decoded. API Gateway leaves `%25` encoded and decodes all other characters."""
+    """Return the userId in the path, fully decoded. API Gateway decodes all percent-encoded characters except `%25`."""
     sent = request.path["userId"]
     return sent if sent == request.caller.subject else sent.replace("%25", "%")
 

@@ -18,11 +18,13 @@ from shared.web.requests import JSON, Request
 from shared.web.responses import HttpResponse, respond
 
 LARGEST_CHANGES = 2_000_000
-"""Maximum bytes of the changes in a response. Lambda limits a response to 6 MB, and the response also contains the video."""
+"""Maximum number of bytes of the changes in a response. Lambda limits a response to 6 MB, and the response also
+contains the video."""
 
 
 LAST_PART_SECONDS = 9
-"""Seconds after which a request starts no further item of a change set. The function times out after 28 s."""
+"""Seconds from the start of a request after which it begins no further item of a change set. The function times out
+after 28 s."""
 
 
 class UndoSettings(Settings):

@@ -15,7 +15,8 @@ from shared.web.requests import JSON, Request
 from shared.web.responses import HttpResponse, no_content, respond
 
 NOT_CACHED = {"Cache-Control": "no-store"}
-"""Header of responses with presigned URLs. Caches must not store them, because the URLs authorise uploads."""
+"""Header of responses with presigned URLs. Caches must not store these responses, because the URLs authorise
+uploads."""
 
 
 class UploadsSettings(Settings):
@@ -71,7 +72,7 @@ class UploadHandlers:
 
 
 def _upload_methods(upload: OpenUpload) -> dict[str, Any]:
-    """Return the URLs for sending, completing and aborting an upload, as fields of a response."""
+    """Return the URLs with which a client sends, completes and aborts an upload, as fields of a response."""
     # Relative to the URL of createUpload, so that they are also valid behind a proxy with another path prefix.
     path = f"upload/{upload.upload_id}"
     if upload.put:

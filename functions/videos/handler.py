@@ -113,7 +113,8 @@ class VideoHandlers:
         return respond(200, shown, request=request, version=fetched.version)
 
     def _read_past_version(self, request: Request, query: GetVideo) -> HttpResponse:
-        """Return the response with the video at an earlier version, or at an earlier time (`asOf`)."""
+        """Return the response with an earlier version of the video, selected by its number (`version`) or by a time
+        (`asOf`)."""
         from shared.history.as_of import PastVersions
         from shared.history.trail import AuditStore
 
@@ -264,7 +265,7 @@ class VideoHandlers:
     def _page_by_duration(
         self, request: Request, query: ListVideos, filters: ListFilters, window: Window
     ) -> Page[Item]:
-        """Return a page of an owner's or a category's videos by duration."""
+        """Return a page of the videos of an owner or of a category, by duration."""
         refused = {"tag": query.tag, "region": query.region, "from": query.start, "to": query.end}
         if name := next((name for name, value in refused.items() if value is not None), None):
             raise unserved(name, f"No index serves {name} with sort=duration. Leave one of them out.")

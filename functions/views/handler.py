@@ -13,9 +13,9 @@ from shared.web.responses import HttpResponse, respond
 
 class ViewsSettings(Settings):
     view_window_seconds: int
-    """Interval in seconds in which repeated views of one viewer count once."""
+    """Interval in seconds within which several views of one viewer count once."""
     count_own_views: bool
-    """Whether views of a video's owner count."""
+    """Whether views of a video by its owner count."""
 
 
 class ViewHandlers:

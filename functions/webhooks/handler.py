@@ -29,8 +29,8 @@ from shared.webhooks.store import DELIVERED_BY, WebhookStore, require_following,
 INDEX_SECONDS = 5
 """Seconds after which the worker first checks a new webhook for changes.
 
-A change only notifies webhooks that are in the index, and a new webhook may be missing from the index for some seconds. This
-check finds the changes that did not notify the webhook.
+A change causes messages only for webhooks that are in the index, and a new webhook may be missing from the index for
+some seconds. The check finds changes that caused no message in this time.
 """
 
 Send = Callable[..., http_client.ReceiverResponse]
@@ -56,7 +56,7 @@ class WebhookHandlers:
         self.pages = Paginator(Cursors(resources.secret(settings.cursor_secret_arn)))
         self.master = cache(resources.secret(settings.webhook_secret_arn))
         self.queue = cache(lambda: resources.queue(settings.deliveries_queue_url))
-        """Function that returns the queue. The queue is created for the first message, because it loads botocore, and few
+        """Function that returns the queue. It creates the queue at the first call, because this loads botocore, and few
         requests send messages."""
         self.local = settings.webhook_local
         self.send = send
@@ -196,7 +196,8 @@ class WebhookHandlers:
 
 
 def _logs_of(hook: Mapping[str, Any]) -> Sequence[str]:
-    """Return the names of the logs that a webhook reads: the log of one owner's changes, or all shards of the log of all changes."""
+    """Return the keys of the logs that a webhook reads: the log of one owner's changes, or all shards of the log of all
+    changes."""
     return (owner_log(hook["follows"]),) if "follows" in hook else shard_logs()
 
 
