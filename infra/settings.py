@@ -165,7 +165,7 @@ VALUES: Mapping[str, ContextValue] = {
     "dashboard": ContextValue("whether there is a [dashboard](operations.md#dashboard), for $3 a month", True),
     "alarmEmail": ContextValue("address that alarms notify", otherwise="no address"),
     "anomalyUsd": ContextValue(
-        "minimum cost above the expected to report, in US dollars; 0: never ([not every account can](operations.md#a-watch-on-costs))",
+        "minimum cost above the expected to report, in US dollars; 0: never ([not every account can](operations.md#cost-anomalies))",
         0,
     ),
     "coldStart": ContextValue(
@@ -173,15 +173,15 @@ VALUES: Mapping[str, ContextValue] = {
     ),
     "shift": ContextValue(
         "how requests move to a new version: `none`, `canary`, `linear` "
-        "([releases](cold-start.md#versions-and-how-requests-move-to-a-new-one))",
+        "([releases](cold-start.md#versions-and-gradual-shifts))",
         "none",
     ),
-    "kmsKey": ContextValue("`none`, `create`, or the ARN of a KMS key ([encryption](#encryption))", "none"),
+    "kmsKey": ContextValue("`none`, `create`, or the ARN of a KMS key ([encryption](encryption.md))", "none"),
     "indexes": ContextValue(
         "indexes of the tables; `make deploy` sets it while it adds one at a time", otherwise="all"
     ),
     "streamArn": ContextValue(
-        "stream of a restored table; `make deploy` finds it ([the table is gone](backup-and-restore.md#the-table-is-gone))",
+        "stream of a restored table; `make deploy` finds it ([restore a deleted table](deleted-table.md))",
         otherwise="the stream of the table's stack",
     ),
     "webhookSecret": ContextValue(

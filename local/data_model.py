@@ -198,7 +198,7 @@ ITEMS: tuple[ItemDescription, ...] = (
     ),
     ItemDescription(
         schema.SHARE,
-        "Jobs or webhooks that hold slots of an owner's [concurrency quota](jobs.md#the-share). Written by `stream_router`, and by "
+        "Jobs or webhooks that hold slots of an owner's [concurrency quota](jobs.md#jobs-of-one-owner-at-a-time). Written by `stream_router`, and by "
         "`deliveries` for webhooks. `queue` is then `deliveries`, `slow-deliveries`, or `all-slow-deliveries` with `*` as the user.",
         {
             "jobs": "set of `videoId/kind` or `webhookId`",
@@ -389,7 +389,7 @@ ITEMS: tuple[ItemDescription, ...] = (
         "the builder's lease.",
         {
             "generation, previous": "folders below `index/` with the current and the previous manifest",
-            "form": "version of the index format; a release reads [only its own](search-index.md#another-form)",
+            "form": "version of the index format; a release reads [only its own](search-index.md#changing-the-format)",
             "places": "indexed position by log: first position of a block, and number of indexed changes in it",
             "asOf": "time up to which all changes are indexed, in milliseconds",
             "films, bytes, publishedAt": "number of videos, size, and time of publication in epoch seconds",

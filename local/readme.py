@@ -15,8 +15,10 @@ from pathlib import Path
 from local import ROOT
 from local.access_patterns import ACCESS_PATTERNS
 from local.data_model import COMMON, ITEMS, RELATIONS, STORED_VIDEO_FIELDS, ItemDescription
+from local.log_reference import MESSAGES, METRIC_DESCRIPTIONS
 from local.prebuilt import prebuilt
 from local.workbench import model
+from shared.core.telemetry import METRICS
 from shared.job_kinds import KINDS, MINUTE
 from shared.openapi.document import document
 from shared.openapi.problems import examples, summary
@@ -33,6 +35,9 @@ ERRORS = ROOT / "docs" / "errors.md"
 VIDEOS = ROOT / "docs" / "videos.md"
 DATA_MODEL = ROOT / "docs" / "data-model.md"
 JOBS = ROOT / "docs" / "jobs.md"
+LOGS = ROOT / "docs" / "logs-and-metrics.md"
+INDEX = ROOT / "docs" / "README.md"
+DECISIONS = ROOT / "docs" / "decisions" / "README.md"
 PERMISSIONS = ROOT / "docs" / "permissions.md"
 MESSAGE_SCHEMA = ROOT / "docs" / "job-message.schema.json"
 WORKBENCH = ROOT / "docs" / "video-metadata.workbench.json"
@@ -60,6 +65,9 @@ def generated() -> dict[Path, str]:
         DATA_MODEL: _data_model(),
         ERRORS: {"problem types": _problem_types()},
         JOBS: {"job kinds": _job_kinds()},
+        LOGS: {"messages": _messages(), "metrics": _metrics()},
+        DECISIONS: {"decisions": _decisions()},
+        INDEX: {"runbooks": _runbooks()},
         PERMISSIONS: {"functions": _functions()},
         VIDEOS: {"parameters of listVideos": _parameters(ListVideos)},
     }
@@ -87,6 +95,40 @@ def _endpoints() -> str:
         scope = f"`{route.scope}`" if route.scope else "none"
         rows.append((f"`{route.method} {route.path}`", operation["summary"], scope, query, headers))
     return table(("Request", "Does", "Scope", "Query parameters", "Headers"), rows)
+
+
+def _messages() -> str:
+    """Return the table of all log messages."""
+    rows = ((f"`{message.text}`", message.functions, message.meaning) for message in MESSAGES)
+    return table(("Message", "Functions", "Meaning"), rows)
+
+
+def _metrics() -> str:
+    """Return the table of all metrics."""
+    rows = []
+    for name, described in METRIC_DESCRIPTIONS.items():
+        unit, dimension = METRICS[name]
+        rows.append((f"`{name}`", unit, f"`{dimension}`" if dimension else "", described.functions, described.value))
+    return table(("Metric", "Unit", "Second dimension", "From", "Value"), rows)
+
+
+def _decisions() -> str:
+    """Return the table of all decisions, with links to their pages."""
+    rows = []
+    for page in sorted(DECISIONS.parent.glob("[0-9]*.md")):
+        number, _, title = page.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ").partition(". ")
+        rows.append((number, f"[{title}]({page.name})"))
+    return table(("", "Decision"), rows)
+
+
+def _runbooks() -> str:
+    """Return the list of all runbooks by title, with links to their pages."""
+    titles = {
+        page.name: page.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")
+        for page in (INDEX.parent / "runbooks").glob("*.md")
+    }
+    lines = (f"- [{title}](runbooks/{name})\n" for name, title in sorted(titles.items(), key=lambda found: found[1]))
+    return "".join(lines)
 
 
 def _problem_types() -> str:

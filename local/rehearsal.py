@@ -330,7 +330,7 @@ class _Account:
         cdk(["diff", "--all", "--fail", *self._context, "--output", self._assembly], self._env, self._log, print)
 
     def lose_and_restore(self) -> Snapshot:
-        """Delete the table, and restore it as docs/backup-and-restore.md says. Returns the items before the deletion."""
+        """Delete the table, and restore it as in docs/deleted-table.md. Return the items before the deletion."""
         dynamodb = self.aws.client("dynamodb")
         kept = self.items.settled([])
         # Unlike DynamoDB, the embedded AWS makes no automatic backup of a deleted table.

@@ -355,7 +355,7 @@ def _of_table(table: PlannedTable, account: Account, confirmed: DeployOptions) -
     if table.has_stream and account.stream(table.table) is None:
         reasons.append(
             f"The table {table.table} has no stream, because it was restored. Enable the stream as in "
-            "docs/backup-and-restore.md, “The table is gone”."
+            "docs/deleted-table.md, “If the stacks exist”."
         )
     surplus = [name for name in states if name not in table.indexes]
     if surplus and surplus != [confirmed.drop_index]:

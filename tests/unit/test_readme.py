@@ -140,8 +140,8 @@ def test_the_changelog_begins_with_the_present_version() -> None:
 
 
 @pytest.mark.parametrize("page", sorted((ROOT / "docs" / "decisions").glob("[0-9]*.md")), ids=lambda page: page.stem)
-def test_a_decision_says_why_what_else_there_was_and_what_it_costs(page: Path) -> None:
+def test_a_decision_has_reasons_alternatives_and_costs(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
-    assert re.findall(r"^## (.+)$", text, re.MULTILINE) == ["Why", "Instead of", "What it costs"]
+    assert re.findall(r"^## (.+)$", text, re.MULTILINE) == ["Reasons", "Alternatives", "Costs"]
     title = text.partition("\n")[0].partition(". ")[2]
     assert f"[{title}]({page.name})" in (page.parent / "README.md").read_text(encoding="utf-8")

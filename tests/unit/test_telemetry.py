@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from functions.sweeper import handler as sweeper
+from local.log_reference import MESSAGES, LogMessage
 from local.stream_records import EXPIRY, Raw, stream_record
 from local.testbed import streams
 from local.testbed.background import BackgroundWork, make_audit
@@ -352,6 +353,11 @@ class TestThePage:
         emitted = {name for name in METRICS if any(f'"{name}"' in source for source in sources)}
         assert emitted | {"ViewsCounted"} == METRICS.keys()
         assert any("emit_views(" in source for source in sources)
+
+    @pytest.mark.parametrize("message", MESSAGES, ids=lambda message: message.text)
+    def test_every_message_on_the_page_is_in_the_code(self, message: LogMessage) -> None:
+        files = (path for folder in ("functions", "shared") for path in (ROOT / folder).rglob("*.py"))
+        assert any(f'"{message.text}"' in file.read_text(encoding="utf-8") for file in files)
 
     def test_page_states_the_limit_of_open_jobs_in_the_code(self) -> None:
         assert f"{sweeping.MAX_MEASURED:,} open jobs" in PAGE

@@ -15,8 +15,9 @@ from local.readme import filled, table
 from shared.routes import ROUTES
 from tests.unit.infra.templates import ROOT, Json, Templates, synthesized
 
-OPERATIONS, PERMISSIONS, ENVIRONMENTS, REQUESTS = (
-    ROOT / "docs" / f"{page}.md" for page in ("operations", "permissions", "environments", "path-of-a-request")
+OPERATIONS, PERMISSIONS, ENVIRONMENTS, REQUESTS, CHANGES = (
+    ROOT / "docs" / f"{page}.md"
+    for page in ("operations", "permissions", "environments", "path-of-a-request", "path-of-a-change")
 )
 HINT = "run: python -m tests.unit.infra.page_tables"
 
@@ -32,9 +33,11 @@ WILDCARDS = {
 """All resources of roles that end in `*`, and why. No action has one, and nothing else names more than one thing."""
 LABELS = {
     "Table": '[("VideoMetadata, six indexes")]',
-    "AuditTable": '[("VideoAudit: the trail, the feed")]',
-    "CursorSecret": '["secret of cursors"]',
-    "WebhookSecret": '["secret of webhooks"]',
+    "AuditTable": '[("VideoAudit: audit trail, change feed")]',
+    "Archive": '[/"archive: audit trail, discarded records"/]',
+    "Stream": '["stream of the table"]',
+    "CursorSecret": '["secret for cursors"]',
+    "WebhookSecret": '["secret for webhooks"]',
     "Sources": '[/"sources: uploaded files"/]',
     "Media": '[/"media: thumbnails, renditions"/]',
 }
@@ -137,6 +140,38 @@ def picture(templates: Templates) -> dict[str, str]:
     return {"picture": "```mermaid\nflowchart LR\n" + "".join(f"  {arrow}\n" for arrow in arrows) + "```\n"}
 
 
+def background_picture(templates: Templates) -> dict[str, str]:
+    """Return the flowchart of docs/path-of-a-change.md with the permissions of stream, queue and scheduled functions."""
+    handlers = sorted(
+        made["Properties"]["Handler"].split(".")[1] for made in templates.all("AWS::Lambda::Function").values()
+    )
+    users: dict[str, dict[str, None]] = {}
+    readers: dict[str, list[str]] = {}
+    for function in sorted({*handlers} - {"console", *(route.function for route in ROUTES)}):
+        for line in sorted(templates.allowed(function)):
+            action, resource = line.split()[:2]
+            resource = resource.partition("/")[0]
+            if action in ("sqs:ReceiveMessage", "dynamodb:GetRecords"):
+                source = "Stream" if action == "dynamodb:GetRecords" else resource
+                readers.setdefault(source, []).append(function)
+            elif action == "sqs:SendMessage" or (
+                action.startswith(("dynamodb:", "s3:", "secretsmanager:")) and not resource.endswith(".StreamArn")
+            ):
+                users.setdefault(resource, {})[function] = None
+    arrows = [
+        *(f"{source}{LABELS.get(source, '')} --> {' & '.join(names)}" for source, names in readers.items()),
+        *(f"{' & '.join(names)} --> {resource}{LABELS.get(resource, '')}" for resource, names in users.items()),
+        "Sources --> ArrivalsQueue",
+        'Schedule["every minute"] --> sweeper',
+        'RankingsSchedule["every five minutes"] --> rankings',
+        'IndexSchedule["every minute"] --> indexer',
+        'TranscodeQueue --> Transcoder["your transcoder"]',
+        "Transcoder --> Media",
+        'deliveries --> Receiver["receivers"] & EventBus["your event bus"]',
+    ]
+    return {"picture": "```mermaid\nflowchart LR\n" + "".join(f"  {arrow}\n" for arrow in arrows) + "```\n"}
+
+
 def alarm_table(templates: Templates) -> dict[str, str]:
     """Return the table of docs/operations.md with the alarms of a deployment."""
     header = ("Alarm", "Threshold", "Periods", "No data is", "Runbook")
@@ -188,6 +223,7 @@ def main() -> None:
         contents = {
             PERMISSIONS: permissions(dev),
             REQUESTS: picture(dev),
+            CHANGES: background_picture(dev),
             OPERATIONS: alarm_table(prod),
             ENVIRONMENTS: setting_table(),
         }

@@ -389,24 +389,25 @@ def test_figures_of_the_dynamodb_page_are_computed(report: CostReport, backgroun
     title_page = "GET /v1/videos/{videoId}?include=credits,releases,ratings,tags,jobs"
     bill = total(report.bill.values())
     for figure in (
-        f"{report.sizes()['stored for each video']:,} bytes with its related items",
+        f"A video with its related items has {report.sizes()['stored for each video']:,} bytes",
         f"about {round(10 * 2**30 / report.sizes()['stored for each video'], -3):,.0f} videos",
         f"{reads / MILLION:.0f} million units, cost ${reads * usd['dynamodb_read'] / MILLION:.2f}",
-        f"smallest cost ${nodes:.2f} a month",
-        f"from {nodes / usd['dynamodb_read']:.0f} million units",
+        f"smallest type cost ${nodes:.2f} a month",
+        f"above {nodes / usd['dynamodb_read']:.0f} million units",
         f"which {transactions} of the {len(ACCESS_PATTERNS)} access patterns use",
-        f"at most {REQUEST_ATTEMPTS} attempts and waits at most {SHORTEST_WAIT} to {LONGEST_WAIT} seconds",
-        f"{2 * entries.audited} RRU more for the {entries.audited} records",
-        f"which now takes {entries.work.reads:g}",
+        f"at most {REQUEST_ATTEMPTS} attempts. The waits between them are at most {SHORTEST_WAIT} to {LONGEST_WAIT} seconds",
+        f"The {entries.audited} stream records of an uploaded file would take {2 * entries.audited} RRU more",
+        f"and now take {entries.work.reads:g}.",
         f"from {size(video):,} to {size(short):,} bytes",
-        f"would store ${sum(saved.values()):.2f} less a month",
-        f"A title page takes {len(report.measured[title_page].operations)} requests",
+        f"would cost ${sum(saved.values()):.2f} less a month",
         f"cost ${2 * 0.5 * hours * usd['aurora_acu_hour']:.2f} a month, before storage",
-        f"DynamoDB takes ${bill['DynamoDB']:.2f} for the whole month, and "
-        f"${idle(report.measured, report.prices, report.workload)['DynamoDB']:.2f} without requests",
-        f"{LANES} lanes, a counter up to {MAX_VIEW_SHARDS}",
+        f"DynamoDB costs ${bill['DynamoDB']:.2f} for the whole reference month, and "
+        f"${idle(report.measured, report.prices, report.workload)['DynamoDB']:.2f} for a month without requests",
+        f"ratings and views of a video {LANES}, and a counter up to {MAX_VIEW_SHARDS}",
     ):
         assert figure in page, figure
+    decision = (PAGE.parent / "decisions" / "01-one-table.md").read_text(encoding="utf-8")
+    assert f"would take six requests instead of {len(report.measured[title_page].operations)}," in decision
 
 
 class TestCapacityModes:

@@ -27,7 +27,7 @@ from tests.unit.infra.templates import (
 
 CONTEXT: Json = json.loads((ROOT / "cdk.json").read_text())["context"]
 ENVIRONMENTS: dict[str, Json] = CONTEXT["environments"]
-PAGE = (ROOT / "docs" / "environments.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "encryption.md").read_text(encoding="utf-8")
 
 KEEPING_DATA = {"Data", "Media", "Identity"}
 """The stacks that hold what cannot be made again."""
@@ -439,7 +439,7 @@ class TestSettings:
 
 
 class TestPage:
-    """docs/environments.md lists every value and describes it correctly."""
+    """docs/environments.md lists every value, and docs/encryption.md has the cost and the policy of a key."""
 
     def test_lists_every_value_with_its_default_and_that_of_each_environment(self) -> None:
         assert page_tables.is_current(page_tables.ENVIRONMENTS, page_tables.setting_table()), page_tables.HINT
@@ -464,10 +464,10 @@ class TestPage:
             (f"{len(queues)} x 3 x {month:,}", len(queues) * 3 * month),
         ):
             costs.append(requests * 0.03 / 10_000)
-            assert f"{text} = {round(requests, -3):,}" in PAGE
+            assert f"{text} = {round(requests, -3):,} requests" in PAGE
             assert f", or ${costs[-1]:.2f}." in PAGE
-        assert f"{functions} functions that never rest" in PAGE
-        assert f"a busy one at most about ${1 + sum(costs):.2f}." in PAGE
+        assert f"{functions} functions in constant use" in PAGE
+        assert f"at most about ${1 + sum(costs):.2f} in a busy one." in " ".join(PAGE.split())
 
     def test_shows_the_owner_of_a_key_what_its_policy_needs(self, encrypted: Templates) -> None:
         """The statements equal the policy of the environment's own key, except for logs."""

@@ -469,4 +469,4 @@ class TestPage:
 
     def test_says_the_costs(self, prod: Templates) -> None:
         metrics = sum(len(watched(alarm)) for alarm in alarms(prod).values())
-        assert f"{len(alarms(prod))} alarms with {metrics} metrics, ${metrics * 0.1:.2f}" in PAGE
+        assert f"${metrics * 0.1:.2f} for {len(alarms(prod))} alarms with {metrics} metrics" in PAGE

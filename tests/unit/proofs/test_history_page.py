@@ -101,7 +101,7 @@ def test_the_pages_answers_are_those_to_its_script_and_the_undo_of_each_hundred(
 
     reverted = story.revert_and_settle(sets[0], user="alice")
     assert (reverted["reverted"], reverted["unchanged"], reverted["skipped"]) == (0, 90, 10)
-    assert "`reverted` is 0 then, `unchanged` 90, `skipped` the same 10" in PAGE
+    assert "`reverted` is then 0, `unchanged` 90, and `skipped` 10." in " ".join(PAGE.split())
 
     last = json.loads(re.findall(r"^`(\{\"toVersion\".*\})`", PAGE, re.MULTILINE)[0])
     assert story.revert(IDS[0], last.pop("toVersion"), **last).status == 200
