@@ -11,7 +11,9 @@ def receive(secret: str, headers: dict[str, str], body: bytes) -> dict:
     """Return the event; raises WebhookVerificationError if the signature is invalid."""
     return Webhook(secret).verify(body, headers)`;
 
-const TYPESCRIPT = `import { Webhook } from "standardwebhooks";
+/** A placeholder, because the build resolves what looks like an import. */
+const LIBRARY = "standardwebhooks";
+const TYPESCRIPT = `import { Webhook } from "${LIBRARY}";
 
 /** Returns the event; throws WebhookVerificationError if the signature is invalid. */
 export function receive(secret: string, headers: Record<string, string>, body: string): unknown {
