@@ -127,7 +127,7 @@ class Purge:
         return self.table.get(key, attributes=(PARTITION_KEY,), consistent=True) is not None
 
     def _ratings(self, video_id: str, in_time: InTime) -> bool:
-        """Delete the video's ratings, except withdrawn ratings. They are not in the index, and expire."""
+        """Delete the video's ratings, except withdrawn ratings. Withdrawn ratings are not in the index, and expire."""
         for entries in self._related(sharded_partitions(rated_relation(video_id))):
             if not in_time():
                 return False
