@@ -20,9 +20,9 @@ from infra.settings import DeploymentSettings
 from shared.job_kinds import JOB_QUEUES
 
 ERRORS_PERCENT = 1
-"""Maximum percentage of requests that may fail with 5xx in a minute."""
+"""Maximum percentage of requests per minute that may fail with 5xx."""
 REQUESTS_A_MINUTE = 5
-"""Minimum requests per minute for the error-rate alarm.
+"""Minimum number of requests per minute from which the alarm on the error rate can fire.
 
 With fewer requests, a single failed request would exceed the threshold.
 """
@@ -35,13 +35,13 @@ after 30 seconds.
 """
 
 THROTTLED = 20
-"""Minimum number of throttled requests or calls in five minutes at which an alarm fires.
+"""Number of throttled requests or calls in five minutes from which an alarm fires.
 
 Users rarely notice fewer. The DynamoDB client retries requests up to three times, and streams and queues redeliver.
 """
 
 SYSTEM_ERRORS = 5
-"""Minimum number of DynamoDB's system errors in five minutes at which an alarm fires."""
+"""Number of system errors of DynamoDB in five minutes from which an alarm fires."""
 
 BEHIND = Duration.minutes(5)
 """Maximum lag of a stream consumer or of the search index. Above this lag, an alarm fires.
@@ -71,8 +71,8 @@ OLDEST_MESSAGE: Mapping[str, Duration] = {
 """Maximum age of the oldest message, by queue. Above this age, an alarm fires.
 
 Each limit is longer than three deliveries of a message. After three deliveries, SQS excludes the message from this
-metric. The alarm therefore reports a stalled queue, but no single message that fails. SQS moves such a message to the
-dead-letter queue.
+metric. The alarm therefore reports a stalled queue, but not a single message that fails. SQS moves such a message to
+the dead-letter queue.
 """
 
 
@@ -84,7 +84,7 @@ A webhook with a backlog of ten thousand changes catches up in minutes.
 
 
 class Alarms(Construct):
-    """All alarms of an environment. Each alarm runs `action` when it fires and when it clears."""
+    """All alarms of an environment. Each alarm performs `action` when it fires and when it clears."""
 
     def __init__(self, scope: Construct, id_: str, *, settings: DeploymentSettings, action: SnsAction) -> None:
         super().__init__(scope, id_)
@@ -93,7 +93,7 @@ class Alarms(Construct):
         self.all: list[cloudwatch.Alarm] = []
 
     def watch_api(self, api: apigateway.IHttpApi) -> None:
-        """Watch 5xx errors and latency.
+        """Add alarms on the API's 5xx errors and latency.
 
         No alarm counts 4xx responses, because the gateway's metric does not separate throttled requests from others.
         """
@@ -130,7 +130,7 @@ class Alarms(Construct):
         )
 
     def watch_functions(self, name: str, functions: Sequence[ServiceFunction], meaning: str) -> None:
-        """Watch throttled calls, summed over several functions. `meaning` describes the effect on users."""
+        """Add an alarm on throttled calls, added over several functions. `meaning` describes the effect on users."""
         self._alarm(
             f"{name.title().replace(' ', '')}Throttled",
             metrics.total([metrics.of_function("Throttles", function) for function in functions], "Throttled calls"),
@@ -141,7 +141,7 @@ class Alarms(Construct):
         )
 
     def watch_crashes(self, name: str, functions: Sequence[ServiceFunction], meaning: str) -> None:
-        """Watch crashes and timeouts of asynchronous functions. `meaning` describes the effect on users.
+        """Add an alarm on crashes and timeouts of asynchronous functions. `meaning` describes the effect on users.
 
         A function that handles a failure returns the id of the failed message. Lambda does not count that as an error.
         """
@@ -156,7 +156,7 @@ class Alarms(Construct):
         )
 
     def watch_schedule(self, function: ServiceFunction, id_: str, *, name: str, meaning: str, periods: int) -> None:
-        """Watch a scheduled function. The alarm fires if no run succeeds for `periods` intervals of five minutes."""
+        """Add an alarm on a scheduled function. It fires if no run succeeds for `periods` intervals of five minutes."""
         self._alarm(
             id_,
             cloudwatch.MathExpression(
@@ -179,7 +179,8 @@ class Alarms(Construct):
         )
 
     def watch_deliveries(self) -> None:
-        """Watch the delay of deliveries to receivers that do not fail. Failing receivers are their owners' responsibility."""
+        """Add an alarm on the delay of deliveries to receivers that do not fail. Failing receivers are their owners'
+        responsibility."""
         self._alarm(
             "DeliveriesLate",
             metrics.of_service(self._settings, "DeliveryWait", statistic="Maximum"),
@@ -191,7 +192,7 @@ class Alarms(Construct):
         )
 
     def watch_index(self) -> None:
-        """Watch the lag of the search index. The alarm also fires if the indexer does not run or never finishes."""
+        """Add an alarm on the lag of the search index. It also fires if the indexer does not run or never finishes."""
         self._alarm(
             "IndexBehind",
             metrics.of_service(self._settings, "IndexLag", statistic="Maximum"),
@@ -206,7 +207,7 @@ class Alarms(Construct):
         )
 
     def watch_schema(self) -> None:
-        """Watch reads of items that a newer release wrote. Such reads occur after a rollback."""
+        """Add an alarm on reads of items that a newer release wrote. Such reads occur after a rollback."""
         self._alarm(
             "NewerItems",
             metrics.of_service(self._settings, "NewerItems"),
@@ -217,7 +218,7 @@ class Alarms(Construct):
         )
 
     def watch_tables(self) -> None:
-        """Watch throttles of both tables and their indexes, and DynamoDB's system errors."""
+        """Add alarms on throttles of both tables and their indexes, and on DynamoDB's system errors."""
         settings = self._settings
         for direction, meaning in (
             ("Write", "Changes are slow or are refused with 503"),
@@ -261,7 +262,8 @@ class Alarms(Construct):
     def watch_stream_reader(self, reader: ServiceFunction, late: str, lost: str) -> None:
         """Watch a stream consumer.
 
-        `late` describes the effect on users while the consumer lags, `lost` the effect after Lambda discards records.
+        `late` describes the effect on users while the consumer lags, and `lost` the effect after Lambda has discarded
+        records.
         """
         name = reader.node.id
         self._alarm(
@@ -326,7 +328,7 @@ class Alarms(Construct):
         missing: cloudwatch.TreatMissingData = cloudwatch.TreatMissingData.NOT_BREACHING,
         **kwargs: Any,
     ) -> None:
-        """Add an alarm that fires when `of_which` of the last `periods` datapoints breach the threshold.
+        """Add an alarm. It fires when `of_which` of the last `periods` datapoints breach the threshold.
 
         By default, all of them must breach, and a missing datapoint does not breach.
         """

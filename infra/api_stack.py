@@ -24,7 +24,7 @@ from shared import schema
 from shared.video_fields import VISIBILITY_ATTRIBUTES
 
 BUSIEST_FUNCTIONS = ("videos", "views")
-"""Folders of the functions that serve most requests. Only these functions get provisioned concurrency."""
+"""Folders of the functions that serve most requests. Only these functions can have provisioned concurrency."""
 
 
 class ApiStack(cdk.Stack):
@@ -101,7 +101,8 @@ class ApiStack(cdk.Stack):
         )
 
     def _lister(self, folder: str, **environment: str) -> ServiceFunction:
-        """Return a function that lists videos. The function can read the cursor secret, and build thumbnail URLs."""
+        """Return a function that serves lists of videos. It can read the cursor secret, and can build URLs of
+        thumbnails."""
         secret = self._data.cursor_secret
         lister = self._function(
             folder,
@@ -116,10 +117,11 @@ class ApiStack(cdk.Stack):
         return lister
 
     def _videos(self) -> ServiceFunction:
-        """Return the catalogue function.
+        """Return the function for videos.
 
         The function can read view counters, but not write them. It deletes only tag entries and reservations. The role
-        permits puts of whole video items, so a restriction of updates to named attributes would have no effect.
+        permits puts of whole video items. Therefore a restriction of updates to certain attributes would have no
+        effect.
         """
         videos = self._lister("videos", AUDIT_TABLE_NAME=self._data.audit_table.table_name)
         videos.allow_items("GetItem", of=[schema.VIDEO, schema.VIEW_COUNTER, schema.RESERVATION, schema.IDEMPOTENCY])
@@ -132,7 +134,7 @@ class ApiStack(cdk.Stack):
         return videos
 
     def _relations(self) -> ServiceFunction:
-        """Return the function for credits and releases. They are in the partition of their video."""
+        """Return the function for credits and releases. These items are in the partition of their video."""
         relations = self._lister("relations")
         relations.allow_items(
             "BatchGetItem", "ConditionCheckItem", "DeleteItem", "GetItem", "PutItem", "Query", of=[schema.VIDEO]
@@ -142,10 +144,8 @@ class ApiStack(cdk.Stack):
         return relations
 
     def _captions(self) -> ServiceFunction:
-        """Return the function for captions and chapters. They are in the partition of their video.
-
-        Caption texts are S3 objects.
-        """
+        """Return the function for captions and chapters. Their items are in the partition of their video, and caption
+        texts are S3 objects."""
         secret, media = self._data.cursor_secret, self._media.media
         captions = self._function(
             "captions", {"CURSOR_SECRET_ARN": secret.secret_arn, "MEDIA_BUCKET": media.bucket_name}
@@ -185,7 +185,7 @@ class ApiStack(cdk.Stack):
         return playlists
 
     def _totals(self) -> ServiceFunction:
-        """Return the function for totals and top lists. The function also reads summaries of videos. It writes nothing."""
+        """Return the function for totals and rankings. It also reads summaries of videos, and writes nothing."""
         totals = self._lister("totals")
         totals.allow_items(
             "GetItem", of=[schema.PROFILE], attributes=(*attributes.USER_VIDEOS, *attributes.USER_PLAYLISTS)
@@ -228,7 +228,7 @@ class ApiStack(cdk.Stack):
         """Return the function for views.
 
         The function counts anonymous views immediately. For a view with a viewer id or an idempotency key, the function
-        stores an item, which a worker counts later. The function reads videos to check their visibility.
+        stores an item, which a worker counts later. The function reads videos to check whether the caller may see them.
         """
         views = self._function(
             "views",
@@ -249,7 +249,7 @@ class ApiStack(cdk.Stack):
         return views
 
     def _uploads(self) -> ServiceFunction:
-        """Return the function that signs upload URLs. A signed URL permits no more than the function's role."""
+        """Return the function that signs upload URLs. A signed URL permits no more than the function's role permits."""
         sources = self._media.sources
         uploads = self._function(
             "uploads",
@@ -291,8 +291,8 @@ class ApiStack(cdk.Stack):
     def _playback(self) -> ServiceFunction:
         """Return the function that signs playback URLs.
 
-        In S3, the function's role can only read renditions, captions and source files. Therefore a signed URL permits
-        no other access.
+        In S3, the function's role permits only reads of renditions, captions and source files. Therefore a signed URL
+        permits no other access.
         """
         media, sources = self._media.media, self._media.sources
         playback = self._function("playback", {"MEDIA_BUCKET": media.bucket_name, "MEDIA_URL": self._media.media_url})

@@ -1,7 +1,8 @@
 """Lists of attributes for IAM conditions. They separate the permissions for entities that share a partition.
 
 IAM checks every attribute that a request names in keys, updates, conditions and projections. Each list contains only
-the attributes that the code names. tests/unit/infra/test_permissions.py checks real requests against the roles.
+the attributes that the requests of the code name. tests/unit/infra/test_permissions.py checks real requests against the
+roles.
 """
 
 from shared.job_kinds import KINDS
@@ -11,28 +12,30 @@ _STAMP = ("schemaVersion", "updatedAt", "updatedBy", "updatedFor")
 _RELATION = ("rel", "relShard", "relSort", "relId")
 
 PLAYLIST_VISIBILITY = ("userId", "visibility", "deletedAt", "purgeAt")
-"""Attributes that determine the visibility of a playlist."""
+"""Attributes of a playlist that determine who may see it."""
 
 PLAYBACK = (*VISIBILITY_ATTRIBUTES, "videoId", "duration", "source", "thumbnails", "pictures", "failure")
-"""Attributes that determine a video's visibility, and attributes that a player needs."""
+"""Attributes that determine who may see a video, and attributes that a player needs."""
 
 SUMMARY = tuple(dict.fromkeys((*PROJECTION, *VISIBILITY_ATTRIBUTES)))
-"""Attributes that determine a video's visibility, and attributes that lists show."""
+"""Attributes that determine who may see a video, and attributes that lists show."""
 
 FOUND = (*SUMMARY, "tags", "language", "description")
-"""`SUMMARY`, and the other attributes that a search filters by or highlights."""
+"""Attributes in `SUMMARY`, and other attributes that a search filters by or highlights."""
 
 VIEWS = ("views", "watched", "repeated", "owner", "unpublished", "expired", "deleted", "hour", "schemaVersion")
-"""Attributes of a view counter: the counts, and the reasons why an anonymous view does not count."""
+"""Attributes of a view counter: the sums that anonymous and uncounted views change, the current hour, and the schema
+version."""
 
 VIEW_SHARDS = ("shards", "spread", "folded", "checked", "checkedAt", "calmedAt")
 """Attributes that describe the shards of a video's view counter."""
 
 RATED = (*VISIBILITY_ATTRIBUTES, "votes", "sum", "likes", "dislikes", "imported", "value", "like", "ratedAt", "writeId")
-"""Attributes for rating a video: its visibility, its rating totals, and the caller's own rating."""
+"""Attributes that a request to rate a video reads: who may see the video, the rating totals, and the caller's own
+rating."""
 
 CALMED = ("shards", "folded", "calmedAt", "checked", "checkedAt")
-"""Attributes that a merge of a view counter's shards changes. The counts are not among them."""
+"""Attributes that the merge of a view counter's shards changes. The merge does not change the counts."""
 
 RATING_TOTALS = ("votes", "sum", "likes", "dislikes", "version", "videoId", *_STAMP)
 
@@ -40,7 +43,7 @@ _LEDGER = ("tally", "seen", "seenUpTo")
 """Attributes with the deduplication keys of the changes that a total already includes."""
 
 TALLIED = (*VISIBILITY_ATTRIBUTES, "category", *_LEDGER)
-"""Attributes that the tallies worker reads from a counter or rating totals, and from the video."""
+"""Attributes that the tallies worker reads from counters, rating totals and videos."""
 
 TALLIED_VIEWS = ("keyed", "watched", "hour", "schemaVersion", *_LEDGER)
 TALLIED_RATINGS = (*RATING_TOTALS, *_LEDGER)
@@ -52,10 +55,11 @@ QUOTA_CLAIMS = ("jobs", "checkedAt", "purgeAt", "schemaVersion")
 UPLOAD = ("state",)
 
 ENTRY = (*_RELATION, "writeId")
-"""Attributes that position a credit or release in RelationIndex, and `writeId`, which detects concurrent changes."""
+"""Attributes of a credit or release that a change of its index position writes, including `writeId`, which detects
+concurrent changes."""
 
 LEAVING = ("removing", "updatedBy", "updatedFor", "writeId")
-"""Attributes that record the author of a deletion. They are written immediately before the item is deleted."""
+"""Attributes that record the author of a deletion. The service writes them immediately before it deletes the item."""
 
 EMBEDDED_CAPTIONS = (
     *("videoId", "language", "owner", "version", "text", "cues", "size", "origin", "upload", *_STAMP),
@@ -64,13 +68,13 @@ EMBEDDED_CAPTIONS = (
 """Attributes of captions that were extracted from a source file."""
 
 RELATION = (*ENTRY, *LEAVING[:-1])
-"""`ENTRY`, and the attributes that record the author of a deletion."""
+"""Attributes in `ENTRY`, and attributes that record the author of a deletion."""
 
 USER_VIDEOS = ("uploaded", "processing", "ready", "failed", "deleted", "bytes", "milliseconds")
 USER_PLAYLISTS = ("playlists",)
 USER_WEBHOOKS = ("ids", *_STAMP)
 USER_TOTALS = ("userId", "version", *_STAMP, *_RELATION)
-"""Attributes written with any count in a user's totals."""
+"""Attributes that every change of a count in a user's totals writes."""
 
 TAG_COUNT = ("count", "tag", "version", *_STAMP, *_RELATION)
 
@@ -116,10 +120,10 @@ _VIDEO_VERSION = (
     "poster",
     "purgeAt",
 )
-"""Attributes written with every change of a video: version, audit fields and index keys."""
+"""Attributes that every change of a video writes: version, audit fields and index keys."""
 
 SETTLED_VIDEO = (*_VIDEO_VERSION, "tags")
-"""Attributes that the aggregates worker changes when a scheduled video enters or leaves lists.
+"""Attributes that the aggregates worker changes when it lists or unlists a scheduled video.
 
 The worker changes the same attributes when it upgrades an item of an earlier schema.
 """
@@ -130,14 +134,14 @@ FAILED_SOURCE = (*_VIDEO_VERSION, *PROBED, "origins", "status", "failure")
 """Attributes that change when a required job fails permanently. A failed probe also clears the probed fields."""
 
 REPORTED_SOURCE = (*FAILED_SOURCE, *KINDS["transcode"].writes, "posterTime", "thumbnails")
-"""Attributes that a transcoder's report, a retry or the choice of a poster changes."""
+"""Attributes that a transcoder's report, the retry of a job, or the choice of a poster changes."""
 
 EXTRA_ENTITIES = {"captions": EMBEDDED_CAPTIONS}
 """Attributes that jobs write in other items of a video's partition, by the entity's name in `shared/job_kinds.py`."""
 
 
 def written_by_workers_of(queue: str) -> tuple[str, ...]:
-    """Return the attributes that the workers of a queue change, in videos and in other items of a video's partition."""
+    """Return the attributes that the workers of a queue change in videos, and in other items of a video's partition."""
     kinds = [kind for kind in KINDS.values() if kind.queue == queue]
     extra = [name for kind in kinds for entity in kind.extra_entities for name in EXTRA_ENTITIES[entity]]
     return (*_VIDEO_VERSION, *(name for kind in kinds for name in kind.writes), *extra)

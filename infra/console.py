@@ -29,27 +29,28 @@ to the page.
 MEMORY_MB = 256
 """Memory of the function in megabytes. The function only returns files, and the interpreter uses about 40 MB."""
 SESSION = cdk.Duration.hours(12)
-"""Lifetime of a refresh token. A sign-in ends earlier if the user closes the browser tab."""
+"""Lifetime of a refresh token. The user must sign in again earlier if the browser tab is closed."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SignIn:
-    """OAuth configuration that the console's page uses to sign users in."""
+    """OAuth configuration with which the console's page signs users in."""
 
     issuer: str
     client: str | None
     """OAuth client id. `None` if sign-in is not available."""
     scopes: Sequence[str]
     audience: str | None
-    """Audience to request, if the issuer requires one."""
+    """Audience that the page requests. `None` if the issuer requires none."""
     origins: Sequence[str]
-    """Origins that the page connects to for the issuer's metadata and for tokens."""
+    """Origins to which the page connects for the issuer's metadata and for tokens."""
 
 
 def site_code() -> lambda_.Code:
     """Return the code of the function `console` with the files of the site, hashed by content.
 
-    Raises Misconfigured if a library is missing. CDK would hide an error during bundling, so the check comes first.
+    Raises Misconfigured if a library is missing. The check runs before the bundling, because CDK would hide an error
+    during bundling.
     """
     try:
         require_libraries()
@@ -92,11 +93,12 @@ class ConsoleSite(Construct):
         identity: IdentityStack | None,
         api_url: str,
     ) -> None:
-        """Create the console. `identity` is the stack of the user pool, `None` with an external issuer."""
+        """Create the console. `identity` is the stack of the user pool; `None` if the deployment has an external
+        issuer."""
         super().__init__(scope, id_)
         self.url = f"{api_url}{PATH}"
         self.client_ids: list[str] = []
-        """OAuth client ids of the console. The API must also accept them as audience of a token."""
+        """OAuth client ids of the console. The API must also accept these ids as audience of a token."""
         sign_in = self._from_issuer(settings, issuer) if identity is None else self._pool(settings, identity)
         config = {
             "issuer": sign_in.issuer,
@@ -121,7 +123,7 @@ class ConsoleSite(Construct):
         )
 
     def _from_issuer(self, settings: DeploymentSettings, issuer: TokenIssuer) -> SignIn:
-        """Return the configuration for an external issuer."""
+        """Return the sign-in configuration for an external issuer."""
         return SignIn(
             issuer=issuer.url,
             client=settings.console_client,
@@ -131,7 +133,7 @@ class ConsoleSite(Construct):
         )
 
     def _pool(self, settings: DeploymentSettings, identity: IdentityStack) -> SignIn:
-        """Create the console's client in the user pool, and return the configuration.
+        """Create the console's client in the user pool, and return the sign-in configuration.
 
         The client is in this stack, because only this stack has the redirect URL.
         """

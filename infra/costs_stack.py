@@ -17,8 +17,8 @@ COSTS_TAG = "deployment"
 class CostsStack(cdk.Stack):
     """Notifications of unusual costs. They arrive some hours after the costs. COSTS_TAG must be active in Billing.
 
-    AWS rejects cost monitors in member accounts of an organisation. In a separate stack, the failure does not affect the
-    alarms.
+    AWS rejects cost monitors in member accounts of an organisation. Because the stack is separate, such a failure does
+    not affect the alarms.
     """
 
     def __init__(self, scope: Construct, id_: str, *, settings: DeploymentSettings, **kwargs: Any) -> None:

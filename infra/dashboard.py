@@ -31,7 +31,7 @@ NEWEST_ERRORS = (
 """Logs Insights query over the logs of all functions."""
 
 Graphs = Mapping[str, Sequence[cloudwatch.IMetric]]
-"""Metrics of the graphs in one row, by title of the graph."""
+"""Metrics of each graph in a row, by title of the graph."""
 
 
 class OperationsDashboard(Construct):

@@ -56,7 +56,7 @@ class DataStack(cdk.Stack):
         return self._apply_retention(table, settings)
 
     def _audit_table(self, settings: DeploymentSettings) -> dynamodb.TableV2:
-        """Return the table of the audit trail. This table has no stream, because no function would consume one."""
+        """Return the table of the audit trail. It has no stream, because no function would consume one."""
         table = dynamodb.TableV2(
             self,
             "AuditTable",
@@ -66,7 +66,7 @@ class DataStack(cdk.Stack):
         return self._apply_retention(table, settings)
 
     def _cursor_secret(self) -> secretsmanager.Secret:
-        """Return the cursor secret. Functions derive the encryption key of list cursors from it."""
+        """Return the cursor secret, from which functions derive the encryption key of list cursors."""
         secret = self._secret("CursorSecret", "Key material for the list cursors of the video metadata API")
         accept(
             secret,
@@ -77,7 +77,7 @@ class DataStack(cdk.Stack):
         return secret
 
     def _webhook_secret(self, settings: DeploymentSettings) -> secretsmanager.ISecret:
-        """Return the master secret of webhooks. Functions derive each webhook's own secret from it.
+        """Return the master secret of webhooks, from which functions derive the secret of each webhook.
 
         If the settings retain data, the secret has a fixed name and outlives the stack. A recreated stack could not
         create a second secret of that name. `make deploy` therefore passes the ARN of the existing secret

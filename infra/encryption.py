@@ -1,4 +1,4 @@
-"""Encryption of stored data, by keys that AWS services own, or by one KMS key for all data."""
+"""Encryption of stored data, with keys that AWS services own, or with one KMS key for all data."""
 
 from dataclasses import dataclass
 
@@ -33,7 +33,7 @@ class Encryption:
 
 
 def _own_key(stack: cdk.Stack, settings: DeploymentSettings) -> kms.Key:
-    """Return a new key that is retained as long as the data.
+    """Return a new key. When its stack is deleted, the key is retained if the data is retained.
 
     The key policy delegates to IAM, so the functions' roles grant access. The policy also names the AWS services that
     use the key without a role. The resources of these services are in later stacks, so the policy refers to the

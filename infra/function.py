@@ -32,7 +32,8 @@ CPU-bound.
 TIMEOUT = Duration.seconds(28)
 """Default timeout. It covers two DynamoDB requests that succeed only on their last attempt (shared/aws/dynamodb.py).
 
-The gateway's timeout is 30 seconds. A shorter one lets the caller receive the function's own 503 with Retry-After.
+The gateway's timeout is 30 seconds. Because this timeout is shorter, the caller receives the function's own 503 with
+Retry-After.
 """
 
 LOCAL_ANSWER_SECONDS = "25"
@@ -80,10 +81,10 @@ OBJECT_KEYS: Mapping[str, tuple[str, ...]] = {
 
 
 UPDATING, READING = frozenset({"UpdateItem"}), frozenset({"GetItem", "BatchGetItem"})
-"""DynamoDB actions that an IAM condition can restrict to named attributes: updates (first), and reads by key."""
+"""DynamoDB actions for which an IAM condition can name attributes: updates, and reads by key."""
 
 WRITING = UPDATING | {"PutItem", "DeleteItem"}
-"""DynamoDB actions that can return the item that they wrote, replaced or deleted."""
+"""DynamoDB actions that can return the old or new item that they write or delete."""
 
 
 class ServiceFunction(Construct):
@@ -184,13 +185,13 @@ class ServiceFunction(Construct):
     ) -> None:
         """Allow DynamoDB actions on the items of some entities. IAM compares the prefix of the partition key.
 
-        A Query must name one of those partitions. A transaction needs the permission for each of its actions. With
-        `attributes`, a request may name only these attributes and the keys, and a read must have a projection. Only
-        updates and reads accept `attributes`, because a put or delete affects the whole item. Raises ValueError for
-        other actions.
+        A Query must name a partition of these entities. A transaction needs the permission for each of its actions.
+        With `attributes`, a request may name only these attributes and the keys, and a read must have a projection.
+        Only updates and reads accept `attributes`, because a put or delete affects the whole item. Raises ValueError
+        for other actions.
 
         `returning` lists the allowed ReturnValues in addition to `NONE`. Allow `ALL_NEW` only for roles that may read
-        the whole item. It returns the whole item even if `attributes` restricts the update.
+        the whole item, because it returns the whole item even if `attributes` restricts the update.
         """
         conditions: dict[str, Any] = {
             # Deduplicated, because entities that share a partition have the same prefix.
@@ -234,7 +235,8 @@ class ServiceFunction(Construct):
         self._allow_key("secretsmanager", "Decrypt")
 
     def allow_objects(self, *actions: str, bucket: s3.IBucket, below: Collection[str] = ("*",)) -> None:
-        """Allow S3 actions on those objects of a bucket that match a key pattern. The bucket must be in another stack."""
+        """Allow S3 actions on the objects of a bucket with keys that match one of the patterns in `below`. The bucket
+        must be in another stack."""
         self._allow([f"s3:{action}" for action in actions], *(bucket.arn_for_objects(pattern) for pattern in below))
         self._allow_key("s3", *(needed for action in actions for needed in OBJECT_KEYS[action]))
         # cdk-nag checks each pattern separately, and names the bucket as CloudFormation does.
@@ -251,7 +253,7 @@ class ServiceFunction(Construct):
         """Allow listing the objects of a bucket, or only objects below some prefixes.
 
         Without this permission, S3 returns 403 instead of 404 for a missing object. A function that needs the 404 must
-        be allowed to list the whole bucket, because a request for one object has no prefix.
+        have the permission for the whole bucket, because a request for one object has no prefix.
         """
         conditions = {"StringLike": {"s3:prefix": list(below)}} if below else None
         self._allow(["s3:ListBucket"], bucket.bucket_arn, conditions=conditions)
@@ -379,8 +381,8 @@ VIDEO_ID = "?" * 36
 def _leading_key(entity: schema.Entity) -> str:
     """Return an IAM pattern that matches the partition keys of an entity, and of no other entity.
 
-    A key without variable part is its own pattern. The pattern has no trailing wildcard if the key of another entity
-    starts with this entity's key.
+    If a key has no variable part, the pattern is the key. If the key of another entity begins with this entity's key,
+    the pattern has no trailing wildcard.
     """
     if any(other.pk.startswith(f"{entity.pk}#") for other in schema.ENTITIES):
         return entity.pk.format(videoId=VIDEO_ID)

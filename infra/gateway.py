@@ -56,7 +56,7 @@ ACCESS_LOG = {
     "functionError": "$context.integration.error",
     "authorizerError": "$context.authorizer.error",
 }
-"""Variables of API Gateway in an access log line, by name of the field. All values are strings.
+"""Fields of an access log line. Maps the name of each field to a variable of API Gateway. All values are strings.
 
 IP address, user agent, token and raw path are excluded, because they could identify a person.
 """
@@ -65,7 +65,8 @@ ACCESS_LOG_FORMAT = f'{json.dumps(ACCESS_LOG)[:-1]}, "error": $context.error.mes
 
 
 class Gateway:
-    """Builder of the API in a stack. The constructor adds the API. Call `add_routes` next, and `add_stage` last.
+    """Builder that adds the API to a stack. The constructor adds the API itself. Call `add_routes` next, and
+    `add_stage` last.
 
     The builder is not a construct, because a construct would change the logical ids of the resources that it adds.
     """

@@ -25,7 +25,7 @@ STREAM_TIMEOUT = cdk.Duration.seconds(60)
 """Timeout of the stream consumers. It covers a batch in which each record needs three slow requests."""
 
 AUDIT_BATCH, AUDIT_WINDOW = 400, cdk.Duration.seconds(1)
-"""Maximum number of records per batch of the audit consumer, and maximum time to fill a batch.
+"""Maximum number of records per batch of the audit consumer, and maximum time that Lambda waits to fill a batch.
 
 Lambda processes the batches of a shard in sequence, because the feed preserves the order of a video's changes. A video
 has several items, and parallel batches would preserve only the order of each item. Large batches compensate for the
@@ -53,7 +53,7 @@ PURGES_AT_A_TIME = 5
 
 AGGREGATES_TIMEOUT = cdk.Duration.seconds(60)
 AGGREGATES_BATCH, AGGREGATES_WINDOW = 1000, cdk.Duration.seconds(1)
-"""Maximum number of videos per batch of the aggregates worker, and maximum time to fill a batch.
+"""Maximum number of videos per batch of the aggregates worker, and maximum time that Lambda waits to fill a batch.
 
 A thousand videos need about ten transactions and one to two seconds. Their messages take 1 MB of the 6 MB payload
 limit.
@@ -69,8 +69,8 @@ an index partition's throughput (shared/background/aggregates.py).
 TALLIES_TIMEOUT = cdk.Duration.seconds(30)
 """Timeout of the tallies worker.
 
-The visibility timeout is six times as long. A failed message blocks the counts of its video for that time, so the
-timeout is short.
+The visibility timeout is six times as long. A failed message blocks the counts of its video for that time. Therefore
+the worker's timeout is short.
 """
 TALLIES_AT_A_TIME = 10
 """Maximum concurrency of the tallies worker. Lambda processes the messages of one video in sequence."""
@@ -97,7 +97,8 @@ DECODERS: Mapping[Target, int] = {
 }
 """Maximum concurrency of each worker that decodes source files, by target.
 
-Without this limit, many uploads could use the account's whole Lambda concurrency. With it, they wait in the queue.
+Without this limit, many uploads could use the account's whole Lambda concurrency. With the limit, jobs wait in the
+queue.
 """
 
 AUDIT_OBJECTS = "audit/*"
@@ -307,7 +308,7 @@ class JobsStack(cdk.Stack):
         )
 
     def _arrivals(self) -> None:
-        """Add the function that assigns an uploaded source file to its video."""
+        """Add the function that attaches each uploaded source file to its video."""
         sources = self._media.sources
         arrivals = self._function("Arrivals", timeout=ARRIVALS_TIMEOUT)
         arrivals.allow_items("GetItem", of=[schema.VIDEO, schema.UPLOAD])

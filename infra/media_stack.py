@@ -62,7 +62,8 @@ class MediaStack(cdk.Stack):
         )
         self.media_url = self._pictures_url(settings)
         self.origins = self._origins(settings)
-        """Origins of the URLs of thumbnails, and of signed URLs. Pages need permission to connect to these origins."""
+        """Origins of thumbnail URLs and of signed URLs. The console's page needs permission to connect to these
+        origins."""
         outputs = {
             "SourcesBucket": ("Films as they were uploaded", self.sources.bucket_name),
             "MediaBucket": ("Pictures and renditions", self.media.bucket_name),

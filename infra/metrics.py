@@ -27,9 +27,9 @@ OPERATIONS = (
     "TransactWriteItems",
     "UpdateItem",
 )
-"""DynamoDB operations of the functions. DynamoDB counts system errors per operation only."""
+"""DynamoDB operations that the functions use. DynamoDB counts system errors only per operation."""
 AUDIT_OPERATIONS = ("BatchGetItem", "GetItem", "PutItem", "Query")
-"""DynamoDB operations on the audit table."""
+"""DynamoDB operations that the functions use on the audit table."""
 
 
 def of_service(
@@ -52,7 +52,7 @@ def of_oldest_job(settings: DeploymentSettings, queue: str) -> cloudwatch.Metric
 
 
 def of_table(name: str, table_name: str, index: str | None = None) -> cloudwatch.Metric:
-    """Return a metric of a table, or of an index of the table. A table's metric does not include its indexes."""
+    """Return a metric of a table or, with `index`, of an index. A table's metric does not include its indexes."""
     return cloudwatch.Metric(
         namespace="AWS/DynamoDB",
         metric_name=name,

@@ -76,7 +76,8 @@ RETAINED_ENTRIES: Mapping[str, Collection[str]] = {
         "sdk-default-configuration.json",
     ),
 }
-"""Names of the files and subfolders to retain in a dependency's folder, by folder. All others are deleted."""
+"""Names of the files and subfolders to retain, by folder of a dependency. The bundling deletes all others in these
+folders."""
 
 REMOVED_FILES = (
     # Documentation examples, and obsolete APIs of DynamoDB and EventBridge.

@@ -10,13 +10,14 @@ from constructs import Construct
 from infra.encryption import Encryption
 
 RECEIVES = 5
-"""Maximum deliveries of a message in a standard queue. After the last one, SQS moves it to the dead-letter queue."""
+"""Maximum number of deliveries of a message in a standard queue. After the last one, SQS moves the message to the
+dead-letter queue."""
 
 FIFO_RECEIVES = 1000
 """Maximum deliveries of a message in a FIFO queue, the highest value that SQS allows.
 
-A message that moves to the dead-letter queue loses its order: the worker processes later messages of the group first.
-Therefore a failing message blocks its group instead, and the alarm on the oldest message reports that.
+A message that moves to the dead-letter queue loses its order, because the worker then processes later messages of the
+group. Therefore a failing message blocks its group instead, and the alarm on the oldest message reports this.
 """
 
 VISIBILITY_FACTOR = 6

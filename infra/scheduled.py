@@ -65,7 +65,7 @@ The next scheduled invocation does the work.
 
 
 def run_every(stack: cdk.Stack, interval: cdk.Duration, id_: str, function: ServiceFunction, purpose: str) -> None:
-    """Invoke a function at a fixed interval. Lambda does not retry an invocation that fails or cannot start."""
+    """Invoke a function at a fixed interval. Lambda does not retry an invocation that fails or cannot start in time."""
     # By default, Lambda's queue of asynchronous invocations retries twice and retains an invocation for 6 hours.
     function.alias.configure_async_invoke(retry_attempts=0, max_event_age=LONGEST_WAIT)
     events.Rule(

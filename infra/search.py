@@ -23,7 +23,7 @@ INDEXER_MB = 1769
 SEARCH_MB = 1769
 """Memory of the search function in megabytes. This size corresponds to one core, because queries are CPU-bound."""
 INDEX_STORAGE = cdk.Size.gibibytes(4)
-"""Size of `/tmp`. There is space for an index of 100,000 videos with captions, and for a merge of the index."""
+"""Size of `/tmp`. It suffices for an index of 100,000 videos with captions, and for a merge of this index."""
 
 
 def add_indexer(stack: cdk.Stack, new: NewFunction, data: DataStack, media: MediaStack) -> None:

@@ -80,7 +80,7 @@ LOCAL: Mapping[str, Any] = {
     "warmThroughput": "none",
     "infrequentAccess": "none",
 }
-"""Settings that the local target uses instead of the values of cdk.json. A local deployment is temporary."""
+"""Settings that the local target uses instead of the values in cdk.json, because a local deployment is temporary."""
 
 
 class ContextValue(NamedTuple):
@@ -89,9 +89,9 @@ class ContextValue(NamedTuple):
     description: str
     """Meaning and permitted values, in Markdown, for the table of docs/environments.md."""
     default: Any = None
-    """`None` if the value has no constant default."""
+    """Value that is used if the context has none. `None` if there is no constant default."""
     otherwise: str = "none"
-    """Behaviour if there is neither a value nor a default, in Markdown."""
+    """Behaviour, in Markdown, if the context has no value and there is no default."""
 
 
 _FOR_TRYING = "in `dev` and on a laptop `{}`; elsewhere [required](#web-sites)"
@@ -247,7 +247,8 @@ class DeploymentSettings:
     """Validated settings of one deployment. VALUES describes them."""
 
     target: Target
-    """`aws`, or `local` for an embedded AWS, which runs functions on this machine's Python interpreter."""
+    """Target of the deployment: `aws`, or `local` for an embedded AWS, which runs functions on this machine's Python
+    interpreter."""
     env: str
     """Name of the environment. Stack names contain it, so one account can have several deployments."""
     issuer: TokenIssuer | None
@@ -267,7 +268,8 @@ class DeploymentSettings:
     jobs_per_day: int
     delivery_workers: int
     view_window: int
-    """Minutes in which repeated views of a viewer count once. The maximum is a day, because viewer items expire then."""
+    """Minutes within which several views of one viewer count once. The maximum is a day, because viewer items expire
+    then."""
     count_own_views: bool
     renditions: tuple[str, ...]
     audit_days: int
@@ -290,12 +292,12 @@ class DeploymentSettings:
     alarms: bool
     dashboard: bool
     alarm_email: str | None
-    """Email address that is subscribed to alarms. `None` if the operator adds subscriptions."""
+    """Email address that receives alarms. `None` if the operator adds subscriptions."""
     anomaly_usd: int
     snap_start: bool
     """Whether API functions use SnapStart."""
     provisioned: int
-    """Provisioned concurrency of the busiest functions. 0 disables it."""
+    """Provisioned concurrency of each of the busiest functions. 0 disables it."""
     shift: Shift
     kms_key: str | None
     """ARN of a KMS key, `create` for a new key, or `None` for keys that the AWS services own."""
@@ -463,7 +465,8 @@ class DeploymentSettings:
 
     @property
     def deployment(self) -> str:
-        """Name of the deployment, such as `VideoMetadata-dev`. The dashboard, stacks and the bill show this name."""
+        """Name of the deployment, such as `VideoMetadata-dev`. The dashboard, the stacks and the bill show this
+        name."""
         return f"{schema.TABLE_NAME}-{self.env}"
 
     @property
@@ -484,7 +487,7 @@ class _Context:
     def get(self, name: str) -> Any:
         """Return a value of the context, or the default of VALUES if the value is absent.
 
-        Returns the default also for an empty value, if the default is a string.
+        If the default is a string, an empty value also returns the default.
         """
         self._requested.add(name)
         given = self._node.try_get_context(name)

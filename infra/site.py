@@ -27,22 +27,22 @@ LIBRARIES: Mapping[str, str] = {
     "oauth4webapi": "oauth4webapi/build/index.js",
     "openapi-fetch": "openapi-fetch/dist/index.mjs",
 }
-"""Paths of library files below `node_modules`, by the bare module name that imports them."""
+"""Paths of library files below `node_modules`, by the bare module specifier with which code imports them."""
 VENDOR = "vendor"
 SHIPPED = (".html", ".js", ".css", ".svg")
 
 _IMPORTED = re.compile(r"""(\bfrom\s*|\bimport\s*\(?\s*)(["'])([^"'\n]+)\2""")
-"""Pattern of an import or export in JavaScript. The third group of a match is the module specifier."""
+"""Regular expression of an import or export in JavaScript. The third group of a match is the module specifier."""
 _STYLESHEET = re.compile(r' *<link rel="stylesheet" href="\./([^"]+)">\n')
 _STATIC = re.compile(r"""(?:\bfrom\s*|\bimport\s*)["'](\.[^"'\n]+)["']""")
 
 
 class LibraryMissing(Exception):
-    """Error if a library is not installed. The message names the library and the command that installs it."""
+    """Error: a library is not installed. The message names the library and the command that installs it."""
 
 
 def require_libraries() -> None:
-    """Raise LibraryMissing unless npm has installed all libraries."""
+    """Raise LibraryMissing if npm has not installed all libraries."""
     for source in LIBRARIES.values():
         _library(source)
 
@@ -130,7 +130,7 @@ def _vendored(source: str) -> str:
 
 
 def _linked(code: str, name: str) -> str:
-    """Return the code of the module `name` with imports of packages rewritten to relative paths."""
+    """Return the code of the module `name`, in which relative paths replace the bare module specifiers of imports."""
 
     def relative(match: re.Match[str]) -> str:
         before, quote, specifier = match.groups()
@@ -144,7 +144,7 @@ def _linked(code: str, name: str) -> str:
 
 
 def _needed(files: Mapping[str, bytes], *names: str) -> Iterator[str]:
-    """Yield the names of modules and, recursively, of the modules that they import statically."""
+    """Yield the names of these modules, and of all modules that they import statically, directly or indirectly."""
     waiting, seen = [*reversed(names)], set[str]()
     while waiting:
         module = waiting.pop()
