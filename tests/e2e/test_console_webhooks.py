@@ -311,7 +311,7 @@ def test_hostile_answers_and_names_of_webhooks_break_no_layout(
     require_good_layout(page)
     button(page, "Rotate secret …").click()
     button(dialog(page, "Rotate secret?"), "Rotate secret").click()
-    text(page, "Verify a signature").click()
+    text(dialog(page, "Signing secret"), "Verify signatures").click()
     require_good_layout(page)
 
 
