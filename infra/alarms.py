@@ -109,7 +109,7 @@ class Alarms(Construct):
                 label="Percent of requests",
                 period=MINUTE,
             ),
-            name="API answers with errors",
+            name="API returns errors",
             meaning=f"More than {ERRORS_PERCENT} % of the requests fail with 5xx",
             runbook="api-errors",
             threshold=ERRORS_PERCENT,
@@ -121,7 +121,7 @@ class Alarms(Construct):
             "ApiSlow",
             api.metric_latency(period=FIVE_MINUTES, statistic="p99"),
             name="API is slow",
-            meaning=f"One request in a hundred takes longer than {SLOW.to_seconds():.0f} seconds",
+            meaning=f"At least one request in a hundred takes longer than {SLOW.to_seconds():.0f} seconds",
             runbook="api-slow",
             threshold=SLOW.to_milliseconds(),
             periods=3,
@@ -165,7 +165,7 @@ class Alarms(Construct):
                     "calls": metrics.of_function("Invocations", function),
                     "errors": metrics.of_function("Errors", function),
                 },
-                label="Runs that ended well",
+                label="Successful runs",
                 period=FIVE_MINUTES,
             ),
             name=name,
@@ -185,7 +185,7 @@ class Alarms(Construct):
             "DeliveriesLate",
             metrics.of_service(self._settings, "DeliveryWait", statistic="Maximum"),
             name="Changes are delivered late",
-            meaning="A receiver that fails nothing waits for changes that were made long ago",
+            meaning="A healthy receiver, or the event bus, is waiting for old changes",
             runbook="webhooks-late",
             threshold=LATE_DELIVERY.to_seconds(),
             operator=cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
@@ -197,7 +197,7 @@ class Alarms(Construct):
             "IndexBehind",
             metrics.of_service(self._settings, "IndexLag", statistic="Maximum"),
             name="Search index is behind",
-            meaning="Searches answer later or with an error, because each function has more changes to follow by itself",
+            meaning="Searches are slow or fail, because each search function must read many newer changes from the feed",
             runbook="index-behind",
             threshold=BEHIND.to_seconds(),
             operator=cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
@@ -212,7 +212,7 @@ class Alarms(Construct):
             "NewerItems",
             metrics.of_service(self._settings, "NewerItems"),
             name="Items of a newer release",
-            meaning="Requests and work that need an item that a newer release wrote are refused with 503, or wait",
+            meaning="A newer release wrote items that this release cannot read: requests for them fail with 503, and jobs wait",
             runbook="newer-items",
             threshold=1,
         )
@@ -221,8 +221,8 @@ class Alarms(Construct):
         """Add alarms on throttles of both tables and their indexes, and on DynamoDB's system errors."""
         settings = self._settings
         for direction, meaning in (
-            ("Write", "Changes are slow or are refused with 503"),
-            ("Read", "Lists and videos are slow or are refused with 503"),
+            ("Write", "Writes are slow or fail with 503"),
+            ("Read", "Reads are slow or fail with 503"),
         ):
             self._alarm(
                 f"{direction}sThrottled",
@@ -238,18 +238,18 @@ class Alarms(Construct):
         for id_, name, table, operations, meaning in (
             (
                 *("TableErrors", "Table fails", settings.table_name, metrics.OPERATIONS),
-                "DynamoDB itself fails, so requests are slow or are refused with 503",
+                "DynamoDB returns system errors, so requests are slow or fail with 503",
             ),
             (
                 *("AuditTableErrors", "Audit table fails", settings.audit_table_name, metrics.AUDIT_OPERATIONS),
-                "DynamoDB itself fails, so the audit trail, the feed and webhooks are late",
+                "DynamoDB returns system errors, so the audit trail, the feed and webhooks are late",
             ),
         ):
             self._alarm(
                 id_,
                 metrics.total(
                     [metrics.of_operation("SystemErrors", table, operation) for operation in operations],
-                    "Errors of DynamoDB",
+                    "DynamoDB system errors",
                 ),
                 name=name,
                 meaning=meaning,
@@ -278,7 +278,7 @@ class Alarms(Construct):
         self._alarm(
             f"{name}GaveUp",
             metrics.of_stream_reader(metrics.GIVEN_UP, reader),
-            name=f"{name} gave up records",
+            name=f"{name} dropped records",
             meaning=lost,
             runbook="records-given-up",
             threshold=1,

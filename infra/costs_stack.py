@@ -22,7 +22,7 @@ class CostsStack(cdk.Stack):
     """
 
     def __init__(self, scope: Construct, id_: str, *, settings: DeploymentSettings, **kwargs: Any) -> None:
-        super().__init__(scope, id_, description="Video metadata: a watch on costs", **kwargs)
+        super().__init__(scope, id_, description="Video metadata: cost anomaly monitoring", **kwargs)
         topic = topic_for("costalerts.amazonaws.com", self, settings)
         # Notifications show the names of monitor and subscription, so one of them names the runbook.
         monitor = ce.CfnAnomalyMonitor(
@@ -48,4 +48,4 @@ class CostsStack(cdk.Stack):
             subscribers=[ce.CfnAnomalySubscription.SubscriberProperty(type="SNS", address=topic.topic_arn)],
             threshold_expression=json.dumps(unusual),
         )
-        cdk.CfnOutput(self, "CostsTopic", description="Publishes unusual costs; subscribe here", value=topic.topic_arn)
+        cdk.CfnOutput(self, "CostsTopic", description="SNS topic of cost anomalies", value=topic.topic_arn)

@@ -61,33 +61,33 @@ class OperationsDashboard(Construct):
             )
         for text, graphs in (
             (
-                "## Users\nRequests, how many of them fail on our side (5xx), and how long they take. Of the 4xx, some are "
-                "requests that the gateway's throttle turned away.",
+                "## Users\nNumber of requests, server errors (5xx) and latency. The 4xx responses include requests that API "
+                "Gateway throttled.",
                 self._users(api),
             ),
             (
-                "## Business\nWhat happens to videos. A needed job that fails leaves its video `failed`; jobs that grow "
-                "old leave it in `processing`.",
+                "## Business\nVideos, views and jobs. If a required job fails, the status of the video is `failed`. While jobs "
+                "wait, it is `processing`.",
                 self._business(),
             ),
             (
-                "## Pipeline\nFrom the table's stream through the queues to the workers: how far each is behind, and what "
-                "is in the dead-letter queues (`make redrive`).",
+                "## Pipeline\nLag of the stream consumers, of the queues and of the workers, and the messages in dead-letter queues. "
+                "`make redrive` moves these messages back.",
                 self._pipeline(functions, queues),
             ),
             (
-                "## Webhooks and the event bus\nChanges that were sent, and how late. A receiver that fails is tried again for three "
-                "days, then its webhook is paused: its owner has to mend it. Waits are of receivers that do not fail, and of the bus.",
+                "## Webhooks and the event bus\nNumber and delay of deliveries. The service retries a failing receiver for three days, then pauses "
+                "the webhook until its owner resumes it. The oldest undelivered change is of the bus and of healthy receivers only.",
                 self._followers(),
             ),
             (
-                "## Functions\nErrors are crashes and timeouts; what a function refuses with a sentence is none. Throttles "
-                "mean that the account runs as many functions as it may.",
+                "## Functions\nErrors are crashes and timeouts; an error response, such as 404, does not count. Throttles "
+                "mean that the concurrency limit of the account is reached.",
                 self._functions(functions),
             ),
             (
-                "## Table\nWhat it is asked for, what it throttles, and how fast it answers. A throttled index throttles "
-                "the writes of its table.",
+                "## Table\nConsumed capacity, throttled requests and latency. A throttled index also throttles "
+                "writes to its table.",
                 self._table(),
             ),
         ):
@@ -95,8 +95,8 @@ class OperationsDashboard(Construct):
             dashboard.add_widgets(*(_graph(title, lines, WIDTH // len(graphs)) for title, lines in graphs.items()))
         dashboard.add_widgets(
             _text(
-                "## Newest errors and warnings\nOf all functions. With a `correlation_id` one request can be followed through all of "
-                "them: docs/logs-and-metrics.md."
+                "## Newest errors and warnings\nLog lines of all functions. To follow one request through all functions, search for its "
+                "`correlation_id` (docs/logs-and-metrics.md)."
             )
         )
         dashboard.add_widgets(
@@ -111,9 +111,9 @@ class OperationsDashboard(Construct):
 
     def _title(self) -> cloudwatch.TextWidget:
         return _text(
-            f"# Video metadata, {self._settings.env}\nRead from the top: is it felt by users, then by videos, then where "
-            "does it come from? Every alarm's description names its page in docs/runbooks. Nothing red and still "
-            "complaints? docs/operations.md, “The first five minutes”.",
+            f"# Video metadata, {self._settings.env}\nRead from the top: effects on users, effects on videos, then possible causes. "
+            "The description of each alarm names its runbook in docs/runbooks. If users complain and no alarm is active, see "
+            "docs/operations.md, “The first five minutes”.",
             height=3,
         )
 
@@ -131,7 +131,7 @@ class OperationsDashboard(Construct):
             api.metric_latency(statistic=percentile, period=FIVE_MINUTES, label=percentile)
             for percentile in ("p50", "p99")
         ]
-        return {"Requests": [count, refused, failed], "Share that fails": [share], "Time to answer (ms)": latency}
+        return {"Requests": [count, refused, failed], "Failed requests (%)": [share], "Latency (ms)": latency}
 
     def _business(self) -> Graphs:
         settings = self._settings
@@ -150,12 +150,10 @@ class OperationsDashboard(Construct):
     def _pipeline(self, functions: Mapping[str, ServiceFunction], queues: Mapping[str, WorkQueue]) -> Graphs:
         readers = [function for function in functions.values() if function.stream_mapping_id]
         return {
-            "Behind the stream (ms)": [
-                metrics.of_function("IteratorAge", reader, statistic="Maximum") for reader in readers
-            ],
+            "Stream lag (ms)": [metrics.of_function("IteratorAge", reader, statistic="Maximum") for reader in readers],
             "Messages waiting": [metrics.of_queue(metrics.DEPTH, queue.queue, name) for name, queue in queues.items()],
             "Oldest message (s)": [metrics.of_queue(metrics.AGE, queue.queue, name) for name, queue in queues.items()],
-            "Dead letters, and records given up": [
+            "Dead letters and dropped records": [
                 *(metrics.of_queue(metrics.DEPTH, queue.dead_letters, name) for name, queue in queues.items()),
                 *(metrics.of_stream_reader(metrics.GIVEN_UP, reader) for reader in readers),
             ],
@@ -170,8 +168,8 @@ class OperationsDashboard(Construct):
         return {
             "Deliveries": [metrics.of_service(settings, name) for name in ("DeliveriesDone", "DeliveriesFailed")],
             "Webhooks paused": [metrics.of_service(settings, "WebhooksPaused")],
-            "From a change to its delivery (ms)": slowest("DeliveryLag"),
-            "Oldest change that waits (s)": [metrics.of_service(settings, "DeliveryWait", statistic="Maximum")],
+            "Delivery delay (ms)": slowest("DeliveryLag"),
+            "Oldest undelivered change (s)": [metrics.of_service(settings, "DeliveryWait", statistic="Maximum")],
         }
 
     def _functions(self, functions: Mapping[str, ServiceFunction]) -> Graphs:
@@ -179,7 +177,7 @@ class OperationsDashboard(Construct):
             "Errors": ("Errors", "Sum"),
             "Throttles": ("Throttles", "Sum"),
             "Duration p99 (ms)": ("Duration", "p99"),
-            "Running at a time": ("ConcurrentExecutions", "Maximum"),
+            "Concurrent executions": ("ConcurrentExecutions", "Maximum"),
         }
         return {
             title: [metrics.of_function(name, function, statistic=statistic) for function in functions.values()]
@@ -193,7 +191,7 @@ class OperationsDashboard(Construct):
             "Write units": metrics.of_tables(settings, "ConsumedWriteCapacityUnits"),
             "Reads throttled": metrics.of_tables(settings, "ReadThrottleEvents"),
             "Writes throttled": metrics.of_tables(settings, "WriteThrottleEvents"),
-            "Time to answer p99 (ms)": [
+            "Latency p99 (ms)": [
                 metrics.of_operation("SuccessfulRequestLatency", settings.table_name, operation, statistic="p99")
                 for operation in metrics.OPERATIONS
             ],

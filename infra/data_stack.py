@@ -25,7 +25,7 @@ class DataStack(cdk.Stack):
         super().__init__(
             scope,
             id_,
-            description="Video metadata: the tables and what else must not be lost",
+            description="Video metadata: tables and secrets, which must not be lost",
             termination_protection=settings.deletion_protection,
             **kwargs,
         )
@@ -71,8 +71,8 @@ class DataStack(cdk.Stack):
         accept(
             secret,
             rule="AwsSolutions-SMG4",
-            reason="A cursor opens nothing that its caller may not list anyway, and a rotation would break "
-            "every listing in flight.",
+            reason="A cursor gives access only to lists that its caller may read anyway. A rotation would "
+            "invalidate all cursors in use.",
         )
         return secret
 
@@ -87,13 +87,13 @@ class DataStack(cdk.Stack):
             return secretsmanager.Secret.from_secret_complete_arn(self, "WebhookSecret", settings.webhook_secret)
         is_named = settings.keep_data and settings.webhook_secret is None
         name = f"{settings.table_name}/webhooks" if is_named else None
-        secret = self._secret("WebhookSecret", "Key material for the secrets that webhooks are signed with", name)
+        secret = self._secret("WebhookSecret", "Key material for the signing secrets of webhooks", name)
         retain(secret, settings)
         accept(
             secret,
             rule="AwsSolutions-SMG4",
-            reason="Receivers know what is derived from it, so a rotation would make each refuse all that it is sent. "
-            "A webhook's own secret is rotated by the API, with a day in which both are valid.",
+            reason="Receivers hold signing secrets that are derived from this secret, so all of them would reject requests after a "
+            "rotation. The API rotates a webhook's own secret; the old and the new one are then both valid for a day.",
         )
         return secret
 

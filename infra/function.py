@@ -165,7 +165,7 @@ class ServiceFunction(Construct):
         accept(
             self.function,
             rule="AwsSolutions-L1",
-            reason="Python 3.13 is what the service is tested and measured on; Lambda supports it until 2029.",
+            reason="The service is tested and measured on Python 3.13, which Lambda supports until 2029.",
         )
         self.alias = lambda_.Alias(
             self,
@@ -246,7 +246,7 @@ class ServiceFunction(Construct):
             accept(
                 self._role,
                 rule=f"AwsSolutions-IAM5[Resource::{imported}/{pattern}]",
-                reason="Objects are named after what they belong to, so a role can only name their folder.",
+                reason="The names of objects contain ids, so a policy can name only the folder.",
             )
 
     def allow_listing(self, bucket: s3.IBucket, *, below: Collection[str] = ()) -> None:

@@ -112,7 +112,7 @@ class Gateway:
                 authorizer=authorizer if route.scope else None,
             )
             if route.scope is None:
-                _acknowledge_public(new_route, f"{route.path} is public: it shows no data of the table.")
+                _acknowledge_public(new_route, f"{route.path} is public, because it returns no data of the table.")
         files = HttpLambdaIntegration("console", console.function.alias)
         for name, path in CONSOLE_ROUTES.items():
             new_route = apigateway.HttpRoute(
@@ -122,7 +122,9 @@ class Gateway:
                 route_key=apigateway.HttpRouteKey.with_(path, apigateway.HttpMethod.GET),
                 integration=files,
             )
-            _acknowledge_public(new_route, "The console is public; what it shows it asks the API for, with a token.")
+            _acknowledge_public(
+                new_route, "The files of the console are public. The console reads data from the API, with a token."
+            )
         default = apigateway.HttpRoute(
             self._stack,
             "default",
@@ -130,7 +132,9 @@ class Gateway:
             route_key=apigateway.HttpRouteKey.DEFAULT,
             integration=integrations[routes.DEFAULT_FUNCTION],
         )
-        _acknowledge_public(default, "It only answers 404 and 405, which callers without a token must get as well.")
+        _acknowledge_public(
+            default, "The route only returns 404 and 405, which callers without a token must also receive."
+        )
         self._allow_before_calling()
         self._limit_concurrent_creation()
 

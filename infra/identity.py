@@ -27,7 +27,7 @@ class IdentityStack(cdk.Stack):
         super().__init__(
             scope,
             id_,
-            description="Video metadata: who may call",
+            description="Video metadata: sign-in and API clients",
             termination_protection=settings.deletion_protection,
             **kwargs,
         )
@@ -92,24 +92,27 @@ class IdentityStack(cdk.Stack):
             audience=tuple(client.user_pool_client_id for client in (people, machines, transcoder, follower)),
         )
         outputs = {
-            "Issuer": ("Issues the tokens that the API accepts", self.issuer.url),
-            "UserPoolId": ("Where an administrator adds users", pool.user_pool_id),
+            "Issuer": ("Issuer of the tokens that the API accepts", self.issuer.url),
+            "UserPoolId": ("User pool to which an administrator adds users", pool.user_pool_id),
             "SignInUrl": (
-                "People sign in here (authorization code with PKCE)",
+                "URL at which users sign in (authorization code with PKCE)",
                 f"{self.sign_in_url}/oauth2/authorize",
             ),
-            "TokenUrl": ("Codes and client credentials become tokens here", f"{self.sign_in_url}/oauth2/token"),
-            "PeopleClientId": ("Client for people who sign in", people.user_pool_client_id),
+            "TokenUrl": (
+                "URL at which clients exchange codes or client credentials for tokens",
+                f"{self.sign_in_url}/oauth2/token",
+            ),
+            "PeopleClientId": ("Client id for users who sign in", people.user_pool_client_id),
             "MachineClientId": (
-                "Client for machines; its secret: aws cognito-idp describe-user-pool-client",
+                "Client id for programs. To read the secret: aws cognito-idp describe-user-pool-client",
                 machines.user_pool_client_id,
             ),
             "TranscoderClientId": (
-                "Client for a transcoder, which may only report on renditions",
+                "Client id for a transcoder, which may only report on renditions",
                 transcoder.user_pool_client_id,
             ),
             "FollowerClientId": (
-                "Client for a system that reads the feed of all changes, and changes nothing",
+                "Client id for a program that reads the feed of all changes and changes nothing",
                 follower.user_pool_client_id,
             ),
         }
@@ -136,8 +139,8 @@ class IdentityStack(cdk.Stack):
         accept(
             pool,
             rule="AwsSolutions-COG8",
-            reason="The Plus plan is priced for each active user. Users are added by an administrator only and need "
-            "a second factor; whoever wants threat protection on top changes one line.",
+            reason="The Plus plan is billed per active user. Only administrators add users, and users need "
+            "a second factor. To add threat protection, change `feature_plan`.",
         )
         return pool
 

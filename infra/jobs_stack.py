@@ -181,7 +181,7 @@ class JobsStack(cdk.Stack):
         media: MediaStack,
         **kwargs: Any,
     ) -> None:
-        super().__init__(scope, id_, description="Video metadata: stream readers, queues and workers", **kwargs)
+        super().__init__(scope, id_, description="Video metadata: stream consumers, queues and workers", **kwargs)
         self._settings, self._data, self._media = settings, data, media
         self._codes = {"": code, "films": media_code, "search": search_code}
         self.functions: dict[str, ServiceFunction] = {}
@@ -227,7 +227,12 @@ class JobsStack(cdk.Stack):
         add_scheduled(self, self._function, aggregates, changed)
         add_indexer(self, self._function, data, media)
 
-        cdk.CfnOutput(self, "TranscodeQueueArn", description="For a transcoder's policy", value=transcode.queue_arn)
+        cdk.CfnOutput(
+            self,
+            "TranscodeQueueArn",
+            description="ARN of the transcode queue, for the policy of a transcoder",
+            value=transcode.queue_arn,
+        )
 
     def _function(self, id_: str, *, folder: str = "", to: str = "", **kwargs: Any) -> ServiceFunction:
         """Return a new function. `folder` names the folder of the code below `functions/`, by default the lower-cased id.

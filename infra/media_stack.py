@@ -39,7 +39,7 @@ class MediaStack(cdk.Stack):
         super().__init__(
             scope,
             id_,
-            description="Video metadata: the buckets of films, pictures and the archive",
+            description="Video metadata: buckets of source files, thumbnails and the audit archive",
             termination_protection=settings.deletion_protection,
             **kwargs,
         )
@@ -65,10 +65,10 @@ class MediaStack(cdk.Stack):
         """Origins of thumbnail URLs and of signed URLs. The console's page needs permission to connect to these
         origins."""
         outputs = {
-            "SourcesBucket": ("Films as they were uploaded", self.sources.bucket_name),
-            "MediaBucket": ("Pictures and renditions", self.media.bucket_name),
-            "ArchiveBucket": ("The audit archive, and stream records that were given up", self.archive.bucket_name),
-            "MediaUrl": ("Pictures are public at this address", self.media_url),
+            "SourcesBucket": ("Bucket of uploaded source files", self.sources.bucket_name),
+            "MediaBucket": ("Bucket of thumbnails and renditions", self.media.bucket_name),
+            "ArchiveBucket": ("Bucket of the audit archive and of dropped stream records", self.archive.bucket_name),
+            "MediaUrl": ("Public base URL of thumbnails", self.media_url),
         }
         for name, (description, value) in outputs.items():
             cdk.CfnOutput(self, name, description=description, value=value)
@@ -112,7 +112,7 @@ class MediaStack(cdk.Stack):
         accept(
             bucket,
             rule="AwsSolutions-S1",
-            reason="Who changed what is in the audit trail; S3's access logs would keep people's addresses.",
+            reason="The audit trail records who changed each object. S3 access logs would also store IP addresses.",
         )
         return bucket
 
@@ -172,7 +172,7 @@ class MediaStack(cdk.Stack):
             self,
             "Access",
             origin_access_control_name=_global_name(settings),
-            description="Pictures of the media bucket",
+            description="Thumbnails in the media bucket",
         )
         distribution = cloudfront.Distribution(
             self,
@@ -190,7 +190,7 @@ class MediaStack(cdk.Stack):
                 cache_policy=cloudfront.CachePolicy(
                     self,
                     "Caching",
-                    comment="Pictures never change; a day after a video is purged, they are gone from the edges too",
+                    comment="Thumbnails never change. A day after a video is purged, no edge cache has its thumbnails.",
                     default_ttl=cdk.Duration.days(1),
                     max_ttl=cdk.Duration.days(1),
                     min_ttl=cdk.Duration.seconds(0),
@@ -209,11 +209,11 @@ class MediaStack(cdk.Stack):
             )
         )
         reasons = {
-            "AwsSolutions-CFR1": "Whose videos may be seen where is the service's business, not the network's.",
-            "AwsSolutions-CFR2": "It shows unchanging pictures and runs nothing that a firewall could protect.",
-            "AwsSolutions-CFR3": "Access logs would keep people's addresses; CloudFront's metrics show the load.",
-            "AwsSolutions-CFR4": "CloudFront's own certificate comes with CloudFront's own choice of TLS versions; "
-            "whoever brings a domain and its certificate sets TLS 1.2 here.",
+            "AwsSolutions-CFR1": "The service checks which regions may see a video. CloudFront needs no geographic restriction.",
+            "AwsSolutions-CFR2": "The distribution only serves static images and runs no code that a firewall could protect.",
+            "AwsSolutions-CFR3": "Access logs would store IP addresses. CloudFront's metrics are enough to see the load.",
+            "AwsSolutions-CFR4": "CloudFront's default certificate does not allow a minimum TLS version. "
+            "A deployment with its own domain and certificate can set TLS 1.2 here.",
         }
         for rule, reason in reasons.items():
             accept(distribution, rule=rule, reason=reason)
@@ -229,7 +229,7 @@ class MediaStack(cdk.Stack):
             self,
             "Headers",
             response_headers_policy_name=_global_name(settings),
-            comment="Video metadata: pictures for web players",
+            comment="Video metadata: thumbnails for web players",
             security_headers_behavior=cloudfront.ResponseSecurityHeadersBehavior(
                 content_type_options=cloudfront.ResponseHeadersContentTypeOptions(override=True)
             ),

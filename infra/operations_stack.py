@@ -16,28 +16,28 @@ from infra.settings import DeploymentSettings
 from infra.topic import topic_for
 
 LATE = {
-    "probe": "Uploaded films stay in processing, because no worker examines them",
-    "thumbnails": "Videos stay without poster and storyboard",
-    "transcode": "Uploaded films stay in processing, because no transcoder makes their renditions",
-    "arrivals": "Uploaded films are not added to their videos",
-    "purge": "What belongs to removed videos stays, and is paid for",
+    "probe": "Uploaded videos stay in processing, because no worker probes the files",
+    "thumbnails": "New videos have no poster and no storyboard",
+    "transcode": "Uploaded videos stay in processing, because no transcoder creates their renditions",
+    "arrivals": "Uploaded files are not attached to their videos",
+    "purge": "Items and objects of deleted videos are not purged, and are still billed",
     "aggregates": "The totals of users and tags are out of date",
-    "tallies": "Views of viewers and ratings are not in the counts yet",
-    "reverts": "Large change sets are not taken back",
-    "deliveries": "Webhooks and the event bus get no changes",
+    "tallies": "View counts and ratings are out of date",
+    "reverts": "Reverts of large change sets do not progress",
+    "deliveries": "Webhooks and the event bus receive no changes",
 }
 """Effect on users while the oldest job or message of a queue is too old, by name of the queue. Alarms show this text."""
 
 LOST = {
-    "probe": "A film could not be examined; its job is tried again or fails visibly",
-    "thumbnails": "A picture could not be made; its job is tried again or fails visibly",
-    "transcode": "A transcoder did not take a job; it is tried again or fails visibly",
-    "arrivals": "An uploaded film was not added to its video, which stays uploaded",
-    "purge": "What belongs to a removed video stays, and is paid for",
+    "probe": "A file could not be probed; its job is retried or marked as failed",
+    "thumbnails": "A thumbnail could not be created; its job is retried or marked as failed",
+    "transcode": "No transcoder accepted a job; the job is retried or marked as failed",
+    "arrivals": "An uploaded file was not attached to its video, so the video is not processed",
+    "purge": "Items and objects of a deleted video were not purged, and are still billed",
     "aggregates": "The totals of a user or a tag are wrong",
     "tallies": "The view count or the rating of a video is wrong",
-    "reverts": "A change set was taken back in part; its run stays as it is until the message is moved back",
-    "deliveries": "A webhook may send some changes only together with the next one",
+    "reverts": "A change set was reverted only in part; the revert resumes after the message is redriven",
+    "deliveries": "Some changes may reach a webhook only together with the next change",
 }
 """Effect on users after a message has reached a dead-letter queue, by name of the main queue. Alarms show this text."""
 
@@ -72,7 +72,7 @@ class OperationsStack(cdk.Stack):
         if settings.alarms:
             topic = topic_for("cloudwatch.amazonaws.com", self, settings)
             alarms = self._alarms(SnsAction(topic), media, jobs, api)
-            cdk.CfnOutput(self, "AlarmsTopic", description="Publishes alarms; subscribe here", value=topic.topic_arn)
+            cdk.CfnOutput(self, "AlarmsTopic", description="SNS topic of the alarms", value=topic.topic_arn)
         if settings.dashboard:
             dashboard = OperationsDashboard(
                 self,
@@ -83,7 +83,7 @@ class OperationsStack(cdk.Stack):
                 functions={**_in_front(api), **jobs.functions},
                 queues={"arrivals": media.arrivals_queue, **jobs.queues},
             )
-            cdk.CfnOutput(self, "DashboardName", description="In CloudWatch", value=dashboard.name)
+            cdk.CfnOutput(self, "DashboardName", description="CloudWatch dashboard", value=dashboard.name)
 
     def _alarms(self, action: SnsAction, media: MediaStack, jobs: JobsStack, api: ApiStack) -> Alarms:
         alarms = Alarms(self, "Alarms", settings=self._settings, action=action)
@@ -97,36 +97,36 @@ class OperationsStack(cdk.Stack):
             alarms.watch_functions(
                 name,
                 [function for folder, function in _in_front(api).items() if (folder in CATALOGUE) == in_catalogue],
-                "Requests are refused with 503, because no function is free",
+                "Requests fail with 503, because the concurrency limit is reached",
             )
         for name, behind in (("Workers", workers), ("Scheduled functions", scheduled), ("Deliveries", delivering)):
-            alarms.watch_functions(name, behind, "Work behind the API is late, because no function is free")
+            alarms.watch_functions(name, behind, "Background work is late, because the concurrency limit is reached")
         alarms.watch_tables()
         alarms.watch_schema()
         alarms.watch_stream_reader(
             jobs.functions["stream_router"],
-            late="Uploaded films stay in processing, because no jobs are made for them",
-            lost="A change was never acted on: a video may lack jobs, or leave something behind that was to be removed",
+            late="Uploaded videos stay in processing, because no jobs are created for them",
+            lost="A change was not processed: a video may lack jobs, or a deleted video may not be purged",
         )
         alarms.watch_stream_reader(
             jobs.functions["audit"],
-            late="The audit trail and the feed do not show the newest changes, and webhooks do not send them",
-            lost="The audit trail and the feed lack a change",
+            late="The newest changes are missing from the audit trail and the feed, and are not sent to webhooks",
+            lost="A change is missing from the audit trail and the feed",
         )
         for name, queue in {"arrivals": media.arrivals_queue, **jobs.queues}.items():
             alarms.watch_queue(name, queue, late=LATE[name], lost=LOST[name])
         alarms.watch_crashes(
-            "Workers", workers, "A worker keeps crashing or timing out, so uploads or counts wait for it"
+            "Workers", workers, "A worker repeatedly crashes or times out, so uploads or counts are delayed"
         )
         alarms.watch_crashes(
             "Scheduled functions",
             scheduled,
-            "A function that runs by the clock keeps failing: stuck jobs, top lists or the search index are late",
+            "A scheduled function repeatedly fails, so stuck jobs, top lists or the search index are not updated",
         )
         alarms.watch_crashes(
             "Deliveries",
             delivering,
-            "The worker that serves webhooks keeps crashing or timing out, so they wait for it",
+            "The delivery worker repeatedly crashes or times out, so webhooks and the event bus are delayed",
         )
         alarms.watch_deliveries()
         alarms.watch_index()
@@ -134,14 +134,14 @@ class OperationsStack(cdk.Stack):
             jobs.functions["sweeper"],
             "SweeperSilent",
             name="Sweeper does not run",
-            meaning="Stuck jobs stay stuck, and no other alarm reports old jobs",
+            meaning="Stuck jobs are not retried, and the alarms for old jobs have no data",
             periods=1,
         )
         alarms.watch_schedule(
             jobs.functions["rankings"],
             "RankingsSilent",
             name="Rankings do not run",
-            meaning="The lists of the most viewed videos are not computed any more, and expire after two days",
+            meaning="The lists of the most viewed videos are not refreshed, and expire after two days",
             periods=3,
         )
         return alarms

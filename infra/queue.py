@@ -69,11 +69,11 @@ class WorkQueue(Construct):
         )
         # tools/redrive.py and transcoders find the queues by these outputs.
         stack, name = Stack.of(self), id_.removesuffix("Queue")
-        CfnOutput(stack, f"{name}QueueUrl", description="Messages wait here", value=self.queue.queue_url)
+        CfnOutput(stack, f"{name}QueueUrl", description="Queue of the worker", value=self.queue.queue_url)
         CfnOutput(
             stack,
             f"{name}DeadLettersUrl",
-            description="Messages that failed too often",
+            description="Dead-letter queue: messages that failed repeatedly",
             value=self.dead_letters.queue_url,
         )
 

@@ -62,7 +62,7 @@ class GradualShift(Construct):
         accept(
             self._role,
             rule="AwsSolutions-IAM5[Resource::*]",
-            reason="DescribeAlarms cannot be limited to some alarms, and their state is not a secret.",
+            reason="IAM cannot restrict DescribeAlarms to some alarms, and the state of alarms is not secret.",
         )
 
     def _shift(self, folder: str, function: ServiceFunction) -> None:
@@ -124,7 +124,7 @@ class GradualShift(Construct):
         )
         version = {"service": folder, "version": function.function.current_version.version}
         metric = failed.metric(statistic="Sum", period=Duration.minutes(1), dimensions_map=version)
-        return self._alarm(folder, function, "fails", "answered a request with 500", metric)
+        return self._alarm(folder, function, "fails", "responded to a request with 500", metric)
 
     def _alarm(
         self, folder: str, function: ServiceFunction, kind: str, what: str, metric: cloudwatch.IMetric
@@ -136,8 +136,8 @@ class GradualShift(Construct):
             # The name contains the version, so that each version gets a new alarm. A reused alarm would keep its state
             # until the next evaluation, and CodeDeploy does not start while an alarm is active.
             alarm_name=f"{self._settings.env} version {version} of {folder} {kind}",
-            alarm_description=f"The version of '{folder}' that is being deployed {what}, so that CodeDeploy moves all "
-            f"requests back to the version before. {RUNBOOK}",
+            alarm_description=f"The version of '{folder}' that is being deployed {what}. CodeDeploy returns all "
+            f"requests to the previous version. {RUNBOOK}",
             metric=metric,
             # One failure is enough, because crashes and unhandled errors are bugs. A deployment that was rolled back
             # needlessly can be repeated.

@@ -27,8 +27,8 @@ def add_scheduled(stack: cdk.Stack, new: NewFunction, aggregates: sqs.IQueue, de
     The sweeper sends messages about scheduled videos to the queue `aggregates`, and about due webhooks to the queue
     `deliveries`.
     """
-    run_every(stack, SWEEP_EVERY, "Schedule", _sweeper(aggregates, deliveries, new), "look for jobs whose time is up")
-    run_every(stack, RANK_EVERY, "RankingsSchedule", _rankings(new), "compute what is viewed most")
+    run_every(stack, SWEEP_EVERY, "Schedule", _sweeper(aggregates, deliveries, new), "retry stuck jobs")
+    run_every(stack, RANK_EVERY, "RankingsSchedule", _rankings(new), "compute the lists of the most viewed videos")
 
 
 def _sweeper(aggregates: sqs.IQueue, deliveries: sqs.IQueue, new: NewFunction) -> ServiceFunction:

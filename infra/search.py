@@ -40,7 +40,7 @@ def add_indexer(stack: cdk.Stack, new: NewFunction, data: DataStack, media: Medi
     indexer.allow_objects("DeleteObject", "GetObject", "PutObject", bucket=media.media, below=(INDEX,))
     allow_following_videos(indexer, data, media)
     indexer.allow_queries(schema.RELATION_INDEX)
-    run_every(stack, INDEX_EVERY, "IndexSchedule", indexer, "take the search index to where the changes are")
+    run_every(stack, INDEX_EVERY, "IndexSchedule", indexer, "add new changes to the search index")
 
 
 def allow_searching(search: ServiceFunction, data: DataStack, media: MediaStack) -> None:

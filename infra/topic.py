@@ -16,7 +16,7 @@ def topic_for(publisher: str, scope: Construct, settings: DeploymentSettings) ->
     key = kms.Key(
         scope,
         "TopicKey",
-        description=f"Video metadata, {settings.env}: messages of {publisher} on their way",
+        description=f"Video metadata, {settings.env}: encrypts notifications of {publisher}",
         enable_key_rotation=True,
         pending_window=cdk.Duration.days(7),
         removal_policy=cdk.RemovalPolicy.DESTROY,  # no retained data is encrypted with it

@@ -35,7 +35,7 @@ _VARYING = (
     (re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ"), "<time>"),
     (re.compile(r'"id": "[\w-]{20}"'), '"id": <change>'),
     (re.compile(r'"position": \d+'), '"position": <number>'),
-    (re.compile(r"^\d+ events came", re.MULTILINE), "<number> events came"),
+    (re.compile(r"^\d+ events received", re.MULTILINE), "<number> events received"),
     (re.compile(r"(https?|s3)://[^\s\"]+?/(thumbnails|renditions)/"), r"\1://<bucket>/\2/"),
     (re.compile(r"/[0-9a-f]{32}/"), "/<hash>/"),
     (re.compile(r'"personId":"nm\d+"'), '"personId":<person>'),

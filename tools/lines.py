@@ -1,4 +1,4 @@
-"""Streaming reader of files of lines, plain or gzip. The reader distinguishes truncated files from corrupt ones."""
+"""Line reader for plain and gzip files, which distinguishes truncated files from corrupt ones."""
 
 import gzip
 import zlib
@@ -21,15 +21,15 @@ _LINES_SKIPPED = 10_000
 
 
 class Damaged(ToolError):
-    """The file is truncated. The reader has returned all complete lines, and they are valid."""
+    """Error for a truncated file. The reader has yielded all complete lines before the end, and they are valid."""
 
 
 class Corrupt(ToolError):
-    """The file cannot be unpacked, or does not match its checksum. None of its lines are reliable."""
+    """Error for a file that cannot be unpacked, or that does not match its checksum. None of its lines are reliable."""
 
 
 class OtherFile(Exception):
-    """The checkpoint was recorded for a file with other content."""
+    """Error for a checkpoint that was recorded for a file with other content."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def read_lines(
 ) -> Iterator[Line]:
     """Yield the lines after a checkpoint, without a byte-order mark.
 
-    While the reader skips the lines up to the checkpoint, it calls `skipped` with the number of unpacked bytes read so
+    While the reader skips the lines before the checkpoint, it calls `skipped` with the number of unpacked bytes read so
     far. Raises Damaged at the end of a truncated file, and Corrupt if the file cannot be unpacked. Raises OtherFile if
     the checkpoint belongs to another file.
     """
@@ -67,13 +67,15 @@ def read_lines(
             except _UNPACKING as error:
                 if _is_cut_off(error):
                     raise Damaged(
-                        f"{path.name} is cut off after line {number}: what was whole before is kept."
+                        f"{path.name} is truncated after line {number}. The complete lines before were processed."
                     ) from error
                 raise _corrupt(path, error) from error
             if content == b"" and not ended:
                 break
             if not ended:
-                raise Damaged(f"{path.name} ends within line {number + 1}: it was cut off; what was whole is kept.")
+                raise Damaged(
+                    f"{path.name} is truncated within line {number + 1}. The complete lines before were processed."
+                )
             number += 1
             if number == 1 and content:
                 content = content.removeprefix(_BYTE_ORDER_MARK)
@@ -119,13 +121,13 @@ def _is_cut_off(error: Exception) -> bool:
 
 
 def _corrupt(path: Path, error: Exception) -> Corrupt:
-    advice = "any of its lines may be wrong; get the file again."
+    advice = "all its lines are unreliable. Download the file again."
     if "CRC" in str(error) or "Incorrect length" in str(error):
-        return Corrupt(f"{path.name} does not match its checksum: {advice}")
+        return Corrupt(f"{path.name} does not match its checksum, so {advice}")
     with _opened(path) as raw:
         if raw.read(len(_GZIP)) != _GZIP:
-            return Corrupt(f"{path.name} is not a gzip file, though its name says so.")
-    return Corrupt(f"{path.name} is damaged and cannot be unpacked: {advice}")
+            return Corrupt(f"{path.name} is not a gzip file, although its name ends in .gz.")
+    return Corrupt(f"{path.name} is damaged and cannot be unpacked, so {advice}")
 
 
 def _opened(path: Path) -> IO[bytes]:

@@ -29,7 +29,8 @@ from tools.history import format_value, moment, who
 
 LOOPBACK = "127.0.0.1"
 SUBJECT = "tools-listen"
-"""User id of the owner of webhooks at a local service. A separate id saves the webhook limit of real users."""
+"""User id of the owner of webhooks at a local service. With a separate id, these webhooks do not count towards the
+limit of other users."""
 EVERYBODY = "*"
 TOKEN = "TOKEN"  # noqa: S105 - the name of a variable
 SECONDS = 30
@@ -49,7 +50,8 @@ class ListenOptions:
     types: tuple[str, ...] = ()
     """Event types to print. Empty for all types."""
     user_id: str | None = None
-    """User to print the changes of. `None` for all users, or for the token's user at a deployed service."""
+    """User whose changes are printed. With `None`, a local service sends the changes of all users, a deployed service
+    the changes of the token's user."""
     url: str | None = None
     """Public URL of a tunnel to this machine; `None` to use the loopback address."""
     port: int = 0
@@ -65,7 +67,7 @@ class ServiceClient:
         self._http = httpx.Client(base_url=base_url.rstrip("/"), timeout=SECONDS, trust_env=not is_local)
 
     def ask(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> httpx.Response:
-        """Send a request to the webhook API, and return the response, whatever its status is.
+        """Send a request to the webhook API. Returns the response also if its status is an error.
 
         Raises Unreachable if there is no response.
         """
@@ -73,7 +75,7 @@ class ServiceClient:
         try:
             return self._http.request(method, f"/v1/webhooks{path}", json=body, headers=headers)
         except (httpx.TransportError, httpx.InvalidURL) as error:
-            raise Unreachable(f"The service at {self._http.base_url} does not answer ({error}).") from error
+            raise Unreachable(f"The service at {self._http.base_url} does not respond ({error}).") from error
 
     def close(self) -> None:
         """Close the connections."""
@@ -81,7 +83,7 @@ class ServiceClient:
 
 
 class Unreachable(ToolError):
-    """The service did not respond to a request."""
+    """Error for a request without a response from the service."""
 
 
 def local_service() -> ServiceClient:
@@ -101,7 +103,9 @@ def deployed_service(api: str) -> ServiceClient:
     """
     token = os.environ.get(TOKEN)
     if not token:
-        raise ToolError(f"Put a token for {api} into the variable {TOKEN}: it needs {READ} and {WRITE}.")
+        raise ToolError(
+            f"The environment variable {TOKEN} is not set. Set it to a token for {api} with the scopes {READ} and {WRITE}."
+        )
     return ServiceClient(api, lambda: token, is_local=False)
 
 
@@ -159,7 +163,7 @@ class _WebhookHandler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, *_: object) -> None:
-        """Do nothing. The inherited method would print a line per request among the events."""
+        """Do nothing. The inherited method would print a line for each request between the events."""
 
 
 @contextmanager
@@ -168,7 +172,7 @@ def receiving(port: int) -> Iterator[WebhookReceiver]:
     try:
         receiver = WebhookReceiver(port)
     except (OSError, OverflowError) as error:
-        raise ToolError(f"Port {port} cannot be listened to: {error}.") from error
+        raise ToolError(f"Cannot listen on port {port}: {error}.") from error
     with serving(receiver):
         yield receiver
 
@@ -202,7 +206,7 @@ class Listener:
             finally:
                 self._delete(url)
         many = "1 event" if self._events == 1 else f"{self._events} events"
-        self._print(f"{many} came; the webhook is deleted.")
+        self._print(f"{many} received; the webhook is deleted.")
 
     def _create(self, receiver: WebhookReceiver, url: str) -> None:
         user_id = self._options.user_id or (EVERYBODY if self._service.is_local else None)
@@ -211,13 +215,13 @@ class Listener:
         content |= {"userId": user_id} if user_id else {}
         answer = self._service.ask("POST", "", content)
         if answer.status_code != 201:
-            raise ToolError(f"The service made no webhook: {format_value(reason(answer))}")
+            raise ToolError(f"The service did not create the webhook: {format_value(reason(answer))}")
         made = answer.json()
         self._webhook_id = str(made["webhookId"])
         receiver.secret.set_result(str(made["secret"]))
         kinds = ", ".join(self._options.types) or "all types"
         subject = {None: "your own videos", EVERYBODY: "all users' videos"}.get(user_id, f"the videos of {user_id}")
-        self._print(f"Listening at {url} to changes of {subject}, of {kinds}. Ctrl-C ends it.")
+        self._print(f"Listening at {url} for changes of {subject} ({kinds}). Press Ctrl-C to stop.")
 
     def _show_all(self, receiver: WebhookReceiver) -> None:
         misses = 0
@@ -254,20 +258,20 @@ class Listener:
         self._is_paused = is_paused
 
     def _delete(self, url: str) -> None:
-        """Delete the webhook. If the response with its id was lost, the webhook is found by its URL."""
+        """Delete the webhook. If the listener has not received the webhook's id, find the webhook by its URL."""
         try:
             ids = [self._webhook_id] if self._webhook_id else [id_ for id_, at in self._all() if at == url]
             for id_ in ids:
                 answer = self._service.ask("DELETE", f"/{id_}")
                 if answer.status_code not in (204, 404):
-                    raise ToolError(f"The webhook {id_} is still there: {format_value(reason(answer))}")
+                    raise ToolError(f"The webhook {id_} was not deleted: {format_value(reason(answer))}")
         except Unreachable as error:
             later = " The next `listen` deletes it." if self._service.is_local else ""
-            which = f"the webhook {self._webhook_id} is" if self._webhook_id else "a webhook may be"
-            raise ToolError(f"{error} So {which} still there.{later}") from error
+            which = f"the webhook {self._webhook_id} still exists" if self._webhook_id else "a webhook may still exist"
+            raise ToolError(f"{error} Therefore, {which}.{later}") from error
 
     def _remove_left_over(self) -> None:
-        """Delete the webhooks of killed listeners: webhooks with a loopback URL at a closed port."""
+        """Delete the webhooks of listeners that were killed. These webhooks have a loopback URL at a closed port."""
         for id_, url in self._all():
             place = urlsplit(url)
             if place.hostname != LOOPBACK or place.port is None:

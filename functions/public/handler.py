@@ -20,9 +20,9 @@ HEAD = """<!doctype html>
 <link rel="icon" href="favicon.ico" type="image/svg+xml">
 """
 TOKENS = """<p>Requests need a token, sent as <code>Authorization: Bearer ...</code>. On a laptop, <code>make token</code>
-prints one. On AWS, the outputs of the stack <code>...-Identity</code> say where to get one: people sign in at
-<code>SignInUrl</code>, programs ask <code>TokenUrl</code>. A deployment with an issuer of its own takes the tokens of that
-issuer.</p>
+prints one. On AWS, users sign in at <code>SignInUrl</code>, and programs request tokens from <code>TokenUrl</code>. Both URLs
+are outputs of the stack <code>...-Identity</code>. A deployment that is configured with another issuer accepts the tokens of
+that issuer.</p>
 """
 """Paragraph about tokens, which both pages contain. See docs/environments.md, "Sign-in". infra/identity.py defines the
 stack outputs that it names."""

@@ -72,6 +72,6 @@ def test_listen_shows_verified_events_and_leaves_no_webhook(service: Service) ->
                 f"video.created  {video_id}  version 1  by {service.subjects['alice']}" in line for line in lines
             )
         )
-    assert lines[-1].endswith("events came; the webhook is deleted.\n")
+    assert lines[-1].endswith("events received; the webhook is deleted.\n")
     assert listener.returncode == 0
     assert webhooks() == []

@@ -112,8 +112,8 @@ def test_masking_hides_what_varies_and_nothing_else() -> None:
     assert tour.masked(change) == (
         '{"id": <change>, "at":<time>, "by": {"id": "alice"}, "shard": 0, "position": <number>}'
     )
-    assert tour.masked("2026-11-23 03:45:41Z  version 2\n12 events came; it is deleted.") == (
-        "<time>  version 2\n<number> events came; it is deleted."
+    assert tour.masked("2026-11-23 03:45:41Z  version 2\n12 events received; it is deleted.") == (
+        "<time>  version 2\n<number> events received; it is deleted."
     )
     assert tour.masked('{"total":1,"asOf":1795409003120,"items":[{"score":12.0071,"ranges":[[0,5]]}]}') == (
         '{"total":1,"asOf":<time>,"items":[{"score":<score>,"ranges":[[0,5]]}]}'

@@ -426,7 +426,7 @@ def test_every_whole_line_of_an_export_that_was_cut_off_is_imported(full: Api, t
     export(full.table, tmp_path / "all.jsonl")
     complete = (tmp_path / "all.jsonl").read_bytes()
     (tmp_path / "all.jsonl").write_bytes(complete[:-20])
-    with pytest.raises(Damaged, match="ends within line 19"):
+    with pytest.raises(Damaged, match="is truncated within line 19"):
         import_file(target, tmp_path / "all.jsonl")
     (tmp_path / "all.jsonl").write_bytes(complete)
     assert import_file(target, tmp_path / "all.jsonl").refused == []
@@ -588,7 +588,7 @@ def test_a_compressed_export_that_is_cut_off_where_a_page_begins_is_not_damaged(
 ) -> None:
     file = tmp_path / "all.jsonl.gz"
     file.write_bytes(gzip.compress(json.dumps(VIDEO_LINE).encode() + b"\n") + gzip.compress(b"{}\n")[:size])
-    with pytest.raises(Damaged, match="is cut off after line 1"):
+    with pytest.raises(Damaged, match="is truncated after line 1"):
         import_file(target, file)
 
 

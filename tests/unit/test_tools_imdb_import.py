@@ -678,7 +678,7 @@ def test_truncated_file_is_imported_up_to_the_cut_and_completed_later(
     path = generated.folder / PRINCIPALS.file
     complete = path.read_bytes()
     path.write_bytes(complete[: len(complete) // 2])
-    with pytest.raises(Damaged, match="is cut off after line"):
+    with pytest.raises(Damaged, match="is truncated after line"):
         generated.run()
     before = sum(len(generated.children(f"tt{n:07}", "CREDIT#")) for n in range(1, TITLES + 1))
     path.write_bytes(complete)
@@ -694,7 +694,7 @@ def test_the_last_title_before_the_damage_is_not_written_in_part(imdb: Importer)
     imdb.write_all({BASICS: [TITLE_ROW, ("tt2", *TITLE_ROW[1:])]})
     rows = [("tt1", "1", "nm1", "self", r"\N", r"\N"), ("tt2", "1", "nm1", "self", r"\N", r"\N")]
     imdb.write(PRINCIPALS, rows, ending=b"tt2\t2\tnm2\tse")
-    with pytest.raises(Damaged, match="ends within line 4"):
+    with pytest.raises(Damaged, match="is truncated within line 4"):
         imdb.run()
     assert (len(imdb.children("tt1", "CREDIT#")), len(imdb.children("tt2", "CREDIT#"))) == (1, 0)
 
@@ -724,7 +724,7 @@ def test_files_that_are_damaged_within_write_nothing(imdb: Importer, position: i
 def test_a_file_that_is_not_packed_as_its_name_says_is_refused_in_plain_words(imdb: Importer) -> None:
     imdb.write_all({})
     (imdb.folder / BASICS.file).write_bytes(b"not gzip at all")
-    with pytest.raises(Corrupt, match=r"title.basics.tsv.gz is not a gzip file, though its name says so\.$"):
+    with pytest.raises(Corrupt, match=r"title.basics.tsv.gz is not a gzip file, although its name ends in .gz\.$"):
         imdb.run()
 
 

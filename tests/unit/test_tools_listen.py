@@ -166,7 +166,7 @@ class TestOutput:
         out = capsys.readouterr().out
         assert f"\n{LINE}\n" in out
         assert fake.responses[0].status == 204
-        assert f"Listening at {fake.created[0]['url']} to changes of all users' videos, of all types." in out
+        assert f"Listening at {fake.created[0]['url']} for changes of all users' videos (all types)." in out
 
     def test_event_with_a_wrong_missing_or_old_signature_is_refused(
         self, fake: Fake, capsys: pytest.CaptureFixture[str]
@@ -220,7 +220,7 @@ def test_event_sent_again_is_marked(
     ended_after(2)
     fake.deliver = deliver(CHANGE, CHANGE)
     assert main(["listen"]) == 0
-    assert f"{LINE}\n{LINE}  (sent again)\n3 events came; the webhook is deleted." in capsys.readouterr().out
+    assert f"{LINE}\n{LINE}  (sent again)\n3 events received; the webhook is deleted." in capsys.readouterr().out
 
 
 class TestItsWebhook:
@@ -239,7 +239,7 @@ class TestItsWebhook:
         assert main(["listen", "--types", "video.*, job.done", "--user-id", "alice"]) == 0
         (webhook,) = fake.created
         assert (webhook["userId"], webhook["types"]) == ("alice", ["job.done", "video.*"])
-        assert "to changes of the videos of alice, of job.done, video.*." in capsys.readouterr().out
+        assert "for changes of the videos of alice (job.done, video.*)." in capsys.readouterr().out
 
     def test_leads_through_a_tunnel(self, fake: Fake) -> None:
         port = free_port()
@@ -272,7 +272,7 @@ class TestCleanup:
         ended_after(0, lambda: signal.raise_signal(number))
         assert main(["listen"]) == 0
         assert (len(fake.created), fake.hooks) == (1, {})
-        assert "\n1 event came; the webhook is deleted.\n" in capsys.readouterr().out
+        assert "\n1 event received; the webhook is deleted.\n" in capsys.readouterr().out
         assert signal.getsignal(number) == before
 
     def test_after_an_error(self, fake: Fake, ended_after: Callable[..., None]) -> None:
@@ -289,7 +289,7 @@ class TestCleanup:
         fake.hooks["mine"] = {"webhookId": "mine", "url": "https://example.com/in"}
         assert main(["listen"]) == 1
         assert (len(fake.created), list(fake.hooks)) == (1, ["mine"])
-        assert "does not answer" in capsys.readouterr().err
+        assert "does not respond" in capsys.readouterr().err
 
     def test_webhook_of_a_killed_listener_is_deleted(self, fake: Fake, ended_after: Callable[..., None]) -> None:
         ended_after(0)
@@ -320,7 +320,7 @@ class TestErrors:
         captured = capsys.readouterr()
         assert LINE in captured.out
         assert f"The service at {fake.url}" in captured.err
-        assert "So the webhook hook-0 is still there. The next `listen` deletes it." in captured.err
+        assert "Therefore, the webhook hook-0 still exists. The next `listen` deletes it." in captured.err
         assert captured.err.count("\n") == 1
 
     def test_listen_reports_that_the_webhook_was_deleted(self, fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
@@ -359,11 +359,11 @@ class TestErrors:
         detail = "There is no type video.seen."
         fake.refusal = (422, {"detail": "No.", "errors": [{"pointer": "/types/0", "detail": detail}]})
         assert main(["listen", "--types", "video.seen"]) == 1
-        assert capsys.readouterr().err == f"The service made no webhook: /types/0: {detail}\n"
+        assert capsys.readouterr().err == f"The service did not create the webhook: /types/0: {detail}\n"
 
     def test_listen_reports_that_its_port_is_in_use(self, fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["listen", "--port", str(fake.server_port)]) == 1
-        assert f"Port {fake.server_port} cannot be listened to: " in capsys.readouterr().err
+        assert f"Cannot listen on port {fake.server_port}: " in capsys.readouterr().err
         assert fake.created == []
 
     @pytest.mark.parametrize(
@@ -376,7 +376,7 @@ class TestErrors:
             ),
             (
                 ["--api", "https://a.example.com", "--url", "https://b.example.com", "--port", "1"],
-                "Put a token for https://a.example.com into the variable TOKEN: it needs videos/read and videos/write.",
+                "The environment variable TOKEN is not set. Set it to a token for https://a.example.com with the scopes videos/read and videos/write.",
             ),
         ],
     )

@@ -85,7 +85,7 @@ class TestAlarms:
         assert there == here
 
     def test_errors_are_a_share_of_the_requests_once_there_are_some(self, prod: Templates) -> None:
-        alarm = alarms(prod)["prod API answers with errors"]
+        alarm = alarms(prod)["prod API returns errors"]
         (error_rate,) = (metric["Expression"] for metric in alarm["Metrics"] if "Expression" in metric)
         assert error_rate == "IF(requests >= 5, 100 * FILL(errors, 0) / requests, 0)"
         assert lines(alarm) == {"AWS/ApiGateway Count ApiId=HttpApi", "AWS/ApiGateway 5xx ApiId=HttpApi"}
@@ -160,7 +160,7 @@ class TestAlarms:
 
     @pytest.mark.parametrize("reader", ["Router", "Audit"])
     def test_readers_of_the_stream_are_watched(self, prod: Templates, reader: str) -> None:
-        lag, discarded = alarms(prod)[f"prod {reader} is behind"], alarms(prod)[f"prod {reader} gave up records"]
+        lag, discarded = alarms(prod)[f"prod {reader} is behind"], alarms(prod)[f"prod {reader} dropped records"]
         assert lines(lag) == {f"AWS/Lambda IteratorAge FunctionName={reader}Function"}
         assert (lag["Threshold"], watched(lag)[0]["Stat"]) == (5 * 60 * 1000, "Maximum")
         assert lines(discarded) == {

@@ -250,7 +250,7 @@ def test_a_damaged_file_is_an_error_and_the_whole_one_continues(
     ratings.write_bytes(original[:-9])
     arguments = ["import-imdb", str(folder), "--table", table.name]
     assert main(arguments) == 1
-    assert "is cut off" in capsys.readouterr().err
+    assert "is truncated" in capsys.readouterr().err
     ratings.write_bytes(original)
     assert main(arguments) == 0
     assert table.get(VIDEO.key(videoId=video_id("tt0000001")))
