@@ -31,7 +31,8 @@ SMALL, LARGE = 1_000, 10_000
 
 
 def main(arguments: list[str]) -> None:
-    """Measure both catalogues, and print the ratios. With a number as argument, import N titles and print JSON."""
+    """Measure both catalogues, and print the ratios. With a number N as argument, import N titles and print the results
+    as JSON."""
     if arguments:
         print(json.dumps(imported(int(arguments[0]))))
         return
@@ -74,7 +75,7 @@ def imported(titles: int) -> dict[str, float]:
 
 
 def _accept_everything(client: Client) -> tuple[Client, dict[str, int]]:
-    """Replace DynamoDB behind the client. Returns the client, and a counter of written items.
+    """Replace DynamoDB by a fake that accepts all writes. Returns the client, and a counter of written items.
 
     The lookup of digests finds no title, so the import creates all titles. All later reads find their items. Queries
     return no items.

@@ -54,7 +54,7 @@ PICTURE = ROOT / "docs" / "growth.svg"
 SIZES = (1_000, 10_000, 100_000)
 """Number of videos in each catalogue."""
 PAGE, DEEP = 25, 1_000
-"""Number of items per page, and position of the page that is compared with the first page."""
+"""Number of items per page, and number of the page that is compared with the first page."""
 FIRST_YEAR, YEARS = 1990, 10
 OWNER = Caller("alice", frozenset())
 
@@ -210,7 +210,7 @@ LISTS: Mapping[str, Lister] = {
     "a category": lambda videos, _, window: videos.list_by_category("c", NOW, ListFilters(), window),
     "an owner": lambda videos, _, window: videos.list_by_owner("alice", OWNER, NOW, ListFilters(), window),
 }
-"""Functions that read a page of a list, by name of the list. All these lists grow with the catalogue.
+"""Functions that read a page, by name of the list. Each of these lists grows with the catalogue.
 
 The most expensive list is first, because the chart places labels in this order.
 """
@@ -218,7 +218,7 @@ The most expensive list is first, because the chart places labels in this order.
 
 @contextmanager
 def grown(catalogue: GrownTable) -> Iterator[MeasuredService]:
-    """Create empty tables in moto, and serve the items of a catalogue in addition."""
+    """Create empty tables in moto, and also serve the items of the catalogue."""
     with measured_service() as service:
         undo = [intercept(client, catalogue.between) for client in clients()]
         try:
@@ -245,7 +245,7 @@ def page_of(catalogue: GrownTable, name: str, number: int, items: int = PAGE) ->
 
 
 def growth() -> dict[str, list[RequestCost]]:
-    """Return the costs of each list: of the first page in each catalogue, then of page DEEP in the largest catalogue."""
+    """Return the costs of each list: the first page in each catalogue, then page DEEP in the largest catalogue."""
     costs: dict[str, list[RequestCost]] = {name: [] for name in LISTS}
     for size in SIZES:
         catalogue = GrownTable(size)

@@ -130,9 +130,10 @@ def main() -> None:
 
 
 def _count_keyframes(path: Path, facts: MediaInfo) -> tuple[int, float]:
-    """Return the number of keyframes that a storyboard must read, and their size as a fraction of the file's size.
+    """Return the number of keyframes that a storyboard must read, and their total size as a fraction of the file's
+    size.
 
-    Each tile shows the last keyframe before the middle of an interval. No storyboard with these tiles can read less.
+    Each tile shows the last keyframe before the middle of an interval, so these keyframes are the minimum.
     """
     board = storyboard(FileSource(path), facts)
     with av.open(path) as container:

@@ -155,8 +155,10 @@ def with_typo(text: str, random: Random) -> str | None:
 
 
 def found_with_typos(engine: SearchEngine, titles: Sequence[str], random: Random) -> tuple[int, int]:
-    """Search for each title with a typo. Returns the number of searches with the title among the first three hits, and
-    the number of all searches.
+    """Search for each title with a typo. Returns the number of searches that find the title among the first three hits,
+    and the total number of searches.
+
+    Titles without a word long enough for typo tolerance are skipped.
     """
     found = looked_for = 0
     for title_ in titles:

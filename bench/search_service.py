@@ -52,7 +52,7 @@ COUNTED = 24
 WARM = 200
 """Number of queries for which the benchmark measures the latency."""
 BACKSTAGE = 6
-"""Number of videos to create for each owner and each of VARIANTS."""
+"""Number of videos to create for each pair of an owner and one of VARIANTS."""
 TITLES = 2_000
 """Maximum number of videos to read from the list of all videos. Queries consist of words of the titles of these videos."""
 PAGE = 100
@@ -63,9 +63,9 @@ LONGEST_WAIT = 30.0
 LONGEST_ASKING = 1_500.0
 """Maximum seconds for which the benchmark sends random queries."""
 REST = 0.05
-"""Seconds between two searches for a written video."""
+"""Seconds between two searches for a new video."""
 NEAR = 1_000
-"""Maximum difference between the start of a quote and the start of its sentence, in milliseconds."""
+"""Maximum difference in milliseconds between the start of a found quote and the start of the spoken sentence."""
 OWNERS = ("alice", "bob")
 CALLERS = (*OWNERS, "carol", "admin")
 """User ids of the callers: two owners, a user without videos, and an admin."""
@@ -78,7 +78,8 @@ VARIANTS: tuple[Mapping[str, Any], ...] = (
     {"publishAt": FAR},
     {"expiresAt": 1},
 )
-"""Fields of videos with different visibility. The first variant is public. Only owners and admins may see the others."""
+"""Fields of videos, from which the visibility follows. The first video is public. Only owners and admins may see the
+others."""
 HOSTS = ("127.0.0.1", "::1", "localhost")
 
 Document = dict[str, Any]
@@ -86,7 +87,7 @@ Counts = dict[str, list[tuple[str | int, int]]]
 
 
 class HttpSender(Protocol):
-    """HTTP client of one user."""
+    """HTTP client that sends the token of one user."""
 
     def send(self, method: str, path: str, **options: Any) -> httpx.Response:
         """Send a request. Raises LocalError if the service does not respond."""
@@ -287,7 +288,7 @@ def word() -> str:
 
 
 def seconds_until_found(sender: HttpSender, text: str, count: int = 1) -> float | None:
-    """Return the seconds until the caller finds `count` videos with a word, or `None` after LONGEST_WAIT."""
+    """Poll until the caller finds `count` videos with a word. Returns the seconds, or `None` after LONGEST_WAIT."""
     began = time.monotonic()
     while search(sender, q=f'"{text}"', limit="1")["total"] < count:
         if time.monotonic() - began > LONGEST_WAIT:
@@ -425,9 +426,10 @@ def count_readable_hits(callers: Callers, requests: Sequence[SearchRequest]) -> 
     until = time.monotonic() + LONGEST_ASKING
 
     def look(request: SearchRequest) -> tuple[int, list[str]] | None:
-        """Return the number of hits, and a line of text for each hit that GET rejected.
+        """Search, and read each hit by GET. Returns the number of hits, and a line of text for each hit that GET
+        rejected.
 
-        Returns `None` after LONGEST_ASKING seconds.
+        Returns `None` if LONGEST_ASKING seconds have passed.
         """
         if time.monotonic() > until:
             return None

@@ -38,7 +38,8 @@ VIEWS = 4_711
 TAGS = ("demo", "launch", "product")
 PEERS_TABLE = "Videos"
 OURS_ALONE = ("origins", "schemaVersion", "counted", "reason", "windowEnds")
-"""Names of the fields of videos and of view responses that only this service has, and not the peers."""
+"""Names of the fields that only this service returns, in videos and in responses to views. The peers do not have
+them."""
 _FIRST_ID = 0x3F2504E04F8941D39A0C << 48
 
 Json = dict[str, Any]
@@ -80,12 +81,12 @@ def stored(number: int) -> Json:
 
 
 class Frozen(Stub):
-    """A stub that processes writes, but does not store them."""
+    """A stub that processes writes, but discards the results."""
 
     is_filled = False
 
     def keep(self, key: Place, item: AttributeMap | None) -> None:
-        """Store an item only while the stub is being filled."""
+        """Store an item while the stub is being filled. Later calls do nothing."""
         if not self.is_filled:
             super().keep(key, item)
 
@@ -113,7 +114,8 @@ def peers() -> Stub:
 
 
 def respond(operation: str, parameters: Mapping[str, Any]) -> Json:
-    """Return the body of the response to a request: of Secrets Manager for `GetSecretValue`, otherwise of DynamoDB."""
+    """Return the body of the response to a request. `GetSecretValue` is a request to Secrets Manager, all others are to
+    DynamoDB."""
     if operation == "GetSecretValue":
         return {"Name": "cursors", "SecretString": "a secret of the bench"}
     table = peers() if parameters.get("TableName") == PEERS_TABLE else ours()

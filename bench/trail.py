@@ -82,7 +82,8 @@ class Shards:
     """A stream with a backlog, and one audit function per shard."""
 
     def __init__(self, reader: StreamReader, *, owners: int, processor: float = 0.0) -> None:
-        """Generate videos of `owners` owners. `processor` is the time that a full core needs for a record, in seconds."""
+        """Generate the backlog with videos of `owners` owners. `processor` is the processor time of a record on a full
+        core, in seconds."""
         self._reader, self._processor = reader, processor * CORE_MB / MEMORY_MB
         self._batches = iter(batches(SHARDS * BATCHES, reader.batch, owners))
         self.simulation: Simulation[LambdaHandler] = Simulation(
@@ -141,7 +142,8 @@ def _audit(table: Table, clock: Callable[[], float], outside: SimulatedServices)
 
 
 def batches(count: int, size: int, owners: int) -> list[list[Raw]]:
-    """Return `count` batches of stream records. Each batch has `size` new videos of an import, from `owners` owners."""
+    """Return `count` batches of `size` stream records. The records are new videos of an import, from `owners`
+    owners."""
     return [
         [_record(number, owners) for number in range(start, start + size)] for start in range(0, count * size, size)
     ]

@@ -37,9 +37,10 @@ LOADS = {
     "5,000/s": 5_000.0,
     "20,000/s": 20_000.0,
 }
-"""Number of views of one video per second, by label."""
+"""Load on one video in views per second, by label."""
 SETTLED, MEASURED = 0.25, 0.1
-"""Seconds before the measurement, in which the counter reaches its final number of shards, and seconds of the measurement.
+"""Seconds before the measurement, and seconds of the measurement. Before it, the counter reaches its final number of
+shards.
 
 Both periods have at least one view.
 """
@@ -118,10 +119,8 @@ def streamed(simulation: Simulation[ViewStore], load: float) -> float:
 
 @cache
 def starts() -> dict[int, int]:
-    """Return the write units that store a counter's value at the start of a period, by period in seconds.
-
-    The periods are an hour and a day.
-    """
+    """Return the write units for storing a counter's value at the start of an hour and of a day. Keys are the seconds
+    of the period."""
     counter: Item = VIEW_COUNTER.key(videoId=VIDEO_ID, shard=0) | {"views": 1}
     hours = ("2026-11-22T13", "2026-11-22T14", "2026-11-23T00")
     first, same_day, next_day = (encode_item(counter | {"hour": hour}) for hour in hours)

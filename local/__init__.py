@@ -28,7 +28,7 @@ CONSOLE_CLIENT = "console"
 
 
 class LocalError(Exception):
-    """Error that the developer can fix. The message is one complete sentence."""
+    """Error that the developer can fix. Commands print the message, so write one complete sentence."""
 
 
 def exit_status(action: Callable[[], object]) -> int:
@@ -44,9 +44,9 @@ def exit_status(action: Callable[[], object]) -> int:
 def running_service(file: Path = SERVICE_FILE) -> dict[str, Any]:
     """Return the content of `service.json`, which `make run` writes. Raises LocalError if the service is not running.
 
-    Members: `baseUrl`, `consoleUrl`, `docsUrl`, `issuer` and `tokens` by user. Tools that bypass the API use these
-    members: `endpoint`, `objectsEndpoint` and `secretAccessKey` for AWS clients, `tableName`, and `assembly`, the folder
-    with the CDK's output.
+    Members for all tools are `baseUrl`, `consoleUrl`, `docsUrl`, `issuer`, and `tokens`, which has a token per user.
+    Tools that bypass the API also need `endpoint`, `objectsEndpoint` and `secretAccessKey` for AWS clients,
+    `tableName`, and `assembly`, the folder with the CDK's output.
     """
     try:
         service: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))

@@ -27,11 +27,12 @@ class Aws:
 
     @classmethod
     def of(cls, service: Mapping[str, Any]) -> "Aws":
-        """Return the settings of a running service, from the content of the service's `service.json`."""
+        """Return the endpoints and credentials of the running service that wrote this `service.json`. `service` is the
+        parsed file."""
         return cls(str(service["endpoint"]), str(service["objectsEndpoint"]), str(service["secretAccessKey"]))
 
     def described(self) -> dict[str, str]:
-        """Return the entries of `service.json` that `of` reads."""
+        """Return the endpoints and the secret key as entries of `service.json`, from which `of` reads them."""
         return {
             "endpoint": self.endpoint,
             "objectsEndpoint": self.objects_endpoint,
@@ -50,7 +51,7 @@ class Aws:
         }
 
     def client(self, service: Any, **config: Any) -> Any:
-        """Return a boto3 client of a service on this MiniStack. `config` overrides options of botocore's Config."""
+        """Return a boto3 client for an AWS service on this MiniStack. `config` has options of botocore's Config."""
         settings: dict[str, Any] = {
             "proxies": {},
             "connect_timeout": 5,

@@ -28,10 +28,11 @@ from local.run import stoppable
 
 LOGS = STATE / "checks"
 PROGRESS_SECONDS = 10.0
-"""Seconds between two lines of progress."""
+"""Seconds between two lines that report progress."""
 POLL_SECONDS = 0.2
 AT_ONCE = (os.cpu_count() or 2) + 1
-"""Maximum number of stages that run concurrently: one more than cores, because the rehearsal mostly waits."""
+"""Maximum number of stages that run concurrently. This is one more than the number of cores, because the rehearsal
+mostly waits."""
 GRACE_SECONDS = 90.0
 """Maximum seconds that an interrupted stage may take to clean up. The rehearsal must stop the service that it started."""
 NOT_UNIT = ("tests/unit/infra", "tests/unit/proofs")
@@ -41,7 +42,8 @@ NO_TESTS = 5
 LAST_LINES = 40
 """Maximum number of log lines of a failed stage that are printed when the stage ends."""
 END_LINES, END_LINES_OF_TESTS = 10, 3
-"""Maximum number of log lines per failed stage in the final report. The second number applies if failed tests are listed."""
+"""Maximum number of log lines per failed stage in the final report. The second number applies if the report lists
+failed tests."""
 MAX_NAMED = 20
 """Maximum number of failed tests per stage in the final report. The log has all of them."""
 SLOWEST = 10
@@ -50,10 +52,8 @@ SLOWEST = 10
 _STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 _SUMMARY = re.compile(r"=+ short test summary info =+$|(?:FAILED|ERROR|SKIPPED) .*(?:tests/|\.py)|[\d.]+ s in tests/")
-"""Pattern of the lines in pytest's output that the report shows in another form.
-
-The report skips these lines, because the tracebacks before them are more useful.
-"""
+"""Pattern of the lines in pytest's output that the report on a failed stage omits, because it shows their contents in
+another form."""
 
 Count = Callable[[str], str]
 """Function that returns the number of items that a stage checked, such as `812 tests`, given the stage's output."""
@@ -90,7 +90,7 @@ class StageOutcome:
 
     @property
     def is_good(self) -> bool:
-        """Whether the stage passed, or had no tests to run."""
+        """Whether the stage passed. A test stage without tests to run also counts as passed."""
         return self.status == 0 or self.is_empty
 
 
@@ -134,7 +134,7 @@ def named(names: Iterable[str], known: Mapping[str, Stage]) -> list[Stage]:
 
 
 def _halves(root: Path) -> list[list[str]]:
-    """Return the files of the unit tests in two lists. Both lists have about the same number of bytes."""
+    """Return the files of the unit tests as two lists with about the same number of bytes."""
     others = {root / folder for folder in NOT_UNIT}
     files = [file for file in (root / "tests" / "unit").rglob("test_*.py") if file.parent not in others]
     halves: list[list[str]] = [[], []]
@@ -169,7 +169,8 @@ def _number(output: str, of: str) -> int:
 
 
 def steps(output: str) -> list[tuple[str, float]]:
-    """Return the titles of the rehearsal's complete steps, each with the seconds that the step took."""
+    """Return the title and the duration in seconds of each completed step of the rehearsal, from the output of its
+    stage."""
     done = re.findall(r"^(.+): done in ([\d.]+) s$", output, re.MULTILINE)
     return [(title, float(seconds)) for title, seconds in done if title != "The rehearsal"]
 
@@ -182,13 +183,17 @@ def failures(output: str) -> list[str]:
 
 
 def slowest(outputs: Iterable[str]) -> list[tuple[str, float]]:
-    """Return the slowest test files of all stages, each with its seconds, from the lines that `local.slowest` prints."""
+    """Return the slowest test files of all stages with their seconds. The plugin `local.slowest` prints these
+    figures."""
     lines = [line for output in outputs for line in re.findall(r"^([\d.]+) s in (tests/\S+)$", output, re.MULTILINE)]
     return sorted(((file, float(seconds)) for seconds, file in lines), key=lambda row: -row[1])[:SLOWEST]
 
 
 def report(outcome: StageOutcome, lines: int = LAST_LINES, named: int | None = None) -> str:
-    """Return text about a failed stage: status, at most `named` failed tests, the last `lines` of the log, and its path."""
+    """Return text about a failed stage: its exit status, failed tests, the end of its log, and the path of the log.
+
+    `named` is the maximum number of failed tests, `None` for all. `lines` is the maximum number of lines of the log.
+    """
     failed = failures(outcome.output)
     shown = failed[:named]
     more = [f"and {len(failed) - len(shown)} more"] if len(shown) < len(failed) else []
@@ -201,7 +206,8 @@ def report(outcome: StageOutcome, lines: int = LAST_LINES, named: int | None = N
 
 
 def progress(output: str) -> str:
-    """Return the progress of a stage: the rehearsal's step and pytest's percentage, or an empty text."""
+    """Return the progress that the output of a stage shows: the rehearsal's step and pytest's percentage. Empty if it
+    shows neither."""
     begun = re.findall(r"^(.+) \.\.\.$", output, re.MULTILINE)[-1:]
     percentages = re.findall(r"\[ *(\d+%)\]", output.rpartition(" ...\n")[2])[-1:]
     return ", ".join([*begun, *percentages])
@@ -251,7 +257,7 @@ class _Running:
 
 
 class Checks:
-    """Runner of concurrent stages. `say` receives each line of progress."""
+    """Runner of concurrent stages. It calls `say` with each line of progress."""
 
     def __init__(self, logs: Path, say: Callable[[str], None]) -> None:
         self._logs = logs
@@ -354,7 +360,7 @@ def _time(seconds: float) -> str:
 
 
 def main(names: Sequence[str], settings: Mapping[str, str] = os.environ, logs: Path = LOGS) -> int:
-    """Run the stages with these names, or all stages without names, and return the exit status."""
+    """Run the stages with these names, and return the exit status. Without names, run all stages."""
     return stoppable(lambda: _check(names, settings, logs))
 
 

@@ -15,7 +15,7 @@ from local import ROOT
 def spawn(
     module: str, *arguments: str, log: IO[bytes], env: Mapping[str, str], pass_fds: Sequence[int] = ()
 ) -> "subprocess.Popen[bytes]":
-    """Start a module as a child process, which must call `end_with_parent`.
+    """Start a Python module as a child process. The module must call `end_with_parent`.
 
     The child process inherits the file descriptors in `pass_fds`.
     """
@@ -34,7 +34,8 @@ def spawn(
 
 
 def end(process: "subprocess.Popen[bytes]", seconds: float) -> bool:
-    """Terminate a process, wait for up to `seconds`, then kill the process group. Return whether the process ended in time."""
+    """End a process with SIGTERM. If the process still runs after `seconds`, kill its process group. Return whether the
+    process ended in time."""
     try:
         process.terminate()
         with suppress(subprocess.TimeoutExpired):

@@ -33,7 +33,8 @@ def main(root: Path = ROOT) -> int:
 
 
 def types(root: Path) -> list[list[str | Path]]:
-    """Return the commands that check types, and API calls against the OpenAPI document. Writes that document to a file."""
+    """Return the commands that check types and API calls. Writes the OpenAPI document, which the commands need, to a
+    file."""
     generated = root / GENERATED
     generated.mkdir(parents=True, exist_ok=True)
     described = generated / "openapi.json"

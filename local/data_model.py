@@ -32,7 +32,8 @@ class ItemDescription(NamedTuple):
     entity: Entity
     about: str
     attributes: Mapping[str, str]
-    """Descriptions by attribute name, without the attributes in COMMON. A key may list several names: `at, sequence`."""
+    """Descriptions of the item's attributes by name, without the attributes in COMMON. A key may list several names:
+    `at, sequence`."""
 
     @property
     def names(self) -> frozenset[str]:

@@ -40,9 +40,10 @@ separate function worker of about 80 MB.
 REQUEST_ATTEMPTS = 8
 """Maximum attempts per request, including the first."""
 NEWEST_YEAR = 2011
-"""Latest plausible release year. The table is from 2010 and has a few films announced for 2011.
+"""Latest plausible release year. For later years, 100 years are subtracted.
 
-The table's years were converted from two digits, so films of 1915 to 1946 have the years 2015 to 2046.
+The table is from 2010 and has a few films announced for 2011. Its years were converted from two digits, so films of
+1915 to 1946 have the years 2015 to 2046.
 """
 NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "https://www.npmjs.com/package/vega-datasets#movies")
 
@@ -54,7 +55,10 @@ Document = dict[str, Any]
 
 
 def document(position: int, record: Record) -> Document:
-    """Return the video for a record of the table. The same position and record always return the same video."""
+    """Return the body of the request that creates a video from a record of the movies table.
+
+    The videoId depends only on the position, so a second run creates no duplicates.
+    """
     film: Document = {
         "videoId": str(uuid.uuid5(NAMESPACE, str(position))),
         "title": title(record.get("Title")),
@@ -71,9 +75,9 @@ def document(position: int, record: Record) -> Document:
 
 
 def title(value: object) -> str:
-    """Return a title of the table as correct text.
+    """Return the title of a movie as text, with encoding errors corrected.
 
-    Some titles are numbers, one is missing, and some were decoded with the wrong charset.
+    In the table, some titles are numbers, one is missing, and some were decoded with the wrong charset.
     """
     text = _text(value)
     if text is None:
@@ -86,7 +90,8 @@ def title(value: object) -> str:
 
 
 def slug(value: object) -> str:
-    """Convert a name to an id, such as `Sony/TriStar` to `sony-tristar`. Returns an empty text if there is no name."""
+    """Convert a name to an id, such as `Sony/TriStar` to `sony-tristar`. Returns an empty string if there is no
+    name."""
     plain = unicodedata.normalize("NFKD", _text(value) or "").encode("ascii", "ignore").decode()
     return re.sub(r"[^a-z0-9]+", "-", plain.lower()).strip("-")
 
@@ -206,7 +211,8 @@ def is_busy(answer: httpx.Response) -> bool:
 
 
 def is_there_already(answer: httpx.Response) -> bool:
-    """Return whether a create failed because the video exists. Idempotency keys expire after a day; videos do not."""
+    """Return whether a create failed because the video exists. This happens in later runs, because idempotency keys
+    expire after a day."""
     return answer.status_code == 409 and str(_problem(answer).get("type", "")).endswith(":already-exists")
 
 
@@ -266,7 +272,8 @@ def _create(client: ApiClient, numbered: tuple[int, Document]) -> httpx.Response
 
 
 def load_scenes(admin: ApiClient, owner: str) -> list[str]:
-    """Create the missing videos of local/sample_videos.py for `owner`, and return the ids of all these videos."""
+    """Create the missing videos of local/sample_videos.py for `owner`. Returns the ids of all these videos, also of
+    existing ones."""
     ids = []
     for scene in sample_videos.SCENES:
         video_id = str(uuid.uuid5(NAMESPACE, f"{owner}/{scene.title}"))

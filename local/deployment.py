@@ -39,10 +39,10 @@ INPUTS = (
     "requirements.txt",
     "shared",
 )
-"""Files and folders that determine a deployment. The interpreter, the ports and the issuer also determine it."""
+"""Files and folders with the sources of a deployment. If one of them changes, the next run deploys again."""
 
 ReportProgress = Callable[[str], None]
-"""Function that is called with each line of progress."""
+"""Callback that receives each line of progress."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Deployment:
 
     @classmethod
     def load(cls, file: Path) -> "Deployment | None":
-        """Return the stored record; `None` if it is missing or unreadable."""
+        """Return the record in the file; `None` if the file is missing or unreadable."""
         try:
             return cls(**json.loads(file.read_text(encoding="utf-8")))
         except (OSError, ValueError, TypeError):
@@ -271,7 +271,8 @@ def _kill_group(group: int) -> None:
 
 
 def _reason(lines: Iterable[str]) -> str:
-    """Return the line of an output that most likely has the cause of a failure, such as an exception of the app."""
+    """Return the line of an output that most likely explains a failure, such as the message of an exception in the
+    app."""
     output = list(lines)
     for pattern in (r"^[\w.]+(Error|Exception): ", r"_FAILED", "\u274c", r"(?i)\b(error|failed)\b"):
         for line in reversed(output):

@@ -46,11 +46,11 @@ JOURNAL = "items.sqlite"
 SAVE_SECONDS = 1.0
 EXPIRE_SECONDS = 5.0
 TELL_SECONDS = 0.5
-"""Minimum seconds between two lines of progress."""
+"""Minimum seconds between two lines that report progress."""
 SHARE = 10
 """Minimum pause after a save or a TTL scan, as a multiple of the duration of that save or scan."""
 KEPT_AS_IT_CHANGES = {"dynamodb": dynamodb, "sqs": sqs}
-"""MiniStack's modules of the services with a state that is saved after each change, by name of the service.
+"""MiniStack's modules for services with a state that is saved soon after each change, by name of the service.
 
 The state of all other services changes only during a deploy, or consists of logs and metrics.
 """
@@ -83,7 +83,10 @@ import os as _os, resource as _resource
 _bytes = int(_os.environ["AWS_LAMBDA_FUNCTION_MEMORY_SIZE"]) << 20
 _resource.setrlimit(_resource.RLIMIT_DATA, (_bytes, _bytes))
 """
-"""Code that each worker runs first. On Linux, RLIMIT_DATA counts writable memory, not memory that is only mapped."""
+"""Python code that each worker runs first. It limits the worker's memory.
+
+On Linux, RLIMIT_DATA counts writable memory, not memory that is only mapped.
+"""
 
 COUNT_NO_CALLS = """
 def _ms_install_invoke_depth():
@@ -95,24 +98,27 @@ The replacement counts nothing, because functions of the service invoke no other
 """
 
 POLL_STREAMS: FunctionType = lambda_svc._poll_dynamodb_streams
-"""MiniStack's function that polls the streams, as it was before `patch_ministack` replaces it."""
+"""MiniStack's original function that polls the streams. `patch_ministack` replaces the function in MiniStack's
+module."""
 
 
 @dataclass
 class Snapshot:
-    """Consistent snapshot of all changes of data since the previous snapshot."""
+    """Consistent snapshot of the data that changed since the previous snapshot."""
 
     touched: dict[tuple[str, str, str], Any]
-    """Table of each item that was written or deleted, by table id, partition key and sort key."""
+    """Table object of each item that was written or deleted. Keys are the table's id, the partition key and the sort
+    key."""
     emptied: dict[str, Any]
-    """Tables in which all items were replaced, by table id."""
+    """Table objects of the tables in which all items were replaced, by table id."""
     readers: list[ReaderRow] = field(default_factory=list)
     records: list[RecordRow] = field(default_factory=list)
     ends: dict[str, int] = field(default_factory=dict)
-    """End position of each stream, by ARN of the stream."""
+    """Position after the last record of each stream, by ARN of the stream."""
     items: list[ItemRow] = field(default_factory=list)
     states: dict[str, tuple[str, Any]] = field(default_factory=dict)
-    """State of each changed service, by name: as JSON, for comparison with the last save, and as MiniStack's object."""
+    """State of each changed service, by name of the service. Each value has the state as JSON, to compare with the last
+    save, and as an object of MiniStack."""
 
 
 class StateSaver:
@@ -256,7 +262,7 @@ def _row(table_id: str, table: Any, pk: str, sk: str) -> ItemRow:
 
 
 class SharedCache:
-    """ASGI application that caches the public, immutable responses of the application `inner`.
+    """ASGI application that caches the public, immutable responses of another application, `inner`.
 
     Each new browser session loads 40 files of the console, and MiniStack needs 2.5 ms of CPU time per file.
     """
@@ -295,7 +301,8 @@ class SharedCache:
 
 
 def _is_immutable(start: Message) -> bool:
-    """Return whether a response has status 200, and may be cached by everyone permanently (`public, immutable`)."""
+    """Return whether a response has the status 200, and its Cache-Control allows shared caches to store it permanently
+    (`public, immutable`)."""
     headers = {name.lower(): value for name, value in start["headers"]}
     return start["status"] == 200 and {b"public", b"immutable"} <= {*headers.get(b"cache-control", b"").split(b", ")}
 
@@ -395,7 +402,7 @@ def expire(now: float) -> None:
 
 @contextmanager
 def _as_dynamodb(account: str, region: str) -> Iterator[None]:
-    """Write the stream records of changes within the block as records of TTL deletions, in an account and region."""
+    """Record changes within the block as TTL deletions in the streams of an account and region."""
     build = dynamodb._build_change_record
     tokens = responses._request_account_id.set(account), responses._request_region.set(region)
     dynamodb._build_change_record = lambda *change: build(*change) | {"userIdentity": TTL_IDENTITY}
@@ -410,9 +417,9 @@ def _as_dynamodb(account: str, region: str) -> Iterator[None]:
 def read_streams() -> bool:
     """Start a thread for each stream consumer that has unread records. The thread reads to the end of the stream.
 
-    This function replaces MiniStack's, which serves all consumers in one thread, and no queues in the meantime. Uploads
-    would then wait until the audit of an import is complete. Always returns False, because no work is left for the
-    caller.
+    This function replaces the one of MiniStack, which serves all consumers and all queues in a single thread. There,
+    uploads would wait until the audit of an import is complete. Always returns `False`, because the caller has no work
+    left.
     """
     now = time.time()
     for (account, region, name), table in dynamodb._tables.all_items():
@@ -495,7 +502,8 @@ def patch_ministack(keeper: StateSaver | None) -> None:
     original_cors_headers = apigateway._cors_response_headers
 
     def cors_headers(*arguments: Any) -> dict[str, str]:
-        """Return MiniStack's CORS headers without Vary, which would replace the Vary header of the function's response."""
+        """Return MiniStack's CORS headers without Vary. MiniStack would otherwise overwrite the Vary header of the
+        function's response."""
         return {name: value for name, value in original_cors_headers(*arguments).items() if name != "Vary"}
 
     apigateway._cors_response_headers = cors_headers  # all origins get the same response

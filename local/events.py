@@ -61,7 +61,7 @@ class EventExample:
     name: str
     event: Event
     answers: int | Mapping[str, Any]
-    """Expected HTTP status. For functions that serve no HTTP requests, the expected return value."""
+    """Expected result: an HTTP status, or the return value of a function that serves no HTTP requests."""
 
     @property
     def path(self) -> Path:
@@ -474,7 +474,7 @@ def _stream() -> Iterator[EventExample]:
 
 
 def _record(number: int, old: Item | None, new: Item | None, *, expired: bool = False) -> Event:
-    """Return a stream record: an INSERT without an old item, a REMOVE without a new item."""
+    """Return a stream record. The record is an INSERT if `old` is `None`, and a REMOVE if `new` is `None`."""
     record = stream_record(
         old,
         new,
@@ -513,7 +513,7 @@ def _counted_records() -> list[Event]:
 
 
 def _run() -> Item:
-    """Return the item that stores the progress of reverting a large change set."""
+    """Return the item that stores the progress of a revert with a large change set."""
     return {
         **REVERT.key(revertId=example_data.REQUEST),
         "revertId": example_data.REQUEST,

@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
 THEN = 1_750_000_000
-"""Time at which the videos were created and the events occurred: 2025-06-15T15:06:40Z."""
+"""Time at which the sample videos were created and the events occurred, in epoch seconds: 2025-06-15T15:06:40Z."""
 
 REQUEST = "XmPlEhB9oAMEV1Q="
 """Request id of all events, in the format of API Gateway."""
@@ -110,9 +110,9 @@ SOURCES_BUCKET = "video-metadata-world-sources"
 RENDITION = "240p"
 VIEWS = 41
 LAST_TRY = 5
-"""Attempt number of the jobs.
+"""Attempt number of the jobs, which is the last attempt.
 
-Messages of a last attempt are delayed, so a worker rarely processes them before the event.
+Messages of a last attempt are delayed, so a worker rarely processes such a message before a test sends the event.
 """
 
 MEDIA: Item = {
@@ -130,7 +130,7 @@ MEDIA: Item = {
     "frameRate": 25.0,
     "pixelFormat": "yuv420p",
 }
-"""Facts about the source file, as the job `probe` returns them."""
+"""Metadata of the source file, in the form in which the job `probe` returns it."""
 FIELDS: Item = {
     name: MEDIA[name] for name in ("duration", "fileSize", "format", "resolution", "videoCodec", "frameRate")
 }
@@ -169,7 +169,7 @@ def write_id(*parts: object) -> str:
 
 
 def written(item: Item, caller: Caller, *, version: int, now: int = THEN) -> Item:
-    """Return a video's item with the version and the audit fields of a write by `caller`."""
+    """Return a copy of a video's item with the version and the audit fields of a write by `caller`."""
     return stamp(item, caller=caller, now=now, version=version, write_id=write_id(item["videoId"], version))
 
 
@@ -401,7 +401,8 @@ def seed(table: Table, s3: "S3Client", now: int) -> None:
 
 
 def forget_films(s3: "S3Client") -> None:
-    """Delete the bucket that `seed` created. The bucket belongs to no stack, so no other command deletes it."""
+    """Delete the bucket that `seed` created. The bucket belongs to no CloudFormation stack, so destroying the stacks
+    does not delete it."""
     for unfinished in s3.list_multipart_uploads(Bucket=SOURCES_BUCKET).get("Uploads", []):
         s3.abort_multipart_upload(Bucket=SOURCES_BUCKET, Key=unfinished["Key"], UploadId=unfinished["UploadId"])
     for source in s3.list_objects_v2(Bucket=SOURCES_BUCKET).get("Contents", []):

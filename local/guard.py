@@ -58,11 +58,11 @@ CORS = {
 
 
 class RequestRefused(Exception):
-    """The guard rejects the request. The message is the reason."""
+    """Error for a request that the guard rejects. The message is the reason."""
 
 
 class RequestStalled(Exception):
-    """The client did not send the next part of the request's body within STALL_SECONDS."""
+    """Error for a client that did not send the next part of the request's body within STALL_SECONDS."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Ports:
     """The two ports that the engine listens on."""
 
     api: int
-    """Port of the API, and of AWS for signed requests."""
+    """Port of the deployed API. Signed requests to AWS use the same port."""
     objects: int
     """Port of S3, for thumbnails and presigned URLs that browsers load."""
 
@@ -96,7 +96,8 @@ class _Request:
 
     @property
     def site(self) -> str:
-        """Value of Sec-Fetch-Site, the relation of the sending page to this address; `none` if the header is missing."""
+        """Value of the header Sec-Fetch-Site, which relates the sending page's origin to this address. `none` if the
+        header is missing."""
         return self.headers.get("sec-fetch-site", "none")
 
     def require_host(self, port: int, *names: str) -> None:
@@ -303,7 +304,8 @@ class Guard:
             raise RequestRefused(failure[1])
 
     def _as_object(self, request: _Request, send: Send) -> Send:
-        """Return a `send` function that adds headers to an object's response: no scripts, and CORS only for the console."""
+        """Return a `send` function that adds headers to the response for an object. The headers forbid scripts, and
+        allow CORS only for the console."""
         added = OBJECT_HEADERS
         if request.headers.get("origin") == self._console:
             added = added | CORS | {"access-control-allow-origin": self._console}
@@ -349,7 +351,7 @@ def _without_stalls(receive: Receive) -> Receive:
 
 
 async def _read(receive: Receive) -> tuple[bytes, Receive]:
-    """Read a whole body. Returns the body, and a `receive` function that yields the same body again."""
+    """Read a whole body. Returns the body, and a `receive` function that returns the same body to the next reader."""
     parts, more = [], True
     while more:
         message = await receive()

@@ -155,7 +155,8 @@ def _write_sources(root: Path, folder: Path) -> None:
 
 
 def _adapted(page: Path, root: Path, published: set[Path]) -> str:
-    """Return the text of a page for Zensical. Indents lists by four spaces, and replaces links out of the site by text."""
+    """Return the text of a page for Zensical. Indents lists by four spaces, and replaces links to files outside the
+    site by their text."""
 
     def link(match: re.Match[str]) -> str:
         text, path, _ = match.groups()

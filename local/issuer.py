@@ -170,7 +170,8 @@ class TokenSigner:
 
 
 class OAuthError(Exception):
-    """The issuer rejects the request. The message is an error code of RFC 6749, such as `invalid_grant`."""
+    """Error for a request that the issuer rejects. The message is an error code of RFC 6749, such as
+    `invalid_grant`."""
 
 
 @dataclass(frozen=True)
@@ -183,10 +184,10 @@ class _Code:
 
 
 class SignIns:
-    """Store of issued sign-in pages, codes and refresh tokens. Each can be used once.
+    """Store of issued sign-in pages, codes and refresh tokens. Each page, code and token can be used once.
 
-    `api` is the base URL of the service. Users may be redirected to its console and its API browser. `clock` returns
-    epoch seconds.
+    `api` is the base URL of the service. A sign-in may redirect to the console and the API browser of this service.
+    `clock` returns epoch seconds.
     """
 
     def __init__(self, api: str, clock: Callable[[], float] = time.time) -> None:
@@ -235,7 +236,7 @@ class SignIns:
         return address in self._back
 
     def _check(self, request: Mapping[str, str]) -> None:
-        """Raise OAuthError unless the console requests a code, and the redirect URL belongs to the service."""
+        """Raise OAuthError unless the request is for a code for the console, with a redirect URL of the service."""
         if request.get("client_id") != CONSOLE_CLIENT:
             raise OAuthError("unauthorized_client")
         if not self.may_return_to(request.get("redirect_uri", "")):
@@ -246,7 +247,8 @@ class SignIns:
             raise OAuthError("invalid_request")
 
     def redeem(self, form: Mapping[str, str]) -> tuple[str, tuple[str, ...], str]:
-        """Return the user and the scopes of a code or refresh token, and a new refresh token.
+        """Return the user and the scopes of a code or refresh token, and a new refresh token. The old code or token
+        becomes invalid.
 
         Raises OAuthError if the code or token is invalid.
         """
@@ -283,10 +285,11 @@ class SignIns:
 
 
 class Issuer:
-    """HTTP server of the issuer on loopback, for the duration of the `with` block.
+    """HTTP server of the issuer on loopback, which runs for the duration of the `with` block.
 
-    The server has endpoints for discovery, public keys, sign-in and tokens. Port 0 selects a free port. Entry raises
-    OSError if the port is taken. `api` is the base URL of the service with the console. `clock` returns epoch seconds.
+    The server has endpoints for discovery, public keys, sign-in and tokens. Port 0 selects a free port. The start of
+    the block raises OSError if the port is taken. `api` is the base URL of the service with the console. `clock`
+    returns epoch seconds.
     """
 
     def __init__(self, port: int, signer: TokenSigner, api: str, clock: Callable[[], float] = time.time) -> None:
@@ -295,7 +298,7 @@ class Issuer:
         self.api = api
         self.sign_ins = SignIns(api, clock)
         self.url = ""
-        """Base URL of the issuer, and the claim `iss` of tokens. Empty before entry."""
+        """Base URL of the issuer, and the value of the claim `iss` in tokens. Empty before the start of the block."""
 
     def __enter__(self) -> Self:
         self._server = _Server((LOOPBACK, self._port), _IssuerHandler)

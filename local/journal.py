@@ -12,11 +12,13 @@ CREATE TABLE IF NOT EXISTS reader (id TEXT PRIMARY KEY, stream TEXT NOT NULL, po
 """
 
 ItemRow = tuple[str, str, str, str | None]
-"""Id of the table, partition key, sort key, and the item as JSON; `None` if the item was deleted."""
+"""Row for an item: id of the table, partition key, sort key, and the item as JSON. The JSON is `None` if the item was
+deleted."""
 RecordRow = tuple[str, int, str]
-"""ARN of the stream, position of the record, and the record as JSON."""
+"""Row for a stream record: ARN of the stream, position of the record, and the record as JSON."""
 ReaderRow = tuple[str, str, int]
-"""Id of the event source mapping that reads a stream, ARN of the stream, and position of the first unread record."""
+"""Row for a reader: id of the event source mapping, ARN of the stream that it reads, and position of the first unread
+record."""
 
 
 class Journal:

@@ -26,9 +26,8 @@ from local.ports import LOOPBACK, bound
 START_SECONDS = 60.0
 STOP_SECONDS = 60.0
 SAVE_SECONDS = 300.0
-"""Timeout of saving the whole state, in seconds. A timeout loses only logs and metrics, because other data is saved
-immediately.
-"""
+"""Timeout of saving the whole state, in seconds. After a timeout, only logs and metrics are lost, because other data is
+saved immediately."""
 SAVE_PATH = "/_local/save"
 """Path of the POST request that saves the whole state. The response streams one line per saved service."""
 HEARTBEAT = "running"
@@ -38,7 +37,8 @@ disk.
 WHOLE = "dynamodb.json"
 """Name of a file that exists after the whole state was saved for the first time, at the end of the first deploy."""
 SOCKETS = "LOCAL_SOCKETS"
-"""Name of the environment variable with the file descriptors of two listening sockets: for the API, and for objects."""
+"""Name of an environment variable that contains the file descriptors of two listening sockets: one for the API, one for
+objects."""
 FORGET_SECONDS = 2.0
 """Maximum seconds that a MiniStack without persistence may take to stop.
 
@@ -47,14 +47,15 @@ It has no data to save, but would wait for open connections.
 
 
 class MiniStack:
-    """MiniStack on loopback, for the duration of the `with` block.
+    """MiniStack on loopback, which runs for the duration of the `with` block.
 
-    Port 0 selects a free port. `state` is the folder of MiniStack's data; without it, the data is lost at the end. Entry
-    raises LocalError if a port is taken, or if MiniStack does not start. The message has the end of MiniStack's log.
+    Port 0 selects a free port. `state` is the folder of MiniStack's data; without it, the data is lost at the end. The
+    start of the block raises LocalError if a port is taken, or if MiniStack does not start. The message contains the
+    end of MiniStack's log.
     """
 
     aws: Aws
-    """Endpoints and credentials of this MiniStack. Each entry generates new credentials."""
+    """Endpoints and credentials of this MiniStack. Each start generates new credentials."""
 
     def __init__(self, log: Path, state: Path | None = None, *, port: int = 0, objects_port: int = 0) -> None:
         self._ports = port, objects_port
@@ -120,7 +121,8 @@ class MiniStack:
         return datetime.fromtimestamp((self.state / HEARTBEAT).stat().st_mtime)
 
     def save(self, report_progress: Callable[[str], None] = lambda _: None) -> None:
-        """Save the whole state now, with lines of progress to `report_progress`. Raises LocalError if that fails."""
+        """Save the whole state now. Calls `report_progress` with lines of progress. Raises LocalError if the save
+        fails."""
         connection = http.client.HTTPConnection(self.endpoint.partition("//")[2], timeout=SAVE_SECONDS)
         try:
             signed = AWSRequest("POST", self.endpoint + SAVE_PATH)

@@ -9,7 +9,7 @@ from local.issuer import TokenSigner
 
 
 def mint(subject: str, scopes: str) -> str:
-    """Return a token of `subject` with the space-separated `scopes`. Raises LocalError if no service has run yet."""
+    """Return a token for `subject` with the space-separated `scopes`. Raises LocalError if no service has run yet."""
     if not subject.strip():
         raise LocalError("A token needs a subject. Use `make token SUB=carol SCOPES='videos/read'`.")
     issuer = _issuer()

@@ -58,7 +58,7 @@ The command must exit with 0 if all tests pass, and with 1 if a test fails.
 
 @dataclass(frozen=True)
 class Mutant:
-    """One planted defect: in `file`, the only occurrence of `old` becomes `new`."""
+    """One planted defect: the text `old`, which occurs once in `file`, is replaced by `new`."""
 
     area: str
     name: str
@@ -163,9 +163,11 @@ class Runner:
         work: Callable[[str], MutantOutcome],
         kept: IO[str],
     ) -> dict[str, MutantOutcome]:
-        """Return an outcome for each name in `keys`: the outcome that `known` has for the name's key, or `work(name)`.
+        """Return the outcomes of the test runs with the names in `keys`. Calls `work` for names without a stored
+        outcome.
 
-        All test programs end before this method returns, even after an error.
+        `keys` has the key of each run, and `known` the stored outcomes by key. All test programs end before this method
+        returns, even after an error.
         """
         outcomes = {name: known[key] for name, key in keys.items() if key in known}
         pool = ThreadPoolExecutor(AT_ONCE)
@@ -273,7 +275,7 @@ def _digest(copy: Path) -> str:
 
 
 def _read(file: Path) -> dict[str, MutantOutcome]:
-    """Return the outcomes of earlier runs, by key."""
+    """Return the stored outcomes of earlier runs, by key."""
     known = {}
     for line in file.read_text(encoding="utf-8").splitlines() if file.is_file() else []:
         with suppress(ValueError):  # the last line may have been cut off
@@ -283,7 +285,7 @@ def _read(file: Path) -> dict[str, MutantOutcome]:
 
 
 def chosen(mutants: Sequence[Mutant], names: Sequence[str]) -> list[Mutant]:
-    """Return the mutants with these names or in these areas. Without names, return all mutants.
+    """Return the mutants to run. `names` has names of mutants or of areas. Without names, return all mutants.
 
     Raises LocalError for an unknown name.
     """
@@ -310,7 +312,8 @@ def report(mutants: Sequence[Mutant], outcomes: Mapping[str, MutantOutcome]) -> 
 
 
 def main(arguments: Sequence[str], root: Path = ROOT, results: Path = RESULTS, command: Command = command) -> int:
-    """Run the mutants with these names or in these areas. Without names, run all. Returns the exit status."""
+    """Run the selected mutants. `arguments` has names of mutants or of areas; without names, all mutants run. Returns
+    the exit status."""
     parser = argparse.ArgumentParser(
         prog="make mutants", description="Plant defects, each of which its tests must catch."
     )

@@ -18,11 +18,11 @@ MODULES: Mapping[str, Sequence[type[Content]]] = {
     "shared/videos/prebuilt.py": (VideoContent, NewVideo, VideoPatch),
     "shared/views/prebuilt.py": (NewView,),
 }
-"""Models in each generated module, by path of the module. They validate the most frequent requests."""
+"""Models of request bodies to generate, by path of the module. The models validate the most frequent requests."""
 FOR_PYDANTIC = ("metadata", "ref", "serialization")
-"""Keys of a core schema that pydantic_core does not need.
+"""Keys of a core schema that the generated models omit, because pydantic_core does not need them.
 
-`serialization` is always the value itself (`PlainValidator`).
+Only `PlainValidator` adds `serialization`, which returns the value unchanged.
 """
 FIELD = "\n" + " " * 16
 """Line break and indentation before each field of a model."""

@@ -88,7 +88,8 @@ def faults_of_document() -> Iterator[tuple[str, str]]:
 
 
 def check(root: Path = ROOT, checked: tuple[str, ...] = CHECKED) -> Iterator[str]:
-    """Yield a line for each fault in these folders and files, and in the OpenAPI document if `openapi` is listed."""
+    """Yield a line of text for each fault in the files and folders `checked`. The name `openapi` stands for the OpenAPI
+    document."""
     classes, raised, sources = [], [], dict[str, str]()
     for name in checked:
         for file in sorted((root / name).rglob("*.py")) or [root / name] if name != "openapi" else ():

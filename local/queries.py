@@ -84,7 +84,7 @@ def index_item(table: Any, pk: str, sk: str, item: Any, add: bool) -> None:
 
 
 class Unordered(Exception):
-    """The order of the entries does not help to answer a request. MiniStack then reads the whole partition."""
+    """Error for a request that an ordered partition cannot serve. MiniStack then evaluates the whole partition."""
 
 
 class KeyAttribute(NamedTuple):
@@ -155,7 +155,8 @@ class Partition:
         return tuple(attribute.value(item) for attribute in self._order)
 
     def sample(self) -> list[Key]:
-        """Return a list with the key of the first entry; an empty list if there are no ordered entries."""
+        """Return the key of the first entry as a list with one element. The list is empty if there are no ordered
+        entries."""
         return [key for _, key in self._entries[:1]]
 
     def matching(self, conditions: Mapping[str, KeyCondition], start: Item | None, *, backwards: bool) -> Iterator[Key]:
@@ -225,7 +226,8 @@ class OrderedPages:
         self._request = request
 
     def get(self, partition: Any, default: Any) -> Any:
-        """Return a partition as MiniStack stores it: for a table the items by sort key, for an index the keys of items."""
+        """Return a partition in MiniStack's format: a dictionary of items by sort key for a table, keys of items for an
+        index."""
         try:
             keys = self._page(self._ordered(partition))
         except Unordered:
@@ -257,7 +259,7 @@ class OrderedPages:
     def _page(self, partition: Partition) -> list[Key]:
         """Return the keys of the items that the page can contain.
 
-        The last key is at the page's limit, or is of the first item that exceeds the page's size in bytes.
+        The list ends at the page's limit, or with the first item that exceeds the page's size in bytes.
         """
         request = self._request
         conditions = conditions_of(request)

@@ -50,9 +50,10 @@ SCHEDULED_CALLS = {
     "every five minutes: the rankings": "rankings",
     "every minute: the search index": "index_runs",
 }
-"""Attributes of the workload with the number of runs of a scheduled function, by request of the access pattern."""
+"""Names of workload figures with the number of runs of a scheduled function, by the access pattern's request."""
 SAME_PATTERN = {"POST /v1/videos/{videoId}/views (viewerId)": "POST /v1/videos/{videoId}/views (Idempotency-Key)"}
-"""Requests of access patterns that have another name in the workload, by that name."""
+"""Request of the access pattern that serves a request of the workload, by request of the workload. Only for requests
+with other names."""
 
 
 def generated() -> dict[Path, str]:
@@ -234,7 +235,8 @@ def _writers(field: VideoField) -> str:
 
 
 def _places(field: VideoField) -> str:
-    """Return the responses that include a field, such as `in lists`, `yes` or `no`, for the table of fields."""
+    """Return the kinds of responses that include a field, such as `in lists`, `yes` or `no`, for the table of
+    fields."""
     places = {"to its owner": field.is_private, "in lists": field.projected and not field.is_private}
     shown = [place for place, holds in places.items() if holds]
     return ", ".join(shown) or ("yes" if field.is_shown else "no")

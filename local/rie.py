@@ -59,10 +59,10 @@ def installed(requirements: Path, below: Path) -> Path:
 
 
 class Emulator:
-    """Deployed function that runs in the emulator, for the duration of the `with` block.
+    """Function that runs in the emulator, for the duration of the `with` block.
 
     `runtime` is the result of `installed`. The function's code can import only the packages in its own folder, and
-    Python's standard library. Entry raises LocalError if the emulator does not start.
+    Python's standard library. The start of the block raises LocalError if the emulator does not start.
     """
 
     def __init__(self, function: SynthesizedFunction, aws: Aws, runtime: Path, log: Path) -> None:

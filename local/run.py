@@ -40,7 +40,7 @@ WARM_UP_SECONDS = 60.0
 
 
 class StopRequested(BaseException):
-    """A signal requests the end of the program: Ctrl-C, SIGTERM, or a closed terminal."""
+    """Signal to end the program: Ctrl-C, SIGTERM, or a closed terminal."""
 
 
 def main() -> int:

@@ -26,7 +26,7 @@ class Scene:
     tags: tuple[str, ...]
     description: str
     said: tuple[str, str]
-    """Captions of the first half and of the second half."""
+    """Captions of the video: the text of the first half, and the text of the second half."""
     sky: tuple[Colour, Colour]
     """Colours of the sky at the top and at the horizon."""
     land: Colour
@@ -191,7 +191,7 @@ def _sky(scene: Scene) -> Image.Image:
 
 
 def painted(scene: Scene, sky: Image.Image, share: float) -> Image.Image:
-    """Return the frame of a scene at a position in the video. `share` is the position as a fraction from 0 to 1."""
+    """Return a frame of a scene. `share` is the position of the frame as a fraction of the duration, from 0 to 1."""
     image = sky.copy()
     draw = ImageDraw.Draw(image)
     width, height = SIZE

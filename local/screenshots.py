@@ -28,7 +28,7 @@ PATIENCE_MS = 60_000
 READY_SECONDS = 300.0
 """Maximum seconds to wait for one condition, such as a video that becomes ready."""
 SEARCHED = "watre"
-"""Search query with a typo. The correct word is in the description or the captions of five videos."""
+"""Search query with a typo. The descriptions or captions of five videos contain the correct word."""
 NO_FILM = b"This is a letter, and not a film.\n" * 100
 
 

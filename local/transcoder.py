@@ -60,7 +60,8 @@ LOGGER = logging.getLogger("transcoder")
 
 
 class JobWithdrawn(Exception):
-    """The API no longer accepts reports on this attempt. `gone` is true if the job does not exist."""
+    """Error for a report that the API rejects, because it accepts no more reports on this attempt. `gone` is true if
+    the job does not exist."""
 
     def __init__(self, detail: str, *, gone: bool) -> None:
         super().__init__(detail)
@@ -68,15 +69,15 @@ class JobWithdrawn(Exception):
 
 
 class ReportFailed(Exception):
-    """The API rejected a report, or did not respond."""
+    """Error for a report that the API rejected for another reason, or to which it did not respond."""
 
 
 class SourceLost(Exception):
-    """The source file was deleted or replaced after the job was queued. The message is one sentence."""
+    """Error for a source file that was deleted or replaced after the job was queued. The message is one sentence."""
 
 
 class TranscoderStopped(BaseException):
-    """A signal requests the end of the process."""
+    """Signal to end the process."""
 
 
 @dataclass(frozen=True)

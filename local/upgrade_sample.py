@@ -29,7 +29,7 @@ VIDEOS_EACH = 4
 HIDDEN = 3
 """Number of public, ready videos per owner. All further videos of the owner are private and uploaded."""
 MOST = "100"
-"""Page size that is sufficient for each complete list."""
+"""Page size of the list requests. It is large enough for each complete list."""
 
 PATIENCE = 120.0
 REWRITTEN = {"schemaVersion", "version", "updatedAt", "updatedBy", "updatedAs", "updatedFor", "writeId", "tags"}
@@ -41,7 +41,7 @@ Snapshot = Mapping[Key, Mapping[str, Any]]
 
 
 class DataLost(LocalError):
-    """An item or the result of a query is missing, or differs from the sample data."""
+    """Error for an item or a query result that is missing, or that differs from the sample data."""
 
 
 class UpgradeSample:
@@ -100,7 +100,8 @@ class UpgradeSample:
         return [video["videoId"] for video in self.videos if video["userId"] in OF_OLDER]
 
     def require_owners(self) -> None:
-        """Raise DataLost unless the list of each owner's videos is complete. These lists use the table's first index."""
+        """Raise DataLost unless the list of each owner's videos is complete. These lists use the index that the first
+        deployment has."""
         for owner in OWNERS:
             mine = _ids(video for video in self.videos if video["userId"] == owner)
             self._require(f"the videos of {owner}", mine, self._listed(ADMIN, userId=owner))

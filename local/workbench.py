@@ -231,7 +231,7 @@ VARIANTS: Mapping[Entity, tuple[Item, ...]] = {
 """Attributes of each sample item of an entity that override SAMPLES. An entity without an entry has one sample item."""
 
 OMITTED = frozenset({"deletedAt", "failure", "pausedBecause", "paused", "removing", "statusBeforeDelete"})
-"""Names of the attributes that no sample item has, because most stored items do not have them."""
+"""Names of the attributes that the sample items omit, because most stored items do not have them."""
 
 DESCRIPTION = f"""Generated from shared/schema.py and local/access_patterns: run `python -m local.readme`.
 

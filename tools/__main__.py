@@ -92,7 +92,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _carry_out(arguments: Sequence[str] | None) -> int:
-    """Run one command, and print its errors. Raises BrokenPipeError if the reader of the output has closed the pipe."""
+    """Run one command, and print an error that it raises. Raises BrokenPipeError if the reader of the output has closed
+    the pipe."""
     parser = _parser()
     if not (sys.argv[1:] if arguments is None else arguments):
         parser.print_help(sys.stderr)
@@ -353,7 +354,8 @@ def _add_target(parser: argparse.ArgumentParser) -> None:
 
 
 def _command(name: str, *arguments: str, of: argparse.Namespace) -> str:
-    """Return the shell-quoted command line of another command, with the table of the options `of`."""
+    """Return the shell-quoted command line for another command on the same table. `of` has the options of the current
+    command."""
     target = ["--table", of.table] if of.table else ["--local"]
     return shlex.join(["python", "-m", "tools", name, *arguments, *target])
 
@@ -545,9 +547,10 @@ def _import(
 ) -> int:
     """Run an import, print its summary, and return the exit status.
 
-    The names of the state file and of the list of refused rows begin with the path `base`. The outcomes of the file
-    `of` determine the exit status. `unselected` describes the titles that were left out, for the summary. `types` are the
-    requested title types. `notes` are printed before the first write.
+    The state file and the list of refused rows get default names that start with the path `base`. The exit status
+    depends on the outcomes of the file `of`. `unselected` is a text for the summary about titles that the operator did
+    not select. The function prints `notes` before the first write. It warns if no title has one of the types in
+    `types`.
     """
     state = options.state or base.with_name(f"{base.name}.state")
     rejects = options.rejects or base.with_name(f"{base.name}.rejects.jsonl")
@@ -576,7 +579,7 @@ def _import(
 
 @contextmanager
 def _paced_pool(table: Table, changeset_id: str) -> Iterator[tuple[Pool, Table]]:
-    """Yield a pool and a table for an import.
+    """Yield a pool for an import, and the table through which the import must write.
 
     Before each batch, the pool waits while the audit trail lags behind the table.
     """
@@ -590,7 +593,7 @@ def _has_written(work: WorkFile) -> bool:
 
 
 def _warn(work: WorkFile) -> None:
-    """Print the reason if an interrupted import starts over."""
+    """Print a warning if the import starts over although an interrupted import has stored progress."""
     if work.restart_reason:
         print(
             f"{work.restart_reason}, so the import starts over; existing items count as unchanged.",
@@ -599,7 +602,7 @@ def _warn(work: WorkFile) -> None:
 
 
 def _name_absent_types(counts: Mapping[str, int], file: str, types: frozenset[str]) -> None:
-    """Print a warning if no title of a file has one of the requested types."""
+    """Print a warning that lists the requested types that no title of a file has. `counts` are the outcomes of the file."""
     present = {name.removeprefix(OF_TYPE) for name in counts if name.startswith(OF_TYPE)}
     if absent := sorted(types - present):
         there = ", ".join(sorted(present)[:MAX_TYPES]) or "none"
@@ -607,7 +610,8 @@ def _name_absent_types(counts: Mapping[str, int], file: str, types: frozenset[st
 
 
 def _conclude(work: WorkFile, file: str) -> int:
-    """Print the reason if an import wrote nothing. Returns the exit status: 1 if no row of the file was accepted."""
+    """Print the reason if the import wrote nothing, and return the exit status. The status is 1 if no row of the file
+    was accepted."""
     outcomes = work.outcomes()
     counts = outcomes.get(file, {})
     if any(counts.get(name) for name in ACCEPTED):
@@ -700,9 +704,9 @@ def _restore(options: argparse.Namespace) -> int:
 
 
 def _copy(source: str, table: Table) -> Path:
-    """Return the export to restore from: the given file, or an export of the given table.
+    """Return the path of the export to restore from. If `source` is the name of a table, export that table first.
 
-    Exports the table now, unless an earlier run has exported it.
+    An export that an earlier run has completed is used again.
     """
     file = Path(source)
     if not file.is_file():

@@ -20,7 +20,7 @@ from tools import ToolError
 PIP_AUDIT = "pip-audit==2.10.1"
 """Requirement for pip-audit. uv installs it in a separate environment, so pip-audit's dependencies change nothing here."""
 FOUND, UNKNOWN = 1, 2
-"""Exit statuses: vulnerabilities were found, or a database was not reachable."""
+"""Exit statuses: FOUND if there are vulnerabilities, UNKNOWN if a database was not reachable."""
 MINUTES = 5
 """Maximum duration of pip-audit or npm, in minutes."""
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from mypy_boto3_dynamodb.type_defs import TableDescriptionTypeDef
 
 SECONDS_BETWEEN = 5.0
-"""Seconds between two checks of an index that is being built."""
+"""Seconds between two requests for the state of an index that DynamoDB is building."""
 KEY_MATERIAL = "AWS::SecretsManager::Secret"
 STACK_TAG, LOGICAL_ID_TAG = "aws:cloudformation:stack-name", "aws:cloudformation:logical-id"
 """Keys of tags that CloudFormation adds to the resources of a stack."""
@@ -67,7 +67,8 @@ class RetainedSecret:
 
 @dataclass(frozen=True, kw_only=True)
 class DeployOptions:
-    """Confirmations by the operator. Without confirmation, the tool rejects such a change as a likely mistake."""
+    """Confirmations by the operator for changes that are usually mistakes. The tool rejects such a change without
+    confirmation."""
 
     issuer: bool
     key: bool
@@ -229,7 +230,7 @@ class Account:
         return described.get("LatestStreamArn")
 
     def known_stream(self, stack: str, table: str) -> str | None:
-        """Return the ARN of a table's stream as the outputs of the table's stack have it; `None` if there is no output."""
+        """Return the ARN of a table's stream from the outputs of the stack `stack`; `None` if no output has it."""
         described = self._stack(stack)
         values = [output.get("OutputValue", "") for output in described.get("Outputs", [])] if described else []
         return next((value for value in values if f":table/{table}/stream/" in value), None)
@@ -266,7 +267,7 @@ class Account:
 
 
 def objections(assembly: Assembly, account: Account, confirmed: DeployOptions) -> list[str]:
-    """Return sentences with the reasons not to deploy these templates. Empty if the deployment is safe."""
+    """Return the reasons not to deploy these templates, as sentences. Empty if the deployment is safe."""
     reasons = _unwatched(assembly, account)
     for stack, wanted in assembly.templates.items():
         status = account.status(stack)
@@ -376,7 +377,10 @@ def _named(url: str | None) -> str:
 
 
 def next_indexes(wanted: Sequence[str], present: Sequence[str]) -> tuple[str, ...] | None:
-    """Return the indexes that a table must have after the next update, which adds one; `None` if none is missing."""
+    """Return the names of the existing indexes of a table and the first missing one; `None` if none is missing.
+
+    DynamoDB accepts only one new index per update, so `add_indexes` calls this function before each update.
+    """
     missing = [name for name in wanted if name not in present]
     return tuple(name for name in wanted if name in present or name == missing[0]) if missing else None
 
@@ -428,9 +432,9 @@ def restored_stream(assembly: Assembly, account: Account) -> str | None:
 def kept_secret(assembly: Assembly, account: Account) -> str | None:
     """Return the value of the context `webhookSecret` that preserves the webhook secret; `None` if none is needed.
 
-    If the deployed stack has a secret with a generated name, the result is GENERATED. A fixed name would create a new
-    secret. If the deployed stack has no secret, the result is the ARN of a retained secret, if there is one. Such a
-    secret exists, for example, after a rollback to a release without webhooks.
+    The result is GENERATED if the deployed stack has a secret with a generated name, because a fixed name would create
+    a new secret. If the deployed stack has no secret, the result is the ARN of a retained secret, if there is one. Such
+    a secret exists, for example, after a rollback to a release without webhooks.
 
     Raises ToolError if several secrets were retained, or if the context would replace the stack's secret.
     """
@@ -521,7 +525,8 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def chosen_environment(given: str, contexts: Sequence[str], configured: Mapping[str, Any]) -> str:
-    """Return the name of the environment from ENV, `-c env=` or cdk.json. Raises ToolError if ENV and `-c env=` differ."""
+    """Return the name of the environment to deploy, from ENV, `-c env=` or cdk.json. Raises ToolError if ENV and `-c
+    env=` differ."""
     by_context = [value.partition("=")[2] for value in contexts if value.startswith("env=")]
     names = {name for name in (given, *by_context) if name}
     if len(names) > 1:
@@ -532,7 +537,7 @@ def chosen_environment(given: str, contexts: Sequence[str], configured: Mapping[
 def given_values(env: str, contexts: Sequence[str], configured: Mapping[str, Any]) -> dict[str, Any]:
     """Return the context values of the CDK app for an environment, from cdk.json and `-c name=value`.
 
-    Direct values override the values of the environment, as in infra/settings.py.
+    A value outside the environment's section overrides the value in the section, as in infra/settings.py.
     """
     environments = configured.get("environments", {})
     listed = environments.get(env, environments.get(DEFAULT_ENV, {}))

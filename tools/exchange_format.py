@@ -35,7 +35,7 @@ from tools.imdb import RowRefused
 
 ENTITY = "entity"
 DUE = "dueAt"
-"""Name of the member of a job's line with the time of the sweeper's next check, in epoch seconds.
+"""Name of the member, in a line for a job, that contains the time of the sweeper's next check, in epoch seconds.
 
 The table stores this time as an index attribute.
 """
@@ -217,7 +217,7 @@ LINES: Mapping[str, type[Content]] = {
 
 @dataclass(frozen=True)
 class ItemLine:
-    """A valid line of an export, with its number and entity."""
+    """A valid line of an export, with its line number and the name of its entity."""
 
     line: int
     entity: str

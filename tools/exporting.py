@@ -59,9 +59,10 @@ from tools.progress import Bars
 from tools.rate_limit import THREADS
 
 PAGE = 50
-"""Number of index entries per page. The export reads the videos of a page concurrently, then saves its position."""
+"""Number of index entries per page. The export reads the videos of a page concurrently, then stores its position in the
+state file."""
 CHILDREN = 1000
-"""Maximum number of items of one video in memory."""
+"""Maximum number of items of one video that the export holds in memory."""
 
 Form = Callable[[str, Item], Item | None]
 """Function that returns the exported form of an item, given the entity name and the item; `None` to skip the item."""
@@ -179,7 +180,8 @@ class Export:
     def _pages(
         self, relation: str, shard: int, after: Item | None
     ) -> Iterator[tuple[int, Iterator[tuple[str, Item]], Item | None]]:
-        """Yield pages of an index partition: number of entries, items to export, and key of the last entry.
+        """Yield pages of an index partition: the number of entries, the items to export, and the key from which the
+        next page starts.
 
         The key is `None` for the last page.
         """
@@ -189,7 +191,7 @@ class Export:
     def _ids(
         self, relation: str, shard: int, after: Item | None, limit: int
     ) -> Iterator[tuple[list[str], Item | None]]:
-        """Yield pages of an index partition: the ids of the entries, and the key of the last entry.
+        """Yield pages of an index partition: the ids in the entries, and the key from which the next page starts.
 
         The key is `None` for the last page.
         """
@@ -300,7 +302,7 @@ _CHILDREN: dict[str, Entity] = {
 
 
 def _entity_of(item: Item) -> str | None:
-    """Return the entity name of a video's child item, or `Derived` for an item that imports derive.
+    """Return the entity name of an item in a video's partition, or `Derived` for an item that imports derive.
 
     Returns `None` for an upload, because its presigned URLs expire.
     """

@@ -63,7 +63,7 @@ Row = tuple[str | None, ...]
 def generate(
     folder: Path, titles: int, *, people: int, seed: int = 0, progress: Callable[[int], object] = lambda done: None
 ) -> None:
-    """Write all dataset files with N `titles` and `people` to `folder`.
+    """Write all dataset files to `folder`, with data on `titles` titles and `people` people.
 
     `progress` receives the number of titles and people that were written so far.
     """

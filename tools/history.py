@@ -117,7 +117,7 @@ def show_version(histories: Histories, video_id: str, number: int) -> int:
 
 
 def show_difference(histories: Histories, video_id: str, start: int, end: int, *, as_json: bool) -> int:
-    """Print the changes between two versions. Returns the exit status."""
+    """Print the changes of a video between two versions. Returns the exit status."""
     difference = histories.changes(video_id, start, end)
     if as_json:
         print(json.dumps(difference, ensure_ascii=False))

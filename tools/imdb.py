@@ -39,10 +39,11 @@ NULL = r"\N"
 NAMESPACE = uuid.UUID("2f9a6b6e-3c0e-5d57-9d6b-3f1f2c1c7a10")
 """UUID namespace of the videoIds that are derived from IMDb ids. With another value, an import would duplicate all titles."""
 CREW_CATEGORIES = ("director", "writer")
-"""Categories of title.principals that have a column in title.crew, in the order of the columns."""
+"""Categories of title.principals that title.crew also has as columns, in the order of the columns."""
 MAX_VOTES = 2**53 - 1
 BEHIND_PRINCIPALS = 1000
-"""Offset of the `ordering` of people who are only in title.crew. It sorts these people after the principals."""
+"""Offset of the `ordering` of people who are only in title.crew. These people sort after the people of
+title.principals."""
 _TITLE = re.compile(r"tt\d{1,20}", re.ASCII)
 _PERSON_ID = re.compile(r"nm\d{1,20}", re.ASCII)
 LONGEST_DETAIL = 200
@@ -79,9 +80,9 @@ def path_of(folder: Path, layout: Layout) -> Path:
 
 
 class RowRefused(Exception):
-    """The row cannot be imported.
+    """Error for a row that cannot be imported.
 
-    `reason` is the same for all rows with the same fault. `detail` describes the value of this row.
+    `reason` is the same for all rows with the same fault. `detail` contains the invalid value of this row.
     """
 
     def __init__(self, reason: str, detail: str = "") -> None:
@@ -153,7 +154,7 @@ def episode_of(row: Row) -> tuple[str, Item]:
 def video_content(row: Row, place: Mapping[str, Value] = MappingProxyType({})) -> Item:
     """Return the content of a video from a row of title.basics. Raises RowRefused if the row is invalid.
 
-    `place` has the video fields for its position in a series. The field `tags` of the result is a list.
+    `place` has the video's fields for its series, season and episode number. The field `tags` of the result is a list.
     """
     title_id, kind, title, original, adult, start, end, minutes, genres = row.values
     _identifier(_TITLE, title_id, "tconst", "tt")
@@ -189,7 +190,8 @@ class Relation:
     line: int
     """Line number of the first row."""
     parts: tuple[tuple[str, str], ...]
-    """Names and values of the key fields, except the video's id: `personId`, or `region` and `language`."""
+    """Names and values of the key fields without `videoId`: `personId` for a credit, `region` and `language` for a
+    release."""
     content: Item
     rows: int
 
@@ -225,7 +227,8 @@ def credits_of(rows: Iterable[Row], name_of: Callable[[str], str | None], refuse
 
 
 def crew_of(row: Row, name_of: Callable[[str], str | None], refuse: Refuse) -> list[Relation]:
-    """Return the directors and writers of a title as credits, from a row of title.crew. Each category is one role.
+    """Return the directors and writers of a title as credits, from a row of title.crew. A person has one role per
+    category.
 
     `name_of` returns a person's name by id. Calls `refuse` for each invalid id.
     """
@@ -248,7 +251,7 @@ def crew_of(row: Row, name_of: Callable[[str], str | None], refuse: Refuse) -> l
 
 
 def with_roles(roles: list[Item], more: Iterable[Item]) -> list[Item]:
-    """Return `roles`, and after them the roles of `more` that have other categories.
+    """Return `roles`, followed by the roles of `more` with categories that `roles` does not have.
 
     Raises RowRefused if the result is too large for a credit.
     """

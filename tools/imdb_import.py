@@ -69,7 +69,7 @@ REMEMBERED = (NAMES, EPISODES)
 TITLES_AT_A_TIME = 100
 NAMES_AT_A_TIME = 5000
 ROWS_AT_A_TIME = 20_000
-"""Maximum number of rows that are read before the work file records the position again."""
+"""Maximum number of rows that the import reads between two updates of the position in the work file."""
 LONGEST_HEADER = 200
 """Maximum number of characters of an invalid header that the error message quotes."""
 MAX_ROWS = 10_000
@@ -77,9 +77,9 @@ MAX_ROWS = 10_000
 
 CREATED, CHANGED, UNCHANGED, LEFT_ALONE = "created", "changed", "unchanged", "skipped"
 ACCEPTED = (CREATED, CHANGED, UNCHANGED, LEFT_ALONE)
-"""Outcomes of rows that were neither refused nor left out. A file with such a row counts as imported."""
+"""Outcomes of rows that the import accepted. A file with such a row counts as imported."""
 NOT_SELECTED, WITHOUT_TITLE = "not selected", "of no title"
-"""Outcomes of rows that are left out: a title is not selected, or the row's title was not imported."""
+"""Outcomes of ignored rows: the operator did not select the title, or the title of the row was not imported."""
 OF_TYPE = "of type "
 """Prefix of the outcomes that count titles by type. These outcomes exist only if the operator selected types."""
 REMOVED = "being removed"
@@ -95,7 +95,7 @@ _Read = TypeVar("_Read")
 
 Groups = Sequence[Sequence[Row]]
 Share = Callable[[float], object]
-"""Callback that receives the completed fraction of a batch, up to 1.0."""
+"""Callback that receives the completed fraction of a batch, from 0.0 to 1.0."""
 Merge = Callable[[Item, Item], Item]
 """Function that merges a new item with the stored item. It raises RowRefused if the result is too large."""
 Step = Callable[[Groups, Share], Counter[str]]
@@ -125,7 +125,8 @@ class Selection:
         return not self.types or kind in self.types
 
     def takes_year(self, year: int | None) -> bool:
-        """Return whether titles of this year are selected. A range of years excludes titles without a year."""
+        """Return whether titles of this year are selected. If the operator gave a range, titles without a year are not
+        selected."""
         if self.from_year is None and self.to_year is None:
             return True
         return year is not None and (self.from_year or 0) <= year <= (self.to_year or year)
@@ -133,7 +134,8 @@ class Selection:
 
 @dataclass(frozen=True)
 class Task:
-    """Item to import, line number, and the stored item with the same key (`None` if it does not exist)."""
+    """An item to import with its line number, and the stored item with the same key. `stored` is `None` if no such item
+    exists."""
 
     line: int
     new: Item
@@ -172,10 +174,11 @@ class ImdbImport:
         self._clock = clock
 
     def run(self) -> None:
-        """Import all files. Raises ToolError if a file is missing, truncated, corrupt or has the wrong columns.
+        """Import all files.
 
-        A truncated file is imported up to its last complete title. The other faults are found before the first write.
-        The work file contains the outcomes so far.
+        Raises ToolError if a file is missing, truncated, corrupt or has the wrong columns. If a file is truncated, the
+        import first writes the complete titles before its end. The import detects all other faults before the first
+        write. The work file contains the outcomes so far.
         """
         steps: list[tuple[Layout, str, Step]] = [
             (BASICS, "Videos", self._import_videos),
@@ -222,7 +225,8 @@ class ImdbImport:
             )
 
     def _is_carried_out(self, layout: Layout, title: str, step: Step, size: int) -> bool:
-        """Import the rest of a file, which has `size` unpacked bytes.
+        """Import the rest of a file, from the position in the work file. `size` is the number of unpacked bytes of the
+        whole file.
 
         Returns `False` if the recorded position belongs to a file with other content.
         """
@@ -269,9 +273,9 @@ class ImdbImport:
             raise damage
 
     def _groups(self, layout: Layout, after: Line, skipped: Advance) -> Iterator[tuple[Sequence[Row], int, Line]]:
-        """Yield the rows of each title, the number of rows that were left out, and the last line read.
+        """Yield the rows of each title, the number of ignored rows, and the last line read.
 
-        Rows are left out if their title was not imported.
+        Rows are ignored if their title was not imported.
         """
         title: str | None = None
         rows: list[Row] = []
@@ -304,9 +308,10 @@ class ImdbImport:
             rows.append(row)
 
     def _once(self, layout: Layout, rows: Sequence[Row]) -> Sequence[Row]:
-        """Return the rows of a title. If the file had rows of this title before, refuse the rows and return none.
+        """Return the rows of a title if the title occurs for the first time in the file. Otherwise refuse the rows and
+        return none.
 
-        The import has already written the items of the earlier rows, and treated those rows as complete.
+        The import has already written the items of the title's earlier rows, and treated those rows as complete.
         """
         if not rows or layout is BASICS or layout in REMEMBERED or self._work.see(layout.file, rows[0].id):
             return rows
@@ -423,7 +428,8 @@ class ImdbImport:
         ]
 
         def beside_crew(new: Item, stored: Item) -> Item:
-            """Add the stored roles of title.crew, which have a category, but no job and no characters."""
+            """Return the new item with those stored roles that came from title.crew: they have a category, but no job
+            or characters."""
             bare = [role for role in stored["roles"] if role["category"] in CREW_CATEGORIES and not _says_more(role)]
             return new | {"roles": with_roles(new["roles"], bare)}
 
@@ -475,7 +481,10 @@ class ImdbImport:
         return outcomes
 
     def _move_again(self, videos: Mapping[str, Item]) -> None:
-        """Update the index entries of those videos that changed their index position during the import of their items."""
+        """Update the index entries of videos that another writer changed while the import wrote their child items.
+
+        Only changes of the attributes in an index position matter.
+        """
         again = self._targets(list(videos))
         for title, video in videos.items():
             if index_position(again.get(title, video)) != index_position(video):
@@ -543,7 +552,8 @@ class ImdbImport:
     # Helpers of the steps
 
     def _targets(self, titles: Sequence[str]) -> dict[str, Item]:
-        """Return the stored videos by title id, with the attributes that determine the index entries of child items.
+        """Return the stored videos by title id. Each video has only the attributes that index entries of its child
+        items depend on.
 
         Reads are consistent.
         """
@@ -604,7 +614,7 @@ def write_relation(table: Table, rate: RateLimiter, task: Task, content: Sequenc
 
 
 def _replaced(item: Item, new: Item, imported: Sequence[str]) -> Item:
-    """Return a video with the attributes named in `imported` taken from `new`, and all others from `item`."""
+    """Return a copy of `item` in which the attributes named in `imported` have the values of `new`."""
     kept = {name: value for name, value in item.items() if name not in imported}
     changed = kept | {name: new[name] for name in imported if name in new}
     return changed | {"origins": {**item.get("origins", {}), **new["origins"]}}

@@ -63,13 +63,13 @@ LINES_AT_A_TIME = 2000
 MAX_TOGETHER = MAX_ENTRIES + 1
 """Maximum number of consecutive lines of one video or playlist that are processed together.
 
-A playlist with the maximum number of entries fits.
+The limit is the number of lines of the largest possible playlist.
 """
 RATINGS_AT_A_TIME = 50
 """Maximum number of ratings per transaction."""
 
 CHILDREN = ("Credit", "Release", "Captions", "Chapters", "Job", "Views")
-"""Names of entities with lines that each correspond to one child item of a video."""
+"""Names of the entities for which one line of an export is one child item of a video."""
 COUNTED = ("entryCount", "lastRank")
 """Names of the playlist attributes that are derived from the playlist's entries."""
 STAMPS = ("updatedAt", "updatedBy", "updatedAs", "writeId")
@@ -81,7 +81,8 @@ NO_PLAYLIST = RowRefused("there is no such playlist")
 NO_ROOM = RowRefused("no rank is left after the last entry")
 
 Outcome = tuple[int, str | RowRefused]
-"""Line number, and the outcome of the line: CREATED, CHANGED or UNCHANGED, or the reason why the line was refused."""
+"""Line number and outcome of a line. The outcome is CREATED, CHANGED or UNCHANGED, or the reason why the line was
+refused."""
 
 
 class LineImport:
@@ -297,7 +298,8 @@ class Restore:
         return UNCHANGED if same else DIFFERENT
 
     def _compared_views(self, line: ItemLine) -> str | RowRefused:
-        """Compare the line with the stored view counts, summed over all shards."""
+        """Return whether the line has the same view counts as the table, as an outcome. The table's counts are summed
+        over all shards."""
         video_id = line.attributes["videoId"]
         held = self._counters.read([video_id], consistent=True)[video_id].as_one
         given = ViewCount({0: sums_of(line.attributes)}).as_one
@@ -306,7 +308,8 @@ class Restore:
     def _outcome_of_rating(
         self, line: ItemLine, there: Mapping[tuple[str, str], Item], written: Mapping[tuple[str, str], Item]
     ) -> str | RowRefused:
-        """Return the outcome of a rating's line. If several lines have the same user and video, only the last one counts."""
+        """Return the outcome of a line with a rating. If several lines have the same user and video, the import writes
+        the last one."""
         place = place_in_table(rating_key(line.attributes["videoId"], line.attributes["userId"]))
         if place in there:
             return self._compared(line, there[place])
@@ -369,7 +372,8 @@ class Restore:
             raise NotApplied from contention
 
     def _playlist(self, playlist_id: str, lines: Sequence[ItemLine]) -> list[Outcome]:
-        """Write the entries of a playlist, then the playlist itself. Users see the entries only after the last write."""
+        """Write the entries of a playlist, then the playlist itself. Users cannot see the entries before the playlist
+        exists."""
         heads = [line for line in lines if line.entity == "Playlist"]
         entries = [line for line in lines if line.entity == "Entry"]
         stored = self._table.get(PLAYLIST.key(playlistId=playlist_id), consistent=True)
@@ -435,13 +439,13 @@ def video_item(attributes: Item, importer: Caller, now: int) -> Item:
 
 
 def _stamped(item: Item, importer: Caller, now: int) -> Item:
-    """Return an item with defaults for audit fields, which a hand-written line may omit."""
+    """Return the item with default values for missing audit fields, because hand-written lines may omit them."""
     made = {"schemaVersion": SCHEMA_VERSION, "updatedAt": now, "updatedBy": importer.subject, "writeId": "import"}
     return with_request_id(made | item, importer.correlation_id)
 
 
 def _child(line: ItemLine, video: Item, importer: Caller, now: int) -> Item:
-    """Return the item for the line of a video's credit, release, captions, chapters, job or view counter."""
+    """Return the item to write for a line of a video's credit, release, captions, chapters, job or view counter."""
     item, video_id = line.attributes, video["videoId"]
     if line.entity == "Views":
         counter = {name: value for name, value in item.items() if name != "videoId"}
@@ -534,7 +538,7 @@ def _relation(relation: str, shard: int, sort: int, of: str) -> Item:
 
 
 def tried(action: Callable[[], str | RowRefused]) -> str | RowRefused:
-    """Write one line by `action`, and return the outcome. Returns RowRefused if DynamoDB rejects the item."""
+    """Call `action`, which writes one line, and return its outcome. Returns RowRefused if DynamoDB rejects the item."""
     try:
         return action()
     except ContentTooLarge:

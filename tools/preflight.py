@@ -19,9 +19,10 @@ OLDEST_BOOTSTRAP = 8
 WORKERS_AT_A_TIME = 52
 """Maximum concurrent executions of all queue workers of an environment: the sum of `max_concurrency` of all queues."""
 KEPT_WARM = 2
-"""Number of functions that have provisioned concurrency if `coldStart` is `provisioned:N`. Each has N instances."""
+"""Number of functions that have provisioned concurrency if `coldStart` is `provisioned:N`. Each function has N
+provisioned instances."""
 UNRESERVED = 100
-"""Number of concurrent executions that Lambda keeps unreserved in an account. Provisioned instances cannot use them."""
+"""Number of concurrent executions of an account that Lambda does not allow to reserve or provision."""
 ENOUGH = WORKERS_AT_A_TIME + UNRESERVED
 """Minimum concurrent executions of an account for production.
 
@@ -51,7 +52,7 @@ def session() -> boto3.Session:
 
 
 def destination() -> str:
-    """Return the target of a deployment in the CDK's form, such as `aws://123456789012/us-east-1`.
+    """Return the account and region of a deployment in the CDK's form, such as `aws://123456789012/us-east-1`.
 
     Costs one STS request. Raises ToolError without valid credentials or a region.
     """
@@ -85,7 +86,7 @@ def require_ready(env: str, values: Mapping[str, Any], *, is_answered: bool) -> 
 
 
 def require(*sentences: Iterable[str]) -> None:
-    """Raise ToolError with one line per sentence of all lists. Does nothing if all lists are empty."""
+    """Raise ToolError with one line per sentence. Does nothing if there are no sentences."""
     lines = [line for sentence in sentences for line in sentence]
     if lines:
         raise ToolError("\n".join(lines))

@@ -78,7 +78,7 @@ class RateLimiter:
         self._seen = clock()
 
     def take(self, items: int) -> None:
-        """Take one token per item, then sleep until no tokens are owed. `items` may exceed the capacity."""
+        """Take one token per item, and sleep if the bucket had too few. `items` may exceed the capacity."""
         if self._per_second is None:
             return
         with self._lock:
@@ -93,7 +93,8 @@ class RateLimiter:
 
 @dataclass(frozen=True)
 class LagSample:
-    """A write that the audit trail must contain after some time.
+    """A write of an item that the audit trail records. The limiter checks whether the trail has an entry for this
+    write.
 
     `at` is the time of the write, by the limiter's clock.
     """
@@ -129,7 +130,8 @@ class TrailLagLimiter:
         self._has_told = False
 
     def wrote(self, write: Write) -> None:
-        """Add a write to the samples if it belongs to the change set. Adds at most one per second. Thread-safe."""
+        """Add a write to the samples if it belongs to the change set. Adds at most one write per SAMPLE_SECONDS.
+        Thread-safe."""
         now = self._clock()
         if self._sampled is not None and now - self._sampled < SAMPLE_SECONDS:
             return
@@ -164,7 +166,7 @@ class TrailLagLimiter:
     def _behind(self) -> float:
         """Return the age in seconds of the oldest sample that is not in the trail; 0 if there is none.
 
-        A sample younger than MAX_BEHIND is not looked up, and counts as not in the trail.
+        Samples younger than MAX_BEHIND seconds are not looked up, and count as not in the trail.
         """
         while self._samples:
             oldest = self._samples[0]
@@ -248,7 +250,8 @@ class Pool:
 
 
 def retry_while_behind(action: Callable[[], _Result], sleep: Callable[[float], None]) -> _Result:
-    """Return the result of `action`. Retries while `action` raises TrailBehind. Raises ToolError after the last attempt."""
+    """Return the result of `action`. Repeats `action` while it raises TrailBehind. Raises ToolError after the last
+    attempt."""
     for attempt in range(WAITS):
         try:
             return action()

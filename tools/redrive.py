@@ -50,7 +50,7 @@ IDLE_ROUNDS = 3
 
 @dataclass(frozen=True)
 class Pair:
-    """Name of a queue, URL of the queue, and URL of its dead-letter queue."""
+    """A queue: its name, its URL, and the URL of its dead-letter queue."""
 
     name: str
     queue: str
@@ -127,7 +127,8 @@ class DeadLetters:
         return int(answer["Attributes"]["ApproximateNumberOfMessages"])
 
     def peek(self, limit: int = SHOWN) -> list[Letter]:
-        """Return at most `limit` messages, oldest first. The messages stay in the queue, and are visible immediately."""
+        """Return at most `limit` messages, oldest first. The messages stay in the queue, and other consumers can
+        receive them immediately."""
         seen: dict[str, MessageTypeDef] = {}
         try:
             while len(seen) < limit:

@@ -43,12 +43,13 @@ RESTORER = Caller.job("restore")
 VIDEO_RESTORER = Caller.job("put-back")
 """Author of the videos that a restore has created. Later runs recognise restored videos by this author."""
 COMMANDS = tuple(caller.subject for caller in (IMPORTER, RESTORER, VIDEO_RESTORER))
-"""User ids of the command-line tools. They are callers of the kind job, but count as users: an operator runs the tools."""
+"""User ids of the command-line tools. Their callers have the kind `job`, but changes by them count as changes by
+users."""
 
 JOB_ATTRIBUTES = ("source", "pictures", "posterTime", "failure")
 """Names of the video attributes that store the progress and results of jobs for the source file."""
 NOT_CONTENT = (*MADE, *STAMPS, "updatedAs", "updatedFor", "version", "schemaVersion", OWNER, REMOVING, MOVES)
-"""Names of the attributes that are not content. Items that differ only in these attributes count as equal."""
+"""Names of the attributes that comparisons ignore. Items that differ only in these attributes count as equal."""
 
 IDENTIFIERS = ("personId", "region", "language", "kind")
 """Names of the attributes that identify an item within its video. Printed lines contain their values."""
@@ -68,7 +69,7 @@ class RestorePlan:
 
     since: int | None = None
     until: int | None = None
-    """Period of the damage in epoch seconds: `since` is included, `until` is excluded.
+    """End of the period of the damage, in epoch seconds. The period includes `since` and excludes `until`.
 
     An item counts as damaged if a user last changed it in this period. If `since` is `None`, there is no period.
     """
@@ -83,14 +84,15 @@ class RestorePlan:
         return not self.videos or (name == "videoId" and id_ in self.videos)
 
     def is_damaged(self, stored: Item, kept: Mapping[str, object]) -> bool:
-        """Return whether `stored` is damaged. The item must differ from `kept`, its copy in the export."""
+        """Return whether `stored` is damaged. `kept` is the copy in the export, which must differ from `stored`."""
         # Writes by the service's jobs are not damage. They also hide the time of a user's last change.
         timed = self.since is not None and self.since <= stored.get("updatedAt", 0) and not _is_by_a_job(stored)
         timed = timed and (self.until is None or stored.get("updatedAt", 0) < self.until)
         return self.force or timed or _has_same_write_id(stored, kept)
 
     def settings(self) -> list[object]:
-        """Return the plan as JSON values, which a work file stores. Equal plans have equal values."""
+        """Return the plan as JSON values. A work file stores these values to detect another plan. Equal plans have
+        equal values."""
         return [self.since, self.until, self.force, sorted(self.videos)]
 
 
@@ -172,7 +174,11 @@ class Repair(Restore):
         return self._replaced(line, differences, [self._table.put(new, condition=_unchanged(stored)), *moves])
 
     def _compared(self, line: ItemLine, stored: Item, but: Sequence[str] = ()) -> str | RowRefused:
-        """Compare all attributes except audit fields, and `but`. A stored attribute that the line lacks is a difference."""
+        """Return whether the stored item differs from the line, as an outcome. Ignores audit fields and the attributes
+        in `but`.
+
+        A stored attribute that the line lacks is a difference.
+        """
         if line.entity == "Views":
             return super()._compared(line, stored, but)
         # A job that was restored has more attributes than its line.
@@ -207,7 +213,7 @@ class Repair(Restore):
         return CHANGED
 
     def _increase_views(self, line: ItemLine, kept: Item, stored: Item | None) -> str | RowRefused:
-        """Increase a view count to the value of the copy. A higher count stays unchanged."""
+        """Increase a stored view count to the value of the copy. A higher stored count stays unchanged."""
         key, video_id = key_of(kept), line.attributes["videoId"]
 
         def attempt(stored: Item | None) -> str | RowRefused:
@@ -228,7 +234,7 @@ class Repair(Restore):
             return VIEWS_CHANGED
 
     def _views_write(self, key: Key, stored: Item, lacking: int) -> Write:
-        """Return the write that adds `lacking` views to a counter.
+        """Return the write that increases a view counter by `lacking` views.
 
         The write also removes an expiry time, because counters must never expire.
         """
@@ -309,7 +315,8 @@ class Repair(Restore):
             start = decode_item(page.last_key)
 
     def _was_purged(self, playlist: Item, line: ItemLine) -> bool:
-        """Return whether a purge of the video has removed the entry, and this tool has since restored the video."""
+        """Return whether the service removed the entry because it purged the video, and this tool has restored the
+        video since."""
         if playlist.get("updatedBy") != PURGE.subject:
             return False
         video = self._found(VIDEO.key(videoId=line.attributes["videoId"]))
@@ -345,7 +352,7 @@ class Repair(Restore):
         return self._replaced(line, differences, [self._table.put(new, condition=_unchanged(stored))])
 
     def _replaced(self, line: ItemLine, what: Sequence[str], writes: Sequence[Write]) -> str | RowRefused:
-        """Apply conditional writes, and print the names of the repaired attributes, `what`."""
+        """Apply conditional writes, and print the names of the repaired attributes, which are `what`."""
         self._rate.take(len(writes))
         try:
             self._carry_out(writes)
@@ -355,7 +362,8 @@ class Repair(Restore):
         return CHANGED
 
     def _stamps(self, stored: Item) -> Item:
-        """Return new audit fields, with the next version. Therefore no earlier If-Match header matches."""
+        """Return new audit fields for a repaired item. The version increases, so an earlier If-Match header does not
+        match."""
         stamps = {"updatedAt": self._now(), "updatedBy": RESTORER.subject, "writeId": secrets.token_hex(8)}
         return stamps | {"version": stored.get("version", 0) + 1}
 
@@ -366,7 +374,8 @@ class Repair(Restore):
 class StoredEntries:
     """Stored entries of one playlist.
 
-    An entry consists of two items: the list item has the rank in its key, and the membership has the rank as attribute.
+    An entry consists of two items. The list item has the entry's rank in its sort key. The membership has the rank as
+    an attribute.
     """
 
     def __init__(self) -> None:
@@ -389,7 +398,8 @@ class StoredEntries:
         return bool(self._membership_ranks.get(line.attributes["videoId"]) == line.attributes["rank"])
 
     def is_complete(self, line: ItemLine) -> bool:
-        """Return whether both items of the line's entry exist, and no item of the video at another rank."""
+        """Return whether both items of the line's entry exist, and the playlist has no item of the same video at
+        another rank."""
         return self.has_list_item(line) and self.has_membership(line) and not self.has_other_rank(line)
 
     def is_partial(self, line: ItemLine) -> bool:
@@ -412,14 +422,15 @@ class StoredEntries:
 
 
 class Rehearsal(Table):
-    """Table for dry runs, which reads from DynamoDB and discards writes."""
+    """Table for dry runs. It reads from DynamoDB and discards writes."""
 
     def __init__(self, table: Table) -> None:
         super().__init__(table.name, table.client)
         self._videos: dict[str, Item] = {}
 
     def get(self, key: Key, *, attributes: Iterable[str] = (), consistent: bool = False) -> Item | None:
-        """Read an item. If the key is of a video that the run would have written, return that item instead."""
+        """Read an item. For the key of a video that the dry run would have written, return the video that it would have
+        written."""
         planned = self._videos.get(key[PARTITION_KEY]) if key[SORT_KEY] == VIDEO.sk else None
         return planned or super().get(key, attributes=attributes, consistent=consistent)
 
@@ -465,7 +476,8 @@ def _is_by_a_job(stored: Item) -> bool:
 
 
 def _with_job_results(stored: Item, kept: Item) -> Item:
-    """Return the copy of a video with the current results of jobs, because completed jobs do not run again."""
+    """Return the copy of a video, but with the current job results of the stored video. Completed jobs do not run
+    again."""
     pictures = kept.get("pictures", {})
     pictured = any(pictures.get(name) != picture for name, picture in stored.get("pictures", {}).items())
     if not pictured and not {"source", "failure"} & set(_differences(kept, stored)):

@@ -30,11 +30,12 @@ UNDOER = Caller("tools:undo", frozenset({READ, WRITE, ADMIN}))
 """Caller of reverts by this tool. The service treats the caller as a user, so these changes can also be reverted."""
 
 COUNTED = 1000
-"""Maximum number of entries or reports per query."""
+"""Maximum number of audit entries or result documents per query."""
 PAGES = THREADS
-"""Number of pages that are reverted concurrently. Each page has at least one video, so every thread has work."""
+"""Number of pages of the change set that are reverted concurrently. Each page has at least one video, so every thread
+has work."""
 SHARED_SECONDS = 1
-"""Seconds between two checks while another process works on the same revert."""
+"""Seconds between two checks of the progress while another process runs the same revert."""
 
 
 class UndoCommand:
@@ -54,7 +55,8 @@ class UndoCommand:
     ) -> None:
         """Create the command.
 
-        `wait` is called before each step of a large change set. It must return after the audit trail has caught up.
+        The command calls `wait` before each step of a large revert. `wait` must block until the audit trail has caught
+        up.
         """
         self._wait = wait
         self._runs = runs
@@ -196,7 +198,7 @@ def show(report: Mapping[str, Any], command: Callable[[str], str]) -> int:
 
 
 def describe_part(part: Mapping[str, Any], *, is_rehearsal: bool) -> Iterator[Text]:
-    """Describe the result for one item: a line for the reverted fields, a line per skipped field, a line for a failure."""
+    """Yield printed lines on the result for one item: the reverted fields, each skipped field, and a failure."""
     name = subject(part)
     if part["entity"] not in ("video", "playlist"):
         name = f"{name}, video {format_value(part['videoId'])}"

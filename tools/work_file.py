@@ -18,7 +18,7 @@ from tools import ToolError
 from tools.lines import LineCheckpoint
 
 SAMPLE = 50
-"""Number of written items in each of two samples: the last items, and random items.
+"""Number of items in each of two samples of written items: the last ones, and random ones.
 
 An import only resumes if all items of both samples still exist.
 """
@@ -47,7 +47,8 @@ class WorkFile:
     """
 
     change_set: str | None = None
-    """Id of the import's change set, which stays the same when the import resumes. `None` without a table."""
+    """Id of the import's change set, which stays the same when the import resumes. `None` if the import has no
+    table."""
 
     def __init__(self, path: Path, settings: Mapping[str, object], table: Table | None = None) -> None:
         """Open or create the file. Raises ToolError if the file belongs to an import with other settings.
@@ -88,7 +89,7 @@ class WorkFile:
     def _belong_to(self, table: Table, identity: str) -> None:
         """Assign the file to a table.
 
-        Discards the stored progress if it belongs to another table, or if the table has lost items.
+        Discards the stored progress if it belongs to another table, or if items of the samples no longer exist.
         """
         if self._has_begun():
             if self._setting("table") != identity:
@@ -132,7 +133,8 @@ class WorkFile:
         return self._db.execute("SELECT 1 FROM mark WHERE line > 0").fetchone() is not None
 
     def begin(self) -> None:
-        """Record that the import has begun. Call this method before the first write. After it, `close` keeps the file."""
+        """Record that the import has begun. Call this method before the first write. Afterwards, `close` does not
+        delete the file."""
         self._db.execute("INSERT OR REPLACE INTO setting VALUES ('begun', 'yes')")
         self._db.commit()
         self.on_begin()
@@ -178,7 +180,7 @@ class WorkFile:
         self._db.commit()
 
     def see(self, file: str, title: str) -> bool:
-        """Record that a file has rows of a title. Returns `False` if that was already recorded."""
+        """Record that a file has rows of a title. Returns `False` if an earlier call has already recorded that."""
         return self._db.execute("INSERT OR IGNORE INTO seen VALUES (?, ?)", (file, title)).rowcount == 1
 
     def has_seen(self, file: str, title: str) -> bool:
@@ -187,7 +189,7 @@ class WorkFile:
         return row.fetchone() is not None
 
     def add_names(self, names: Iterable[tuple[str, str]]) -> None:
-        """Record the names of people, by id."""
+        """Record the names of people. `names` has pairs of person id and name."""
         self._db.executemany("INSERT OR REPLACE INTO name VALUES (?, ?)", names)
 
     def name(self, person: str) -> str | None:
@@ -214,7 +216,7 @@ class WorkFile:
         yield from self._db.execute("SELECT file, line, reason, detail FROM refused ORDER BY file, line")
 
     def refused_by_reason(self) -> list[tuple[str, str, int]]:
-        """Return file, reason and number of the refused lines, the most frequent reason first."""
+        """Return file, reason and number of refused lines for each reason, the most frequent reason first."""
         counted = self._db.execute(
             "SELECT file, reason, COUNT(*) FROM refused GROUP BY file, reason ORDER BY COUNT(*) DESC, file, reason"
         )

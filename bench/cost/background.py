@@ -63,7 +63,8 @@ RENDITIONS = ("1080p", "720p", "480p", "240p")
 SOURCE_SIZE = (1920, 1080)
 """Width and height of the source video in pixels. This size requires all renditions."""
 FOLLOWED = (CREATE, DESCRIBE, PUBLISH, STATUS, ADD_CREDIT, ARRIVAL, VIEW, VIEW_LATER, VIEW_OF, RATE)
-"""Names of the requests with measured background work. Reports of a transcoder belong to the work after an upload."""
+"""Names of the requests with measured background work. A transcoder's reports are excluded, because their background
+work is measured with ARRIVAL."""
 
 
 @dataclass
@@ -71,15 +72,16 @@ class BackgroundCost:
     """Sum of the background work that one request causes."""
 
     work: CapacityUnits = field(default_factory=CapacityUnits)
-    """Units of jobs, documents and totals."""
+    """Capacity units for jobs, video documents and totals."""
     trail: CapacityUnits = field(default_factory=CapacityUnits)
     """Units of the audit trail."""
     feed: CapacityUnits = field(default_factory=CapacityUnits)
     """Units of the change feed. `trail` does not include them."""
     delivery_messages: int = 0
-    """Number of messages to the queue of deliveries. The audit function sends one for each batch of stream records."""
+    """Number of messages to the queue of the delivery worker. The audit function sends one message for each batch of
+    stream records."""
     delivery_checks: CapacityUnits = field(default_factory=CapacityUnits)
-    """Units of the delivery worker, which looks up subscriptions for each such message."""
+    """Capacity units of the delivery worker, which looks up subscriptions for each message in `delivery_messages`."""
     delivery_trips: int = 0
     trips: int = 0
     routed: int = 0
@@ -99,7 +101,7 @@ class BackgroundCost:
     feed_stored: StoredSize = field(default_factory=StoredSize)
     """Storage that the request adds to the change feed, including billed overhead."""
     stored: StoredSize = field(default_factory=StoredSize)
-    """Storage of jobs and deduplication items after all work is done."""
+    """Storage of jobs and deduplication items after the background work is complete."""
 
 
 def measure_background() -> dict[str, BackgroundCost]:
@@ -142,7 +144,7 @@ def _upload_source(api: Api) -> str:
 
 
 class _BackgroundMeter:
-    """Background functions of the service, with the sum of the resources that they use in `followed`."""
+    """Background functions of the service. The meter adds the resources that the functions use to `followed`."""
 
     def __init__(self, service: MeasuredService, api: Api, objects: Objects) -> None:
         self.followed = BackgroundCost()

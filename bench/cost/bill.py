@@ -33,7 +33,7 @@ Dollars = dict[str, float]
 
 
 class InvalidWorkload(Exception):
-    """A workload or one of its figures is invalid. The message is a sentence for the user."""
+    """Error for an invalid workload or an invalid figure of a workload. The message is a sentence for the user."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,8 @@ class Workload:
     figures: Mapping[str, float]
     calls: Mapping[str, int]
     idle: Mapping[str, Mapping[str, float]]
-    """Figures of an idle month in the other environments, by environment. Only figures that differ from production."""
+    """Figures of an idle month in environments other than production, by environment. An entry has only the figures
+    that differ from production."""
     curves: Mapping[str, Sequence[float]]
     """Relative load in each hour of a day, by name of the curve."""
 
@@ -125,7 +126,7 @@ def gb_seconds(used: MeasuredRequest, workload: Workload) -> float:
 
 
 def invocation(used: MeasuredRequest, prices: Prices, workload: Workload) -> float:
-    """Return the cost of one Lambda invocation."""
+    """Return the cost of one Lambda invocation: the request and its GB-seconds."""
     seconds = gb_seconds(used, workload) * prices.usd["lambda_gb_second"]
     return seconds + prices.usd["lambda_request"] / MILLION
 
@@ -189,14 +190,16 @@ def month(
 
 
 def sign_in(prices: Prices, workload: Workload) -> Dollars:
-    """Return the monthly cost of users who sign in, and of tokens for machines. `idle` has the cost of app clients."""
+    """Return the monthly cost of Cognito: users who sign in, and tokens for programs. App clients are part of
+    `idle`."""
     usd, figures = prices.usd, workload.figures
     charged = max(0, figures["users"] - figures["free_users"])
     return {"Cognito": charged * usd["cognito_user"] + figures["tokens"] / 1000 * usd["cognito_token"]}
 
 
 def _emitted_metrics() -> int:
-    """Return the number of custom metrics of an environment. CloudWatch counts each value of a dimension as a metric."""
+    """Return the number of custom metrics of an environment. Each value of a dimension counts, because CloudWatch bills
+    it as a metric."""
     values = {"": 1, "kind": len(KINDS), "queue": len(JOB_QUEUES)}
     return sum(values[dimension] for _, dimension in EMITTED.values())
 
@@ -208,7 +211,7 @@ def metrics_of_work(workload: Workload) -> float:
 
 
 def background_name(request: str) -> str:
-    """Return the purpose in a month's bill that has the cost of a request's background work."""
+    """Return the name under which a month's bill lists the background work of a request."""
     return f"behind {request}"
 
 
@@ -230,7 +233,7 @@ def storage(stored: StoredSize, prices: Prices) -> Dollars:
 
 
 def _trail(followed: Mapping[str, BackgroundCost], workload: Workload) -> StoredSize:
-    """Return the storage of the audit trail after years, when as many entries expire in a month as are added."""
+    """Return the storage of the audit trail in a steady state, in which as many entries expire as are added."""
     monthly = (change.trail_stored.times(workload.calls.get(request, 0)) for request, change in followed.items())
     return sum(monthly, StoredSize()).times(workload.figures["audit_days"] / DAYS_A_MONTH)
 

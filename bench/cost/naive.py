@@ -39,9 +39,9 @@ class DesignComparison:
 def comparisons(
     measured: Mapping[str, MeasuredRequest], catalogue: CatalogueSize, workload: Workload
 ) -> tuple[DesignComparison, ...]:
-    """Return a comparison for each design decision.
+    """Return one comparison for each design decision.
 
-    `ours` has the units of the month's bill, and `naive` the units without that decision.
+    `ours` has the units of the month's bill. `naive` has the units of a design without that decision.
     """
     figures, calls = workload.figures, workload.calls
     bytes_ = size(catalogue.video)
@@ -93,9 +93,9 @@ def comparisons(
 
 
 def _mean_list(measured: Mapping[str, MeasuredRequest], calls: Mapping[str, float]) -> tuple[float, CapacityUnits]:
-    """Return the number of list pages in a month, and the mean units of one page.
+    """Return the number of requests for list pages in a month, and the mean units of one page.
 
-    If there are no list pages in the month, the mean is over one page of each list.
+    If the month has no such requests, the mean is over one page of each list.
     """
     times = {request: number for request, number in calls.items() if request.startswith(LISTS)}
     number = sum(times.values())

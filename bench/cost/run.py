@@ -46,7 +46,8 @@ VIEW_LATER, VIEW_OF = (f"{VIEW} ({what})" for what in ("later in the hour", "vie
 ADD_CREDIT = "PUT /v1/videos/{videoId}/credits/{personId}"
 CREATE, PATCH, ARRIVAL = "POST /v1/videos", "PATCH /v1/videos/{videoId}", "S3 notifies: arrivals"
 DESCRIBE, PUBLISH, STATUS = (f"{PATCH} ({what})" for what in ("description", "visibility", "status"))
-"""Names of additional requests that change a video: a field in no list, a field in all lists, and a field in totals."""
+"""Names of additional requests, which change a field of a video. No list shows the first field, all lists show the
+second, and totals depend on the third."""
 POLL = "GET /v1/changes (nothing new)"
 """Name of the request by which a consumer polls the feed of all changes when there is no new change."""
 REVERTS, MANY = "the queue: reverts", 20
@@ -86,7 +87,8 @@ BODIES: Mapping[str, Mapping[str, Any]] = {
     "/releases/": {"titles": [{"title": "Ngā kaitiaki o te rama raki"}]},
     "/v1/playlists": {"title": "For a long evening", "description": DESCRIPTION[:120]},
 }
-"""Fields to add to bodies of requests that create resources, by the end or a part of the request's path."""
+"""Additional fields for the bodies of requests that create resources. A key is the end or a part of the request's
+path."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +123,7 @@ class CatalogueSize:
 
 
 class LifelikeApi(Api):
-    """API of the testbed that completes minimal request bodies, because real clients send more fields."""
+    """API of the testbed that adds fields to minimal request bodies, because real clients send more fields."""
 
     def request(self, method: str, path: str, **options: Any) -> Reply:
         """Send one request. If the request creates a resource, the body gets additional fields from BODIES."""
@@ -224,7 +226,7 @@ class MeasuredService:
     log: LogCounter
 
     def api(self) -> Api:
-        """Return an API with complete request bodies, over these tables."""
+        """Return an API over these tables that adds fields to request bodies."""
         api = make_api(self.table)
         return LifelikeApi(api.table, api.handlers, api.clock)
 

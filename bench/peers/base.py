@@ -1,4 +1,5 @@
-"""Function that only imports the libraries of the peers: boto3's client, six models, Powertools' Logger and Metrics."""
+"""Function that only imports the libraries of the peers: boto3's client, pydantic with six models, and Powertools'
+Logger and Metrics."""
 
 from typing import Any
 

@@ -1,4 +1,5 @@
-"""Peer with the least overhead. It signs requests itself, and sends them by http.client, without framework and models.
+"""Peer with the least overhead. It signs requests itself, and sends them with http.client, without a framework and
+without models.
 
 It validates almost nothing.
 """

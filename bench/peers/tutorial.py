@@ -1,4 +1,4 @@
-"""Peer as in tutorials, with Powertools' resolver, pydantic and boto3's Table."""
+"""Peer in the style of tutorials, with Powertools' resolver, pydantic and boto3's Table."""
 
 import base64
 import json

@@ -22,7 +22,7 @@ FOLDER = ROOT / ".local" / "bench"
 DEPLOYED = "3.13"
 """Python version of the deployed functions."""
 LONGEST_START, LONGEST_WAIT = 300, 60
-"""Maximum seconds for the start of an app, and for a command to valgrind."""
+"""Maximum seconds to wait for the start of an app, and for the response to a valgrind command."""
 AMAZON = re.compile('^# Label: "(Amazon Root CA|Starfield Services Root)', re.MULTILINE)
 """Pattern of the labels of the root CAs that the service's client trusts on AWS (shared/aws).
 
@@ -82,9 +82,10 @@ class Lab:
         return self.folder / f"{app}.events"
 
     def command(self, app: str | None, first: str = "") -> list[str]:
-        """Return the command that starts an app, or only Python if `app` is `None`.
+        """Return the command that starts an app. If `app` is `None`, the command starts only Python.
 
-        With `first`, the name of an operation, the command measures the app's start.
+        With `first`, the name of an operation, the app calls that operation once, and prints the processor time of its
+        start.
         """
         worker = self.code / "bench" / "performance" / "worker.py"
         arguments = [str(self._events(app)), first] if app else []

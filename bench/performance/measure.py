@@ -90,7 +90,7 @@ def measure(lab: Lab, rounds: int, starts: int, say: Say) -> Measurements:
 
 
 def _called(has_tls: bool) -> Mapping[str, Sequence[BenchOperation]]:
-    """Return the operations to measure, by app. Either all of them use TLS, or none."""
+    """Return the operations to measure, by app. With TLS, all apps run only the operation OVER_TLS."""
     if has_tls:
         return dict.fromkeys(APPS, (OVER_TLS,))
     return {OURS: (*COMMON, *OWN), **dict.fromkeys(PEERS, COMMON)}

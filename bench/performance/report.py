@@ -96,7 +96,7 @@ def _timed(one: Measurement, other: Measurement) -> str:
 
 
 def quotients(ones: Sequence[float], peers_: Sequence[float]) -> tuple[float, float, float]:
-    """Return the quartiles of the ratios between the times of two apps. Each round has one ratio."""
+    """Return the quartiles of the ratios between the times of two apps. Each round contributes one ratio."""
     return quartiles(one / other for one, other in zip(ones, peers_, strict=True))
 
 

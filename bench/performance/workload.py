@@ -48,7 +48,7 @@ class BenchOperation:
         return next(route for route in ROUTES if route.operation == self.id)
 
     def module(self, app: str) -> str:
-        """Return the name of the module with an app's handler."""
+        """Return the name of the Python module with the Lambda handler of an app."""
         return f"functions.{self.route.function}.handler" if app == OURS else PEERS.get(app, "bench.peers.base")
 
     def event(self) -> dict[str, Any]:
@@ -113,7 +113,7 @@ def operations(app: str) -> Sequence[BenchOperation]:
 
 
 def differences(operation: BenchOperation, ours: Answer, theirs: Answer) -> Iterator[str]:
-    """Yield a text for each field of our response that another app omits, or returns with another value.
+    """Yield a line of text for each field of our response that the other app omits, or returns with another value.
 
     Additional fields of the other app are ignored.
     """

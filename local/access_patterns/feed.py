@@ -45,4 +45,4 @@ FEED = (
         "where another writer would have appended a repeated change.",
     ),
 )
-"""Reads of the feed's logs by the function `history`, and writes by the function `audit`."""
+"""Access patterns of the feed: reads by the function `history`, and writes by the function `audit`."""

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from shared.schema import Index
 
 OWN_GOAL_MS, TRIP_GOAL_MS = 30, 20
-"""Latency goals at p99 in milliseconds, without cold starts: for gateway and function together, and for one round trip to
-DynamoDB.
-"""
+"""Latency goals at p99 in milliseconds, without cold starts. The first is for gateway and function together, the second
+for one round trip to DynamoDB."""
 
 
 def round_trips(operations: Sequence[str]) -> int:
-    """Return the number of sequential round trips to DynamoDB. Consecutive queries run in parallel and count as one."""
+    """Return the number of sequential round trips to DynamoDB. Consecutive Query operations run in parallel and count
+    as one."""
     before = [None, *operations]
     return sum((last, operation) != ("Query", "Query") for last, operation in zip(before, operations, strict=False))
 
@@ -24,18 +24,19 @@ class AccessPattern:
     purpose: str
     """Purpose of the request, as a short phrase such as "Create a video"."""
     request: str
-    """Method and path of the API, or the event that invokes a background function. Unique."""
+    """Method and path of the API, or the event that invokes a background function. No two patterns have the same
+    value."""
     operations: tuple[str, ...]
-    """Names of the DynamoDB operations that the request sends if nothing is retried, in order. A test compares them."""
+    """Names of the DynamoDB operations in the order in which the request sends them, without retries. A test compares
+    them with real requests."""
     index: Index | None
     key: str
     """Keys that the operations address, in order, and their conditions."""
     cost: str
-    """Consumed on-demand units, if reads return at most 4 KB, and written items have at most 1 KB."""
+    """Consumed on-demand units, if each read returns at most 4 KB and each written item has at most 1 KB."""
     reason: str = ""
-    """Reason why the pattern needs more requests or units than the minimum of any design. Empty if it needs the
-    minimum.
-    """
+    """Reason why the pattern needs more requests or units than the least that any design needs. Empty if it needs no
+    more."""
 
     @property
     def p99_goal(self) -> int | None:

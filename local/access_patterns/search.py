@@ -73,4 +73,5 @@ SEARCH = (
         reason=f"{_LATEST} The table determines whether the caller may see a video.",
     ),
 )
-"""Reads by the function `search`, and reads and writes by the function `indexer` and by `python -m tools index`."""
+"""Access patterns of the search index: reads by the function `search`, and reads and writes by the indexer and by
+`python -m tools index`."""

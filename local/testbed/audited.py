@@ -18,7 +18,7 @@ from shared.videos.store import VideoStore
 
 
 class AuditedService(BackgroundWork):
-    """Background work of an API, extended by the audit function and its trail."""
+    """Background work of an API that also runs the audit function and stores its trail."""
 
     def __init__(self, api: Api) -> None:
         super().__init__(api.table, api.clock)

@@ -78,7 +78,7 @@ def make_audit(
 
 
 class BackgroundWork:
-    """Router, queues and workers over the stream of a table."""
+    """Router, queues and workers that process the stream of a table."""
 
     def __init__(self, table: Table, clock: Clock) -> None:
         self.table = table
@@ -104,7 +104,8 @@ class BackgroundWork:
         return [raw | {"dynamodb": raw["dynamodb"] | at} for raw in new]
 
     def settle(self) -> None:
-        """Deliver stream records to the router, and messages to the tallies worker, until nothing is left to deliver."""
+        """Process stream records with the router, and messages with the tallies worker, until neither has anything
+        left."""
         records = self.records()
         while records or self.queues["tallies"].sent:
             self.seen_records += records
@@ -119,7 +120,7 @@ class BackgroundWork:
             assert self.tallies(sqs_event(*messages[start : start + 10]), Context()) == {"batchItemFailures": []}
 
     def settle_totals(self) -> None:
-        """Process all stream records, then update the totals."""
+        """Process all stream records, then run the worker that updates totals."""
         self.settle()
         self.count(*self.queues["aggregates"].take())
         self.settle()

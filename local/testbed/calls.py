@@ -48,7 +48,8 @@ from shared.videos.store import VideoStore
 from shared.web.requests import JSON, MERGE_PATCH
 
 Arrange = Callable[[Api], str]
-"""Function that creates the items for a call. It returns the argument of the call, usually an id or a path."""
+"""Setup of a call: a function that creates the items that the call needs. It returns the call's argument, usually an id
+or a path."""
 Call = Callable[[Api, str], Reply]
 
 _OPENAPI = document()
@@ -89,7 +90,8 @@ BODIES: Mapping[str, dict[str, Any]] = {
     "createWebhook": {"url": "https://hooks.acme.com/"},
     "replayWebhook": {"from": NOW},
 }
-"""Request bodies by operation, for operations that require a body. Most are examples of the OpenAPI document."""
+"""Request bodies by operation. Most are examples from the OpenAPI document. Operations without a required body have
+none."""
 
 QUERIES = {
     "batchVideos": "dryRun=true",
@@ -159,7 +161,7 @@ def _with_year_and_duration(api: Api) -> str:
 
 
 def _reserved(api: Api) -> str:
-    """Create a video, with its id also as external id and slug."""
+    """Create a video with an external id and a slug, which both equal its videoId. Returns the id."""
     video_id = str(uuid4())
     return str(api.publish(videoId=video_id, externalId=video_id, slug=video_id)["videoId"])
 
@@ -174,7 +176,8 @@ def _viewed(api: Api) -> str:
 
 
 def _send(request: str, body: Any = None, **options: Any) -> Callable[[Api, str], Reply]:
-    """Return a call that sends a request, such as `GET /v1/videos/{}?fields=title`, with its argument instead of `{}`."""
+    """Return a call that sends a request such as `GET /v1/videos/{}?fields=title`. The call's argument replaces
+    `{}`."""
     method, _, address = request.partition(" ")
     path, _, query = address.partition("?")
     return lambda api, made: api.request(method, path.format(made), json_body=body, query=query.format(made), **options)
@@ -492,7 +495,7 @@ def _with_deliveries(api: Api) -> str:
 
 
 def _with_changes(api: Api) -> str:
-    """Return the id of a webhook with one undelivered change."""
+    """Create a webhook, unless it exists, and a change that was not delivered to it. Returns the webhook's id."""
     service = DeliveryTestbed(api.table, api.clock)
     if service.hooks.read("hook") is None:
         service.create()
@@ -695,7 +698,7 @@ OWN_CALLS: Mapping[str, tuple[Arrange, Call]] = {
     "the queue: deliveries": (_with_changes, _serve),
     "GET /health": (lambda _: "", _send("GET /health")),
 }
-"""Setup and call by request, for access patterns that the example of the operation does not exercise."""
+"""Setup and call by request, for access patterns that differ from the example request of their operation."""
 
 CALLS: dict[str, tuple[Arrange, Call]] = {
     pattern.request: OWN_CALLS.get(pattern.request) or _example(pattern.request) for pattern in ACCESS_PATTERNS

@@ -37,7 +37,7 @@ def respond_with(status: int | None = 204, **said: Any) -> ReceiverResponse:
 
 
 def always_in_time(_: int) -> bool:
-    """Return `True` for any version of a webhook, as an If-Match check that always succeeds."""
+    """Return `True`. Tests pass this function as an If-Match check that accepts every version of a webhook."""
     return True
 
 
@@ -98,7 +98,8 @@ class DeliveryTestbed:
     def make(
         self, events: Any = None, send: Callable[..., ReceiverResponse] | None = None, **variables: str
     ) -> LambdaHandler:
-        """Return a delivery worker. With `events`, an EventBridge client, the worker also delivers to an event bus."""
+        """Return a delivery worker. `events` is an EventBridge client: with it, the worker also delivers to an event
+        bus."""
         queues = {"deliveries": self.queue}
         resources = FakeResources(self.table, self.clock, audit=self.feed.table, queues=queues, events=events)
         variables |= {"EVENT_BUS": "the-bus"} if events else {}
@@ -106,7 +107,8 @@ class DeliveryTestbed:
         return resources.make(deliveries.lambda_handler, make, **variables)
 
     def create(self, id_: str = "hook", caller: Caller = ALICE, *, everybody: bool = False, **content: Any) -> None:
-        """Create a webhook, for the caller's changes or with `everybody` for all changes, and run the worker for it."""
+        """Create a webhook, and run the worker for it. The webhook subscribes to the caller's changes, or with
+        `everybody` to all changes."""
         logs = shard_logs() if everybody else (owner_log(caller.subject),)
         content = {"url": URL, "types": [], "paused": False} | content
         content |= {} if everybody else {"follows": caller.subject}
@@ -147,7 +149,8 @@ class DeliveryTestbed:
         return self.handle(deliver_message(id_), context=context)
 
     def notify(self, *owners: str) -> list[str]:
-        """Notify the worker of changes of these owners, and return the ids of the webhooks that it enqueues."""
+        """Notify the worker that these owners have changes. Returns the ids of the webhooks that the worker
+        enqueues."""
         assert self.handle(changed_message(owners))
         return [message["webhookId"] for message in self.queue.take()]
 

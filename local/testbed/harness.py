@@ -62,7 +62,7 @@ HANDLERS = {
 """Handler modules of the functions that serve the API, by the function's folder."""
 
 NOW = 1_750_000_000
-"""Current time of the tests: 2025-06-15T15:06:40Z."""
+"""Initial time of the tests' clock, in epoch seconds: 2025-06-15T15:06:40Z."""
 
 SOURCES_BUCKET = "sources"
 MEDIA_BUCKET = "media"
@@ -76,7 +76,7 @@ MASTER = "what the tests' webhooks sign with"
 """Master secret of the tests. The secrets of webhooks are derived from it."""
 
 DELIVERY_SHARES = {"deliveries": 3, "slow-deliveries": 1, "all-slow-deliveries": 5}
-"""Concurrency quotas of deliveries, as on AWS with ten workers."""
+"""Concurrency quotas of deliveries by kind. They are the quotas of a deployment with ten delivery workers."""
 
 JOBS_PER_DAY = 500
 JOBS_PER_UPLOAD = jobs_per_upload(1)
@@ -174,7 +174,8 @@ class Reply:
 
 
 class LazyHandlers(Mapping[str, LambdaHandler]):
-    """Handlers by function. A handler is created when it is first used, because few tests call more than two functions."""
+    """Handlers by function. Each handler is created at its first use, because most tests call only one or two
+    functions."""
 
     def __init__(self, makers: Mapping[str, Callable[[], LambdaHandler]]) -> None:
         self._makers = makers

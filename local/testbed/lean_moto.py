@@ -58,7 +58,8 @@ def install(patch: pytest.MonkeyPatch) -> None:
 
 
 def stored_tables() -> bytes:
-    """Return a copy of all tables of the account, for `put_back`. Restoring a copy is faster than creating the tables."""
+    """Return a serialised copy of all tables of the account. `put_back` restores it, which is faster than creating the
+    tables."""
     return pickle.dumps(dict(dynamodb_backends[DEFAULT_ACCOUNT_ID]["us-east-1"].tables))
 
 
@@ -421,7 +422,8 @@ class _TreeParser(ConditionExpressionParser):
 
 
 def _cache_conditions(patch: pytest.MonkeyPatch) -> None:
-    """Cache parsed conditions by text, names and types of values, and insert the values of each request.
+    """Cache parsed conditions by text, names and types of values. Each request inserts its own values into the cached
+    condition.
 
     Without this patch, tests use 25 % more CPU time.
     """

@@ -57,9 +57,9 @@ class SimulatedRun:
 
     done: int = 0
     failed: list[ServiceError] = field(default_factory=list)
-    """Errors of calls that were certainly not applied."""
+    """Errors of calls that DynamoDB certainly did not apply."""
     unknown: list[ServiceError] = field(default_factory=list)
-    """Errors of calls that may have been applied."""
+    """Errors of calls that DynamoDB may or may not have applied."""
     seconds: float = 0.0
     """Virtual time from the start of the run to the end of its last call, including waits for a free writer."""
     requests: Counter[str] = field(default_factory=Counter)
@@ -75,7 +75,8 @@ class SimulatedRun:
 
 
 class Simulation(Generic[_Instance]):
-    """A table with DynamoDB's limits, and the writers that share the table. Each run continues with the same items."""
+    """A table with DynamoDB's limits, and the writers that share the table. All runs use the same table, so items
+    remain from earlier runs."""
 
     def __init__(
         self,
@@ -87,10 +88,10 @@ class Simulation(Generic[_Instance]):
         start: int = NOW,
         is_pipelined: bool = False,
     ) -> None:
-        """Create the writers, each by a call of `make` with a Table. `burst` is in seconds, `start` in epoch seconds.
+        """Create the writers. Each writer has a Table and the instance that `make` returns for that Table.
 
-        With `is_pipelined`, instances may send requests before earlier responses have arrived, as the service's client
-        does.
+        `burst` is in seconds, `start` in epoch seconds. With `is_pipelined`, instances may send requests before earlier
+        responses have arrived, as the service's client does.
         """
         self.time = float(start)
         self._burst = burst
@@ -150,7 +151,7 @@ class Simulation(Generic[_Instance]):
         self.time += seconds
 
     def wait(self, seconds: float) -> None:
-        """Let the other writers run until these seconds of virtual time have passed."""
+        """Run other writers until `seconds` of virtual time have passed."""
         if seconds <= 0:
             return
         until = self.time + seconds
@@ -203,7 +204,7 @@ class Simulation(Generic[_Instance]):
         heappush(self._waiting, (until, self._turns, turn))
 
     def _next(self) -> None:
-        """Resume the writer that is due first."""
+        """Resume the writer with the earliest due time."""
         until, _, turn = heappop(self._waiting)
         self.time = max(self.time, until)
         turn.release()
@@ -211,13 +212,14 @@ class Simulation(Generic[_Instance]):
     # Interface of the clients --------------------------------------------------------------------------------------
 
     def answer_to(self, operation: str, sent: float | None = None) -> None:
-        """Wait for the latency of a request that was sent at the virtual time `sent`, by default now."""
+        """Wait until the response to a request arrives. `sent` is the virtual time at which the request was sent, by
+        default now."""
         self._run.requests[operation] += 1
         latency = self._random.uniform(FASTEST, SLOWEST)
         self.wait(latency if sent is None else sent + latency - self.time)
 
     def take(self, place: Place, units: float, limit: int) -> bool:
-        """Consume units of an item's capacity if at least one unit is left. Returns whether the units were consumed.
+        """Consume units of an item's capacity if at least one unit is left. Returns `False` if none is left.
 
         `limit` is WRITES or READS.
         """
@@ -262,7 +264,7 @@ class _Limited(Stub):
     def spend_write(
         self, changes: Iterable[tuple[Place, AttributeMap | None, AttributeMap | None]], *, together: bool
     ) -> None:
-        """Consume the write units of items and of their index entries.
+        """Consume the write units of changed items, and of the changed entries in indexes.
 
         With `together`, the changes are a transaction, which consumes the units of items twice. Raises ErrorResponse if
         an item or an index partition is throttled.

@@ -31,7 +31,7 @@ class MeteredUsage:
     changed: CapacityUnits = field(default_factory=CapacityUnits)
     """Units that the changed items would consume if each item was written once, without a transaction."""
     looked_up: float = 0
-    """Read units that eventually consistent reads of the same items by key would consume."""
+    """Read units that eventually consistent GetItem requests for the items of all reads by key would consume."""
     queried: Counter[str | None] = field(default_factory=Counter)
     """Number of bytes that queries examined, by name of the index; `None` for the table."""
 
@@ -44,8 +44,8 @@ class MeteredUsage:
     def least(self) -> CapacityUnits:
         """Minimum capacity that any design would need to read or write the same items.
 
-        An ideal design writes each changed item once, and reads none before. It reads with eventual consistency, and
-        finds all items of a query in one partition.
+        Such a design writes each changed item once, and reads no item before a write. It reads with eventual
+        consistency, and finds all items of a query in one partition.
         """
         if self.changed.writes:
             return self.changed
@@ -55,7 +55,8 @@ class MeteredUsage:
 
     @property
     def fewest(self) -> int:
-        """Minimum number of requests that any design would need: two to read a range and single items, otherwise one."""
+        """Minimum number of requests that any design would need. It is two for a range and single items together,
+        otherwise one."""
         return 1 if self.changed.writes or not self.queried or not self.looked_up else 2
 
 

@@ -1,4 +1,4 @@
-"""Stream records and queue events in AWS's formats, and delivery of batches to a function as Lambda does it."""
+"""Stream records and queue events in AWS's formats, and a simulation of how Lambda delivers batches to a function."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence

@@ -47,7 +47,7 @@ class Stub:
         self.partitions: defaultdict[str, dict[str, AttributeMap]] = defaultdict(dict)
         """Items by partition key and then sort key."""
         self.changes: list[tuple[AttributeMap | None, AttributeMap | None]] = []
-        """Old and new item of each write that changed an item, in order. Writes of transactions are not included."""
+        """Old and new version of each changed item, in order. Writes of transactions are not included."""
         self._indexes = {index.name: index for index in indexes}
         self._key = tuple(key)
 
@@ -116,7 +116,7 @@ class Stub:
         return {"Item": item} if item else {}
 
     def _batch_get_item(self, *, RequestItems: Mapping[str, Any], **_: Any) -> Any:
-        """Read items. Keys of items without remaining capacity are returned as unprocessed."""
+        """Read items. If the capacity of an item is used up, the response returns its key as unprocessed."""
         ((table, asked),) = RequestItems.items()
         items, left = [], []
         for key in asked["Keys"]:
@@ -179,7 +179,7 @@ class Stub:
         return self._write("Delete", asked)
 
     def _batch_write_item(self, *, RequestItems: Mapping[str, Any], **_: Any) -> Any:
-        """Delete items. Deletes of items without remaining capacity are returned as unprocessed."""
+        """Delete items. If the capacity of an item is used up, the response returns its delete as unprocessed."""
         ((table, requests),) = RequestItems.items()
         left = []
         for request in requests:
@@ -258,7 +258,8 @@ def _invalid(message: str) -> ErrorResponse:
 
 
 def _returned(asked: Mapping[str, Any], old: AttributeMap | None) -> dict[str, AttributeMap]:
-    """Return the member with the stored item for the error of a failed condition; `{}` if the request does not want it."""
+    """Return the part of the error of a failed condition that contains the stored item. Empty if the request does not
+    ask for the item."""
     return {"Item": old} if old and asked.get("ReturnValuesOnConditionCheckFailure") == "ALL_OLD" else {}
 
 
@@ -320,7 +321,7 @@ def _projected(item: AttributeMap, asked: Mapping[str, Any]) -> AttributeMap:
 
 @dataclass(frozen=True)
 class _Placeholders:
-    """Attribute names and values of the placeholders in a request."""
+    """Attribute names and values for which the placeholders of a request stand."""
 
     names: Mapping[str, str]
     values: Mapping[str, AttributeValue]
@@ -437,7 +438,8 @@ class _Words:
 
 
 def _holding(compare: Callable[..., bool], *reads: _Read) -> _Test:
-    """Return a test that succeeds if all operands exist, have the same type, and satisfy `compare`."""
+    """Return a test of `compare`. The test fails if an operand does not exist, or if the operands have different
+    types."""
 
     def test(item: AttributeMap, known: _Placeholders) -> bool:
         values = [read(item, known) for read in reads]

@@ -76,7 +76,8 @@ def _value_size(value: AttributeValue) -> int:
 
 
 def _number_size(text: str) -> int:
-    """Return the size of a number in bytes: one for every two significant digits, one more, and one for a minus sign."""
+    """Return the size of a number in bytes: one byte per two significant digits, one more byte, and one for a minus
+    sign."""
     number = Decimal(text).normalize()
     return math.ceil(len(number.as_tuple().digits) / 2) + 1 + (number < 0)
 
@@ -100,7 +101,8 @@ def write(old: AttributeMap | None, new: AttributeMap | None, indexes: Iterable[
 
 
 def written(bytes_: int) -> int:
-    """Return the write units of an item of `bytes_` bytes. For a failed condition, pass the size of the stored item."""
+    """Return the write units of an item of `bytes_` bytes. For a write with a failed condition, pass the size of the
+    stored item."""
     return max(1, math.ceil(bytes_ / WRITE_BYTES))
 
 
@@ -113,7 +115,8 @@ def index_entry(item: AttributeMap | None, index: Index) -> AttributeMap | None:
 
 
 def _index_writes(old: AttributeMap | None, new: AttributeMap | None, index: Index) -> int:
-    """Return the write units of a change in an index: 0 for an unchanged entry, and a delete and a put for changed keys."""
+    """Return the write units of a change in an index. An unchanged entry costs 0. Changed keys cost a delete and a
+    put."""
     if old == new:
         return 0
     keys = _keys(index)

@@ -282,7 +282,7 @@ def moov_first(**options: Any) -> bytes:
 
 
 def make_fragmented(**options: Any) -> bytes:
-    """Return a fragmented MP4, as browsers record them."""
+    """Return a fragmented MP4, the format in which browsers record MP4 files."""
     return film(**options, muxer=(("movflags", "frag_keyframe+empty_moov+default_base_moof"),))
 
 
@@ -304,7 +304,7 @@ def make_encrypted() -> bytes:
 
 
 def undecodable() -> bytes:
-    """Return an MP4 with frame data of zeros only."""
+    """Return an MP4 in which all frame data is zero, so that no frame can be decoded."""
     data = bytearray(film())
     start, end = data.index(b"mdat") + 4, data.index(b"moov") - 4
     data[start:end] = bytes(end - start)
@@ -379,7 +379,7 @@ KINDS: dict[str, Callable[[], bytes]] = {
     "wave": wave,
     "gif": lambda: picture("GIF"),
 }
-"""Makers of small files in many formats, by name. `damage` needs undamaged files."""
+"""Functions that return small files in many formats, by name of the format. `damage` needs undamaged files."""
 
 WILD = (0, 1, 0x7F, 0x80, 0xFF, 0x7FFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFE, 0xFFFFFFFF)
 

@@ -56,7 +56,7 @@ def intercept(client: Any, between: Between) -> Callable[[], None]:
 
 
 def unconditional_puts(client: Any) -> list[Mapping[str, Any]]:
-    """Return a list that collects the parameters of each later PutItem request of the client without a condition."""
+    """Return a list to which each later PutItem request of the client without a condition adds its parameters."""
     found: list[Mapping[str, Any]] = []
 
     def between(operation: str, parameters: Mapping[str, Any], send: Callable[[], Any]) -> Any:
@@ -69,7 +69,7 @@ def unconditional_puts(client: Any) -> list[Mapping[str, Any]]:
 
 
 def raised(error: Exception) -> Any:
-    """Raise an error. Unlike the `raise` statement, a call can be part of an expression."""
+    """Raise an error. Unlike a `raise` statement, this call can be used in a lambda."""
     raise error
 
 
@@ -96,7 +96,7 @@ def listen(client: Any, listener: Callable[[str, Mapping[str, Any]], object]) ->
 
 @contextmanager
 def throttle_once(client: Any, operation: str) -> Iterator[None]:
-    """Reject the first request of an operation with the error that DynamoDB returns for throttled requests."""
+    """Make the first request of an operation fail with DynamoDB's error for throttled requests."""
     left = [operation]
 
     def between(asked: str, _: Mapping[str, Any], send: Callable[[], Any]) -> Any:
