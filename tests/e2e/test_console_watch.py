@@ -107,7 +107,9 @@ def test_a_film_goes_on_in_another_quality_and_after_a_lost_connection(console: 
     field(page, "Quality").select_option("source")
     expect(player(page)).to_have_attribute("src", SOURCE)
     assert played(page, before) > before
-    page.wait_for_function("window.wentOn !== undefined")  # a time is announced before the seek that leads to it has ended
+    page.wait_for_function(
+        "window.wentOn !== undefined"
+    )  # a time is announced before the seek that leads to it has ended
     assert -0.1 < page.evaluate("window.wentOn - window.left") < 5
 
     interrupted.append(True)
