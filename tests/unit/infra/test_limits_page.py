@@ -39,7 +39,7 @@ def test_page_names_the_throttle_of_every_environment() -> None:
 
 
 def test_lowest_limit_of_views_is_below_every_following_one() -> None:
-    lowest, following = ROWS["views of one video without a viewer and a key"]
+    lowest, following = ROWS["views of one video without `viewerId` and `Idempotency-Key`"]
     limits = [int(number.replace(",", "")) for number in re.findall(r"\d+,000", following)]
     assert [_first_number(lowest), *limits] == sorted([_first_number(lowest), *limits])
     assert MAX_VIEW_SHARDS * WRITES * 0.9 < limits[-1] <= MAX_VIEW_SHARDS * WRITES
