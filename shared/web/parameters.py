@@ -39,9 +39,9 @@ class Parameter(ABC, Generic[_Value]):
 
     As an attribute of the class it is the declaration, and as an attribute of an instance the parsed value.
 
-    >>> class ListVideos(Query):
-    ...     limit = Integer("limit", "Maximum number of videos", 1, 100, default=25)
-    >>> ListVideos("limit=5").limit, ListVideos("").limit
+    >>> class ListExamples(Query):
+    ...     limit = Integer("limit", "Maximum number of examples", 1, 100, default=25)
+    >>> ListExamples("limit=5").limit, ListExamples("").limit
     (5, 25)
     """
 

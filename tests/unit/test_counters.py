@@ -378,7 +378,7 @@ class TestFold:
         counters.calm(OTHER, NOW)
         assert (_first(table), table.get(VIEW_COUNTER.key(videoId=OTHER, shard=0))) == (before, None)
 
-    @pytest.mark.parametrize("step", ["calm", "folded"])
+    @pytest.mark.parametrize("step", ["calm", "merged"])
     def test_throttling_after_calming_or_merging_opens_the_shards_again(
         self, counters: ViewCounters, table: Table, request: pytest.FixtureRequest, step: str
     ) -> None:

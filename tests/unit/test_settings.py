@@ -18,7 +18,7 @@ class Example(Settings):
     urls: Mapping[str, str] = variable_group({"a": "A_URL", "b": "B_URL"})
 
 
-VALID = COMMON | {"MOST": "3", "NAMES": "240p,720p", "SHARES": "probe=4,purge=1", "A_URL": "1", "B_URL": "2"}
+VALID = COMMON | {"MOST": "3", "NAMES": "240p,720p", "QUOTAS": "probe=4,purge=1", "A_URL": "1", "B_URL": "2"}
 
 
 def test_settings_have_the_values_of_their_variables() -> None:
@@ -30,7 +30,7 @@ def test_settings_have_the_values_of_their_variables() -> None:
         "most": 3,
         "is_local": True,
         "names": ("240p", "720p"),
-        "shares": {"probe": 4, "purge": 1},
+        "quotas": {"probe": 4, "purge": 1},
         "bus": "main",
         "urls": {"a": "1", "b": "2"},
     }
@@ -49,7 +49,7 @@ def test_settings_have_defaults_for_optional_variables_that_are_missing_or_empty
 
 
 def test_the_error_of_invalid_settings_names_every_variable_at_fault() -> None:
-    faults = {"TABLE_NAME": "", "MOST": "many", "IS_LOCAL": "yes", "SHARES": "probe", "B_URL": "", "NAMES": ""}
+    faults = {"TABLE_NAME": "", "MOST": "many", "IS_LOCAL": "yes", "QUOTAS": "probe", "B_URL": "", "NAMES": ""}
     with pytest.raises(InvalidSettings) as raised:
         Example.read(VALID | faults)
     assert [name for name in VALID | faults if name in str(raised.value)] == [

@@ -21,7 +21,7 @@ LISTENERS = {"bind", "connect", "connect_ex", "create_connection", "create_serve
 ALLOWED = {
     (
         "tests/e2e/clients/client.py",
-        "httpx.request(open_.method, open_.url, headers=headers, content=film, timeout=120, trust_env=False)",
+        "httpx.request(open_.method, open_.url, headers=headers, content=source, timeout=120, trust_env=False)",
     ): "a program of a user, who has no LIMIT",
     (
         "tests/polling.py",

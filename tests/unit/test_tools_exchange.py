@@ -373,7 +373,7 @@ def test_an_export_shows_how_much_of_all_is_done_also_after_an_interruption(
     class Watched(Bars):
         """Bars of a terminal."""
 
-        is_visible = True
+        is_shown = True
 
         @contextmanager
         def bar(self, title: str, total: int | None, *, counted: bool = False) -> Iterator[Advance]:
