@@ -47,7 +47,7 @@ class SignIn:
 
 
 def site_code() -> lambda_.Code:
-    """Return the code of the function `console` with the files of the site, hashed by content.
+    """Return the code asset of the function `console`, with the files of the site. CDK hashes the bundled output.
 
     Raises Misconfigured if a library is missing. The check runs before the bundling, because CDK would hide an error
     during bundling.

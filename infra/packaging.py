@@ -1,7 +1,7 @@
 """Bundling of the functions' code into three assets by uv. Docker is not needed, because every dependency is a wheel.
 
-For AWS, CPython 3.13 in Node compiles the code to bytecode. A package therefore has the same content on any machine and
-with any Python version. Without changes of the code, CDK deploys no new version.
+For AWS, Pyodide (CPython 3.13 in WebAssembly) compiles the code to bytecode in Node. Packages are therefore identical
+on all machines, and CDK deploys only changed code.
 
 Most functions share one asset. The asset for media functions includes FFmpeg, and is six times as large: about 120 MB.
 Lambda's limit is 250 MB. The asset for search includes Tantivy. Both libraries would slow the cold starts of other

@@ -268,8 +268,8 @@ class DeploymentSettings:
     jobs_per_day: int
     delivery_workers: int
     view_window: int
-    """Minutes within which several views of one viewer count once. The maximum is a day, because viewer items expire
-    then."""
+    """Minutes within which repeated views by one viewer count once. At most one day, because the items that record
+    viewers expire after a day."""
     count_own_views: bool
     renditions: tuple[str, ...]
     audit_days: int

@@ -1,7 +1,7 @@
 """Generator of synthetic catalogues of any size, in the layout of the IMDb non-commercial datasets.
 
-The output depends only on the seed and the sizes. Each title and person has its own random generator. Therefore rows
-are written one at a time, and not held in memory.
+The output depends only on the seed and the sizes. Each title and person has its own random number generator, so the
+program writes each row immediately and holds no table in memory.
 """
 
 import gzip

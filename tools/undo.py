@@ -53,10 +53,9 @@ class UndoCommand:
         sleep: Callable[[float], None] = time.sleep,
         wait: Callable[[], object] = lambda: None,
     ) -> None:
-        """Create the command.
+        """Create the command. It calls `wait` before each step of a large revert.
 
-        The command calls `wait` before each step of a large revert. `wait` must block until the audit trail has caught
-        up.
+        `wait` must block until the audit trail has caught up.
         """
         self._wait = wait
         self._runs = runs

@@ -1,4 +1,5 @@
-"""Resources of the background work that a request causes: stream, router, audit trail, queues and workers."""
+"""Resources that the background work of a request uses in the stream, the router, the audit trail, the queues and the
+workers."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -269,7 +269,7 @@ def idle(measured: Mapping[str, MeasuredRequest], prices: Prices, workload: Work
 
 @dataclass(frozen=True)
 class ModeComparison:
-    """Cost of the requests of a month to DynamoDB in both capacity modes, for one curve of load."""
+    """Monthly cost of DynamoDB requests in both capacity modes, for one load curve."""
 
     curve: str
     on_demand: float

@@ -60,7 +60,8 @@ class PerformanceReport:
         return [*rows, [name, "CPU time", f"{milliseconds:.2f} ms", *(_timed(ours, other) for other in theirs)]]
 
     def picture(self) -> str:
-        """Return an SVG bar chart of calls and starts, by instructions if they were counted, otherwise by processor time."""
+        """Return an SVG bar chart of calls and cold starts. The bars show instructions if they were counted, otherwise
+        CPU time."""
         panels = [
             (f"Calls, by {self._unit()}: the tutorial's are 1", self._bars("warm", "tutorial")),
             (f"Starts, by {self._unit()}: that of the base is 1", self._bars("cold", BASE)),

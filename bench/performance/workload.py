@@ -106,7 +106,7 @@ OWN = (
 
 
 def operations(app: str) -> Sequence[BenchOperation]:
-    """Return the operations of an app."""
+    """Return the benchmark operations that an app implements. The base app implements only the first common operation."""
     if app == BASE:
         return COMMON[:1]
     return (*COMMON, OVER_TLS, *(OWN if app == OURS else ()))

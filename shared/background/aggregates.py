@@ -362,8 +362,7 @@ def _batches(moves: Sequence[_Move]) -> Iterator[list[_Move]]:
 
 
 def _summed(moves: Sequence[_Move]) -> dict[tuple[str, str], dict[str, int]]:
-    """Return the sums of the amounts that these updates add to each total, because a transaction can write an item only
-    once.
+    """Return the amounts to add to each total, summed over all moves. A transaction can write each item only once.
 
     Includes totals with a sum of 0, because their `version` must still increase.
     """

@@ -28,7 +28,8 @@ MAX_MEASURED = 1000
 """Maximum number of open jobs per state for which the sweep measures the age. The sweep handles all overdue jobs."""
 
 AHEAD = 90
-"""Maximum seconds before its scheduled time at which a video is queued. Longer than the interval between sweeps."""
+"""Maximum seconds by which the sweeper queues a video before its scheduled time. Longer than the interval between
+sweeps."""
 
 
 @dataclass

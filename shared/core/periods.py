@@ -30,12 +30,12 @@ WINDOWS: Mapping[str, ViewWindow] = {
 
 
 def hour_of(now: int) -> str:
-    """Return the name of the hour of a time (epoch seconds), such as `2026-11-22T13`."""
+    """Format a time in epoch seconds as its UTC hour, such as `2026-11-22T13`."""
     return datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H")
 
 
 def day_of(now: int) -> str:
-    """Return the name of the day of a time (epoch seconds), such as `2026-11-22`."""
+    """Format a time in epoch seconds as its UTC day, such as `2026-11-22`."""
     return hour_of(now)[:10]
 
 

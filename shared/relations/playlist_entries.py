@@ -367,7 +367,8 @@ def _entry(entry: "EntryContent", caller: Caller, now: int) -> "PlaylistEntry":
 
 
 def _membership(entry: "EntryContent", caller: Caller, now: int, write_id: str) -> "PlaylistEntry":
-    """Return the membership item of an entry to write. Its index attributes list the playlist under the video."""
+    """Return the membership item to write for a playlist entry. Index attributes of the item list the playlist under the
+    video."""
     key = MEMBERSHIP.key(playlistId=entry["playlistId"], videoId=entry["videoId"])
     return {
         **_entry(entry, caller, now),

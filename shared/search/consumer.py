@@ -50,7 +50,8 @@ class FeedConsumer:
         self.is_caught_up = False
         """Whether the last `catch_up` reached the end of the feed."""
         self.reached = self.checkpoint.as_of
-        """Time of the last consumed change, in epoch milliseconds. At the end of the feed, the time of the poll."""
+        """Time of the last consumed change, in epoch milliseconds. If the last read reached the end of the feed, this is
+        the time of that read."""
 
     def catch_up(self, in_time: Callable[[], bool] = lambda: True) -> bool:
         """Consume the feed to its end or until `in_time` returns false. Returns whether the end was reached.

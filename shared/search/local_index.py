@@ -124,7 +124,8 @@ class LocalIndex:
             raise Unavailable("The search index does not have these changes yet.", retry_after=2)
 
     def _may_refuse(self) -> bool:
-        """Return whether the instance may refuse a query because it lags behind the feed. Records the refusal.
+        """Return whether the instance may refuse this query because its index lags behind the feed. Each call counts as
+        a refusal.
 
         It may refuse queries for LONGEST_REFUSAL seconds from its first refusal. The period restarts after a served
         query, or after IDLE_SECONDS without a refusal.

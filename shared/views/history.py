@@ -177,8 +177,8 @@ class Buckets:
 
     @property
     def by_day(self) -> bool:
-        """Whether the buckets are UTC days. They need only the stored sums at the starts of days, which never
-        expire."""
+        """Whether the buckets are UTC days. If so, they need only the sums stored at the start of each day. These sums
+        never expire."""
         return self.granularity == "day" and self.tz == UTC
 
     @classmethod

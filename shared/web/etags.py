@@ -31,7 +31,7 @@ def allows(match: str | None, none_match: str | None, tag: str | None) -> bool:
 
 
 def is_not_modified(header: str | None, tag: str) -> bool:
-    """Return whether If-None-Match lists this ETag, so that the response must be a 304."""
+    """Return whether If-None-Match contains this ETag or `*`. If so, the response must be a 304."""
     # If-None-Match compares weakly (RFC 9110, section 13.1.2): W/"x" matches "x".
     return header is not None and any(sent.removeprefix("W/") in (tag, "*") for sent in _listed(header))
 
