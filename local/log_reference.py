@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 
 class LogMessage(NamedTuple):
-    """Message of a log line."""
+    """Entry of the log reference: a message, the functions that write it, and its meaning."""
 
     text: str
     """Value of `message` in the log line."""

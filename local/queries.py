@@ -155,8 +155,10 @@ class Partition:
         return tuple(attribute.value(item) for attribute in self._order)
 
     def sample(self) -> list[Key]:
-        """Return the key of the first entry as a list with one element. The list is empty if there are no ordered
-        entries."""
+        """Return a list with the key of the first entry.
+
+        The list is empty if the partition has no entries with valid key types.
+        """
         return [key for _, key in self._entries[:1]]
 
     def matching(self, conditions: Mapping[str, KeyCondition], start: Item | None, *, backwards: bool) -> Iterator[Key]:

@@ -264,7 +264,10 @@ the service must list or unlist the video."""
 
 
 def status_relation(status: str) -> str:
-    """Return the RelationIndex partition (`rel`) of the unlisted videos with this status, sharded."""
+    """Return the RelationIndex partition (`rel`) that lists the unpublished videos with this status.
+
+    The partition is sharded.
+    """
     return f"STATUS#{status}"
 
 
@@ -285,17 +288,17 @@ def person_relation(person_id: str) -> str:
 
 
 def region_relation(region: str) -> str:
-    """Return the RelationIndex partition (`rel`) of the releases of listed videos in a region, sharded.
+    """Return the RelationIndex partition (`rel`) that lists the releases of listed videos in a region.
 
-    `relSort` is the video's createdAt. `relId` consists of the videoId, `#` and the language.
+    The partition is sharded. `relSort` is the video's createdAt. `relId` consists of the videoId, `#` and the language.
     """
     return f"REGION#{region}"
 
 
 def tag_relation(tag: str) -> str:
-    """Return the RelationIndex partition (`rel`) of the listed videos that have a tag, sharded.
+    """Return the RelationIndex partition (`rel`) that contains the listed videos with a tag.
 
-    The tag must be case-folded (shared/videos/tags.py). `relSort` is the video's createdAt.
+    The partition is sharded. The tag must be case-folded (shared/videos/tags.py). `relSort` is the video's createdAt.
     """
     return f"TAG#{tag}"
 
@@ -311,9 +314,10 @@ def series_relation(video_id: str, user_id: str) -> str:
 
 
 def rated_relation(video_id: str) -> str:
-    """Return the RelationIndex partition (`rel`) of a video's ratings, sharded by user. `relId` is the userId.
+    """Return the RelationIndex partition (`rel`) that lists a video's ratings.
 
-    `relSort` is always 0, so that a changed rating does not move its index entry.
+    The partition is sharded by user. `relId` is the userId. `relSort` is always 0, so that a changed rating does not
+    move its index entry.
     """
     return f"RATED#{video_id}"
 
@@ -335,20 +339,21 @@ def in_playlist_relation(video_id: str) -> str:
 
 
 def counted_relation(user_id: str) -> str:
-    """Return the RelationIndex partition (`rel`) of the videos that a user's totals include, sharded.
+    """Return the RelationIndex partition (`rel`) that lists the videos in a user's totals.
 
-    The indexed item is the video's MARKER item, which stores the amounts that the totals contain. The item exists until
-    the video is permanently deleted. `relSort` is 0, and the index projects no attribute that changes. Therefore only
-    the creation and the permanent deletion of the item write to the index.
+    The partition is sharded. The indexed item is the video's MARKER item, which stores the amounts that the totals
+    contain. The item exists until the video is permanently deleted. `relSort` is 0, and the index projects no attribute
+    that changes. Therefore only the creation and the permanent deletion of the item write to the index.
     """
     return f"COUNTED#{user_id}"
 
 
 def viewed_relation(period: str) -> str:
-    """Return the RelationIndex partition (`rel`) of the videos viewed in a period, sharded.
+    """Return the RelationIndex partition (`rel`) that lists the videos viewed in a period.
 
-    `period` is an hour (`2026-11-22T13`) or a day (`2026-11-22`). `relSort` is the video's view count at the start of
-    the period, and `relId` is the videoId. Only the video's first view in the period writes to the index.
+    The partition is sharded. `period` is an hour (`2026-11-22T13`) or a day (`2026-11-22`). `relSort` is the video's
+    view count at the start of the period, and `relId` is the videoId. Only the video's first view in the period writes
+    to the index.
     """
     return f"VIEWED#{period}"
 

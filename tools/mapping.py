@@ -131,7 +131,8 @@ class PartMap:
     """Column with the key of the video."""
     fields: Mapping[str, Column]
     file: str | None = None
-    """Name of a file in the folder of the videos. `None` for the file of the videos."""
+    """Name of the part's file, in the same folder as the videos' file. `None` if the videos' file also contains the
+    part."""
     table: str | None = None
     """Name of a table, if the file is SQLite."""
     query: str | None = None

@@ -1,8 +1,7 @@
-"""Patches that make moto faster, and the service's DynamoDB client over moto.
+"""DynamoDB client for tests over moto, with patches that make moto faster.
 
-The patches remove repeated work from moto. Without them, the tests of most stores use 3.7 times the CPU time.
-Docstrings of patches say how much more CPU time these tests use without that patch. tests/unit/test_lean_moto.py
-compares every patch with the original.
+Without the patches, most store tests need 3.7 times the CPU time. Docstrings of patches state how much more these tests
+need without that patch. tests/unit/test_lean_moto.py compares every patch with the original.
 """
 
 import base64

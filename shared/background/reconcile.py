@@ -327,9 +327,9 @@ class Reconcile:
         self.mover.update_entries(video_id, self._now())
 
     def _repair_reservations(self, video_id: str, _: Difference) -> None:
-        """Reserve the video's unique values, unless another video has one of them.
+        """Reserve the video's unique values.
 
-        Raises ConcurrentChange if the video has changed, and Conflict if another video has one of the values.
+        Raises Conflict if another video has one of them, and ConcurrentChange if the video has changed.
         """
         video = self.comparison.family(video_id).video
         if video is None:

@@ -26,7 +26,7 @@ Cursors = dict[str, LogCursor]
 
 @dataclass(frozen=True)
 class ChangePage:
-    """Page of changes in the form of API responses."""
+    """Page of feed changes. Each change has the form in which API responses show it."""
 
     items: list[Change]
     """Changes, merged by time."""

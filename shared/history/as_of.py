@@ -108,7 +108,9 @@ class PastVersions:
         as_of: int = 0,
         fields: Sequence[str] = (),
     ) -> tuple[dict[str, Any], int]:
-        """Return the document and the number of `version`, or of the version that existed at `as_of` (epoch seconds).
+        """Return the document and the version number of a video's version.
+
+        Selects `version`, or the version that was current at `as_of` (epoch seconds) if `version` is `None`.
 
         Costs a GetItem, and a Query for each 1 MB of the trail since that version. All reads are consistent.
         """

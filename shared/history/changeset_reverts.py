@@ -51,7 +51,7 @@ class _RevertPage:
     resume: Position | None
     """Position of the next page; `None` after the last page."""
     is_whole: bool
-    """Whether the page contains all parts of each of its videos and playlists."""
+    """Whether the next page certainly begins with another video or playlist. Has no meaning on the last page."""
 
 
 class ChangeSetReverts:

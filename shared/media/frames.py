@@ -194,7 +194,10 @@ def _tone_map(transfer: str, wide: bool) -> ImageFilter.Color3DLUT:
 
 
 def _pq(code: float) -> float:
-    """Return the linear light of a PQ code value (SMPTE ST 2084) from 0 to 1, in units of reference white."""
+    """Convert a PQ code value (SMPTE ST 2084) to linear light.
+
+    The code value is from 0 to 1. A result of 1 is reference white.
+    """
     power: float = code ** (1 / 78.84375)
     ratio = max(power - 0.8359375, 0) / (18.8515625 - 18.6875 * power)
     return float(10000 / WHITE * ratio ** (1 / 0.1593017578125))

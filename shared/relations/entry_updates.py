@@ -108,8 +108,10 @@ class EntryUpdater:
         return page.resume
 
     def _exchanges(self, present: Mapping[str, Item], expected: Mapping[str, Item]) -> list[Write]:
-        """Return the writes that replace stored entries by expected entries, both by sort key. Equal entries need no
-        write."""
+        """Return the writes that replace `present` with `expected`, both maps by sort key.
+
+        Skips entries whose index position is unchanged.
+        """
         removals = [self.table.remove(key_of(present[sk])) for sk in sorted(present.keys() - expected.keys())]
         additions = [
             self.table.put(entry)

@@ -224,9 +224,9 @@ class _VideoPartition:
         return next((item for item in self._items if item[SORT_KEY] == entity.sk), None)
 
     def section(self, name: str) -> Page[Item]:
-        """Return the first page of a section's items by key.
+        """Return the first page of a section's items, sorted by key.
 
-        Uses the items that `begin` read. Sends another Query if the Query of `begin` stopped before the section.
+        Sends another Query only if the Query of `begin` did not reach the section, or stopped within the jobs.
         """
         prefix = _LISTED[name].sort_prefix
         cut = self._stopped is not None and self._stopped.startswith(prefix)

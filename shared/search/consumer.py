@@ -42,9 +42,8 @@ class FeedConsumer:
         self._feed, self._loader = feed, loader
         self._clock, self._sleep, self._slice = clock, sleep, slice_
         self.checkpoint = engine.checkpoint or IndexCheckpoint(dict.fromkeys(shard_logs(), OLDEST), 0)
-        """Current checkpoint. It is newer than the engine's own checkpoint if the changes between them do not affect
-        the index.
-        """
+        """Current checkpoint. It can be newer than the checkpoint that the engine stored, because the consumer does not
+        commit changes that leave the index unchanged."""
         self.put = 0
         """Number of videos that this consumer indexed or removed."""
         self.is_caught_up = False

@@ -60,7 +60,10 @@ class CurrentIndex(NamedTuple):
 
 
 class LocalIndex:
-    """Local index of an instance, which is copied at first use. Methods raise Unavailable."""
+    """Instance-local copy of the search index, created at first use.
+
+    Methods raise Unavailable if the index is missing or damaged, or if the copy lags behind the feed.
+    """
 
     def __init__(
         self,

@@ -211,8 +211,9 @@ class ViewCounters:
         return {video_id: ViewCount(sums) for video_id, sums in shards.items()}
 
     def calm(self, video_id: str, now: int) -> None:
-        """Merge a sharded counter that receives few views. A scheduled job calls this every few minutes. Safe at any
-        time.
+        """Advance the merge of a rarely viewed, sharded counter into shard 0 by one step.
+
+        A scheduled job calls this every few minutes. Extra calls are harmless.
 
         The merge takes three calls:
         - The first call records the current count.

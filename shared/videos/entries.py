@@ -120,7 +120,7 @@ def _tags(video: "AnyVideo") -> list[Item]:
 
 
 def _episodes(video: "AnyVideo") -> list[Item]:
-    """Return the entry that lists the video as an episode of its series; empty if it has no series."""
+    """Return a list with the entry of the video in its series. The list is empty if the video has no series."""
     if "seriesId" not in video:
         return []
     relation = series_relation(video["seriesId"], video["userId"])

@@ -119,7 +119,8 @@ def _one_spelling_of_each_tag(item: Item) -> Item:
 
 
 UPGRADES: Mapping[int, Callable[[Item], Item]] = {3: _one_spelling_of_each_tag}
-"""Migration functions by schema version. Each converts an item of the preceding version to its version."""
+"""Migration functions by target schema version. Each function converts an item from an earlier version, after
+the functions of lower versions."""
 
 
 def to_current_schema(item: Item) -> Item:
@@ -270,10 +271,11 @@ def _apply_edit(item: Item, result: Item, probed: Iterable[str]) -> Item:
 
 
 def _without_job_output(item: Item, shown: Item) -> Item:
-    """Return the item to store after a user's edit. `shown` is the edited item, which includes the output of jobs.
+    """Return the edited item `shown` without the entries that equal a job's output in `item`.
 
-    Entries that equal a job's output are stored only in the job's attribute. Raises InvalidContent if the edit removed
-    a rendition that a job created, because the video would never be ready again.
+    The job's attribute already stores these entries. Thumbnails that the edit removed are also removed from `pictures`.
+    Raises InvalidContent if the edit removed a rendition that a job created, because the video would never be ready
+    again.
     """
     result = dict(shown)
     for name in MAPS:

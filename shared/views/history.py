@@ -71,10 +71,10 @@ class ViewHistory:
         return shown | {"total": sum(item["views"] for item in items)}
 
     def explain(self, video_id: str, caller: Caller, now: int, window_seconds: int) -> dict[str, Any]:
-        """Return the numbers of counted views, and of uncounted views by rule, since the first full hour of the last 24
-        hours.
+        """Return how many views of the last 24 hours were counted, and how many each rule excluded.
 
-        `window_seconds` is the interval within which several views of one viewer count once.
+        The period starts at the first full hour within the 24 hours. `window_seconds` is the interval within which
+        several views of one viewer count once.
         """
         live = self._owned(video_id, caller, now)
         start = -(-(now - DAY_SECONDS) // HOUR_SECONDS) * HOUR_SECONDS

@@ -549,7 +549,7 @@ _FAILURES = ("failures", "failingSince")
 
 
 def _attempt(attempt: Attempt, number: int) -> Mapping[str, object]:
-    """Return an attempt as API responses show it. `number` is the number of attempts to send the change."""
+    """Return an attempt as API responses show it. `number` is its ordinal for this change, starting at 1."""
     about: dict[str, object] = {
         name: attempt.change[name] for name in ("type", "videoId", "playlistId") if name in attempt.change
     }

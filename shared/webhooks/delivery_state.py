@@ -131,10 +131,10 @@ class DeliveryStateStore:
     def save(
         self, state: "WebhookState", new: "WebhookState", now: int, in_time: Callable[[], bool] = lambda: False
     ) -> "WebhookState":
-        """Replace the delivery state `state` by `new`. Increments `turn`, and returns the stored state.
+        """Replace the stored `state` with `new`, and return it with `turn` incremented.
 
-        Retries while DynamoDB is unavailable and `in_time` returns true. Raises LeaseLost if the stored state is no
-        longer `state`, and Unavailable.
+        Retries transient errors while `in_time` returns true, then raises them. Raises LeaseLost if the stored `turn`
+        has changed.
         """
         new = _next(state, new, now)
         write = self.table.update(key_of(state), change_between(state, new), condition=fence(turn=state[TURN]))
