@@ -87,7 +87,7 @@ class DataStack(cdk.Stack):
             return secretsmanager.Secret.from_secret_complete_arn(self, "WebhookSecret", settings.webhook_secret)
         is_named = settings.keep_data and settings.webhook_secret is None
         name = f"{settings.table_name}/webhooks" if is_named else None
-        secret = self._secret("WebhookSecret", "Key material for the signing secrets of webhooks", name)
+        secret = self._secret("WebhookSecret", "Key material for the secrets that webhooks are signed with", name)
         retain(secret, settings)
         accept(
             secret,

@@ -107,7 +107,7 @@ class Context:
 
 answered = lambda_handler({event!r}, Context())
 assert answered["statusCode"] in (200, 201), answered
-known = set(sys.stdlib_module_names)
+known = {{*sys.stdlib_module_names, "sitecustomize"}}  # which some systems load at each start of Python
 print(*sorted(name.removeprefix("shared.") for name in sys.modules if name.startswith("shared.")))
 print(*sorted({{name.partition(".")[0] for name in sys.modules}} - known))
 print(*sorted({{"asyncio", "concurrent", "pathlib", "secrets", "tempfile", "logging", "urllib.request"}} & sys.modules.keys()))
