@@ -356,8 +356,10 @@ def test_readme_has_the_cost_of_the_month_with_and_without_sign_in(report: CostR
     signed_in = sum(report.bill[SIGN_IN].values())
     others = sum(total(report.bill.values()).values()) - signed_in
     readme = Path("README.md").read_text(encoding="utf-8")
-    assert f"costs about {round(others, -1):.0f} US dollars, and {signed_in:.0f} more if" in readme
-    assert f"{report.workload.figures['users']:,} users sign in" in readme
+    assert f"costs about {round(others, -1):.0f} US dollars. If " in readme
+    assert (
+        f"If {report.workload.figures['users']:,} users sign in with Cognito, it costs {signed_in:.0f} more" in readme
+    )
 
 
 def test_repeated_measurements_of_upload_url_bytes_are_equal() -> None:
