@@ -50,9 +50,8 @@ class Remote(FileSource):
         data = super().read(start, length)
         self.requests += 1
         self.fetched += len(data)
-        time.sleep(
-            REQUEST_SECONDS + len(data) / BYTES_A_SECOND
-        )  # simulated latency of S3, the subject of this benchmark
+        seconds = REQUEST_SECONDS + len(data) / BYTES_A_SECOND
+        time.sleep(seconds)  # the latency of S3, which is what this benchmark measures
         return data
 
 

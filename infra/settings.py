@@ -89,9 +89,9 @@ class ContextValue(NamedTuple):
     description: str
     """Meaning and permitted values, in Markdown, for the table of docs/environments.md."""
     default: Any = None
-    """Value that is used if the context has none. `None` if there is no constant default."""
+    """Value that is used if the context has none. `None` without a constant default."""
     otherwise: str = "none"
-    """Behaviour, in Markdown, if the context has no value and there is no default."""
+    """Behaviour, in Markdown, without a value in the context and without a default."""
 
 
 _FOR_TRYING = "in `dev` and on a laptop `{}`; elsewhere [required](#web-sites)"
@@ -495,7 +495,7 @@ class _Context:
         return default if value is None or (value == "" and isinstance(default, str)) else value
 
     def check_names(self) -> None:
-        """Raise Misconfigured if the environment has an unknown setting: one that no call of `get` has read.
+        """Raise Misconfigured if the environment has a setting that no call of `get` has read.
 
         Call this method after all values have been read.
         """

@@ -124,7 +124,7 @@ class Video(Stored):
 
 
 AnyVideo: TypeAlias = Video | dict[str, Any]
-"""Video that a function only reads. A misspelt attribute fails mypy, and stores need not cast what they have read."""
+"""Video that a function only reads. A misspelt attribute fails mypy, and stores can pass stored items without a cast."""
 
 
 class Upload(Stored):

@@ -69,7 +69,7 @@ class ServiceClient:
     def ask(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> httpx.Response:
         """Send a request to the webhook API. Returns the response also if its status is an error.
 
-        Raises Unreachable if there is no response.
+        Raises Unreachable without a response.
         """
         headers = {"Authorization": f"Bearer {self._token()}"}
         try:

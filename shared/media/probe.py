@@ -88,7 +88,7 @@ def _refuse_cut_index(source_video: SourceVideo) -> int:
 def _segment_end(head: bytes) -> int:
     """Return the offset of the end of Matroska's segment element. `head` is the start of the file.
 
-    Returns 0 if there is no such element, or if its length is unknown, as in recordings by browsers.
+    Returns 0 without such an element, or if its length is unknown, as in recordings by browsers.
     """
     at = head.find(b"\x18\x53\x80\x67")
     if at < 0 or at + 12 > len(head):

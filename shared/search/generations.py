@@ -146,7 +146,7 @@ class LocalCopy:
 
     @property
     def generation(self) -> str | None:
-        """Name of the generation that the folder contains: the last one that was copied to it, or published from it.
+        """Name of the generation in the folder. It was last copied to the folder, or published from it.
 
         `None` if the folder has no complete copy.
         """

@@ -44,7 +44,7 @@ class ReceiverResponse:
     body: bytes
     """Response body, truncated at MAX_BYTES or at the time limit."""
     error: str | None
-    """Reason why there is no status, as a sentence for the user who supplied the URL. `None` if there is a status."""
+    """Reason why the status is missing, as a sentence for the user who supplied the URL. `None` with a status."""
     is_forbidden: bool
     """Whether the URL or its address is forbidden. In that case nothing was sent."""
     retry_after: int | None
