@@ -10,13 +10,12 @@ import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl
 
 from local import ROOT, example_data
+from local.http_events import ACCOUNT, DOMAIN, REGION, Event, http_event
 from local.stream_records import EXPIRY, stream_record
 from shared.aws.sqs import FIFO
 from shared.background.ledger import deduplication_key
@@ -41,15 +40,10 @@ from shared.routes import DEFAULT_FUNCTION, ROUTES, Route
 from shared.schema import PLAYLIST, RATING, REVERT, SCHEMA_VERSION, VIEW_COUNTER, VIEWER, lane_of, playlists_relation
 from shared.videos.counters import SUMS
 from shared.videos.video import apply_patch, attach_source, mark_deleted
+from shared.web.requests import JSON
 
 EVENTS = ROOT / "events"
-ACCOUNT = "123456789012"
-REGION = "us-east-1"
-API_ID = "a1b2c3d4e5"
-JSON, PATCH = "application/json", "application/merge-patch+json"
 NONE_FAILED: Mapping[str, Any] = {"batchItemFailures": []}
-
-Event = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -315,16 +309,16 @@ def _request(
 ) -> Event:
     """Return an HTTP event. `key` is the route key of a request that matches no operation of the API.
 
-    https://docs.aws.amazon.com/apigateway/latest/developerguide/http-api-develop-integrations-lambda.html
+    A patch has the content type `application/json`, because API Gateway encodes `application/merge-patch+json` in
+    base64, which nobody can read or edit.
     """
-    domain = f"{API_ID}.execute-api.{REGION}.amazonaws.com"
     content = body if body is None or isinstance(body, str) else json.dumps(body, ensure_ascii=False)
     sent = {
         "accept": "*/*",
         # A video's response includes its title in the caller's region.
         "accept-language": "en-NZ,en;q=0.8",
         "content-length": str(len((content or "").encode())),
-        "host": domain,
+        "host": DOMAIN,
         "user-agent": "curl/8.7.1",
         "x-amzn-trace-id": "Root=1-684ee0d0-5f0c4d3a1b2c3d4e5f607182",
         "x-forwarded-for": "192.0.2.10",
@@ -336,48 +330,21 @@ def _request(
     if with_token:
         sent["authorization"] = "Bearer <the gateway has checked it>"
     if content is not None and not isinstance(body, str):
-        sent["content-type"] = PATCH if method == "PATCH" and "patch" in (route.operation if route else "") else JSON
-    route_key = route.key if route else key
-    event: Event = {
-        "version": "2.0",
-        "routeKey": route_key,
-        "rawPath": path,
-        "rawQueryString": query,
-        **({"cookies": list(cookies)} if cookies else {}),
-        "headers": dict(sorted(sent.items())),
-        **({"queryStringParameters": _joined(query)} if query else {}),
-        "requestContext": {
-            "accountId": ACCOUNT,
-            "apiId": API_ID,
-            **({"authorizer": {"jwt": {"claims": _claims(caller), "scopes": None}}} if with_token else {}),
-            "domainName": domain,
-            "domainPrefix": API_ID,
-            "http": {
-                "method": method,
-                "path": path,
-                "protocol": "HTTP/1.1",
-                "sourceIp": "192.0.2.10",
-                "userAgent": sent["user-agent"],
-            },
-            "requestId": example_data.REQUEST,
-            "routeKey": route_key,
-            "stage": "$default",
-            "time": datetime.fromtimestamp(example_data.THEN, UTC).strftime("%d/%b/%Y:%H:%M:%S +0000"),
-            "timeEpoch": example_data.THEN * 1000,
-        },
-        **({"pathParameters": dict(params)} if params else {}),
-        **({"body": content} if content is not None else {}),
-        "isBase64Encoded": False,
-    }
-    return event
-
-
-def _joined(query: str) -> dict[str, str]:
-    """Return the query parameters by name. Values of a repeated parameter are joined with commas, as API Gateway does."""
-    values: dict[str, str] = {}
-    for name, value in parse_qsl(query, keep_blank_values=True):
-        values[name] = f"{values[name]},{value}" if name in values else value
-    return values
+        sent["content-type"] = JSON
+    return http_event(
+        method,
+        path,
+        route,
+        key=key,
+        params=params,
+        query=query,
+        body=content,
+        headers=dict(sorted(sent.items())),
+        cookies=cookies,
+        claims=_claims(caller) if with_token else None,
+        request_id=example_data.REQUEST,
+        at=int(example_data.THEN),
+    )
 
 
 def _claims(caller: Caller) -> dict[str, str]:

@@ -4,7 +4,6 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import parse_qsl
 
 from bench.stub import OURS_ALONE, OWNER, TAGS, stored, video_id
 from local.testbed.harness import USER_SCOPES, make_event
@@ -69,9 +68,7 @@ class BenchOperation:
         if self.body is not None:
             headers["content-type"] = MERGE_PATCH if self.route.method == "PATCH" else JSON
             body = json.dumps(self.body)
-        event = make_event(self.route.method, self.path, body, self.query, headers, self.user, USER_SCOPES, self.route)
-        # The service's functions read the raw query string. The peers read the parameters that the gateway has parsed.
-        return event | ({"queryStringParameters": dict(parse_qsl(self.query))} if self.query else {})
+        return make_event(self.route.method, self.path, body, self.query, headers, self.user, USER_SCOPES, self.route)
 
 
 def _posted() -> dict[str, Any]:

@@ -26,6 +26,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from functions.search import handler as search
 from functions.webhooks import handler as webhooks
+from local.http_events import http_event
 from local.testbed.wire import listen
 from shared import schema
 from shared.aws.dynamodb import Table
@@ -279,38 +280,20 @@ def make_event(
     scopes: str,
     route: Route | None,
 ) -> dict[str, Any]:
-    """Return the event of an HTTP API of API Gateway, payload 2.0."""
-    context: dict[str, Any] = {
-        "accountId": "000000000000",
-        "apiId": "test",
-        "domainName": "test.execute-api.us-east-1.amazonaws.com",
-        "http": {"method": method, "path": path, "protocol": "HTTP/1.1", "sourceIp": "127.0.0.1", "userAgent": "test"},
-        "requestId": str(uuid.uuid4()),
-        "stage": "$default",
-        "timeEpoch": NOW * 1000,
-    }
-    if route and route.scope:
-        context["authorizer"] = {"jwt": {"claims": {"sub": user, "scope": scopes}, "scopes": None}}
-    event: dict[str, Any] = {
-        "version": "2.0",
-        "routeKey": route.key if route else "$default",
-        "rawPath": path,
-        "rawQueryString": query,
-        "headers": dict(headers),
-        "requestContext": context,
-        "isBase64Encoded": False,
-    }
-    if route and "{" in route.path:
-        matched = _matched(route, path)
-        event["pathParameters"] = matched.groupdict() if matched else {}
-    if body is not None:
-        # The gateway passes text types unchanged, and encodes all others in base64.
-        if isinstance(body, str) and headers.get("content-type", "").startswith((JSON, "text/")):
-            event["body"] = body
-        else:
-            raw = body.encode() if isinstance(body, str) else body
-            event |= {"body": base64.b64encode(raw).decode(), "isBase64Encoded": True}
-    return event
+    """Return the event of a request by a user whose token has these scopes."""
+    matched = _matched(route, path) if route and "{" in route.path else None
+    return http_event(
+        method,
+        path,
+        route,
+        params=matched.groupdict() if matched else None,
+        query=query,
+        body=body,
+        headers=headers,
+        claims={"sub": user, "scope": scopes} if route and route.scope else None,
+        request_id=str(uuid.uuid4()),
+        at=NOW,
+    )
 
 
 def decoded(path: str) -> str:
