@@ -310,7 +310,7 @@ def _request(
     """Return an HTTP event. `key` is the route key of a request that matches no operation of the API.
 
     A patch has the content type `application/json`, because API Gateway encodes `application/merge-patch+json` in
-    base64, which nobody can read or edit.
+    base64, which people cannot edit.
     """
     content = body if body is None or isinstance(body, str) else json.dumps(body, ensure_ascii=False)
     sent = {
