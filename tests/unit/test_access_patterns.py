@@ -1,4 +1,4 @@
-"""Tests of the access-pattern table: each row states the operations and the index that its request really uses."""
+"""Tests of the access-pattern table: each row states the operations and the index that its request uses."""
 
 import json
 import re
@@ -26,7 +26,7 @@ def test_every_call_belongs_to_a_row_of_the_table() -> None:
 
 
 @pytest.mark.parametrize("pattern", ACCESS_PATTERNS, ids=lambda pattern: pattern.request)
-def test_a_request_sends_exactly_the_operations_of_its_row(api: Api, table: Table, pattern: AccessPattern) -> None:
+def test_every_request_sends_exactly_the_operations_of_its_row(api: Api, table: Table, pattern: AccessPattern) -> None:
     arrange, call = CALLS[pattern.request]
     video_id = arrange(api)
 
@@ -36,14 +36,15 @@ def test_a_request_sends_exactly_the_operations_of_its_row(api: Api, table: Tabl
     assert reply.status < 300, reply.body
     assert tuple(operation.name for operation in operations) == pattern.operations
     used = {operation.index for operation in operations if not pattern.index or operation.name == "Query"}
-    # Of what is in a change set, the table has the later entries.
+    # A query of ChangesetIndex may be followed by reads of the table, which stores the set's later entries.
     also_allowed = {None} & used if pattern.index == schema.CHANGESET_INDEX else set()
     assert used - also_allowed == {pattern.index.name if pattern.index else None}
 
 
 @pytest.mark.parametrize(
     "pattern",
-    # The sweeper pages through all open jobs, to find the age of the oldest. A change set is read whole.
+    # Excluded: the sweeper, which pages through all open jobs to find the age of the oldest, and ChangesetIndex, where
+    # a query reads a whole change set.
     [
         pattern
         for pattern in ACCESS_PATTERNS
@@ -51,7 +52,7 @@ def test_a_request_sends_exactly_the_operations_of_its_row(api: Api, table: Tabl
     ],
     ids=lambda pattern: pattern.request,
 )
-def test_a_listing_names_every_key_of_its_index(api: Api, table: Table, pattern: AccessPattern) -> None:
+def test_every_listing_names_all_keys_of_its_index(api: Api, table: Table, pattern: AccessPattern) -> None:
     arrange, call = CALLS[pattern.request]
     video_id = arrange(api)
 
@@ -62,7 +63,7 @@ def test_a_listing_names_every_key_of_its_index(api: Api, table: Table, pattern:
     keys = {attribute.name for attribute in pattern.index.partition} | {pattern.index.sort[0].name}
     for operation in operations:
         if operation.index is None:
-            continue  # what the entries lead to
+            continue  # a read of the table for the items to which the index entries refer
         named = operation.parameters["ExpressionAttributeNames"]
         used = {named[word] for word in operation.parameters["KeyConditionExpression"].split() if word.startswith("#")}
         assert used == keys
@@ -71,19 +72,19 @@ def test_a_listing_names_every_key_of_its_index(api: Api, table: Table, pattern:
 class TestWorkbenchModel:
     @pytest.fixture
     def filled(self, table: Table) -> Table:
-        """The tables with the samples of the committed model."""
+        """Tables that contain the samples of the committed model."""
         for described in MODEL["DataModel"]:
             for facet in described["TableFacets"]:
                 for item in facet["TableData"]:
                     table.client.put_item(TableName=described["TableName"], Item=item)
         return table
 
-    def test_facet_of_an_entity_has_samples_that_a_query_of_its_key_returns(self, filled: Table) -> None:
+    def test_facet_of_every_entity_has_samples_that_a_query_of_its_key_returns(self, filled: Table) -> None:
         tables = {schema.TABLE_NAME: schema.ENTITIES, schema.AUDIT_TABLE_NAME: schema.AUDIT_ENTITIES}
         for described in MODEL["DataModel"]:
             entities = [
                 entity for entity in tables[described["TableName"]] if entity is not schema.HEALTH
-            ]  # never written
+            ]  # the service never writes a HEALTH item
             for entity, facet in zip(entities, described["TableFacets"], strict=True):
                 assert facet["FacetName"] == entity.name
                 assert facet["KeyAttributeAlias"] == {"PartitionKeyAlias": entity.pk, "SortKeyAlias": entity.sk}
@@ -123,7 +124,8 @@ class TestWorkbenchModel:
 
 
 def without_samples(table: Table, pattern: AccessPattern) -> list[str]:
-    """Return the partitions, sort keys and relations of an access pattern's key for which there is no sample."""
+    """Return the partition keys, sort keys and relations of an access pattern for which the tables contain no
+    sample."""
     keys = pattern.key if "(absent)" not in pattern.key else ""
     missing, sampled = [], []
     for before, pk in re.findall(r"(.*?)pk = ([^\s,;]+)", keys):
@@ -150,7 +152,7 @@ def without_samples(table: Table, pattern: AccessPattern) -> list[str]:
 
 
 def filled_in(template: str) -> str:
-    """Return a key of an access pattern with the samples' values."""
+    """Return a key of an access pattern, with each placeholder replaced by the value that the samples use."""
     literals = {"TAG#t": "TAG#drama", "u": "alice", "c": "keynotes", "PLAYLISTS#u": "PLAYLISTS#alice"}
     template = literals.get(template, template)
     video = {"status": "failed", "name": "720p"} if "{status}" in template or "transcode" in template else {}
@@ -160,7 +162,8 @@ def filled_in(template: str) -> str:
 def queried(
     table: Table, name: str, sort_prefix: str = "", index: schema.Index | None = None, **key: Any
 ) -> list[dict[str, Any]]:
-    """Return the items with these partition attributes."""
+    """Return the items whose partition attributes have the values of `key`, and whose sort key starts with
+    `sort_prefix`."""
     values = {f":{attribute}": value for attribute, value in key.items()}
     condition = " AND ".join(f"{attribute} = :{attribute}" for attribute in key)
     if sort_prefix:
@@ -174,7 +177,7 @@ def queried(
     return items
 
 
-def test_calls_of_the_table_are_those_of_the_workload() -> None:
+def test_every_monthly_call_belongs_to_a_row_and_their_sum_is_that_of_the_workload() -> None:
     workload = tomllib.loads(readme.WORKLOAD.read_text(encoding="utf-8"))
     calls = readme.calls_a_month()
     assert calls.keys() <= {pattern.request for pattern in ACCESS_PATTERNS}
@@ -204,19 +207,19 @@ def test_no_access_pattern_scans() -> None:
     }
 
 
-def test_every_entity_has_a_partition_of_its_own() -> None:
+def test_every_entity_has_its_own_partition() -> None:
     templates = "".join(entity.pk + entity.sk for entity in (*schema.ENTITIES, *schema.FEED_ENTITIES))
     sample = dict.fromkeys(re.findall(r"{(\w+)}", templates), "x")
     keys = [tuple(entity.key(**sample).values()) for entity in (*schema.ENTITIES, *schema.FEED_ENTITIES)]
     assert len(set(keys)) == len(keys)
 
 
-def test_parts_of_a_key_cannot_be_mistaken_for_one_another() -> None:
+def test_keys_differ_when_a_separator_is_in_another_part() -> None:
     one = schema.IDEMPOTENCY.key(subject="a#b", operation="c", key="d")
     other = schema.IDEMPOTENCY.key(subject="a", operation="b#c", key="d")
     assert one != other
 
 
-def test_the_shard_of_a_video_never_changes() -> None:
-    # Stored keys depend on it: these are the values of the first release.
+def test_shard_of_a_video_never_changes() -> None:
+    # Stored keys depend on the shard, so these values of the first release must not change.
     assert [schema.shard_of(f"{n:08d}-0000-4000-8000-000000000000") for n in range(6)] == [3, 3, 3, 3, 2, 2]

@@ -1,4 +1,4 @@
-"""Storage addresses: only a video's owner and admins see any, whatever the operation."""
+"""Storage addresses (`s3://`): only a video's owner and admins can read them, by any operation."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -25,13 +25,13 @@ THUMBNAILS = {
     "public": {"url": "https://example.com/public.jpg"},
 }
 SERIES = "11111111-0000-4000-8000-000000000000"
-OTHER_CALLER: Mapping[str, Any] = {"user": "bob", "scopes": "videos/read videos/write videos/changes"}
+OTHER_USER: Mapping[str, Any] = {"user": "bob", "scopes": "videos/read videos/write videos/changes"}
 READS = [route for route in ROUTES if route.method == "GET" and route.scope]
-"""Operations that can read videos. The public ones cannot, and the OpenAPI document describes addresses."""
+"""Operations that can return videos. Excludes operations without a scope: they return no videos."""
 
 
 class World(IndexedService):
-    """A published video of alice's with addresses in every field that can have one, and all that leads to it."""
+    """Alice's published video, with an address in every field that can have one, and every item that refers to it."""
 
     def __init__(self, table: Table, objects: Objects, clock: Clock, folder: Path) -> None:
         super().__init__(table, objects, clock)
@@ -56,7 +56,7 @@ class World(IndexedService):
         for function in sorted({route.function for route in ROUTES}):
             put_examples(api, function, videoId=self.video_id)
         self.settle()
-        self.write("PUT", f"{path}/rating", {"value": 7}, **OTHER_CALLER)
+        self.write("PUT", f"{path}/rating", {"value": 7}, **OTHER_USER)
         self.put_captions(self.video_id, "the tide is out")
         playlist = self.write("POST", "/v1/playlists", {"title": "Films", "visibility": "public"}, user="carol")
         self.playlist_id = playlist.json["playlistId"]
@@ -98,12 +98,12 @@ FORMS: Mapping[str, tuple[str, ...]] = {
     "listChanges": ("/v1/changes?limit=100",),
     "listWebhooks": ("/v1/webhooks?userId=alice",),
 }
-"""Requests by operation, for operations that need a query, or that several requests read in different ways."""
+"""Requests by operation, for operations that need query parameters or have several variants."""
 
 
 @pytest.fixture
 def world(table: Table, objects: Objects, clock: Clock, tmp_path: Path) -> World:
-    """A video with addresses."""
+    """The service with one video that has addresses."""
     return World(table, objects, clock, tmp_path)
 
 
@@ -113,32 +113,32 @@ def _get(world: World, form: str, **options: Any) -> Reply:
 
 
 def _forms(world: World, operation: str) -> tuple[str, ...]:
-    """Return the requests of a read from FORMS, or the request of its path."""
+    """Return the requests of an operation from FORMS. The default is one request without query parameters."""
     (route,) = (candidate for candidate in READS if candidate.operation == operation)
     changeset_id = next(iter(world.entries(world.video_id)))["correlationId"]
     path = path_of(route, videoId=world.video_id, playlistId=world.playlist_id, changesetId=changeset_id)
     return FORMS.get(operation, (path,))
 
 
-def test_no_read_answers_a_stranger_with_an_address(world: World) -> None:
+def test_no_read_returns_an_address_to_another_user(world: World) -> None:
     for operation in (route.operation for route in READS):
-        # Unlike the writer of that table, this stranger may follow changes.
+        # `is_refused_to_writers` describes a user without the scope videos/changes. This user has that scope.
         is_refused = is_refused_to_writers(operation) and operation != "listChanges"
         for form in _forms(world, operation):
-            reply = _get(world, form, **OTHER_CALLER)
+            reply = _get(world, form, **OTHER_USER)
             assert reply.status in ((403, 404) if is_refused else (200,)), (operation, form, reply.body)
             assert S3 not in reply.body, (operation, form)
 
 
-def test_no_batch_answers_a_stranger_with_an_address(world: World) -> None:
-    fetched = world.api.post("/v1/videos/batch-get", {"videoIds": [world.video_id]}, **OTHER_CALLER)
+def test_batch_get_returns_no_address_to_another_user(world: World) -> None:
+    fetched = world.api.post("/v1/videos/batch-get", {"videoIds": [world.video_id]}, **OTHER_USER)
     assert (len(fetched.json["items"]), S3 in fetched.body) == (1, False)
 
 
 def test_lists_with_the_video_are_not_empty(world: World) -> None:
     for operation in ("listVideos", "listEpisodes", "listPersonVideos", "searchVideos", "listTop", "listEntries"):
         for form in _forms(world, operation):
-            assert b"harbour" in _get(world, form, **OTHER_CALLER).body, form
+            assert b"harbour" in _get(world, form, **OTHER_USER).body, form
 
 
 @pytest.mark.parametrize("user", ["alice", "admin"])
@@ -160,21 +160,21 @@ def _hash(video: dict[str, Any]) -> str:
     return str(video["resolutions"]["240p"].split("/")[-2])
 
 
-def test_a_stranger_sees_names_sizes_and_where_to_play(world: World) -> None:
+def test_another_user_sees_rendition_names_sizes_and_the_playback_path(world: World) -> None:
     playing = {
         "renditions": {"240p": {"size": 9000}, "360p": {}, "720p": {}},
         "playback": f"/v1/videos/{world.video_id}/playback",
     }
-    fetched = _get(world, "{video}", **OTHER_CALLER).json
+    fetched = _get(world, "{video}", **OTHER_USER).json
     assert {name: fetched[name] for name in playing} == playing
-    assert _get(world, "{video}?fields=renditions,playback", **OTHER_CALLER).json == playing
-    assert world.api.get(fetched["playback"], **OTHER_CALLER).status == 200
+    assert _get(world, "{video}?fields=renditions,playback", **OTHER_USER).json == playing
+    assert world.api.get(fetched["playback"], **OTHER_USER).status == 200
     assert not playing.keys() & _get(world, "{video}", user="alice").json.keys()
 
 
-def test_a_stranger_sees_the_pictures_that_have_urls(world: World) -> None:
-    assert _get(world, "{video}", **OTHER_CALLER).json["thumbnails"] == {"public": THUMBNAILS["public"]}
-    assert "resolutions" not in _get(world, "{video}", **OTHER_CALLER).json
+def test_another_user_sees_only_thumbnails_with_urls(world: World) -> None:
+    assert _get(world, "{video}", **OTHER_USER).json["thumbnails"] == {"public": THUMBNAILS["public"]}
+    assert "resolutions" not in _get(world, "{video}", **OTHER_USER).json
 
 
 def test_events_of_webhooks_have_no_address(world: World) -> None:
@@ -186,13 +186,15 @@ def test_events_of_webhooks_have_no_address(world: World) -> None:
 @pytest.mark.parametrize(
     "write",
     [
-        lambda api, path: api.patch(path, {"resolutions": {}}, **OTHER_CALLER),
-        lambda api, path: api.delete(path, **OTHER_CALLER),
-        lambda api, path: api.post(f"{path}/restore", **OTHER_CALLER),
-        lambda api, path: api.post(f"{path}/revert", {"toVersion": 1}, **OTHER_CALLER),
-        lambda api, path: api.post(f"{path}/views", **OTHER_CALLER),
-        lambda api, path: api.put(f"{path}/rating", {"value": 7}, **OTHER_CALLER),
+        lambda api, path: api.patch(path, {"resolutions": {}}, **OTHER_USER),
+        lambda api, path: api.delete(path, **OTHER_USER),
+        lambda api, path: api.post(f"{path}/restore", **OTHER_USER),
+        lambda api, path: api.post(f"{path}/revert", {"toVersion": 1}, **OTHER_USER),
+        lambda api, path: api.post(f"{path}/views", **OTHER_USER),
+        lambda api, path: api.put(f"{path}/rating", {"value": 7}, **OTHER_USER),
     ],
 )
-def test_writes_of_a_stranger_are_answered_without_an_address(world: World, write: Callable[[Api, str], Reply]) -> None:
+def test_responses_to_writes_by_another_user_contain_no_address(
+    world: World, write: Callable[[Api, str], Reply]
+) -> None:
     assert S3 not in write(world.api, f"/v1/videos/{world.video_id}").body

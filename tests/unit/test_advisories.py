@@ -22,7 +22,8 @@ RunAdvisories = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture
 def run_advisories(capsys: pytest.CaptureFixture[str]) -> RunAdvisories:
-    """Run the command over the given pip-audit and npm output, and return its exit status and its own output."""
+    """Run the command on the given output of pip-audit and npm. Return its exit status, standard output and standard
+    error."""
 
     def run(packages: list[Any], node: Any) -> tuple[int, str, str]:
         def run(command: Sequence[str], folder: Path) -> str:
@@ -38,7 +39,7 @@ def run_advisories(capsys: pytest.CaptureFixture[str]) -> RunAdvisories:
     return run
 
 
-def test_two_databases_that_know_of_nothing_are_a_success(run_advisories: RunAdvisories) -> None:
+def test_command_succeeds_when_no_database_has_a_finding(run_advisories: RunAdvisories) -> None:
     assert run_advisories([CLEAN], NOTHING) == (
         0,
         "constraints.txt: no known vulnerabilities\npackage.json: no known vulnerabilities\n",
@@ -54,10 +55,10 @@ def test_every_finding_is_printed_and_fails_the_command(run_advisories: RunAdvis
 
 
 @pytest.mark.parametrize("packages", [[CLEAN, SKIPPED], []])
-def test_a_package_that_was_not_looked_up_is_not_taken_for_a_safe_one(
+def test_package_that_pip_audit_skipped_is_reported_as_unknown(
     run_advisories: RunAdvisories, packages: list[Any]
 ) -> None:
-    """pip-audit makes this mistake itself: it exits with 0 when it could reach no server."""
+    """pip-audit exits with 0 even when it could not reach its server."""
     status, output, warned = run_advisories(packages, NOTHING)
     assert status == advisories.UNKNOWN
     assert "constraints.txt: unknown. PyPI's database was not queried" in warned
@@ -65,7 +66,9 @@ def test_a_package_that_was_not_looked_up_is_not_taken_for_a_safe_one(
 
 
 @pytest.mark.parametrize("node", [REFUSED, "npm error audit endpoint returned an error"])
-def test_npm_that_cannot_ask_is_reported_beside_what_is_known(run_advisories: RunAdvisories, node: Any) -> None:
+def test_failure_of_npm_is_reported_together_with_the_findings_of_pip_audit(
+    run_advisories: RunAdvisories, node: Any
+) -> None:
     status, output, warned = run_advisories([WEAK], node)
     assert status == advisories.UNKNOWN
     assert "pillow 1.0" in output

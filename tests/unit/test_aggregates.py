@@ -1,6 +1,5 @@
-"""Totals that the stream maintains: they converge to the sums over all videos, even if records are repeated, late, lost
-or reordered.
-"""
+"""Totals that the stream maintains. They converge to the sums over all videos, even if records are repeated, late, lost
+or reordered."""
 
 import json
 import random
@@ -58,7 +57,8 @@ DELETED: Item = {"status": "deleted", "rel": schema.status_relation("deleted")}
 
 
 def assert_exact(table: Table) -> None:
-    """Require that every total equals the sum over the existing videos, and that every marker is current."""
+    """Assert that every total equals the sum over the existing videos, and that each counted video has one MARKER
+    item."""
     items = items_of(table)
     parts = [part for item in items if item["sk"] == "#META" if (part := contribution(item))]
     users: dict[str, Counter[str]] = {}
@@ -79,23 +79,24 @@ def assert_exact(table: Table) -> None:
 
 
 def marker(table: Table, video_id: str) -> Item:
-    """Return the contribution of a video that was last counted."""
+    """Return the video's MARKER item, which stores the amounts that the totals contain. Empty if the video is not
+    counted."""
     return table.get(schema.MARKER.key(videoId=video_id), consistent=True) or {}
 
 
 def remove(table: Table, video_id: str) -> None:
-    """Delete a video as DynamoDB's TTL does."""
+    """Delete the item of a video, as DynamoDB's TTL does."""
     table.delete(schema.VIDEO.key(videoId=video_id))
 
 
 class TestContribution:
-    def test_a_listed_video_counts_with_its_tags_and_sizes(self) -> None:
+    def test_listed_video_counts_with_its_tags_and_sizes(self) -> None:
         part = contribution(VIDEO)
         assert part
         assert (part.user_id, part.tags) == ("alice", frozenset({"drama"}))
         assert part.counts() == {"ready": 1, "bytes": 10, "milliseconds": 20}
 
-    def test_the_tags_of_one_that_is_not_listed_do_not_count(self) -> None:
+    def test_tags_of_an_unlisted_video_do_not_count(self) -> None:
         part = contribution(VIDEO | {"rel": schema.status_relation("ready")})
         assert part
         assert not part.tags
@@ -117,7 +118,7 @@ class TestContribution:
         assert part
         assert part.counts()["bytes"] == 4000
 
-    def test_a_deleted_video_counts_as_such_alone(self) -> None:
+    def test_deleted_video_counts_only_as_deleted(self) -> None:
         part = contribution(VIDEO | DELETED)
         assert part
         assert part.counts() == {"deleted": 1, "bytes": 0, "milliseconds": 0}
@@ -135,7 +136,7 @@ class TestRouter:
         routing.flush()
         return {name: queue.sent for name, queue in queues.items() if queue.sent}
 
-    def test_a_new_video_is_counted(self) -> None:
+    def test_new_video_queues_an_aggregate_message(self) -> None:
         assert self._sent(stream_record(None, VIDEO)) == {"aggregates": [aggregates_message("v")]}
 
     @pytest.mark.parametrize("change", [{"tags": {"x"}}, {"fileSize": 11}, {"duration": 1}], ids=str)
@@ -151,7 +152,7 @@ class TestRouter:
             (VIDEO | DELETED, VIDEO),
             (VIDEO, VIDEO | {"expiresAt": NOW + 1}),
             (None, VIDEO | {"expiresAt": NOW + 1}),
-            # Written after its time came, by what had begun before it.
+            # a write that began before the deletion, and ended after it
             (VIDEO | DELETED, VIDEO | {"rel": schema.status_relation("ready")}),
         ],
         ids=["dated", "another date", "deleted", "restored", "to expire", "new and to expire", "late"],
@@ -164,14 +165,14 @@ class TestRouter:
         assert self._sent(stream_record(VIDEO, VIDEO | change)) == {}
 
     @pytest.mark.parametrize("identity", [None, EXPIRY], ids=["by somebody", "by itself"])
-    def test_a_removed_video_is_purged_and_counted_no_more(self, identity: dict[str, str] | None) -> None:
+    def test_removed_video_queues_an_aggregate_and_a_purge_message(self, identity: dict[str, str] | None) -> None:
         sent = self._sent(stream_record(VIDEO, None, identity=identity))
         assert sent == {
             "aggregates": [aggregates_message("v")],
             "purge": [{"schema": "video-metadata/purge/1", "videoId": "v"}],
         }
 
-    def test_a_removed_playlist_is_purged(self) -> None:
+    def test_removed_playlist_queues_a_purge_message(self) -> None:
         playlist = {**schema.PLAYLIST.key(playlistId="p"), "playlistId": "p", "title": "t"}
         message = {"schema": "video-metadata/purge-playlist/1", "playlistId": "p"}
         assert self._sent(stream_record(playlist, None)) == {"purge": [message]}
@@ -188,7 +189,7 @@ class TestRouter:
             assert self._sent(stream_record({**key}, None)) == {}
             assert self._sent(stream_record(None, {**key})) == {}
 
-    def test_records_before_a_failing_record_are_counted(self, table: Table) -> None:
+    def test_records_before_a_failing_record_are_sent(self, table: Table) -> None:
         queues: defaultdict[str, FakeQueue] = defaultdict(FakeQueue)
         handle = FakeResources(table, Clock(), queues=queues).make(stream_router.lambda_handler)
         unreadable = stream_record(None, VIDEO, sequence=2)
@@ -206,19 +207,19 @@ class TestRouter:
         assert handle(streams.event(change), Context()) == report
         assert handle(streams.event(change), Context()) == {"batchItemFailures": []}
         assert queue.sent == [aggregates_message("v")]
-        # Of several, Lambda halves a batch that raises.
+        # The handler raises for a batch of several records, because Lambda then halves the batch.
         queue.is_busy = True
         with pytest.raises(BatchProcessingError):
             handle(streams.event(change, change), Context())
 
 
 class _BusyAtFirst(FakeQueue):
-    """A queue that rejects the first batch."""
+    """A queue that rejects the first batch with Unavailable."""
 
     is_busy = True
 
     def send_all(self, bodies: Sequence[Mapping[str, object]]) -> None:
-        """Keep messages, except on the first call, which raises Unavailable."""
+        """Store the messages. Raises Unavailable on the first call, and after `is_busy` was set again."""
         was_busy, self.is_busy = self.is_busy, False
         if was_busy:
             raise Unavailable
@@ -226,7 +227,9 @@ class _BusyAtFirst(FakeQueue):
 
 
 class TestSettling:
-    def test_totals_follow_a_video_through_its_life(self, api: Api, table: Table, background: BackgroundWork) -> None:
+    def test_totals_stay_exact_after_each_change_of_a_video(
+        self, api: Api, table: Table, background: BackgroundWork
+    ) -> None:
         video_id = api.create(tags=["a", "b"], fileSize=5)["videoId"]
         background.settle_totals()
         assert_exact(table)
@@ -247,7 +250,7 @@ class TestSettling:
         background.settle_totals()
         assert_exact(table)
 
-    def test_a_video_that_is_removed_counts_no_more(self, api: Api, table: Table, background: BackgroundWork) -> None:
+    def test_removed_video_leaves_the_totals(self, api: Api, table: Table, background: BackgroundWork) -> None:
         video_id = api.publish(tags=["a"], fileSize=5)["videoId"]
         background.settle_totals()
         remove(table, video_id)
@@ -311,15 +314,15 @@ class TestSettling:
             for operation in operations
             if operation.name == "TransactWriteItems"
         ]
-        # A marker and three tags each, and the user's totals once.
+        # A video has a MARKER item and three tags. The user's totals are one item per transaction.
         assert sizes == [2 * 4 + 1, 2 * 4 + 1, 4 + 1]
         assert_exact(table)
 
-    def test_the_largest_change_of_one_video_is_one_transaction(self) -> None:
+    def test_largest_change_of_one_video_fits_one_transaction(self) -> None:
         NewVideo.model_validate({"title": "t", "tags": [f"t{n}" for n in range(30)]})
         with pytest.raises(ValidationError):
             NewVideo.model_validate({"title": "t", "tags": [f"t{n}" for n in range(31)]})
-        # Its marker, the totals of two users, and all its tags, old and new.
+        # The MARKER item, the totals of two users, and all old and new tags.
         assert LARGEST_TRANSACTION >= 1 + 2 + 2 * 30
 
     def test_no_totals_item_has_attributes_of_a_video_index(
@@ -351,7 +354,7 @@ class TestSettling:
 
 
 class _InterruptedTable:
-    """A table that runs an action before its next transaction, or whose transactions always raise."""
+    """A table that runs an action before its next transaction, or on which every transaction raises an error."""
 
     def __init__(self, table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
         self.table = table
@@ -379,11 +382,11 @@ class _InterruptedTable:
 
 @pytest.fixture
 def interrupted(table: Table, monkeypatch: pytest.MonkeyPatch) -> _InterruptedTable:
-    """Return the table, with hooks between the read and the write."""
+    """The table, with hooks that run between the read and the write."""
     return _InterruptedTable(table, monkeypatch)
 
 
-class TestMeetingOthers:
+class TestConcurrentSettling:
     def test_concurrent_worker_with_the_same_message_counts_nothing_twice(
         self, api: Api, table: Table, interrupted: _InterruptedTable
     ) -> None:
@@ -393,7 +396,7 @@ class TestMeetingOthers:
         assert_exact(table)
 
     @pytest.mark.parametrize("is_settled", [True, False], ids=["by its message too", "unseen"])
-    def test_a_change_between_the_reading_and_the_writing_is_counted(
+    def test_change_between_read_and_write_is_counted(
         self, api: Api, table: Table, interrupted: _InterruptedTable, is_settled: bool
     ) -> None:
         video_id = api.publish(tags=["a"], fileSize=1)["videoId"]
@@ -429,7 +432,7 @@ class TestMeetingOthers:
         def replace_video() -> None:
             remove(table, video_id)
             Aggregates(table).settle([video_id], NOW)
-            table.delete(schema.TAG.key(videoId=video_id, tag="a"))  # as its purge does
+            table.delete(schema.TAG.key(videoId=video_id, tag="a"))  # as the purge of the removed video does
             api.publish("bob", videoId=video_id, fileSize=3)
             Aggregates(table).settle([video_id], NOW)
 
@@ -438,7 +441,7 @@ class TestMeetingOthers:
         assert_exact(table)
 
     @pytest.mark.parametrize("error", [ConditionFailed(None), TransactionConflict()], ids=["condition", "conflict"])
-    def test_when_others_are_always_faster_it_gives_up(
+    def test_move_raises_write_contention_after_the_maximum_number_of_attempts(
         self, api: Api, table: Table, interrupted: _InterruptedTable, error: Exception
     ) -> None:
         video_id = api.publish()["videoId"]
@@ -449,7 +452,7 @@ class TestMeetingOthers:
 
 
 def _years(table: Table, video_id: str) -> list[int]:
-    """Return the years that a video's credits are sorted by."""
+    """Return the years by which RelationIndex sorts a video's credits. 0 is a video without a year."""
     prefix, pk = "CREDIT#", schema.VIDEO.key(videoId=video_id)["pk"]
     return [int(item["relSort"]) for item in items_of(table) if item["pk"] == pk and item["sk"].startswith(prefix)]
 
@@ -471,15 +474,19 @@ def _date(api: Api, video_id: str, year: int | None) -> None:
     assert api.patch(f"/v1/videos/{video_id}", {"releaseYear": year}).status == 200
 
 
-class TestYears:
-    def test_credits_follow_the_year_of_their_video(self, api: Api, table: Table, background: BackgroundWork) -> None:
+class TestYearsOfCredits:
+    def test_sort_year_of_credits_follows_the_release_year_of_the_video(
+        self, api: Api, table: Table, background: BackgroundWork
+    ) -> None:
         video_id = _credited(api, releaseYear=1999)
         for year in (2001, None, 1950):
             _date(api, video_id, year)
             background.settle_totals()
             assert _years(table, video_id) == [year or 0] * 3
 
-    def test_any_other_change_costs_no_look_at_them(self, api: Api, table: Table, background: BackgroundWork) -> None:
+    def test_change_without_a_new_year_reads_no_credits(
+        self, api: Api, table: Table, background: BackgroundWork
+    ) -> None:
         video_id = _credited(api, releaseYear=1999)
         background.settle_totals()
         api.patch(f"/v1/videos/{video_id}", {"fileSize": 7})
@@ -500,7 +507,7 @@ class TestYears:
             for operation in operations
             if operation.name == "TransactWriteItems"
         ]
-        assert sizes == [LARGEST_TRANSACTION, 2]  # with the check of the video
+        assert sizes == [LARGEST_TRANSACTION, 2]  # the first also has the condition check of the video
         assert _years(table, video["videoId"]) == [2001] * LARGEST_TRANSACTION
 
     def test_overtaken_move_does_not_restore_the_former_year(
@@ -517,7 +524,7 @@ class TestYears:
         assert EntryUpdater(table).update_entries(video_id, NOW) is None
         assert _years(table, video_id) == [2001] * 3
 
-    def test_a_year_that_changed_back_while_a_credit_was_written_is_its_year(
+    def test_credit_written_during_a_year_change_has_the_final_year(
         self, api: Api, table: Table, background: BackgroundWork
     ) -> None:
         video_id = _credited(api, releaseYear=1999)
@@ -572,7 +579,7 @@ class TestYears:
         assert _years(table, video_id) == [1999] * 3
 
     @pytest.mark.parametrize("error", [ConditionFailed(None, 1), TransactionConflict()], ids=["condition", "conflict"])
-    def test_when_others_are_always_faster_it_gives_up(
+    def test_move_raises_write_contention_after_the_maximum_number_of_attempts(
         self, api: Api, table: Table, interrupted: _InterruptedTable, error: Exception
     ) -> None:
         video_id = _credited(api, releaseYear=1999)
@@ -584,7 +591,7 @@ class TestYears:
 
 
 def _worker(table: Table, queue: FakeQueue | None = None) -> LambdaHandler:
-    """Return the function over a table, with `queue` for its messages."""
+    """Return the Lambda handler over a table. It sends messages to `queue`."""
     queues = {"aggregates": queue or FakeQueue()}
     return FakeResources(table, lambda: NOW, queues=queues).make(handler.lambda_handler)
 
@@ -647,7 +654,7 @@ class TestWorker:
             self._message(without_entries),
         ]
 
-        # One step for the totals of all, and two for entries.
+        # The time suffices for the totals of all videos and for two entries.
         assert worker(streams.sqs_event(*messages), ShortContext(3)) == {"batchItemFailures": []}
 
         assert_exact(table)
@@ -671,7 +678,7 @@ class TestWorker:
         assert worker(streams.sqs_event(*messages), ShortContext(1)) == {"batchItemFailures": []}
 
         assert [bool(marker(table, video_id)) for video_id in video_ids] == [True, False, False]
-        # The first too: nobody has looked at it since.
+        # The first video is also requeued, because the worker did not read it again after the write.
         assert queue.sent == [json.loads(message) for message in messages]
         assert worker(streams.sqs_event(*map(json.dumps, queue.take())), Context()) == {"batchItemFailures": []}
         assert_exact(table)
@@ -687,14 +694,14 @@ class TestWorker:
         assert worker(event, ShortContext(1)) == {"batchItemFailures": [{"itemIdentifier": "m0"}]}
         assert_exact(table)
 
-    def test_the_entries_of_a_video_are_moved_once_for_several_messages(self, api: Api, table: Table) -> None:
+    def test_entries_of_a_video_are_moved_once_for_several_messages(self, api: Api, table: Table) -> None:
         video_id = _credited(api)
         _date(api, video_id, 2000)
         event = streams.sqs_event(*[self._message(video_id, entries=True)] * 3)
         worker = _worker(table)
         with record_operations(table.client) as operations:
             assert worker(event, Context()) == {"batchItemFailures": []}
-        # Its totals, and its entries.
+        # One transaction for the totals, and one for the entries.
         assert [operation.name for operation in operations].count("TransactWriteItems") == 2
         assert _years(table, video_id) == [2000] * 3
 

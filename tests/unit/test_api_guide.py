@@ -1,4 +1,4 @@
-"""The pages of docs/ call every endpoint in commands that the end-to-end tests run."""
+"""Tests that the pages of docs/ call every endpoint in commands, which the end-to-end tests run."""
 
 import re
 from pathlib import Path
@@ -25,6 +25,6 @@ def test_a_page_calls_each_endpoint(route: Route) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_a_page_with_commands_begins_with_the_set_up_of_the_shell(page: Path) -> None:
+def test_every_page_with_commands_begins_with_the_set_up_of_the_shell(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     assert 0 < text.find('eval "$(make -s variables)"') < text.index("<!-- tour -->")

@@ -1,4 +1,5 @@
-"""Arrivals of source videos: S3 notifications, repeated and out of order, compared with the announced uploads."""
+"""Arrivals of source videos: S3 notifications, repeated and out of order, compared with the uploads that clients
+announced."""
 
 import itertools
 import random
@@ -44,18 +45,19 @@ UNKNOWN_KEY = "3f2504e0-4f89-41d3-9a0c-0305e82c3301/019775a1c00-9f86d081884c7d65
 
 
 CALLS = {b"a good film": 5, b"": 6}
-"""Calls that an arrival sends to DynamoDB and S3, by source video. A refusal takes one more, to record it."""
+"""Number of calls that an arrival sends to DynamoDB and S3, by content of the source video. The empty file needs one
+more, which records the refusal."""
 
 
 @pytest.fixture
 def api(table: Table, clock: Clock, objects: Objects) -> Api:
-    """The service, with its buckets."""
+    """The service with S3 buckets."""
     return make_api(table, clock, objects)
 
 
 @pytest.fixture
 def arrivals(table: Table, clock: Clock, objects: Objects) -> LambdaHandler:
-    """The function."""
+    """The Lambda handler for S3 notifications."""
     return FakeResources(table, clock, objects=objects).make(handler_module.lambda_handler)
 
 
@@ -74,7 +76,7 @@ def _created(*keys: str, bucket: str = SOURCES_BUCKET, name: str = "ObjectCreate
 
 
 def _deliver(arrivals: LambdaHandler, *bodies: Any) -> list[str]:
-    """Deliver messages in one batch, and return the failed ones."""
+    """Deliver messages in one batch, and return the ids of the failed messages."""
     response = arrivals(sqs_event(*bodies), Context())
     return [failure["itemIdentifier"] for failure in response["batchItemFailures"]]
 
@@ -88,7 +90,7 @@ def _begin(api: Api, video_id: str, size: int = len(SOURCE), kind: str = "video/
 
 
 def _upload(api: Api, objects: Objects, video_id: str, data: bytes = SOURCE, kind: str = "video/mp4") -> str:
-    """Carry out a whole upload exactly as announced, and return its key."""
+    """Begin an upload and store a file with the announced size and type. Return its key."""
     key = _begin(api, video_id, len(data), kind)
     objects.put(SOURCES_BUCKET, key, data, kind)
     return key
@@ -171,7 +173,7 @@ class TestAccepted:
         assert (item["status"], item["title"]) == ("processing", "A film")
         assert not {"pictures", "posterTime", "failure"} & item.keys()
 
-    def test_a_failed_video_starts_over(
+    def test_upload_for_a_failed_video_starts_processing_and_clears_the_failure(
         self, api: Api, arrivals: LambdaHandler, objects: Objects, table: Table
     ) -> None:
         video_id = api.create()["videoId"]
@@ -208,7 +210,7 @@ class TestRefused:
         assert item["version"] == 2
         assert _upload_state(table, key) == "refused"
 
-    def test_a_type_that_no_log_should_print(
+    def test_reason_of_a_refusal_is_printable_and_short(
         self, api: Api, arrivals: LambdaHandler, objects: Objects, table: Table, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         video_id = api.create()["videoId"]
@@ -263,17 +265,19 @@ class TestIgnored:
             assert _deliver(arrivals, *bodies) == []
         return "UpdateItem" not in {operation.name for operation in operations}
 
-    def test_the_event_that_s3_sends_to_try_the_queue(self, table: Table, arrivals: LambdaHandler) -> None:
+    def test_test_event_of_s3_is_ignored(self, table: Table, arrivals: LambdaHandler) -> None:
         assert self._unchanged(table, arrivals, {"Service": "Amazon S3", "Event": "s3:TestEvent", "Bucket": "sources"})
 
     @pytest.mark.parametrize(
         "key",
         [UNKNOWN_KEY, "x", "", "/", "a/b", "../" + UNKNOWN_KEY, UNKNOWN_KEY + "/more", UNKNOWN_KEY.upper(), "ü b+c/\n"],
     )
-    def test_keys_of_no_upload(self, table: Table, arrivals: LambdaHandler, objects: Objects, key: str) -> None:
+    def test_key_that_belongs_to_no_upload_is_ignored(
+        self, table: Table, arrivals: LambdaHandler, objects: Objects, key: str
+    ) -> None:
         assert self._unchanged(table, arrivals, _created(key))
 
-    def test_other_buckets_and_other_events(
+    def test_other_buckets_and_other_events_are_ignored(
         self, api: Api, table: Table, arrivals: LambdaHandler, objects: Objects
     ) -> None:
         key = _upload(api, objects, api.create()["videoId"])
@@ -287,7 +291,7 @@ class TestIgnored:
         key = _begin(api, api.create()["videoId"])
         assert self._unchanged(table, arrivals, _created(key))
 
-    def test_an_upload_that_was_aborted(
+    def test_arrival_for_an_aborted_upload_is_ignored(
         self, api: Api, table: Table, arrivals: LambdaHandler, objects: Objects
     ) -> None:
         key = _upload(api, objects, api.create()["videoId"])
@@ -344,7 +348,7 @@ class TestIgnored:
             line.disarm()
             api.delete(f"/v1/videos/{video_id}")
 
-        # The fourth call writes the video that the third has read.
+        # Call 3 (counted from 0) writes the video that call 2 read.
         line.arm(run_before_request(delete), at=3)
         assert _deliver(arrivals, _created(key)) == []
         item = _video(table, video_id)
@@ -418,7 +422,7 @@ class TestPoison:
         for key in keys:
             assert "source" in _video(table, key.partition("/")[0])
 
-    def test_objects_of_one_message_do_not_keep_back_each_other(
+    def test_failing_object_does_not_block_other_objects_of_its_message(
         self, api: Api, table: Table, arrivals: LambdaHandler, objects: Objects, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         keys = [_upload(api, objects, api.create()["videoId"]) for _ in range(3)]
@@ -438,7 +442,8 @@ class TestPoison:
 
 
 class TestFaults:
-    """Faults at each call to DynamoDB and S3: one failure, permanent failure, or death of the process right after it."""
+    """Faults at each call to DynamoDB and S3: one failure, a permanent failure, or a crash directly before or after the
+    call."""
 
     def _arrange(self, api: Api, objects: Objects, data: bytes) -> tuple[str, str]:
         video_id = api.create()["videoId"]
@@ -466,7 +471,7 @@ class TestFaults:
                 assert self._is_done(table, video_id, key, data), (incident, at)
 
     @pytest.mark.parametrize("data", CALLS)
-    def test_after_a_crash_anywhere_the_next_delivery_ends_it(
+    def test_redelivery_completes_an_arrival_after_a_crash_at_any_call(
         self, api: Api, table: Table, arrivals: LambdaHandler, objects: Objects, data: bytes
     ) -> None:
         line = FaultLine(table.client, objects.client, transport=botocore_stubber)

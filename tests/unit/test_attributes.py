@@ -1,4 +1,4 @@
-"""Items keep their values and types on the way to DynamoDB and back."""
+"""Tests that items keep their values and types when they are encoded for DynamoDB and decoded again."""
 
 import math
 from typing import Any
@@ -25,7 +25,7 @@ def test_encoded_item_is_decoded_to_the_same_item(item: Item) -> None:
 
 
 @given(numbers)
-def test_numbers_are_read_as_boto3_reads_them(number: float) -> None:
+def test_decoded_number_equals_that_of_boto3(number: float) -> None:
     attribute: Any = encode(number)
     assert float(TypeDeserializer().deserialize(attribute)) == decode(attribute) == number
 
@@ -33,17 +33,17 @@ def test_numbers_are_read_as_boto3_reads_them(number: float) -> None:
 @pytest.mark.parametrize(
     ("digits", "number"), [("7", 7), ("-7", -7), ("1.50", 1.5), ("1E+3", 1000), ("1E-7", 1e-7), ("0", 0)]
 )
-def test_all_spellings_of_a_number_are_read(digits: str, number: float) -> None:
+def test_all_spellings_of_a_number_are_decoded(digits: str, number: float) -> None:
     assert decode({"N": digits}) == number
     assert isinstance(decode({"N": digits}), int) == float(number).is_integer()
 
 
-def test_true_is_not_a_number() -> None:
+def test_booleans_and_numbers_have_different_types() -> None:
     assert encode(True) == {"BOOL": True}
     assert encode(1) == {"N": "1"}
 
 
-def test_binary_is_read_from_bytes_and_from_the_wire() -> None:
+def test_binary_is_decoded_from_bytes_and_from_base64() -> None:
     assert decode({"B": b"\x00\xff"}) == decode({"B": "AP8="}) == b"\x00\xff"
 
 

@@ -1,4 +1,4 @@
-"""The audit trail: the entries of each change, written exactly once, in the table and in the archive."""
+"""The audit trail: each change has exactly one entry in the table and one in the archive."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -45,7 +45,7 @@ DAYS = 400
 
 
 def video(caller: Caller = ALICE, **content: Any) -> Item:
-    """A video as it was created."""
+    """Return the first version of a video."""
     item = new_item(
         {"title": "A film", "visibility": "private"} | content,
         video_id=VIDEO_ID,
@@ -57,17 +57,17 @@ def video(caller: Caller = ALICE, **content: Any) -> Item:
 
 
 def edited(item: Item, caller: Caller = ALICE, **patch: Any) -> Item:
-    """A video after a PATCH."""
+    """Return the next version of a video, after a PATCH."""
     return stamped(merge_patch(item, patch), caller)
 
 
 def stamped(item: Item, caller: Caller = ALICE) -> Item:
-    """A video as the next version is written."""
+    """Return an item with the audit fields of its next version."""
     return stamp(item, caller=caller, now=NOW + 1, version=item["version"] + 1)
 
 
 def job(state: str, *, attempt: int = 1, kind: str = "probe", **more: Any) -> Item:
-    """A job in some state."""
+    """Return a job in the given state."""
     return {
         **JOB.key(videoId=VIDEO_ID, kind=kind),
         "videoId": VIDEO_ID,
@@ -96,7 +96,7 @@ def audited(old: Item | None, new: Item | None, **options: Any) -> Item:
 
 
 def changes(old: Item | None, new: Item | None) -> list[Item]:
-    """Return the entry's changes of its fields."""
+    """Return the field changes that the audit entry of a write lists."""
     return cast(list[Item], audited(old, new)["changes"])
 
 
@@ -159,7 +159,7 @@ class TestVideos:
             {"field": "/thumbnails/poster/width", "to": 640},
         ]
 
-    def test_a_field_is_a_json_pointer(self) -> None:
+    def test_field_of_a_change_is_a_json_pointer(self) -> None:
         after = edited(video(), metadata={"a/b.c~d": 1})
         assert changes(video(), after) == [{"field": "/metadata/a~1b.c~0d", "to": 1}]
 
@@ -169,17 +169,17 @@ class TestVideos:
             {"field": "/metadata/k", "from": one, "to": other}
         ]
 
-    def test_absent_and_null_differ(self) -> None:
+    def test_absent_and_null_values_differ(self) -> None:
         assert changes(video(metadata={"k": None}), stamped(video())) == [{"field": "/metadata/k", "from": None}]
 
-    def test_tags_are_a_set(self) -> None:
+    def test_order_of_tags_is_not_a_change(self) -> None:
         before = video(tags=["a", "b", "c"])
         assert changes(before, stamped(before | {"tags": {"c", "b", "a"}})) == []
         assert changes(before, stamped(before | {"tags": {"d"}})) == [
             {"field": "/tags", "from": ["a", "b", "c"], "to": ["d"]}
         ]
 
-    def test_binary_values_can_be_written_down(self) -> None:
+    def test_binary_values_are_listed_as_base64(self) -> None:
         before = video()
         assert changes(before, stamped(before | {"hash": b"\xff"})) == [{"field": "/hash", "to": "/w=="}]
 
@@ -206,11 +206,11 @@ class TestVideos:
         assert "stamps" not in document(audit_entry)
         assert "stamps" not in audited(video(), None)
 
-    def test_an_attribute_that_is_yet_unknown_is_audited(self) -> None:
+    def test_change_of_an_unknown_attribute_is_audited(self) -> None:
         before = video()
         assert changes(before, stamped(before | {"mood": "sad"})) == [{"field": "/mood", "to": "sad"}]
 
-    def test_a_delete_and_a_restore_are_named(self) -> None:
+    def test_delete_and_restore_have_their_own_actions(self) -> None:
         before = video()
         deleted = stamped(mark_deleted(before, NOW))
         back = stamped(restore(deleted))
@@ -218,7 +218,7 @@ class TestVideos:
         assert {"field": "/status", "from": "uploaded", "to": "deleted"} in changes(before, deleted)
         assert {"field": "/status", "from": "deleted", "to": "uploaded"} in changes(deleted, back)
 
-    def test_an_expiry_is_distinguished_from_a_removal(self) -> None:
+    def test_expiry_is_distinguished_from_a_removal(self) -> None:
         expired, removed = audited(video(), None, identity=EXPIRY), audited(video(), None)
         assert (expired["action"], expired["by"]) == ("expired", {"kind": "service", "id": "dynamodb.amazonaws.com"})
         assert (removed["action"], removed["by"]) == ("removed", {"kind": "service", "id": "unknown"})
@@ -233,17 +233,17 @@ class TestVideos:
 
 
 class TestAuthors:
-    def test_a_job_is_distinguished_from_a_person(self) -> None:
+    def test_author_that_is_a_job_is_distinguished_from_a_person(self) -> None:
         before = video()
         assert audited(before, edited(before, PROBE, duration=5))["by"] == {"kind": "job", "id": "job:probe"}
         assert audited(before, edited(before, title="x"))["by"] == {"kind": "person", "id": "alice"}
 
-    def test_before_jobs_existed_all_were_persons(self) -> None:
+    def test_author_without_a_recorded_kind_is_a_person(self) -> None:
         before = video()
         after = {name: value for name, value in edited(before, title="x").items() if name != "updatedAs"}
         assert audited(before, after)["by"] == {"kind": "person", "id": "alice"}
 
-    def test_an_edit_that_bypassed_the_service_is_not_put_down_to_the_last_author(self) -> None:
+    def test_edit_that_bypassed_the_service_has_an_unknown_author(self) -> None:
         before = video()
         assert audited(before, before | {"title": "x"})["by"] == {"kind": "service", "id": "unknown"}
         waiting = job("queued")
@@ -324,7 +324,7 @@ class TestSize:
             {"field": "/description", "from": "ü" * 5000, "to": "é" * 5000}
         ]
 
-    def test_the_longest_values_are_cut_when_an_entry_does_not_fit(self) -> None:
+    def test_longest_values_are_truncated_when_an_entry_is_too_large(self) -> None:
         before = video(metadata={"huge": "ä" * 90_000, "large": "b" * 60_000, "small": "c" * 5000})
         audit_entry = audited(
             before, stamped(video(metadata={"huge": "d" * 190_000, "large": "e" * 60_000, "small": "f"}))
@@ -336,7 +336,7 @@ class TestSize:
             {"field": "/metadata/small", "from": "c" * 5000, "to": "f"},
         ]
 
-    def test_a_map_that_is_cut_keeps_the_beginning_of_its_json(self) -> None:
+    def test_truncated_map_keeps_the_beginning_of_its_json(self) -> None:
         before = video()
         audit_entry = audited(before, stamped(before | {"big": {f"k{n:06}": n for n in range(30_000)}}))
         self._fits(audit_entry)
@@ -360,7 +360,7 @@ class TestSize:
 
 
 def _size(value: Any) -> int:
-    """Return the size in bytes as DynamoDB counts it. A number takes at most half a byte per digit, plus two."""
+    """Return the size in bytes as DynamoDB counts it. A number takes up to half a byte per digit, plus two."""
     if isinstance(value, dict):
         return sum(len(name.encode()) + _size(member) + 1 for name, member in value.items()) + 3
     if isinstance(value, list):
@@ -397,18 +397,18 @@ def killed_after(send: Send) -> dict[str, Any]:
 INCIDENTS = (throttled, lose_response, killed_before, killed_after)
 
 
-class Ahead(StubClient):
-    """Client that sends requests before the responses to earlier ones are awaited, as the deployed client does."""
+class PipelinedClient(StubClient):
+    """Client that may send several requests before it awaits their responses, as the deployed client does."""
 
     def __init__(self, cloud: "Cloud") -> None:
         super().__init__(cloud.stub)
         self._cloud = cloud
         self._under_way = 0
         self.most = 0
-        """Maximum number of requests in flight."""
+        """Maximum number of requests in flight so far."""
 
     def begin(self, operation: str, **parameters: Any) -> Callable[[], Any]:
-        """Carry out a request immediately. Its response is returned when the caller awaits it."""
+        """Apply a request immediately. The returned function returns its response, or raises its error."""
         self._under_way += 1
         self.most = max(self.most, self._under_way)
         try:
@@ -430,25 +430,23 @@ def _response_of(response: Any) -> Any:
 
 @dataclass
 class Cloud:
-    """A DynamoDB in memory, and the part of S3 that the audit function uses.
-
-    Tests inject incidents at numbered calls.
-    """
+    """An in-memory DynamoDB, and the part of S3 that the audit function uses. Tests inject incidents by the number of
+    the call."""
 
     incidents: dict[int, Incident] = field(default_factory=dict)
     stub: Stub = field(default_factory=Stub)
     objects: dict[str, bytes] = field(default_factory=dict)
     calls: list[str] = field(default_factory=list)
-    ahead: Ahead | None = None
-    """Client of the most recently created function."""
+    pipelined: PipelinedClient | None = None
+    """Client of the handler that was created last."""
 
     @property
     def items(self) -> dict[tuple[str, str], Item]:
-        """The entries that are stored, by their keys."""
+        """Stored audit entries by partition and sort key. Excludes the entries of the feed."""
         return {(item["pk"], item["sk"]): item for item in self.stub.stored() if "CHANGES" not in item["pk"]}
 
     def ids_by_log(self) -> dict[str, list[str]]:
-        """Return the ids of the changes in each log of the feed, in order. Fails if positions are not dense."""
+        """Return the ids of the changes in each log of the feed, in order. Asserts that the positions have no gaps."""
         feed = Feed(Table("VideoAudit", StubClient(self.stub)), lambda: NOW)
         logs: dict[str, list[str]] = {}
         for log in {item["pk"] for item in self.stub.stored() if "CHANGES" in item["pk"]}:
@@ -459,7 +457,7 @@ class Cloud:
         return logs
 
     def put_object(self, **parameters: Any) -> dict[str, Any]:
-        """PutObject."""
+        """Store an object of the archive, like S3's PutObject."""
 
         def send() -> dict[str, Any]:
             assert parameters["Bucket"] == "archive"
@@ -469,17 +467,17 @@ class Cloud:
         return self.call("PutObject", send)
 
     def function(self, attempts: int = 1) -> LambdaHandler:
-        """The function over it."""
-        # As make_client() of both would answer.
+        """Return a Lambda handler that uses this cloud."""
+        # `client` has the methods that the clients of both services would have.
         client: Any = self
-        self.ahead = Ahead(self)
-        table = Table("VideoAudit", self.ahead, attempts=attempts, sleep=lambda _: None)
+        self.pipelined = PipelinedClient(self)
+        table = Table("VideoAudit", self.pipelined, attempts=attempts, sleep=lambda _: None)
         objects = Objects(client, attempts=attempts, sleep=lambda _: None)
         resources = FakeResources(table, lambda: NOW, audit=table, objects=objects, queues={"deliveries": FakeQueue()})
         return resources.make(audit_handler.lambda_handler)
 
     def deliver(self, *batches: Sequence[Raw], attempts: int = 1, retries: int = 10, bisect: bool = True) -> list[Raw]:
-        """Deliver batches in sequence, and return the records that were given up."""
+        """Deliver batches in sequence, and return the discarded records."""
         function = self.function(attempts)
 
         def invoke(event: dict[str, Any]) -> dict[str, Any]:
@@ -490,24 +488,24 @@ class Cloud:
 
     @property
     def lines(self) -> list[str]:
-        """All lines of the archive, object by object."""
+        """All lines of the archive, in the order of the objects' keys."""
         return [line for _, data in sorted(self.objects.items()) for line in data.decode().splitlines()]
 
     def call(self, name: str, send: Send) -> dict[str, Any]:
-        """Carry out a call, at which an incident may occur."""
+        """Send a call, and apply the incident that is set for its number."""
         incident = self.incidents.get(len(self.calls))
         self.calls.append(name)
         return incident(send) if incident else send()
 
 
 def expected_lines(raws: Sequence[Raw]) -> list[str]:
-    """The archive's lines of some records, in order."""
+    """Return the lines that the archive contains for these records, in order."""
     entries = [entry(Record(raw), DAYS) for raw in raws]
     return [json.dumps(document(item), ensure_ascii=False, separators=(",", ":")) for item in entries if item]
 
 
 def history(count: int, *, start: int = 1) -> list[Raw]:
-    """Return records of a video that changes, mixed with records that are not audited."""
+    """Return stream records of one changing video, mixed with records that are not audited."""
     raws, item = [], video()
     for sequence in range(start, start + count):
         if sequence % 3 == 1:
@@ -520,7 +518,7 @@ def history(count: int, *, start: int = 1) -> list[Raw]:
 
 
 def poisoned(raw: Raw) -> Raw:
-    """The record with an image that no reader understands."""
+    """Return the record with an image that the function cannot decode."""
     return {**raw, "dynamodb": {**raw["dynamodb"], "NewImage": {"what": {"NS": ["1"]}}}}
 
 
@@ -528,24 +526,24 @@ HISTORY = history(9)
 
 
 @cache
-def undisturbed() -> Cloud:
-    """State that a batch leaves behind without incidents."""
+def without_incidents() -> Cloud:
+    """Return the state after the delivery of HISTORY without incidents."""
     cloud = Cloud()
     assert cloud.deliver(HISTORY) == []
     return cloud
 
 
-class TestTheFunction:
+class TestAuditFunction:
     def test_a_batch_is_stored_and_then_archived_in_one_object(self) -> None:
-        cloud = undisturbed()
-        # Where its two logs end, six entries, the two logs.
+        cloud = without_incidents()
+        # Reads of the ends of two logs, six audit entries, and an append to each log.
         assert cloud.calls == ["GetItem"] * 2 + ["PutItem"] * (6 + 2) + ["PutObject", "answer"]
-        # Named after the first entry, and not after record 1, which is not audited.
+        # The key has the sequence of the first audited record (2), because record 1 is not audited.
         assert list(cloud.objects) == [f"audit/2025/06/15/{2:040}-{VIDEO_ID}.jsonl"]
         assert cloud.lines == expected_lines(HISTORY)
         assert [json.loads(line)["sequence"] for line in cloud.lines] == [f"{n:021}" for n in (2, 3, 5, 6, 8, 9)]
 
-    def test_without_an_entry_there_is_no_object(self) -> None:
+    def test_batch_without_an_entry_stores_no_object(self) -> None:
         cloud = Cloud()
         assert cloud.deliver(HISTORY[:1]) == []
         assert cloud.calls == ["answer"]
@@ -556,9 +554,9 @@ class TestTheFunction:
     def test_each_entry_is_stored_once_when_any_call_fails(self, incident: Incident, call: int, bisect: bool) -> None:
         cloud = Cloud({call: incident})
         assert cloud.deliver(HISTORY, bisect=bisect) == []
-        assert cloud.items == undisturbed().items
-        assert cloud.lines == undisturbed().lines
-        assert cloud.ids_by_log() == undisturbed().ids_by_log()
+        assert cloud.items == without_incidents().items
+        assert cloud.lines == without_incidents().lines
+        assert cloud.ids_by_log() == without_incidents().ids_by_log()
 
     @pytest.mark.parametrize("incident", [throttled, lose_response], ids=lambda incident: incident.__name__)
     @pytest.mark.parametrize("call", range(11))
@@ -566,19 +564,19 @@ class TestTheFunction:
         cloud = Cloud({call: incident})
         assert cloud.deliver(HISTORY, attempts=2) == []
         assert cloud.calls.count("answer") == 1
-        assert (cloud.items, cloud.objects) == (undisturbed().items, undisturbed().objects)
-        assert cloud.ids_by_log() == undisturbed().ids_by_log()
+        assert (cloud.items, cloud.objects) == (without_incidents().items, without_incidents().objects)
+        assert cloud.ids_by_log() == without_incidents().ids_by_log()
 
-    def test_lasting_throttling_stops_at_the_record_that_it_met(self) -> None:
+    def test_persistent_throttling_stops_at_the_first_throttled_record(self) -> None:
         cloud = Cloud(dict.fromkeys(range(4, 100), throttled))
-        batch = HISTORY[:6]  # of which 2, 3, 5 and 6 are audited
+        batch = HISTORY[:6]  # records 2, 3, 5 and 6 are audited
         assert cloud.deliver(batch, retries=0, bisect=False) == batch
         assert (len(cloud.items), cloud.objects) == (2, {})
 
     def test_failed_batch_is_processed_on_redelivery(self) -> None:
         cloud = Cloud(dict.fromkeys(range(8), throttled))
         assert cloud.deliver(HISTORY) == []
-        assert (cloud.items, cloud.lines) == (undisturbed().items, undisturbed().lines)
+        assert (cloud.items, cloud.lines) == (without_incidents().items, without_incidents().lines)
 
     def test_batch_that_never_succeeds_is_discarded_and_not_archived(self) -> None:
         cloud = Cloud(dict.fromkeys(range(1000), throttled))
@@ -586,7 +584,7 @@ class TestTheFunction:
         assert expected_lines(discarded) == expected_lines(HISTORY)
         assert (cloud.items, cloud.objects) == ({}, {})
 
-    def test_an_archive_that_fails_is_not_a_success(self) -> None:
+    def test_failure_of_the_archive_fails_the_batch(self) -> None:
         cloud = Cloud({10: throttled})
         with pytest.raises(Unavailable):
             cloud.function()(event(*HISTORY), Context())
@@ -600,14 +598,14 @@ class TestTheFunction:
         assert cloud.lines == expected_lines([raw for raw in batch if raw is not batch[position]])
         assert len(cloud.items) == len(cloud.lines)
 
-    def test_records_delivered_twice_and_in_reverse_make_the_same_entries(self) -> None:
+    def test_records_delivered_twice_and_in_reverse_produce_the_same_entries(self) -> None:
         cloud = Cloud()
         assert cloud.deliver(*([raw] for raw in reversed([*HISTORY, *HISTORY]))) == []
-        assert cloud.items == undisturbed().items
-        assert cloud.lines == undisturbed().lines
+        assert cloud.items == without_incidents().items
+        assert cloud.lines == without_incidents().lines
 
-    def test_two_videos_with_the_same_sequence_do_not_share_an_object(self) -> None:
-        # A sequence number is unique in its shard only.
+    def test_entries_of_two_videos_with_the_same_sequence_are_in_different_objects(self) -> None:
+        # A sequence number is unique only within a shard of the stream.
         other = video() | VIDEO.key(videoId="0" * 8) | {"videoId": "0" * 8}
         cloud = Cloud()
         cloud.deliver([stream_record(None, video(), sequence=5)], [stream_record(None, other, sequence=5)])
@@ -615,7 +613,7 @@ class TestTheFunction:
 
 
 def premiere(*numbers: int) -> list[Raw]:
-    """Records of videos that are created and then changed. All are created before the first is changed."""
+    """Return records that first create videos, and then change each of them."""
     records = {number: _other(number) for number in numbers}
     created = [stream_record(None, item, sequence=number) for number, item in records.items()]
     return created + [
@@ -635,13 +633,13 @@ class TestManyItems:
     def test_entries_of_many_items_are_stored_concurrently_in_bounded_bursts(self) -> None:
         cloud = Cloud()
         assert cloud.deliver(premiere(*range(1, 41))) == []
-        assert cloud.ahead
-        assert cloud.ahead.most == LARGEST_BURST
+        assert cloud.pipelined
+        assert cloud.pipelined.most == LARGEST_BURST
         cloud = Cloud()
-        # Two logs, whose ends are read, and which are appended to, at a time.
+        # The function reads the ends of two logs concurrently, and appends to both concurrently.
         assert cloud.deliver(HISTORY) == []
-        assert cloud.ahead
-        assert cloud.ahead.most == 2
+        assert cloud.pipelined
+        assert cloud.pipelined.most == 2
 
     @pytest.mark.parametrize("bisect", [True, False])
     @pytest.mark.parametrize("call", range(26))
@@ -658,7 +656,7 @@ class TestManyItems:
             log: sorted(ids) for log, ids in quiet.ids_by_log().items()
         }
 
-    def test_an_entry_is_not_stored_before_the_earlier_one_of_its_item(self) -> None:
+    def test_entry_is_not_stored_before_the_preceding_entry_of_its_item(self) -> None:
         first, second, other = PREMIERE[0], PREMIERE[5], PREMIERE[1]
         ends = _ends(first, other)
         cloud = Cloud({ends: throttled})
@@ -686,9 +684,7 @@ class TestManyItems:
 
 
 def _ends(*raws: Raw) -> int:
-    """Return the number of requests that find the ends of the logs of new videos: those before the first entry is
-    stored.
-    """
+    """Return the number of requests before the first entry is stored. They find the ends of the logs of new videos."""
     created = [entry(Record(raw), DAYS) for raw in raws]
     return len({log for item in created if item for log in logs_of(change_of(item))})
 
@@ -705,7 +701,8 @@ def test_archive_has_each_entry_once_for_any_batching_and_redelivery(data: st.Da
     incidents = data.draw(st.dictionaries(st.integers(0, 60), st.sampled_from(INCIDENTS), max_size=8), "incidents")
     cloud = Cloud(incidents)
 
-    # More retries than there are incidents, so that only poison is given up; and bisected, or poison takes others along.
+    # Retries outnumber incidents, so only undecodable records are discarded. Bisection isolates them from the other
+    # records of a batch.
     discarded = cloud.deliver(*batches, retries=10)
 
     good = [raw for position, raw in enumerate(shard) if position not in poison]
@@ -730,7 +727,7 @@ def test_rereading_a_shard_from_any_record_loses_no_entry(data: st.DataObject) -
     assert len(cloud.items) == len(expected_lines(shard))
 
 
-def test_audit_function_produces_the_same_on_a_mocked_table_and_bucket() -> None:
+def test_audit_function_writes_the_same_to_a_mocked_table_and_bucket() -> None:
     with mock_aws():
         client = make_client()
         create_audit_table(client, "VideoAudit")
@@ -746,7 +743,10 @@ def test_audit_function_produces_the_same_on_a_mocked_table_and_bucket() -> None
         (listed,) = s3.list_objects_v2(Bucket="archive")["Contents"]
         archived = s3.get_object(Bucket="archive", Key=listed["Key"])
 
-        assert page.items == [item for _, item in sorted(undisturbed().items.items())]
+        assert page.items == [item for _, item in sorted(without_incidents().items.items())]
         assert page.resume is None
-        assert (listed["Key"], archived["ContentType"]) == (next(iter(undisturbed().objects)), "application/x-ndjson")
-        assert archived["Body"].read() == next(iter(undisturbed().objects.values()))
+        assert (listed["Key"], archived["ContentType"]) == (
+            next(iter(without_incidents().objects)),
+            "application/x-ndjson",
+        )
+        assert archived["Body"].read() == next(iter(without_incidents().objects.values()))

@@ -45,7 +45,8 @@ ROLES = [{"category": "actor", "characters": ["Ilsa"]}]
 
 
 def entries_for(background: BackgroundWork, *entities: str) -> list[Item]:
-    """Return the entries for all changes since the last call, oldest first, optionally of some entities only."""
+    """Return the audit entries for all changes since the last call, oldest first. `entities` restricts them to some
+    entities."""
     entries = [entry(Record(raw), DAYS) for raw in background.records()]
     return [item for item in entries if item and (not entities or item["entity"] in entities)]
 
@@ -127,8 +128,8 @@ class TestCredits:
         path, content = f"/v1/videos/{video_id}/credits/nm1", {"ordering": 1, "roles": ROLES}
         api.put(path, content)
         key = CREDIT.key(videoId=video_id, personId="nm1")
-        half_way = (table.get(key) or {}) | {"removing": True, "writeId": "of a removal that broke off"}
-        table.write(table.put(half_way))
+        partly_removed = (table.get(key) or {}) | {"removing": True, "writeId": "of a removal that broke off"}
+        table.write(table.put(partly_removed))
         assert api.get(path).json["version"] == 1
         assert api.put(path, content).json["version"] == 2
         assert "removing" not in (table.get(key) or {})
@@ -151,7 +152,7 @@ class TestCredits:
 
 
 class TestReleases:
-    def test_titles_in_a_region_and_language_or_in_none(self, api: Api, background: BackgroundWork) -> None:
+    def test_release_entries_name_their_region_and_language(self, api: Api, background: BackgroundWork) -> None:
         video_id = api.publish()["videoId"]
         entries_for(background)
         for path in ("NZ/mi", "NZ"):
@@ -174,13 +175,13 @@ FIRST: Item = {"text": "1" * 32, "cues": 2, "size": 60, "origin": "owner"}
 SECOND: Item = {"text": "2" * 32, "cues": 3, "size": 80, "origin": "owner"}
 
 
-def anybody(_: Item | None) -> bool:
-    """Accept any stored item: no condition."""
+def no_condition(_: Item | None) -> bool:
+    """Accept any stored item."""
     return True
 
 
 class TestCaptions:
-    """Caption items, as the function `captions` writes them after it stored their text as an object."""
+    """Caption items, as the function `captions` writes them. It has already stored the text in S3."""
 
     def test_caption_entries_record_create_change_and_remove(
         self, api: Api, table: Table, background: BackgroundWork
@@ -189,8 +190,8 @@ class TestCaptions:
         store = CaptionStore(table)
         entries_for(background)
         for content in (FIRST, SECOND):
-            store.put(video_id, "pt-BR", content, ALICE, NOW, anybody)
-        store.delete(video_id, "pt-BR", Caller.job("admin"), NOW, anybody)
+            store.put(video_id, "pt-BR", content, ALICE, NOW, no_condition)
+        store.delete(video_id, "pt-BR", Caller.job("admin"), NOW, no_condition)
         created, changed, removed = entries_for(background)
         entry_document = document(created)
         assert entry_document == {
@@ -220,7 +221,7 @@ class TestCaptions:
         video_id = api.publish()["videoId"]
         store = CaptionStore(table)
         for language in ("en", "en-NZ", "en"):
-            store.put(video_id, language, FIRST, ALICE, NOW, anybody)
+            store.put(video_id, language, FIRST, ALICE, NOW, no_condition)
         audited = entries_for(background, "captions")
         assert [(item["language"], item["action"]) for item in audited] == [("en", "created"), ("en-NZ", "created")]
 
@@ -228,7 +229,7 @@ class TestCaptions:
         self, api: Api, table: Table, background: BackgroundWork
     ) -> None:
         video_id = api.publish()["videoId"]
-        CaptionStore(table).put(video_id, "en", FIRST, ALICE, NOW, anybody)
+        CaptionStore(table).put(video_id, "en", FIRST, ALICE, NOW, no_condition)
         api.put(f"/v1/videos/{video_id}/chapters", {"chapters": CHAPTERS_OF_TWO})
         entries_for(background)
         table.delete(CAPTION.key(videoId=video_id, language="en"))
@@ -240,7 +241,7 @@ CHAPTERS_OF_TWO: list[Item] = [{"start": 0, "title": "Opening"}, {"start": 9000,
 
 
 class TestChapters:
-    def test_all_of_a_video_are_one_field(self, api: Api, background: BackgroundWork) -> None:
+    def test_chapters_of_a_video_are_one_field(self, api: Api, background: BackgroundWork) -> None:
         video_id = api.publish()["videoId"]
         path = f"/v1/videos/{video_id}/chapters"
         entries_for(background)
@@ -262,7 +263,7 @@ class TestChapters:
 
 
 class TestRatings:
-    def test_rating_by_a_user_has_no_entry_and_an_imported_one_has(
+    def test_rating_by_a_user_has_no_entry_and_an_imported_rating_has_one(
         self, api: Api, table: Table, background: BackgroundWork
     ) -> None:
         video_id = api.publish(owner="bob")["videoId"]
@@ -304,15 +305,15 @@ class TestRatings:
 
 
 def new_playlist(api: Api, *video_ids: str, **fields: Any) -> str:
-    """Create a playlist of alice's with these videos, and return its id."""
+    """Create a playlist of alice's with the given videos, and return its id."""
     playlist_id = str(api.post("/v1/playlists", {"title": "By the sea"} | fields).json["playlistId"])
     for video_id in video_ids:
         assert api.post(f"/v1/playlists/{playlist_id}/entries", {"videoId": video_id}).status == 201
     return playlist_id
 
 
-def member(table: Table, video_id: str) -> Item:
-    """Return a video's membership in the only playlist that contains it."""
+def membership(table: Table, video_id: str) -> Item:
+    """Return the rank and time of a video in the only playlist that contains it."""
     (item,) = [item for item in items_of(table) if item["sk"] == f"HAS#{video_id}"]
     return {"rank": item["rank"], "addedAt": item["addedAt"]}
 
@@ -351,10 +352,10 @@ class TestPlaylists:
     ) -> None:
         first, second = (api.publish()["videoId"] for _ in range(2))
         playlist_id = new_playlist(api, first, second)
-        before = member(table, second)
+        before = membership(table, second)
         entries_for(background)
         api.patch(f"/v1/playlists/{playlist_id}/entries/{second}", {"after": None})
-        after = member(table, second)
+        after = membership(table, second)
         api.delete(f"/v1/playlists/{playlist_id}/entries/{second}")
         moved, removed = entries_for(background)
         assert moved["changes"] == [
@@ -367,17 +368,17 @@ class TestPlaylists:
     ) -> None:
         video_ids = [str(api.publish()["videoId"]) for _ in range(4)]
         playlist_id = new_playlist(api, *video_ids)
-        monkeypatch.setattr(ranks, "LONG", ranks.WIDTH)  # so that there is no room between two neighbours
+        monkeypatch.setattr(ranks, "LONG", ranks.WIDTH)  # leaves no free rank between two neighbours
         for video_id in video_ids[:1:-1]:
             api.patch(f"/v1/playlists/{playlist_id}/entries/{video_id}", {"after": video_ids[0]})
-        ranked = {video_id: member(table, video_id)["rank"] for video_id in video_ids}
+        ranked = {video_id: membership(table, video_id)["rank"] for video_id in video_ids}
         entries_for(background)
         api.patch(f"/v1/playlists/{playlist_id}/entries/{video_ids[1]}", {"after": video_ids[0]})
         (audited,) = entries_for(background)
         moved = {
-            video_id: {"field": f"/entries/{video_id}/rank", "from": rank, "to": member(table, video_id)["rank"]}
+            video_id: {"field": f"/entries/{video_id}/rank", "from": rank, "to": membership(table, video_id)["rank"]}
             for video_id, rank in ranked.items()
-            if rank != member(table, video_id)["rank"]
+            if rank != membership(table, video_id)["rank"]
         }
         assert len(moved) == 3
         assert sorted(audited["changes"], key=lambda change: change["field"]) == [
@@ -393,7 +394,7 @@ class TestPlaylists:
         stored = table.get(key) or {}
         assert [move["videoId"] for move in stored["moves"]] == [video_id]
         entries_for(background)
-        # The item as an older release writes it, which ignores moves.
+        # An older release does not know `moves` and writes it back unchanged.
         table.write(table.put(stored | {"title": "New", "version": 3, "writeId": "older"}))
         api.patch(f"/v1/playlists/{playlist_id}", {"title": "Newer"})
         assert "moves" not in (table.get(key) or {})
@@ -409,7 +410,7 @@ class TestPlaylists:
         assert (expired["action"], expired["version"], expired["owner"]) == ("expired", 1, "alice")
         assert {"field": "/title", "from": "By the sea"} in expired["changes"]
 
-    def test_items_of_its_entries_are_not_audited(self, api: Api, background: BackgroundWork) -> None:
+    def test_membership_items_of_a_playlist_have_no_entries(self, api: Api, background: BackgroundWork) -> None:
         video_id = api.publish()["videoId"]
         entries_for(background)
         new_playlist(api, video_id)
@@ -426,12 +427,12 @@ class TestPlaylists:
         store = PlaylistStore(table)
         states = {1: _state(table, playlist_id)}
         for number in range(60):
-            _something(api, store, playlist_id, video_ids, chance, number)
+            _change_randomly(api, store, playlist_id, video_ids, chance, number)
             states[(table.get(PLAYLIST.key(playlistId=playlist_id)) or {})["version"]] = _state(table, playlist_id)
 
         audited = entries_for(background, "playlist")
         assert [item["version"] for item in audited] == list(range(1, max(states) + 1))
-        assert max(len(item["changes"]) for item in audited) > 2  # neighbours have made room
+        assert max(len(item["changes"]) for item in audited) > 2  # some moves also changed the ranks of neighbours
         state: Item = {"entries": {}}
         for item in audited:
             for step in item["changes"]:
@@ -445,7 +446,7 @@ class TestPlaylists:
 
 
 def _state(table: Table, playlist_id: str) -> Item:
-    """Return a playlist and its entries as stored."""
+    """Return the stored content of a playlist and of its entries."""
     stored = [item for item in items_of(table) if item["pk"] == f"PLAYLIST#{playlist_id}"]
     (playlist,) = [item for item in stored if item["sk"] == PLAYLIST.sk]
     entries = {item["videoId"]: item for item in stored if item["sk"].startswith("HAS#")}
@@ -456,10 +457,10 @@ def _state(table: Table, playlist_id: str) -> Item:
     }
 
 
-def _something(
+def _change_randomly(
     api: Api, store: PlaylistStore, playlist_id: str, video_ids: list[str], chance: random.Random, number: int
 ) -> None:
-    """Apply a random change to a playlist, or attempt one."""
+    """Send a random change of a playlist. The service may refuse the change."""
     path, (video_id, other) = f"/v1/playlists/{playlist_id}", chance.sample(video_ids, 2)
     choice = chance.randrange(10)
     if choice < 4:
@@ -519,7 +520,9 @@ class TestRestoring:
         with pytest.raises(NotFound):
             store.restore("3f2504e0-4f89-41d3-9a0c-0305e82c3301", ALICE, NOW)
 
-    def test_never_more_than_an_owner_may_have(self, api: Api, table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_restore_respects_the_maximum_number_of_playlists_per_owner(
+        self, api: Api, table: Table, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setattr(playlists, "MAX_PLAYLISTS", 1)
         playlist_id = new_playlist(api)
         api.delete(f"/v1/playlists/{playlist_id}")

@@ -1,7 +1,8 @@
-"""Permissions of every route, as a table of callers and resources.
+"""Permissions of every route, as tables of callers and resources.
 
-`ok` is any status below 300. Every other cell is the exact status and problem type of the response. Tokens that the
-gateway itself refuses (none, forged, expired, of another issuer) are in tests/e2e/test_service.py.
+`ok` is any status below 300. Every other cell is the exact status of the response, with the problem type if it is
+unusual for the status. Tests of the tokens that the gateway refuses (none, forged, expired, of another issuer) are in
+tests/e2e/test_service.py.
 """
 
 from collections.abc import Callable, Iterator
@@ -31,7 +32,7 @@ from tests.indexed import publish_index
 BY_OPERATION = {route.operation: route for route in ROUTES}
 
 REFUSALS = {403: "forbidden", 404: "not-found", 409: "illegal-transition"}
-"""The problem type of each refusal."""
+"""Usual problem type of each status of a refusal."""
 
 TOKENS = {
     "no scopes": ("alice", "", set()),
@@ -42,7 +43,7 @@ TOKENS = {
     "admin": ("alice", ADMIN, {READ, WRITE, TRANSCODE}),
     "no subject": ("", f"{READ} {WRITE} {TRANSCODE} {ADMIN}", set()),
 }
-"""Tokens by their contents: subject, scopes, and the scopes of the routes that accept them."""
+"""Tokens by a description: subject, scopes, and the scopes of the routes that accept the token."""
 
 CALLERS = {
     "owner": ("alice", f"{READ} {WRITE}"),
@@ -52,9 +53,9 @@ CALLERS = {
     "transcoder": ("tom", TRANSCODE),
     "admin": ("root", ADMIN),
 }
-"""The columns of the tables: subject and scopes. Everything belongs to alice."""
+"""Columns of the tables: subject and scopes of each caller. Alice owns all resources."""
 
-# What a caller gets:        owner  (read)  writer reader  transc. admin
+# Result by caller: owner (read) writer reader transc. admin
 READABLE = """
     private                  ok     ok      404    404     403     ok
     processing               ok     ok      404    404     403     ok
@@ -110,7 +111,7 @@ LISTED_FOR_OWNER = """
     public                   ok     ok      403    403     403     ok
     deleted                  ok     ok      403    403     403     ok
 """
-"""Lookup by a private value, which no other caller may guess."""
+"""Lookup by the external id, a private value. Other callers get 403, so they cannot guess values."""
 COMPLETED = """
     private                  409    403     404    403     403     409
     processing               409    403     404    403     403     409
@@ -172,9 +173,9 @@ VIDEOS = {
     "listAudit": READABLE_BY_OWNER,
     "getDiff": READABLE_BY_OWNER,
 }
-"""Operations on one video. A caller without read access gets 404; a caller with read access only gets 403."""
+"""Operations on one video. A caller without read access gets 404; a caller with only read access gets 403."""
 BATCHES = {"batchVideos": CHANGED, "countViews": READABLE}
-"""Batch operations with one part, whose result has the same status."""
+"""Batch operations, called with one video. The cell is the status of that video's result."""
 
 READABLE_LIST = """
     private                  ok     ok      404    404     403     ok
@@ -231,7 +232,7 @@ LISTS = {
 }
 """Visibility of a video in each list. `listEntries` lists a public playlist."""
 
-ANYBODY = """
+ANY_READER = """
     -                        ok     ok      ok     ok      403     ok
 """
 ANY_WRITER = """
@@ -240,13 +241,13 @@ ANY_WRITER = """
 OWNER = """
     -                        ok     ok      403    403     403     ok
 """
-OTHERS = {
+WITHOUT_ONE_RESOURCE = {
     "createVideo": ANY_WRITER,
     "createPlaylist": ANY_WRITER,
     "createWebhook": ANY_WRITER,
-    "listTags": ANYBODY,
-    "listTop": ANYBODY,
-    "searchVideos": ANYBODY,
+    "listTags": ANY_READER,
+    "listTop": ANY_READER,
+    "searchVideos": ANY_READER,
     "getUser": OWNER,
     "listChanges": OWNER,
 }
@@ -264,7 +265,7 @@ CHANGESETS = {
     -                        ok     ok      404    404     403     ok
 """,
 }
-"""Operations on one change set, all of alice's, and on the run that reverts it."""
+"""Operations on one change set, which contains only alice's items, and on the run that reverts it."""
 
 ANY_OWN = """
     -                        ok     ok      404    404     403     ok
@@ -282,22 +283,23 @@ WEBHOOKS = {
     "testWebhook": ANY_OWN_CHANGED,
     "listDeliveries": ANY_OWN,
 }
-"""Operations on one of alice's webhooks, or on all of them."""
+"""Operations on one of alice's webhooks. `listWebhooks` lists all of them."""
 
 PLAYLISTS_LISTED = LISTED
 """Visibility of a playlist in `GET /v1/playlists?userId=alice`."""
 
 
 def is_refused_to_writers(operation: str) -> bool:
-    """Return whether an operation on a public resource of alice's refuses another user, or hides the resource."""
-    tables = {**VIDEOS, **PLAYLISTS, **CHANGESETS, **WEBHOOKS, **OTHERS}
+    """Return whether an operation on alice's public resource refuses another user with read and write scope, by 403 or
+    404."""
+    tables = {**VIDEOS, **PLAYLISTS, **CHANGESETS, **WEBHOOKS, **WITHOUT_ONE_RESOURCE}
     cells = [line.split() for line in tables.get(operation, "").splitlines() if line.strip()]
     column = 1 + list(CALLERS).index("writer")
     return any(cell[column] in ("403", "404") for cell in cells if cell[0] in ("public", "-"))
 
 
-def _rows(operations: dict[Any, str]) -> list[Any]:
-    """Yield each operation with each resource of its table, and the expected result for each caller."""
+def _cases(operations: dict[Any, str]) -> list[Any]:
+    """Return test parameters: each operation, each state in its table, and the expected result by caller."""
     rows = []
     for operation, table in operations.items():
         for line in table.split("\n"):
@@ -310,10 +312,7 @@ def _rows(operations: dict[Any, str]) -> list[Any]:
 
 
 def _outcome(reply: Reply) -> str:
-    """Return `ok`, or the status of a refusal.
-
-    The problem type is appended if it is not the usual one of that status.
-    """
+    """Return `ok`, or the status of a refusal. The problem type is appended if it is unusual for the status."""
     if reply.status < 300:
         return "ok"
     slug = reply.json["type"].rpartition("/")[2].rpartition(":")[2]
@@ -321,21 +320,20 @@ def _outcome(reply: Reply) -> str:
 
 
 @dataclass
-class World:
-    """Resources of alice's, created on demand."""
+class AccessTestbed:
+    """The service with resources of alice's, which are created on demand."""
 
     api: Api
     background: BackgroundWork
     upload_id: str = ""
     input_hash: str = ""
     unique: str = ""
-    """External id and slug of the latest video."""
+    """External id and slug of the video that was created last."""
 
     def video(self, state: str, function: str) -> str:
-        """Create a video in a state, with the upload, source video or relations that an operation needs, and return its
-        id.
-        """
-        video_id = self._uploaded_video() if function in ("jobs", "playback") else self._blank()
+        """Create a video in a state, and return its id. It has the upload, source video or related items that the
+        operations of `function` need."""
+        video_id = self._uploaded_video() if function in ("jobs", "playback") else self._new_video()
         path = f"/v1/videos/{video_id}"
         put_examples(self.api, function, videoId=video_id)
         if function == "uploads":
@@ -350,7 +348,7 @@ class World:
             self.background.settle()
         return video_id
 
-    def _blank(self) -> str:
+    def _new_video(self) -> str:
         self.unique = str(uuid4())
         fields = {"tags": ["t"], "category": "c", "visibility": "private", "status": "processing"}
         fields |= {"externalId": self.unique, "slug": self.unique}
@@ -362,14 +360,14 @@ class World:
         return video_id
 
     def playlist(self, visibility: str, *video_ids: str) -> str:
-        """Create a playlist of these videos and return its id."""
+        """Create a playlist of the given videos, and return its id."""
         playlist_id = str(self.api.post("/v1/playlists", {"title": "t", "visibility": visibility}).json["playlistId"])
         for video_id in video_ids:
             assert self.api.post(f"/v1/playlists/{playlist_id}/entries", {"videoId": video_id}).status == 201
         return playlist_id
 
     def call(self, operation: str, caller: str, query: str = "", body: Any = None, **ids: str) -> Reply:
-        """Send one request of a caller."""
+        """Send a request as one of CALLERS."""
         route, (user, scopes) = BY_OPERATION[operation], CALLERS[caller]
         body = BODIES.get(operation) if body is None else body
         return self.api.request(
@@ -378,7 +376,8 @@ class World:
 
     @contextmanager
     def unchanged_if_refused(self, operation: str) -> Iterator[list[Reply]]:
-        """Require that a write whose reply is appended stored nothing, if it was refused."""
+        """Assert that a refused write stored nothing. The caller must append the response to the list that this
+        yields."""
         replies: list[Reply] = []
         is_write = BY_OPERATION[operation].method != "GET"
         before = self._items() if is_write else []
@@ -392,29 +391,30 @@ class World:
 
 
 @pytest.fixture
-def world(api: Api, table: Table, objects: Objects, request: pytest.FixtureRequest, tmp_path: Path) -> World:
-    """The service with its buckets and background functions, and with an index where the operation searches."""
+def testbed(api: Api, table: Table, objects: Objects, request: pytest.FixtureRequest, tmp_path: Path) -> AccessTestbed:
+    """The service with buckets and background functions. Operations of search also have a published index."""
     operation = request.node.callspec.params.get("operation")
     if operation in BY_OPERATION and BY_OPERATION[operation].function == "search":
         publish_index(table, objects, api.clock, tmp_path)
-    return World(api, AuditedService(api))
+    return AccessTestbed(api, AuditedService(api))
 
 
 def _each_caller(call: Callable[[str], str], expected: dict[str, str]) -> None:
-    """Call with each caller, refused ones first, because the state that they leave must suit the allowed ones."""
+    """Assert the result of a call by each caller. Refused callers come first, because they must not change the
+    resource."""
     order = sorted(CALLERS, key=lambda caller: expected[caller] == "ok")
     assert {caller: call(caller) for caller in order} == expected
 
 
 def test_every_route_that_needs_a_token_is_in_the_tables() -> None:
     listed = {operation for operation, _ in LISTS} | {"listPlaylists", *BATCHES}
-    tables = {*VIDEOS, *PLAYLISTS, *CHANGESETS, *WEBHOOKS, *OTHERS, *listed}
+    tables = {*VIDEOS, *PLAYLISTS, *CHANGESETS, *WEBHOOKS, *WITHOUT_ONE_RESOURCE, *listed}
     assert tables == {route.operation for route in ROUTES if route.scope}
 
 
 @pytest.mark.parametrize("token", TOKENS)
 @pytest.mark.parametrize("route", [route for route in ROUTES if route.scope], ids=lambda route: route.operation)
-def test_a_token_without_the_scope_of_the_route_is_refused(api: Api, route: Route, token: str) -> None:
+def test_token_without_the_scope_of_the_route_is_refused(api: Api, route: Route, token: str) -> None:
     subject, scopes, good_for = TOKENS[token]
     body = BODIES.get(route.operation)
     query = f"userId={quote(subject)}" if route.operation == "listChanges" else ""
@@ -429,7 +429,7 @@ def test_a_token_without_the_scope_of_the_route_is_refused(api: Api, route: Rout
     ["x" * 256, "x" * 3000, "\N{CLAPPER BOARD}" * 251, "a\nb", "a\x00b", " ", "\ud800"],
     ids=lambda subject: ascii(subject[:2]) + f" of {len(subject)}",
 )
-def test_a_subject_that_nothing_could_be_kept_under_is_refused_everywhere(api: Api, table: Table, subject: str) -> None:
+def test_subject_that_is_too_long_or_invalid_is_refused_by_every_route(api: Api, table: Table, subject: str) -> None:
     with record_operations(table.client) as operations:
         for route in (route for route in ROUTES if route.scope):
             body = BODIES.get(route.operation)
@@ -440,7 +440,7 @@ def test_a_subject_that_nothing_could_be_kept_under_is_refused_everywhere(api: A
 
 
 @pytest.mark.parametrize("subject", ["job:", "job:probe", "job:import", "*"])
-def test_a_subject_that_the_service_acts_as_is_refused_everywhere(api: Api, table: Table, subject: str) -> None:
+def test_subject_that_the_service_reserves_is_refused_by_every_route(api: Api, table: Table, subject: str) -> None:
     with record_operations(table.client) as operations:
         for route in (route for route in ROUTES if route.scope):
             body = BODIES.get(route.operation)
@@ -451,8 +451,8 @@ def test_a_subject_that_the_service_acts_as_is_refused_everywhere(api: Api, tabl
 
 
 @pytest.mark.parametrize("subject", ["x" * 255, "#" * 255, "\N{CLAPPER BOARD}" * 250, 'a/"b"', "job", "jobs:a", "**"])
-def test_any_other_subject_can_use_everything(world: World, subject: str) -> None:
-    api = world.api
+def test_any_other_subject_can_use_every_kind_of_resource(testbed: AccessTestbed, subject: str) -> None:
+    api = testbed.api
     key = {"Idempotency-Key": "%" * 255}
     video = api.post("/v1/videos", {"title": "t"}, user=subject, headers=key).json
     path = f"/v1/videos/{video['videoId']}"
@@ -460,7 +460,7 @@ def test_any_other_subject_can_use_everything(world: World, subject: str) -> Non
         assert api.post(f"{path}/views", user=subject, headers=key).status == 200
     assert api.put(f"{path}/rating", {"value": 7}, user=subject).status == 200
     assert api.post("/v1/playlists", {"title": "t"}, user=subject, headers=key).status == 201
-    world.background.settle_totals()
+    testbed.background.settle_totals()
     profile = api.get(f"/v1/users/{quote(subject, safe='')}", user=subject).json
     assert (profile["userId"], profile["videos"]["total"], profile["playlists"]) == (subject, 1, 1)
     for listed in ("videos", "playlists"):
@@ -474,60 +474,64 @@ def test_public_route_needs_no_token(api: Api, route: Route) -> None:
     assert reply.status == 200
 
 
-@pytest.mark.parametrize(("operation", "state", "expected"), _rows({**VIDEOS, **BATCHES}))
-def test_a_video(world: World, operation: str, state: str, expected: dict[str, str]) -> None:
+@pytest.mark.parametrize(("operation", "state", "expected"), _cases({**VIDEOS, **BATCHES}))
+def test_operations_on_a_video_match_the_access_table(
+    testbed: AccessTestbed, operation: str, state: str, expected: dict[str, str]
+) -> None:
     created: list[str] = []
 
     def call(caller: str) -> str:
-        video_id = created[-1] if created else world.video(state, BY_OPERATION[operation].function)
+        video_id = created[-1] if created else testbed.video(state, BY_OPERATION[operation].function)
         created.append(video_id)
         body = None
         if operation == "reportRendition":
-            body = {"inputHash": world.input_hash, "attempt": 1, "state": "running"}
+            body = {"inputHash": testbed.input_hash, "attempt": 1, "state": "running"}
         if operation == "batchVideos":
             body = {"operations": [{"op": "patch", "videoId": video_id, "patch": {"title": "u"}}]}
         if operation == "countViews":
-            body = {"views": [{"id": "v", "videoId": video_id, "at": int(world.api.clock())}]}
+            body = {"views": [{"id": "v", "videoId": video_id, "at": int(testbed.api.clock())}]}
         query = "" if operation in BATCHES else QUERIES.get(operation, "")
-        with world.unchanged_if_refused(operation) as replies:
-            reply = world.call(
+        with testbed.unchanged_if_refused(operation) as replies:
+            reply = testbed.call(
                 *(operation, caller, query, body),
                 videoId=video_id,
-                uploadId=world.upload_id,
+                uploadId=testbed.upload_id,
                 name="360p",
-                externalId=world.unique,
-                slug=world.unique,
+                externalId=testbed.unique,
+                slug=testbed.unique,
             )
             replies.append(reply)
         if operation in BATCHES and reply.status == 200:
             (result,) = reply.json["items" if operation == "batchVideos" else "results"]
             return "ok" if "problem" not in result else str(result["problem"]["status"])
         if reply.status < 300 and BY_OPERATION[operation].method != "GET":
-            created.clear()  # for the next caller a new one
+            created.clear()  # the next caller needs a new video
         return _outcome(reply)
 
     _each_caller(call, expected)
 
 
 @pytest.mark.parametrize("operation", ["listAudit", "getViews", "explainViews", "revertVideo", "getDiff"])
-def test_a_video_that_never_existed_looks_like_a_hidden_one(world: World, operation: str) -> None:
+def test_video_that_never_existed_looks_like_a_hidden_one(testbed: AccessTestbed, operation: str) -> None:
     query = "from=1" if operation == "getDiff" else ""
-    hidden = world.video("private", BY_OPERATION[operation].function)
+    hidden = testbed.video("private", BY_OPERATION[operation].function)
     for video_id in (hidden, "00000000-0000-4000-8000-000000000000"):
-        assert _outcome(world.call(operation, "writer", query, videoId=video_id)) == "404", video_id
+        assert _outcome(testbed.call(operation, "writer", query, videoId=video_id)) == "404", video_id
 
 
-@pytest.mark.parametrize(("operation", "state", "expected"), _rows(PLAYLISTS))
-def test_a_playlist(world: World, operation: str, state: str, expected: dict[str, str]) -> None:
-    first, second, new = (str(world.api.publish()["videoId"]) for _ in range(3))
+@pytest.mark.parametrize(("operation", "state", "expected"), _cases(PLAYLISTS))
+def test_operations_on_a_playlist_match_the_access_table(
+    testbed: AccessTestbed, operation: str, state: str, expected: dict[str, str]
+) -> None:
+    first, second, new = (str(testbed.api.publish()["videoId"]) for _ in range(3))
     created: list[str] = []
 
     def call(caller: str) -> str:
-        playlist_id = created[-1] if created else world.playlist(state, first, second)
+        playlist_id = created[-1] if created else testbed.playlist(state, first, second)
         created.append(playlist_id)
         body = {"videoId": new} if operation == "appendEntry" else None
-        with world.unchanged_if_refused(operation) as replies:
-            reply = world.call(operation, caller, playlistId=playlist_id, videoId=second, body=body)
+        with testbed.unchanged_if_refused(operation) as replies:
+            reply = testbed.call(operation, caller, playlistId=playlist_id, videoId=second, body=body)
             replies.append(reply)
         if reply.status < 300:
             created.clear()
@@ -536,15 +540,17 @@ def test_a_playlist(world: World, operation: str, state: str, expected: dict[str
     _each_caller(call, expected)
 
 
-@pytest.mark.parametrize(("of", "state", "expected"), _rows(LISTS))
-def test_a_list_of_videos(world: World, of: tuple[str, str], state: str, expected: dict[str, str]) -> None:
+@pytest.mark.parametrize(("of", "state", "expected"), _cases(LISTS))
+def test_lists_of_videos_match_the_access_table(
+    testbed: AccessTestbed, of: tuple[str, str], state: str, expected: dict[str, str]
+) -> None:
     operation, query = of
-    video_id = world.video(state, "relations")
-    playlist_id = world.playlist("public", video_id)
+    video_id = testbed.video(state, "relations")
+    playlist_id = testbed.playlist("public", video_id)
 
     def call(caller: str) -> str:
         body = {"videoIds": [video_id]} if operation == "batchGetVideos" else None
-        reply = world.call(operation, caller, query, body, playlistId=playlist_id)
+        reply = testbed.call(operation, caller, query, body, playlistId=playlist_id)
         if reply.status != 200:
             return _outcome(reply)
         videos = [item.get("video", item) for item in reply.json["items"]]
@@ -553,12 +559,14 @@ def test_a_list_of_videos(world: World, of: tuple[str, str], state: str, expecte
     _each_caller(call, expected)
 
 
-@pytest.mark.parametrize(("operation", "state", "expected"), _rows({"listPlaylists": PLAYLISTS_LISTED}))
-def test_a_list_of_playlists(world: World, operation: str, state: str, expected: dict[str, str]) -> None:
-    playlist_id = world.playlist(state)
+@pytest.mark.parametrize(("operation", "state", "expected"), _cases({"listPlaylists": PLAYLISTS_LISTED}))
+def test_list_of_playlists_matches_the_access_table(
+    testbed: AccessTestbed, operation: str, state: str, expected: dict[str, str]
+) -> None:
+    playlist_id = testbed.playlist(state)
 
     def call(caller: str) -> str:
-        reply = world.call(operation, caller, "userId=alice")
+        reply = testbed.call(operation, caller, "userId=alice")
         if reply.status != 200:
             return _outcome(reply)
         return "shown" if playlist_id in [item["playlistId"] for item in reply.json["items"]] else "hidden"
@@ -566,37 +574,41 @@ def test_a_list_of_playlists(world: World, operation: str, state: str, expected:
     _each_caller(call, expected)
 
 
-@pytest.mark.parametrize(("operation", "state", "expected"), _rows(CHANGESETS))
-def test_a_change_set(world: World, operation: str, state: str, expected: dict[str, str]) -> None:
+@pytest.mark.parametrize(("operation", "state", "expected"), _cases(CHANGESETS))
+def test_operations_on_a_change_set_match_the_access_table(
+    testbed: AccessTestbed, operation: str, state: str, expected: dict[str, str]
+) -> None:
     alice = Caller("alice", frozenset({READ, WRITE}), correlation_id="run")
-    RunStore(world.api.table).begin("set", RevertRequest(alice), int(world.api.clock()))
-    VideoStore(world.api.table).create(
-        video.with_defaults({"title": "t"}, alice, int(world.api.clock())),
+    RunStore(testbed.api.table).begin("set", RevertRequest(alice), int(testbed.api.clock()))
+    VideoStore(testbed.api.table).create(
+        video.with_defaults({"title": "t"}, alice, int(testbed.api.clock())),
         alice.acting_for("set"),
-        int(world.api.clock()),
+        int(testbed.api.clock()),
     )
 
     def call(caller: str) -> str:
-        world.background.settle()
-        return _outcome(world.call(operation, caller, changesetId="set", revertId="run"))
+        testbed.background.settle()
+        return _outcome(testbed.call(operation, caller, changesetId="set", revertId="run"))
 
     _each_caller(call, expected)
 
 
-@pytest.mark.parametrize(("operation", "state", "expected"), _rows(WEBHOOKS))
-def test_a_webhook(world: World, operation: str, state: str, expected: dict[str, str]) -> None:
+@pytest.mark.parametrize(("operation", "state", "expected"), _cases(WEBHOOKS))
+def test_operations_on_a_webhook_match_the_access_table(
+    testbed: AccessTestbed, operation: str, state: str, expected: dict[str, str]
+) -> None:
     query = "userId=alice" if operation == "listWebhooks" else ""
 
     def call(caller: str) -> str:
-        webhook = world.api.post("/v1/webhooks", BODIES["createWebhook"]).json["webhookId"]
-        return _outcome(world.call(operation, caller, query, webhookId=webhook))
+        webhook = testbed.api.post("/v1/webhooks", BODIES["createWebhook"]).json["webhookId"]
+        return _outcome(testbed.call(operation, caller, query, webhookId=webhook))
 
     _each_caller(call, expected)
 
 
-@pytest.mark.parametrize(("operation", "state", "expected"), _rows(OTHERS))
+@pytest.mark.parametrize(("operation", "state", "expected"), _cases(WITHOUT_ONE_RESOURCE))
 def test_operations_without_a_single_resource_match_the_access_table(
-    world: World, operation: str, state: str, expected: dict[str, str]
+    testbed: AccessTestbed, operation: str, state: str, expected: dict[str, str]
 ) -> None:
     query = "userId=alice" if operation == "listChanges" else ""
-    _each_caller(lambda caller: _outcome(world.call(operation, caller, query)), expected)
+    _each_caller(lambda caller: _outcome(testbed.call(operation, caller, query)), expected)

@@ -1,6 +1,4 @@
-"""Invalid requests: the response is a clear problem that names the fault, never a 500, and DynamoDB receives no
-request.
-"""
+"""Invalid requests: each gets a problem document that names the fault, never a 500, and causes no DynamoDB request."""
 
 import json
 from typing import Any
@@ -46,7 +44,7 @@ def _assert_problem(reply: Reply, status: int, slug: str) -> None:
     ids=lambda body: repr(body[:20]),
 )
 @pytest.mark.parametrize("method", ["POST", "PATCH"])
-def test_malformed_json(api: Api, table: Table, method: str, body: bytes) -> None:
+def test_malformed_json_is_400(api: Api, table: Table, method: str, body: bytes) -> None:
     path = "/v1/videos" if method == "POST" else "/v1/videos/3f2504e0-4f89-41d3-9a0c-0305e82c3301"
     with record_operations(table.client) as operations:
         reply = api.request(method, path, body=body, headers=JSON)
@@ -55,14 +53,14 @@ def test_malformed_json(api: Api, table: Table, method: str, body: bytes) -> Non
 
 
 @pytest.mark.parametrize("body", [[], "text", 1, None, True, [{"title": "a"}]], ids=str)
-def test_json_that_is_not_an_object(api: Api, body: Any) -> None:
+def test_json_that_is_not_an_object_is_422(api: Api, body: Any) -> None:
     reply = api.request("POST", "/v1/videos", body=json.dumps(body), headers=JSON)
     _assert_problem(reply, 422, "invalid-content")
     assert reply.json["errors"][0]["pointer"] == ""
 
 
 LONG = "x" * 6000
-NO_ADDRESSES = [
+INVALID_URLS = [
     "javascript:alert(1)",
     'https://a"onerror="x',
     'https://example.com/a"onerror="x',
@@ -91,7 +89,7 @@ NO_ADDRESSES = [
     's3://bucket/a"onerror="x',
     "s3://Bucket/a",
 ]
-"""Invalid thumbnail URLs: a parser refuses or normalises them, or their scheme is not accepted."""
+"""Invalid thumbnail URLs: URL parsers refuse or normalise them, or their scheme is not accepted."""
 BAD_FIELDS: list[tuple[str, Any, str]] = [
     ("externalId", "", "/externalId"),
     ("externalId", "x" * 201, "/externalId"),
@@ -164,7 +162,7 @@ BAD_FIELDS: list[tuple[str, Any, str]] = [
     ("metadata", {"k": 1e-300}, "/metadata/k"),
     ("metadata", {f"k{n}": 1 for n in range(51)}, "/metadata"),
     ("thumbnails", {"poster": "https://example.com"}, "/thumbnails/poster"),
-    *(("thumbnails", {"poster": {"url": url}}, "/thumbnails/poster/url") for url in NO_ADDRESSES),
+    *(("thumbnails", {"poster": {"url": url}}, "/thumbnails/poster/url") for url in INVALID_URLS),
     *(
         ("resolutions", {"1080p": f"s3://bucket/a{character}b"}, "/resolutions/1080p")
         for character in '"<>\\`\n\x85\u2028'
@@ -183,14 +181,15 @@ BAD_FIELDS: list[tuple[str, Any, str]] = [
 @pytest.mark.parametrize(
     ("field", "value", "pointer"), BAD_FIELDS, ids=[f"{f}={str(v)[:20]}" for f, v, _ in BAD_FIELDS]
 )
-def test_a_bad_field_is_named_by_its_pointer(api: Api, table: Table, field: str, value: Any, pointer: str) -> None:
+def test_invalid_field_is_named_by_its_pointer(api: Api, table: Table, field: str, value: Any, pointer: str) -> None:
     with record_operations(table.client) as operations:
         created = api.post("/v1/videos", {"title": "t"} | {field: value})
         changed = api.patch("/v1/videos/3f2504e0-4f89-41d3-9a0c-0305e82c3301", {field: value})
 
     _assert_problem(created, 422, "invalid-content")
     assert [error["pointer"] for error in created.json["errors"]] == [pointer]
-    # A patch may name more entries than it leaves, so the number of entries is judged when it is applied.
+    # A patch may name entries that it deletes. The store therefore checks the number of entries after it applied the
+    # patch.
     too_many_entries = isinstance(value, dict) and len(value) in (21, 51)
     _assert_problem(changed, *((404, "not-found") if too_many_entries else (422, "invalid-content")))
     assert [operation.name for operation in operations] == (["GetItem"] if too_many_entries else [])
@@ -199,14 +198,14 @@ def test_a_bad_field_is_named_by_its_pointer(api: Api, table: Table, field: str,
 @pytest.mark.parametrize(
     ("field", "value"), [("videoId", "no-uuid"), ("userId", ""), ("createdAt", -1), ("createdAt", "now")]
 )
-def test_bad_values_from_an_admin(api: Api, field: str, value: Any) -> None:
+def test_invalid_value_from_an_admin_is_422(api: Api, field: str, value: Any) -> None:
     reply = api.post("/v1/videos", {"title": "t", field: value}, user="admin")
     _assert_problem(reply, 422, "invalid-content")
 
 
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
 @pytest.mark.parametrize("field", ['"duration"', '"metadata": {"k"'])
-def test_invalid_numbers(api: Api, field: str, number: str) -> None:
+def test_invalid_number_is_422(api: Api, field: str, number: str) -> None:
     body = f'{{"title": "t", {field}: {number}{"}" if "{" in field else ""}}}'
     reply = api.request("POST", "/v1/videos", body=body, headers=JSON)
     _assert_problem(reply, 422, "invalid-content")
@@ -223,7 +222,7 @@ def test_invalid_numbers(api: Api, field: str, number: str) -> None:
     ids=["fields", "metadata", "thumbnails", "one long name"],
 )
 def test_response_lists_a_limited_number_of_faults(api: Api, body: dict[str, Any]) -> None:
-    # Lambda answers with 6 MB at most; beyond that, bad input would be the gateway's 500.
+    # Lambda responses are limited to 6 MB. A longer list of faults would become a 500 of the gateway.
     reply = api.post("/v1/videos", body)
     _assert_problem(reply, 422, "invalid-content")
     assert len(reply.body) < 50_000
@@ -236,7 +235,7 @@ def test_all_faults_are_listed_at_once(api: Api) -> None:
 
 
 @pytest.mark.parametrize("type_", ["text/plain", "application/xml", "", "multipart/form-data", "application/jsonx"])
-def test_other_content_types(api: Api, type_: str) -> None:
+def test_other_content_type_is_415(api: Api, type_: str) -> None:
     reply = api.request("POST", "/v1/videos", body='{"title": "t"}', headers={"Content-Type": type_})
     _assert_problem(reply, 415, "unsupported-media-type")
 
@@ -246,20 +245,20 @@ def test_other_content_types(api: Api, type_: str) -> None:
     [{"Content-Type": "application/json; charset=latin-1"}, JSON | {"Content-Encoding": "gzip"}],
     ids=str,
 )
-def test_other_charsets_and_codings(api: Api, headers: dict[str, str]) -> None:
+def test_other_charset_or_content_coding_is_415(api: Api, headers: dict[str, str]) -> None:
     _assert_problem(api.request("POST", "/v1/videos", body="{}", headers=headers), 415, "unsupported-media-type")
 
 
 @pytest.mark.parametrize(
     "type_", ["application/json", "Application/JSON; charset=UTF-8", 'application/json;charset="utf-8"']
 )
-def test_spellings_of_the_content_type(api: Api, type_: str) -> None:
+def test_all_spellings_of_the_content_type_are_accepted(api: Api, type_: str) -> None:
     reply = api.request("POST", "/v1/videos", body='{"title": "t"}', headers={"Content-Type": type_})
     assert reply.status == 201
 
 
 @pytest.mark.parametrize("type_", ["application/merge-patch+json", "application/json"])
-def test_a_patch_is_a_merge_patch_or_json(api: Api, type_: str) -> None:
+def test_patch_accepts_merge_patch_and_json_only(api: Api, type_: str) -> None:
     video = api.create()
     path = f"/v1/videos/{video['videoId']}"
     assert api.request("PATCH", path, body='{"title": "t"}', headers={"Content-Type": type_}).status == 200
@@ -270,7 +269,7 @@ def test_a_patch_is_a_merge_patch_or_json(api: Api, type_: str) -> None:
 
 @pytest.mark.parametrize("size", [LARGEST_BODY + 1, 4 * LARGEST_BODY])
 @pytest.mark.parametrize("as_text", [True, False])
-def test_an_oversized_body(api: Api, table: Table, size: int, as_text: bool) -> None:
+def test_oversized_body_is_413(api: Api, table: Table, size: int, as_text: bool) -> None:
     body: bytes | str = "x" * size if as_text else b"x" * size
     with record_operations(table.client) as operations:
         reply = api.request("POST", "/v1/videos", body=body, headers=JSON)
@@ -278,7 +277,7 @@ def test_an_oversized_body(api: Api, table: Table, size: int, as_text: bool) -> 
     assert operations == []
 
 
-def test_the_largest_video_that_the_limits_allow_fits_an_item(api: Api) -> None:
+def test_largest_video_that_the_limits_allow_fits_an_item(api: Api) -> None:
     wide = "🎬"
     largest = {
         "title": wide * 300,
@@ -312,7 +311,7 @@ def test_the_largest_video_that_the_limits_allow_fits_an_item(api: Api) -> None:
     ],
 )
 @pytest.mark.parametrize("method", ["GET", "PATCH", "DELETE"])
-def test_a_path_that_names_no_uuid(api: Api, table: Table, method: str, video_id: str) -> None:
+def test_path_without_a_valid_uuid_is_refused(api: Api, table: Table, method: str, video_id: str) -> None:
     body: Any = {} if method == "PATCH" else None
     with record_operations(table.client) as operations:
         reply = api.request(method, f"/v1/videos/{video_id}", json_body=body)
@@ -331,7 +330,7 @@ def test_a_path_that_names_no_uuid(api: Api, table: Table, method: str, video_id
         ("POST", "/v1/views"),
     ],
 )
-def test_parameters_where_none_are_declared(api: Api, table: Table, method: str, path: str) -> None:
+def test_parameter_of_an_operation_without_parameters_is_400(api: Api, table: Table, method: str, path: str) -> None:
     with record_operations(table.client) as operations:
         reply = api.request(method, path, query="dryRun=true", json_body={"title": "t"})
     _assert_problem(reply, 400, "invalid-parameter")
@@ -343,7 +342,7 @@ class TestPaths:
         "path",
         ["//", "/v1", "/v1/", "/v1/video", "/v2/videos", "/v1/videos/", "/v1/videos/x/y", "//v1/videos", "/docs//"],
     )
-    def test_unknown_ones(self, api: Api, path: str) -> None:
+    def test_unknown_path_is_404(self, api: Api, path: str) -> None:
         _assert_problem(api.get(path), 404, "not-found")
 
     @pytest.mark.parametrize(
@@ -360,14 +359,14 @@ class TestPaths:
             ("PATCH", "/v1/webhooks/3f2504e0-4f89-41d3-9a0c-0305e82c3301/rotate", "POST"),
             ("BREW", "/openapi.json", "GET"),
             ("POST", "/v1/users/a%2Fb", "GET"),
-            # A path with a parameter fits these as well, and takes these methods.
+            # These paths also match routes with a path parameter, which accept the methods.
             ("PATCH", "/v1/videos/batch", "POST"),
             ("GET", "/v1/videos/batch", "POST"),
             ("DELETE", "/v1/videos/batch-get", "POST"),
             ("PUT", "/v1/videos/batch-get", "POST"),
         ],
     )
-    def test_wrong_methods(self, api: Api, method: str, path: str, allow: str) -> None:
+    def test_wrong_method_is_405_with_the_allowed_methods(self, api: Api, method: str, path: str, allow: str) -> None:
         reply = api.request(method, path)
         _assert_problem(reply, 405, "method-not-allowed")
         assert reply.headers["allow"] == allow
@@ -385,7 +384,7 @@ class TestPaths:
             )
 
 
-def test_a_bug_is_a_problem_without_internals(api: Api, table: Table) -> None:
+def test_bug_is_a_problem_without_internals(api: Api, table: Table) -> None:
     def broken(*_: Any) -> None:
         raise RuntimeError("the secret is 42")
 
@@ -396,7 +395,7 @@ def test_a_bug_is_a_problem_without_internals(api: Api, table: Table) -> None:
     assert b"42" not in reply.body
 
 
-def test_a_body_that_claims_to_be_base64_and_is_not(api: Api) -> None:
+def test_body_that_is_falsely_declared_as_base64_is_400(api: Api) -> None:
     event = make_event(
         "POST", "/v1/videos", "{}", "", {"content-type": "application/json"}, "alice", "videos/write", ROUTES[0]
     )
@@ -404,28 +403,28 @@ def test_a_body_that_claims_to_be_base64_and_is_not(api: Api) -> None:
     assert response["statusCode"] == 400
 
 
-def test_a_body_in_base64_is_read(api: Api) -> None:
-    # Bytes are what the harness encodes, as the gateway does with all types but text and JSON.
+def test_body_in_base64_is_decoded(api: Api) -> None:
+    # The harness encodes `bytes` as base64, as the gateway does with all types except text and JSON.
     assert api.request("POST", "/v1/videos", body=b'{"title": "t"}', headers=JSON).status == 201
 
 
-def _of_bytes(content: bytes, headers: dict[str, str]) -> dict[str, Any]:
-    """Return the event that a gateway makes of a body that it passes on as text."""
+def _text_event(content: bytes, headers: dict[str, str]) -> dict[str, Any]:
+    """Return the event of a gateway that decodes the body as text and replaces invalid UTF-8."""
     headers = {"content-type": "application/json", "content-length": str(len(content)), **headers}
     text = content.decode(errors="replace")
     return make_event("POST", "/v1/videos", text, "", headers, "alice", "videos/write", ROUTES[0])
 
 
 @pytest.mark.parametrize("title", [b"\xff", b"caf\xe9", b"\xe4\xf6\xfc", b"\xed\xa0\x80", b"ok \xc3\x28"])
-def test_bytes_that_a_gateway_replaced_because_they_are_not_utf_8_are_refused(api: Api, title: bytes) -> None:
-    response = api.handlers["videos"](_of_bytes(b'{"title": "' + title + b'"}', {}), Context())
+def test_body_in_which_a_gateway_replaced_invalid_utf_8_is_refused(api: Api, title: bytes) -> None:
+    response = api.handlers["videos"](_text_event(b'{"title": "' + title + b'"}', {}), Context())
     assert response["statusCode"] == 400
     assert json.loads(response["body"])["detail"].startswith("The body is not JSON: a string is not UTF-8")
 
 
 @pytest.mark.parametrize("headers", [{}, {"content-length": ""}], ids=["with its length", "without its length"])
-def test_a_replacement_character_that_a_client_sent_is_stored(api: Api, headers: dict[str, str]) -> None:
-    event = _of_bytes('{"title": "\N{REPLACEMENT CHARACTER}"}'.encode(), headers)
+def test_replacement_character_that_a_client_sent_is_stored(api: Api, headers: dict[str, str]) -> None:
+    event = _text_event('{"title": "\N{REPLACEMENT CHARACTER}"}'.encode(), headers)
     if headers:
         del event["headers"]["content-length"]
     response = api.handlers["videos"](event, Context())
@@ -436,12 +435,12 @@ def test_a_replacement_character_that_a_client_sent_is_stored(api: Api, headers:
     "path", ["/v1/people/{}/videos", "/v1/videos/{}", "/v1/playlists/{}/entries", "/v1/webhooks/{}"]
 )
 @pytest.mark.parametrize("part", ["\U0001f600", "a\x84b", "a#b"])
-def test_a_path_with_characters_that_no_id_has(api: Api, path: str, part: str) -> None:
+def test_path_with_characters_that_no_id_contains_is_400(api: Api, path: str, part: str) -> None:
     reply = api.get(path.format(part))
     assert (reply.status, reply.json["type"]) == (400, "urn:video-metadata:problem:invalid-parameter")
 
 
-ADDRESSES = [
+VALID_URLS = [
     "https://example.com",
     "https://example.com/",
     "https://cdn.example.com:8443/a%20b/poster-640.jpg?v=1&w=2#x",
@@ -451,13 +450,13 @@ ADDRESSES = [
 ]
 
 
-@pytest.mark.parametrize("url", ADDRESSES)
+@pytest.mark.parametrize("url", VALID_URLS)
 def test_urls_are_stored_as_sent(api: Api, url: str) -> None:
     video = api.create(thumbnails={"poster": {"url": url}})
     assert api.get(f"/v1/videos/{video['videoId']}").json["thumbnails"]["poster"]["url"] == url
 
 
-def test_pictures_by_http_are_for_a_service_whose_own_are_there(api: Api) -> None:
+def test_http_thumbnail_url_is_accepted_only_by_a_service_that_serves_its_own_by_http(api: Api) -> None:
     content = {"thumbnails": {"poster": {"url": "http://127.0.0.1:4566/a.jpg"}, "none": None}}
     assert Links(MEDIA_BUCKET, "http://127.0.0.1:4566/media").to_uris(content) == content
     operations = [

@@ -1,4 +1,4 @@
-"""Batches: up to 100 videos are read, created, changed or deleted in one request, and each has a separate result."""
+"""Batches: one request reads, creates, changes or deletes up to 100 videos, and returns a separate result for each."""
 
 import json
 from collections.abc import Callable
@@ -36,8 +36,9 @@ BAD: dict[str, tuple[Any, str]] = (
 
 
 @pytest.fixture(autouse=True)
-def _one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """moto's transactions are not isolated from each other; tests/integration carries operations out concurrently."""
+def _one_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run one operation at a time, because moto does not isolate transactions. Tests in tests/integration run them
+    concurrently."""
     monkeypatch.setattr(batches, "WORKERS", 1)
 
 
@@ -52,7 +53,7 @@ def _batch(api: Api, *operations: Any, **options: Any) -> list[dict[str, Any]]:
 
 
 def _rehearsed(api: Api, *operations: Any, **options: Any) -> list[dict[str, Any]]:
-    """Return the results of a dry run, which must write nothing."""
+    """Return the results of a dry run. Asserts that it writes nothing."""
     with record_operations(api.table.client) as sent:
         items = _batch(api, *operations, query="dryRun=true", **options)
     assert {operation.name for operation in sent} <= {"BatchGetItem"}
@@ -116,7 +117,7 @@ class TestBatchGet:
         assert [item["videoId"] for item in reply.json["items"]] == [video_id]
         assert reply.json["missing"] == [MISSING]
 
-    def test_a_hundred_take_two_requests(self, api: Api, table: Table) -> None:
+    def test_hundred_videos_take_two_requests(self, api: Api, table: Table) -> None:
         ids = [result["videoId"] for result in _batch(api, *[_creation()] * 100)]
         with record_operations(table.client) as operations:
             reply = api.post("/v1/videos/batch-get", {"videoIds": ids})
@@ -154,7 +155,7 @@ class TestBatchGet:
         assert (reply.status, reply.json["errors"][0]["pointer"]) == (422, pointer)
         assert operations == []
 
-    def test_keys_that_dynamodb_leaves_over_every_time_make_it_unavailable(self, api: Api, table: Table) -> None:
+    def test_keys_that_dynamodb_never_processes_are_503(self, api: Api, table: Table) -> None:
         intercept(
             table.client, lambda _, parameters, __: {"Responses": {}, "UnprocessedKeys": parameters["RequestItems"]}
         )
@@ -193,7 +194,7 @@ class TestResults:
         assert items[0]["videoId"] == yours["videoId"]
         assert items[0]["problem"]["status"] == 403
 
-    def test_the_bodies_of_operations_are_held_to_the_same_rules(self, api: Api, table: Table) -> None:
+    def test_body_of_each_operation_is_validated_like_that_of_a_single_request(self, api: Api, table: Table) -> None:
         video = {"videoId": MISSING}
         bad: list[tuple[Any, str]] = [
             ({}, "/op"),
@@ -236,7 +237,7 @@ class TestResults:
                 read = api.get(f"/v1/videos/{result['videoId']}", user=user).json
                 assert {name: read[name] for name in content} == content
 
-    def test_a_bad_value_of_every_field_fails_with_its_pointer(self, api: Api, table: Table) -> None:
+    def test_invalid_value_of_every_field_fails_with_its_pointer(self, api: Api, table: Table) -> None:
         assert EVERYTHING.keys() <= BAD.keys()
         video = api.create()
         operations = {
@@ -257,7 +258,7 @@ class TestResults:
         (item,) = _batch(api, _patch(video, {"metadata": {f"b{n}": n for n in range(21)}}))
         assert item["problem"]["errors"][0]["pointer"] == "/operations/0/patch/metadata"
 
-    def test_operations_on_one_video_are_done_in_their_order(self, api: Api) -> None:
+    def test_operations_on_one_video_are_applied_in_order(self, api: Api) -> None:
         video = api.create()
         patches = [_patch(video, {"title": str(n)}) for n in range(20)]
         items = _batch(api, *patches, _deletion(video), _patch(video, {"title": "late"}))
@@ -283,14 +284,14 @@ class TestResults:
         assert item["videoId"] != MISSING
         assert api.get(_path(item)).json["userId"] == "alice"
 
-    def test_a_hundred_of_them(self, api: Api) -> None:
+    def test_hundred_videos_are_created_and_deleted(self, api: Api) -> None:
         created = _batch(api, *[_creation(title=str(n)) for n in range(100)])
         assert _statuses(created) == [201] * 100
         assert len({item["videoId"] for item in created}) == 100
         assert [api.get(_path(created[n])).json["title"] for n in (0, 57, 99)] == ["0", "57", "99"]
         assert _statuses(_batch(api, *map(_deletion, created))) == [204] * 100
 
-    def test_pictures_keep_their_addresses_as_in_other_requests(self, api: Api, table: Table) -> None:
+    def test_thumbnail_url_is_stored_and_returned_like_that_of_a_single_request(self, api: Api, table: Table) -> None:
         url = f"{LINKS.url}/thumbnails/x.webp"
         (item,) = _batch(api, _creation(thumbnails={"poster": {"url": url}}))
         stored = table.get(VIDEO.key(videoId=item["videoId"]))
@@ -342,12 +343,12 @@ class TestIdempotencyKey:
         (item,) = _batch(api, _creation(title="b"), headers=KEY)
         assert _slugs([item]) == ["idempotency-key-reused"]
 
-    def test_a_key_of_a_batch_is_none_of_a_single_creation(self, api: Api) -> None:
+    def test_key_of_a_batch_is_separate_from_that_of_a_single_creation(self, api: Api) -> None:
         (item,) = _batch(api, _creation(), headers=KEY)
         single = api.post("/v1/videos", {"title": "t"}, headers={"Idempotency-Key": "k#0"})
         assert single.json["videoId"] != item["videoId"]
 
-    def test_a_key_that_is_not_valid_fails_the_batch(self, api: Api, table: Table) -> None:
+    def test_invalid_key_fails_the_batch(self, api: Api, table: Table) -> None:
         with record_operations(table.client) as operations:
             body = {"operations": [_deletion({"videoId": MISSING})]}
             reply = api.post("/v1/videos/batch", body, headers={"Idempotency-Key": "a b"})
@@ -422,7 +423,7 @@ class TestDryRun:
         assert (item["status"], item["problem"]["title"]) == (409, "Being removed")
         assert api.get(f"/v1/videos/{video['videoId']}", user="admin").status == 404
 
-    def test_long_values_are_cut(self, api: Api) -> None:
+    def test_long_values_of_a_dry_run_are_truncated(self, api: Api) -> None:
         video = api.create(description="a" * 5000, metadata={f"{n:02d}": WIDE * 512 for n in range(50)})
         (item,) = _rehearsed(api, _patch(video, {"description": "b" * 5000, "metadata": None}))
         assert item["omitted"] > 0
@@ -442,8 +443,8 @@ class TestDryRun:
         assert api.get(_path(item)).status == 200
 
 
-class TestTrouble:
-    """Faults: a busy database, lost responses, and bugs."""
+class TestFaults:
+    """A busy database, lost responses, and bugs."""
 
     def test_throttled_operation_is_retried(self, api: Api, table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
         _throttle(monkeypatch, table, times=2 * REQUEST_ATTEMPTS + 1)
@@ -480,7 +481,7 @@ class TestTrouble:
         self, api: Api, table: Table, monkeypatch: pytest.MonkeyPatch, tags: list[str]
     ) -> None:
         video = api.create(title="old", tags=["old"])
-        # Longer than a single request is sent again for, so that the operation is tried again.
+        # More losses than attempts of one request, so the batch retries the operation.
         for name in ("put_item", "update_item", "transact_write_items"):
             _lose_responses(monkeypatch, table, name, times=REQUEST_ATTEMPTS)
         created, patched = _batch(
@@ -488,7 +489,7 @@ class TestTrouble:
         )
         assert (created["status"], patched["status"], patched["version"]) == (201, 200, 2)
 
-    def test_no_try_begins_when_time_is_up(self, table: Table) -> None:
+    def test_no_attempt_begins_when_time_is_up(self, table: Table) -> None:
         times = iter([0.0, 1.0, *[batches.LAST_TRY_SECONDS + 1.0] * 9])
         slow = Batches(VideoStore(table), LINKS, elapsed=lambda: next(times))
         route = next(route for route in ROUTES if route.operation == "batchVideos")
@@ -500,7 +501,7 @@ class TestTrouble:
         assert (done["status"], late["status"]) == (201, 503)
         assert "Time ran out" in late["problem"]["detail"]
 
-    def test_a_bug_in_one_is_reported_without_internals_and_hides_no_other(
+    def test_bug_in_one_operation_is_reported_without_internals_and_does_not_affect_others(
         self, api: Api, table: Table, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         video = api.create()
@@ -509,7 +510,7 @@ class TestTrouble:
         assert (changed["status"], created["status"]) == (500, 201)
         assert "Secret" not in json.dumps(changed)
 
-    def test_a_dry_run_that_cannot_read_is_unavailable(self, api: Api, table: Table) -> None:
+    def test_dry_run_that_cannot_read_is_503(self, api: Api, table: Table) -> None:
         intercept(table.client, _failing_with("ThrottlingException"))
         body = {"operations": [_deletion({"videoId": MISSING})]}
         assert api.post("/v1/videos/batch", body, query="dryRun=true").status == 503
@@ -542,14 +543,14 @@ def _throttle(
 
 
 def _lose_responses(monkeypatch: pytest.MonkeyPatch, table: Table, operation: str, times: int) -> None:
-    """Carry out the first request, but fail it and the next `times - 1` attempts."""
+    """Apply the first request and lose its response. The next `times - 1` attempts fail without an effect."""
     real, losses = getattr(table.client, operation), iter(range(times))
 
     def call(**parameters: Any) -> Any:
-        turn = next(losses, None)
-        if turn is None or turn == 0:
+        attempt = next(losses, None)
+        if attempt is None or attempt == 0:
             response = real(**parameters)
-        if turn is None:
+        if attempt is None:
             return response
         return _failing_with("InternalServerError")()
 

@@ -1,4 +1,4 @@
-"""Tests of `python -m bench.performance`: it measures the same work for each application, and its ratios are right."""
+"""Tests of `python -m bench.performance`: all applications do the same work, and the ratios are correct."""
 
 import json
 import marshal
@@ -20,47 +20,47 @@ from local import ROOT
 from local.readme import filled
 
 WITHOUT_FRAMEWORK = ("tutorial", "plain", "floor")
-"""Peers whose packages are installed for the tests. FastAPI is installed and checked when it is measured."""
+"""Peers that need only packages of the test environment. FastAPI is installed, and compared, when it is measured."""
 GET, POST, VIEW, LIST = COMMON
 
 
 @pytest.fixture(scope="module")
 def endpoint() -> Iterator[str]:
-    """Endpoint of the DynamoDB stand-in."""
+    """Endpoint URL of the stub of DynamoDB."""
     with stub() as url:
         yield url
 
 
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Lab:
-    """The tests' own Python and the code as it is."""
+    """A lab that runs the tests' Python interpreter and this checkout."""
     lab = Lab(Path(sys.executable), ROOT, tmp_path_factory.mktemp("bench"))
     lab.write_events()
     return lab
 
 
 @pytest.fixture(scope="module")
-def peer_answers(lab: Lab, endpoint: str) -> Mapping[str, Answer]:
-    """Responses of our application to each operation."""
+def our_answers(lab: Lab, endpoint: str) -> Mapping[str, Answer]:
+    """Responses of our application, by name of the operation."""
     with running(lab, OURS, endpoint) as app:
         return {operation.name: app.answer(operation) for operation in (*COMMON, *OWN)}
 
 
 @pytest.mark.parametrize("peer", WITHOUT_FRAMEWORK)
-def test_a_peer_answers_all_that_ours_answers(
-    peer: str, lab: Lab, endpoint: str, peer_answers: Mapping[str, Answer]
+def test_peer_returns_everything_that_our_application_returns(
+    peer: str, lab: Lab, endpoint: str, our_answers: Mapping[str, Answer]
 ) -> None:
     with running(lab, peer, endpoint) as app:
         for operation in COMMON:
-            assert list(differences(operation, peer_answers[operation.name], app.answer(operation))) == []
+            assert list(differences(operation, our_answers[operation.name], app.answer(operation))) == []
 
 
 @pytest.mark.parametrize("app", [OURS, BASE])
-def test_a_start_ends_with_the_first_answer(app: str, lab: Lab, endpoint: str) -> None:
+def test_measured_start_includes_the_first_response(app: str, lab: Lab, endpoint: str) -> None:
     assert start(lab, app, GET, endpoint) > 0
 
 
-def test_a_start_whose_answer_is_an_error_is_no_measurement(tmp_path: Path, endpoint: str) -> None:
+def test_start_with_an_error_response_is_not_measured(tmp_path: Path, endpoint: str) -> None:
     unknown = GET.event() | {"routeKey": "GET /elsewhere"}
     (tmp_path / "plain.events").write_bytes(marshal.dumps({GET.name: (GET.module("plain"), unknown)}))
     with pytest.raises(AssertionError, match="plain answers GET with 404"):
@@ -76,8 +76,8 @@ def test_every_peer_is_measured() -> None:
     [(LIST, 50), *zip(OWN[:4], (25, 25, 50, 100), strict=True)],
     ids=lambda value: value.name if isinstance(value, BenchOperation) else "",
 )
-def test_lists_are_full(operation: BenchOperation, items: int, peer_answers: Mapping[str, Answer]) -> None:
-    body = json.loads(peer_answers[operation.name]["body"])
+def test_measured_lists_are_full(operation: BenchOperation, items: int, our_answers: Mapping[str, Answer]) -> None:
+    body = json.loads(our_answers[operation.name]["body"])
     assert len({item["videoId"] for item in body["items"]}) == items
     assert body.get("nextCursor") or operation.id == "batchGetVideos"
 
@@ -99,21 +99,21 @@ def test_field_missing_from_a_peer_response_is_reported(theirs: Answer, missing:
     assert list(differences(GET, answer_of({"title": "A", "version": 3, "schemaVersion": 3}), theirs)) == missing
 
 
-def test_a_shorter_list_of_a_peer_is_noticed() -> None:
+def test_shorter_list_of_a_peer_is_reported() -> None:
     ours = answer_of({"items": [{"title": "A"}], "nextCursor": "x"})
     with pytest.raises(ValueError, match="shorter"):
         list(differences(LIST, ours, answer_of({"items": [], "nextCursor": "x"})))
 
 
-def test_a_ratio_is_that_of_one_round() -> None:
-    # The machine was ten times slower in the second round, which is not the ratio's.
+def test_ratios_are_computed_round_by_round() -> None:
+    # The machine was ten times slower in the second round, which must not affect the ratio.
     assert quotients([1, 20, 3], [2, 40, 6]) == (0.5, 0.5, 0.5)
     assert quotients([1, 2, 3, 4, 5], [1] * 5) == (2, 3, 4)
     assert quotients([3], [2]) == (1.5, 1.5, 1.5)
 
 
 def measured(instructions: float | None) -> PerformanceReport:
-    """Return a report in which each of our figures is half of the peers'."""
+    """Return a report in which each figure of our application is half of the peers' figure."""
     measurements = Measurements("CPython 3.13.0")
     for app in (OURS, BASE, *PEERS):
         for operation in (*COMMON, OVER_TLS, *OWN):
@@ -124,7 +124,7 @@ def measured(instructions: float | None) -> PerformanceReport:
     return PerformanceReport(measurements)
 
 
-def test_the_tables_have_instructions_where_they_were_counted() -> None:
+def test_tables_show_instructions_if_they_were_counted() -> None:
     counted, timed = measured(1e6).grids()["calls"].rows, measured(None).grids()["calls"].rows
     assert counted[0] == ["GET", "instructions", "0.50 M", *["0.50"] * 4]
     assert counted[1] == timed[0] == ["GET", "CPU time", "500.00 ms", *["0.50 (0.50-0.50)"] * 4]
@@ -132,7 +132,7 @@ def test_the_tables_have_instructions_where_they_were_counted() -> None:
 
 
 @pytest.mark.parametrize("instructions", [1e6, None])
-def test_the_page_and_its_picture_show_them(instructions: float | None) -> None:
+def test_page_and_chart_contain_the_measured_figures(instructions: float | None) -> None:
     report = measured(instructions)
     sections = {name: grid.markdown() for name, grid in report.grids().items()}
     page = filled(PAGE.read_text(encoding="utf-8"), sections)
@@ -144,5 +144,5 @@ def test_the_page_and_its_picture_show_them(instructions: float | None) -> None:
     assert texts.count("0.50") == 2 * len(COMMON)
 
 
-def test_measured_import_writes_all_titles_with_what_belongs_to_them() -> None:
+def test_measured_import_writes_titles_with_their_related_items() -> None:
     assert catalogue.imported(20)["items"] > 3 * 20

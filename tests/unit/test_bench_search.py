@@ -8,7 +8,7 @@ from bench import search
 from shared.search.tokenizer import distance, words
 
 
-def test_a_typo_is_one_letter_of_one_word() -> None:
+def test_typo_changes_one_letter_of_one_word() -> None:
     random = Random(4)
     for _ in range(200):
         typo = search.with_typo("The Big Terminal", random)
@@ -19,7 +19,7 @@ def test_a_typo_is_one_letter_of_one_word() -> None:
     assert search.with_typo("The 2001 of 東京物語", random) is None
 
 
-def test_made_up_films_are_the_same_each_time() -> None:
+def test_generated_films_are_reproducible() -> None:
     def generated() -> list[object]:
         random = Random(1)
         return list(search.random_videos(3, search.RandomLanguage(random, 500), random, cues=2))

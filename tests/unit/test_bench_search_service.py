@@ -1,6 +1,5 @@
-"""Tests of `python -m bench.search_service` against a small in-memory service: it reports every injected fault and no
-others.
-"""
+"""Tests of `python -m bench.search_service` with a small in-memory service. It reports every injected fault and no
+other."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -22,7 +21,8 @@ SIZES = {"WRITES": 2, "QUOTES": 12, "TALKS": 2, "SENTENCES": 9, "COUNTED": 3, "W
 
 
 class Service:
-    """In-memory videos, found by title and captions. `lies` names the faults that a test injects."""
+    """Fake service with videos in memory, which search finds by title and captions. `faults` names the faults to
+    inject."""
 
     def __init__(self, *faults: str) -> None:
         self.faults = faults
@@ -47,30 +47,30 @@ class Service:
         return user in ("admin", video["userId"]) or (is_open and not {"publishAt", "expiresAt"} & set(video))
 
     def finds(self, video: Mapping[str, Any], user: str) -> bool:
-        """Return whether search shows a video. Admins find only what an anonymous user finds."""
+        """Return whether search shows a video to a user. Admins find only the videos that an anonymous user finds."""
         if "shows what is hidden" in self.faults:
             return True
         return video["status"] != "deleted" and self.may_read(video, "" if user == "admin" else user)
 
     def search(self, user: str, query: Mapping[str, str]) -> dict[str, Any]:
         terms = words(query.get("q", ""))
-        fitting = [
+        matching = [
             video for video in self.videos.values() if self.finds(video, user) and self._fits(video, terms, query)
         ]
         if "finds no new videos" in self.faults:
-            fitting = [video for video in fitting if video["userId"] == "studio"]
+            matching = [video for video in matching if video["userId"] == "studio"]
         first, limit = int(query.get("cursor", 0)), int(query.get("limit", 25))
-        facets = search_service.recount(fitting)
+        facets = search_service.recount(matching)
         if "miscounts" in self.faults:
             facets["tag"] = [(value, count + 1) for value, count in facets["tag"]]
-        page = fitting[first : first + limit]
+        page = matching[first : first + limit]
         return {
-            "total": len(fitting),
+            "total": len(matching),
             "items": [{"video": video} | self._quote(video["videoId"], terms) for video in page],
             "facets": {
                 name: [{"value": value, "count": count} for value, count in values] for name, values in facets.items()
             },
-            "nextCursor": str(first + limit) if first + limit < len(fitting) else None,
+            "nextCursor": str(first + limit) if first + limit < len(matching) else None,
         }
 
     def _fits(self, video: Mapping[str, Any], terms: list[str], query: Mapping[str, str]) -> bool:
@@ -88,13 +88,13 @@ class Service:
 
 
 class User:
-    """The service as one user calls it."""
+    """Client of the fake service that sends requests as one user."""
 
     def __init__(self, service: Service, name: str) -> None:
         self.service, self.name = service, name
 
     def send(self, method: str, path: str, **options: Any) -> httpx.Response:
-        """Return the service's response to one of the few requests made here."""
+        """Return the response to one of the few requests that the benchmark sends."""
         service, name = self.service, path.removeprefix("/v1/videos/").partition("/")[0]
         params = options.get("params") or {}
         if (method, path) == ("GET", "/v1/search"):
@@ -123,7 +123,8 @@ class User:
 
 @pytest.fixture
 def measured(monkeypatch: pytest.MonkeyPatch) -> Callable[[Service], dict[str, bool]]:
-    """Measure a small service, and return which rows hold, by their first words."""
+    """Return a function that measures a service. Its result maps the beginning of each row's name to whether the row is
+    valid."""
     for size, value in {**SIZES, "LONGEST_WAIT": -1}.items():
         monkeypatch.setattr(search_service, size, value)
 
@@ -134,10 +135,8 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> Callable[[Service], dict[str, b
     return measure
 
 
-class TestARun:
-    def test_finds_nothing_wrong_with_a_service_that_holds_what_it_promises(
-        self, measured: Callable[[Service], dict[str, bool]]
-    ) -> None:
+class TestMeasuredRun:
+    def test_correct_service_has_only_valid_rows(self, measured: Callable[[Service], dict[str, bool]]) -> None:
         rows = measured(Service())
         assert len(rows) == 6
         assert all(rows.values())
@@ -151,7 +150,7 @@ class TestARun:
             ("finds no new videos", "from a write to the hit"),
         ],
     )
-    def test_finds_what_is_wrong(
+    def test_injected_fault_invalidates_its_row(
         self,
         measured: Callable[[Service], dict[str, bool]],
         capsys: pytest.CaptureFixture[str],
@@ -162,7 +161,7 @@ class TestARun:
         assert capsys.readouterr().out or fault == "finds no new videos"
 
     @pytest.mark.parametrize("faults", [(), ("finds no new videos",)])
-    def test_deletes_what_it_has_made(
+    def test_created_videos_are_deleted(
         self, measured: Callable[[Service], dict[str, bool]], faults: tuple[str, ...]
     ) -> None:
         service = Service(*faults)
@@ -170,18 +169,20 @@ class TestARun:
         assert {video["userId"] for video in service.videos.values() if video["status"] != "deleted"} == {"studio"}
         assert len(service.videos) > 30
 
-    def test_needs_a_catalogue(self, measured: Callable[[Service], dict[str, bool]]) -> None:
+    def test_empty_catalogue_is_refused(self, measured: Callable[[Service], dict[str, bool]]) -> None:
         service = Service()
         service.videos.clear()
         with pytest.raises(LocalError, match="make demo"):
             measured(service)
 
-    def test_asks_only_this_machine(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_remote_service_is_refused(
+        self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         monkeypatch.setattr(search_service, "running_service", lambda: {"baseUrl": "https://api.example", "tokens": {}})
         assert search_service.main([]) == 1
         assert "is not on this machine" in capsys.readouterr().err
 
-    def test_ends_with_status_1_if_something_does_not_hold(
+    def test_exit_status_is_1_if_a_row_is_invalid(
         self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
         rows = [
@@ -206,10 +207,10 @@ class TestGeneratedData:
         for start, spoken in talk_cues.sentences:
             assert words(spoken)[: len(words(starts[start]))] == words(starts[start])
 
-    def test_times_of_cues_go_beyond_an_hour(self) -> None:
+    def test_cue_times_may_exceed_an_hour(self) -> None:
         assert "01:01:01.500 --> 01:01:02.900" in search_service.webvtt([(3_661_500, "late")])
 
-    def test_questions_are_the_same_each_time_and_of_all_kinds(self) -> None:
+    def test_generated_requests_are_reproducible_and_of_all_kinds(self) -> None:
         catalogue = search_service.SearchCatalogue(["The Big Sleep", "\u2026"], ["fox"], [5, 9], ["Drama"], ["pg 13"])
         requests = search_service.random_requests(catalogue, Random(3), 300)
         assert requests == search_service.random_requests(catalogue, Random(3), 300)
@@ -226,7 +227,7 @@ class TestGeneratedData:
         assert all(int(request.query.get("from", 5)) < int(request.query.get("to", 10)) for request in requests)
 
 
-def test_a_recount_folds_tags_and_puts_the_most_frequent_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_recount_folds_case_of_tags_and_lists_the_most_frequent_values_first(monkeypatch: pytest.MonkeyPatch) -> None:
     videos: list[dict[str, Any]] = [
         {"category": "b", "tags": ["Épée", "x"], "releaseYear": 1999},
         {"category": "a", "tags": ["épée"]},
@@ -250,5 +251,5 @@ def test_a_recount_folds_tags_and_puts_the_most_frequent_first(monkeypatch: pyte
         ([1.0] * 5 + [2.5], "p50 1.00 s, p95 2.12 s"),
     ],
 )
-def test_times_are_told_by_their_middle_and_their_end(seconds: list[float], text: str) -> None:
+def test_times_are_summarised_as_p50_and_p95(seconds: list[float], text: str) -> None:
     assert search_service.times(seconds) == text

@@ -1,4 +1,4 @@
-"""Guards of the tests that drive a browser: nothing in them depends on chance."""
+"""Guards of the tests that drive a browser: their results must not depend on chance or speed."""
 
 import ast
 import re
@@ -15,7 +15,7 @@ FILES = sorted(E2E.glob("*.py"))
 OF_BROWSER = [E2E / "browser.py", *E2E.glob("test_console*.py")]
 BY_TEXT = {"get_by_label", "get_by_text", "get_by_placeholder", "get_by_alt_text", "get_by_title"}
 HELPERS = {"button", "link", "heading", "dialog", "region", "group", "form", "panel", "tab", "field", "text"}
-"""Locators of `tests/e2e/locators.py`, which are exact unless they get a pattern."""
+"""Locator functions of `tests/e2e/locators.py`. They match exactly unless the caller passes a pattern."""
 BANNED = {
     "wait_for_timeout": "wait for an event",
     "sleep": "wait for an event",
@@ -25,7 +25,7 @@ BANNED = {
 
 
 def calls(source: str) -> Iterator[tuple[ast.Call, str]]:
-    """The calls in a file, each with the name of the function."""
+    """Yield the calls in a file, each with the name of the called function."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Call):
             called = node.func
@@ -41,12 +41,12 @@ def is_anchored(node: ast.expr) -> bool:
 
 
 def is_pattern(node: ast.expr) -> bool:
-    """Return whether an expression compiles a pattern."""
+    """Return whether an expression is a call of `re.compile`."""
     return isinstance(node, ast.Call) and ast.unparse(node.func) == "re.compile"
 
 
 def loose_locators(source: str) -> list[str]:
-    """The locators in a file that may find an element by a part of its text."""
+    """Return the locators in a file that match an element by a part of its text."""
     locators = []
     for call, name in calls(source):
         named = [keyword.value for keyword in call.keywords if keyword.arg == "name"]
@@ -60,8 +60,8 @@ def loose_locators(source: str) -> list[str]:
     return locators
 
 
-def own_limits(source: str) -> list[str]:
-    """The calls in a file that have a `timeout` other than `LIMIT_MS`."""
+def calls_with_own_timeout(source: str) -> list[str]:
+    """Return the calls in a file whose `timeout` is not `LIMIT_MS`."""
     return [
         f"{call.lineno}: {ast.unparse(call)}"
         for call, _ in calls(source)
@@ -70,12 +70,12 @@ def own_limits(source: str) -> list[str]:
 
 
 def banned_calls(source: str) -> list[str]:
-    """The calls in a file whose outcome depends on the speed of the machine, and what to do instead."""
+    """Return the calls in a file whose outcome depends on the speed of the machine, each with the remedy."""
     return [f"{call.lineno}: {name}: {BANNED[name]}" for call, name in calls(source) if name in BANNED]
 
 
 def faults(files: Iterable[Path], find: Callable[[str], list[str]]) -> list[str]:
-    """The faults in files, each with its file."""
+    """Return the faults that `find` reports in the files, each with the file's name."""
     return [f"{file.name}:{fault}" for file in files for fault in find(file.read_text("utf-8"))]
 
 
@@ -84,7 +84,7 @@ def test_locators_match_the_whole_text_of_an_element() -> None:
 
 
 def test_browser_tests_wait_within_the_limit_of_the_suite() -> None:
-    assert faults(OF_BROWSER, own_limits) == []
+    assert faults(OF_BROWSER, calls_with_own_timeout) == []
 
 
 def test_browser_tests_wait_for_events() -> None:
@@ -120,8 +120,8 @@ def test_guard_accepts_a_locator_that_matches_the_whole_text(call: str) -> None:
     assert not loose_locators(call)
 
 
-def test_guard_refuses_a_limit_of_one_call_and_a_wait_for_time() -> None:
-    assert own_limits("expect(card).to_be_visible(timeout=5000)")
+def test_guard_refuses_a_separate_timeout_and_a_wait_for_time() -> None:
+    assert calls_with_own_timeout("expect(card).to_be_visible(timeout=5000)")
     assert banned_calls("page.wait_for_timeout(500)")
 
 

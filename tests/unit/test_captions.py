@@ -1,4 +1,4 @@
-"""Captions and chapters by their API."""
+"""Tests of the endpoints of captions and chapters."""
 
 from collections.abc import Callable
 from typing import Any
@@ -26,13 +26,13 @@ CHAPTERS_SENT: list[dict[str, Any]] = [{"start": 0, "title": "The beach"}, {"sta
 
 @pytest.fixture
 def api(table: Table, objects: Objects, clock: Clock) -> Api:
-    """The service over an empty table and empty buckets."""
+    """The service with an empty table and empty buckets."""
     return make_api(table, clock, objects)
 
 
 @pytest.fixture
 def video_id(api: Api) -> str:
-    """Publish a video of alice's and return its id."""
+    """Id of a published video of alice's."""
     return str(api.publish("alice")["videoId"])
 
 
@@ -61,7 +61,7 @@ def remove(api: Api, video_id: str, language: str = "en", **options: Any) -> Rep
     return api.delete(f"/v1/videos/{video_id}/captions/{language}", **options)
 
 
-def divide(api: Api, video_id: str, chapters: Any = None, **options: Any) -> Reply:
+def put_chapters(api: Api, video_id: str, chapters: Any = None, **options: Any) -> Reply:
     content = CHAPTERS_SENT if chapters is None else chapters
     return api.put(f"/v1/videos/{video_id}/chapters", {"chapters": content}, **options)
 
@@ -71,7 +71,7 @@ def chapters_of(api: Api, video_id: str, **options: Any) -> Reply:
 
 
 def texts(objects: Objects, video_id: str) -> list[str]:
-    """Return the keys of the stored texts of a video's captions."""
+    """Return the object keys of a video's caption texts."""
     listed = objects.client.list_objects_v2(Bucket=MEDIA_BUCKET, Prefix=captions_folder(video_id))
     return [content["Key"] for content in listed.get("Contents", [])]
 
@@ -135,7 +135,7 @@ def test_unsupported_content_type_is_415_with_the_supported_types(api: Api, vide
 
 
 @pytest.mark.parametrize(("kind", "text"), [("vtt", VTT), ("srt", SRT)])
-def test_captions_in_json_are_stored_as_those_in_a_file(api: Api, video_id: str, kind: str, text: str) -> None:
+def test_captions_in_json_are_stored_like_those_in_a_file(api: Api, video_id: str, kind: str, text: str) -> None:
     path = f"/v1/videos/{video_id}/captions/en"
     assert api.put(path, {"format": kind, "text": text}).status == 201
     stored = read(api, video_id).body
@@ -154,7 +154,7 @@ def test_captions_in_json_are_stored_as_those_in_a_file(api: Api, video_id: str,
         ({"format": "vtt", "text": "\ud800"}, 400, []),
     ],
 )
-def test_a_mistake_in_json_is_named_with_its_pointer_and_line(
+def test_fault_in_json_is_named_with_its_pointer_and_line(
     api: Api, video_id: str, body: dict[str, str], status: int, errors: list[tuple[str, int | None]]
 ) -> None:
     reply = api.put(f"/v1/videos/{video_id}/captions/en", body)
@@ -162,7 +162,7 @@ def test_a_mistake_in_json_is_named_with_its_pointer_and_line(
     assert [(fault["pointer"], fault.get("line")) for fault in reply.json.get("errors", ())] == errors
 
 
-def test_captions_of_more_than_a_million_bytes_are_refused(api: Api, video_id: str) -> None:
+def test_captions_over_a_million_bytes_are_413(api: Api, video_id: str) -> None:
     note = "NOTE " + "x" * (1_000_000 - len(VTT) - 7) + "\n\n"
     largest = VTT.replace("\n\n", f"\n\n{note}", 1)
     assert put(api, video_id, largest).status == 201
@@ -181,7 +181,7 @@ def test_captions_of_more_than_a_million_bytes_are_refused(api: Api, video_id: s
         (SRT.replace("-->", "->"), SUBRIP, 2),
     ],
 )
-def test_a_mistake_is_named_with_its_line(
+def test_fault_in_captions_is_named_with_its_line(
     api: Api, video_id: str, objects: Objects, text: str | bytes, kind: str, line: int
 ) -> None:
     reply = put(api, video_id, text, kind=kind)
@@ -258,20 +258,20 @@ def test_captions_are_readable_by_callers_who_may_read_the_video(api: Api, video
     private = str(api.create("alice")["videoId"])
     for id_, status in ((video_id, 200), (private, 404)):
         put(api, id_)
-        divide(api, id_)
+        put_chapters(api, id_)
         replies = [read_reply(api, id_, user="bob") for read_reply in (read, listed, chapters_of)]
         assert [reply.status for reply in replies] == [status] * 3
 
 
 def test_deleted_video_accepts_no_captions_and_retains_existing_ones(api: Api, video_id: str, objects: Objects) -> None:
     put(api, video_id)
-    divide(api, video_id)
+    put_chapters(api, video_id)
     api.delete(f"/v1/videos/{video_id}")
 
     for reply in (
         put(api, video_id, OTHER),
         remove(api, video_id),
-        divide(api, video_id, CHAPTERS_SENT[:1]),
+        put_chapters(api, video_id, CHAPTERS_SENT[:1]),
         api.delete(f"/v1/videos/{video_id}/chapters"),
     ):
         assert (reply.status, reply.slug) == (409, "illegal-transition")
@@ -291,7 +291,7 @@ def test_number_of_caption_languages_is_limited(api: Api, video_id: str, monkeyp
     assert put(api, video_id, OTHER).status == 200
 
 
-# Captions: what fails on the way ------------------------------------------------------------------------------------
+# Captions: faults during a write -----------------------------------------------------------------------------------
 
 
 def _failing(code: str, status: int) -> Callable[..., None]:
@@ -357,7 +357,7 @@ def test_missing_text_is_reported_and_restored_by_another_put(api: Api, video_id
 def test_captions_are_listed_by_language_in_pages(api: Api, video_id: str) -> None:
     for language in ("fr", "de", "en-NZ"):
         put(api, video_id, language=language)
-    divide(api, video_id)
+    put_chapters(api, video_id)
 
     first = listed(api, video_id, query="limit=2").json
     last_page = listed(api, video_id, query=f"limit=2&cursor={first['nextCursor']}").json
@@ -377,7 +377,7 @@ def test_matching_etag_of_captions_returns_304(api: Api, video_id: str, objects:
     assert read(api, video_id, headers={"If-None-Match": tag}).status == 200
 
 
-def test_captions_are_removed_once_and_their_text_stays(
+def test_captions_are_removed_once_and_their_text_is_retained(
     api: Api, video_id: str, objects: Objects, table: Table
 ) -> None:
     tag = put(api, video_id).etag
@@ -394,8 +394,10 @@ def test_captions_are_removed_once_and_their_text_stays(
 PROPOSED: list[dict[str, Any]] = [{"start": 0}, {"start": 20_000, "title": "The letter"}]
 
 
-def proposing(background: BackgroundWork, video_id: str, upload: str = "0001", output: Item | None = None) -> None:
-    """A source video arrives, and its storyboard proposes chapters."""
+def propose_chapters(
+    background: BackgroundWork, video_id: str, upload: str = "0001", output: Item | None = None
+) -> None:
+    """Process a source video up to its storyboard, whose job proposes chapters. `output` replaces the job's output."""
     background.arrive(video_id, upload)
     background.probe(video_id)
     ticket, worker, now = background.message("thumbnails", "storyboard").ticket, Caller.job("thumbnails"), 1
@@ -404,10 +406,10 @@ def proposing(background: BackgroundWork, video_id: str, upload: str = "0001", o
     assert background.jobs.complete(ticket, job_output, worker, now, lambda item: item)
 
 
-def test_chapters_that_are_proposed_are_shown_to_the_owner_and_admins(
+def test_proposed_chapters_are_shown_only_to_owner_and_admins(
     api: Api, video_id: str, background: BackgroundWork
 ) -> None:
-    proposing(background, video_id)
+    propose_chapters(background, video_id)
 
     for user in ("alice", "admin"):
         reply = chapters_of(api, video_id, user=user)
@@ -419,43 +421,43 @@ def test_chapters_that_are_proposed_are_shown_to_the_owner_and_admins(
 def test_proposed_chapters_are_shown_with_written_ones_and_do_not_change_the_etag(
     api: Api, video_id: str, background: BackgroundWork
 ) -> None:
-    proposing(background, video_id)
-    written = divide(api, video_id, CHAPTERS_SENT[:1], headers={"If-None-Match": "*"})
+    propose_chapters(background, video_id)
+    written = put_chapters(api, video_id, CHAPTERS_SENT[:1], headers={"If-None-Match": "*"})
     assert written.status == 201
 
     reply = chapters_of(api, video_id)
     assert reply.json == written.json | {"proposed": PROPOSED}
     assert (reply.etag, chapters_of(api, video_id, headers={"If-None-Match": reply.etag}).status) == (written.etag, 200)
-    assert divide(api, video_id, CHAPTERS_SENT[:1], headers={"If-Match": reply.etag}).status == 200
+    assert put_chapters(api, video_id, CHAPTERS_SENT[:1], headers={"If-Match": reply.etag}).status == 200
 
 
-def test_chapters_of_an_earlier_file_or_of_one_scene_are_not_proposed(
+def test_no_chapters_are_proposed_for_an_earlier_file_or_a_single_scene(
     api: Api, video_id: str, background: BackgroundWork
 ) -> None:
-    proposing(background, video_id)
+    propose_chapters(background, video_id)
     background.arrive(video_id, "0002", "e2")
     assert chapters_of(api, video_id).status == 404
-    proposing(background, video_id, "0003", output={"pictures": []})
+    propose_chapters(background, video_id, "0003", output={"pictures": []})
     assert chapters_of(api, video_id).status == 404
 
 
 def test_chapters_are_written_read_replaced_and_removed(api: Api, video_id: str, table: Table) -> None:
-    first = divide(api, video_id)
+    first = put_chapters(api, video_id)
     assert (first.status, first.json["chapters"], first.json["version"]) == (201, CHAPTERS_SENT, 1)
     reply = chapters_of(api, video_id, user="bob")
     assert (reply.json, reply.etag) == (first.json, first.etag)
     assert chapters_of(api, video_id, headers={"If-None-Match": first.etag}).status == 304
     api.clock.advance(1)
-    assert divide(api, video_id).json == first.json
-    assert (divide(api, video_id, CHAPTERS_SENT[:1]).json["version"]) == 2
-    assert divide(api, video_id, headers={"If-Match": first.etag}).status == 412
-    assert divide(api, video_id, headers={"If-None-Match": "*"}).status == 412
+    assert put_chapters(api, video_id).json == first.json
+    assert (put_chapters(api, video_id, CHAPTERS_SENT[:1]).json["version"]) == 2
+    assert put_chapters(api, video_id, headers={"If-Match": first.etag}).status == 412
+    assert put_chapters(api, video_id, headers={"If-None-Match": "*"}).status == 412
 
     assert api.delete(f"/v1/videos/{video_id}/chapters").status == 204
     assert api.delete(f"/v1/videos/{video_id}/chapters").status == 404
     assert chapters_of(api, video_id).status == 404
     assert table.get(CHAPTERS.key(videoId=video_id)) is None
-    assert divide(api, video_id, headers={"If-Match": "*"}).status == 412
+    assert put_chapters(api, video_id, headers={"If-Match": "*"}).status == 412
 
 
 @pytest.mark.parametrize(
@@ -475,10 +477,8 @@ def test_chapters_are_written_read_replaced_and_removed(api: Api, video_id: str,
         ([{"start": 0, "title": "t", "end": 5}], "/chapters/0/end"),
     ],
 )
-def test_chapters_that_are_not_valid_are_refused_with_a_pointer(
-    api: Api, video_id: str, chapters: Any, pointer: str
-) -> None:
-    reply = divide(api, video_id, chapters)
+def test_invalid_chapters_are_refused_with_a_pointer(api: Api, video_id: str, chapters: Any, pointer: str) -> None:
+    reply = put_chapters(api, video_id, chapters)
     assert reply.status == 422
     assert pointer in [error["pointer"] for error in reply.json["errors"]]
     assert chapters_of(api, video_id).status == 404
@@ -486,15 +486,15 @@ def test_chapters_that_are_not_valid_are_refused_with_a_pointer(
 
 def test_two_hundred_chapters_with_the_longest_titles_are_accepted(api: Api, video_id: str) -> None:
     most = [{"start": number, "title": "𝄞" * 200} for number in range(200)]
-    assert divide(api, video_id, most).status == 201
+    assert put_chapters(api, video_id, most).status == 201
     assert chapters_of(api, video_id).json["chapters"] == most
 
 
 def test_chapter_must_start_before_the_end_of_the_video(api: Api) -> None:
     video_id = str(api.publish("alice", duration=90_000)["videoId"])
 
-    reply = divide(api, video_id)
+    reply = put_chapters(api, video_id)
 
     assert reply.status == 422
     assert reply.json["errors"][0]["pointer"] == "/chapters/1/start"
-    assert divide(api, video_id, [CHAPTERS_SENT[0], {"start": 89_999, "title": "The letter"}]).status == 201
+    assert put_chapters(api, video_id, [CHAPTERS_SENT[0], {"start": 89_999, "title": "The letter"}]).status == 201

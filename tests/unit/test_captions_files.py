@@ -1,6 +1,6 @@
-"""Caption files found in practice: each is accepted, or refused with a helpful message.
+"""Caption files found in practice: the parsers accept each file, or refuse it with a helpful message.
 
-The work is linear in their size.
+The work is linear in the size of the file.
 """
 
 import sys
@@ -124,7 +124,7 @@ def test_netflix_file_keeps_positions_and_classes() -> None:
     assert second.text.endswith("&lrm;- Me.</c></c>")
 
 
-def test_the_words_of_automatic_captions_keep_their_times() -> None:
+def test_automatic_captions_keep_the_times_of_words() -> None:
     first, *_ = parse_captions(YOUTUBE.encode(), "vtt")
     assert first.text.startswith(" \nso<00:00:00.480><c> today</c>")
     assert first.settings == "position:0% align:start"
@@ -222,7 +222,7 @@ def _outcome(content: bytes, kind: Kind) -> list[Cue] | InvalidCaptions:
 
 
 @pytest.mark.parametrize("slot", SLOTS)
-def test_any_text_repeated_to_200_kb_is_read_or_refused_in_one_short_sentence(slot: str) -> None:
+def test_fragment_repeated_to_200_kb_is_accepted_or_refused_with_a_short_message(slot: str) -> None:
     kind, begin = SLOTS[slot]
     for part in PARTS:
         outcome = _outcome((begin + part * (LENGTH // len(part))).encode(), kind)
@@ -232,7 +232,7 @@ def test_any_text_repeated_to_200_kb_is_read_or_refused_in_one_short_sentence(sl
 def _steps(work: Callable[[], object]) -> int:
     """Return the number of executed lines of the captions package.
 
-    Work inside a regular expression does not count: a quadratic pattern on a mebibyte would not finish.
+    Work inside a regular expression is not counted. A quadratic pattern would not finish on `LENGTH` characters.
     """
     count = 0
 
@@ -273,7 +273,7 @@ def test_twice_the_cues_take_at_most_twice_the_steps(kind: Kind) -> None:
     assert once < twice <= 2 * once
 
 
-def test_words_of_any_text_repeated_to_200_kb_are_extracted() -> None:
+def test_fragment_repeated_to_200_kb_is_converted_to_plain_text() -> None:
     for part in PARTS:
         assert len(plain_text(Cue(0, 1, part * (LENGTH // len(part))))) <= LENGTH
 

@@ -1,4 +1,4 @@
-"""SubRip files are parsed as players parse them, and converted to WebVTT cues."""
+"""Tests that the parser reads SubRip files as players do, and converts them to WebVTT cues."""
 
 import pytest
 from hypothesis import given
@@ -15,7 +15,7 @@ def _cue(text: str) -> Cue:
     return cue
 
 
-def test_a_file_is_read_as_cues_in_milliseconds() -> None:
+def test_subrip_file_is_parsed_to_cues_in_milliseconds() -> None:
     text = "1\n00:00:01,500 --> 00:00:02,000\nHello\nworld\n\n2\n01:00:00,000 --> 01:00:00,001\nBye\n"
     assert subrip.read(text) == [Cue(1500, 2000, "Hello\nworld"), Cue(3_600_000, 3_600_001, "Bye")]
 
@@ -32,7 +32,7 @@ def test_a_file_is_read_as_cues_in_milliseconds() -> None:
         pytest.param("1\n0:0:1,000-->0:0:2,000\nHello\n", id="short-times"),
     ],
 )
-def test_subrip_variants_that_players_accept_are_read(text: str) -> None:
+def test_subrip_variants_that_players_accept_are_parsed(text: str) -> None:
     assert subrip.read(text) == [Cue(1000, 2000, "Hello")]
 
 
@@ -74,7 +74,7 @@ def test_cues_are_sorted_by_their_start_and_numbers_are_dropped() -> None:
         ),
     ],
 )
-def test_the_text_becomes_a_payload_of_webvtt(text: str, payload: str) -> None:
+def test_subrip_text_is_converted_to_a_webvtt_payload(text: str, payload: str) -> None:
     cue = _cue(text)
     assert cue.text == payload
     assert webvtt.read(webvtt.write([cue])) == [cue]
@@ -91,7 +91,7 @@ def test_the_text_becomes_a_payload_of_webvtt(text: str, payload: str) -> None:
         ("{an8}", None),
     ],
 )
-def test_the_code_for_the_upper_edge_becomes_a_setting(code: str, settings: str | None) -> None:
+def test_position_code_of_the_upper_edge_is_converted_to_a_setting(code: str, settings: str | None) -> None:
     assert _cue(f"{code}Hello").settings == settings
 
 
@@ -123,13 +123,13 @@ def test_the_code_for_the_upper_edge_becomes_a_setting(code: str, settings: str 
         (f"1\n{TIMES}\n" + "<" * LONGEST_CUE, "Line 3: The cue must have at most 2,000 characters as WebVTT, not 8,000."),
     ],
 )  # fmt: skip
-def test_files_that_are_refused(text: str, refusal: str) -> None:
+def test_invalid_subrip_file_is_refused_with_line_and_remedy(text: str, refusal: str) -> None:
     with pytest.raises(InvalidCaptions) as refused:
         subrip.read(text)
     assert str(refused.value).startswith(refusal)
 
 
-def test_the_number_of_cues_has_a_limit() -> None:
+def test_number_of_subrip_cues_is_limited() -> None:
     cue = f"1\n{TIMES}\n\n"
     assert len(subrip.read(cue * MAX_CUES)) == MAX_CUES
     with pytest.raises(InvalidCaptions, match="Line 60001: The captions have more than 20,000 cues, the maximum"):
@@ -152,6 +152,6 @@ def test_any_accepted_subrip_text_converts_to_valid_webvtt(text: str) -> None:
 
 
 @given(st.text(st.characters(blacklist_categories=("Cc", "Cs"), blacklist_characters="{}"), min_size=1, max_size=50))
-def test_text_without_tags_is_shown_as_it_is(text: str) -> None:
+def test_text_without_tags_is_unchanged(text: str) -> None:
     if not any(tag in text.lower() for tag in ("<i", "<b", "<u", "<font", "</")):
         assert plain_text(_cue(text)) == " ".join(text.split())

@@ -1,4 +1,4 @@
-"""WebVTT files are parsed strictly by the specification, and written in one canonical form."""
+"""Tests that WebVTT files are parsed strictly by the specification, and written in one canonical form."""
 
 import pytest
 from hypothesis import given
@@ -13,7 +13,7 @@ def _file(*blocks: str) -> str:
 
 
 def _cue(text: str) -> Cue:
-    """The only cue of a file, from second 1 to 9, whose text begins on line 4."""
+    """Return the only cue of a file. It lasts from second 1 to 9, and its text begins on line 4."""
     (cue,) = webvtt.read(_file(f"00:01.000 --> 00:09.000\n{text}"))
     return cue
 
@@ -24,7 +24,7 @@ def _refusal(text: str) -> str:
     return str(refused.value)
 
 
-def test_a_file_is_read_as_cues_in_milliseconds() -> None:
+def test_webvtt_file_is_parsed_to_cues_in_milliseconds() -> None:
     text = _file("intro\n00:01.500 --> 00:02.000 align:start\nHello\nworld", "01:00:00.000 --> 01:00:00.001\nBye")
     assert webvtt.read(text) == [
         Cue(1500, 2000, "Hello\nworld", "intro", "align:start"),
@@ -32,7 +32,7 @@ def test_a_file_is_read_as_cues_in_milliseconds() -> None:
     ]
 
 
-def test_a_file_is_written_in_one_form() -> None:
+def test_cues_are_written_in_canonical_form() -> None:
     cues = [Cue(1500, 2000, "Hello\nworld", "intro", "align:start"), Cue(3_600_000, 360_000_000, "Bye"), Cue(0, 1, "")]
     assert webvtt.write(cues) == (
         "WEBVTT\n\n"
@@ -44,7 +44,7 @@ def test_a_file_is_written_in_one_form() -> None:
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"], ids=["LF", "CRLF", "CR"])
 @pytest.mark.parametrize("mark", ["", "\ufeff"], ids=["no-mark", "mark"])
-def test_lines_end_as_they_like_and_a_byte_order_mark_is_passed(end: str, mark: str) -> None:
+def test_any_line_end_is_accepted_and_a_byte_order_mark_is_ignored(end: str, mark: str) -> None:
     text = mark + _file("1\n00:01.000 --> 00:02.000\nHello\nworld").replace("\n", end)
     assert webvtt.read(text) == [Cue(1000, 2000, "Hello\nworld", "1")]
 
@@ -75,7 +75,7 @@ def test_text_around_the_cues_is_dropped(text: str) -> None:
         ("vertical:rl line:0 position:10.5%,line-left size:100% align:end", None),
         ("line:84.66666666666667%,end position:100.0%,line-right align:right", None),
         ("region:a vertical:lr", "vertical:lr"),
-        # What drafts called alignments until 2015.
+        # Alignment keywords of drafts before 2015.
         (
             "position:50.00%,middle align:middle line:84.67%,middle",
             "line:84.67%,center position:50.00%,center align:center",
@@ -94,7 +94,7 @@ def test_cue_settings_are_normalised_to_one_order(settings: str, normalised: str
     ["vertical:up", "line:1.5", "line:101%", "line:--1", "line:1,left", "position:1", "position:1%,left", "size:100.1%",
      "size:%", "align:", "align:justify", "region:", "size:-1%", "line:\uff11"],
 )  # fmt: skip
-def test_settings_have_valid_values(setting: str) -> None:
+def test_setting_with_an_invalid_value_is_refused(setting: str) -> None:
     refusal = _refusal(_file("1\n00:01.000 --> 00:02.000 " + setting + "\nHello"))
     assert refusal == f'Line 4: The setting "{setting}" has an invalid value.'
 
@@ -194,7 +194,7 @@ def test_text_that_browsers_tolerate_is_normalised(text: str, normalised: str) -
         ("&" * 500, "Line 4: The cue must have at most 2,000 characters as WebVTT, not 2,500."),
     ],
 )  # fmt: skip
-def test_payloads_that_are_refused(text: str, refusal: str) -> None:
+def test_invalid_payload_is_refused_with_line_and_remedy(text: str, refusal: str) -> None:
     assert _refusal(_file(f"00:01.000 --> 00:09.000\n{text}")).startswith(refusal)
 
 
@@ -233,11 +233,11 @@ def test_payloads_that_are_refused(text: str, refusal: str) -> None:
         (_file("00:01.000 --> 00:02.000 size:1% size:1%"), "Line 3: The setting size is repeated. Keep one."),
     ],
 )  # fmt: skip
-def test_files_that_are_refused(text: str, refusal: str) -> None:
+def test_invalid_webvtt_file_is_refused_with_line_and_remedy(text: str, refusal: str) -> None:
     assert _refusal(text).startswith(refusal)
 
 
-def test_a_refusal_names_its_line_and_its_reason() -> None:
+def test_refusal_has_its_line_and_reason() -> None:
     with pytest.raises(InvalidCaptions) as refused:
         webvtt.read(_file("1\r\n00:02.000 --> 00:01.000\r\na"))
     assert refused.value.line == 4
@@ -249,7 +249,7 @@ def test_cues_may_overlap_and_end_at_the_latest_time() -> None:
     assert webvtt.read(webvtt.write(cues)) == cues
 
 
-def test_the_number_of_cues_has_a_limit() -> None:
+def test_number_of_webvtt_cues_is_limited() -> None:
     most = [Cue(number, number + 1, "") for number in range(MAX_CUES)]
     assert len(webvtt.read(webvtt.write(most))) == MAX_CUES
     refusal = _refusal(webvtt.write([*most, Cue(MAX_CUES, LATEST, "")]))
@@ -267,7 +267,7 @@ def test_the_number_of_cues_has_a_limit() -> None:
         (" \n\t", ""),
     ],
 )
-def test_the_words_of_a_cue(text: str, words: str) -> None:
+def test_plain_text_of_a_cue_has_no_markup(text: str, words: str) -> None:
     assert plain_text(_cue(text)) == words
 
 
@@ -310,7 +310,7 @@ def _cues(draw: st.DrawFn) -> list[Cue]:
 def test_written_cues_are_read_back_unchanged(cues: list[Cue]) -> None:
     read = webvtt.read(webvtt.write(cues))
     assert webvtt.read(webvtt.write(read)) == read
-    # A language or a voice is written with one space before it; everything else is as it was.
+    # The first round trip writes exactly one space before the name of a language or voice. All other text is unchanged.
     assert [cue._replace(text="") for cue in read] == [cue._replace(text="") for cue in cues]
     assert [plain_text(cue) for cue in read] == [plain_text(cue) for cue in cues]
 

@@ -1,4 +1,4 @@
-"""Differences between two items: as pointers, truncated to a size, and reverted."""
+"""Differences between two items: JSON pointers, truncation to a size, and reverts."""
 
 import string
 from typing import Any
@@ -30,7 +30,7 @@ VALUES = st.recursive(
 ITEMS = st.dictionaries(NAMES, VALUES, max_size=4)
 
 
-class TestTakingBack:
+class TestReverting:
     @given(ITEMS, ITEMS)
     def test_reverting_all_changes_restores_the_former_item(self, old: dict[str, Any], new: dict[str, Any]) -> None:
         state = new
@@ -74,7 +74,7 @@ class TestPointers:
         assert overlap(field, other) == overlap(other, field) == (is_covered or covers(other, field))
 
 
-class TestFitting:
+class TestTruncation:
     @given(
         st.lists(st.tuples(st.integers(0, 9000), st.integers(0, 9000)), min_size=1, max_size=8),
         st.integers(6000, 30_000),

@@ -1,4 +1,4 @@
-"""Reverts of change sets: every write of the set is reverted, except where another user changed the item since."""
+"""Reverts of change sets: each write of the set is reverted, unless another user has changed the item since."""
 
 from collections.abc import Callable
 from typing import Any
@@ -28,7 +28,7 @@ EVERYTHING = dict.fromkeys(("video", "credit", "release", "captions", "chapters"
 NOTHING = dict.fromkeys(EVERYTHING, False)
 
 
-class TestAtOnce:
+class TestWholeChangeSet:
     def test_created_items_are_deleted_and_the_revert_can_be_reverted(self, reverts: RevertTestbed) -> None:
         change_set = reverts.create_change_set("import-1")
         assert change_set.there() == EVERYTHING
@@ -46,7 +46,7 @@ class TestAtOnce:
         assert change_set.there() == NOTHING
         assert _by_entity(reverted) == dict.fromkeys(EVERYTHING, "reverted")
 
-    def test_a_second_time_writes_nothing(self, reverts: RevertTestbed) -> None:
+    def test_second_revert_writes_nothing(self, reverts: RevertTestbed) -> None:
         reverts.create_change_set("import-1")
         reverts.revert_and_settle("import-1")
         with record_operations(reverts.table.client) as operations:
@@ -182,7 +182,7 @@ class TestCreditsReleasesAndRatings:
         assert _by_entity(report) == dict.fromkeys(EVERYTHING, "reverted") | {"rating": "skipped"}
         assert change_set.there() == NOTHING | {"rating": True}
 
-    def test_a_credit_of_a_video_that_is_deleted_fails_with_the_reason(self, reverts: RevertTestbed) -> None:
+    def test_credit_of_a_deleted_video_fails_with_the_reason(self, reverts: RevertTestbed) -> None:
         change_set = reverts.create_change_set("import-1")
         (video_id,) = change_set.video_ids
         reverts.write("PUT", f"/v1/videos/{video_id}/credits/kim", {"ordering": 2, "roles": ROLES})
@@ -192,7 +192,7 @@ class TestCreditsReleasesAndRatings:
             (item,) = reverts.revert_and_settle(changeset_id, query=query)["items"]
             assert (item["result"], item["problem"]["status"]) == ("failed", 409)
 
-    def test_a_state_that_todays_model_refuses_fails_with_the_pointer(self, reverts: RevertTestbed) -> None:
+    def test_state_that_the_current_model_refuses_fails_with_the_pointer(self, reverts: RevertTestbed) -> None:
         change_set = reverts.create_change_set("import-1")
         (video_id,) = change_set.video_ids
         key = CREDIT.key(videoId=video_id, personId="sam")
@@ -207,18 +207,19 @@ class TestCreditsReleasesAndRatings:
 
 
 class TestCaptionsAndChapters:
-    """Captions are stored without the parser: their item, and the object that it names."""
+    """Captions are stored without the parser: an item, and the S3 object that contains their text."""
 
     @pytest.fixture
     def reverts(self, table: Table, objects: Objects, clock: Clock) -> RevertTestbed:
-        """The service with an empty trail, and a media bucket for texts."""
+        """The service with an empty audit trail, and a media bucket for the texts of captions."""
         return RevertTestbed(make_api(table, clock, objects))
 
     @pytest.fixture
     def put_captions(self, reverts: RevertTestbed, objects: Objects) -> PutCaptions:
-        """Write captions in `en` as a user's request does, `say(video_id, text, user)`, and return their change set."""
+        """Return a function that writes captions in `en` as a user's request does, and returns the id of the change
+        set."""
 
-        def say(video_id: str, text: str, user: str = "alice") -> str:
+        def write_captions(video_id: str, text: str, user: str = "alice") -> str:
             reverts.clock.advance(1)
             body = text.encode()
             objects.put(MEDIA_BUCKET, text_key(video_id, text_hash(body)), body, "text/vtt")
@@ -229,10 +230,10 @@ class TestCaptionsAndChapters:
             reverts.settle()
             return changeset_id
 
-        return say
+        return write_captions
 
     def _captions_text(self, testbed: RevertTestbed, video_id: str) -> str | None:
-        """Return the text of the captions in `en`; `None` if there are none."""
+        """Return the text of the captions in `en`. `None` if there are none."""
         reply = testbed.api.get(f"/v1/videos/{video_id}/captions/en")
         return reply.body.decode() if reply.status == 200 else None
 
@@ -278,7 +279,7 @@ class TestCaptionsAndChapters:
     def test_captions_changed_since_are_skipped_unless_their_text_is_forced(
         self, reverts: RevertTestbed, put_captions: PutCaptions, since: str
     ) -> None:
-        """A newer text of the same length is also skipped: the size and cues of another text would truncate it."""
+        """A newer text of the same length is also skipped. The former size and number of cues would not fit it."""
         video_id = reverts.create()
         put_captions(video_id, HELLO)
         changeset_id = put_captions(video_id, GOODBYE)
@@ -326,7 +327,7 @@ class TestCaptionsAndChapters:
         assert self._captions_text(reverts, video_id) == HELLO
         assert reverts.revert_and_settle(changeset_id, user="admin")["reverted"] == 1
 
-    def test_chapters_that_were_put_replaced_or_removed_are_as_they_were(self, reverts: RevertTestbed) -> None:
+    def test_chapters_that_were_put_replaced_or_removed_are_restored(self, reverts: RevertTestbed) -> None:
         video_id = reverts.create()
         path = f"/v1/videos/{video_id}/chapters"
         other = {"chapters": [{"start": 0, "title": "All of it"}]}
@@ -370,7 +371,7 @@ class TestCaptionsAndChapters:
 
 
 class TestPlaylists:
-    def _list(self, testbed: RevertTestbed, count: int = 4) -> tuple[str, list[str]]:
+    def _new_playlist(self, testbed: RevertTestbed, count: int = 4) -> tuple[str, list[str]]:
         playlist_id = testbed.write("POST", "/v1/playlists", {"title": "A list"}).json["playlistId"]
         video_ids = [testbed.create(visibility="public") for _ in range(count)]
         for video_id in video_ids:
@@ -383,7 +384,7 @@ class TestPlaylists:
 
     @pytest.mark.parametrize("change", ["removed", "moved", "appended", "renamed", "deleted"])
     def test_every_kind_of_playlist_change_is_reverted(self, reverts: RevertTestbed, change: str) -> None:
-        playlist_id, video_ids = self._list(reverts)
+        playlist_id, video_ids = self._new_playlist(reverts)
         path, other = f"/v1/playlists/{playlist_id}", reverts.create()
         before = self._entries_of(reverts, playlist_id), reverts.api.get(path).json
         requests: dict[str, tuple[str, str, Any]] = {
@@ -406,7 +407,7 @@ class TestPlaylists:
         ]
 
     def test_entry_is_restored_next_to_the_one_at_its_position(self, reverts: RevertTestbed) -> None:
-        playlist_id, (first, second, third, last) = self._list(reverts)
+        playlist_id, (first, second, third, last) = self._new_playlist(reverts)
         path = f"/v1/playlists/{playlist_id}/entries"
         reverts.write("PATCH", f"{path}/{last}", {"after": first})
         reverts.write("DELETE", f"{path}/{last}")
@@ -418,7 +419,7 @@ class TestPlaylists:
         assert [video_id for video_id, _ in self._entries_of(reverts, playlist_id)] == [first, third, second, last]
 
     def test_entry_moved_since_by_another_user_is_skipped(self, reverts: RevertTestbed) -> None:
-        playlist_id, (first, second, third, last) = self._list(reverts)
+        playlist_id, (first, second, third, last) = self._new_playlist(reverts)
         path = f"/v1/playlists/{playlist_id}/entries"
         reverts.write("PATCH", f"{path}/{last}", {"after": None})
         changeset_id = reverts.last_changeset_of_playlist(playlist_id)
@@ -428,7 +429,7 @@ class TestPlaylists:
         assert [video_id for video_id, _ in self._entries_of(reverts, playlist_id)] == [first, second, last, third]
 
     def test_entry_of_a_removed_video_is_not_restored_and_is_reported(self, reverts: RevertTestbed) -> None:
-        playlist_id, (_, second, *_) = self._list(reverts)
+        playlist_id, (_, second, *_) = self._new_playlist(reverts)
         reverts.write("DELETE", f"/v1/playlists/{playlist_id}/entries/{second}")
         changeset_id = reverts.last_changeset_of_playlist(playlist_id)
         reverts.table.delete(VIDEO.key(videoId=second))
@@ -439,7 +440,7 @@ class TestPlaylists:
         self, reverts: RevertTestbed, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("shared.history.playlist_reverts.MAX_PLACED", 2)
-        playlist_id, video_ids = self._list(reverts, 5)
+        playlist_id, video_ids = self._new_playlist(reverts, 5)
         before = self._entries_of(reverts, playlist_id)
         for video_id in video_ids:
             reverts.entries_of_playlists.remove(playlist_id, video_id, reverts.admin("set"), reverts.now)
@@ -449,7 +450,7 @@ class TestPlaylists:
         assert self._entries_of(reverts, playlist_id) == before
 
     def test_playlist_deleted_by_another_user_stays_deleted(self, reverts: RevertTestbed) -> None:
-        playlist_id, _ = self._list(reverts, 1)
+        playlist_id, _ = self._new_playlist(reverts, 1)
         reverts.write("PATCH", f"/v1/playlists/{playlist_id}", {"title": "Other"})
         changeset_id = reverts.last_changeset_of_playlist(playlist_id)
         reverts.write("DELETE", f"/v1/playlists/{playlist_id}", user="admin")
@@ -458,7 +459,7 @@ class TestPlaylists:
         assert DELETED_AT in (reverts.table.get(PLAYLIST.key(playlistId=playlist_id)) or {})
 
 
-class TestOthersParts:
+class TestItemsOfOtherOwners:
     def test_items_of_other_owners_are_not_listed_or_changed(self, reverts: RevertTestbed) -> None:
         ours, theirs = reverts.create(), reverts.create("bob")
         for video_id in (ours, theirs):
@@ -468,7 +469,7 @@ class TestOthersParts:
         assert [item["videoId"] for item in report["items"]] == [ours]
         assert [reverts.item(video_id)["title"] for video_id in (ours, theirs)] == ["A film", "New"]
 
-    def test_a_set_of_which_nothing_is_ones_own_is_as_one_that_never_was(self, reverts: RevertTestbed) -> None:
+    def test_change_set_without_items_of_the_caller_is_404_like_an_unknown_one(self, reverts: RevertTestbed) -> None:
         reverts.create_change_set("import-1")
         replies = [reverts.undo(changeset_id, user="carol") for changeset_id in ("import-1", "never-was")]
         assert [reply.status for reply in replies] == [404, 404]

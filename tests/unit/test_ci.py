@@ -1,4 +1,4 @@
-"""Tests of `.ci/run`: it installs the browser where possible, and then runs the same checks as a laptop."""
+"""Tests of `.ci/run`: it installs a browser where possible, and then runs the same checks as a laptop."""
 
 import os
 import shutil
@@ -16,7 +16,7 @@ TEST = "make test"
 
 @dataclass
 class Machine:
-    """A machine with a checkout, whose programs only record that they were called."""
+    """A machine with a checkout, on which each program only records its calls."""
 
     folder: Path
     called: list[str] = field(default_factory=list)
@@ -31,18 +31,18 @@ class Machine:
             path = shutil.which(name)
             assert path
             (self.bin / name).symlink_to(path)
-        self.has("timeout", 'shift; "$@"')  # not every laptop has one
-        self.has("make")
+        self.install("timeout", 'shift; "$@"')  # macOS has no `timeout`
+        self.install("make")
 
-    def has(self, name: str, then: str = "") -> None:
-        """Install a program that records its calls and then runs `then`."""
+    def install(self, name: str, then: str = "") -> None:
+        """Install a program that records its calls and then runs the script `then`."""
         program = self.bin / name
         program.write_text(f'#!{self.bin}/bash\necho "{name} $*" >>{self.folder}/called\n{then}\n')
         program.chmod(0o755)
 
-    def is_used_by(self, number: int) -> None:
-        """Run as the user with this id; 0 is root."""
-        self.has("id", f"echo {number}")
+    def set_user_id(self, number: int) -> None:
+        """Run as the user with this id. 0 is root."""
+        self.install("id", f"echo {number}")
 
     def run(self) -> int:
         """Run `.ci/run` and return its exit status."""
@@ -61,21 +61,21 @@ class Machine:
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Machine:
-    """Debian, as root, without a browser."""
+    """A Debian machine with the user root and no browser."""
     installed = Machine(tmp_path)
-    installed.has("apt-get")
-    installed.is_used_by(0)
+    installed.install("apt-get")
+    installed.set_user_id(0)
     return installed
 
 
-def test_the_browser_is_installed_where_there_is_none(machine: Machine) -> None:
+def test_browser_is_installed_if_there_is_none(machine: Machine) -> None:
     assert machine.run() == 0
     assert machine.called == [UPDATE, INSTALL, TEST]
 
 
 @pytest.mark.parametrize("name", ["chromium-headless-shell", "chromium", "google-chrome"])
-def test_a_browser_that_is_there_will_do(machine: Machine, name: str) -> None:
-    machine.has(name)
+def test_installed_browser_is_used(machine: Machine, name: str) -> None:
+    machine.install(name)
     machine.run()
     assert machine.called == [TEST]
 
@@ -87,50 +87,50 @@ def test_browser_named_in_the_environment_is_used(machine: Machine) -> None:
 
 
 def test_user_other_than_root_installs_with_noninteractive_sudo(machine: Machine) -> None:
-    machine.is_used_by(1000)
-    machine.has("sudo", 'shift; "$@"')
+    machine.set_user_id(1000)
+    machine.install("sudo", 'shift; "$@"')
     machine.run()
     assert [line for line in machine.called if not line.startswith("sudo -n env ")] == [UPDATE, INSTALL, TEST]
     assert len(machine.called) == 5
 
 
-def test_without_leave_to_install_the_tests_run_and_say_what_is_missing(machine: Machine) -> None:
-    machine.is_used_by(1000)
+def test_tests_run_without_a_browser_if_the_user_may_not_install_one(machine: Machine) -> None:
+    machine.set_user_id(1000)
     assert machine.run() == 0
     assert machine.called == [TEST]
 
 
-def test_a_failed_installation_does_not_keep_the_tests_from_running(machine: Machine) -> None:
-    machine.has("apt-get", "exit 100")
+def test_failed_installation_does_not_prevent_the_tests(machine: Machine) -> None:
+    machine.install("apt-get", "exit 100")
     assert machine.run() == 0
     assert machine.called == [UPDATE, TEST]
 
 
-def test_an_older_debian_gets_the_browser_with_a_window(machine: Machine) -> None:
-    machine.has("apt-get", 'case "$*" in *-headless-shell) exit 100 ;; esac')
+def test_older_debian_gets_the_full_browser(machine: Machine) -> None:
+    machine.install("apt-get", 'case "$*" in *-headless-shell) exit 100 ;; esac')
     assert machine.run() == 0
     assert machine.called == [UPDATE, INSTALL, INSTALL.removesuffix("-headless-shell"), TEST]
 
 
-def test_where_there_is_no_apt_nothing_is_installed(machine: Machine) -> None:
+def test_nothing_is_installed_without_apt(machine: Machine) -> None:
     os.remove(machine.bin / "apt-get")
     machine.run()
     assert machine.called == [TEST]
 
 
 def test_ci_exits_with_the_status_of_the_tests(machine: Machine) -> None:
-    machine.has("make", "exit 3")
+    machine.install("make", "exit 3")
     assert machine.run() == 3
 
 
-def test_the_tests_know_that_nobody_watches(machine: Machine) -> None:
-    machine.has("make", 'test "$CI" = true')
+def test_environment_of_the_tests_sets_ci(machine: Machine) -> None:
+    machine.install("make", 'test "$CI" = true')
     assert machine.run() == 0
 
 
 def test_python_named_in_the_environment_is_used(machine: Machine) -> None:
-    machine.has("chromium")
-    machine.has("make", f'echo "with $PYTHON3" >>{machine.folder}/called')
+    machine.install("chromium")
+    machine.install("make", f'echo "with $PYTHON3" >>{machine.folder}/called')
     machine.settings["PYTHON3"] = "/opt/python3"
     machine.run()
     assert machine.called == [TEST, "with /opt/python3"]

@@ -1,4 +1,4 @@
-"""Our client over a real socket, compared with boto3's: same requests, responses and errors."""
+"""Tests of the lean client on a real socket, compared with boto3: both have the same requests, responses and errors."""
 
 import datetime
 import json
@@ -47,7 +47,8 @@ KEY: Any = {"pk": {"S": "p"}, "sk": {"S": "s"}}
 
 
 class Server(Listener):
-    """Server that sends a test's scripted responses in order. Without a further response it closes the connection."""
+    """Server that sends the scripted responses of a test in order. It closes the connection when no response is
+    left."""
 
     def __init__(self, tls: ssl.SSLContext | None = None) -> None:
         self.responses: list[bytes] = []
@@ -61,7 +62,7 @@ class Server(Listener):
 
     @property
     def connections(self) -> int:
-        """Return the number of connections that clients opened."""
+        """Number of connections that clients opened."""
         return len(self.accepted)
 
     def _respond(self, connection: socket.socket) -> None:
@@ -81,7 +82,7 @@ class Server(Listener):
 
 
 def http_response(content: Any, status: int = 200, **headers: str) -> bytes:
-    """Return an HTTP response with a body of JSON or text."""
+    """Return an HTTP response. `content` is the body as bytes, or a value to encode as JSON."""
     body = content if isinstance(content, bytes) else json.dumps(content).encode()
     lines = [f"HTTP/1.1 {status} Because", f"content-length: {len(body)}", "content-type: application/x-amz-json-1.0"]
     lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
@@ -107,7 +108,7 @@ Make = Callable[[Server], Any]
 _CLIENTS: list[Any] = []
 
 
-def ours(server: Server) -> Client:
+def lean(server: Server) -> Client:
     credentials = Credentials("test", "test", None)
     return _with_idle_connection(
         Client(server.endpoint, "us-east-1", lambda: credentials, connect_seconds=LIMIT, read_seconds=LIMIT)
@@ -126,11 +127,11 @@ def reference(server: Server) -> Any:
         return _CLIENTS[-1]
 
 
-both = pytest.mark.parametrize("make", [ours, reference])
+both_clients = pytest.mark.parametrize("make", [lean, reference])
 
 
 def outcome(client: Any, attempts: int = 1) -> Any:
-    """Return the result of a read through the store's table, or the error that it raises."""
+    """Return the result of a read through `Table`, or the type and detail of the error."""
     try:
         return Table("T", client, attempts=attempts, sleep=lambda _: None).get({"pk": "p", "sk": "s"})
     except ServiceError as error:
@@ -198,9 +199,9 @@ RESPONSES = {
 
 
 @pytest.mark.parametrize("name", RESPONSES)
-def test_clients_parse_every_dynamodb_response_alike(server: Server, name: str) -> None:
+def test_clients_parse_every_dynamodb_response_identically(server: Server, name: str) -> None:
     outcomes = []
-    for make in (ours, reference):
+    for make in (lean, reference):
         server.responses = [RESPONSES[name]]
         outcomes.append(_comparable(make(server)))
     assert outcomes[0] == outcomes[1]
@@ -213,12 +214,12 @@ def _comparable(client: Any) -> Any:
         return type(error), str(error), vars(error)
 
 
-@both
+@both_clients
 @pytest.mark.parametrize("body", [b"not JSON", b"\xff", b'{"Item":'])
 def test_non_json_response_is_a_lost_response(server: Server, make: Make, body: bytes) -> None:
     server.responses = [http_response(body)] * REQUEST_ATTEMPTS
-    # botocore does not catch the parser's error
-    with pytest.raises(Unavailable if make is ours else (Unavailable, ValueError)):
+    # botocore does not convert the error of the JSON parser
+    with pytest.raises(Unavailable if make is lean else (Unavailable, ValueError)):
         Table("T", make(server), attempts=1).get({"pk": "p", "sk": "s"})
 
 
@@ -232,19 +233,19 @@ def test_non_json_response_is_a_lost_response(server: Server, make: Make, body: 
 )
 def test_response_that_dynamodb_never_sends_is_unavailable(server: Server, response: bytes) -> None:
     server.responses = [response]
-    assert outcome(ours(server))[0] is Unavailable
+    assert outcome(lean(server))[0] is Unavailable
 
 
 def test_response_with_a_wrong_checksum_is_lost(server: Server) -> None:
     server.responses = [http_response({}, x_amz_crc32="1")]
     with pytest.raises(ResponseLost):
-        ours(server).get_item(TableName="T", Key=KEY)
+        lean(server).get_item(TableName="T", Key=KEY)
 
 
 def test_response_truncated_at_any_byte_is_lost(server: Server) -> None:
     complete = http_response({"Item": KEY})
     server.keeps = False
-    client = ours(server)
+    client = lean(server)
     for length in range(len(complete)):
         server.responses = [complete[:length]]
         with pytest.raises(ResponseLost):
@@ -253,7 +254,7 @@ def test_response_truncated_at_any_byte_is_lost(server: Server) -> None:
     assert client.get_item(TableName="T", Key=KEY) == {"Item": KEY}
 
 
-@both
+@both_clients
 def test_idempotent_request_with_a_lost_response_is_retried(server: Server, make: Make) -> None:
     complete = http_response({"Item": {"n": {"N": "1"}}})
     server.responses = [b"", complete[:-1], complete]
@@ -264,7 +265,7 @@ def test_idempotent_request_with_a_lost_response_is_retried(server: Server, make
 
 class TestConnections:
     def test_connection_is_reused(self, server: Server) -> None:
-        client = ours(server)
+        client = lean(server)
         for _ in range(3):
             server.responses = [http_response({"Item": KEY})]
             assert client.get_item(TableName="T", Key=KEY) == {"Item": KEY}
@@ -284,22 +285,22 @@ class TestConnections:
     )
     def test_response_with_ambiguous_headers_is_lost(self, server: Server, lines: str) -> None:
         server.responses = [f"HTTP/1.1 200 OK\r\n{lines}\r\n\r\n{{}}".encode(), http_response({})]
-        client = ours(server)
+        client = lean(server)
         with pytest.raises(ResponseLost):
             client.get_item(TableName="T", Key=KEY)
         assert client.get_item(TableName="T", Key=KEY) == {}
         assert server.connections == 2
 
     @pytest.mark.parametrize("token", ["x\r\nx-amz-target: other", "x\ry", "x\ny"])
-    def test_a_header_of_two_lines_is_not_sent(self, server: Server, token: str) -> None:
+    def test_header_with_a_line_break_is_not_sent(self, server: Server, token: str) -> None:
         client = _with_idle_connection(Client(server.endpoint, "us-east-1", lambda: Credentials("a", "b", token)))
         with pytest.raises(ValueError, match="line break"):
             client.get_item(TableName="T", Key=KEY)
         assert server.requests == []
 
-    def test_request_asks_for_identity_coding(self, server: Server) -> None:
+    def test_request_accepts_only_the_identity_coding(self, server: Server) -> None:
         server.responses = [http_response({})]
-        ours(server).get_item(TableName="T", Key=KEY)
+        lean(server).get_item(TableName="T", Key=KEY)
         assert server.requests[0][0]["accept-encoding"] == "identity"
 
     def test_request_is_sent_in_one_write(self, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -312,13 +313,13 @@ class TestConnections:
 
         monkeypatch.setattr(HTTPConnection, "send", sent)
         server.responses += [http_response({}), http_response({})]
-        client = ours(server)
+        client = lean(server)
         for _ in range(2):
             client.get_item(TableName="T", Key=KEY)
         assert [piece[:4] + piece[-1:] for piece in pieces] == [b"POST}", b"POST}"]
 
     def test_connection_is_reused_after_an_error_response(self, server: Server) -> None:
-        client = ours(server)
+        client = lean(server)
         server.responses = [http_response({"__type": "ThrottlingException"}, 400), http_response({})]
         with pytest.raises(ErrorResponse):
             client.get_item(TableName="T", Key=KEY)
@@ -326,32 +327,32 @@ class TestConnections:
 
     def test_connection_closed_while_idle_is_reopened_before_sending(self, server: Server) -> None:
         server.keeps = False
-        client = ours(server)
+        client = lean(server)
         for _ in range(3):
             server.responses = [http_response({})]
             assert client.put_item(TableName="T", Item=KEY) == {}
-            _wait_for_the_end(client)
+            _wait_for_close(client)
         assert (server.connections, len(server.requests)) == (3, 3)
 
     def test_connection_is_not_pooled_after_connection_close(self, server: Server) -> None:
-        client = ours(server)
+        client = lean(server)
         server.responses = [http_response({}, connection="close")]
         client.get_item(TableName="T", Key=KEY)
         assert client._idle == []
 
     def test_concurrent_requests_use_separate_connections(self, server: Server) -> None:
-        client = ours(server)
+        client = lean(server)
         server.responses, server.keeps = [http_response({"Item": {"n": {"N": str(n)}}}) for n in range(3)], False
-        waiting = [client.begin("GetItem", TableName="T", Key=KEY) for _ in range(3)]
-        assert {one()["Item"]["n"]["N"] for one in waiting} == {"0", "1", "2"}
+        pending = [client.begin("GetItem", TableName="T", Key=KEY) for _ in range(3)]
+        assert {one()["Item"]["n"]["N"] for one in pending} == {"0", "1", "2"}
 
-    def test_without_a_server_nothing_has_been_sent(self) -> None:
+    def test_request_without_a_server_was_not_sent(self) -> None:
         client = Client(f"http://127.0.0.1:{free_port()}", "us-east-1", lambda: Credentials("a", "b", None))
         with pytest.raises(NotSent):
             client.get_item(TableName="T", Key=KEY)
 
     def test_timeouts_of_concurrent_requests_overlap(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Each timeout starts with its own request, not when the previous request timed out."""
+        """The timeout of each request starts when the request is sent, not when the previous request timed out."""
         waits: list[float] = []
 
         def late(connected: socket.socket, **_: str) -> Any:
@@ -364,8 +365,8 @@ class TestConnections:
         with socket.create_server(("127.0.0.1", 0)) as silent:
             endpoint = f"http://127.0.0.1:{silent.getsockname()[1]}"
             client = Client(endpoint, "us-east-1", lambda: Credentials("a", "b", None), read_seconds=0.05)
-            waiting = [client.begin("Query", TableName="T") for _ in range(3)]
-            for wait in waiting:
+            pending = [client.begin("Query", TableName="T") for _ in range(3)]
+            for wait in pending:
                 with pytest.raises(ResponseLost):
                     wait()
                 clock.advance(0.05)
@@ -379,8 +380,8 @@ class TestConnections:
                 client.get_item(TableName="T", Key=KEY)
 
 
-def _wait_for_the_end(client: Client) -> None:
-    """Wait until the server's end of the kept connection has arrived."""
+def _wait_for_close(client: Client) -> None:
+    """Wait until the server has closed the pooled connection."""
     (connection,) = client._idle
     assert connection.sock.recv(1, socket.MSG_PEEK) == b""
 
@@ -389,7 +390,7 @@ class TestRequests:
     @pytest.mark.parametrize("token", [None, "a+token/="])
     @pytest.mark.parametrize("parameters", [{}, {"Item": {"t": {"S": "ü🎬"}, "b": {"B": b"\x00\xff"}}}])
     @pytest.mark.parametrize("service", [DYNAMODB, SECRETS_MANAGER])
-    def test_are_signed_as_botocore_would(
+    def test_requests_are_signed_as_by_botocore(
         self, server: Server, service: AwsService, token: str | None, parameters: Any
     ) -> None:
         client = _with_idle_connection(
@@ -409,13 +410,13 @@ class TestRequests:
         assert headers["authorization"].rpartition("Signature=")[2] == signer.signature(text, request)
         assert f"Credential=AKID/{signer.scope(request)[5:]}" in headers["authorization"].replace("AKID/AKID", "AKID")
 
-    def test_are_the_same_as_boto3s(self, server: Server) -> None:
+    def test_requests_are_the_same_as_those_of_boto3(self, server: Server) -> None:
         request: Any = {
             "TableName": "T",
             "Item": {"b": {"B": b"\x00"}, "t": {"S": "ü"}, "n": {"N": "1"}},
             "ExpressionAttributeValues": {":x": {"BS": [b"\x01"]}},
         }
-        for make in (ours, reference):
+        for make in (lean, reference):
             server.responses = [http_response({})]
             make(server).put_item(**request)
         (headers, body), (their_headers, their_body) = server.requests
@@ -423,20 +424,22 @@ class TestRequests:
         for name in ("content-type", "x-amz-target", "host"):
             assert headers[name] == their_headers[name]
 
-    def test_carry_the_trace_of_their_invocation(self, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_requests_have_the_trace_header_of_the_invocation(
+        self, server: Server, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setenv("_X_AMZN_TRACE_ID", "Root=1-5759e988")
         server.responses = [http_response({})]
-        ours(server).get_item(TableName="T", Key=KEY)
+        lean(server).get_item(TableName="T", Key=KEY)
         assert server.requests[0][0]["x-amzn-trace-id"] == "Root=1-5759e988"
 
     def test_item_that_json_cannot_encode_is_refused_before_sending(self, server: Server) -> None:
         with pytest.raises(TypeError):
-            ours(server).put_item(TableName="T", Item={"a": {"S": object()}})
+            lean(server).put_item(TableName="T", Item={"a": {"S": object()}})
         assert server.connections == 0
 
 
 def last(content: Any, status: int = 200) -> bytes:
-    """Return a response after which the server closes the connection, as its header announces."""
+    """Return a response with the header `connection: close`."""
     return http_response(content, status, connection="close")
 
 
@@ -459,10 +462,10 @@ SECRETS = {
 
 
 class TestSecrets:
-    """The secret that seals cursors, read from Secrets Manager."""
+    """Reads of the secret that seals cursors, from Secrets Manager."""
 
     @pytest.mark.parametrize("name", SECRETS)
-    def test_clients_parse_every_secret_response_alike(
+    def test_clients_parse_every_secret_response_identically(
         self, server: Server, name: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         server.keeps = False
@@ -483,7 +486,7 @@ class TestSecrets:
             assert headers[name] == their_headers[name]
 
     def _outcome(self, server: Server, choice: str, monkeypatch: pytest.MonkeyPatch) -> Any:
-        """Return the secret, or the error that reading it raises."""
+        """Return the secret, or the type and detail of the error that the read raises."""
         monkeypatch.setenv("DYNAMODB_CLIENT", choice)
         monkeypatch.setenv("AWS_ENDPOINT_URL_SECRETS_MANAGER", server.endpoint)
         make = secrets._secrets_client
@@ -504,7 +507,7 @@ CHANGED: Change = {"id": "c", "type": "video.changed", "videoId": "v", "at": 1_7
 
 
 class TestEvents:
-    """Events put on an event bus."""
+    """Tests of changes that are sent to an EventBridge bus."""
 
     def _put(self, client: Any) -> list[ReceiverResponse]:
         no_webhook: Any = {}
@@ -513,12 +516,12 @@ class TestEvents:
 
     @pytest.fixture
     def bus(self, server: Server, monkeypatch: pytest.MonkeyPatch) -> Any:
-        """A client of EventBridge."""
+        """Client of EventBridge that sends requests to the test server."""
         monkeypatch.setenv("AWS_ENDPOINT_URL_EVENTBRIDGE", server.endpoint)
         _CLIENTS.append(boto3_client.make_events_client())
         return _CLIENTS[-1]
 
-    def test_is_the_change_with_its_time(self, server: Server, bus: Any) -> None:
+    def test_event_contains_the_change_with_its_time(self, server: Server, bus: Any) -> None:
         server.responses = [http_response({"FailedEntryCount": 0, "Entries": [{"EventId": "e"}]})]
         assert [response.status for response in self._put(bus)] == [200]
         (entry,) = json.loads(server.requests[0][1])["Entries"]
@@ -557,19 +560,21 @@ class TestTls:
     ) -> None:
         monkeypatch.setenv("AWS_CA_BUNDLE", str(authority / "certificate.pem"))
         secure.responses = [http_response({"Item": KEY})] * 2
-        client = ours(secure)
+        client = lean(secure)
         for _ in range(2):
             assert client.get_item(TableName="T", Key=KEY) == {"Item": KEY}
         assert secure.connections == 1
 
-    def test_no_other_server_is_sent_anything(self, secure: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_server_without_a_trusted_certificate_receives_no_request(
+        self, secure: Server, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.delenv("AWS_CA_BUNDLE", raising=False)
         with pytest.raises(NotSent) as raised:
-            ours(secure).get_item(TableName="T", Key=KEY)
+            lean(secure).get_item(TableName="T", Key=KEY)
         assert isinstance(raised.value.__cause__, ssl.SSLCertVerificationError)
         assert secure.requests == []
 
-    def test_aws_is_verified_by_amazons_own_roots(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_aws_is_verified_by_the_roots_of_amazon(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv("AWS_CA_BUNDLE", raising=False)
         context = connections.make_tls_context("dynamodb.eu-west-1.amazonaws.com")
         roots: Any = context.get_ca_certs()
@@ -581,7 +586,7 @@ class TestTls:
         assert (context.verify_mode, context.check_hostname) == (ssl.CERT_REQUIRED, True)
 
 
-class TestTheEnvironment:
+class TestEnvironmentVariables:
     @pytest.fixture(autouse=True)
     def no_endpoint(self, monkeypatch: pytest.MonkeyPatch) -> None:
         endpoints = [f"AWS_ENDPOINT_URL{ending}" for ending in ("", "_DYNAMODB", "_SECRETS_MANAGER")]
@@ -602,12 +607,14 @@ class TestTheEnvironment:
             ({"HTTPS_PROXY": "http://proxy", "NO_PROXY": ".amazonaws.com"}, "dynamodb.us-east-1.amazonaws.com"),
         ],
     )
-    def test_names_the_endpoint(self, settings: dict[str, str], host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_environment_selects_the_endpoint(
+        self, settings: dict[str, str], host: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         for name, value in settings.items():
             monkeypatch.setenv(name, value)
         assert make_client()._host == host
 
-    def test_names_the_endpoint_of_each_service(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_environment_selects_the_endpoint_of_each_service(self, monkeypatch: pytest.MonkeyPatch) -> None:
         assert make_client(SECRETS_MANAGER)._host == "secretsmanager.us-east-1.amazonaws.com"
         monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
         monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", "http://127.0.0.1:2")
@@ -639,13 +646,13 @@ class TestTheEnvironment:
         with pytest.raises(Unsupported):
             make_client()
 
-    def test_a_snapshots_credentials_are_renewed(self, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_credentials_of_a_snapshot_are_renewed(self, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
         for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
             monkeypatch.delenv(name)
         monkeypatch.setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", f"{server.endpoint}/role")
         soon = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=30)
         later = soon + datetime.timedelta(hours=6)
-        server.converse = partial(_hand_out, server)
+        server.converse = partial(_serve_credentials, server)
         server.responses = [
             json.dumps(
                 {
@@ -658,11 +665,11 @@ class TestTheEnvironment:
             for key, end in (("first", soon), ("second", later))
         ]
         credentials = make_client()._credentials
-        assert len(server.responses) == 2  # a snapshot would include what the function fetches while it starts
+        assert len(server.responses) == 2  # nothing is fetched at start, when a snapshot may be taken
         assert [credentials().access_key for _ in range(2)] == ["second", "second"]
 
 
-def _hand_out(server: Server, connection: socket.socket) -> None:
-    """Answer a GET of credentials."""
+def _serve_credentials(server: Server, connection: socket.socket) -> None:
+    """Respond to a GET of credentials."""
     connection.recv(65_536)
     connection.sendall(http_response(server.responses.pop(0), connection="close"))

@@ -1,4 +1,4 @@
-"""The function that serves the console: its page, and only the files that the page loads."""
+"""Tests of the function that serves the console: the page, and only the files that the page loads."""
 
 import base64
 import gzip
@@ -40,7 +40,7 @@ class Reply:
 
 @pytest.fixture(autouse=True)
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A small site, next to a file that is not part of it."""
+    """A small site, and a file outside its folder that must not be served."""
     folder = tmp_path / "site"
     for name, content in FILES.items():
         file = folder / f"{name}.gz"
@@ -54,7 +54,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def get(file: str | None, path: str | None = None, headers: dict[str, str] | None = None) -> Reply:
-    """Return the response to a GET. `None` for `file` is the gateway's route without that parameter."""
+    """Return the response to a GET. If `file` is `None`, the route has no path parameter."""
     event: dict[str, Any] = {"rawPath": path or f"/console/{file}", "headers": headers}
     if file is not None:
         event["pathParameters"] = {"file": file}
@@ -63,17 +63,17 @@ def get(file: str | None, path: str | None = None, headers: dict[str, str] | Non
     return Reply(response["statusCode"], {name.lower(): value for name, value in response["headers"].items()}, body)
 
 
-class TestThePage:
+class TestConsolePage:
     @pytest.mark.parametrize(("file", "path"), [("index.html", None), (None, "/console/"), ("", "/console/")])
-    def test_is_at_its_name_and_at_the_folder_s(self, file: str | None, path: str | None) -> None:
+    def test_page_is_served_at_its_name_and_at_its_folder(self, file: str | None, path: str | None) -> None:
         reply = get(file, path)
         assert (reply.status, reply.headers["content-type"]) == (200, "text/html; charset=utf-8")
         assert reply.body.decode() == FILES["index.html"]
 
-    def test_is_asked_for_again_at_each_visit(self) -> None:
+    def test_page_is_revalidated_at_each_visit(self) -> None:
         assert get("index.html").headers["cache-control"] == "no-cache"
 
-    def test_may_load_and_ask_just_this(self) -> None:
+    def test_page_may_load_and_connect_only_to_the_declared_origins(self) -> None:
         assert get("index.html").headers["content-security-policy"].split("; ") == [
             "default-src 'none'",
             "script-src 'self'",
@@ -86,12 +86,12 @@ class TestThePage:
             "frame-ancestors 'none'",
         ]
 
-    def test_hands_no_address_on_and_uses_no_device(self) -> None:
+    def test_page_sends_no_referrer_and_uses_no_device(self) -> None:
         headers = get("index.html").headers
         assert headers["referrer-policy"] == "no-referrer"
         assert headers["permissions-policy"] == "camera=(), microphone=(), geolocation=()"
 
-    def test_is_where_its_address_without_a_slash_leads(self) -> None:
+    def test_path_without_a_slash_redirects_to_the_page(self) -> None:
         reply = get(None, "/console")
         assert (reply.status, reply.body) == (301, b"")
         assert urljoin("https://api.example/stage/console", reply.headers["location"]) == (
@@ -99,7 +99,7 @@ class TestThePage:
         )
 
 
-class TestFiles:
+class TestConsoleFiles:
     @pytest.mark.parametrize(
         ("name", "kind"),
         [
@@ -109,13 +109,13 @@ class TestFiles:
             ("vendor/licences.txt", "text/plain; charset=utf-8"),
         ],
     )
-    def test_have_their_type_and_are_kept_for_good(self, name: str, kind: str) -> None:
+    def test_file_has_its_type_and_is_cached_permanently(self, name: str, kind: str) -> None:
         reply = get(f"{FOLDER}/{name}")
         assert (reply.status, reply.headers["content-type"]) == (200, kind)
         assert reply.body.decode() == FILES[f"{FOLDER}/{name}"]
         assert reply.headers["cache-control"] == "public, max-age=31536000, immutable"
 
-    def test_travel_compressed_where_that_is_understood(self) -> None:
+    def test_file_is_compressed_if_the_client_accepts_gzip(self) -> None:
         packed = get(f"{FOLDER}/app.js", headers={"Accept-Encoding": "br, gzip"})
         identity = get(f"{FOLDER}/app.js", headers={"accept-encoding": "identity"})
         assert packed.headers["content-encoding"] == "gzip"
@@ -146,22 +146,22 @@ class TestFiles:
         ],
         ids=ascii,
     )
-    def test_are_all_that_can_be_had(self, file: str) -> None:
+    def test_any_other_path_is_404(self, file: str) -> None:
         reply = get(file)
         assert (reply.status, reply.headers["content-type"]) == (404, "application/problem+json")
         assert json.loads(reply.body)["type"] == "urn:video-metadata:problem:not-found"
 
     def test_absent_console_file_is_not_cached(self) -> None:
-        """A rolled-back release restores the missing files."""
+        """The response is not cached, because a rollback restores the file."""
         assert get("absent.js").headers["cache-control"] == "no-store"
 
 
-def test_the_configuration_is_that_of_the_deployment_and_asked_for_again() -> None:
+def test_configuration_is_that_of_the_deployment_and_is_revalidated() -> None:
     reply = get("config.json")
     assert (reply.status, json.loads(reply.body)) == (200, CONFIG)
     assert (reply.headers["content-type"], reply.headers["cache-control"]) == ("application/json", "no-cache")
 
 
 @pytest.mark.parametrize("file", ["index.html", f"{FOLDER}/app.js", "config.json", "absent.js"])
-def test_browsers_take_each_answer_for_what_it_says_it_is(file: str) -> None:
+def test_every_response_forbids_content_sniffing(file: str) -> None:
     assert get(file).headers["x-content-type-options"] == "nosniff"

@@ -1,4 +1,4 @@
-"""Request ids are propagated from the request through the stream, the queues and the workers."""
+"""Tests that the id of a request is propagated through the stream, the queues and the workers."""
 
 import json
 from typing import Any
@@ -45,20 +45,20 @@ from tests.logs import Line, log_lines
 from tests.rating_totals import settle_ratings
 
 SOURCE_IP = "127.0.0.1"
-"""Source address of the tests' requests."""
+"""Source IP address of the test requests."""
 
 
 class Service:
-    """All functions over one table and one S3, with a record of the requests that they received."""
+    """All functions with one table and one S3. Records the ids of the requests that the API received."""
 
     def __init__(self, table: Table, clock: Clock, objects: Objects) -> None:
         self.table = table
         self.clock = clock
         self.objects = objects
         self.api = make_api(table, clock, objects)
-        self.api.handlers = {name: self._noting(handle) for name, handle in self.api.handlers.items()}
+        self.api.handlers = {name: self._recording(handle) for name, handle in self.api.handlers.items()}
         self.requests: list[str] = []
-        """Request ids so far."""
+        """Ids of all requests, oldest first."""
         self.background = BackgroundWork(table, clock)
         resources = FakeResources(table, clock, objects=objects, queues=self.background.queues)
         self.audit = make_audit(resources.audit, clock, objects=objects)
@@ -70,7 +70,7 @@ class Service:
             "purge": resources.make(purge_handler.lambda_handler),
         }
 
-    def _noting(self, handle: LambdaHandler) -> LambdaHandler:
+    def _recording(self, handle: LambdaHandler) -> LambdaHandler:
         def noted(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
             self.requests.append(event["requestContext"]["requestId"])
             return handle(event, context)
@@ -78,13 +78,13 @@ class Service:
         return noted
 
     def deliver(self, queue: str, *bodies: dict[str, Any]) -> None:
-        """Run a worker on its queued messages, or on the given ones, and then route the resulting changes."""
+        """Run a worker on its queued messages, or on the given messages. Then route the resulting changes."""
         waiting = bodies or self.background.queues[queue].take()
         assert self.workers[queue](streams.sqs_event(*waiting), Context()) == {"batchItemFailures": []}
         self.settle()
 
     def settle(self) -> None:
-        """Deliver all changes to both stream consumers."""
+        """Deliver all changes to both consumers of the stream."""
         before = len(self.background.seen_records)
         self.background.settle()
         records = self.background.seen_records[before:]
@@ -92,7 +92,8 @@ class Service:
             assert self.audit({"Records": records}, Context()) == {"batchItemFailures": []}
 
     def upload(self, video_id: str, data: bytes, **options: Any) -> str:
-        """Begin an upload and put its source video into the bucket; return the id of the request that began it."""
+        """Begin an upload and put the source video into the bucket. Return the id of the request that began the
+        upload."""
         content = {"contentType": "video/mp4", "fileSize": len(data)}
         begun = self.send("POST", f"/v1/videos/{video_id}/upload", content, **options)
         (upload,) = self.items(video_id, UPLOAD.sort_prefix)
@@ -108,7 +109,7 @@ class Service:
         return self.requests[-1]
 
     def items(self, video_id: str, prefix: str = "") -> list[Item]:
-        """Return the items of a video's partition whose sort key has this prefix."""
+        """Return the items in a video's partition whose sort key has this prefix."""
         return [
             item for item in _all(self.table) if item["pk"] == f"VIDEO#{video_id}" and item["sk"].startswith(prefix)
         ]
@@ -126,7 +127,7 @@ def _notification(key: str) -> dict[str, Any]:
 
 @pytest.fixture
 def service(table: Table, clock: Clock, objects: Objects) -> Service:
-    """The service over empty stores."""
+    """The service with an empty table and empty buckets."""
     return Service(table, clock, objects)
 
 
@@ -134,7 +135,7 @@ def _messages(lines: list[Line], correlation_id: str) -> list[str]:
     return [line["message"] for line in lines if line.get("correlation_id") == correlation_id]
 
 
-class TestAnUpload:
+class TestUploadCorrelation:
     def test_upload_correlation_id_is_on_every_item_and_log_line(self, service: Service) -> None:
         video_id = service.api.create()["videoId"]
         service.settle()
@@ -143,15 +144,15 @@ class TestAnUpload:
             service.deliver("probe")
             service.deliver("thumbnails")
 
-        # Items: the upload, the video and all jobs that came of it.
+        # Items: the upload, the video and all resulting jobs.
         written = {item["sk"]: request_id_of(item) for item in service.items(video_id)}
         jobs = ("JOB#probe", "JOB#poster", "JOB#storyboard", "JOB#transcode.240p")
         assert {name: id_ for name, id_ in written.items() if name in ("#META", *jobs)} == dict.fromkeys(
             ("#META", *jobs), begun
         )
-        # Messages, also that of the transcoder, which is not part of the service.
+        # Messages, including those to the transcoder, which is not part of the service.
         assert {body["correlationId"] for body in service.background.queues["transcode"].take()} == {begun}
-        # The audit trail, as clients read it.
+        # The audit trail, as clients see it.
         trail = service.api.get(f"/v1/videos/{video_id}/audit", query="order=asc&limit=100").json["items"]
         first, *others = trail
         assert first["action"] == "created"
@@ -164,7 +165,7 @@ class TestAnUpload:
             ("queued", "transcode.240p"),
         }
         assert {entry["correlationId"] for entry in others} == {begun}
-        # Log lines of every stage, and none without an id.
+        # Log lines of every function. No line lacks an id.
         assert {
             "object created",  # arrivals
             *("job created", "message sent"),  # router
@@ -178,14 +179,14 @@ class TestAnUpload:
     def test_job_resent_by_the_sweeper_keeps_its_correlation_id(self, service: Service) -> None:
         video_id = service.api.create()["videoId"]
         begun = service.upload(video_id, film(1))
-        service.background.queues["probe"].take()  # and lost
+        service.background.queues["probe"].take()  # the message is lost
         service.clock.advance(kind_of("probe").patience + 1)
         with log_lines() as lines:
             assert service.background.sweep()["resent"] == 1
         assert _messages(lines, begun) == ["job overdue", "message sent"]
         assert [body["correlationId"] for body in service.background.queues["probe"].take()] == [begun]
 
-    def test_a_transcoder_reports_for_it_and_not_for_its_own_request(self, service: Service) -> None:
+    def test_transcoder_report_keeps_the_correlation_id_of_the_upload(self, service: Service) -> None:
         video_id = service.api.create()["videoId"]
         begun = service.upload(video_id, film(1, (426, 240)))
         service.deliver("probe")
@@ -201,7 +202,7 @@ class TestAnUpload:
         assert (job["state"], job["updatedBy"], request_id_of(job)) == ("done", "transcoder", begun)
         assert (video["status"], request_id_of(video)) == ("ready", begun)
 
-    def test_a_retry_is_another_request(self, service: Service) -> None:
+    def test_retry_of_a_job_has_its_own_correlation_id(self, service: Service) -> None:
         video_id = service.api.create()["videoId"]
         service.upload(video_id, film(1))
         ticket = service.background.message("probe", "probe").ticket
@@ -212,7 +213,7 @@ class TestAnUpload:
         assert [body["correlationId"] for body in service.background.queues["probe"].take()] == [retried]
         assert service.background.job(video_id, "probe")["updatedFor"] == retried
 
-    def test_deleting_the_video_withdraws_its_jobs_for_that_request(self, service: Service) -> None:
+    def test_deleted_video_withdraws_its_jobs_under_the_id_of_the_deletion(self, service: Service) -> None:
         video_id = service.api.create()["videoId"]
         service.upload(video_id, film(1))
         deleted = service.send("DELETE", f"/v1/videos/{video_id}")
@@ -222,7 +223,7 @@ class TestAnUpload:
         assert (job["state"], request_id_of(job)) == ("withdrawn", deleted)
         assert "job cancelled" in _messages(lines, deleted)
 
-    def test_a_notification_of_no_upload_has_none(self, service: Service) -> None:
+    def test_notification_without_an_upload_has_no_correlation_id(self, service: Service) -> None:
         key = "3f2504e0-4f89-41d3-9a0c-0305e82c3301/019775a1c00-9f86d081884c7d65"
         with log_lines() as lines:
             service.deliver("arrivals", _notification(key))
@@ -269,7 +270,7 @@ class TestOtherWrites:
 
         items = _all(service.table)
         unnamed = [item["sk"] for item in items if ("updatedBy" in item) != ("updatedFor" in item)]
-        assert unnamed == [RATING_TOTALS.sk]  # what the stream brought them may be of many requests
+        assert unnamed == [RATING_TOTALS.sk]  # the rating totals may contain changes of many requests
         by_key = {(item["pk"].partition("#")[0], item["sk"].partition("#")[0] or item["sk"]): item for item in items}
         request_ids = {
             object_record: request_id_of(item) for object_record, item in by_key.items() if "updatedBy" in item
@@ -293,7 +294,7 @@ class TestOtherWrites:
             == added
         )
 
-    def test_a_write_that_no_request_asked_for_takes_away_the_id_of_the_one_before(self, table: Table) -> None:
+    def test_write_without_a_request_removes_the_former_request_id(self, table: Table) -> None:
         alice, job_caller = Caller("alice", frozenset(), correlation_id="first"), Caller.job("import")
         videos, ratings, totals = VideoStore(table), RatingStore(table), Aggregates(table)
         keys = [VIDEO.key(videoId="v"), RATING_TOTALS.key(videoId="v"), PROFILE.key(userId="alice")]
@@ -310,7 +311,7 @@ class TestOtherWrites:
         totals.settle(["v"], NOW)
         assert [request_id_of(table.get(key)) for key in keys] == [None] * 3
 
-    def test_totals_that_several_requests_moved_at_once_name_none(self, table: Table) -> None:
+    def test_totals_of_several_requests_name_no_request(self, table: Table) -> None:
         videos = VideoStore(table)
         for video_id in ("v", "w"):
             item = new_item(
@@ -321,7 +322,7 @@ class TestOtherWrites:
         assert request_id_of(table.get(PROFILE.key(userId="a"))) is None
         assert [request_id_of(table.get(MARKER.key(videoId=video_id))) for video_id in ("v", "w")] == ["v", "w"]
 
-    def test_putting_the_same_again_for_another_request_writes_nothing(self, api: Api, table: Table) -> None:
+    def test_identical_put_by_another_request_writes_nothing(self, api: Api, table: Table) -> None:
         path = f"/v1/videos/{api.create()['videoId']}/credits/p"
         body = {"name": "P", "ordering": 1, "roles": [{"category": "actor"}]}
         assert api.put(path, body).status == 201
@@ -329,12 +330,12 @@ class TestOtherWrites:
         assert api.put(path, body).status == 200
         assert [item for item in _all(table) if item["sk"].startswith("CREDIT#")] == [before]
 
-    def test_the_end_of_a_playlist_is_purged_for_who_wrote_it_last(self, service: Service) -> None:
+    def test_expired_playlist_is_purged_under_the_id_of_its_last_write(self, service: Service) -> None:
         service.send("POST", "/v1/playlists", {"title": "t"})
         (playlist,) = [item for item in _all(service.table) if item["pk"].startswith(PLAYLIST.partition_prefix)]
         deleted = service.send("DELETE", f"/v1/playlists/{playlist['playlistId']}")
         service.settle()
-        service.table.delete(PLAYLIST.key(playlistId=playlist["playlistId"]))  # as DynamoDB does when its time has come
+        service.table.delete(PLAYLIST.key(playlistId=playlist["playlistId"]))  # as DynamoDB's TTL does
         with log_lines() as lines:
             service.settle()
             service.deliver("purge")
@@ -345,11 +346,11 @@ class TestOtherWrites:
 
 
 class TestHiddenInLogs:
-    def test_no_index_has_the_id(self) -> None:
+    def test_no_index_contains_the_request_id(self) -> None:
         keys = {attribute.name for index in INDEXES for attribute in (*index.partition, *index.sort)}
         assert "updatedFor" not in {*PROJECTION, *keys}
 
-    def test_no_document_but_the_audit_trail_s_has_it(self, service: Service) -> None:
+    def test_only_the_audit_trail_shows_the_request_id(self, service: Service) -> None:
         video_id = service.api.publish()["videoId"]
         service.upload(video_id, film(1))
         path = f"/v1/videos/{video_id}"
@@ -366,7 +367,7 @@ class TestHiddenInLogs:
             assert "updatedFor" not in text
             assert not [request for request in service.requests if request in text]
 
-    def test_a_log_line_holds_nothing_of_people_or_content(
+    def test_log_lines_contain_no_personal_data_or_content(
         self, service: Service, capsys: pytest.CaptureFixture[str]
     ) -> None:
         hidden: dict[str, Any] = {"user": "hidden-subject", "headers": {"Authorization": "Bearer hidden-token"}}
@@ -418,7 +419,7 @@ class TestHiddenInLogs:
             for queue in ("aggregates", "purge"):
                 service.deliver(queue)
 
-        # Every stage had something to say.
+        # Every function has logged.
         assert {line["message"] for line in lines} >= {
             "object created",  # arrivals
             *("job created", "job cancelled", "message sent"),  # router
@@ -435,7 +436,7 @@ class TestHiddenInLogs:
 
 
 class TestBatches:
-    def test_messages_of_one_batch_are_logged_each_under_its_own_id(self) -> None:
+    def test_messages_of_one_batch_are_logged_under_their_own_ids(self) -> None:
         def handle(message: Message) -> None:
             service_logger().info("seen")
             if message.json_body.get("fail"):
@@ -459,7 +460,7 @@ class TestBatches:
             ("after", None),
         ]
 
-    def test_messages_that_are_handled_together_fail_each_under_its_own_id(self) -> None:
+    def test_messages_that_fail_as_one_batch_are_logged_under_their_own_ids(self) -> None:
         def handle(_: object) -> None:
             raise Unavailable
 
@@ -468,7 +469,7 @@ class TestBatches:
             process({"Records": records}, handle, BatchedProcessor())
         assert [(line["message_id"], line["correlation_id"]) for line in lines] == [("one", "one"), ("two", "two")]
 
-    def test_records_are_logged_under_the_id_of_the_new_item_or_else_the_old_one(self) -> None:
+    def test_records_are_logged_under_the_id_of_the_new_item_or_else_of_the_old_one(self) -> None:
         def handle(record: Record) -> None:
             service_logger().info("seen")
             if record.name == "REMOVE":
@@ -490,10 +491,10 @@ class TestBatches:
 
 
 class TestCaller:
-    def test_a_write_is_signed_with_who_and_for_which_request(self) -> None:
+    def test_signed_write_names_the_author_and_the_request(self) -> None:
         caller = Caller("alice", frozenset(), correlation_id="r")
         assert caller.signed({"a": 1}) == {"a": 1, "updatedBy": "alice", "updatedFor": "r"}
         assert caller.acting_for(None).signed({"updatedFor": "before"}) == {"updatedBy": "alice"}
 
-    def test_an_older_item_names_no_request(self) -> None:
+    def test_item_without_a_request_id_names_no_request(self) -> None:
         assert (request_id_of(None), request_id_of({}), request_id_of(with_request_id({}, "r"))) == (None, None, "r")

@@ -31,7 +31,7 @@ def counters(table: Table) -> ViewCounters:
 
 @pytest.fixture
 def last_shard(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Send views to the last shard that a writer has cached."""
+    """Make `random` always choose the last shard that a writer has cached."""
     monkeypatch.setattr("random.randrange", lambda _, stop: stop - 1)
 
 
@@ -48,21 +48,21 @@ def _first(table: Table) -> Item:
 
 
 def _control(table: Table) -> Item:
-    """Return the control attributes in shard 0."""
+    """Return the attributes of shard 0 that control sharding."""
     control = ("shards", "spread", "folded", "calmedAt", "checked", "checkedAt")
     return {name: value for name, value in _first(table).items() if name in control}
 
 
 @contextmanager
-def throttling(table: Table, *shards: int, but: Callable[[Any], bool] = lambda _: False) -> Iterator[list[int]]:
-    """Throttle all writes to these shards in the context, and yield the list of shards that views are sent to."""
+def throttling(table: Table, *shards: int, exempt: Callable[[Any], bool] = lambda _: False) -> Iterator[list[int]]:
+    """Throttle all writes to these shards in the context. Yields the list of shards that each view was sent to."""
     sent: list[int] = []
     hot = {VIEW_COUNTER.key(videoId=VIDEO, shard=shard)[PARTITION_KEY] for shard in shards}
 
     def between(operation: str, parameters: Any, send: Callable[..., Any]) -> Any:
         if operation == "UpdateItem" and "ADD" in parameters["UpdateExpression"]:
             sent.append(int(parameters["Key"][PARTITION_KEY]["S"].rpartition("#")[2]))
-        if operation == "UpdateItem" and parameters["Key"][PARTITION_KEY]["S"] in hot and not but(parameters):
+        if operation == "UpdateItem" and parameters["Key"][PARTITION_KEY]["S"] in hot and not exempt(parameters):
             raise ErrorResponse(400, {"__type": "ThrottlingException", "message": ""})
         return send()
 
@@ -78,7 +78,7 @@ def _doubles(parameters: Any) -> bool:
 
 
 class TestOneItem:
-    """A counter is one item, and each view one request, as long as DynamoDB does not throttle."""
+    """A counter is one item, and each view is one request, unless DynamoDB throttles the item."""
 
     def test_a_view_is_one_write_that_returns_the_exact_count(self, counters: ViewCounters, table: Table) -> None:
         with record_operations(table.client) as operations:
@@ -93,43 +93,43 @@ class TestOneItem:
         counters.add(VIDEO, ONE, NOW)
         assert _first(table) == KEY | ONE | {"hour": "2025-06-15T15", "schemaVersion": SCHEMA_VERSION}
 
-    def test_the_count_alone_is_one_small_read(self, counters: ViewCounters, table: Table) -> None:
+    def test_count_without_a_view_is_one_read(self, counters: ViewCounters, table: Table) -> None:
         counters.add(VIDEO, ONE, NOW)
         with record_operations(table.client) as operations:
             assert (counters.count(VIDEO, NOW), counters.count(OTHER, NOW)) == (1, 0)
         assert [operation.name for operation in operations] == ["BatchGetItem"] * 2
 
-    def test_counts_of_calm_videos_take_no_request(self, counters: ViewCounters, table: Table) -> None:
+    def test_counts_of_unsharded_counters_take_no_request(self, counters: ViewCounters, table: Table) -> None:
         with record_operations(table.client) as operations:
             assert counters.counts({VIDEO: {"views": 5, "keyed": 2}, OTHER: None}) == {VIDEO: 7, OTHER: 0}
         assert operations == []
 
 
 class TestThrottled:
-    """A throttled counter is spread over twice as many items, and the throttled view is counted in one of them."""
+    """The shards of a throttled counter are doubled, and the throttled view is counted in one of them."""
 
     def test_throttled_view_doubles_the_shards_and_is_counted_in_a_new_one(
         self, counters: ViewCounters, table: Table
     ) -> None:
         counters.add(VIDEO, ONE, NOW)
-        with throttling(table, 0, but=_doubles) as sent:
+        with throttling(table, 0, exempt=_doubles) as sent:
             assert counters.add(VIDEO, ONE, NOW) == 2
         assert _control(table) == {"shards": 2, "spread": 2}
         assert sent[-1] == 1
         assert [sums["views"] for sums in counters.read([VIDEO])[VIDEO].shards.values()] == [1, 1]
 
     def test_throttled_shards_double_until_a_write_succeeds(self, counters: ViewCounters, table: Table) -> None:
-        with throttling(table, *range(8), but=_doubles):
+        with throttling(table, *range(8), exempt=_doubles):
             assert counters.add(VIDEO, ONE, NOW) == 1
         assert _control(table) == {"shards": 16, "spread": 16}
 
-    def test_there_are_never_more_than_can_be_read(self, counters: ViewCounters, table: Table) -> None:
-        with throttling(table, *range(2 * MAX_VIEW_SHARDS), but=_doubles), pytest.raises(NotApplied):
+    def test_number_of_shards_has_a_maximum(self, counters: ViewCounters, table: Table) -> None:
+        with throttling(table, *range(2 * MAX_VIEW_SHARDS), exempt=_doubles), pytest.raises(NotApplied):
             counters.add(VIDEO, ONE, NOW)
         assert _control(table) == {"shards": MAX_VIEW_SHARDS, "spread": MAX_VIEW_SHARDS}
         assert counters.read([VIDEO])[VIDEO].views == 0
 
-    def test_a_view_that_is_throttled_everywhere_is_not_counted(self, counters: ViewCounters, table: Table) -> None:
+    def test_view_that_every_shard_throttles_is_not_counted(self, counters: ViewCounters, table: Table) -> None:
         with throttling(table, 0) as sent, pytest.raises(Throttled):
             counters.add(VIDEO, ONE, NOW)
         assert sent == [0] * 4
@@ -157,7 +157,7 @@ class TestThrottled:
         assert counters.add(VIDEO, ONE, NOW) == 2
         assert _control(table) == {"shards": 4, "spread": 4}
 
-    def test_shards_that_are_hot_from_writers_with_old_news_do_not_double(
+    def test_shards_throttled_by_writers_with_an_old_shard_count_do_not_double(
         self, counters: ViewCounters, table: Table
     ) -> None:
         _store(table, 0, views=1, shards=8, spread=8)
@@ -193,12 +193,12 @@ class TestThrottled:
 
 
 class TestSpread:
-    """The count of a spread counter is the sum over all its shards, at the cost of at most one more read."""
+    """The count of a sharded counter is the sum over all its shards, at the cost of at most one more read."""
 
     @pytest.fixture(autouse=True)
     def spread(self, table: Table) -> None:
         _store(table, 0, views=10, keyed=5, shards=4, spread=4)
-        for shard, views in ((1, 100), (2, 1000)):  # nothing has been counted in the last one
+        for shard, views in ((1, 100), (2, 1000)):  # shard 3 has no item yet
             _store(table, shard, views=views)
 
     def test_views_are_spread_over_all_shards(self, counters: ViewCounters) -> None:
@@ -219,7 +219,9 @@ class TestSpread:
         ViewCounters(table).add(VIDEO, {"views": 50}, NOW)
         assert counters.add(VIDEO, ONE, NOW + 1) == 1167
 
-    def test_the_count_alone_is_read_as_seldom(self, counters: ViewCounters, table: Table) -> None:
+    def test_count_without_a_view_reads_other_shards_at_most_once_a_second(
+        self, counters: ViewCounters, table: Table
+    ) -> None:
         with record_operations(table.client) as operations:
             assert [counters.count(VIDEO, NOW) for _ in range(3)] == [1115] * 3
         assert [operation.name for operation in operations] == ["BatchGetItem"] * 2
@@ -255,13 +257,13 @@ class TestSpread:
                 counters.add(video_id, ONE, NOW)
         assert sent == [0, 3, 0, 0]
 
-    def test_readers_sum_them_with_one_more_request(self, counters: ViewCounters, table: Table) -> None:
+    def test_readers_sum_all_shards_with_one_more_request(self, counters: ViewCounters, table: Table) -> None:
         with record_operations(table.client) as operations:
             counts = counters.counts({VIDEO: _first(table), OTHER: {"views": 3}})
         assert counts == {VIDEO: 1115, OTHER: 3}
         assert [operation.name for operation in operations] == ["GetItem", "BatchGetItem"]
 
-    def test_the_sums_of_each_shard_can_be_read(self, counters: ViewCounters) -> None:
+    def test_sums_of_each_shard_can_be_read(self, counters: ViewCounters) -> None:
         read = counters.read([VIDEO, OTHER], consistent=True)
         assert {shard: sums["views"] + sums["keyed"] for shard, sums in read[VIDEO].shards.items()} == {
             0: 15,
@@ -285,7 +287,7 @@ class TestFold:
 
     @pytest.fixture
     def calm(self, counters: ViewCounters) -> None:
-        """All writers have been called back."""
+        """A counter whose writers use one item again, and whose other shards are not merged yet."""
         counters.calm(VIDEO, NOW)
         counters.calm(VIDEO, self.LATER)
 
@@ -372,7 +374,7 @@ class TestFold:
         assert read.views == 11_115
 
     @pytest.mark.usefixtures("merged")
-    def test_more_calls_change_nothing(self, counters: ViewCounters, table: Table) -> None:
+    def test_more_calm_calls_change_nothing(self, counters: ViewCounters, table: Table) -> None:
         before = _first(table)
         counters.calm(VIDEO, self.MERGED + FOLD_SECONDS)
         counters.calm(OTHER, NOW)
@@ -383,7 +385,7 @@ class TestFold:
         self, counters: ViewCounters, table: Table, request: pytest.FixtureRequest, step: str
     ) -> None:
         request.getfixturevalue(step)
-        with throttling(table, 0, but=_doubles):
+        with throttling(table, 0, exempt=_doubles):
             assert counters.add(VIDEO, ONE, self.MERGED) == 11_116
         assert _control(table) == {"shards": 2, "spread": 4}
         assert counters.counts({VIDEO: _first(table)}) == {VIDEO: 11_116}
@@ -393,7 +395,7 @@ class TestFold:
         def between(operation: str, parameters: Any, send: Callable[..., Any]) -> Any:
             if operation == "UpdateItem":
                 undo()
-                with throttling(table, 0, but=_doubles):
+                with throttling(table, 0, exempt=_doubles):
                     ViewCounters(table).add(VIDEO, ONE, self.MERGED)
             return send()
 
@@ -405,16 +407,16 @@ class TestFold:
     def test_view_of_the_busiest_merged_counter_takes_one_unit(self) -> None:
         millions = dict.fromkeys(SUMS, 987_654_321)
         stream = {TALLY: 987_654_321, SEEN: bytes(ROOM * KEY_BYTES), SEEN_UP_TO: NOW}
-        stamps = {"hour": "2026-11-22T13", "schemaVersion": SCHEMA_VERSION}
-        item = KEY | millions | stream | stamps | {"spread": 64, "folded": millions}
+        other_attributes = {"hour": "2026-11-22T13", "schemaVersion": SCHEMA_VERSION}
+        item = KEY | millions | stream | other_attributes | {"spread": 64, "folded": millions}
         assert size(encode_item(item)) <= WRITE_BYTES
 
 
 class TestReaders:
-    """Every reader returns the sum over all shards. A counter that is spread costs one more request."""
+    """Every reader returns the sum over all shards. A sharded counter costs one more request."""
 
     def _read(self, api: Api, table: Table) -> tuple[list[int], list[list[str]]]:
-        """Return the view counts that each reader shows, and the operations that it sent."""
+        """Return the view count that each endpoint shows, and the operations that it sent."""
         counts, sent = [], []
         for query in ("", "include=tags", "fields=viewCount"):
             with record_operations(table.client) as operations:
@@ -436,7 +438,7 @@ class TestReaders:
         assert counts == [100 if is_merged else 10] * 4
         assert sent == [["BatchGetItem"], ["Query", "GetItem"], ["BatchGetItem"], ["BatchGetItem"]]
 
-    def test_a_spread_counter_is_one_more_read(self, api: Api, table: Table) -> None:
+    def test_sharded_counter_takes_one_more_read(self, api: Api, table: Table) -> None:
         _store(table, 0, views=7, keyed=3, shards=2, spread=4)
         for shard in (1, 2, 3):
             _store(table, shard, views=30)
@@ -470,7 +472,8 @@ class TestStorm:
         return sum(sums_of(item)["views"] for item in simulation.items.stored())
 
     def _fold(self, simulation: Simulation[ViewCounters], per_second: float) -> tuple[list[SimulatedRun], list[Item]]:
-        """Return the result of `calm` for a counter that receives `per_second` views a second around each call."""
+        """Call `calm` four times, with runs of `per_second` views before and after each call. Return the runs, and
+        shard 0's control attributes after each call."""
         runs, firsts = [], []
         for _ in range(4):
             runs.append(simulation.run(1, per_second, self._view))
@@ -490,7 +493,7 @@ class TestStorm:
         assert storm.done / storm.seconds > 18_000
         first = _first(simulation.table)
         assert 20 <= first["shards"] == first["spread"] <= MAX_VIEW_SHARDS
-        # Once there are enough, a view is one request and one unit, and an instance reads the others once a second.
+        # With enough shards, a view is one request and one unit. An instance reads the other shards once a second.
         after = simulation.run(0.25, 20_000, self._view)
         assert (after.failed, after.requests["throttled"], after.writes) == ([], 0, after.done)
         assert after.requests.keys() <= {"UpdateItem", "BatchGetItem", "throttled"}
@@ -504,7 +507,7 @@ class TestStorm:
             VIDEO: self._counted(simulation)
         }
 
-    def test_a_calm_video_is_one_item(self) -> None:
+    def test_video_with_few_views_has_one_counter_item(self) -> None:
         simulation = Simulation(ViewCounters, writers=64, burst=0.1)
         run = simulation.run(4, 500, self._view)
         assert (run.done, run.writes, run.reads) == (2000, 2000, 0)
