@@ -494,7 +494,7 @@ class TestStorm:
         first = _first(simulation.table)
         assert 20 <= first["shards"] == first["spread"] <= MAX_VIEW_SHARDS
         # With enough shards, a view is one request and one unit. An instance reads the other shards once a second.
-        after = simulation.run(0.25, 20_000, self._view)
+        after = simulation.run(0.1, 20_000, self._view)
         assert (after.failed, after.requests["throttled"], after.writes) == ([], 0, after.done)
         assert after.requests.keys() <= {"UpdateItem", "BatchGetItem", "throttled"}
 

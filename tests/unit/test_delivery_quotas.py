@@ -167,7 +167,7 @@ def test_a_quick_webhook_is_served_within_two_seconds_beside_twenty_slow_webhook
         simulation.create(f"slow{number}", BOB, SECONDS)
     simulation.create("quick")
     changed_at: dict[str, float] = {}
-    for number in range(60):
+    for number in range(25):
         simulation.change(f"bob{number}", "bob")
         simulation.run(2)
         changed_at[f"alice{number}"] = service.clock()
@@ -197,7 +197,7 @@ def test_changes_send_one_message_for_a_webhook_while_it_waits_in_the_queue(serv
     assert simulation.received["quick"] == 1
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_every_change_is_delivered_when_messages_are_coalesced(service: DeliveryTestbed, seed: int) -> None:
     chance = random.Random(seed)
     simulation = Simulation(service, workers=chance.randrange(1, 4))
@@ -217,6 +217,8 @@ def test_every_change_is_delivered_when_messages_are_coalesced(service: Delivery
     for _ in range(60):
         simulation.run(60)
         service.sweep()
+        if all(service.is_caught_up(hook) for hook in hooks):
+            break
     simulation.finish()
     for hook, owner in hooks.items():
         assert {id_ for id_, _ in simulation.delivered[hook]} == expected[owner], hook
@@ -268,7 +270,7 @@ def test_slow_receivers_of_many_owners_leave_workers_to_quick_receivers(service:
         simulation.run(60)
     simulation.most_busy.clear()
     changed_at: dict[str, float] = {}
-    for number in range(20):
+    for number in range(10):
         for owner in owners:
             simulation.change(f"{owner}-{number}", owner)
         simulation.run(2)
@@ -279,7 +281,7 @@ def test_slow_receivers_of_many_owners_leave_workers_to_quick_receivers(service:
     simulation.finish()
     assert max(seconds_late(simulation, "quick", changed_at).values()) <= 2
     assert simulation.most_busy["s"] == DELIVERY_SHARES[ALL_SLOW]
-    assert all(len(simulation.delivered[f"slow-{owner}"]) == 21 for owner in owners)
+    assert all(len(simulation.delivered[f"slow-{owner}"]) == 11 for owner in owners)
     assert waiting_names(service) == []
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from ministack.services import dynamodb
 
@@ -215,6 +215,7 @@ def requests(draw: st.DrawFn) -> dict[str, Any]:
     items=st.lists(FULL_ITEMS, min_size=6, max_size=12),
     steps=st.lists(st.tuples(WRITES, requests(), requests()), min_size=6, max_size=12),
 )
+@settings(max_examples=50)
 def test_query_responds_as_ministacks_own_after_any_writes(items: list[Any], steps: list[Any]) -> None:
     dynamodb.reset()
     call("CreateTable", TableName=TABLE, **SCHEMA)
