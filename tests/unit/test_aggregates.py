@@ -441,7 +441,7 @@ class TestConcurrentSettling:
         assert_exact(table)
 
     @pytest.mark.parametrize("error", [ConditionFailed(None), TransactionConflict()], ids=["condition", "conflict"])
-    def test_move_raises_write_contention_after_the_maximum_number_of_attempts(
+    def test_write_contention_is_raised_after_the_maximum_number_of_attempts(
         self, api: Api, table: Table, interrupted: _InterruptedTable, error: Exception
     ) -> None:
         video_id = api.publish()["videoId"]
@@ -579,7 +579,7 @@ class TestYearsOfCredits:
         assert _years(table, video_id) == [1999] * 3
 
     @pytest.mark.parametrize("error", [ConditionFailed(None, 1), TransactionConflict()], ids=["condition", "conflict"])
-    def test_move_raises_write_contention_after_the_maximum_number_of_attempts(
+    def test_write_contention_is_raised_after_the_maximum_number_of_attempts(
         self, api: Api, table: Table, interrupted: _InterruptedTable, error: Exception
     ) -> None:
         video_id = _credited(api, releaseYear=1999)

@@ -30,7 +30,7 @@ NewVideo = Callable[..., str]
 
 @pytest.fixture
 def new_video(api: Api) -> NewVideo:
-    """Return a function that publishes a video of alice's and returns its id."""
+    """Return a function that publishes a video of alice's with the given fields, and returns the video's id."""
     return lambda **fields: str(api.publish("alice", **fields)["videoId"])
 
 
@@ -140,7 +140,7 @@ def test_credit_removed_while_it_is_replaced_is_created(
     assert credits_of(api, video_id).json["items"] == [reply.json]
 
 
-def test_a_credit_is_removed(api: Api, new_video: NewVideo) -> None:
+def test_credit_is_removed_once(api: Api, new_video: NewVideo) -> None:
     video_id = new_video()
     put(api, video_id)
 
@@ -191,7 +191,7 @@ def test_deleted_video_accepts_no_credits(api: Api, new_video: NewVideo) -> None
         (SAM | {"version": 3}, "/version"),
     ],
 )
-def test_an_invalid_credit_is_refused_with_a_pointer(api: Api, new_video: NewVideo, credit: Any, pointer: str) -> None:
+def test_invalid_credit_is_refused_with_a_pointer(api: Api, new_video: NewVideo, credit: Any, pointer: str) -> None:
     video_id = new_video()
     reply = put(api, video_id, credit=credit)
     assert reply.status == 422
@@ -200,7 +200,7 @@ def test_an_invalid_credit_is_refused_with_a_pointer(api: Api, new_video: NewVid
 
 
 @pytest.mark.parametrize("person", ["a" * 65, "a%20b", "a:b"])
-def test_an_invalid_person_id_is_refused(api: Api, new_video: NewVideo, person: str) -> None:
+def test_invalid_person_id_is_400(api: Api, new_video: NewVideo, person: str) -> None:
     video_id = new_video()
     for reply in (put(api, video_id, person), videos_of(api, person)):
         assert reply.status == 400
@@ -222,7 +222,7 @@ def test_etag_of_a_recreated_credit_differs(api: Api, new_video: NewVideo) -> No
     assert put(api, video_id, headers={"If-Match": f"{old}, {new}"}).status == 200
 
 
-def test_the_roles_of_a_credit_have_a_size_together(api: Api, new_video: NewVideo) -> None:
+def test_total_size_of_the_roles_of_a_credit_is_limited(api: Api, new_video: NewVideo) -> None:
     video_id = new_video()
     roles: list[dict[str, Any]] = [
         {"category": "a", "characters": ["é" * 140] * 20},
@@ -267,7 +267,7 @@ def test_credits_are_listed_in_pages_by_person_id(api: Api, new_video: NewVideo)
     assert (listed, pages) == (list("abcde"), 3)
 
 
-def test_a_cursor_of_credits_belongs_to_its_video_and_caller(api: Api, new_video: NewVideo) -> None:
+def test_cursor_of_credits_is_valid_only_for_its_video_and_caller(api: Api, new_video: NewVideo) -> None:
     video_id, other = new_video(), new_video()
     for person in "ab":
         put(api, video_id, person)
@@ -323,7 +323,7 @@ def test_year_range_includes_both_years(api: Api, new_video: NewVideo) -> None:
 
 
 @pytest.mark.parametrize("query", ["fromYear=2000&toYear=1999", "fromYear=0", "toYear=10000", "fromYear=x", "year=1"])
-def test_years_that_are_not_a_range_are_refused(api: Api, query: str) -> None:
+def test_invalid_year_range_is_400(api: Api, query: str) -> None:
     assert videos_of(api, query=query).status == 400
 
 
@@ -376,7 +376,7 @@ def test_deleted_video_is_removed_from_person_lists_at_once(api: Api, new_video:
     assert years_of(videos_of(api)) == [1990]
 
 
-def test_a_cursor_of_a_person_belongs_to_its_years(api: Api, new_video: NewVideo) -> None:
+def test_cursor_of_a_person_is_valid_only_for_its_years(api: Api, new_video: NewVideo) -> None:
     for year in (1990, 1991):
         put(api, new_video(releaseYear=year))
     cursor = videos_of(api, query="limit=1&fromYear=1990").json["nextCursor"]
@@ -391,11 +391,11 @@ def test_video_during_a_move_to_another_year_is_listed_once(
     put(api, video_id)
     related = Lists.related
 
-    def with_the_entry_of_before(self: Lists, *arguments: Any) -> Page[Item]:
+    def with_the_former_entry(self: Lists, *arguments: Any) -> Page[Item]:
         page = related(self, *arguments)
         return Page([*page.items, *(item | {"relSort": 1980} for item in page.items)], page.resume)
 
-    monkeypatch.setattr(Lists, "related", with_the_entry_of_before)
+    monkeypatch.setattr(Lists, "related", with_the_former_entry)
 
     assert years_of(videos_of(api)) == [1990]
 
@@ -403,7 +403,7 @@ def test_video_during_a_move_to_another_year_is_listed_once(
 # Years --------------------------------------------------------------------------------------------------------------
 
 
-def test_the_years_of_all_credits_are_moved(
+def test_all_credits_are_moved_to_the_new_year(
     api: Api, new_video: NewVideo, table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(entry_updates, "MOVED_AT_A_TIME", 2)
@@ -424,18 +424,18 @@ def test_deleted_credit_is_not_moved(
     put(api, video_id)
     api.patch(f"/v1/videos/{video_id}", {"releaseYear": 1991})
 
-    def then_removed(*arguments: Any, **options: Any) -> Any:
+    def read_then_remove(*arguments: Any, **options: Any) -> Any:
         children = children_of(*arguments, **options)
         api.delete(f"/v1/videos/{video_id}/credits/sam")
         return children
 
-    monkeypatch.setattr(entry_updates, "children_of", then_removed)
+    monkeypatch.setattr(entry_updates, "children_of", read_then_remove)
 
     assert EntryUpdater(table).update_entries(video_id, NOW) is None
     assert table.get(CREDIT.key(videoId=video_id, personId="sam")) is None
 
 
-def test_a_year_that_changes_while_a_credit_is_written_is_its_year(
+def test_credit_written_during_a_year_change_has_the_new_year(
     api: Api, new_video: NewVideo, table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     video_id = new_video(releaseYear=1990)
@@ -443,7 +443,7 @@ def test_a_year_that_changes_while_a_credit_is_written_is_its_year(
 
     def interrupted(self: Table, change: Write, **options: Any) -> Any:
         if change.kind == "Put":
-            # The year changes, and is moved on all credits, before this one is there.
+            # The year changes, and all stored credits are moved, before this credit is stored.
             monkeypatch.setattr(Table, "write", write)
             api.patch(f"/v1/videos/{video_id}", {"releaseYear": 1991})
             EntryUpdater(table).update_entries(video_id, NOW)
@@ -465,7 +465,7 @@ def test_outdated_year_is_not_restored(
     def interrupted(self: Table, key: Any, **options: Any) -> Any:
         item = get(self, key, **options)
         if options.get("attributes") == relations.PLACING_ATTRIBUTES and not reads:
-            # After the second look at the year, it changes again and is moved.
+            # After the second read of the year, the year changes again and the credits are moved.
             reads.append(key)
             api.patch(f"/v1/videos/{video_id}", {"releaseYear": 1992})
             EntryUpdater(table).update_entries(video_id, NOW)

@@ -1,4 +1,4 @@
-"""Cursors: opaque, bound to their query, unforgeable, short-lived."""
+"""Tests that cursors are opaque, unforgeable, short-lived, and valid only for their query."""
 
 import base64
 import hashlib
@@ -33,7 +33,7 @@ def test_cursor_round_trip_returns_its_position(query: str, at: int, video_id: o
     assert len(cursor) < LONGEST
 
 
-def test_a_cursor_is_refused_for_another_query() -> None:
+def test_cursor_of_another_query_is_refused() -> None:
     cursor = CURSORS.seal("category=a", POSITION, NOW)
     with pytest.raises(InvalidCursor, match="another query"):
         CURSORS.open("category=b", cursor, NOW)
@@ -47,7 +47,7 @@ def test_cursor_is_valid_for_a_day() -> None:
 
 
 @given(st.data())
-def test_a_cursor_with_any_character_changed_is_refused(data: st.DataObject) -> None:
+def test_cursor_with_any_character_changed_is_refused(data: st.DataObject) -> None:
     index = data.draw(st.integers(0, len(SEALED) - 1))
     other = data.draw(st.sampled_from("ABCabc019-_").filter(lambda letter: letter != SEALED[index]))
     with pytest.raises(InvalidCursor):
@@ -55,29 +55,29 @@ def test_a_cursor_with_any_character_changed_is_refused(data: st.DataObject) -> 
 
 
 @pytest.mark.parametrize("junk", ["x", "null", "é", "a b", "a=" * 3, "A" * LONGEST, "A" * (LONGEST + 1), "gAAAAA"])
-def test_junk_is_refused(junk: str) -> None:
+def test_malformed_cursor_is_refused(junk: str) -> None:
     with pytest.raises(InvalidCursor):
         CURSORS.open("q", junk, NOW)
 
 
-def test_a_cursor_of_another_deployment_is_refused() -> None:
+def test_cursor_of_another_deployment_is_refused() -> None:
     cursor = Cursors(lambda: "another secret").seal("q", POSITION, NOW)
     with pytest.raises(InvalidCursor):
         CURSORS.open("q", cursor, NOW)
 
 
-def test_a_cursor_of_an_earlier_release_is_refused() -> None:
-    """It was a Fernet token, by a key from the same secret."""
+def test_cursor_of_an_earlier_release_is_refused() -> None:
+    """Earlier cursors were Fernet tokens, with a key derived from the same secret."""
     key = base64.urlsafe_b64encode(hashlib.sha256(b"secret").digest())
     cursor = Fernet(key).encrypt_at_time(b'["digest",1700000000,"id"]', NOW).decode().rstrip("=")
     with pytest.raises(InvalidCursor, match="Start again from the first page"):
         CURSORS.open("q", cursor, NOW)
 
 
-def test_a_cursor_has_one_spelling() -> None:
-    """Else one position would have several, and a client that compares them would go round in circles."""
+def test_position_has_only_one_accepted_spelling() -> None:
+    """With several spellings, a client that compares cursors to detect a cycle would fail."""
     cursor = CURSORS.seal("q", POSITION, NOW)
-    assert len(cursor) % 4 == 2  # its last letter has four bits that mean nothing
+    assert len(cursor) % 4 == 2  # the last letter has four unused bits
     letters = string.ascii_uppercase + string.ascii_lowercase + string.digits + "-_"
     spare = letters.index(cursor[-1])
     others = [cursor[:-1] + letters[spare + more] for more in range(1, 16)]
@@ -91,7 +91,7 @@ def test_cursor_length_reveals_little_of_its_position() -> None:
     assert len(lengths) <= 2
 
 
-def test_a_cursor_reveals_nothing_of_where_it_leads() -> None:
+def test_cursor_does_not_contain_its_position_in_plain_text() -> None:
     cursor = CURSORS.seal("q", POSITION, NOW)
     raw = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
     assert POSITION.id.encode() not in raw
@@ -99,7 +99,7 @@ def test_a_cursor_reveals_nothing_of_where_it_leads() -> None:
 
 
 @pytest.mark.parametrize("code", ["ThrottlingException", "InternalServiceError", "ResourceNotFoundException"])
-def test_a_secret_that_cannot_be_read_is_unavailable(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
+def test_unreadable_secret_is_503(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
     def fail(*_: Any, **__: Any) -> Any:
         raise ErrorResponse(400, {"__type": code})
 
@@ -135,7 +135,7 @@ def test_secret_read_is_retried_until_the_deadline(monkeypatch: pytest.MonkeyPat
 
 
 def test_cursor_secret_is_read_from_secrets_manager(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The secret is read by boto3's client against moto; tests/unit/test_client.py compares our client with it."""
+    """boto3's client reads the secret from moto. tests/unit/test_client.py compares the lean client with boto3."""
     monkeypatch.setenv("DYNAMODB_CLIENT", "boto3")
     with mock_aws():
         arn = boto3.client("secretsmanager").create_secret(Name="cursors", SecretString="kept")["ARN"]
@@ -143,7 +143,7 @@ def test_cursor_secret_is_read_from_secrets_manager(monkeypatch: pytest.MonkeyPa
     assert Cursors(lambda: "kept").open("q", cursor, NOW) == POSITION
 
 
-def test_the_secret_is_read_when_first_needed_and_only_once() -> None:
+def test_secret_is_read_once_when_first_needed() -> None:
     reads = []
 
     def read() -> str:

@@ -1,4 +1,4 @@
-"""Tests of docs/data-model.md: it lists every entity, and every attribute that the service really stores."""
+"""Tests of docs/data-model.md: it lists every entity, and exactly the attributes that the service stores."""
 
 import re
 from collections import defaultdict
@@ -77,14 +77,14 @@ TYPES: dict[Entity, Any] = {
     WEBHOOK: Webhook,
     WEBHOOK_STATE: WebhookState,
 }
-"""Types of shared/entities.py by their entity."""
+"""Types of shared/entities.py, by entity."""
 REQUIRED = {entity.name: type_.__required_keys__ for entity, type_ in TYPES.items()}
 
 
 DOCUMENTED = {item.entity.name: item.names | names_in(COMMON) for item in ITEMS}
-"""The attributes of each entity that the page lists."""
+"""Documented attributes, by entity name."""
 RELATION = re.compile("|".join(re.sub(r"<.+?>", ".+", relation.rel) for relation in RELATIONS))
-"""Any documented value of `rel`."""
+"""Pattern that matches any documented value of `rel`."""
 
 
 def _entity_of(item: Item) -> str:
@@ -97,11 +97,11 @@ def _entity_of(item: Item) -> str:
 
 @pytest.fixture
 def stored(table: Table, clock: Clock, objects: Objects, tmp_path: Path) -> Attributes:
-    """The attributes of all kinds of items, after one of everything has happened."""
+    """Return the attributes of each entity, by its name, after requests and jobs that store every attribute."""
     api, background = make_api(table, clock, objects), BackgroundWork(table, clock)
     attributes: Attributes = defaultdict(set)
 
-    def note(*items: Item) -> None:
+    def record(*items: Item) -> None:
         for item in items:
             entity = _entity_of(item)
             attributes[entity] |= set(item)
@@ -112,10 +112,10 @@ def stored(table: Table, clock: Clock, objects: Objects, tmp_path: Path) -> Attr
     video = api.publish(**EVERYTHING | times)["videoId"]
     path = f"/v1/videos/{video}"
     background.settle_totals()
-    marks = [deduplication_key(str(number), int(clock.now) + number) for number in range(ROOM + 1)]
-    background.tally(tally_message(video, {"views": [[mark, 1000] for mark in marks]}))
+    deduplication_keys = [deduplication_key(str(number), int(clock.now) + number) for number in range(ROOM + 1)]
+    background.tally(tally_message(video, {"views": [[mark, 1000] for mark in deduplication_keys]}))
     background.settle()
-    note(*items_of(table))
+    record(*items_of(table))
     for function in {route.function for route in ROUTES}:
         put_examples(api, function, videoId=video)
     once = {"idempotency-key": "k"}
@@ -142,7 +142,7 @@ def stored(table: Table, clock: Clock, objects: Objects, tmp_path: Path) -> Attr
     Reconcile(table, clock=clock, sleep=lambda _: None).run(True, lambda _: None)
     playlist = api.get("/v1/playlists").json["items"][0]["playlistId"]
     assert api.post(f"/v1/playlists/{playlist}/entries", {"videoId": video}).status == 201
-    note(*items_of(table))
+    record(*items_of(table))
     for target in (
         *(f"{path}/{child}" for child in ("credits/sam", "releases/NZ/mi", "captions/en", "chapters")),
         f"/v1/playlists/{playlist}",
@@ -156,7 +156,7 @@ def stored(table: Table, clock: Clock, objects: Objects, tmp_path: Path) -> Attr
     background.settle_totals()
     poster = background.message("thumbnails", "poster").ticket
     assert background.jobs.claim(poster, WORKER, int(clock()))
-    note(*items_of(table))
+    record(*items_of(table))
     pictures: Item = {"poster": {"url": "s3://media/thumbnails/a.jpg"}}
     assert background.jobs.complete(poster, {}, WORKER, int(clock()), lambda item: apply_pictures(item, pictures))
     rendition = background.message("transcode", "transcode.240p").ticket
@@ -168,7 +168,7 @@ def stored(table: Table, clock: Clock, objects: Objects, tmp_path: Path) -> Attr
     audit = AuditStore(Table("VideoAudit", table.client))
     feed = Feed(audit.table, clock)
     removed = [Record(raw).old for raw in background.seen_records if raw["eventName"] == "REMOVE"]
-    note(*(item for item in removed if "removing" in item))
+    record(*(item for item in removed if "removing" in item))
     for raw in (*background.seen_records, stream_record(removed_video, None, sequence=10**9, identity=EXPIRY)):
         audited = entry(Record(raw), days=400)
         if audited:
@@ -180,7 +180,7 @@ def stored(table: Table, clock: Clock, objects: Objects, tmp_path: Path) -> Attr
         counters.add(video, {"views": 1}, now)
     for later in (now, now + LOOK_SECONDS, now + LOOK_SECONDS + FOLD_SECONDS):
         counters.calm(video, later)
-        note(*items_of(table))
+        record(*items_of(table))
     assert api.delete(path).status == 204
     failing = str(api.create()["videoId"])
     background.arrive(failing)
@@ -216,11 +216,11 @@ def stored(table: Table, clock: Clock, objects: Objects, tmp_path: Path) -> Attr
         "answerMs": 7,
     }
     state = states.save(state, as_due(attempt | {"lease": "worker", "leaseUntil": 1}, 1), int(clock()))
-    note(*items_of(table))
+    record(*items_of(table))
     states.add_attempts(hook, 1, 1, [])
     states.set_notified(state, int(clock()))
     states.pause(state, state, webhook, "The receiver returned 410 Gone.", int(clock()))
-    note(*items_of(table), *items_of(audit.table))
+    record(*items_of(table), *items_of(audit.table))
     loader = DocumentLoader(table, objects, MEDIA_BUCKET)
     builder = IndexBuilder(
         Generations(table, objects, MEDIA_BUCKET, clock),
@@ -234,12 +234,12 @@ def stored(table: Table, clock: Clock, objects: Objects, tmp_path: Path) -> Attr
     slices = iter([False])
 
     def in_time() -> bool:
-        note(*items_of(table))  # while it has the lease
+        record(*items_of(table))  # while the builder holds the lease
         return next(slices, True)
 
     for from_scratch in (False, False, True):
         builder.run(in_time, from_scratch=from_scratch)
-        note(*items_of(table))
+        record(*items_of(table))
     return attributes
 
 

@@ -40,8 +40,8 @@ LISTS = {
 
 
 @dataclass
-class Slow:
-    """A service with a slow table."""
+class SlowService:
+    """A service whose table can be slowed down."""
 
     api: Api
     clock: Clock
@@ -50,9 +50,9 @@ class Slow:
     def get_list(
         self, name: str, seconds: float, *, is_response_lost: Callable[[int], bool] = lambda _: False
     ) -> tuple[Reply, float]:
-        """Get a list while each DynamoDB request takes `seconds`; return the reply and the total time.
+        """Get a list while each DynamoDB request takes `seconds`. Return the response and the total time in seconds.
 
-        `lost` selects the requests whose responses are lost.
+        `is_response_lost` receives the number of a request, from 1, and returns whether its response is lost.
         """
         count, send = 0, self.api.table.client.begin
 
@@ -66,7 +66,7 @@ class Slow:
             )
 
             def finish() -> Any:
-                self.clock.now = max(self.clock.now, end)  # requests that began earlier run concurrently
+                self.clock.now = max(self.clock.now, end)  # requests in flight overlap
                 return raised(ResponseLost()) if fails else finish_request()
 
             return finish
@@ -79,12 +79,12 @@ class Slow:
 
 
 def _id(number: int) -> str:
-    """Return a fixed video id. The id decides the shard, and so the number of reads for a page."""
+    """Return a fixed video id. The id decides the shard, and therefore the number of reads for a page."""
     return f"00000000-0000-4000-8000-{number:012}"
 
 
 @pytest.fixture
-def slow(table: Table, clock: Clock) -> Slow:
+def slow(table: Table, clock: Clock) -> SlowService:
     api = make_api(Table(table.name, client.make_client(), sleep=clock.advance), clock)
     video_id = api.publish(videoId=_id(99), tags=["t"], category="c")["videoId"]
     assert (
@@ -94,29 +94,31 @@ def slow(table: Table, clock: Clock) -> Slow:
     playlist_id = api.post("/v1/playlists", {"title": "t", "visibility": "public"}).json["playlistId"]
     assert api.post(f"/v1/playlists/{playlist_id}/entries", {"videoId": video_id}).status == 201
     webhook_id = api.post("/v1/webhooks", {"url": "https://hooks.acme.com/"}).json["webhookId"]
-    return Slow(api, clock, {"video": video_id, "playlist": playlist_id, "webhook": webhook_id})
+    return SlowService(api, clock, {"video": video_id, "playlist": playlist_id, "webhook": webhook_id})
 
 
 @pytest.mark.parametrize("name", LISTS)
 class TestEveryList:
     @pytest.mark.parametrize("seconds", [0.4, 1.0, READ_SECONDS])
-    def test_is_answered_in_time(self, slow: Slow, name: str, seconds: float) -> None:
+    def test_list_responds_within_the_deadline(self, slow: SlowService, name: str, seconds: float) -> None:
         reply, took = slow.get_list(name, seconds)
         assert took <= LIMIT
         assert reply.status == 200 or (reply.status, reply.headers["retry-after"]) == (503, "1")
 
     @pytest.mark.parametrize("first", [1, 2])
-    def test_does_not_wait_for_answers_that_get_lost(self, slow: Slow, name: str, first: int) -> None:
+    def test_list_does_not_wait_for_lost_responses_beyond_the_deadline(
+        self, slow: SlowService, name: str, first: int
+    ) -> None:
         reply, took = slow.get_list(name, 0.1, is_response_lost=lambda count: count >= first)
         assert took <= LIMIT
         assert reply.status in (200, 503)
 
-    def test_is_whole_when_nothing_is_slow(self, slow: Slow, name: str) -> None:
+    def test_list_is_complete_when_dynamodb_is_fast(self, slow: SlowService, name: str) -> None:
         reply, _ = slow.get_list(name, 0.01)
         assert reply.status == 200
 
 
-def test_a_page_that_takes_too_long_ends_short_and_the_next_continues(slow: Slow) -> None:
+def test_slow_page_is_short_and_the_next_page_continues(slow: SlowService) -> None:
     """The filter matches few items, so a page takes many reads."""
     formats = {_id(number): "rare" if number % 8 == 0 else "mp4" for number in range(40)}
     for video_id, kind in formats.items():
@@ -138,14 +140,14 @@ def test_a_page_that_takes_too_long_ends_short_and_the_next_continues(slow: Slow
     assert pages > 2
 
 
-def test_write_may_take_longer_than_the_read_deadline(slow: Slow) -> None:
-    """If a write were given up early, its caller would not know whether it was applied."""
+def test_write_may_take_longer_than_the_read_deadline(slow: SlowService) -> None:
+    """A write is not stopped early, because the caller would not know whether it was applied."""
     advance = slow.clock.advance
     with listen(slow.api.table.client, lambda *_: advance(READ_SECONDS)):
         assert slow.api.patch(f"/v1/videos/{slow.ids['video']}", {"tags": ["u"]}).status == 200
 
 
-def test_the_time_is_that_of_one_request(clock: Clock) -> None:
+def test_time_limit_applies_to_one_request(clock: Clock) -> None:
     with limit_time(LONGEST_ATTEMPT, clock):
         assert (has_time(), has_time(pause=0.1)) == (True, False)
         clock.advance(0.1)

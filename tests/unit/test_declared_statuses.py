@@ -1,4 +1,5 @@
-"""Statuses of each operation that the service itself returns: each is provoked by an actual request."""
+"""Tests that each operation returns exactly the statuses that the OpenAPI document declares. Requests provoke each
+status."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -43,11 +44,12 @@ def _path(route: Route, video_id: str, **ids: str) -> str:
     return path_of(route, videoId=video_id, **ids)
 
 
-def _everywhere(api: Api, route: Route, video_id: str) -> Iterator[int]:
-    """Send requests that apply to any operation: to existing, deleted and missing videos, and with malformed ids."""
+def _of_any_operation(api: Api, route: Route, video_id: str) -> Iterator[int]:
+    """Send requests that are possible for any operation: to existing, deleted and missing videos, and with malformed
+    ids."""
     tag = api.get(f"/v1/videos/{video_id}").etag
-    anywhere: list[dict[str, Any]] = [{}, {"json_body": BODIES.get(route.operation), "user": "admin"}, {"user": "bob"}]
-    where_it_is: list[dict[str, Any]] = [
+    to_any_id: list[dict[str, Any]] = [{}, {"json_body": BODIES.get(route.operation), "user": "admin"}, {"user": "bob"}]
+    to_the_video: list[dict[str, Any]] = [
         {"body": "x", "user": "admin", "headers": {"Content-Type": "text/plain"}},
         {"body": "x" * 1_100_000, "user": "admin", "headers": {"Content-Type": "application/json"}},
         {"scopes": "other"},
@@ -62,18 +64,18 @@ def _everywhere(api: Api, route: Route, video_id: str) -> Iterator[int]:
         {"headers": {"If-Match": '"99"'}},
         {"headers": {"If-None-Match": tag}},
     ]
-    for provocation in anywhere:
+    for provocation in to_any_id:
         for path in (video_id, DELETED, MISSING, "no-uuid"):
             yield api.request(route.method, _path(route, path), **provocation).status
-    for provocation in where_it_is:
+    for provocation in to_the_video:
         yield api.request(route.method, _path(route, video_id), **provocation).status
 
 
-def _in_trouble(api: Api, table: Table, monkeypatch: pytest.MonkeyPatch, route: Route) -> Iterator[int]:
-    """Send the same requests while the database is throttled, refuses requests, or has concurrent writers."""
+def _during_faults(api: Api, table: Table, monkeypatch: pytest.MonkeyPatch, route: Route) -> Iterator[int]:
+    """Send valid requests while the database is throttled, refuses requests, or has concurrent writers."""
     body, query = BODIES.get(route.operation), QUERIES.get(route.operation, "")
     for error in ("ThrottlingException", "NoSuchThing"):
-        api.clock.advance(1)  # so that values cached by the last request expire
+        api.clock.advance(1)  # expires the values that the last request cached
         with _broken(table, error):
             path = _path(route, MISSING)
             yield api.request(route.method, path, json_body=body, user="admin", query=query).status
@@ -125,7 +127,7 @@ def _of_sources(api: Api, table: Table, objects: Objects, send: Send) -> Iterato
 
 
 def _of_ratings(api: Api, table: Table, monkeypatch: pytest.MonkeyPatch, route: Route, video_id: str) -> Iterator[int]:
-    """Provoke the statuses that need an existing rating, with concurrent writers."""
+    """Provoke the statuses that need an existing rating and concurrent writers."""
     api.put(f"/v1/videos/{video_id}/rating", {"value": 1})
     with monkeypatch.context() as patch:
         _conflict(patch, table)
@@ -133,7 +135,7 @@ def _of_ratings(api: Api, table: Table, monkeypatch: pytest.MonkeyPatch, route: 
 
 
 def _of_relations(api: Api, route: Route, video_id: str) -> Iterator[int]:
-    """Provoke the statuses that need a credit or a release, or its ETag."""
+    """Provoke the statuses that need a credit or a release, or their ETags."""
     path = f"/v1/videos/{video_id}"
     credit = api.put(f"{path}/credits/sam", CREDIT).etag
     api.put(f"{path}/releases/NZ", RELEASE)
@@ -146,7 +148,8 @@ def _of_relations(api: Api, route: Route, video_id: str) -> Iterator[int]:
 def _of_captions(
     table: Table, objects: Objects, monkeypatch: pytest.MonkeyPatch, route: Route, video_id: str
 ) -> Iterator[int]:
-    """Provoke the statuses that need captions or chapters, or their ETag. Captions are not JSON."""
+    """Provoke the statuses that need captions or chapters, or their ETags. `putCaptions` also accepts text that is not
+    JSON."""
     api = make_api(table, objects=objects)
     path = f"/v1/videos/{video_id}"
     if route.operation == "putCaptions":
@@ -210,11 +213,11 @@ def _of_webhooks(api: Api, table: Table, monkeypatch: pytest.MonkeyPatch, route:
 
 
 def _of_changes(api: Api, table: Table, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
-    """Provoke the statuses that need expired changes, and an earlier cursor."""
+    """Provoke the statuses that need expired changes and a cursor from before them."""
     feed = Feed(Table(AUDIT_TABLE_NAME, table.client), api.clock)
     append_changes(feed, change(1))
     query = f"userId=alice&after={api.get('/v1/changes', query='userId=alice').json['nextCursor']}"
-    monkeypatch.setattr("shared.feed.log.LARGEST_TAIL", 1)  # so that each is a block
+    monkeypatch.setattr("shared.feed.log.LARGEST_TAIL", 1)  # makes each change a block of its own
     append_changes(feed, change(2))
     append_changes(feed, change(3))
     api.clock.advance(31 * 86_400)
@@ -222,7 +225,7 @@ def _of_changes(api: Api, table: Table, monkeypatch: pytest.MonkeyPatch) -> Iter
 
 
 def _of_reverts(api: Api, table: Table, monkeypatch: pytest.MonkeyPatch, send: Send) -> Iterator[int]:
-    """Provoke the statuses that need earlier versions: recorded in the trail, not yet recorded, or no longer there."""
+    """Provoke the statuses that need earlier versions: in the trail, not yet in the trail, or no longer in it."""
     past = AuditedService(api)
     past.settle()
     video_id = past.uploaded_film(api)
@@ -241,8 +244,8 @@ def _of_reverts(api: Api, table: Table, monkeypatch: pytest.MonkeyPatch, send: S
     yield send(video_id, body)
 
 
-def _of_the_past(api: Api, table: Table, monkeypatch: pytest.MonkeyPatch, route: Route) -> Iterator[int]:
-    """Provoke the statuses that need an earlier version of a video, recorded in the trail or not."""
+def _of_past_versions(api: Api, table: Table, monkeypatch: pytest.MonkeyPatch, route: Route) -> Iterator[int]:
+    """Provoke the statuses that need an earlier version of a video, in the trail or not yet in the trail."""
     query = {"getVideo": "version=1", "getDiff": "from=1"}[route.operation]
     past = AuditedService(api)
 
@@ -251,7 +254,7 @@ def _of_the_past(api: Api, table: Table, monkeypatch: pytest.MonkeyPatch, route:
 
     video_id = str(api.create("admin", userId="alice")["videoId"])
     api.patch(f"/v1/videos/{video_id}", {"title": "u"})
-    yield send(video_id)  # before the trail has it
+    yield send(video_id)  # the trail does not contain the version yet
     past.settle()
     yield send(video_id)
     yield send(api.publish()["videoId"], "bob")
@@ -264,7 +267,7 @@ def _of_the_past(api: Api, table: Table, monkeypatch: pytest.MonkeyPatch, route:
 
 
 def _of_unique_values(api: Api, route: Route) -> Iterator[int]:
-    """Find a video by its unique value, with and without a matching ETag, and as another user."""
+    """Find a video by its unique value: with and without a matching ETag, and as another user."""
     video = api.create("alice", externalId=PLACES["externalId"], slug=PLACES["slug"])
     for headers in ({}, {"If-None-Match": api.get(f"/v1/videos/{video['videoId']}").headers["etag"]}):
         yield api.get(path_of(route), headers=headers).status
@@ -272,7 +275,7 @@ def _of_unique_values(api: Api, route: Route) -> Iterator[int]:
 
 
 def _of_changesets(api: Api, monkeypatch: pytest.MonkeyPatch, route: Route) -> Iterator[int]:
-    """Provoke the statuses that need a change set: small, large or not yet in the trail, or a run that reverts one."""
+    """Provoke the statuses that need a change set (small, large, or not yet in the trail) or a run that reverts one."""
     past = AuditedService(api)
     video_id = past.create()
     changeset_id = str(past.entries(video_id)[0][CHANGESET])
@@ -315,7 +318,7 @@ def test_every_declared_status_is_returned_and_no_other(
         path = _path(route, video_id, **ids)
         return api.request(route.method, path, json_body=body, user=user, scopes=scopes).status
 
-    statuses = {*_everywhere(api, route, video["videoId"]), *_in_trouble(api, table, monkeypatch, route)}
+    statuses = {*_of_any_operation(api, route, video["videoId"]), *_during_faults(api, table, monkeypatch, route)}
     if "{asset}" in route.path:
         statuses.add(api.request(route.method, _path(route, "", asset="x.js")).status)
     if route.function == "ratings":
@@ -339,20 +342,20 @@ def test_every_declared_status_is_returned_and_no_other(
     if route.path.startswith(("/v1/external-ids", "/v1/slugs")):
         statuses |= set(_of_unique_values(api, route))
     if route.operation in ("getVideo", "getDiff"):
-        statuses |= set(_of_the_past(api, table, monkeypatch, route))
+        statuses |= set(_of_past_versions(api, table, monkeypatch, route))
     if route.function in ("jobs", "uploads"):
-        monkeypatch.setattr(uploads, "LARGEST_PUT", 1)  # so that two bytes come in parts
+        monkeypatch.setattr(uploads, "LARGEST_PUT", 1)  # makes an upload of two bytes a multipart upload
         statuses |= set(_of_sources(api, table, objects, send))
     put_examples(api, route.function, videoId=video["videoId"])
     statuses.add(send(video["videoId"], BODIES.get(route.operation)))
 
-    static = route.operation in ("getOpenApi", "getDocs", "getDocsAsset")
-    # A static answer can only fail by a bug, and a bug cannot be asked for.
-    assert statuses == declared - ({500} if static else set())
+    is_static = route.operation in ("getOpenApi", "getDocs", "getDocsAsset")
+    # A static response fails only because of a bug, which no request can provoke.
+    assert statuses == declared - ({500} if is_static else set())
 
 
-def _begun(api: Api, objects: Objects, video_id: str) -> dict[str, str]:
-    """Begin a multipart upload whose only part has arrived; return its id and the part's ETag."""
+def _begin_multipart(api: Api, objects: Objects, video_id: str) -> dict[str, str]:
+    """Begin a multipart upload and upload its only part. Return the upload id and the part's ETag."""
     upload_id = api.post(f"/v1/videos/{video_id}/upload", {"contentType": "video/mp4", "fileSize": 2}).json["uploadId"]
     key = f"{video_id}/{upload_id}"
     (started,) = objects.client.list_multipart_uploads(Bucket=SOURCES_BUCKET)["Uploads"]
@@ -369,8 +372,8 @@ def test_write_contention_is_a_declared_409_with_retry_after(
     (route,) = [route for route in ROUTES if route.operation == operation]
     background = BackgroundWork(table, api.clock)
     video_id = background.uploaded_film(api)
-    monkeypatch.setattr(uploads, "LARGEST_PUT", 1)  # so that two bytes come in parts
-    upload = _begun(api, objects, video_id)
+    monkeypatch.setattr(uploads, "LARGEST_PUT", 1)  # makes an upload of two bytes a multipart upload
+    upload = _begin_multipart(api, objects, video_id)
     background.jobs.fail(
         background.message("thumbnails", "poster").ticket, "It broke.", WORKER, int(api.clock()), retry=False
     )

@@ -1,4 +1,4 @@
-"""Delivery of changes to webhooks and the event bus: conditions, order, retries, and the end of delivery."""
+"""Delivery of changes to webhooks and the event bus: who is notified, order, retries, pauses and metrics."""
 
 import json
 import threading
@@ -45,7 +45,7 @@ def failing(status: int = 500, **fields: Any) -> Callable[[dict[str, Any]], Rece
 
 
 class LimitedContext(Context):
-    """An invocation with limited remaining time."""
+    """A Lambda context with a fixed remaining time."""
 
     def __init__(self, seconds: int) -> None:
         super().__init__()
@@ -79,7 +79,7 @@ class TestNotifications:
         assert not service.handle(changed_message(["alice"]))
         assert not service.deliver()
 
-    def test_a_webhook_that_has_a_worker_or_is_not_due_is_sent_no_message(self, service: DeliveryTestbed) -> None:
+    def test_webhook_that_is_leased_or_not_due_is_sent_no_message(self, service: DeliveryTestbed) -> None:
         service.create()
         notified: list[list[str]] = []
 
@@ -100,12 +100,12 @@ class TestNotifications:
         service.create()
         service.change("a")
         assert service.handle(changed_message(["alice"]), age=BEHIND_SECONDS)
-        assert service.notify("alice") == ["hook"]  # the first message alone
+        assert service.notify("alice") == ["hook"]  # only the first message is sent
         service.deliver()
         assert service.notify("alice") == ["hook"]
-        assert service.notify("alice") == ["hook"]  # the queue is not behind any more
+        assert service.notify("alice") == ["hook"]  # the first message was recent, so the queue no longer lags
 
-    def test_a_change_after_the_message_was_received_sends_another(
+    def test_change_after_the_message_was_received_sends_another_message(
         self, service: DeliveryTestbed, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         service.create()
@@ -126,8 +126,8 @@ class TestNotifications:
         service.deliver()
         assert notified == [["hook"]]
 
-    def test_a_message_that_finds_another_worker_is_received_all_the_same(self, service: DeliveryTestbed) -> None:
-        """The position was read before that worker claimed it, and was marked as notified afterwards."""
+    def test_message_that_finds_another_worker_clears_the_notified_mark(self, service: DeliveryTestbed) -> None:
+        """A notifier read the state before that worker claimed it, and marked the webhook as notified afterwards."""
         service.create()
         unread = service.place()
 
@@ -142,7 +142,7 @@ class TestNotifications:
         service.change("b")
         assert service.notify("alice") == ["hook"]
 
-    def test_a_message_that_could_not_be_sent_is_sent_by_a_change_a_minute_later(
+    def test_change_a_minute_later_resends_a_message_that_could_not_be_sent(
         self, service: DeliveryTestbed, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def refuse(bodies: Any) -> None:
@@ -156,7 +156,7 @@ class TestNotifications:
         service.clock.advance(NOTIFIED_SECONDS)
         assert service.notify("alice") == ["hook"]
 
-    def test_a_webhook_is_sent_its_message_when_the_mark_cannot_be_written(
+    def test_message_is_sent_even_if_the_notified_mark_cannot_be_written(
         self, service: DeliveryTestbed, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def refuse(*_: object) -> None:
@@ -169,7 +169,7 @@ class TestNotifications:
         assert len(service.queue.waiting) == 1
 
     def test_sweeper_requeues_a_just_resumed_webhook_once_it_is_indexed(self, service: DeliveryTestbed) -> None:
-        """A change in the meantime did not notify the worker."""
+        """A change before the index was updated did not notify the worker."""
         service.create(paused=True)
         service.resume()
         service.deliver()
@@ -202,18 +202,18 @@ class TestSending:
         service.deliver()
         assert service.receiver.ids == ["after"]
 
-    def test_everybodys_changes_or_those_of_one_owner(self, service: DeliveryTestbed) -> None:
+    def test_webhook_receives_the_changes_of_all_users_or_of_its_owner(self, service: DeliveryTestbed) -> None:
         service.create("mine")
         service.create("all", ROOT, everybody=True, url="https://all.example")
         for number in range(9):
             service.change(f"c{number}", f"v{number}", user="alice" if number % 3 else "bob")
         service.deliver("mine")
         service.deliver("all")
-        got = {"mine": set[str](), "all": set[str]()}
+        received = {"mine": set[str](), "all": set[str]()}
         for url, headers, _ in service.receiver.requests:
-            got["all" if "all" in url else "mine"].add(headers["webhook-id"])
-        assert got["all"] == {f"c{number}" for number in range(9)}
-        assert got["mine"] == got["all"] - {"c0", "c3", "c6"}
+            received["all" if "all" in url else "mine"].add(headers["webhook-id"])
+        assert received["all"] == {f"c{number}" for number in range(9)}
+        assert received["mine"] == received["all"] - {"c0", "c3", "c6"}
 
     def test_change_of_another_type_is_not_sent(self, service: DeliveryTestbed) -> None:
         service.create(types=["video.deleted", "credit.*"])
@@ -226,25 +226,26 @@ class TestSending:
     def test_videos_are_delivered_concurrently_and_changes_of_one_video_in_order(
         self, service: DeliveryTestbed
     ) -> None:
-        """Each request waits until the maximum number of requests is in flight. A video never has two at once."""
+        """Each response waits until the maximum number of requests is in flight. A video never has two requests at
+        once."""
         service.create()
         for number in range(CONCURRENT_REQUESTS * 2):
             service.change(f"c{number}", f"v{number % CONCURRENT_REQUESTS}")
-        barrier, under_way = threading.Barrier(CONCURRENT_REQUESTS, timeout=LIMIT), set[str]()
+        barrier, in_flight = threading.Barrier(CONCURRENT_REQUESTS, timeout=LIMIT), set[str]()
 
         def respond(event: dict[str, Any]) -> ReceiverResponse:
             video = event["data"]["videoId"]
-            assert video not in under_way
-            under_way.add(video)
+            assert video not in in_flight
+            in_flight.add(video)
             barrier.wait()
-            under_way.discard(video)
+            in_flight.discard(video)
             return respond_with()
 
         service.receiver.answer = respond
         assert service.deliver()
         assert len(service.receiver.ids) == CONCURRENT_REQUESTS * 2
 
-    def test_page_by_page(self, service: DeliveryTestbed) -> None:
+    def test_changes_of_several_pages_are_delivered_in_order(self, service: DeliveryTestbed) -> None:
         service.create()
         for number in range(2 * MAX_DELIVERED + 1):
             service.change(f"c{number}")
@@ -252,9 +253,7 @@ class TestSending:
         assert service.receiver.ids == [f"c{number}" for number in range(2 * MAX_DELIVERED + 1)]
         assert service.is_caught_up()
 
-    def test_ten_thousand_changes_of_other_types_are_passed_over_with_few_writes(
-        self, service: DeliveryTestbed
-    ) -> None:
+    def test_ten_thousand_changes_of_other_types_are_skipped_with_few_writes(self, service: DeliveryTestbed) -> None:
         service.create(types=["playlist.*"])
         for batch in range(10):
             service.changes(*[f"{batch}-{number}" for number in range(1000)])
@@ -298,7 +297,7 @@ class TestFailures:
         assert service.is_caught_up()
 
     def test_accepted_change_is_not_sent_again_when_another_video_fails(self, service: DeliveryTestbed) -> None:
-        """Other videos continue behind it, until a page of them is delivered."""
+        """Changes of other videos are delivered until a page of them is accepted."""
         service.create()
         for number in range(MAX_DELIVERED + 9):
             service.change(f"c{number}", f"v{number}")
@@ -313,7 +312,7 @@ class TestFailures:
         accepted = [id_ for id_ in service.receiver.ids if id_ != "c0"]
         assert len(accepted) == len(set(accepted)) == MAX_DELIVERED + 8
 
-    def test_the_waits_grow_to_eight_hours_and_end_after_three_days(self, service: DeliveryTestbed) -> None:
+    def test_retry_delays_grow_to_eight_hours_and_end_after_three_days(self, service: DeliveryTestbed) -> None:
         service.create()
         service.change("a")
         service.receiver.answer = failing()
@@ -378,7 +377,7 @@ class TestFailures:
         delay = delay_after(1, [respond_with(429, retry_after=retry_after), respond_with(500)], lambda low, high: high)
         assert delay == longest
 
-    def test_the_waits_are_spread(self) -> None:
+    def test_retry_delays_are_randomised(self) -> None:
         waits = [delay_after(3, [respond_with(500)], chance) for chance in (min, max)]
         assert waits == [96, 144]
 
@@ -441,8 +440,8 @@ class TestFailures:
         assert service.receiver.requests == []
 
 
-class TestWakeUps:
-    """Messages that are lost, duplicated or late, and workers that die."""
+class TestQueueMessages:
+    """Messages that are lost, duplicated or late, and workers that crash."""
 
     def test_failure_is_retried_by_a_message_or_by_the_sweeper(self, service: DeliveryTestbed) -> None:
         service.create()
@@ -482,7 +481,7 @@ class TestWakeUps:
         sweep = _sweeper(service, videos)
         assert sweep({}, LimitedContext(sweeper.SECONDS_FOR_JOBS + sweeper.SECONDS_FOR_WEBHOOKS))["due"] == 1
 
-    def test_long_waits_are_the_sweepers(self, service: DeliveryTestbed) -> None:
+    def test_long_retry_delays_are_left_to_the_sweeper(self, service: DeliveryTestbed) -> None:
         service.create()
         service.change("a")
         service.receiver.answer = failing(503, retry_after=3600)
@@ -491,7 +490,7 @@ class TestWakeUps:
         service.clock.advance(3600)
         assert service.sweep() == 1
 
-    def test_a_queue_that_is_busy_leaves_it_to_the_sweeper(
+    def test_retry_is_left_to_the_sweeper_when_the_queue_is_busy(
         self, service: DeliveryTestbed, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         service.create()
@@ -519,7 +518,7 @@ class TestWakeUps:
         service.work()
         assert service.is_caught_up()
 
-    def test_changes_wake_a_new_webhook_at_once(self, service: DeliveryTestbed) -> None:
+    def test_change_is_delivered_to_a_new_webhook_before_it_is_indexed(self, service: DeliveryTestbed) -> None:
         content = {"url": URL, "types": [], "paused": False, "follows": "alice"}
         log = owner_log("alice")
         service.hooks.create("hook", content, {log: service.feed.end(log)}, ALICE, NOW)
@@ -564,27 +563,28 @@ class TestWakeUps:
         assert service.is_caught_up()
 
     def test_worker_overtaken_while_it_skips_changes_reads_again(self, service: DeliveryTestbed) -> None:
-        """The first worker claimed the position without a lease, and did not see the change that notified the second."""
+        """The first worker claimed the state without a lease. It did not see the change for which the second worker was
+        notified."""
         service.create(types=["video.deleted"])
         service.change("a")
         line = FaultLine(service.table.client)
 
-        def first_is_faster() -> None:
+        def overtake() -> None:
             line.disarm()
             service.change("b", type_="video.deleted")
             service.deliver()
             service.change("c", type_="video.deleted")
 
-        line.arm(run_before_request(first_is_faster), at=3)
+        line.arm(run_before_request(overtake), at=3)
         service.deliver()
         assert line.calls[3] == "UpdateItem"
         assert service.receiver.ids == ["b", "c"]
 
-    def test_the_message_of_a_worker_that_died_finds_the_lease_over(self, service: DeliveryTestbed) -> None:
+    def test_webhook_of_a_crashed_worker_is_delivered_after_the_lease_expires(self, service: DeliveryTestbed) -> None:
         service.create()
         service.change("a")
-        service.receiver.answer = died
-        with pytest.raises(Died):
+        service.receiver.answer = crash
+        with pytest.raises(WorkerCrash):
             service.deliver()
         service.receiver.answer = only_failing()
         service.clock.advance(LEASE_SECONDS - 1)
@@ -600,8 +600,8 @@ class TestWakeUps:
         service.create()
         service.change("a")
         service.clock.advance(hours * 3600)
-        service.receiver.answer = died
-        with pytest.raises(Died):
+        service.receiver.answer = crash
+        with pytest.raises(WorkerCrash):
             service.deliver()
         service.clock.advance(-hours * 3600)
         service.receiver.answer = only_failing()
@@ -622,7 +622,7 @@ class TestWakeUps:
         assert service.receiver.ids == [f"c{number}" for number in range(10)]
 
     def test_slow_receiver_yields_to_other_webhooks(self, service: DeliveryTestbed) -> None:
-        """A worker begins no requests after ten seconds, and its message is requeued behind the waiting ones."""
+        """A worker begins no requests after ten seconds. Its message is requeued behind the waiting messages."""
         service.create()
         for number in range(40):
             service.change(f"c{number}")
@@ -658,7 +658,7 @@ class TestWakeUps:
         line = FaultLine(service.table.client)
 
         def refuse(send: Any) -> Any:
-            # The attempts are not stored at all; the position is, at the end.
+            # The list of attempts is never stored. The delivery state is stored at the end.
             calls.append(line.calls[-1])
             if len(line.calls) > 20:
                 return None
@@ -673,31 +673,32 @@ class TestWakeUps:
         assert service.receiver.ids == ["a"]
 
 
-class Died(BaseException):
-    """The worker's process died."""
+class WorkerCrash(BaseException):
+    """Crash of the worker's process."""
 
 
-def died(_: dict[str, Any]) -> ReceiverResponse:
-    raise Died
+def crash(_: dict[str, Any]) -> ReceiverResponse:
+    raise WorkerCrash
 
 
 class TestConcurrentChanges:
-    """A worker whose webhook changes in the middle of a page stops that page without writing its progress.
+    """A worker stops a page without writing its progress if the webhook changes during the page.
 
-    It continues with the current configuration, and keeps its lease throughout, so that two workers never send at once.
+    The worker continues with the current configuration. It holds its lease throughout, so two workers never send
+    concurrently.
     """
 
     @pytest.fixture
-    def meddled(self, service: DeliveryTestbed) -> Callable[[Callable[[], object]], None]:
+    def deliver_with_change(self, service: DeliveryTestbed) -> Callable[[Callable[[], object]], None]:
         service.create()
         for id_ in "abc":
             service.change(id_)
 
-        def deliver(meddle: Callable[[], object]) -> None:
+        def deliver(make_change: Callable[[], object]) -> None:
             def respond(event: dict[str, Any]) -> ReceiverResponse:
                 if event["data"]["id"] == "b":
                     service.receiver.answer = only_failing()
-                    meddle()
+                    make_change()
                 return respond_with()
 
             service.receiver.answer = respond
@@ -705,34 +706,40 @@ class TestConcurrentChanges:
 
         return deliver
 
-    def test_replay_during_delivery_restarts_at_its_position(self, service: DeliveryTestbed, meddled: Any) -> None:
+    def test_replay_during_delivery_restarts_at_its_position(
+        self, service: DeliveryTestbed, deliver_with_change: Any
+    ) -> None:
         log = owner_log("alice")
         start = service.feed.at_time(log, 0)
-        meddled(lambda: service.hooks.replay("hook", {log: start}, ALICE, NOW, always_in_time))
+        deliver_with_change(lambda: service.hooks.replay("hook", {log: start}, ALICE, NOW, always_in_time))
         assert service.receiver.ids == ["a", "b", "c", "a", "b", "c"]
         assert service.is_caught_up()
 
     def test_new_url_receives_every_change_not_yet_recorded_as_delivered(
-        self, service: DeliveryTestbed, meddled: Any
+        self, service: DeliveryTestbed, deliver_with_change: Any
     ) -> None:
-        meddled(lambda: service.hooks.change("hook", {"url": "https://other.example"}, ALICE, NOW, always_in_time))
+        deliver_with_change(
+            lambda: service.hooks.change("hook", {"url": "https://other.example"}, ALICE, NOW, always_in_time)
+        )
         assert [url for url, _, _ in service.receiver.requests] == [URL] * 3 + ["https://other.example"] * 3
 
-    def test_a_pause_leaves_it_where_it_was(self, service: DeliveryTestbed, meddled: Any) -> None:
+    def test_pause_during_delivery_leaves_the_cursors_unchanged(
+        self, service: DeliveryTestbed, deliver_with_change: Any
+    ) -> None:
         before = service.place()["places"]
-        meddled(lambda: service.hooks.change("hook", {"paused": True}, ALICE, NOW, always_in_time))
+        deliver_with_change(lambda: service.hooks.change("hook", {"paused": True}, ALICE, NOW, always_in_time))
         assert (service.place()["places"], service.place().keys() & {*LEASE, *WAITING}) == (before, set())
         service.deliver()
         assert len(service.receiver.requests) == 3
 
     @pytest.mark.parametrize("resent", ["replay", "url", "pause and resume"])
-    def test_no_other_worker_begins_while_it_is_sending(
-        self, service: DeliveryTestbed, meddled: Any, resent: str
+    def test_no_other_worker_delivers_while_the_lease_holder_is_sending(
+        self, service: DeliveryTestbed, deliver_with_change: Any, resent: str
     ) -> None:
         log, now = owner_log("alice"), int(service.clock())
         start = service.feed.at_time(log, 0)
 
-        def meddle() -> None:
+        def make_change() -> None:
             if resent == "replay":
                 service.hooks.replay("hook", {log: start}, ALICE, now, always_in_time)
             elif resent == "url":
@@ -744,22 +751,24 @@ class TestConcurrentChanges:
             assert service.deliver(), "the message is done: the worker that is sending goes on itself"
             assert len(service.receiver.requests) == sent
 
-        meddled(meddle)
+        deliver_with_change(make_change)
         assert service.receiver.ids == [*"abc", *"abc"]
         service.clock.advance(INDEX_SECONDS)
         service.deliver()
         assert service.is_caught_up()
 
-    def test_if_that_worker_dies_the_sweeper_sends_when_its_lease_is_over(self, service: DeliveryTestbed) -> None:
+    def test_sweeper_requeues_the_webhook_of_a_crashed_worker_when_its_lease_expires(
+        self, service: DeliveryTestbed
+    ) -> None:
         service.create()
         service.change("a")
 
         def respond(_: dict[str, Any]) -> ReceiverResponse:
             service.hooks.change("hook", {"url": "https://other.example"}, ALICE, int(service.clock()), always_in_time)
-            raise Died
+            raise WorkerCrash
 
         service.receiver.answer = respond
-        with pytest.raises(Died):
+        with pytest.raises(WorkerCrash):
             service.deliver()
         service.receiver.answer = only_failing()
         assert service.deliver()
@@ -769,8 +778,10 @@ class TestConcurrentChanges:
         service.work()
         assert [url for url, _, _ in service.receiver.requests] == [URL, "https://other.example"]
 
-    def test_webhook_deleted_during_delivery_stays_deleted(self, service: DeliveryTestbed, meddled: Any) -> None:
-        meddled(lambda: service.hooks.delete("hook", ALICE, NOW, always_in_time))
+    def test_webhook_deleted_during_delivery_stays_deleted(
+        self, service: DeliveryTestbed, deliver_with_change: Any
+    ) -> None:
+        deliver_with_change(lambda: service.hooks.delete("hook", ALICE, NOW, always_in_time))
         assert not any((service.hook(), service.place()))
         assert service.deliver()
 
@@ -868,7 +879,7 @@ class TestMetrics:
         sweep({}, Context())
         assert metrics() == [{"DeliveryWait": 1000}]
 
-    def test_a_replay_is_no_lateness(self, service: DeliveryTestbed, metrics: Any) -> None:
+    def test_replayed_changes_emit_no_lag_or_wait(self, service: DeliveryTestbed, metrics: Any) -> None:
         service.create()
         service.change("a")
         service.deliver()
@@ -879,7 +890,7 @@ class TestMetrics:
         service.deliver()
         assert metrics() == [{"DeliveriesDone": 1}]
 
-    def test_a_bus_that_fails_is(self, service: DeliveryTestbed, metrics: Any) -> None:
+    def test_failing_bus_emits_failures_and_its_wait(self, service: DeliveryTestbed, metrics: Any) -> None:
         bus = Bus()
         service.worker = service.make(bus)
         service.change("a")
@@ -896,12 +907,13 @@ class TestMetrics:
 
 
 class Bus:
-    """An event bus that responds with scripted error codes and stores the accepted entries."""
+    """An event bus that returns scripted error codes and records all entries."""
 
     def __init__(self) -> None:
         self.puts: list[list[dict[str, Any]]] = []
         self.codes: list[str | None] = []
-        """Error codes of the next entries. Later entries succeed."""
+        """Error codes of the next entries. `None` accepts the entry. When the list is empty, all entries are
+        accepted."""
 
     def put_events(self, Entries: list[dict[str, Any]]) -> dict[str, Any]:
         self.puts.append(Entries)
@@ -913,14 +925,14 @@ class Bus:
         return [json.loads(entry["Detail"])["id"] for put in self.puts for entry in put]
 
 
-class TestTheBus:
+class TestEventBusDelivery:
     @pytest.fixture
     def bus(self, service: DeliveryTestbed) -> Bus:
         bus = Bus()
         service.worker = service.make(bus)
         return bus
 
-    def test_gets_everybodys_changes_from_the_oldest_on(self, service: DeliveryTestbed, bus: Bus) -> None:
+    def test_bus_receives_the_changes_of_all_users_from_the_oldest(self, service: DeliveryTestbed, bus: Bus) -> None:
         change = service.change("a", user="bob")
         service.deliver(BUS)
         service.deliver(BUS)
@@ -941,7 +953,9 @@ class TestTheBus:
         assert bus.puts == []
         assert service.queue.waiting == []
 
-    def test_ten_at_a_time_and_of_a_video_one(self, service: DeliveryTestbed, bus: Bus) -> None:
+    def test_bus_receives_at_most_ten_events_at_a_time_and_one_of_each_video(
+        self, service: DeliveryTestbed, bus: Bus
+    ) -> None:
         for number in range(26):
             service.change(f"c{number}", f"v{number % 13}")
         service.deliver(BUS)
@@ -989,7 +1003,7 @@ class TestTheBus:
         assert bus.ids[:2] == ["a", "1-0"]
         assert bus.ids[-1] == "2-299"
 
-    def test_without_one_its_messages_are_done(self, service: DeliveryTestbed) -> None:
+    def test_message_for_the_bus_is_ignored_without_a_bus(self, service: DeliveryTestbed) -> None:
         assert service.deliver(BUS)
         assert not service.place(BUS)
 
@@ -1014,6 +1028,6 @@ def test_delivery_sends_nothing_when_the_secret_cannot_be_read(
 
 
 def _sweeper(service: DeliveryTestbed, videos: FakeQueue) -> LambdaHandler:
-    """Return the function that enqueues videos and webhooks that are due."""
+    """Return the Lambda handler that queues the videos and webhooks that are due."""
     queues = {"aggregates": videos, "deliveries": service.queue}
     return FakeResources(service.table, service.clock, queues=queues).make(sweeper.lambda_handler)

@@ -1,4 +1,4 @@
-"""The concurrency quotas of deliveries: the webhooks of one owner, and slow receivers, leave workers to others."""
+"""Concurrency quotas of deliveries: slow receivers, and the webhooks of one owner, do not occupy all workers."""
 
 import random
 import threading
@@ -25,17 +25,17 @@ from tests.polling import LIMIT
 
 BOB = Caller("bob", frozenset({READ, WRITE}))
 WORKERS = 10
-"""Number of concurrent workers on AWS."""
+"""Number of workers that run concurrently on AWS."""
 SECONDS = 9
-"""Response time of a slow receiver in seconds, just below the timeout."""
+"""Response time of a slow receiver in seconds. It is just below the timeout."""
 
 
-class Died(BaseException):
-    """The worker's process died."""
+class WorkerCrash(BaseException):
+    """Crash of the worker's process."""
 
 
 class Simulation:
-    """Workers that serve the queue in virtual time: one thread runs at a time, and only receivers take time.
+    """Workers that serve the queue in virtual time. One thread runs at a time, and only receivers take time.
 
     The receiver of a webhook is at `https://<webhook>.example`, and `seconds` is its response time.
     """
@@ -45,14 +45,14 @@ class Simulation:
         self.idle = workers
         self.seconds: defaultdict[str, float] = defaultdict(float)
         self.delivered: defaultdict[str, list[tuple[str, float]]] = defaultdict(list)
-        """Ids of changes and the times of their responses, by webhook."""
+        """Pairs of a delivered change's id and the time of its response, by webhook."""
         self.busy: list[str] = []
-        """Webhooks whose receivers are being called."""
+        """Webhooks that have a request in flight."""
         self.most_busy: defaultdict[str, int] = defaultdict(int)
-        """Maximum number of receivers called concurrently, by the first letter of the webhook."""
+        """Maximum number of concurrent requests, by the first letter of the webhook's id."""
         self.failures: list[BaseException] = []
         self.received: Counter[str] = Counter()
-        """Messages that workers have received, by webhook."""
+        """Number of messages that workers have received, by webhook."""
         self._ready: deque[tuple[float, dict[str, Any]]] = deque()
         self._asleep: list[tuple[float, int, threading.Event]] = []
         self._stopped = threading.Semaphore(0)
@@ -62,7 +62,7 @@ class Simulation:
         service.worker = service.make()
 
     def __call__(self, url: str, headers: Any, body: bytes, *, local: bool) -> ReceiverResponse:
-        """Answer with 200 after the time that the receiver takes."""
+        """Respond with 200 after the response time of the receiver."""
         hook = url.removeprefix("https://").partition(".")[0]
         self.busy.append(hook)
         for letter in {name[0] for name in self.busy}:
@@ -74,17 +74,17 @@ class Simulation:
         return respond_with(200, ms=int(seconds * 1000))
 
     def create(self, id_: str, caller: Caller = ALICE, seconds: float = 0) -> None:
-        """Create a webhook of a caller for the caller's own changes."""
+        """Create a webhook that receives the changes of its owner."""
         self.service.create(id_, caller, url=f"https://{id_}.example")
         self.seconds[id_] = seconds
 
     def change(self, id_: str, user: str = "alice") -> None:
-        """Change something, and send the message about it."""
+        """Record a change and send its message."""
         self.service.change(id_, user=user)
         self.service.queue.send(changed_message([user]))
 
     def run(self, seconds: float) -> None:
-        """Run the workers for some virtual seconds."""
+        """Run the workers for the given number of virtual seconds."""
         clock, end = self.service.clock, self.service.clock() + seconds
         while True:
             self._receive_messages()
@@ -103,7 +103,7 @@ class Simulation:
         assert self.failures == []
 
     def finish(self) -> None:
-        """End the requests that are under way."""
+        """End the requests in flight."""
         self.seconds.clear()
         while self._asleep:
             heappop(self._asleep)[2].set()
@@ -125,7 +125,7 @@ class Simulation:
     def _work(self, message: dict[str, Any], age: float) -> None:
         try:
             assert self.service.handle(message, age=age)
-        except BaseException as failure:  # the test's thread raises it
+        except BaseException as failure:  # the test's thread raises the error
             self.failures.append(failure)
         finally:
             self.idle += 1
@@ -145,7 +145,7 @@ def service(table: Table) -> DeliveryTestbed:
 
 
 def slot_holders(service: DeliveryTestbed, owner: str, queue: str) -> set[str]:
-    """Return the webhooks that hold a slot of a quota."""
+    """Return the webhooks that hold a slot in a concurrency quota."""
     items = {(item["pk"], item["sk"]): item for item in items_of(service.table)}
     names: set[str] = items.get((f"SHARE#{owner}", f"SENT#{queue}"), {}).get("jobs", set())
     return names
@@ -156,12 +156,12 @@ def waiting_names(service: DeliveryTestbed) -> list[str]:
     return [item["job"] for item in items_of(service.table) if item["sk"].startswith("WAITS#")]
 
 
-def seconds_late(simulation: Simulation, hook: str, changed_at: dict[str, float]) -> dict[str, float]:
-    """The time from each change to its delivery."""
+def delivery_delays(simulation: Simulation, hook: str, changed_at: dict[str, float]) -> dict[str, float]:
+    """Return the seconds from each change to its delivery, by change id."""
     return {id_: at - changed_at[id_] for id_, at in simulation.delivered[hook]}
 
 
-def test_a_quick_webhook_is_served_within_two_seconds_beside_twenty_slow_webhooks(service: DeliveryTestbed) -> None:
+def test_quick_webhook_is_served_within_two_seconds_alongside_twenty_slow_webhooks(service: DeliveryTestbed) -> None:
     simulation = Simulation(service)
     for number in range(20):
         simulation.create(f"slow{number}", BOB, SECONDS)
@@ -174,9 +174,9 @@ def test_a_quick_webhook_is_served_within_two_seconds_beside_twenty_slow_webhook
         simulation.change(f"alice{number}")
         simulation.run(2)
     simulation.finish()
-    late = seconds_late(simulation, "quick", changed_at)
-    assert late.keys() == changed_at.keys()
-    assert max(late.values()) <= 2
+    delays = delivery_delays(simulation, "quick", changed_at)
+    assert delays.keys() == changed_at.keys()
+    assert max(delays.values()) <= 2
     assert simulation.most_busy["s"] <= DELIVERY_SHARES[QUICK] + DELIVERY_SHARES[SLOW]
     slow = [service.place(f"slow{number}") for number in range(20)]
     assert not any("failures" in state for state in slow)
@@ -225,7 +225,7 @@ def test_every_change_is_delivered_when_messages_are_coalesced(service: Delivery
         assert service.is_caught_up(hook)
 
 
-def test_every_slow_webhook_of_an_owner_is_served_in_its_turn(service: DeliveryTestbed) -> None:
+def test_slow_webhooks_of_one_owner_are_served_equally_often(service: DeliveryTestbed) -> None:
     simulation = Simulation(service)
     for number in range(6):
         simulation.create(f"slow{number}", BOB, SECONDS)
@@ -238,7 +238,7 @@ def test_every_slow_webhook_of_an_owner_is_served_in_its_turn(service: DeliveryT
     assert max(counts) <= 2 * min(counts)
 
 
-def test_a_quick_webhook_does_not_wait_for_slow_webhooks_of_its_own_owner(service: DeliveryTestbed) -> None:
+def test_quick_webhook_does_not_wait_for_slow_webhooks_of_the_same_owner(service: DeliveryTestbed) -> None:
     simulation = Simulation(service)
     for number in range(8):
         simulation.create(f"slow{number}", seconds=SECONDS)
@@ -253,9 +253,9 @@ def test_a_quick_webhook_does_not_wait_for_slow_webhooks_of_its_own_owner(servic
         simulation.run(5)
     simulation.finish()
     simulation.delivered["quick"].pop(0)
-    late = seconds_late(simulation, "quick", changed_at)
-    assert late.keys() == changed_at.keys()
-    assert max(late.values()) <= 2
+    delays = delivery_delays(simulation, "quick", changed_at)
+    assert delays.keys() == changed_at.keys()
+    assert max(delays.values()) <= 2
     assert simulation.most_busy["s"] <= DELIVERY_SHARES[QUICK]
 
 
@@ -265,7 +265,7 @@ def test_slow_receivers_of_many_owners_leave_workers_to_quick_receivers(service:
     for owner in owners:
         simulation.create(f"slow-{owner}", Caller(owner, frozenset({READ, WRITE})), SECONDS)
     simulation.create("quick")
-    for owner in owners:  # one after the other, so that they are known to be slow
+    for owner in owners:  # deliver to one owner after the other, so that the averages show that the receivers are slow
         simulation.change(f"first-{owner}", owner)
         simulation.run(60)
     simulation.most_busy.clear()
@@ -279,13 +279,13 @@ def test_slow_receivers_of_many_owners_leave_workers_to_quick_receivers(service:
         simulation.run(4)
     simulation.run(600)
     simulation.finish()
-    assert max(seconds_late(simulation, "quick", changed_at).values()) <= 2
+    assert max(delivery_delays(simulation, "quick", changed_at).values()) <= 2
     assert simulation.most_busy["s"] == DELIVERY_SHARES[ALL_SLOW]
     assert all(len(simulation.delivered[f"slow-{owner}"]) == 11 for owner in owners)
     assert waiting_names(service) == []
 
 
-def test_twenty_quick_webhooks_of_one_owner_are_all_served_at_once(service: DeliveryTestbed) -> None:
+def test_twenty_quick_webhooks_of_one_owner_are_served_concurrently(service: DeliveryTestbed) -> None:
     simulation = Simulation(service)
     for number in range(20):
         simulation.create(f"quick{number}")
@@ -297,7 +297,7 @@ def test_twenty_quick_webhooks_of_one_owner_are_all_served_at_once(service: Deli
 
 @pytest.fixture
 def slow(service: DeliveryTestbed) -> Callable[[dict[str, Any]], ReceiverResponse]:
-    """A receiver that takes nine seconds of the clock, with nothing else in parallel."""
+    """A receiver whose response takes nine seconds."""
 
     def respond(_: dict[str, Any]) -> ReceiverResponse:
         service.clock.advance(SECONDS)
@@ -307,7 +307,7 @@ def slow(service: DeliveryTestbed) -> Callable[[dict[str, Any]], ReceiverRespons
 
 
 def _deliver_slowly(service: DeliveryTestbed, slow: Callable[[dict[str, Any]], ReceiverResponse]) -> None:
-    """Deliver to a slow receiver until the worker's first lease ends."""
+    """Deliver to a slow receiver. The worker yields before it has delivered all changes."""
     service.create()
     service.receiver.answer = slow
     for id_ in "abc":
@@ -315,8 +315,8 @@ def _deliver_slowly(service: DeliveryTestbed, slow: Callable[[dict[str, Any]], R
     service.deliver()
 
 
-class TestASlowReceiver:
-    def test_rests_after_a_turn_while_its_deliveries_count_as_done(
+class TestSlowReceiver:
+    def test_slow_receiver_rests_after_a_lease_and_its_deliveries_succeed(
         self, service: DeliveryTestbed, slow: Callable[[dict[str, Any]], ReceiverResponse]
     ) -> None:
         _deliver_slowly(service, slow)
@@ -332,7 +332,7 @@ class TestASlowReceiver:
         assert [attempt["status"] for attempt in service.attempts()] == [200] * 3
         assert "failures" not in service.place()
 
-    def test_is_sent_a_change_that_arrived_in_its_rest(
+    def test_change_during_the_rest_of_a_receiver_is_delivered_afterwards(
         self, service: DeliveryTestbed, slow: Callable[[dict[str, Any]], ReceiverResponse]
     ) -> None:
         service.create()
@@ -346,7 +346,7 @@ class TestASlowReceiver:
         service.work()
         assert service.receiver.ids == ["a", "b"]
 
-    def test_is_sent_for_by_the_sweeper_if_the_message_is_lost(
+    def test_sweeper_requeues_a_resting_receiver_if_its_message_is_lost(
         self, service: DeliveryTestbed, slow: Callable[[dict[str, Any]], ReceiverResponse]
     ) -> None:
         service.create()
@@ -357,7 +357,7 @@ class TestASlowReceiver:
         service.clock.advance(MAX_REST)
         assert service.sweep() == 1
 
-    def test_is_quick_again_after_some_quick_turns(
+    def test_slow_receiver_is_quick_again_after_some_quick_responses(
         self, service: DeliveryTestbed, slow: Callable[[dict[str, Any]], ReceiverResponse]
     ) -> None:
         service.create()
@@ -377,7 +377,7 @@ class TestASlowReceiver:
         assert service.receiver.ids[-1] == "last"
         assert service.is_caught_up()
 
-    def test_is_called_at_once_when_its_owner_changes_it(
+    def test_slow_receiver_is_called_immediately_when_its_webhook_is_changed(
         self, service: DeliveryTestbed, slow: Callable[[dict[str, Any]], ReceiverResponse]
     ) -> None:
         _deliver_slowly(service, slow)
@@ -391,53 +391,53 @@ class TestASlowReceiver:
     [(None, 9000, 9000), (100, 9000, 2325), (9000, 100, 6775), (SLOW_MS, SLOW_MS, SLOW_MS)],
     ids=str,
 )
-def test_the_average_of_answers_follows_the_newest_answers(before: int | None, newest: float, after: int) -> None:
+def test_average_response_time_follows_the_newest_responses(before: int | None, newest: float, after: int) -> None:
     assert average_ms(before, newest) == after
 
 
-def fill(service: DeliveryTestbed, *hooks: str) -> None:
-    """Kill workers while they serve webhooks of one owner, so that these keep their leases and slots."""
+def crash_workers(service: DeliveryTestbed, *hooks: str) -> None:
+    """Crash the workers of the given webhooks, so that the webhooks keep their leases and slots."""
 
-    def die(_: dict[str, Any]) -> ReceiverResponse:
-        raise Died
+    def crash(_: dict[str, Any]) -> ReceiverResponse:
+        raise WorkerCrash
 
     before = service.receiver.answer
-    service.receiver.answer = die
+    service.receiver.answer = crash
     for hook in hooks:
-        with pytest.raises(Died):
+        with pytest.raises(WorkerCrash):
             service.deliver(hook)
     service.receiver.answer = before
     service.receiver.requests.clear()
 
 
-class TestAUsedUpQuota:
+class TestFullQuota:
     @pytest.fixture
     def full(self, service: DeliveryTestbed) -> DeliveryTestbed:
-        """Three webhooks whose workers died, and two more of the same owner."""
+        """Three webhooks with crashed workers, and two more of the same owner. All slots of the owner are taken."""
         for id_ in ("h0", "h1", "h2", "h3", "h4"):
             service.create(id_, url=f"https://{id_}.example")
         service.change("a")
-        fill(service, "h0", "h1", "h2")
+        crash_workers(service, "h0", "h1", "h2")
         assert service.deliver("h3")
         return service
 
-    def test_makes_a_webhook_wait_without_an_attempt(self, full: DeliveryTestbed) -> None:
+    def test_webhook_waits_without_an_attempt_when_the_quota_is_full(self, full: DeliveryTestbed) -> None:
         assert full.receiver.requests == []
         assert full.attempts("h3") == []
         assert waiting_names(full) == ["h3"]
         assert slot_holders(full, "alice", QUICK) == {"h0", "h1", "h2"}
 
-    def test_costs_further_messages_two_reads(self, full: DeliveryTestbed) -> None:
+    def test_further_messages_of_a_waiting_webhook_cost_two_reads(self, full: DeliveryTestbed) -> None:
         with record_operations(full.table.client) as operations:
             full.deliver("h3")
         assert [operation.name for operation in operations] == ["GetItem", "GetItem"]
 
-    def test_passes_a_released_place_to_the_webhook_that_waited_longest(self, full: DeliveryTestbed) -> None:
+    def test_released_slot_is_passed_to_the_webhook_that_waited_longest(self, full: DeliveryTestbed) -> None:
         full.clock.advance(1)
         full.deliver("h4")
         full.clock.advance(LEASE_SECONDS)
         full.deliver("h0")
-        # The places of the workers that died are found on the way.
+        # The worker also releases the expired slots of the crashed workers.
         called = [deliver_message(id_, ("alice", QUICK)) for id_ in ("h3", "h4")]
         assert [message for _, message in full.queue.waiting] == called
         full.work()
@@ -445,7 +445,7 @@ class TestAUsedUpQuota:
         assert slot_holders(full, "alice", QUICK) == set()
         assert all(full.is_caught_up(id_) for id_ in ("h0", "h3", "h4"))
 
-    def test_passes_the_place_on_if_the_webhook_was_paused_while_it_waited(self, full: DeliveryTestbed) -> None:
+    def test_slot_of_a_webhook_that_was_paused_while_waiting_is_passed_on(self, full: DeliveryTestbed) -> None:
         full.clock.advance(1)
         full.deliver("h4")
         full.hooks.change("h3", {"paused": True}, ALICE, int(full.clock()), always_in_time)
@@ -455,7 +455,7 @@ class TestAUsedUpQuota:
         assert [url for url, _, _ in full.receiver.requests] == ["https://h0.example", "https://h4.example"]
         assert waiting_names(full) == []
 
-    def test_is_asked_again_by_the_sweeper_if_the_message_is_lost(self, full: DeliveryTestbed) -> None:
+    def test_sweeper_requeues_a_waiting_webhook_if_its_message_is_lost(self, full: DeliveryTestbed) -> None:
         full.clock.advance(QUOTA_SECONDS)
         full.deliver("h0")
         full.queue.waiting.clear()
@@ -463,20 +463,20 @@ class TestAUsedUpQuota:
         full.work()
         assert "https://h3.example" in [url for url, _, _ in full.receiver.requests]
 
-    def test_finds_the_places_of_workers_that_died(self, full: DeliveryTestbed) -> None:
+    def test_slots_of_crashed_workers_are_released(self, full: DeliveryTestbed) -> None:
         full.clock.advance(max(CHECK_SECONDS, LEASE_SECONDS))
         full.sweep()
         full.queue.waiting = [(at, message) for at, message in full.queue.waiting if message["webhookId"] == "h3"]
         full.work()
         assert [url for url, _, _ in full.receiver.requests] == ["https://h3.example"]
 
-    def test_keeps_the_places_of_webhooks_that_are_being_served(self, full: DeliveryTestbed) -> None:
+    def test_slots_of_webhooks_that_are_being_served_are_not_released(self, full: DeliveryTestbed) -> None:
         full.clock.advance(CHECK_SECONDS)
         full.deliver("h4")
         assert full.receiver.requests == []
         assert slot_holders(full, "alice", QUICK) == {"h0", "h1", "h2"}
 
-    def test_does_not_hold_up_webhooks_of_other_owners(self, full: DeliveryTestbed) -> None:
+    def test_full_quota_does_not_block_webhooks_of_other_owners(self, full: DeliveryTestbed) -> None:
         full.create("other", BOB)
         full.change("b", user="bob")
         full.deliver("other")
@@ -484,13 +484,13 @@ class TestAUsedUpQuota:
 
 
 @pytest.mark.parametrize("failing", ["save", "add_attempts"])
-def test_a_worker_that_fails_releases_its_place_to_the_webhook_that_waits(
+def test_failing_worker_passes_its_slot_to_the_waiting_webhook(
     service: DeliveryTestbed, monkeypatch: pytest.MonkeyPatch, failing: str
 ) -> None:
     for id_ in ("h0", "h1", "h2", "h3"):
         service.create(id_, url=f"https://{id_}.example")
     service.change("a")
-    fill(service, "h1", "h2")
+    crash_workers(service, "h1", "h2")
 
     def fail(*_: Any) -> None:
         raise ValueError("a bug")
@@ -507,7 +507,9 @@ def test_a_worker_that_fails_releases_its_place_to_the_webhook_that_waits(
     assert slot_holders(service, "alice", QUICK) == {"h1", "h2", "h3"}
 
 
-def test_a_webhook_with_a_place_of_its_own_that_another_worker_serves_keeps_it(service: DeliveryTestbed) -> None:
+def test_message_with_a_slot_does_not_release_the_slot_of_a_webhook_that_is_being_served(
+    service: DeliveryTestbed,
+) -> None:
     service.create()
     service.change("a")
     holders: list[set[str]] = []
@@ -523,7 +525,7 @@ def test_a_webhook_with_a_place_of_its_own_that_another_worker_serves_keeps_it(s
     assert slot_holders(service, "alice", QUICK) == set()
 
 
-def test_a_slow_webhook_keeps_its_owners_place_while_it_waits_for_that_of_all_slow_receivers(
+def test_slow_webhook_holds_its_owner_slot_while_it_waits_for_a_slot_of_all_slow_receivers(
     service: DeliveryTestbed, slow: Callable[[dict[str, Any]], ReceiverResponse], table: Table
 ) -> None:
     service.create()

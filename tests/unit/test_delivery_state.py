@@ -1,4 +1,4 @@
-"""State of a webhook's delivery: permitted writers, and the stored part of its receiver's responses."""
+"""Delivery state of a webhook: which writes succeed, and the list of attempts."""
 
 from typing import Any
 
@@ -104,9 +104,7 @@ def test_change_of_the_delivered_events_takes_the_lease(
         states.pause(state, state, hook, "It says so.", NOW)
 
 
-def test_a_webhook_is_paused_with_a_reason_and_waits_for_nothing(
-    hooks: WebhookStore, states: DeliveryStateStore
-) -> None:
+def test_paused_webhook_has_a_reason_and_is_not_due(hooks: WebhookStore, states: DeliveryStateStore) -> None:
     created(hooks)
     state = read_state(states)
     states.pause(state, as_due(state, NOW + 5) | {"failures": 3}, hook_of(states), "It says so.", NOW)

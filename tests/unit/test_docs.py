@@ -1,4 +1,4 @@
-"""Tests of the pages below docs/ and of the examples in docstrings: they agree with the code."""
+"""Tests that the pages below docs/, and the examples in docstrings, agree with the code."""
 
 import doctest
 import json
@@ -40,7 +40,7 @@ PAGES = {
     )
     for page in sorted(DOCS.rglob("*.md"))
 }
-"""Text of each page, without its generated parts."""
+"""Text of each page without its generated parts, by path below docs/."""
 EXAMPLE: dict[str, Any] = json.loads(re.findall(r"```json\n(.*?)```", QUEUE_PAGE, re.DOTALL)[0])
 
 
@@ -57,7 +57,7 @@ def test_sentences_of_a_page_have_at_most_25_words(name: str) -> None:
     assert [sentence for sentence in sentences if len(sentence.split()) > 25] == []
 
 
-def test_the_example_message_fits_the_schema_and_what_the_router_sends() -> None:
+def test_example_message_conforms_to_the_schema_and_equals_that_of_the_router() -> None:
     jsonschema_rs.Draft202012Validator(json.loads(readme.MESSAGE_SCHEMA.read_text(encoding="utf-8"))).validate(EXAMPLE)
     message = parse(JobMessage, EXAMPLE)
     assert message.inputHash == input_hash(EXAMPLE["input"])
@@ -66,24 +66,24 @@ def test_the_example_message_fits_the_schema_and_what_the_router_sends() -> None
     assert job_message(job_states, "media") == EXAMPLE
 
 
-def test_the_reports_that_it_shows_are_taken() -> None:
+def test_example_reports_are_accepted() -> None:
     reports = re.findall(r"^report '(.+)'$", QUEUE_PAGE, re.MULTILINE)
     states = [RenditionReport.parse(body.encode()).state for body in reports]
     assert states == ["running", "done", "failed"]
     assert {json.loads(body)["inputHash"] for body in reports} == {EXAMPLE["inputHash"]}
 
 
-def test_the_waits_between_attempts() -> None:
+def test_delays_between_attempts_are_documented() -> None:
     *first, last = [str(job_states.delay_before(attempt)) for attempt in range(2, job_states.LAST_ATTEMPT + 1)]
     assert f"waits {', '.join(first)} and {last} seconds" in JOBS_PAGE
 
 
-def test_every_state_is_explained() -> None:
+def test_every_job_state_is_explained() -> None:
     explained = re.findall(r"^\| `(\w+)` \|", JOBS_PAGE.partition("## States")[2].partition("## ")[0], re.MULTILINE)
     assert set(explained) == {*job_states.STATES, "withdrawn"}
 
 
-def test_two_regions_where_the_last_writer_wins_lose_a_view_and_a_change(api: Api, table: Table) -> None:
+def test_two_regions_with_last_writer_wins_lose_a_view_and_a_change(api: Api, table: Table) -> None:
     create_table(table.client, "Replica")
     replica = Table("Replica", table.client)
     regions = [api, make_api(replica)]
@@ -102,7 +102,7 @@ def test_two_regions_where_the_last_writer_wins_lose_a_view_and_a_change(api: Ap
 
 
 def replicate(source: Table, target: Table) -> None:
-    """Overwrite the items of a region with the whole items that another region wrote later."""
+    """Overwrite the items of one region with the items of another, as last-writer-wins replication does."""
     for item in source.client.scan(TableName=source.name)["Items"]:
         target.client.put_item(TableName=target.name, Item=item)
 
@@ -111,7 +111,7 @@ def replicate(source: Table, target: Table) -> None:
 def test_examples_in_docstrings_run(
     module: str, api: Api, table: Table, objects: Objects, background: BackgroundWork, tmp_path: Path
 ) -> None:
-    """`...` stands for any text. Examples may use these names: a table, a video in it that has no jobs yet, and resources."""
+    """Examples may use the names in `names`. The video has no jobs yet. `...` stands for any text."""
     video_id = api.create()["videoId"]
     background.attach(video_id)
     video = table.get(VIDEO.key(videoId=video_id))

@@ -1,4 +1,4 @@
-"""The client and its errors: DynamoDB's errors are translated to the service's errors."""
+"""Tests of `Table`: conversion of DynamoDB's errors to the service's errors, retries, and concurrent requests."""
 
 from collections.abc import Callable
 from functools import partial
@@ -50,7 +50,7 @@ def _reasons(reason: str) -> list[dict[str, str]]:
 
 
 class _Client:
-    """Returns or raises a sequence of outcomes, one per operation, and repeats the last one."""
+    """Client whose operations return or raise the given outcomes in order. The last outcome is repeated."""
 
     def __init__(self, *outcomes: Any) -> None:
         self.outcomes = list(outcomes)
@@ -106,14 +106,14 @@ def _table(*outcomes: Any) -> tuple[Table, _Client]:
     ],
     ids=repr,
 )
-def test_a_failure_becomes_an_error_of_the_service(failure: Exception, expected: type[ServiceError]) -> None:
+def test_failure_is_converted_to_an_error_of_the_service(failure: Exception, expected: type[ServiceError]) -> None:
     table, _ = _table(failure)
     with pytest.raises(expected) as raised:
         table.transact([table.put(KEY, condition=ABSENT)])
     assert type(raised.value) is expected
 
 
-def test_a_write_that_can_go_elsewhere_is_throttled_once() -> None:
+def test_throttled_write_with_an_alternative_is_not_retried() -> None:
     table, client = _table(_error("ThrottlingException"))
     with pytest.raises(Throttled):
         table.write(table.put(KEY, condition=ABSENT), elsewhere=True)
@@ -149,7 +149,7 @@ def test_transaction_conflict_is_retried_with_the_same_token() -> None:
     assert len(client.calls) == 2
 
 
-def test_a_lasting_conflict_ends() -> None:
+def test_persistent_transaction_conflict_raises_an_error() -> None:
     table, client = _table(_error("TransactionConflictException"))
     with pytest.raises(TransactionConflict):
         table.write(table.put(KEY, condition=ABSENT))
@@ -191,7 +191,7 @@ def test_unprocessed_keys_are_requested_again() -> None:
     assert [call["RequestItems"] for call in client.calls][1:] == [unprocessed, unprocessed]
 
 
-def test_keys_that_stay_unprocessed_end_as_unavailable() -> None:
+def test_keys_that_stay_unprocessed_raise_unavailable() -> None:
     table, client = _table({"Responses": {}, "UnprocessedKeys": {"T": {"Keys": [{"pk": {"S": "b"}}]}}})
     with pytest.raises(Unavailable):
         table.batch_get([{"pk": "b"}])
@@ -227,10 +227,9 @@ def test_update_names_only_changed_attributes() -> None:
     assert change_between({"a": {"b": {1, 2}} and 1}, {"a": 1}).text == ""
 
 
-class TestTheParser:
-    """The lean parser of boto3's client returns the same values as botocore's, except binary values, which it leaves
-    encoded.
-    """
+class TestResponseParser:
+    """The fast response parser of boto3's client returns the same values as botocore's. Only binary values stay
+    encoded."""
 
     @pytest.fixture
     def table(self, table: Table) -> Table:
@@ -290,21 +289,21 @@ class TestTheParser:
 
 
 class TestLostResponse:
-    """A conditional write that was applied, whose response was lost, and that botocore then retried."""
+    """A conditional write that was applied. Its response was lost, and the client sent it a second time."""
 
     @pytest.fixture
     def flaky(self, table: Table, monkeypatch: pytest.MonkeyPatch) -> Api:
         for name in ("put_item", "update_item"):
             real = getattr(table.client, name)
-            # The first attempt's answer is lost; the second meets what the first has written.
+            # The first response is lost. The second attempt finds the item that the first attempt wrote.
             monkeypatch.setattr(table.client, name, lambda real=real, **request: (real(**request), real(**request))[1])
         return make_api(table)
 
-    def test_a_create_is_recognised_as_our_own(self, flaky: Api) -> None:
+    def test_create_with_a_lost_response_is_recognised(self, flaky: Api) -> None:
         video = flaky.create()
         assert flaky.get(f"/v1/videos/{video['videoId']}").json == video
 
-    def test_a_change_is_recognised_as_our_own(self, flaky: Api) -> None:
+    def test_change_with_a_lost_response_is_recognised(self, flaky: Api) -> None:
         video = flaky.create()
         reply = flaky.patch(f"/v1/videos/{video['videoId']}", {"title": "b"}, headers={"If-Match": '"1"'})
         assert (reply.status, reply.json["version"]) == (200, 2)
@@ -352,13 +351,13 @@ class TestBatches:
         assert [len(request["Keys"]) for request in requests] == [100, 1]
         assert all(request["ConsistentRead"] for request in requests)
 
-    def test_a_read_names_no_key_twice(self) -> None:
+    def test_batch_read_requests_no_key_twice(self) -> None:
         table, client = _table({"Responses": {"T": []}})
         table.batch_get([KEY, {"pk": "q", "sk": "s"}, KEY])
         (call,) = client.calls
         assert len(call["RequestItems"]["T"]["Keys"]) == 2
 
-    def test_a_delete_names_25_keys_at_a_time(self, table: Table) -> None:
+    def test_batch_delete_sends_25_keys_at_a_time(self, table: Table) -> None:
         keys = [{"pk": "p", "sk": f"{n:03d}"} for n in range(60)]
         for key in keys:
             table.write(table.put(key, condition=ABSENT))
@@ -383,18 +382,18 @@ class TestBatches:
 class TestConditionalDelete:
     VERSION_1 = Expression("#version = :version", {"#version": "version"}, {":version": 1})
 
-    def test_removes_what_is_as_expected(self, table: Table) -> None:
+    def test_delete_removes_an_item_that_meets_the_condition(self, table: Table) -> None:
         table.write(table.put({**KEY, "version": 1}, condition=ABSENT))
         table.write(table.remove(KEY, condition=self.VERSION_1))
         assert table.get(KEY) is None
 
-    def test_leaves_anything_else_and_says_what_it_is(self, table: Table) -> None:
+    def test_refused_delete_reports_the_stored_item(self, table: Table) -> None:
         table.write(table.put({**KEY, "version": 2}, condition=ABSENT))
         with pytest.raises(ConditionFailed) as caught:
             table.write(table.remove(KEY, condition=self.VERSION_1))
         assert caught.value.item == {**KEY, "version": 2}
 
-    def test_a_check_stops_a_transaction(self, table: Table) -> None:
+    def test_failed_check_cancels_the_transaction(self, table: Table) -> None:
         other = {"pk": "other", "sk": "s"}
         with pytest.raises(ConditionFailed) as caught:
             table.transact([table.put(other, condition=ABSENT), table.check(KEY, condition=self.VERSION_1)])
@@ -410,14 +409,14 @@ def test_write_with_an_unknown_outcome_never_raises_not_applied() -> None:
 
 
 class Requests:
-    """Requests for `gather`, with the order of their starts and ends, and the outcome of each."""
+    """Requests for `gather`. Records the order in which they start and end."""
 
     def __init__(self, **outcomes: Exception) -> None:
         self.outcomes = outcomes
         self.events: list[str] = []
 
     def begin(self, name: str) -> Callable[[], str]:
-        """Send a request, and record `+name` when it starts and `-name` when it ends."""
+        """Begin a request. Records `+name` at its start and `-name` at its end."""
         self.events.append(f"+{name}")
 
         def finish() -> str:
@@ -429,12 +428,12 @@ class Requests:
         return finish
 
     def gather(self, names: str, **options: Any) -> list[str | Exception]:
-        """Gather requests with these one-letter names."""
+        """Call `gather` with one request per letter of `names`."""
         return gather((partial(self.begin, name) for name in names), **options)
 
 
 class TestGather:
-    def test_results_are_in_the_order_of_the_requests_of_which_some_are_under_way(self) -> None:
+    def test_results_are_in_the_order_of_requests_with_a_limited_number_in_flight(self) -> None:
         requests = Requests()
         assert requests.gather("abcd", at_once=2) == ["a", "b", "c", "d"]
         assert requests.events == ["+a", "+b", "-a", "+c", "-b", "+d", "-c", "-d"]
@@ -442,12 +441,12 @@ class TestGather:
     def test_no_requests_have_no_results(self) -> None:
         assert Requests().gather("") == []
 
-    def test_a_request_waits_for_the_earlier_ones_of_its_key(self) -> None:
+    def test_request_waits_for_earlier_requests_with_the_same_key(self) -> None:
         requests = Requests()
         assert requests.gather("abcd", in_order=[1, 2, 1, 3]) == ["a", "b", "c", "d"]
         assert requests.events == ["+a", "+b", "-a", "+c", "+d", "-b", "-c", "-d"]
 
-    def test_a_failed_condition_is_a_result(self) -> None:
+    def test_failed_condition_is_a_result(self) -> None:
         failed = ConditionFailed(None)
         assert Requests(b=failed).gather("abc", at_once=1) == ["a", failed, "c"]
 
@@ -460,7 +459,7 @@ class TestGather:
             *("-c without another attempt", "-d without another attempt"),
         ]
 
-    def test_a_request_whose_key_has_failed_is_not_sent(self) -> None:
+    def test_request_is_not_sent_after_a_failure_with_the_same_key(self) -> None:
         failed = Unavailable()
         requests = Requests(a=failed)
         assert requests.gather("abc", in_order=[1, 2, 1]) == [failed, "b"]
@@ -472,7 +471,7 @@ class TestGather:
             require_all(["a", Unavailable(), InternalError("later")])
 
 
-def test_a_write_without_a_condition_is_not_sent_ahead() -> None:
+def test_begin_write_refuses_an_unconditional_write() -> None:
     table, client = _table({})
     with pytest.raises(ValueError, match="conditional"):
         table.begin_write(table.put(KEY))
@@ -480,12 +479,12 @@ def test_a_write_without_a_condition_is_not_sent_ahead() -> None:
     assert [call["Item"] for call in client.calls] == [{"pk": {"S": "p"}, "sk": {"S": "s"}}]
 
 
-class TestItemsOfANewerRelease:
-    """Items of a newer schema version are refused, because this release cannot interpret them."""
+class TestItemsOfNewerRelease:
+    """Items with a newer schema version are refused, because this release cannot interpret them."""
 
     @pytest.fixture
     def path(self, table: Table, api: Api) -> str:
-        """Return the path of a video that a newer release has written."""
+        """Path of a video that a newer release has written."""
         video_id = api.publish()["videoId"]
         newer = Expression.of("SET #schemaVersion = :schemaVersion", schemaVersion=SCHEMA_VERSION + 1)
         table.write(table.update(VIDEO.key(videoId=video_id), newer))
@@ -507,7 +506,7 @@ class TestItemsOfANewerRelease:
         ],
         ids=["get", "batch get", "query", "failed condition", "failed transaction", "what was written"],
     )  # fmt: skip
-    def test_no_read_of_the_table_returns_one(
+    def test_no_read_or_write_of_the_table_returns_an_item_of_a_newer_release(
         self, table: Table, path: str, read: Callable[[Table, dict[str, str]], object]
     ) -> None:
         with pytest.raises(NewerSchema):
@@ -544,7 +543,7 @@ class TestItemsOfANewerRelease:
             table.write(table.put(VIDEO.key(videoId=path.rpartition("/")[2]), condition=ABSENT))
         assert metrics(capsys) == [{"environment": "test", "NewerItems": 1}]
 
-    def test_a_command_on_a_laptop_counts_nothing(
+    def test_command_on_a_laptop_emits_no_metric(
         self, table: Table, path: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.delenv("ENVIRONMENT")
@@ -552,7 +551,7 @@ class TestItemsOfANewerRelease:
             table.get(VIDEO.key(videoId=path.rpartition("/")[2]))
         assert capsys.readouterr().out == ""
 
-    def test_readers_of_the_stream_fail_at_it(self) -> None:
+    def test_stream_record_with_an_item_of_a_newer_release_raises_an_error(self) -> None:
         newer = {"pk": "VIDEO#v", "sk": "#META", "schemaVersion": SCHEMA_VERSION + 1}
         record = Record(stream_record(newer, newer))
         with pytest.raises(NewerSchema):

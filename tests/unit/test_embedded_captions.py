@@ -1,4 +1,4 @@
-"""Captions that a job extracts from a source video."""
+"""Tests of the job that extracts captions from a source video."""
 
 from collections.abc import Callable
 from typing import Any
@@ -34,14 +34,14 @@ GERMAN = SubtitleSpec("ger", ((0, 900, "Ebbe <i>und</i> Flut & Strand"),))
 
 @pytest.fixture
 def workers(table: Table, clock: Clock, objects: Objects) -> ProcessingWorkers:
-    """The functions over empty stores."""
+    """The processing functions with an empty table and empty buckets."""
     return ProcessingWorkers(make_api(table, clock, objects), BackgroundWork(table, clock), objects)
 
 
 def uploaded(
     workers: ProcessingWorkers, *tracks: SubtitleSpec, video_id: str | None = None, upload: str = "0001", **options: Any
 ) -> str:
-    """Create a video of alice's whose source has these tracks, and process it."""
+    """Create a video of alice's whose source has the given subtitle tracks, process it, and return its id."""
     video_id = workers.upload(make_subtitled(*tracks, **options) if tracks else film(1, TINY), video_id, upload)
     workers.work()
     return video_id
@@ -179,11 +179,11 @@ def test_late_captions_job_of_an_earlier_source_writes_nothing(workers: Processi
     assert [item["language"] for item in listed(workers, video_id)] == ["en"]
 
 
-def test_a_job_that_fails_keeps_no_video_from_being_ready(
+def test_failed_captions_job_does_not_fail_the_video(
     workers: ProcessingWorkers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(subtitles, "MAX_READ", 0)
-    monkeypatch.setattr(Sandbox, "within", lambda _: _Here())
+    monkeypatch.setattr(Sandbox, "within", lambda _: _InProcess())
     workers.begin()
     video_id = uploaded(workers, SubtitleSpec(), container="matroska")
     job = workers.background.job(video_id, "captions")
@@ -192,8 +192,8 @@ def test_a_job_that_fails_keeps_no_video_from_being_ready(
     assert "captions" not in workers.api.get(f"/v1/videos/{video_id}/why-not-ready").json["reason"]
 
 
-class _Here(Sandbox):
-    """Reads subtitles in this process, where tests can patch the reader."""
+class _InProcess(Sandbox):
+    """Sandbox that reads subtitles in this process, where tests can patch the limits."""
 
     def run(self, task: str, source: Source, *arguments: Any) -> Any:
         return subtitles.subtitles(source, *arguments) if task == "subtitles" else READER.run(task, source, *arguments)
@@ -241,7 +241,7 @@ def test_cue_outside_the_caption_limits_is_omitted() -> None:
         ("webvtt", "<b>never closed", "<b>never closed</b>"),
     ],
 )
-def test_texts_become_payloads_that_every_player_reads(codec: str, text: str, payload: str) -> None:
+def test_subtitle_text_is_converted_to_a_valid_webvtt_payload(codec: str, text: str, payload: str) -> None:
     (cue,) = extract_cues(track((0, 900, text), codec=codec))
     assert cue.text == payload
     assert webvtt.read(webvtt.write([cue])) == [cue]
@@ -255,7 +255,7 @@ def test_texts_become_payloads_that_every_player_reads(codec: str, text: str, pa
         *(("", "und"), ("English", "english"), ("no language", "und"), ("e#g", "und")),
     ],
 )
-def test_languages_have_the_services_tags(name: str, tag: str) -> None:
+def test_language_of_a_track_is_converted_to_a_language_tag(name: str, tag: str) -> None:
     assert language_tag(name) == tag
 
 
@@ -314,9 +314,11 @@ def test_failed_store_of_a_text_is_retried(workers: ProcessingWorkers, monkeypat
     assert captions_text(workers, video_id) == ENGLISH
 
 
-def before_the_end(monkeypatch: pytest.MonkeyPatch, workers: ProcessingWorkers, deed: Callable[[], object]) -> None:
-    """Call `deed` once, between the reads of a job and its final write."""
-    transact, skipped_item = JobStore._write_both, [deed]
+def run_before_last_write(
+    monkeypatch: pytest.MonkeyPatch, workers: ProcessingWorkers, action: Callable[[], object]
+) -> None:
+    """Call `action` once, directly before the final write of the job."""
+    transact, skipped_item = JobStore._write_both, [action]
 
     def late(store: JobStore, *args: Any) -> None:
         if len(args) > 4 and args[4] and skipped_item:
@@ -330,7 +332,7 @@ def test_captions_uploaded_while_the_job_ends_are_kept(
     workers: ProcessingWorkers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     video_id = workers.upload(make_subtitled(SubtitleSpec(), GERMAN))
-    before_the_end(monkeypatch, workers, lambda: send(workers, video_id))
+    run_before_last_write(monkeypatch, workers, lambda: send(workers, video_id))
     workers.work()
     assert [(item["language"], item["origin"]) for item in listed(workers, video_id)] == [
         ("de", "film"),
@@ -343,13 +345,15 @@ def test_source_that_arrives_while_the_job_ends_wins(
     workers: ProcessingWorkers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     video_id = workers.upload(make_subtitled(GERMAN))
-    before_the_end(monkeypatch, workers, lambda: workers.upload(make_subtitled(SubtitleSpec()), video_id, "0002"))
+    run_before_last_write(
+        monkeypatch, workers, lambda: workers.upload(make_subtitled(SubtitleSpec()), video_id, "0002")
+    )
     workers.work()
     workers.work()
     assert [item["language"] for item in listed(workers, video_id)] == ["en"]
 
 
-def test_the_video_itself_is_not_written(workers: ProcessingWorkers) -> None:
+def test_captions_job_does_not_write_the_video(workers: ProcessingWorkers) -> None:
     video_id = workers.upload(make_subtitled(SubtitleSpec()))
     workers.deliver("probe")
     captions = [body for body in workers.background.queues["thumbnails"].take() if body["kind"] == "captions"]
@@ -367,18 +371,18 @@ def test_extracted_captions_record_their_author_and_request(workers: ProcessingW
     assert (item["updatedBy"], item.get("updatedFor")) == ("job:thumbnails", job.get("updatedFor"))
 
 
-# The trail ----------------------------------------------------------------------------------------------------------
+# Audit trail and reverts --------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def reverts(table: Table, clock: Clock, objects: Objects) -> RevertTestbed:
-    """The service, and a trail that consumes its changes."""
+    """The service with an audit trail of its changes."""
     return RevertTestbed(make_api(table, clock, objects))
 
 
-def entries_of(undoing: RevertTestbed, video_id: str) -> list[dict[str, Any]]:
-    """Return the trail's entries of captions, oldest first."""
-    items = undoing.api.get(f"/v1/videos/{video_id}/audit", query="limit=100").json["items"]
+def entries_of(testbed: RevertTestbed, video_id: str) -> list[dict[str, Any]]:
+    """Return the audit entries of a video's captions, oldest first."""
+    items = testbed.api.get(f"/v1/videos/{video_id}/audit", query="limit=100").json["items"]
     return [entry for entry in reversed(items) if entry["entity"] == "captions"]
 
 

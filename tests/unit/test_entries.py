@@ -1,4 +1,5 @@
-"""Index entries that expose a video to other users: only listed videos have them, and they change with the video."""
+"""Index entries that make a video visible to other users. Only listed videos have them, and they change with the
+video."""
 
 import uuid
 from typing import Any
@@ -36,7 +37,7 @@ HIDING: dict[str, dict[str, Any]] = {
 
 
 def publish(api: Api, **fields: Any) -> str:
-    """Publish a video that every list shows, unless the fields hide it; return its id."""
+    """Publish a video, unless `fields` hide it, and return its id. Each of LISTS contains the published video."""
     content = {"tags": ["boats"], "category": "film", "releaseYear": 1990} | fields
     video_id = str(api.publish("alice", **content)["videoId"])
     assert api.put(f"/v1/videos/{video_id}/credits/sam", CREDIT).status == 201
@@ -45,7 +46,7 @@ def publish(api: Api, **fields: Any) -> str:
 
 
 def list_ids(api: Api, name: str, user: str = "bob") -> list[str]:
-    """Return the ids on the first page of a list."""
+    """Return the video ids on the first page of a list."""
     path, _, query = LISTS[name].partition("?")
     reply = api.get(path, query=query, user=user)
     if reply.status == 404:
@@ -54,12 +55,12 @@ def list_ids(api: Api, name: str, user: str = "bob") -> list[str]:
 
 
 def lists_with_videos(api: Api) -> set[str]:
-    """Return the lists whose first page is not empty."""
+    """Return the names of the lists that are not empty."""
     return {name for name in LISTS if list_ids(api, name)}
 
 
 def entries_of(table: Table) -> dict[str, int]:
-    """Return the number of index entries below each relation that exposes videos to other users."""
+    """Return the number of index entries of each list, by name."""
     lists = Lists(table)
     partitions = {
         "tag": sharded_partitions(schema.tag_relation("boats")),
@@ -74,7 +75,8 @@ def entries_of(table: Table) -> dict[str, int]:
 class TestHiddenVideos:
     @pytest.mark.parametrize("state", HIDING)
     def test_page_cost_does_not_depend_on_hidden_videos_of_others(self, api: Api, table: Table, state: str) -> None:
-        # Always the same ids, because they decide how evenly the shards are filled, and so how often each is read.
+        # The ids are constant because they decide how the videos are distributed over shards, and therefore the number
+        # of reads.
         for second in range(30):
             publish(api, videoId=str(uuid.UUID(int=second, version=4)), createdAt=1000 + second)
         for second in range(30, 90):
@@ -91,9 +93,7 @@ class TestHiddenVideos:
         assert lists_with_videos(api) == set()
 
     @pytest.mark.parametrize("user", ["bob", "alice", "admin"])
-    def test_a_person_or_tag_that_only_hidden_videos_have_is_as_one_that_is_not_there(
-        self, api: Api, user: str
-    ) -> None:
+    def test_person_or_tag_of_only_hidden_videos_looks_like_an_unknown_one(self, api: Api, user: str) -> None:
         publish(api, visibility="private")
         for path, query in (("/v1/people/{}/videos", ""), ("/v1/videos", "tag={}")):
             hidden, absent = (
@@ -149,11 +149,13 @@ class TestMoves:
         background.settle_totals()
         assert lists_with_videos(api) == set(LISTS)
         jobs.change(video_id, Caller.job("arrivals"), NOW, lambda item: item | {"status": "processing"})
-        assert lists_with_videos(api) == set()  # even before the entries are gone
+        assert lists_with_videos(api) == set()  # the list hides the video before its entries are deleted
         background.settle_totals()
         assert set(entries_of(table).values()) == {0}
 
-    def test_any_number_of_repeats_changes_nothing(self, api: Api, table: Table, background: BackgroundWork) -> None:
+    def test_repeated_update_of_entries_writes_nothing(
+        self, api: Api, table: Table, background: BackgroundWork
+    ) -> None:
         video_id = publish(api)
         background.settle_totals()
         for _ in range(2):
@@ -182,7 +184,8 @@ class TestMoves:
 
 
 class TestTime:
-    """`publishAt` and `expiresAt`: the sweeper enqueues the video, so that its entries are updated in that second."""
+    """`publishAt` and `expiresAt`: the sweeper queues the video early, so that its entries are updated at that
+    second."""
 
     @pytest.mark.parametrize(("field", "before"), [("publishAt", set()), ("expiresAt", set(LISTS))])
     def test_schedule_starts_and_ends_a_publication(
@@ -264,26 +267,26 @@ class TestTime:
         background.settle_totals()
         assert lists_with_videos(api) == set(LISTS)
 
-    def test_a_change_that_began_before_the_time_and_is_written_after_it_does_not_hide_the_video(
+    def test_change_that_began_before_the_publication_and_ends_after_it_does_not_hide_the_video(
         self, api: Api, table: Table, clock: Clock, background: BackgroundWork
     ) -> None:
         video_id = publish(api, publishAt=NOW + 10, visibility="private")
         background.settle_totals()
         clock.advance(10)
-        EntryUpdater(table).update_entries(video_id, int(clock()))  # finds it private, and has nothing to move
+        EntryUpdater(table).update_entries(video_id, int(clock()))  # the video is private, so nothing changes
         VideoStore(table).change(
             video_id, Caller("alice", frozenset()), NOW + 9, lambda item: item | {"visibility": "public"}
         )
         background.settle_totals()
         assert lists_with_videos(api) == set(LISTS)
 
-    def test_a_change_that_is_overtaken_by_a_move_leaves_no_entry_of_a_hidden_video(
+    def test_change_overtaken_by_an_update_of_entries_leaves_no_entry_of_a_hidden_video(
         self, api: Api, table: Table
     ) -> None:
         video_id = publish(api, publishAt=NOW + 10)
 
         def edit(item: Item) -> Item:
-            EntryUpdater(table).update_entries(video_id, NOW + 10)  # between the reading and the writing
+            EntryUpdater(table).update_entries(video_id, NOW + 10)  # between the read and the write of `change`
             return item | {"title": "Changed"}
 
         VideoStore(table).change(video_id, Caller("alice", frozenset()), NOW + 9, edit)
@@ -348,7 +351,7 @@ class TestTime:
         assert [operation.name for operation in operations] == ["GetItem", "DeleteItem"]
 
     @pytest.mark.parametrize("field", ["publishAt", "expiresAt"])
-    def test_moving_the_entries_keeps_author_version_and_purge_time(
+    def test_update_of_entries_keeps_author_version_and_purge_time(
         self, api: Api, table: Table, clock: Clock, field: str
     ) -> None:
         video_id = publish(api, **{field: NOW + 10})

@@ -1,4 +1,5 @@
-"""Series and their episodes: visibility in lists, and updates of an episode's position with its video."""
+"""Series and their episodes: which episodes are listed and in what order, and how their index entries change with the
+video."""
 
 import uuid
 from typing import Any
@@ -18,12 +19,12 @@ EpisodePosition = tuple[int | None, int | None]
 
 @pytest.fixture
 def series(api: Api) -> str:
-    """The id of a published series of alice's."""
+    """Id of a published series of alice's."""
     return str(api.publish("alice", title="Series")["videoId"])
 
 
 def episode(api: Api, series: str, season: int | None = 1, number: int | None = 1, **fields: Any) -> str:
-    """The id of a published episode; alice's unless the fields name another `user`."""
+    """Publish an episode and return its id. The owner is alice, unless `fields` contains another `user`."""
     user = fields.pop("user", "alice")
     position = {"season": season, "episode": number}
     position_fields = {name: value for name, value in position.items() if value is not None}
@@ -31,14 +32,14 @@ def episode(api: Api, series: str, season: int | None = 1, number: int | None = 
 
 
 def listed(api: Api, series: str, query: str = "", user: str = "bob") -> list[str]:
-    """The ids on the first page of a series."""
+    """Return the video ids on the first page of a series."""
     reply = api.get(f"/v1/videos/{series}/episodes", query=query, user=user)
     assert reply.status == 200, reply.body
     return [item["video"]["videoId"] for item in reply.json["items"]]
 
 
 def entry(table: Table, video_id: str) -> tuple[Any, ...] | None:
-    """Return the stored entry of an episode; `None` if it has no entry."""
+    """Return the relation, shard, sort value and id of an episode's index entry. `None` if it has no entry."""
     item = table.get(EPISODE.key(videoId=video_id), consistent=True)
     return (item["rel"], item["relShard"], item["relSort"], item["relId"]) if item else None
 
@@ -86,7 +87,7 @@ class TestListing:
         (keys,) = (operation.parameters for operation in operations if operation.name == "BatchGetItem")
         assert len(keys["RequestItems"][table.name]["Keys"]) == 1
 
-    def test_the_episodes_of_a_series_that_one_may_not_see_are_not_listed(self, api: Api) -> None:
+    def test_episodes_of_a_hidden_series_are_listed_only_to_its_owner(self, api: Api) -> None:
         series = str(api.create("alice")["videoId"])
         own = episode(api, series)
         assert listed(api, series, user="alice") == [own]
@@ -106,8 +107,8 @@ class TestListing:
         assert entry(table, hidden) is None
 
 
-class TestFollowing:
-    def test_a_patch_moves_it_at_once(self, api: Api, table: Table, series: str) -> None:
+class TestEntryUpdates:
+    def test_patch_updates_the_entry_of_an_episode_at_once(self, api: Api, table: Table, series: str) -> None:
         other = str(api.publish("alice")["videoId"])
         video_id = episode(api, series, 1, 1)
         path = f"/v1/videos/{video_id}"
@@ -160,7 +161,7 @@ class TestFollowing:
 
 class TestContent:
     @pytest.mark.parametrize("field", ["season", "episode"])
-    def test_a_season_or_number_needs_its_series(self, api: Api, series: str, field: str) -> None:
+    def test_season_and_episode_number_require_a_series(self, api: Api, series: str, field: str) -> None:
         refused = api.post("/v1/videos", {"title": "t", field: 1})
         assert refused.status == 422
         assert "seriesId" in refused.json["errors"][0]["detail"]

@@ -1,4 +1,4 @@
-"""Demonstrations that the claims of docs/errata.md are false, by the numbers of that page."""
+"""Demonstrations that the numbered claims of docs/errata.md are false."""
 
 import re
 import uuid
@@ -16,9 +16,9 @@ from shared.aws.dynamodb import Table
 from shared.core.attributes import AttributeMap, Item, decode_item, encode_item
 from shared.schema import AUDIT_TABLE_NAME, TABLE_NAME, USER_INDEX
 
-Shows = Callable[[Any], None]
-DEMONSTRATIONS: dict[int, Shows] = {}
-"""Demonstrations by number of the claim. Each raises AssertionError if the claim holds."""
+Demonstration = Callable[[Any], None]
+DEMONSTRATIONS: dict[int, Demonstration] = {}
+"""Demonstrations by number of the claim. Each raises AssertionError if the claim is true."""
 
 CLAIMS = {
     int(number): text
@@ -30,10 +30,10 @@ VIDEO: Item = {"pk": "VIDEO#v", "sk": "#META"}
 PLUS_ONE: AttributeMap = {":inc": {"N": "1"}}
 
 
-def shows(number: int) -> Callable[[Shows], Shows]:
-    """Register the demonstration that a claim is false."""
+def demonstrates(number: int) -> Callable[[Demonstration], Demonstration]:
+    """Return a decorator that registers the demonstration for a claim."""
 
-    def register(function: Shows) -> Shows:
+    def register(function: Demonstration) -> Demonstration:
         DEMONSTRATIONS[number] = function
         return function
 
@@ -42,23 +42,23 @@ def shows(number: int) -> Callable[[Shows], Shows]:
 
 @pytest.fixture
 def client(table: Table) -> Any:
-    """boto3's client, with which the examples of the claims are written."""
+    """Client of boto3, in which the claims give their examples."""
     return boto3_client.make_client()
 
 
 def put(client: Any, table: str = TABLE_NAME, **attributes: Any) -> None:
-    """Write an item with the key of VIDEO, unless the attributes replace it."""
+    """Write an item with the attributes of VIDEO and the given attributes."""
     client.put_item(TableName=table, Item=encode_item({**VIDEO, **attributes}))
 
 
 def stored(client: Any, key: Item = VIDEO, table: str = TABLE_NAME) -> Item | None:
-    """Return the stored item; `None` if it does not exist."""
+    """Return the stored item. `None` if it does not exist."""
     item = client.get_item(TableName=table, Key=encode_item(key)).get("Item")
     return decode_item(item) if item else None
 
 
 def sort_keys(client: Any, condition: str, **values: str) -> list[str]:
-    """Return the sort keys that a Query of the partition `P` returns, in order."""
+    """Return the sort keys that a Query of partition `P` returns, in order."""
     pages = client.query(
         TableName=TABLE_NAME,
         KeyConditionExpression=f"pk = :pk AND {condition}",
@@ -68,27 +68,27 @@ def sort_keys(client: Any, condition: str, **values: str) -> list[str]:
 
 
 def refused(call: Callable[..., Any], **parameters: Any) -> str:
-    """Return the message of the error with which DynamoDB refuses a request."""
+    """Return the code and message of the error with which DynamoDB refuses a request."""
     with pytest.raises(ClientError) as error:
         call(**parameters)
     return f"{error.value.response['Error']['Code']}: {error.value.response['Error']['Message']}"
 
 
-@shows(1)
+@demonstrates(1)
 def read_of_3_kb_takes_one_unit(_: Any) -> None:
     of_3_kb = 3 * 1024
     assert 100 * read(of_3_kb, consistent=True).reads == 100
     assert 100 * read(of_3_kb, consistent=False).reads == 50
 
 
-@shows(2)
+@demonstrates(2)
 def uuid_has_hexadecimal_digits_only(_: Any) -> None:
     with pytest.raises(ValueError, match="base 16"):
         uuid.UUID("v1d2e3o4-1234-5678-9abc-def012345678")
     assert uuid.UUID(str(uuid.uuid4())).version == 4
 
 
-@shows(3)
+@demonstrates(3)
 def query_by_time_requires_the_name_of_the_index(client: Any) -> None:
     query = {
         "TableName": TABLE_NAME,
@@ -100,7 +100,7 @@ def query_by_time_requires_the_name_of_the_index(client: Any) -> None:
     assert client.query(IndexName=USER_INDEX.name, **query)["Count"] == 1
 
 
-@shows(4)
+@demonstrates(4)
 def set_of_an_absent_count_fails_and_add_counts(client: Any) -> None:
     count = {"TableName": TABLE_NAME, "Key": encode_item(VIDEO), "ExpressionAttributeValues": PLUS_ONE}
     put(client)
@@ -111,7 +111,7 @@ def set_of_an_absent_count_fails_and_add_counts(client: Any) -> None:
     assert stored(client) == VIDEO | {"viewCount": 1}
 
 
-@shows(5)
+@demonstrates(5)
 def add_without_a_condition_creates_an_item(client: Any) -> None:
     count = {
         "TableName": TABLE_NAME,
@@ -126,14 +126,14 @@ def add_without_a_condition_creates_an_item(client: Any) -> None:
     assert stored(client) == VIDEO | {"viewCount": 1}
 
 
-@shows(6)
+@demonstrates(6)
 def put_replaces_the_whole_item(client: Any) -> None:
     put(client, title="Launch")
     put(client, expiresAt=5)
     assert stored(client) == VIDEO | {"expiresAt": 5}
 
 
-@shows(7)
+@demonstrates(7)
 def expired_item_is_returned(client: Any) -> None:
     client.update_time_to_live(
         TableName=TABLE_NAME, TimeToLiveSpecification={"Enabled": True, "AttributeName": "purgeAt"}
@@ -142,13 +142,13 @@ def expired_item_is_returned(client: Any) -> None:
     assert stored(client) == VIDEO | {"purgeAt": 1}
 
 
-@shows(8)
+@demonstrates(8)
 def client_has_transact_write_items_only(client: Any) -> None:
     assert not hasattr(client, "transact_write")
     assert client.transact_write_items
 
 
-@shows(9)
+@demonstrates(9)
 def transaction_refuses_two_operations_on_one_item(client: Any) -> None:
     check = {
         "ConditionCheck": {
@@ -162,7 +162,7 @@ def transaction_refuses_two_operations_on_one_item(client: Any) -> None:
     client.transact_write_items(TransactItems=[write_])
 
 
-@shows(10)
+@demonstrates(10)
 def text_sorts_10_before_9(client: Any) -> None:
     for rating in ("10", "9.5"):
         put(client, pk="P", sk=rating)
@@ -172,16 +172,16 @@ def text_sorts_10_before_9(client: Any) -> None:
     assert sort_keys(client, "begins_with(sk, :of)", of="RATING#") == ["RATING#09.5", "RATING#10.0"]
 
 
-@shows(11)
+@demonstrates(11)
 def times_without_microseconds_sort_after_later_ones(_: Any) -> None:
     without_micros, later = (datetime(2026, 1, 1, 0, 0, 0, micros, UTC) for micros in (0, 1))
-    naive = [each.replace(tzinfo=None).isoformat() for each in (without_micros, later)]  # as utcnow() returns them
+    naive = [each.replace(tzinfo=None).isoformat() for each in (without_micros, later)]  # as `utcnow()` returns them
     assert naive == ["2026-01-01T00:00:00", "2026-01-01T00:00:00.000001"]
     assert max(f"{each}Z" for each in naive) == f"{naive[0]}Z"
     assert without_micros.isoformat(timespec="microseconds") < later.isoformat(timespec="microseconds")
 
 
-@shows(12)
+@demonstrates(12)
 def transaction_spans_tables(client: Any) -> None:
     client.transact_write_items(
         TransactItems=[
@@ -191,7 +191,7 @@ def transaction_spans_tables(client: Any) -> None:
     assert stored(client) == stored(client, table=AUDIT_TABLE_NAME) == VIDEO
 
 
-@shows(13)
+@demonstrates(13)
 def index_costs_0_1_or_2_writes(_: Any) -> None:
     listed = VIDEO | {"userId": "alice", "createdAt": 5, "videoId": "v"}
     changes: dict[int, Item] = {0: {"description": "not projected"}, 1: {"title": "projected"}, 2: {"createdAt": 6}}
@@ -200,7 +200,7 @@ def index_costs_0_1_or_2_writes(_: Any) -> None:
         assert (units.table_writes, units.index_writes) == (1, writes)
 
 
-@shows(15)
+@demonstrates(15)
 def between_excludes_keys_that_continue_after_the_upper_bound(client: Any) -> None:
     for price in ("050", "100"):
         put(client, pk="P", sk=f"PRICE#{price}#id")
@@ -208,13 +208,13 @@ def between_excludes_keys_that_continue_after_the_upper_bound(client: Any) -> No
     assert len(sort_keys(client, "sk BETWEEN :a AND :b", a="PRICE#050", b="PRICE#100$")) == 2
 
 
-@shows(16)
+@demonstrates(16)
 def comment_of_a_ttl_is_a_year_off(_: Any) -> None:
     assert datetime.fromtimestamp(1_735_689_600, UTC) == datetime(2025, 1, 1, tzinfo=UTC)
     assert datetime(2026, 1, 1, tzinfo=UTC).timestamp() == 1_735_689_600 + 365 * 86_400
 
 
-@shows(18)
+@demonstrates(18)
 def index_holds_items_with_equal_keys(client: Any) -> None:
     same: dict[str, Any] = {"userId": "alice", "createdAt": 5, "videoId": "v"}
     for key in ("VIDEO#1", "VIDEO#2"):
@@ -228,7 +228,7 @@ def index_holds_items_with_equal_keys(client: Any) -> None:
     assert page["Count"] == 2
 
 
-@shows(19)
+@demonstrates(19)
 def prefix_of_departments_finds_employees(client: Any) -> None:
     for key in ("DEPT#sales", "DEPT#sales#EMP#ada"):
         put(client, pk="P", sk=key)
@@ -240,7 +240,7 @@ def test_claim_of_the_errata_is_false(number: int, client: Any) -> None:
     DEMONSTRATIONS[number](client)
 
 
-def test_each_claim_of_the_errata_has_a_test_or_a_page_of_aws() -> None:
+def test_each_claim_of_the_errata_has_a_demonstration_or_a_page_of_aws() -> None:
     assert list(CLAIMS) == list(range(1, len(CLAIMS) + 1))
     assert DEMONSTRATIONS.keys() <= CLAIMS.keys()
     for number, text in CLAIMS.items():

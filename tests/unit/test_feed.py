@@ -1,7 +1,6 @@
-"""The feed: each change is appended exactly once to its logs, at the next position, despite concurrent writers and
-faults.
+"""Tests of the change feed: appends, redelivery, reads, `GET /v1/changes`, and the audit function as its writer.
 
-Also its reads.
+Each change is appended exactly once to its logs, at the next position, despite concurrent writers and faults.
 """
 
 import json
@@ -34,9 +33,9 @@ from tests.integration.contents import items_of
 from tests.integration.faults import FaultLine, Incident, Killed
 from tests.logs import metrics
 
-ALICES = owner_log("alice")
+ALICE_LOG = owner_log("alice")
 VIDEO_IDS = [f"{number:08d}-0000-4000-8000-000000000000" for number in range(40)]
-EVERYTHING = f"{READ} {CHANGES}"
+READ_ALL_CHANGES = f"{READ} {CHANGES}"
 INCIDENTS = (
     faults.throttle,
     faults.fail,
@@ -56,18 +55,18 @@ def trail(table: Table) -> Table:
 
 @pytest.fixture
 def feed(trail: Table, clock: Clock) -> Feed:
-    """A feed with a test clock."""
+    """A feed that uses the test clock."""
     return Feed(trail, clock)
 
 
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Close tails after two or three changes."""
+    """Close a tail after two or three changes."""
     monkeypatch.setattr(log, "LARGEST_TAIL", 300)
 
 
-def read_all(feed: Feed, name: str = ALICES, cursor: LogCursor = OLDEST, step: int = 1000) -> list[tuple[int, str]]:
-    """Return positions and ids of all changes after a position, read `step` at a time."""
+def read_all(feed: Feed, name: str = ALICE_LOG, cursor: LogCursor = OLDEST, step: int = 1000) -> list[tuple[int, str]]:
+    """Return the positions and ids of all changes after a cursor, read `step` at a time."""
     read_changes: list[tuple[int, str]] = []
     while True:
         page = feed.read(name, cursor, step)
@@ -78,30 +77,29 @@ def read_all(feed: Feed, name: str = ALICES, cursor: LogCursor = OLDEST, step: i
 
 
 def dense(*numbers: int) -> list[tuple[int, str]]:
-    """Return these changes at the positions 1, 2, 3 ..."""
+    """Return these changes with the positions 1, 2, 3 ..."""
     return [(position, change(number)["id"]) for position, number in enumerate(numbers, 1)]
 
 
-def blocks_of(trail: Table, name: str = ALICES) -> list[Item]:
-    """Return the stored blocks of a log, the tail last."""
+def blocks_of(trail: Table, name: str = ALICE_LOG) -> list[Item]:
+    """Return the stored blocks of a log. The tail is last."""
     return sorted((item for item in items_of(trail) if item["pk"] == name), key=lambda item: str(item["sk"]))
 
 
-class TestAChange:
+class TestChangeContent:
     def test_change_is_in_the_log_of_its_subject_and_of_its_owner(self) -> None:
-        assert logs_of(change()) == (shard_logs()[shard_of(change()["videoId"])], ALICES)
-        nobodys = change(playlistId=VIDEO_IDS[0])
-        del nobodys["videoId"], nobodys["userId"]
-        assert logs_of(nobodys) == (shard_logs()[shard_of(VIDEO_IDS[0])],)
+        assert logs_of(change()) == (shard_logs()[shard_of(change()["videoId"])], ALICE_LOG)
+        without_owner = change(playlistId=VIDEO_IDS[0])
+        del without_owner["videoId"], without_owner["userId"]
+        assert logs_of(without_owner) == (shard_logs()[shard_of(VIDEO_IDS[0])],)
 
-    def test_everybodys_logs_have_it_before_that_of_its_owner(
-        self, trail: Table, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """A consumer that has read a change in its owner's log may wait for the shard logs up to their current ends."""
+    def test_shard_logs_are_appended_before_the_owner_log(self, trail: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+        """After a consumer has read a change in the owner's log, it can find the change in the shard logs before their
+        current ends."""
         order: list[str] = []
         monkeypatch.setattr(Feed, "_append", lambda _, changes: order.extend(changes))
         append_changes(Feed(trail), *(change(number, videoId=video_id) for number, video_id in enumerate(VIDEO_IDS)))
-        assert order[-1] == ALICES
+        assert order[-1] == ALICE_LOG
         assert set(order[:-1]) <= set(shard_logs())
 
     def test_change_has_field_names_without_values(self) -> None:
@@ -133,7 +131,7 @@ class TestAChange:
     @pytest.mark.parametrize(
         ("lengths", "named"), [([LONGEST_FIELDS], 1), ([LONGEST_FIELDS + 1], 0), ([600, 400], 2), ([600, 401, 1], 1)]
     )
-    def test_names_fields_of_a_thousand_characters_together(self, lengths: list[int], named: int) -> None:
+    def test_names_of_changed_fields_have_a_total_length_limit(self, lengths: list[int], named: int) -> None:
         entry = {"pk": "p", "sk": "s", "entity": "video", "action": "changed"}
         feed_change = change_of(entry | {"changes": [{"field": "x" * length} for length in lengths]})
         assert len(feed_change["fields"]) == named
@@ -143,12 +141,12 @@ class TestAChange:
         entry = {"pk": "p", "sk": "s", "entity": "video", "action": "changed", "changes": [], "omitted": 3}
         assert change_of(entry)["fieldsOmitted"]
 
-    def test_has_an_id_of_its_entry_alone(self) -> None:
+    def test_id_of_a_change_is_unique_to_its_entry(self) -> None:
         ids = {change_of({"pk": "p", "sk": str(n), "entity": "video", "action": "changed"})["id"] for n in range(100)}
         assert len(ids) == 100
         assert {len(id_) for id_ in ids} == {20}
 
-    def test_is_of_its_type_and_of_its_group(self) -> None:
+    def test_change_matches_its_type_and_its_group(self) -> None:
         assert has_type(change(), ())
         assert has_type(change(), ("video.changed",))
         assert has_type(change(), ("job.done", "video.*"))
@@ -169,15 +167,15 @@ class TestAppending:
             append_changes(feed, change(number))
         assert read_all(feed, step=step) == dense(*range(1, 31))
 
-    def test_a_batch_is_one_write_for_each_log(self, feed: Feed, trail: Table) -> None:
+    def test_batch_is_one_write_for_each_block_of_a_log(self, feed: Feed, trail: Table) -> None:
         append_changes(feed, change(1))
         with record_operations(trail.client) as operations:
             append_changes(feed, *(change(number) for number in range(2, 12)))
-        # Each of the two logs has its tail closed, and starts a new one with all ten.
+        # Each of the two logs closes its tail, and begins a new tail with all ten changes.
         assert [operation.name for operation in operations] == ["PutItem"] * 4
         assert read_all(feed) == dense(*range(1, 12))
 
-    def test_a_batch_of_large_changes_fits_into_one_item(self, feed: Feed, trail: Table) -> None:
+    def test_batch_of_large_changes_fits_into_one_item(self, feed: Feed, trail: Table) -> None:
         large = [
             change(number, fields=["/" + random.Random(number).randbytes(LONGEST_FIELDS).hex()[: LONGEST_FIELDS - 1]])
             for number in range(200)
@@ -196,27 +194,27 @@ class TestAppending:
     def test_writer_with_a_stale_tail_never_replaces_a_longer_block(
         self, trail: Table, clock: Clock, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        name = logs_of(change())[0]  # the first that is appended to
-        ahead, stale = Feed(trail, clock), Feed(trail, clock)
-        append_changes(ahead, change(1))
-        stale.prepare([change(9)])  # its cached state includes one change
+        name = logs_of(change())[0]  # `append` writes this log first
+        current, stale = Feed(trail, clock), Feed(trail, clock)
+        append_changes(current, change(1))
+        stale.prepare([change(9)])  # the cached tail has one change
         monkeypatch.setattr(log, "LARGEST_TAIL", 10_000)
-        append_changes(ahead, change(2))
-        append_changes(ahead, change(3))
+        append_changes(current, change(2))
+        append_changes(current, change(3))
         monkeypatch.setattr(log, "LARGEST_TAIL", 1)
         with monkeypatch.context() as patch:
             patch.setattr(stale, "_caught_up", _kill)
             with pytest.raises(Killed):
-                stale.append([change(9)])  # it has written its block, and not the tail
+                stale.append([change(9)])  # crashes after it wrote its block, before the tail
         block, tail = blocks_of(trail, name)
         assert (block["count"], tail["count"]) == (1, 3)
-        assert read_all(ahead, name) == dense(1, 2, 3), "the block and the tail begin at the same position"
-        assert read_all(ahead, name, step=2) == dense(1, 2, 3)
-        append_changes(ahead, change(4))
+        assert read_all(current, name) == dense(1, 2, 3), "the block and the tail begin at the same position"
+        assert read_all(current, name, step=2) == dense(1, 2, 3)
+        append_changes(current, change(4))
         assert blocks_of(trail, name)[0]["count"] == 3, "more replaces less"
         stale.append([change(9)])
         assert blocks_of(trail, name)[0]["count"] == 3, "less never replaces more"
-        assert read_all(ahead, name) == dense(1, 2, 3, 4, 9)
+        assert read_all(current, name) == dense(1, 2, 3, 4, 9)
 
     @pytest.mark.parametrize("call", range(8))
     @pytest.mark.parametrize("incident", INCIDENTS, ids=lambda incident: incident.__name__)
@@ -238,7 +236,7 @@ class TestAppending:
         for name in logs_of(change()):
             assert read_all(feed, name) == dense(1, 2, 3, 4)
 
-    def test_the_same_change_twice_in_a_batch_is_appended_once(self, feed: Feed) -> None:
+    def test_repeated_change_in_a_batch_is_appended_once(self, feed: Feed) -> None:
         append_changes(feed, change(1), change(2), change(1), repeated=[change(1)["id"]])
         assert read_all(feed) == dense(1, 2)
 
@@ -255,7 +253,8 @@ class TestAppending:
 
 @pytest.mark.usefixtures("small_blocks")
 class TestRedelivery:
-    """One change per minute, some of them delivered again. A Query reads five blocks of two or three changes."""
+    """A feed with one change per minute, and redeliveries of some changes. One Query reads five blocks of two or three
+    changes."""
 
     @pytest.fixture(autouse=True)
     def small_pages(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -263,7 +262,7 @@ class TestRedelivery:
 
     @pytest.fixture
     def reads(self, trail: Table, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-        """Number of items that each Query of ALICES has read."""
+        """Number of items read by each Query of ALICE_LOG, in order."""
         counted: list[int] = []
         begin_query = trail.begin_query
 
@@ -272,7 +271,7 @@ class TestRedelivery:
 
             def page() -> QueryPage:
                 read_changes = finish()
-                if request["condition"].values[":log"] == ALICES:
+                if request["condition"].values[":log"] == ALICE_LOG:
                     counted.append(read_changes.examined)
                 return read_changes
 
@@ -282,22 +281,22 @@ class TestRedelivery:
         return counted
 
     def change_at(self, number: int) -> Change:
-        """Return the change of a minute."""
+        """Return the change of the given minute."""
         return change(number, at=(NOW + 60 * number) * 1000)
 
     def fill(self, feed: Feed, clock: Clock, numbers: Sequence[int]) -> None:
-        """Append these changes, each at its own time."""
+        """Append the changes of these minutes, each at its own time."""
         for number in numbers:
             clock.now = max(clock.now, NOW + 60 * number)
             append_changes(feed, self.change_at(number))
 
     def redeliver(self, trail: Table, clock: Clock, *numbers: int) -> None:
-        """Deliver changes again, to a new instance without cached state."""
+        """Redeliver changes to a new instance without cached state."""
         ids = [self.change_at(number)["id"] for number in numbers]
         append_changes(Feed(trail, clock), *map(self.change_at, numbers), repeated=ids)
 
     @pytest.mark.parametrize("count", [60, 120, 240])
-    def test_redelivered_batch_reads_a_number_of_blocks_logarithmic_in_the_log(
+    def test_redelivered_batch_reads_a_logarithmic_number_of_blocks(
         self, feed: Feed, trail: Table, clock: Clock, reads: list[int], count: int
     ) -> None:
         self.fill(feed, clock, range(1, count + 1))
@@ -306,14 +305,13 @@ class TestRedelivery:
         for first in batches:
             self.redeliver(trail, clock, *range(first, first + 6))
         assert read_all(feed) == dense(*range(1, count + 1))
-        # One Query back, a search by time (one block for each doubling), and one or two forward.
+        # One Query backwards, a binary search by time (one block for each doubling of the log), and one or two Queries
+        # forwards.
         doublings = count.bit_length()
         assert len(reads) <= len(batches) * (doublings + 4)
         assert sum(reads) <= len(batches) * (doublings + 4 * log.MAX_BLOCKS)
 
-    def test_a_retry_of_a_moment_ago_is_one_query(
-        self, feed: Feed, trail: Table, clock: Clock, reads: list[int]
-    ) -> None:
+    def test_immediate_retry_takes_one_query(self, feed: Feed, trail: Table, clock: Clock, reads: list[int]) -> None:
         self.fill(feed, clock, range(1, 61))
         reads.clear()
         self.redeliver(trail, clock, 58, 59, 60)
@@ -324,7 +322,7 @@ class TestRedelivery:
         self, feed: Feed, trail: Table, clock: Clock, at: int
     ) -> None:
         self.fill(feed, clock, [1, *range(3, at + 1)])
-        self.redeliver(trail, clock, 2)  # whoever put it into the trail died then, and it is appended only now
+        self.redeliver(trail, clock, 2)  # the first writer died before it appended the change
         self.fill(feed, clock, range(at + 1, 61))
         expected = read_all(feed)
         assert sorted(expected, key=lambda one: one[1]) != expected or at == 2
@@ -357,7 +355,7 @@ def _kill(*_: object) -> Any:
 
 
 def _querying(table: Table) -> Callable[..., QueryPage]:
-    """Return the table's query as it is before a test patches it."""
+    """Return the unpatched query of the table."""
     begin_query = table.begin_query
     return lambda **request: begin_query(**request)()
 
@@ -368,7 +366,7 @@ class TestReading:
         self, feed: Feed, trail: Table, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         append_changes(feed, change(1))
-        page_ = feed.read(ALICES, OLDEST, 1)
+        page_ = feed.read(ALICE_LOG, OLDEST, 1)
         query, hidden = _querying(trail), list[str]()
 
         def miss_a_block(**request: Unpack[QueryRequest]) -> QueryPage:
@@ -391,7 +389,7 @@ class TestReading:
         append_changes(feed, *(change(number) for number in range(1, 6)))
         query, appended = _querying(trail), list[str]()
 
-        def late(**request: Unpack[QueryRequest]) -> QueryPage:
+        def append_after_query(**request: Unpack[QueryRequest]) -> QueryPage:
             page = query(**request)
             if not appended:  # the Query is past the block's position when the block is written
                 appended.append("once")
@@ -401,7 +399,7 @@ class TestReading:
                 page.items[:] = [item for item in page.items if item["sk"] == "TAIL"]
             return page
 
-        monkeypatch.setattr(trail, "begin_query", lambda **request: partial(late, **request))
+        monkeypatch.setattr(trail, "begin_query", lambda **request: partial(append_after_query, **request))
         assert read_all(feed, cursor=cursor) == dense(*range(1, 10))[cursor.skip :]
 
     def test_missing_block_ends_the_page(self, feed: Feed, trail: Table, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -415,22 +413,22 @@ class TestReading:
             return QueryPage(items, page.examined, page.last_key)
 
         monkeypatch.setattr(trail, "begin_query", lambda **request: partial(miss_a_block, **request))
-        assert not feed.read(ALICES, OLDEST, 1000).is_end
+        assert not feed.read(ALICE_LOG, OLDEST, 1000).is_end
         assert read_all(feed) == dense(*range(1, 21))
 
     def test_expired_changes_are_gone_before_dynamodb_deletes_them(self, feed: Feed, clock: Clock) -> None:
         append_changes(feed, change(1))
-        cursor = feed.read(ALICES, OLDEST, 1000).cursor
+        cursor = feed.read(ALICE_LOG, OLDEST, 1000).cursor
         for number in range(2, 12):
             append_changes(feed, change(number))
         clock.advance(DAYS_KEPT * DAY + 1)
         with pytest.raises(Gone, match="30 days"):
-            feed.read(ALICES, cursor, 1000)
+            feed.read(ALICE_LOG, cursor, 1000)
 
-    def test_the_tail_of_an_idle_log_is_never_lost(self, feed: Feed, clock: Clock, trail: Table) -> None:
+    def test_tail_of_an_idle_log_never_expires(self, feed: Feed, clock: Clock, trail: Table) -> None:
         for number in range(1, 12):
             append_changes(feed, change(number))
-        end = feed.end(ALICES)
+        end = feed.end(ALICE_LOG)
         clock.advance(400 * DAY)
         for item in blocks_of(trail)[:-1]:
             trail.delete({name: item[name] for name in ("pk", "sk")})
@@ -453,32 +451,32 @@ class TestReading:
 
     def test_cursor_beyond_the_end_of_a_restored_log_is_gone(self, feed: Feed) -> None:
         append_changes(feed, change(1), change(2))
-        assert feed.read(ALICES, LogCursor(1, 2), 1).is_end
+        assert feed.read(ALICE_LOG, LogCursor(1, 2), 1).is_end
         with pytest.raises(Gone):
-            feed.read(ALICES, LogCursor(1, 3), 1)
+            feed.read(ALICE_LOG, LogCursor(1, 3), 1)
 
     def test_cursor_before_the_first_change_is_gone_when_that_change_expires(self, feed: Feed, clock: Clock) -> None:
-        cursor = feed.read(ALICES, OLDEST, 1000).cursor
+        cursor = feed.read(ALICE_LOG, OLDEST, 1000).cursor
         for number in range(1, 12):
             append_changes(feed, change(number))
         assert read_all(feed, cursor=cursor) == dense(*range(1, 12))
         clock.advance(DAYS_KEPT * DAY + 1)
         with pytest.raises(Gone):
-            feed.read(ALICES, cursor, 1000)
+            feed.read(ALICE_LOG, cursor, 1000)
 
     def test_cursor_is_found_by_time(self, feed: Feed, clock: Clock) -> None:
-        assert feed.at_time(ALICES, NOW * 1000) == feed.end(ALICES)
+        assert feed.at_time(ALICE_LOG, NOW * 1000) == feed.end(ALICE_LOG)
         times = []
         for number in range(1, 41):
             clock.advance(60)
             times.append(int(clock() * 1000))
             append_changes(feed, change(number))
         for number, at in enumerate(times, 1):
-            read_changes = [position for position, _ in read_all(feed, cursor=feed.at_time(ALICES, at))]
+            read_changes = [position for position, _ in read_all(feed, cursor=feed.at_time(ALICE_LOG, at))]
             assert number in read_changes, "none is missing"
             assert len(read_changes) < 40 - number + 5, "and few come again"
-        assert feed.at_time(ALICES, times[-1] + 1) == feed.end(ALICES)
-        assert read_all(feed, cursor=feed.at_time(ALICES, 0)) == dense(*range(1, 41))
+        assert feed.at_time(ALICE_LOG, times[-1] + 1) == feed.end(ALICE_LOG)
+        assert read_all(feed, cursor=feed.at_time(ALICE_LOG, 0)) == dense(*range(1, 41))
 
 
 GetChanges = Callable[..., Reply]
@@ -486,16 +484,16 @@ GetChanges = Callable[..., Reply]
 
 @pytest.fixture
 def get_changes(api: Api) -> GetChanges:
-    """Send GET /v1/changes as a user who may read all changes, unless the test overrides it."""
+    """Return a function that sends GET /v1/changes. The default user may read the changes of all users."""
 
-    def send(query: str = "", user: str = "search", scopes: str = EVERYTHING) -> Reply:
+    def send(query: str = "", user: str = "search", scopes: str = READ_ALL_CHANGES) -> Reply:
         return api.get("/v1/changes", query=query, user=user, scopes=scopes)
 
     return send
 
 
 def all_items(get_changes: GetChanges, query: str = "", **options: Any) -> list[dict[str, Any]]:
-    """Return all items, page by page, until no more follow."""
+    """Return the items of all pages."""
     items: list[dict[str, Any]] = []
     cursor = ""
     while True:
@@ -507,10 +505,10 @@ def all_items(get_changes: GetChanges, query: str = "", **options: Any) -> list[
 
 
 @pytest.mark.usefixtures("small_blocks")
-class TestFollowing:
+class TestGetChanges:
     @pytest.fixture
     def changes(self, feed: Feed) -> list[Change]:
-        """Append changes of forty videos of alice's and bob's, and return them in order."""
+        """Append 120 changes of forty videos of alice's and bob's, and return the changes in order."""
         appended = [
             change(number, videoId=VIDEO_IDS[number % 40], userId=("alice", "bob")[number % 2], type=TYPES[number % 7])
             for number in range(1, 121)
@@ -532,7 +530,7 @@ class TestFollowing:
                 change_["id"] for change_ in changes if shard_of(change_["videoId"]) == shard
             ]
 
-    def test_a_page_is_in_the_order_of_time(self, get_changes: GetChanges, changes: list[Change]) -> None:
+    def test_page_is_ordered_by_time(self, get_changes: GetChanges, changes: list[Change]) -> None:
         assert [item["id"] for item in get_changes("limit=100").json["items"]] == [
             change_["id"] for change_ in changes[:100]
         ]
@@ -549,7 +547,9 @@ class TestFollowing:
         assert [(item["shard"], item["position"]) for item in items] == [(0, n) for n in range(1, 61)]
 
     @pytest.mark.parametrize("types", ["video.created", "video.created,video.expired", "credit.*", "video.*,credit.*"])
-    def test_types_and_groups_select(self, get_changes: GetChanges, changes: list[Change], types: str) -> None:
+    def test_types_and_groups_filter_the_changes(
+        self, get_changes: GetChanges, changes: list[Change], types: str
+    ) -> None:
         items = all_items(get_changes, f"types={types}&limit=5")
         expected = sorted(change_["id"] for change_ in changes if has_type(change_, types.split(",")))
         assert sorted(item["id"] for item in items) == expected
@@ -589,7 +589,7 @@ class TestFollowing:
             assert len(get_changes(f"after={cursor}").json["items"]) == 1
 
     @pytest.mark.usefixtures("changes")
-    def test_the_next_page_is_linked(self, get_changes: GetChanges) -> None:
+    def test_response_has_a_link_to_the_next_page(self, get_changes: GetChanges) -> None:
         reply = get_changes("limit=3&types=video.*")
         assert reply.headers["link"] == (
             f'<?limit=3&types=video.%2A&after={quote(reply.json["nextCursor"], safe="")}>; rel="next"'
@@ -608,7 +608,7 @@ class TestFollowing:
         assert (reply.status, reply.slug) == (400, "invalid-cursor")
 
     @pytest.mark.usefixtures("changes")
-    def test_the_order_of_types_does_not_matter_to_a_cursor(self, get_changes: GetChanges) -> None:
+    def test_feed_cursor_is_valid_for_any_order_of_the_same_types(self, get_changes: GetChanges) -> None:
         cursor = get_changes("types=video.*,job.done").json["nextCursor"]
         assert get_changes(f"types=job.done,video.*&after={cursor}").status == 200
 
@@ -639,7 +639,7 @@ class TestFollowing:
             ("userId=%0a", "userId"),
         ],
     )
-    def test_a_bad_parameter_is_refused_by_name(self, get_changes: GetChanges, query: str, parameter: str) -> None:
+    def test_invalid_parameter_is_400_with_its_name(self, get_changes: GetChanges, query: str, parameter: str) -> None:
         reply = get_changes(query)
         assert reply.status == 400
         assert [fault["parameter"] for fault in reply.json["errors"]] == [parameter]
@@ -657,28 +657,28 @@ class TestFollowing:
             ("alice", READ, "userId=alice", 200),
             ("alice", READ, "", 403),
             ("alice", READ, "userId=bob", 403),
-            ("search", EVERYTHING, "", 200),
-            ("search", EVERYTHING, "userId=alice", 200),
+            ("search", READ_ALL_CHANGES, "", 200),
+            ("search", READ_ALL_CHANGES, "userId=alice", 200),
             ("search", CHANGES, "", 403),
             ("root", "videos/read videos/admin", "", 200),
             ("root", "videos/read videos/admin", "userId=alice", 200),
         ],
     )
-    def test_everybodys_changes_take_a_scope(
+    def test_changes_of_all_users_require_the_changes_scope(
         self, get_changes: GetChanges, user: str, scopes: str, query: str, status: int
     ) -> None:
         assert get_changes(query, user=user, scopes=scopes).status == status
 
 
 class BrokenQueue(FakeQueue):
-    """A queue that is unavailable for a while."""
+    """A queue that raises Unavailable for the first `failures` messages."""
 
     def __init__(self, failures: int = 0) -> None:
         super().__init__()
         self.failures = failures
 
     def send(self, body: Any, delay_seconds: int = 0) -> None:
-        """Keep a message, or fail."""
+        """Store a message, or raise Unavailable."""
         if self.failures:
             self.failures -= 1
             raise Unavailable
@@ -686,7 +686,7 @@ class BrokenQueue(FakeQueue):
 
 
 def records(count: int) -> list[Raw]:
-    """The records of videos that are created."""
+    """Return the stream records of created videos."""
     return [
         stream_record(
             None,
@@ -697,9 +697,9 @@ def records(count: int) -> list[Raw]:
     ]
 
 
-class TestTheAuditFunction:
+class TestAuditFunction:
     def invoke(self, trail: Table, clock: Clock, queue: FakeQueue, raws: Sequence[Raw]) -> None:
-        """Run a new instance of the function over records."""
+        """Run a new instance of the audit function on records. Asserts that no record fails."""
         function = make_audit(trail, clock, queue=queue)
         assert function(streams.event(*raws), Context()) == {"batchItemFailures": []}
 
@@ -711,7 +711,7 @@ class TestTheAuditFunction:
         assert [position for position, _ in read_all(feed)] == [1, 2, 3]
         assert queue.sent == [{"schema": "video-metadata/changed/1", "owners": ["alice"]}]
 
-    def test_does_nothing_for_a_batch_without_changes(self, trail: Table, clock: Clock) -> None:
+    def test_batch_without_changes_publishes_nothing(self, trail: Table, clock: Clock) -> None:
         queue = FakeQueue()
         item = VIDEO.key(videoId=VIDEO_IDS[0]) | {"videoId": VIDEO_IDS[0], "userId": "alice", "version": 1}
         self.invoke(trail, clock, queue, [stream_record(item, item | {"rel": "X"})])
@@ -761,7 +761,7 @@ class TestTheAuditFunction:
         assert len(read_all(feed)) == 2
         assert len(queue.sent) == 1
 
-    def test_counts_a_change_once_though_it_cannot_be_appended(
+    def test_created_video_is_counted_once_although_its_append_failed(
         self, trail: Table, clock: Clock, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
         with monkeypatch.context() as patch:

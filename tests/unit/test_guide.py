@@ -1,4 +1,4 @@
-"""The site of the documents: its pages, links and search index, and responses of `/guide/`."""
+"""Tests of the documentation site: its pages, links and search index, and the responses of `/guide/`."""
 
 import asyncio
 import json
@@ -18,7 +18,7 @@ _ANCHOR = re.compile(r"""\s(?:id|name)=["']?([^"'\s>]+)""")
 
 @pytest.fixture(scope="module")
 def sites(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of builds of this checkout's site."""
+    """Folder for builds of the site of this checkout."""
     return tmp_path_factory.mktemp("sites")
 
 
@@ -29,7 +29,7 @@ def site(sites: Path) -> Path:
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """A checkout with a README, an index and one module."""
+    """A checkout with a README, an index page and one module."""
     for folder in ("docs", "shared"):
         (tmp_path / folder).mkdir()
     (tmp_path / "shared" / "a.py").touch()
@@ -100,7 +100,7 @@ def test_guide_responds_404_to_a_name_that_is_not_in_the_site(sites: Path, site:
     assert asyncio.run(Guide(ROOT, sites).respond(f"/guide/{name}"))[0] == 404
 
 
-def test_guide_builds_again_when_a_page_has_changed(checkout: Path) -> None:
+def test_guide_is_rebuilt_when_a_page_has_changed(checkout: Path) -> None:
     guide = Guide(checkout, checkout / "sites")
     assert b"shared/a.py" in asyncio.run(guide.respond("/guide/docs/"))[1]
     (checkout / "docs" / "README.md").write_text("# Index\n\n[Dead](none.md)\n", encoding="utf-8")

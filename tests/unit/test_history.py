@@ -1,4 +1,4 @@
-"""The history of a video: permissions, order, time range and pages."""
+"""Tests of the endpoints that return the history of a video or playlist: permissions, order, time range and pages."""
 
 from collections.abc import Callable
 from typing import Any
@@ -26,7 +26,7 @@ MISSING = "00000000-0000-4000-8000-000000000000"
 
 
 class Trail:
-    """The service, and an audit function that sees a change only when a test calls `look`."""
+    """The service, and an audit trail that records a change only when a test calls `record`."""
 
     def __init__(self, api: Api, table: Table, audit: Table) -> None:
         self.api, self.table = api, table
@@ -35,7 +35,7 @@ class Trail:
         self._sequence = 0
 
     def record(self, video_id: str, **options: Any) -> None:
-        """Record the video's changes since the last call."""
+        """Record the change of the video since the last call as one entry."""
         old, new = self._recorded.get(video_id), self.table.get(VIDEO.key(videoId=video_id), consistent=True)
         self._sequence += 1
         raw = stream_record(old, new, sequence=self._sequence, at=self.api.clock.now, **options)
@@ -46,29 +46,29 @@ class Trail:
             self._recorded[video_id] = new
 
     def create(self, user: str = "alice", **fields: Any) -> str:
-        """Create a video with one entry."""
+        """Create a video and record its entry. Return the video's id."""
         video_id = str(self.api.create(user, **fields)["videoId"])
         self.record(video_id)
         return video_id
 
     def patch(self, video_id: str, *titles: str, every: int = 1) -> None:
-        """Change the title several times, and advance the clock after each change."""
+        """Set each of the titles. The clock advances by `every` seconds before each change."""
         for title in titles:
             self.api.clock.advance(every)
             assert self.api.patch(f"/v1/videos/{video_id}", {"title": title}, user="admin").status == 200
             self.record(video_id)
 
     def remove(self, video_id: str, identity: dict[str, str] | None = EXPIRY) -> None:
-        """Delete the video as DynamoDB's TTL does."""
+        """Delete the video's item, as DynamoDB's TTL does, and record the change."""
         self.table.delete(VIDEO.key(videoId=video_id))
         self.record(video_id, identity=identity)
 
     def get(self, video_id: str, query: str = "", **options: Any) -> Reply:
-        """Return the history as the service responds with it."""
+        """Return the response of the history endpoint."""
         return self.api.get(f"/v1/videos/{video_id}/audit", query=query, **options)
 
     def titles(self, video_id: str, query: str = "", **options: Any) -> list[str]:
-        """Return the new title of each entry."""
+        """Return the new title in each entry of the first page."""
         reply = self.get(video_id, query, **options)
         assert reply.status == 200, reply.body
         return [_title(item) for item in reply.json["items"]]
@@ -78,8 +78,8 @@ def _title(item: Item) -> str:
     return str(next(changed.get("to") for changed in item["changes"] if changed["field"] == "/title"))
 
 
-def _cut_entry(video_id: str) -> Item:
-    """An entry that was truncated, and whose changes are in part omitted."""
+def _truncated_entry(video_id: str) -> Item:
+    """Return an entry with truncated values, from which some changes are omitted."""
     raw = stream_record(
         None,
         {**VIDEO.key(videoId=video_id), "version": 1, "a": "x" * 300_000, **{f"b{n}": "y" * 3000 for n in range(200)}},
@@ -92,7 +92,7 @@ def _cut_entry(video_id: str) -> Item:
 
 @pytest.fixture
 def trail(table: Table, clock: Clock, api: Api) -> Trail:
-    """The service with an empty audit table."""
+    """The service with an empty audit trail."""
     return Trail(api, table, Table(AUDIT_TABLE_NAME, table.client, sleep=lambda _: None))
 
 
@@ -119,14 +119,14 @@ class TestContent:
     def test_history_conforms_to_the_openapi_schema(self, trail: Trail) -> None:
         video_id = trail.create(tags=["a"], metadata={"k": 1})
         trail.patch(video_id, "New")
-        trail.store.add(_cut_entry(video_id))
+        trail.store.add(_truncated_entry(video_id))
         trail.remove(video_id)
         schema = {"$ref": "#/components/schemas/AuditPage", "components": document()["components"]}
         for query in ("limit=1", "limit=100"):
             jsonschema_rs.Draft202012Validator(schema).validate(trail.get(video_id, query, user="admin").json)
-        (cut,) = [item for item in trail.get(video_id, user="admin").json["items"] if "omitted" in item]
+        (truncated,) = [item for item in trail.get(video_id, user="admin").json["items"] if "omitted" in item]
         elsewhere = ("playlistId", "personId", "region", "language", "kind")
-        assert tuple(cut) == tuple(name for name in FIELDS if name not in elsewhere)
+        assert tuple(truncated) == tuple(name for name in FIELDS if name not in elsewhere)
 
     def test_history_omits_internal_attributes(self, trail: Trail) -> None:
         video_id = trail.create()
@@ -186,13 +186,13 @@ class TestPermissions:
         assert trail.get(video_id, user="alice").status == 404
         assert len(trail.get(video_id, user="admin").json["items"]) == 3
 
-    def test_the_token_needs_the_scope(self, trail: Trail) -> None:
+    def test_history_requires_the_read_scope(self, trail: Trail) -> None:
         video_id = trail.create()
         assert trail.get(video_id, scopes="videos/write").status == 403
         assert trail.get(video_id, scopes="videos/read").status == 200
 
 
-class TestPeriods:
+class TestTimeRange:
     @pytest.mark.parametrize(
         ("query", "expected"),
         [
@@ -214,7 +214,7 @@ class TestPeriods:
         assert trail.titles(video_id, f"{query}&order=asc") == expected
         assert trail.titles(video_id, f"{query}&order=desc") == expected[::-1]
 
-    def test_a_fraction_of_a_second_belongs_to_its_second(self, trail: Trail) -> None:
+    def test_fraction_of_a_second_belongs_to_its_second(self, trail: Trail) -> None:
         trail.api.clock.advance(0.9)
         video_id = trail.create()
         assert trail.titles(video_id, f"from={NOW}&to={NOW + 1}") == ["A film"]
@@ -222,7 +222,7 @@ class TestPeriods:
 
 
 def pages(trail: Trail, video_id: str, query: str, **options: Any) -> list[list[str]]:
-    """Return the titles of all pages, following the Link header as a client does."""
+    """Return the titles on each page. Asserts that the Link header of each page leads to the next page."""
     titles, reply = [], trail.get(video_id, query, **options)
     while True:
         assert reply.status == 200, reply.body
@@ -270,7 +270,7 @@ class TestPages:
             assert [operation.name for operation in recorded] == operations
             assert recorded[-1].parameters["TableName"] == AUDIT_TABLE_NAME
 
-    def test_entries_past_their_time_are_hidden_though_dynamodb_has_them_still(self, trail: Trail) -> None:
+    def test_expired_entries_that_dynamodb_has_not_deleted_are_hidden(self, trail: Trail) -> None:
         video_id = trail.create()
         trail.patch(video_id, "1", "2", "3", every=86400)
         trail.api.clock.now = NOW + DAYS * 86400
@@ -289,9 +289,7 @@ class TestPages:
             assert trail.titles(video_id, "order=asc&limit=10", user="admin") == [str(n) for n in range(100, 110)]
         assert [operation.parameters["Limit"] for operation in operations] == [11, 250]
 
-    def test_the_search_for_entries_that_are_not_hidden_is_bounded(
-        self, trail: Trail, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_search_for_unexpired_entries_is_bounded(self, trail: Trail, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("shared.history.trail.LARGEST_QUERY", 2)
         video_id = trail.create()
         trail.patch(video_id, *(str(n) for n in range(20)), every=0)
@@ -303,7 +301,7 @@ class TestPages:
         assert reply.json["nextCursor"]
         assert [page for page in pages(trail, video_id, "order=asc&limit=1", user="admin") if page] == [["last"]]
 
-    def test_a_page_of_large_entries_is_short_and_leads_on(self, trail: Trail) -> None:
+    def test_page_of_large_entries_is_shorter_and_has_a_cursor(self, trail: Trail) -> None:
         video_id = trail.create()
         for number in range(10):
             item: Item = {
@@ -359,20 +357,20 @@ class TestBadRequests:
             "from=1&from=2",
         ],
     )
-    def test_a_bad_parameter_is_400(self, trail: Trail, query: str) -> None:
+    def test_invalid_parameter_of_a_history_is_400(self, trail: Trail, query: str) -> None:
         video_id = trail.create()
         with record_operations(trail.table.client) as operations:
             assert trail.get(video_id, query).status == 400
         assert operations == []
 
-    def test_a_bad_id_is_400(self, trail: Trail) -> None:
+    def test_malformed_id_of_a_history_is_400(self, trail: Trail) -> None:
         assert trail.get("no-uuid").status == 400
 
-    def test_an_id_may_be_in_capitals(self, trail: Trail) -> None:
+    def test_uppercase_id_is_accepted(self, trail: Trail) -> None:
         video_id = trail.create()
         assert trail.titles(video_id.upper()) == ["A film"]
 
-    def test_a_cursor_holds_for_its_query_and_caller_only(self, trail: Trail) -> None:
+    def test_cursor_is_valid_only_for_its_query_and_caller(self, trail: Trail) -> None:
         video_id, other = trail.create(), trail.create()
         trail.patch(video_id, "1", "2")
         cursor = quote(trail.get(video_id, f"limit=1&to={NOW + 100}").json["nextCursor"])
@@ -395,7 +393,7 @@ class TestBadRequests:
 
 
 def make_entry(entity: str, number: int, owner: str | None = "alice", **fields: Any) -> Item:
-    """An entry of a video's related item, or of a playlist."""
+    """Return an entry of a video's related item, or of a playlist."""
     of = PLAYLIST_AUDIT if entity == "playlist" else AUDIT
     ids = {name: fields[name] for name in ("videoId", "playlistId") if name in fields}
     entry: Item = {
@@ -430,7 +428,7 @@ def test_history_of_a_video_includes_credits_releases_and_ratings(trail: Trail) 
     assert [
         {name: item[name] for name in fields} for item, fields in zip(reply.json["items"], expected_fields, strict=True)
     ] == expected_fields
-    # One that was written before credits said whose they are.
+    # An entry from before entries of credits had an owner: only admins see it.
     assert trail.get(video_id, "limit=1", user="admin").json["items"][0]["personId"] == "kim"
 
 
@@ -474,7 +472,7 @@ class TestPlaylists:
         }
         assert statuses == {"alice": [200, 200, 404], "bob": [404, 403, 404], "admin": [200, 200, 200]}
 
-    def test_an_owner_may_while_it_is_deleted_and_strangers_see_nothing_of_it(self, trail: Trail) -> None:
+    def test_history_of_a_deleted_playlist_is_readable_only_by_owner_and_admins(self, trail: Trail) -> None:
         playlist_id = self._create(trail, visibility="public")
         key = PLAYLIST.key(playlistId=playlist_id)
         stored = trail.table.get(key) or {}
@@ -483,16 +481,16 @@ class TestPlaylists:
         trail.api.clock.advance(10)
         assert [self._get(trail, playlist_id, user=user).status for user in ("alice", "admin")] == [404, 200]
 
-    def test_owner_sees_only_entries_of_own_videos_of_a_reused_id(self, trail: Trail) -> None:
+    def test_owner_sees_only_own_entries_of_a_reused_playlist_id(self, trail: Trail) -> None:
         playlist_id = self._create(trail, entries=1)
         trail.store.add(make_entry("playlist", 5, owner="bob", playlistId=playlist_id))
         assert [item["version"] for item in self._get(trail, playlist_id).json["items"]] == [1]
 
     @pytest.mark.parametrize("query", ["from=10&to=10", "limit=0", "cursor=x", "order=up", "x=1"])
-    def test_a_bad_parameter_is_400(self, trail: Trail, query: str) -> None:
+    def test_invalid_parameter_of_a_history_is_400(self, trail: Trail, query: str) -> None:
         with record_operations(trail.table.client) as operations:
             assert self._get(trail, MISSING, query).status == 400
         assert operations == []
 
-    def test_a_bad_id_is_400(self, trail: Trail) -> None:
+    def test_malformed_id_of_a_history_is_400(self, trail: Trail) -> None:
         assert self._get(trail, "no-uuid").status == 400

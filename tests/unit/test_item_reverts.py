@@ -1,4 +1,4 @@
-"""Reverts of the changes that one change set made to videos: the plan, the writes, and the result of a repetition."""
+"""Reverts of the changes that a change set made to one video: the plan, the writes, and the result when repeated."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -26,9 +26,9 @@ SERIES = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
 
 
 def make_entry(number: int, by: str, *changes: tuple[str, Any, Any], cut: str = "") -> Item:
-    """Return an entry by `set` (the change set to revert), `run` (the revert run) or a user.
+    """Return an audit entry by `set` (the change set to revert), `run` (the revert run) or another user.
 
-    `None` as a value is an absent field.
+    `None` as a value is an absent field. `cut` names the attribute that marks the values as truncated.
     """
     content: list[Item] = [
         {
@@ -44,13 +44,13 @@ def make_entry(number: int, by: str, *changes: tuple[str, Any, Any], cut: str = 
 
 
 def planned(now: Item, later: Sequence[Item], *, force: Sequence[str] = ()) -> RevertPlan:
-    """Return the plan for the entries of `set`, which are given oldest first."""
+    """Return the plan that reverts the entries of `set`. `later` contains these and later entries, oldest first."""
     newest_first = list(reversed(later))
     entries = [entry for entry in newest_first if entry[CHANGESET] == "set"]
     return plan_without_set(now, entries, newest_first, "run", writable=lambda field: field != "/server", force=force)
 
 
-class TestThePlan:
+class TestPlan:
     def test_plan_restores_fields_that_only_the_set_changed(self) -> None:
         plan = planned(
             {"a": 2, "b": 5, "m": {"k": 1}}, [make_entry(1, "set", ("/a", 1, 2), ("/b", None, 5), ("/m/l", 3, None))]
@@ -74,11 +74,11 @@ class TestThePlan:
         assert plan.skipped == [SkippedField("/a", "changedSince", BOB, 2, 2)]
 
     @pytest.mark.parametrize(("mine", "theirs"), [("/m", "/m/k"), ("/m/k", "/m")])
-    def test_a_change_inside_or_around_counts(self, mine: str, theirs: str) -> None:
+    def test_change_of_a_parent_or_child_field_counts_as_changed_since(self, mine: str, theirs: str) -> None:
         later = [make_entry(1, "set", (mine, "x", "y")), make_entry(2, "bob", (theirs, "y", "z"))]
         assert [skipped.field for skipped in planned({"m": {"k": "z"}}, later).skipped] == [mine]
 
-    def test_a_neighbour_does_not(self) -> None:
+    def test_change_of_a_neighbouring_field_does_not_count_as_changed_since(self) -> None:
         later = [make_entry(1, "set", ("/m/k", 1, 2)), make_entry(2, "bob", ("/m/kk", None, 1), ("/mm", None, 1))]
         assert planned({"m": {"k": 2, "kk": 1}, "mm": 1}, later).skipped == []
 
@@ -132,7 +132,7 @@ class TestThePlan:
     def test_true_and_one_are_different(self) -> None:
         assert planned({"a": True}, [make_entry(1, "set", ("/a", 1, True))]).state["a"] == 1
 
-    def test_keeper_is_the_later_author_of_a_change_to_a_created_item(self) -> None:
+    def test_later_author_of_a_created_item_is_found_unless_it_is_a_job_or_the_run(self) -> None:
         created, job, other = make_entry(1, "set"), make_entry(2, "x"), make_entry(3, "another-import", ("/a", 1, 2))
         job["by"], other["by"] = {"kind": "job", "id": "job:probe"}, {"kind": "job", "id": IMPORT}
         assert find_later_author([created], [job, created], "run") is None
@@ -144,23 +144,23 @@ class TestThePlan:
         assert find_later_author([other], [other, make_entry(2, "before", ("/a", 0, 1))], "run") is None
 
 
-class Undoing(AuditedService):
-    """Service whose last request a test can revert."""
+class ItemRevertTestbed(AuditedService):
+    """The service with an audit trail. A test can revert the last request that wrote a video."""
 
     def batch(self, *operations: Item, user: str = "alice") -> list[Item]:
-        """Carry out operations as one change set, and return their results."""
+        """Send operations as one change set, and return their results."""
         items: list[Item] = self.write("POST", "/v1/videos/batch", {"operations": operations}, user=user).json["items"]
         assert all(item["status"] < 300 for item in items), items
         return items
 
-    def rename(self, *video_ids: str, **fields: Any) -> None:
-        """Change videos in one request."""
+    def set_fields(self, *video_ids: str, **fields: Any) -> None:
+        """Change the same fields of several videos in one request."""
         self.batch(*({"op": "patch", "videoId": video_id, "patch": fields} for video_id in video_ids))
 
     def revert_to(
         self, entries: Sequence[Item], *, run: str = RUN, settle: bool = True, **options: Any
     ) -> RevertResult:
-        """Revert the changes of one change set to one video, as alice."""
+        """Revert the entries of a change set for one video, as alice."""
         self.clock.advance(1)
         outcome = self.reverts.revert_changes(entries, ALICE.acting_for(run), int(self.clock()), own=run, **options)
         if settle:
@@ -169,272 +169,276 @@ class Undoing(AuditedService):
 
 
 @pytest.fixture
-def past(api: Api) -> Undoing:
-    """The service with its audit trail."""
-    return Undoing(api)
+def testbed(api: Api) -> ItemRevertTestbed:
+    """The service with an empty audit trail."""
+    return ItemRevertTestbed(api)
 
 
-def set_of(past: AuditedService, video_id: str) -> list[Item]:
+def set_of(testbed: AuditedService, video_id: str) -> list[Item]:
     """Return the entries of the last request that wrote a video, newest first."""
-    return past.of_last_request(video_id)[video_id]
+    return testbed.of_last_request(video_id)[video_id]
 
 
 class TestFields:
-    def test_fields_are_reverted_in_one_change_by_the_requester(self, past: Undoing) -> None:
-        video_id = past.create(title="Right", tags=["a"], metadata={"k": 1})
-        before = past.read_without_audit_fields(video_id)
-        past.rename(video_id, title="Wrong", tags=["b"], metadata={"k": None, "l": 1})
-        outcome = past.revert_to(set_of(past, video_id))
+    def test_fields_are_reverted_in_one_change_by_the_requester(self, testbed: ItemRevertTestbed) -> None:
+        video_id = testbed.create(title="Right", tags=["a"], metadata={"k": 1})
+        before = testbed.read_without_audit_fields(video_id)
+        testbed.set_fields(video_id, title="Wrong", tags=["b"], metadata={"k": None, "l": 1})
+        outcome = testbed.revert_to(set_of(testbed, video_id))
         assert outcome == RevertResult("reverted", ("/metadata/k", "/metadata/l", "/tags", "/title"))
-        assert past.read_without_audit_fields(video_id) == before
-        newest = past.entries(video_id)[0]
+        assert testbed.read_without_audit_fields(video_id) == before
+        newest = testbed.entries(video_id)[0]
         assert (newest["by"], newest["correlationId"], newest[CHANGESET]) == (
             {"kind": "person", "id": "alice"},
             RUN,
             RUN,
         )
 
-    def test_later_edits_stay_and_are_named(self, past: Undoing) -> None:
-        video_id = past.create(title="Right", category="right")
-        past.rename(video_id, title="Wrong", category="wrong")
-        entries = set_of(past, video_id)
-        past.patch(video_id, user="admin", title="Corrected", description="More")
-        outcome = past.revert_to(entries)
+    def test_later_edits_are_kept_and_reported(self, testbed: ItemRevertTestbed) -> None:
+        video_id = testbed.create(title="Right", category="right")
+        testbed.set_fields(video_id, title="Wrong", category="wrong")
+        entries = set_of(testbed, video_id)
+        testbed.patch(video_id, user="admin", title="Corrected", description="More")
+        outcome = testbed.revert_to(entries)
         by = {"kind": "person", "id": "admin"}
-        skipped = SkippedField("/title", "changedSince", by, past.entries(video_id)[1]["at"], 3)
+        skipped = SkippedField("/title", "changedSince", by, testbed.entries(video_id)[1]["at"], 3)
         assert outcome == RevertResult("reverted", ("/category",), (skipped,))
-        document = past.read_without_audit_fields(video_id)
+        document = testbed.read_without_audit_fields(video_id)
         assert (document["title"], document["category"], document["description"]) == ("Corrected", "right", "More")
 
-    def test_when_all_were_changed_since_nothing_is_written(self, past: Undoing) -> None:
-        video_id = past.create(title="Right")
-        past.rename(video_id, title="Wrong")
-        entries = set_of(past, video_id)
-        past.patch(video_id, title="Corrected")
-        assert past.revert_to(entries).result == "skipped"
-        assert past.item(video_id)["version"] == 3
+    def test_nothing_is_written_when_all_fields_were_changed_since(self, testbed: ItemRevertTestbed) -> None:
+        video_id = testbed.create(title="Right")
+        testbed.set_fields(video_id, title="Wrong")
+        entries = set_of(testbed, video_id)
+        testbed.patch(video_id, title="Corrected")
+        assert testbed.revert_to(entries).result == "skipped"
+        assert testbed.item(video_id)["version"] == 3
 
-    def test_an_undo_can_be_undone(self, past: Undoing) -> None:
-        video_id = past.create(title="Right")
-        past.rename(video_id, title="Wrong")
-        past.revert_to(set_of(past, video_id))
-        assert past.revert_to(set_of(past, video_id), run="another").result == "reverted"
-        assert past.read_without_audit_fields(video_id)["title"] == "Wrong"
+    def test_revert_can_be_reverted(self, testbed: ItemRevertTestbed) -> None:
+        video_id = testbed.create(title="Right")
+        testbed.set_fields(video_id, title="Wrong")
+        testbed.revert_to(set_of(testbed, video_id))
+        assert testbed.revert_to(set_of(testbed, video_id), run="another").result == "reverted"
+        assert testbed.read_without_audit_fields(video_id)["title"] == "Wrong"
 
-    def test_dry_run_of_an_item_reports_the_same_result_and_writes_nothing(self, past: Undoing) -> None:
-        video_id = past.create(title="Right")
-        past.rename(video_id, title="Wrong")
-        entries, before = set_of(past, video_id), past.item(video_id)
-        dry = past.revert_to(entries, dry_run=True)
-        assert past.item(video_id) == before
-        assert dry == past.revert_to(entries)
+    def test_dry_run_of_an_item_reports_the_same_result_and_writes_nothing(self, testbed: ItemRevertTestbed) -> None:
+        video_id = testbed.create(title="Right")
+        testbed.set_fields(video_id, title="Wrong")
+        entries, before = set_of(testbed, video_id), testbed.item(video_id)
+        dry = testbed.revert_to(entries, dry_run=True)
+        assert testbed.item(video_id) == before
+        assert dry == testbed.revert_to(entries)
 
-    def test_revert_that_violates_the_current_model_is_refused(self, past: Undoing) -> None:
-        video_id = past.create()
-        past.rename(video_id, seriesId=SERIES, season=1)
-        entries = set_of(past, video_id)
-        past.patch(video_id, season=2)
+    def test_revert_that_violates_the_current_model_is_refused(self, testbed: ItemRevertTestbed) -> None:
+        video_id = testbed.create()
+        testbed.set_fields(video_id, seriesId=SERIES, season=1)
+        entries = set_of(testbed, video_id)
+        testbed.patch(video_id, season=2)
         with pytest.raises(InvalidContent) as refused:
-            past.revert_to(entries)
+            testbed.revert_to(entries)
         assert "must have `seriesId` with `season` or `episode`" in refused.value.errors[0]["detail"]
 
-    def test_a_video_that_was_deleted_since_is_to_be_restored_first(self, past: Undoing) -> None:
-        video_id = past.create(title="Right")
-        past.rename(video_id, title="Wrong")
-        entries = set_of(past, video_id)
-        past.write("DELETE", f"/v1/videos/{video_id}")
+    def test_deleted_video_must_be_restored_before_a_revert(self, testbed: ItemRevertTestbed) -> None:
+        video_id = testbed.create(title="Right")
+        testbed.set_fields(video_id, title="Wrong")
+        entries = set_of(testbed, video_id)
+        testbed.write("DELETE", f"/v1/videos/{video_id}")
         with pytest.raises(IllegalTransition, match="Restore it first"):
-            past.revert_to(entries)
+            testbed.revert_to(entries)
 
 
 class TestDeletedVideos:
-    def test_created_video_is_deleted_and_can_be_restored(self, past: Undoing) -> None:
-        (result,) = past.batch({"op": "create", "video": {"title": "Mistake"}})
+    def test_created_video_is_deleted_and_can_be_restored(self, testbed: ItemRevertTestbed) -> None:
+        (result,) = testbed.batch({"op": "create", "video": {"title": "Mistake"}})
         video_id = result["videoId"]
-        assert past.revert_to(set_of(past, video_id)) == RevertResult("reverted", ("/status",))
-        assert past.read_without_audit_fields(video_id)["status"] == "deleted"
-        assert past.revert_to(set_of(past, video_id), run="another").result == "reverted"
-        assert past.read_without_audit_fields(video_id)["status"] == "uploaded"
+        assert testbed.revert_to(set_of(testbed, video_id)) == RevertResult("reverted", ("/status",))
+        assert testbed.read_without_audit_fields(video_id)["status"] == "deleted"
+        assert testbed.revert_to(set_of(testbed, video_id), run="another").result == "reverted"
+        assert testbed.read_without_audit_fields(video_id)["status"] == "uploaded"
 
-    def test_created_video_is_deleted_after_jobs_processed_it(self, past: Undoing) -> None:
-        (result,) = past.batch({"op": "create", "video": {"title": "Mistake"}})
-        entries = set_of(past, result["videoId"])
-        past.arrive(result["videoId"])
-        past.probe(result["videoId"])
-        assert past.revert_to(entries).result == "reverted"
+    def test_created_video_is_deleted_after_jobs_processed_it(self, testbed: ItemRevertTestbed) -> None:
+        (result,) = testbed.batch({"op": "create", "video": {"title": "Mistake"}})
+        entries = set_of(testbed, result["videoId"])
+        testbed.arrive(result["videoId"])
+        testbed.probe(result["videoId"])
+        assert testbed.revert_to(entries).result == "reverted"
 
-    def test_created_video_is_skipped_after_a_person_changed_it_unless_forced(self, past: Undoing) -> None:
-        (result,) = past.batch({"op": "create", "video": {"title": "Mistake"}})
-        video_id, entries = result["videoId"], set_of(past, result["videoId"])
-        past.patch(video_id, user="admin", title="Useful")
-        outcome = past.revert_to(entries)
+    def test_created_video_is_skipped_after_a_person_changed_it_unless_forced(self, testbed: ItemRevertTestbed) -> None:
+        (result,) = testbed.batch({"op": "create", "video": {"title": "Mistake"}})
+        video_id, entries = result["videoId"], set_of(testbed, result["videoId"])
+        testbed.patch(video_id, user="admin", title="Useful")
+        outcome = testbed.revert_to(entries)
         by = {"kind": "person", "id": "admin"}
         assert outcome == RevertResult(
-            "skipped", (), (SkippedField("", "changedSince", by, int(past.clock()) * 1000 - 1000, 2),)
+            "skipped", (), (SkippedField("", "changedSince", by, int(testbed.clock()) * 1000 - 1000, 2),)
         )
-        assert past.revert_to(entries, force=["/title"]).result == "skipped"
-        assert past.revert_to(entries, force=[""]).result == "reverted"
+        assert testbed.revert_to(entries, force=["/title"]).result == "skipped"
+        assert testbed.revert_to(entries, force=[""]).result == "reverted"
 
-    def test_video_created_and_changed_by_the_same_set_is_deleted(self, past: Undoing) -> None:
+    def test_video_created_and_changed_by_the_same_set_is_deleted(self, testbed: ItemRevertTestbed) -> None:
         video_id = "3f2504e0-4f89-41d3-9a0c-0305e82c3302"
-        past.batch(
+        testbed.batch(
             {"op": "create", "video": {"title": "Mistake", "videoId": video_id, "userId": "alice"}},
             {"op": "patch", "videoId": video_id, "patch": {"title": "Another"}},
             user="admin",
         )
-        assert len(set_of(past, video_id)) == 2
-        assert past.revert_to(set_of(past, video_id)).fields == ("/status",)
+        assert len(set_of(testbed, video_id)) == 2
+        assert testbed.revert_to(set_of(testbed, video_id)).fields == ("/status",)
 
-    def test_deleted_video_is_restored(self, past: Undoing) -> None:
-        video_id = past.create()
-        past.batch({"op": "delete", "videoId": video_id})
-        assert past.revert_to(set_of(past, video_id)) == RevertResult("reverted", ("/status",))
-        assert past.item(video_id).keys() & {"deletedAt", "purgeAt", "statusBeforeDelete"} == set()
+    def test_deleted_video_is_restored(self, testbed: ItemRevertTestbed) -> None:
+        video_id = testbed.create()
+        testbed.batch({"op": "delete", "videoId": video_id})
+        assert testbed.revert_to(set_of(testbed, video_id)) == RevertResult("reverted", ("/status",))
+        assert testbed.item(video_id).keys() & {"deletedAt", "purgeAt", "statusBeforeDelete"} == set()
 
-    def test_deleted_video_is_restored_to_the_status_it_would_have_now(self, past: Undoing) -> None:
-        video_id = past.create()
-        past.batch({"op": "delete", "videoId": video_id})
-        entries = set_of(past, video_id)
-        past.arrive(video_id)
-        assert past.revert_to(entries).result == "reverted"
-        assert past.read_without_audit_fields(video_id)["status"] == "processing"
+    def test_deleted_video_is_restored_to_the_status_it_would_have_now(self, testbed: ItemRevertTestbed) -> None:
+        video_id = testbed.create()
+        testbed.batch({"op": "delete", "videoId": video_id})
+        entries = set_of(testbed, video_id)
+        testbed.arrive(video_id)
+        assert testbed.revert_to(entries).result == "reverted"
+        assert testbed.read_without_audit_fields(video_id)["status"] == "processing"
 
-    def test_video_restored_by_the_set_is_deleted(self, past: Undoing) -> None:
-        video_id = past.create()
-        past.write("DELETE", f"/v1/videos/{video_id}")
-        past.write("POST", f"/v1/videos/{video_id}/restore")
-        assert past.revert_to(set_of(past, video_id)).result == "reverted"
-        assert past.read_without_audit_fields(video_id)["status"] == "deleted"
+    def test_video_restored_by_the_set_is_deleted(self, testbed: ItemRevertTestbed) -> None:
+        video_id = testbed.create()
+        testbed.write("DELETE", f"/v1/videos/{video_id}")
+        testbed.write("POST", f"/v1/videos/{video_id}/restore")
+        assert testbed.revert_to(set_of(testbed, video_id)).result == "reverted"
+        assert testbed.read_without_audit_fields(video_id)["status"] == "deleted"
 
-    def test_video_restored_by_another_request_since_is_skipped(self, past: Undoing) -> None:
-        (result,) = past.batch({"op": "create", "video": {"title": "Mistake"}})
-        video_id, entries = result["videoId"], set_of(past, result["videoId"])
-        past.write("DELETE", f"/v1/videos/{video_id}")
-        assert past.revert_to(entries).result == "unchanged"
-        past.write("POST", f"/v1/videos/{video_id}/restore")
-        assert past.revert_to(entries).result == "skipped"
+    def test_video_restored_by_another_request_since_is_skipped(self, testbed: ItemRevertTestbed) -> None:
+        (result,) = testbed.batch({"op": "create", "video": {"title": "Mistake"}})
+        video_id, entries = result["videoId"], set_of(testbed, result["videoId"])
+        testbed.write("DELETE", f"/v1/videos/{video_id}")
+        assert testbed.revert_to(entries).result == "unchanged"
+        testbed.write("POST", f"/v1/videos/{video_id}/restore")
+        assert testbed.revert_to(entries).result == "skipped"
 
-    def test_a_poster_of_another_moment_counts_as_a_job(self, past: Undoing) -> None:
-        video_id = past.uploaded_film(past.api)
-        past.write("POST", f"/v1/videos/{video_id}/thumbnail", {"position": 1000})
-        entries = set_of(past, video_id)
-        past.spend_quota("alice")
+    def test_revert_of_a_poster_frame_uses_the_quota_for_jobs(self, testbed: ItemRevertTestbed) -> None:
+        video_id = testbed.uploaded_film(testbed.api)
+        testbed.write("POST", f"/v1/videos/{video_id}/thumbnail", {"position": 1000})
+        entries = set_of(testbed, video_id)
+        testbed.spend_quota("alice")
         with pytest.raises(QuotaExceeded):
-            past.revert_to(entries)
-        past.clock.advance(24 * 3600)
-        assert past.revert_to(entries) == RevertResult("reverted", ("/posterTime",))
-        assert "time" not in past.job(video_id, "poster")["input"]
+            testbed.revert_to(entries)
+        testbed.clock.advance(24 * 3600)
+        assert testbed.revert_to(entries) == RevertResult("reverted", ("/posterTime",))
+        assert "time" not in testbed.job(video_id, "poster")["input"]
 
 
 class TestRepeatedReverts:
-    def test_second_run_writes_nothing_and_reports_the_same_skips(self, past: Undoing) -> None:
-        video_id = past.create(title="Right", category="right")
-        past.rename(video_id, title="Wrong", category="wrong")
-        entries = set_of(past, video_id)
-        past.patch(video_id, user="admin", title="Corrected")
-        first = past.revert_to(entries)
-        with record_operations(past.table.client) as operations:
-            second = past.revert_to(entries, run="another", settle=False)
+    def test_second_run_writes_nothing_and_reports_the_same_skips(self, testbed: ItemRevertTestbed) -> None:
+        video_id = testbed.create(title="Right", category="right")
+        testbed.set_fields(video_id, title="Wrong", category="wrong")
+        entries = set_of(testbed, video_id)
+        testbed.patch(video_id, user="admin", title="Corrected")
+        first = testbed.revert_to(entries)
+        with record_operations(testbed.table.client) as operations:
+            second = testbed.revert_to(entries, run="another", settle=False)
         assert (second.result, second.skipped) == ("skipped", first.skipped)
         assert {operation.name for operation in operations} == {"GetItem", "Query"}
 
-    def test_second_run_writes_nothing_when_the_set_wrote_twice(self, past: Undoing) -> None:
-        video_id = past.create(title="Right")
-        past.batch(*({"op": "patch", "videoId": video_id, "patch": {"title": title}} for title in ("Wrong", "Worse")))
-        entries = set_of(past, video_id)
-        assert past.revert_to(entries).result == "reverted"
-        assert past.revert_to(entries, run="another") == RevertResult("unchanged")
+    def test_second_run_writes_nothing_when_the_set_wrote_twice(self, testbed: ItemRevertTestbed) -> None:
+        video_id = testbed.create(title="Right")
+        testbed.batch(
+            *({"op": "patch", "videoId": video_id, "patch": {"title": title}} for title in ("Wrong", "Worse"))
+        )
+        entries = set_of(testbed, video_id)
+        assert testbed.revert_to(entries).result == "reverted"
+        assert testbed.revert_to(entries, run="another") == RevertResult("unchanged")
 
     @pytest.mark.parametrize("is_in_the_trail", [True, False])
-    def test_resumed_run_counts_its_earlier_writes(self, past: Undoing, is_in_the_trail: bool) -> None:
-        video_id = past.create(title="Right")
-        past.rename(video_id, title="Wrong")
-        entries = set_of(past, video_id)
-        first = past.revert_to(entries, settle=is_in_the_trail)
-        assert past.revert_to(entries, settle=False) == first == RevertResult("reverted", ("/title",))
-        assert past.item(video_id)["version"] == 3
+    def test_resumed_run_counts_its_earlier_writes(self, testbed: ItemRevertTestbed, is_in_the_trail: bool) -> None:
+        video_id = testbed.create(title="Right")
+        testbed.set_fields(video_id, title="Wrong")
+        entries = set_of(testbed, video_id)
+        first = testbed.revert_to(entries, settle=is_in_the_trail)
+        assert testbed.revert_to(entries, settle=False) == first == RevertResult("reverted", ("/title",))
+        assert testbed.item(video_id)["version"] == 3
 
-    def test_same_run_repeats_its_outcome_after_another_user_wrote(self, past: Undoing) -> None:
-        (result,) = past.batch({"op": "create", "video": {"title": "Mistake"}})
-        video_id, entries = result["videoId"], set_of(past, result["videoId"])
-        first = past.revert_to(entries)
-        past.write("POST", f"/v1/videos/{video_id}/restore", user="admin")
-        assert past.revert_to(entries).result == "skipped"
-        past.write("DELETE", f"/v1/videos/{video_id}", user="admin")
-        assert past.revert_to(entries) == first
+    def test_same_run_repeats_its_outcome_after_another_user_wrote(self, testbed: ItemRevertTestbed) -> None:
+        (result,) = testbed.batch({"op": "create", "video": {"title": "Mistake"}})
+        video_id, entries = result["videoId"], set_of(testbed, result["videoId"])
+        first = testbed.revert_to(entries)
+        testbed.write("POST", f"/v1/videos/{video_id}/restore", user="admin")
+        assert testbed.revert_to(entries).result == "skipped"
+        testbed.write("DELETE", f"/v1/videos/{video_id}", user="admin")
+        assert testbed.revert_to(entries) == first
 
-    def test_the_parts_of_a_set_one_after_another(self, past: Undoing) -> None:
-        video_id = past.create(title="Right")
-        past.batch(*({"op": "patch", "videoId": video_id, "patch": {"title": title}} for title in ("Wrong", "Worse")))
-        newer, older = set_of(past, video_id)
-        past.revert_to([newer])
-        assert past.read_without_audit_fields(video_id)["title"] == "Wrong"
-        past.revert_to([older], settle=False)
-        assert past.read_without_audit_fields(video_id)["title"] == "Right"
+    def test_entries_of_a_set_can_be_reverted_one_after_the_other(self, testbed: ItemRevertTestbed) -> None:
+        video_id = testbed.create(title="Right")
+        testbed.batch(
+            *({"op": "patch", "videoId": video_id, "patch": {"title": title}} for title in ("Wrong", "Worse"))
+        )
+        newer, older = set_of(testbed, video_id)
+        testbed.revert_to([newer])
+        assert testbed.read_without_audit_fields(video_id)["title"] == "Wrong"
+        testbed.revert_to([older], settle=False)
+        assert testbed.read_without_audit_fields(video_id)["title"] == "Right"
 
-    def test_lost_race_is_planned_again_with_the_current_item(self, past: Undoing) -> None:
-        video_id = past.create(title="Right", category="right")
-        past.rename(video_id, title="Wrong", category="wrong")
-        entries, due = set_of(past, video_id), ["Corrected"]
+    def test_lost_race_is_planned_again_with_the_current_item(self, testbed: ItemRevertTestbed) -> None:
+        video_id = testbed.create(title="Right", category="right")
+        testbed.set_fields(video_id, title="Wrong", category="wrong")
+        entries, due = set_of(testbed, video_id), ["Corrected"]
 
         def between(operation: str, _: Any, send: Any) -> Any:
             if operation == "UpdateItem" and due:
-                past.patch(video_id, user="admin", title=due.pop())
+                testbed.patch(video_id, user="admin", title=due.pop())
             return send()
 
-        undo = intercept(past.table.client, between)
-        outcome = past.revert_to(entries)
+        undo = intercept(testbed.table.client, between)
+        outcome = testbed.revert_to(entries)
         undo()
         assert (outcome.fields, [skipped.field for skipped in outcome.skipped]) == (("/category",), ["/title"])
-        assert past.read_without_audit_fields(video_id)["title"] == "Corrected"
+        assert testbed.read_without_audit_fields(video_id)["title"] == "Corrected"
 
 
-class TestWhenItCannot:
-    def test_revert_raises_trail_behind_while_the_trail_lags(self, past: Undoing) -> None:
-        video_id = past.create(title="Right")
-        past.rename(video_id, title="Wrong")
-        entries = set_of(past, video_id)
-        assert past.api.patch(f"/v1/videos/{video_id}", {"category": "c"}).status == 200
+class TestImpossibleReverts:
+    def test_revert_raises_trail_behind_while_the_trail_lags(self, testbed: ItemRevertTestbed) -> None:
+        video_id = testbed.create(title="Right")
+        testbed.set_fields(video_id, title="Wrong")
+        entries = set_of(testbed, video_id)
+        assert testbed.api.patch(f"/v1/videos/{video_id}", {"category": "c"}).status == 200
         with pytest.raises(TrailBehind):
-            past.revert_to(entries, settle=False)
+            testbed.revert_to(entries, settle=False)
 
-    def test_revert_skips_when_an_entry_of_a_later_change_is_missing(self, past: Undoing) -> None:
-        video_id = past.create(title="Right")
-        past.rename(video_id, title="Wrong")
-        entries = set_of(past, video_id)
-        past.patch(video_id, title="Corrected")
-        newest = past.entries(video_id)[0]
-        past.trail.table.delete({name: newest[name] for name in ("pk", "sk")})
-        past.clock.advance(2 * 86400)
+    def test_revert_raises_gone_when_an_entry_of_a_later_change_is_missing(self, testbed: ItemRevertTestbed) -> None:
+        video_id = testbed.create(title="Right")
+        testbed.set_fields(video_id, title="Wrong")
+        entries = set_of(testbed, video_id)
+        testbed.patch(video_id, title="Corrected")
+        newest = testbed.entries(video_id)[0]
+        testbed.trail.table.delete({name: newest[name] for name in ("pk", "sk")})
+        testbed.clock.advance(2 * 86400)
         with pytest.raises(Gone, match="version 3"):
-            past.revert_to(entries)
+            testbed.revert_to(entries)
 
-    def test_revert_of_a_purged_video_fails(self, past: Undoing) -> None:
-        video_id = past.create(title="Right")
-        past.rename(video_id, title="Wrong")
-        entries = set_of(past, video_id)
-        past.table.delete(VIDEO.key(videoId=video_id))
-        past.settle()
+    def test_revert_of_a_purged_video_fails(self, testbed: ItemRevertTestbed) -> None:
+        video_id = testbed.create(title="Right")
+        testbed.set_fields(video_id, title="Wrong")
+        entries = set_of(testbed, video_id)
+        testbed.table.delete(VIDEO.key(videoId=video_id))
+        testbed.settle()
         with pytest.raises(Gone):
-            past.revert_to(entries)
+            testbed.revert_to(entries)
 
-    def test_revert_does_not_need_entries_before_the_set(self, past: Undoing) -> None:
-        video_id = past.create(title="Right")
-        past.settle()
-        (created,) = past.entries(video_id)
-        past.rename(video_id, title="Wrong")
-        entries = set_of(past, video_id)
-        past.trail.table.delete(key_of(created))
-        past.revert_to(entries)
-        assert past.read_without_audit_fields(video_id)["title"] == "Right"
+    def test_revert_does_not_need_entries_before_the_set(self, testbed: ItemRevertTestbed) -> None:
+        video_id = testbed.create(title="Right")
+        testbed.settle()
+        (created,) = testbed.entries(video_id)
+        testbed.set_fields(video_id, title="Wrong")
+        entries = set_of(testbed, video_id)
+        testbed.trail.table.delete(key_of(created))
+        testbed.revert_to(entries)
+        assert testbed.read_without_audit_fields(video_id)["title"] == "Right"
 
-    def test_a_later_video_with_the_same_id(self, past: Undoing) -> None:
-        video_id = past.create(title="Right")
-        past.rename(video_id, title="Wrong")
-        entries = set_of(past, video_id)
-        past.table.delete(VIDEO.key(videoId=video_id))
-        past.settle()
-        past.clock.advance(1)
+    def test_later_video_with_the_same_id_is_not_changed(self, testbed: ItemRevertTestbed) -> None:
+        video_id = testbed.create(title="Right")
+        testbed.set_fields(video_id, title="Wrong")
+        entries = set_of(testbed, video_id)
+        testbed.table.delete(VIDEO.key(videoId=video_id))
+        testbed.settle()
+        testbed.clock.advance(1)
         item = new_item(
             {"title": "Wrong", "visibility": "private"},
             video_id=video_id,
@@ -442,14 +446,14 @@ class TestWhenItCannot:
             created_at=NOW,
             status="ready",
         )
-        VideoStore(past.table).create(item, ALICE, int(past.clock()))
-        past.settle()
+        VideoStore(testbed.table).create(item, ALICE, int(testbed.clock()))
+        testbed.settle()
         with pytest.raises(Gone, match="current video with this videoId is another one"):
-            past.revert_to(entries)
-        assert past.read_without_audit_fields(video_id)["title"] == "Wrong"
+            testbed.revert_to(entries)
+        assert testbed.read_without_audit_fields(video_id)["title"] == "Wrong"
 
-    def test_video_of_another_owner_is_not_found(self, past: Undoing) -> None:
-        video_id = past.create("bob", title="Right")
-        past.patch(video_id, user="bob", title="Wrong")
+    def test_video_of_another_owner_is_not_found(self, testbed: ItemRevertTestbed) -> None:
+        video_id = testbed.create("bob", title="Right")
+        testbed.patch(video_id, user="bob", title="Wrong")
         with pytest.raises(NotFound):
-            past.revert_to(set_of(past, video_id))
+            testbed.revert_to(set_of(testbed, video_id))

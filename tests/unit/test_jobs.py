@@ -1,4 +1,4 @@
-"""Jobs behind the API: the effects of a change. Duplicates, reordering and crashes lead to the same final state."""
+"""Jobs that the stream creates for a video. Duplicate, reordered and lost records lead to the same final state."""
 
 import itertools
 import random
@@ -85,7 +85,7 @@ class TestRequestedJobs:
             assert body["report"] == f"/v1/videos/{video_id}/renditions/{name}"
             assert body["output"] == f"s3://media/renditions/{video_id}/{body['inputHash']}/{name}.mp4"
 
-    def test_the_video_is_ready_with_its_last_rendition(self, api: Api, background: BackgroundWork) -> None:
+    def test_video_is_ready_with_its_last_rendition(self, api: Api, background: BackgroundWork) -> None:
         video_id = background.uploaded_film(api)
         assert _finish(background, background.message("transcode", "transcode.360p").ticket, "360p")
         assert _item(background.table, video_id)["status"] == "processing"
@@ -94,7 +94,7 @@ class TestRequestedJobs:
         assert document["status"] == "ready"
         assert document["resolutions"] == {"240p": "s3://media/240p.mp4", "360p": "s3://media/360p.mp4"}
 
-    def test_a_change_of_the_title_sets_nothing_in_motion(self, api: Api, background: BackgroundWork) -> None:
+    def test_change_of_the_title_creates_no_jobs(self, api: Api, background: BackgroundWork) -> None:
         video_id = background.uploaded_film(api)
         before = background.jobs.list_for_video(video_id)
         api.patch(f"/v1/videos/{video_id}", {"title": "new"})
@@ -115,7 +115,7 @@ class TestRequestedJobs:
         }
         assert api.get(f"/v1/videos/{video_id}").json["resolutions"] == {}
 
-    def test_an_older_upload_that_arrives_late_is_ignored(self, api: Api, background: BackgroundWork) -> None:
+    def test_older_upload_that_arrives_late_is_ignored(self, api: Api, background: BackgroundWork) -> None:
         video_id = api.create()["videoId"]
         background.arrive(video_id, upload="0002")
         version = _item(background.table, video_id)["version"]
@@ -123,18 +123,18 @@ class TestRequestedJobs:
         background.arrive(video_id, upload="0002")
         assert _item(background.table, video_id)["version"] == version
 
-    def test_a_removed_video_is_purged(self, background: BackgroundWork) -> None:
+    def test_removed_video_queues_a_purge(self, background: BackgroundWork) -> None:
         deleted = {**VIDEO.key(videoId="v"), "videoId": "v", "status": "deleted"}
         background.replay(stream_record(deleted, None))
         assert background.queues["purge"].take() == [{"schema": "video-metadata/purge/1", "videoId": "v"}]
 
-    def test_other_items_set_nothing_in_motion(self, background: BackgroundWork) -> None:
+    def test_records_of_other_items_queue_nothing(self, background: BackgroundWork) -> None:
         counter = {"pk": "VIEWS#v#0", "sk": "COUNT", "views": 1}
         background.replay(stream_record(None, counter), stream_record(counter, None))
         assert not any(queue.sent for queue in background.queues.values())
 
 
-class TestRepeatsAndDisorder:
+class TestRepeatedAndReorderedRecords:
     def test_stream_records_delivered_twice_change_nothing(self, api: Api, background: BackgroundWork) -> None:
         video_id = background.uploaded_film(api)
         _finish(background, background.message("transcode", "transcode.360p").ticket)
@@ -161,13 +161,13 @@ class TestRepeatsAndDisorder:
         background.replay(*shuffled)
         assert {job["kind"]: job["inputHash"] for job in background.jobs.list_for_video(video_id)} == requested
 
-    def test_a_message_delivered_twice_is_worked_on_once(self, api: Api, background: BackgroundWork) -> None:
+    def test_message_delivered_twice_is_claimed_once(self, api: Api, background: BackgroundWork) -> None:
         background.uploaded_film(api)
         ticket = background.message("thumbnails", "poster").ticket
         assert background.jobs.claim(ticket, WORKER, int(background.clock()))
         assert background.jobs.claim(ticket, WORKER, int(background.clock())) is None
 
-    def test_a_message_of_an_earlier_attempt_is_not_worked_on(self, api: Api, background: BackgroundWork) -> None:
+    def test_message_of_an_earlier_attempt_is_not_claimed(self, api: Api, background: BackgroundWork) -> None:
         video_id = background.uploaded_film(api)
         ticket = background.message("thumbnails", "poster").ticket
         _fail(background, ticket, retry=True)
@@ -185,7 +185,7 @@ class TestRepeatsAndDisorder:
         assert _item(background.table, video_id)["source"]["made"] == {}
 
     def test_result_that_overtakes_the_router_is_dropped(self, api: Api, background: BackgroundWork) -> None:
-        # The film was replaced, and the stream has not updated the jobs yet.
+        # The source file was replaced, and the stream consumer has not updated the jobs yet.
         video_id = background.uploaded_film(api)
         ticket = background.message("transcode", "transcode.360p").ticket
         item = _item(background.table, video_id)
@@ -195,7 +195,7 @@ class TestRepeatsAndDisorder:
         )
         assert _finish(background, ticket) is None
 
-    def test_a_result_that_is_reported_twice_counts_once(self, api: Api, background: BackgroundWork) -> None:
+    def test_result_that_is_reported_twice_is_applied_once(self, api: Api, background: BackgroundWork) -> None:
         video_id = background.uploaded_film(api)
         ticket = background.message("transcode", "transcode.360p").ticket
         assert _finish(background, ticket)
@@ -209,7 +209,7 @@ class TestRepeatsAndDisorder:
         second = background.message("transcode", "transcode.240p").ticket
 
         def complete_concurrently(item: Item) -> Item:
-            # The other result gets in between reading and writing, once.
+            # The other result is stored once, between the read and the write of this one.
             if "240p" not in item["source"]["made"]:
                 _finish(background, second, "240p")
             return video.add_rendition(item, "360p", "s3://media/360p.mp4")
@@ -229,7 +229,7 @@ class TestDeletion:
         assert background.states(video_id) == {"probe": "done"}
         assert _finish(background, ticket) is None
 
-    def test_a_result_after_the_deletion_is_dropped_before_the_stream_reports_it(
+    def test_result_after_the_deletion_is_dropped_before_the_stream_consumer_sees_the_deletion(
         self, api: Api, background: BackgroundWork
     ) -> None:
         video_id = background.uploaded_film(api)
@@ -238,7 +238,7 @@ class TestDeletion:
         assert _finish(background, ticket) is None
         assert _item(background.table, video_id)["status"] == "deleted"
 
-    def test_a_restored_video_continues_where_it_was(self, api: Api, background: BackgroundWork) -> None:
+    def test_restored_video_continues_with_its_open_jobs(self, api: Api, background: BackgroundWork) -> None:
         video_id = background.uploaded_film(api)
         _finish(background, background.message("transcode", "transcode.360p").ticket)
         api.delete(f"/v1/videos/{video_id}")
@@ -261,7 +261,7 @@ class TestDeletion:
         assert background.states(video_id)["transcode.360p"] == "failed"
         assert _item(background.table, video_id)["status"] == "failed"
 
-    def test_deleting_and_restoring_cannot_repeat_work_without_end(
+    def test_attempts_are_limited_across_deletions_and_restores(
         self, api: Api, background: BackgroundWork, clock: Clock
     ) -> None:
         video_id = background.uploaded_film(api)
@@ -308,9 +308,7 @@ class TestFailure:
         assert background.message("thumbnails", "poster").attempt == 2
         assert background.queues["thumbnails"].delays[-1] == delay_before(2) > 0
 
-    def test_after_the_last_attempt_the_job_is_failed_with_its_reason(
-        self, api: Api, background: BackgroundWork
-    ) -> None:
+    def test_job_fails_with_its_reason_after_the_last_attempt(self, api: Api, background: BackgroundWork) -> None:
         video_id = background.uploaded_film(api)
         for _ in range(LAST_ATTEMPT):
             assert _fail(background, background.message("thumbnails", "poster").ticket, retry=True)
@@ -318,13 +316,13 @@ class TestFailure:
         assert (job["state"], job["attempt"], job["error"]["reason"]) == ("failed", LAST_ATTEMPT, "It broke.")
         assert _fail(background, ticket_of(job), retry=True) is None
 
-    def test_a_video_without_its_pictures_can_still_be_ready(self, api: Api, background: BackgroundWork) -> None:
+    def test_failed_poster_does_not_fail_the_video(self, api: Api, background: BackgroundWork) -> None:
         video_id = background.uploaded_film(api)
         _fail(background, background.message("thumbnails", "poster").ticket)
         assert _item(background.table, video_id)["status"] == "processing"
 
     @pytest.mark.parametrize(("queue", "kind"), [("probe", "probe"), ("transcode", "transcode.360p")])
-    def test_a_video_that_cannot_be_ready_any_more_is_failed_with_the_reason(
+    def test_video_fails_with_the_reason_when_a_required_job_fails(
         self, api: Api, background: BackgroundWork, queue: str, kind: str
     ) -> None:
         video_id = api.create()["videoId"]
@@ -336,14 +334,16 @@ class TestFailure:
         assert document["status"] == "failed"
         assert document["failure"] == {"job": kind, "reason": "It broke.", "at": int(background.clock())}
 
-    def test_waits_grow_and_end(self) -> None:
+    def test_retry_delays_grow_to_a_maximum(self) -> None:
         waits = [delay_before(attempt) for attempt in range(1, 20)]
         assert waits[:4] == [0, 15, 30, 60]
-        assert max(waits) == 900  # as long as SQS can delay a message
+        assert max(waits) == 900  # the maximum delay of SQS
 
 
 class TestSweeper:
-    def test_job_of_a_dead_worker_is_given_to_another(self, api: Api, background: BackgroundWork, clock: Clock) -> None:
+    def test_job_of_a_crashed_worker_is_requeued_after_its_lease(
+        self, api: Api, background: BackgroundWork, clock: Clock
+    ) -> None:
         video_id = background.uploaded_film(api)
         ticket = background.message("thumbnails", "poster").ticket
         assert background.jobs.claim(ticket, WORKER, int(clock()))
@@ -383,7 +383,9 @@ class TestSweeper:
             is None
         )
 
-    def test_a_worker_that_reports_keeps_its_job(self, api: Api, background: BackgroundWork, clock: Clock) -> None:
+    def test_worker_that_reports_progress_keeps_its_lease(
+        self, api: Api, background: BackgroundWork, clock: Clock
+    ) -> None:
         video_id = background.uploaded_film(api)
         ticket = background.message("transcode", "transcode.360p").ticket
         background.jobs.claim(ticket, WORKER, int(clock()))
@@ -398,10 +400,10 @@ class TestSweeper:
         background.queues["thumbnails"].take()
         clock.advance(kind_of("poster").patience + 1)
         assert background.sweep()["resent"] == 2
-        # Nobody has worked on them, so that this is still their first attempt.
+        # No worker has claimed the jobs, so these messages are still for the first attempt.
         assert [body["attempt"] for body in background.queues["thumbnails"].take()] == [1, 1]
 
-    def test_a_backlog_costs_no_attempts_and_its_messages_grow_rarer(
+    def test_backlog_costs_no_attempts_and_is_resent_at_growing_intervals(
         self, api: Api, background: BackgroundWork, clock: Clock
     ) -> None:
         video_id = background.uploaded_film(api)
@@ -421,7 +423,9 @@ class TestSweeper:
         assert background.sweep()["failed"] == 1
         assert api.get(f"/v1/videos/{video_id}").json["failure"]["reason"] == "No worker took the job within 24 hours."
 
-    def test_a_job_that_kills_every_worker_ends(self, api: Api, background: BackgroundWork, clock: Clock) -> None:
+    def test_job_that_crashes_every_worker_fails_after_the_last_attempt(
+        self, api: Api, background: BackgroundWork, clock: Clock
+    ) -> None:
         video_id = background.uploaded_film(api)
         for _ in range(LAST_ATTEMPT):
             assert background.jobs.claim(background.message("transcode", "transcode.360p").ticket, WORKER, int(clock()))
@@ -448,7 +452,7 @@ class TestSweeper:
     ) -> None:
         background.uploaded_film(api)
         clock.advance(10**6)
-        # Three checks of the time: for scheduled items, for due items, and for the first job.
+        # Three checks of the remaining time: for scheduled items, for due items, and for the first job.
         remaining_times = itertools.chain([60_000] * 3, itertools.repeat(9_000))
         monkeypatch.setattr(
             "local.testbed.harness.Context.get_remaining_time_in_millis", lambda _: next(remaining_times)
@@ -463,12 +467,12 @@ class TestSweeper:
         clock.advance(10**6)
         fail = JobStore.fail
 
-        def sometimes(store: JobStore, ticket: JobAttempt, *args: Any, **more: Any) -> Job | None:
+        def fail_unless_poster(store: JobStore, ticket: JobAttempt, *args: Any, **more: Any) -> Job | None:
             if ticket.kind == "poster":
                 raise error
             return fail(store, ticket, *args, **more)
 
-        monkeypatch.setattr(JobStore, "fail", sometimes)
+        monkeypatch.setattr(JobStore, "fail", fail_unless_poster)
         assert {name: count for name, count in background.sweep().items() if count} == {"failed": 3, "skipped": 1}
 
     def test_sweeper_finds_videos_with_a_lost_stream_record_every_hour(
@@ -478,7 +482,7 @@ class TestSweeper:
         source = {"uploadId": "1", "uri": "s3://b/k", "etag": "e", "fileSize": 1, "contentType": "video/mp4"}
         source = source | {"arrivedAt": 1}
         background.videos.change(video_id, WORKER, int(clock()), lambda item: video.attach_source(item, source))
-        background.records()  # and the router never saw them
+        background.records()  # the stream consumer never receives these records
         clock.now = clock.now // 3600 * 3600 + 3540
         assert background.sweep()["recovered"] == 0
         clock.advance(60)
@@ -498,7 +502,7 @@ class TestRetry:
         background.settle()
         return charged
 
-    def test_a_failed_job_is_queued_with_all_its_attempts_and_the_video_continues(
+    def test_retry_queues_a_failed_job_with_new_attempts_and_the_video_continues(
         self, api: Api, background: BackgroundWork
     ) -> None:
         video_id = self._failed(api, background)
@@ -506,7 +510,7 @@ class TestRetry:
         document = api.get(f"/v1/videos/{video_id}").json
         assert (document["status"], "failure" in document) == ("processing", False)
         job = background.job(video_id, "transcode.360p")
-        # The attempt has a new number, so that a late report on the first is not mistaken for one on this.
+        # The attempt has a new number, so a late report on the first attempt does not apply to it.
         assert (job["state"], job["attempt"], attempt_number(job), "error" in job) == ("queued", 2, 1, False)
         assert _fail(background, JobAttempt(video_id, "transcode.360p", job["inputHash"], 1)) is None
         for name in RENDITIONS:
@@ -529,7 +533,7 @@ class TestRetry:
         assert _item(background.table, video_id)["status"] == "ready"
 
     @pytest.mark.parametrize("first", ["transcode.360p", "transcode.240p"])
-    def test_the_video_names_the_failed_job_that_was_not_retried(
+    def test_failure_of_the_video_names_the_failed_job_that_was_not_retried(
         self, api: Api, background: BackgroundWork, first: str
     ) -> None:
         kinds = {"transcode.360p", "transcode.240p"}
@@ -556,11 +560,11 @@ class TestRetry:
         done = background.message("thumbnails", "poster").ticket
         background.jobs.complete(done, {}, WORKER, 1, lambda item: video.apply_pictures(item, {}))
         api.post(f"/v1/videos/{video_id}/thumbnail", {"position": 2000})
-        background.records()  # the router never saw them
+        background.records()  # the stream consumer never receives these records
         assert self._retry(background, video_id, "poster") == ["alice"]
         assert background.message("thumbnails", "poster").input.time == 2000
 
-    def test_pictures_do_not_touch_the_video(self, api: Api, background: BackgroundWork) -> None:
+    def test_retry_of_a_poster_does_not_write_the_video(self, api: Api, background: BackgroundWork) -> None:
         video_id = self._failed(api, background, "poster")
         version = _item(background.table, video_id)["version"]
         self._retry(background, video_id, "poster")
@@ -572,17 +576,17 @@ class TestRetry:
         with pytest.raises(IllegalTransition):
             self._retry(background, video_id, "probe")
 
-    def test_there_must_be_such_a_job(self, api: Api, background: BackgroundWork) -> None:
+    def test_retry_of_an_unknown_job_raises_not_found(self, api: Api, background: BackgroundWork) -> None:
         video_id = background.uploaded_film(api)
         with pytest.raises(NotFound):
             self._retry(background, video_id, "transcode.4320p")
 
-    def test_a_job_that_was_never_queued_is_queued_by_it(self, api: Api, background: BackgroundWork) -> None:
+    def test_retry_queues_a_job_that_was_never_queued(self, api: Api, background: BackgroundWork) -> None:
         video_id = api.create()["videoId"]
         source = {"uploadId": "1", "uri": "s3://b/k", "etag": "e", "fileSize": 1, "contentType": "video/mp4"}
         source = source | {"arrivedAt": 1}
         background.videos.change(video_id, WORKER, 1, lambda item: video.attach_source(item, source))
-        background.records()  # the router never saw them
+        background.records()  # the stream consumer never receives these records
         assert self._retry(background, video_id, "probe") == ["alice"]
         assert background.message("probe", "probe").attempt == 1
 
@@ -597,7 +601,7 @@ class TestUserFields:
         assert (document["duration"], document["format"], document["resolution"]) == (1, "mp4", "640x360")
         assert document["origins"] == {"duration": "person", "format": "job", "resolution": "job"}
 
-    def test_a_job_may_correct_a_job_and_an_import(self, api: Api, background: BackgroundWork) -> None:
+    def test_job_may_overwrite_fields_of_jobs_and_imports(self, api: Api, background: BackgroundWork) -> None:
         video_id = api.create("admin", userId="alice", duration=1)["videoId"]
         assert api.get(f"/v1/videos/{video_id}").json["origins"] == {"duration": "import"}
         for upload, duration in (("0001", 2), ("0002", 3)):
@@ -662,9 +666,9 @@ class TestUserFields:
 
 
 class TestCrashes:
-    """Calls to DynamoDB that fail or get no response, at each point in turn."""
+    """Faults of each DynamoDB call in turn: the request or its response is lost."""
 
-    def _calls(self, table: Table, monkeypatch: pytest.MonkeyPatch, at: int, *, applied: bool) -> list[int]:
+    def _fail_call(self, table: Table, monkeypatch: pytest.MonkeyPatch, at: int, *, applied: bool) -> list[int]:
         count = [0]
         for name in ("get_item", "put_item", "update_item", "transact_write_items"):
             real = getattr(table.client, name)
@@ -682,7 +686,7 @@ class TestCrashes:
 
     @pytest.mark.parametrize("applied", [False, True], ids=["lost", "applied"])
     @pytest.mark.parametrize("at", range(6))
-    def test_redelivery_to_the_router_gives_the_same_jobs(
+    def test_redelivery_after_a_fault_creates_the_same_jobs(
         self,
         api: Api,
         background: BackgroundWork,
@@ -697,7 +701,7 @@ class TestCrashes:
         background.videos.change(video_id, WORKER, 1, lambda item: video.attach_source(item, source))
         records = background.records()
         with monkeypatch.context() as patch:
-            self._calls(table, patch, at, applied=applied)
+            self._fail_call(table, patch, at, applied=applied)
             for record in records:
                 background.router({"Records": [record]}, Context())
         background.replay(*records)

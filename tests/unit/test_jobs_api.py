@@ -1,4 +1,4 @@
-"""Jobs through the API: listing, retrying, reasons for failure, choosing a poster, and a transcoder's reports."""
+"""Tests of the job endpoints: lists, retries, reasons for failure, the poster frame, and a transcoder's reports."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ TRANSCODER: dict[str, Any] = {"user": "transcoder", "scopes": "videos/transcode"
 
 
 def _report(api: Api, background: BackgroundWork, name: str = "360p", **fields: Any) -> Reply:
-    """Send a transcoder's report on the latest message for a rendition, and return the reply."""
+    """Send a transcoder's report on the latest message for a rendition, and return the response."""
     message = background.message("transcode", f"transcode.{name}")
     body = {"inputHash": message.inputHash, "attempt": message.attempt, **fields}
     reply = api.request("PUT", f"/v1/videos/{message.videoId}/renditions/{name}", json_body=body, **TRANSCODER)
@@ -58,7 +58,7 @@ class TestListing:
         removed = remove_video(table, video_id)
         api.create("admin", videoId=video_id, userId="bob")
         for job in removed:
-            if job["sk"].startswith("JOB#"):  # written by a worker that was late
+            if job["sk"].startswith("JOB#"):  # a late worker wrote the job after the removal
                 table.write(table.put(job))
         assert api.get(f"/v1/videos/{video_id}/jobs", user="bob").json == {"items": []}
 
@@ -99,7 +99,7 @@ class TestWhyNotReady:
             _report(api, background, name, state="failed", reason="Out of disk.", retry=True)
         assert _why(api, video_id)["reason"].endswith("Last error: Out of disk.")
 
-    def test_a_job_that_the_stream_has_not_announced_yet(
+    def test_why_not_ready_explains_a_job_that_the_stream_consumer_has_not_created(
         self, api: Api, background: BackgroundWork, table: Table
     ) -> None:
         video_id = background.uploaded_film(api)
@@ -149,7 +149,9 @@ class TestWhyNotReady:
         )
         assert _why(api, video_id)["reason"].startswith("Probing starts within 10 seconds.")
 
-    def test_when_it_is_ready_deleted_or_set_by_hand(self, api: Api, background: BackgroundWork) -> None:
+    def test_why_not_ready_explains_a_ready_deleted_or_manually_changed_video(
+        self, api: Api, background: BackgroundWork
+    ) -> None:
         video_id = background.uploaded_film(api)
         for name in RENDITIONS:
             _done(api, background, name)
@@ -197,13 +199,13 @@ class TestRetry:
     @pytest.mark.parametrize(
         ("kind", "status"), [("probe", 409), ("transcode.4320p", 404), ("nothing", 400), ("transcode.", 400)]
     )
-    def test_there_must_be_something_to_retry(
+    def test_retry_of_a_finished_or_unknown_job_is_refused(
         self, api: Api, background: BackgroundWork, kind: str, status: int
     ) -> None:
         video_id = background.uploaded_film(api)
         assert api.post(f"/v1/videos/{video_id}/jobs/{kind}/retry").status == status
 
-    def test_there_is_a_day_s_quota(self, api: Api, background: BackgroundWork) -> None:
+    def test_retry_beyond_the_daily_quota_is_429(self, api: Api, background: BackgroundWork) -> None:
         video_id = background.uploaded_film(api)
         for _ in range(2):
             _report(api, background, state="failed", reason="No codec.")
@@ -217,7 +219,7 @@ class TestRetry:
         assert background.job(video_id, "transcode.360p")["state"] == "failed"
 
 
-class TestChoosingAThumbnail:
+class TestPosterFrame:
     def _choose(self, api: Api, video_id: str, position: Any, **options: Any) -> Reply:
         return api.post(f"/v1/videos/{video_id}/thumbnail", {"position": position}, **options)
 
@@ -253,7 +255,7 @@ class TestChoosingAThumbnail:
         assert (reply.status, reply.json["errors"]) == (422, [{"pointer": "/position", "detail": detail}])
 
     @pytest.mark.parametrize("position", [-1, "12", None, [1], 1.5])
-    def test_the_moment_must_be_a_number_of_milliseconds(
+    def test_position_of_a_poster_frame_must_be_a_number_of_milliseconds(
         self, api: Api, background: BackgroundWork, position: Any
     ) -> None:
         assert self._choose(api, background.uploaded_film(api), position).status == 422
@@ -279,7 +281,7 @@ class TestChoosingAThumbnail:
 
 
 class TestReports:
-    def test_progress_shows(self, api: Api, background: BackgroundWork) -> None:
+    def test_reported_progress_is_stored(self, api: Api, background: BackgroundWork) -> None:
         background.uploaded_film(api)
         first = _report(api, background, state="running")
         assert (first.status, first.json["state"], first.json["progress"]) == (200, "running", 0)
@@ -342,7 +344,7 @@ class TestReports:
         for progress in late:
             assert _report(api, background, state="running", **progress).status == 409
 
-    def test_a_sign_of_life_prolongs_the_lease_and_keeps_the_progress(
+    def test_report_without_progress_extends_the_lease_and_keeps_the_progress(
         self, api: Api, background: BackgroundWork, clock: Clock
     ) -> None:
         video_id = background.uploaded_film(api)
@@ -375,7 +377,9 @@ class TestReports:
         assert background.message("transcode", "transcode.360p").attempt == 2
         assert api.get(f"/v1/videos/{video_id}").json["status"] == "processing"
 
-    def test_an_earlier_attempt_cannot_fail_a_later_one(self, api: Api, background: BackgroundWork) -> None:
+    def test_report_on_an_earlier_attempt_cannot_fail_a_later_attempt(
+        self, api: Api, background: BackgroundWork
+    ) -> None:
         video_id = background.uploaded_film(api)
         stale = background.message("transcode", "transcode.360p")
         _report(api, background, state="failed", reason="Out of disk.", retry=True)
@@ -424,7 +428,7 @@ class TestReports:
         assert api.request("PUT", path, json_body=body, user="admin").status == 409
         assert api.get(f"/v1/videos/{video_id}", **TRANSCODER).status == 403
 
-    def test_there_must_be_such_a_rendition(self, api: Api, background: BackgroundWork) -> None:
+    def test_report_on_an_unknown_rendition_is_refused(self, api: Api, background: BackgroundWork) -> None:
         video_id = background.uploaded_film(api)
         body = {"inputHash": "0" * 32, "attempt": 1, "state": "running"}
         for path, status in ((f"{video_id}/renditions/4320p", 404), (f"{video_id}/renditions/a%20b", 400)):

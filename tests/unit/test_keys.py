@@ -1,7 +1,7 @@
-"""Every key that a request can make fits DynamoDB, whatever its parts: worked out for all entities and indexes.
+"""Every key that a request can create fits DynamoDB. The largest key of each entity and index is computed.
 
-A partition key may have 2,048 bytes, a sort key 1,024. The partition attributes of an index together have the first limit,
-and its sort attributes the second.
+A partition key may have 2,048 bytes, and a sort key 1,024. In an index, the partition attributes together are limited
+to 2,048 bytes, and the sort attributes to 1,024.
 https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html#limits-partition-sort-keys
 """
 
@@ -28,23 +28,23 @@ from shared.web.requests import LONGEST_KEY
 
 LARGEST_PARTITION_KEY, LARGEST_SORT_KEY = 2048, 1024
 LARGEST_NUMBER = 21
-"""Maximum size of a number, in bytes."""
+"""Maximum size of a number attribute, in bytes."""
 WIDE = "\N{CLAPPER BOARD}"
-"""A character of four bytes, so longer than an escaped character, which takes three."""
+"""A character of four bytes. It is longer than an escaped character, which takes three."""
 
 UUID = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
 USER_IDS = [
     "#" * escaped + WIDE * min(LONGEST_USER_ID - escaped, (LARGEST_USER_ID - escaped) // 4)
     for escaped in range(LONGEST_USER_ID + 1)
 ]
-"""Candidates for the largest user id: N escaped characters, then as many wide ones as fit."""
+"""Candidates for the largest user id: N escaped characters, then as many four-byte characters as fit."""
 TAGS = ["#" * escaped + WIDE * (64 - escaped) for escaped in range(65)] + ["x" * LONGEST_FOLDED_TAG]
 KINDS = ["storyboard", "transcode." + "x" * 64]
 LANGUAGES = ["-".join(["abcdefgh"] * 3 + ["abcdefg"])]
 
 
 def _largest_path_parameters() -> Iterator[tuple[str, list[str]]]:
-    """Yield each path parameter whose pattern is a number of ASCII characters, with its largest value."""
+    """Yield the name and the largest value of each path parameter that is limited to a number of ASCII characters."""
     for path in document()["paths"].values():
         for operation in path.values():
             for parameter in operation.get("parameters", ()):
@@ -60,7 +60,7 @@ PARTS: dict[str, list[str]] = {
     "userId": USER_IDS,
     "subject": USER_IDS,
     "operation": [route.operation for route in ROUTES],
-    # A batch adds an operation's index to its key.
+    # Batch operations append the operation's index to the key.
     "key": ["%" * LONGEST_KEY + f"#{LARGEST_BATCH - 1}"],
     "id": ["%" * LONGEST_KEY],
     "shard": [str(schema.MAX_VIEW_SHARDS - 1)],
@@ -94,10 +94,10 @@ PARTS: dict[str, list[str]] = {
     "part": [f"PLAYLIST#{UUID}#{'9' * 13}#{'9' * 40}"],
     "category": ["#" * 100, WIDE * 100],
 }
-"""The largest values of each part of a key."""
+"""Candidates for the largest value of each part of a key, by name of the part."""
 
 ATTRIBUTES: dict[str, list[str]] = {"userId": USER_IDS, "videoId": [UUID], "category": [WIDE * 100]}
-"""The largest values of the textual index attributes, except relation attributes."""
+"""Candidates for the largest value of each textual index attribute, except relation attributes."""
 
 RELATIONS: dict[str, tuple[Iterable[str], Iterable[str]]] = {
     schema.FEED: ([], [UUID]),
@@ -118,7 +118,7 @@ RELATIONS: dict[str, tuple[Iterable[str], Iterable[str]]] = {
     "follower_relation": (USER_IDS, [UUID]),
     "viewed_relation": ([*PARTS["hour"], *PARTS["day"]], [UUID]),
 }
-"""Relation entries by name: the largest values of the parts of their `rel`, and of their `relId`."""
+"""Largest values in RelationIndex by relation: of the part of `rel`, and of `relId`."""
 
 
 def _bytes(text: str) -> int:
@@ -126,7 +126,7 @@ def _bytes(text: str) -> int:
 
 
 def _largest_key(entity: Entity) -> dict[str, str]:
-    """Return the largest key of an entity. Raises KeyError for a part that is missing above."""
+    """Return the largest key of an entity. Raises KeyError for a part that PARTS does not contain."""
     names = {name for template in (entity.pk, entity.sk) for _, name, _, _ in Formatter().parse(template) if name}
 
     def escaped(text: str) -> int:
@@ -140,7 +140,7 @@ def _relation(name: str, part: str) -> str:
 
 
 def _largest(index: Index, attribute: Attribute) -> int:
-    """Return the maximum size of one index attribute, in bytes."""
+    """Return the maximum size of an index attribute in bytes."""
     if attribute.type == "N":
         return LARGEST_NUMBER
     if index != schema.RELATION_INDEX:
@@ -153,40 +153,40 @@ def _largest(index: Index, attribute: Attribute) -> int:
 
 
 @pytest.mark.parametrize("entity", [*schema.ENTITIES, *schema.AUDIT_ENTITIES], ids=lambda entity: entity.name)
-def test_the_largest_key_of_an_entity_fits(entity: Entity) -> None:
+def test_largest_key_of_an_entity_fits(entity: Entity) -> None:
     key = _largest_key(entity)
     assert _bytes(key[schema.PARTITION_KEY]) <= LARGEST_PARTITION_KEY
     assert _bytes(key[schema.SORT_KEY]) <= LARGEST_SORT_KEY
 
 
 @pytest.mark.parametrize("index", schema.INDEXES, ids=lambda index: index.name)
-def test_the_largest_key_of_an_index_fits(index: Index) -> None:
+def test_largest_key_of_an_index_fits(index: Index) -> None:
     assert sum(_largest(index, attribute) for attribute in index.partition) <= LARGEST_PARTITION_KEY
     assert sum(_largest(index, attribute) for attribute in index.sort) <= LARGEST_SORT_KEY
 
 
-def test_every_relation_is_looked_at() -> None:
+def test_every_relation_is_checked() -> None:
     functions = {name for name, _ in inspect.getmembers(schema, inspect.isfunction) if name.endswith("_relation")}
     constants = {schema.FEED, schema.SCHEDULED, schema.TAGS, schema.USERS, schema.DUE}
     assert functions | constants == RELATIONS.keys()
 
 
-def test_a_userId_is_as_large_as_the_key_that_binds_it_allows() -> None:
+def test_limit_of_user_ids_is_as_large_as_the_index_key_allows() -> None:
     """A lower limit would refuse tokens without need."""
     room = LARGEST_SORT_KEY - sum(LARGEST_NUMBER for attribute in schema.RELATION_INDEX.sort if attribute.type == "N")
     assert room // 100 * 100 == LARGEST_USER_ID
 
 
-class TestTheLargestValuesAreThoseThatAreLetIn:
+class TestLimitsOfKeyParts:
     @pytest.mark.parametrize("user_id", [USER_IDS[0], USER_IDS[7], USER_IDS[-1]], ids=lambda text: text[-1])
-    def test_user_ids(self, user_id: str) -> None:
+    def test_largest_user_id_is_the_longest_valid_one(self, user_id: str) -> None:
         assert is_user_id(user_id)
         assert not is_user_id(user_id + WIDE)
 
     @pytest.mark.parametrize(
         "text", ["a", "", " ", "a\n", "\u2028", "x" * 256, WIDE * 250, WIDE * 251, "\ud800", "a/#?"]
     )
-    def test_a_body_takes_the_userId_that_a_token_may_name(self, text: str) -> None:
+    def test_body_accepts_exactly_the_user_ids_that_a_token_may_have(self, text: str) -> None:
         try:
             accepted = TypeAdapter(UserId).validate_python(text)
         except (ValidationError, UnicodeEncodeError):
@@ -196,12 +196,12 @@ class TestTheLargestValuesAreThoseThatAreLetIn:
     @pytest.mark.parametrize(
         ("type_", "name"), [(Tag, "tag"), (Language, "language"), (Name, "personId"), (Category, "category")]
     )
-    def test_other_parts(self, type_: type[str], name: str) -> None:
+    def test_largest_value_of_each_other_part_is_valid(self, type_: type[str], name: str) -> None:
         for text in PARTS.get(name) or ATTRIBUTES[name]:
             if _bytes(text) == LONGEST_FOLDED_TAG:
-                continue  # as others spell it
+                continue  # the value is the case-folded form of a shorter tag
             assert TypeAdapter(type_).validate_python(text) == text
 
-    def test_no_character_of_a_tag_stands_for_several_that_are_escaped(self) -> None:
+    def test_no_character_is_normalised_to_several_escaped_characters(self) -> None:
         escaped = [normalise_tag(chr(point)) for point in range(0x110000) if not 0xD800 <= point < 0xE000]
         assert max(len(re.findall("[#%]", text)) for text in escaped) == 1

@@ -1,4 +1,5 @@
-"""Imports run one way: functions -> shared <- infra; and within shared/, each package imports only those below it."""
+"""Tests that imports run one way: functions -> shared <- infra. Within shared/, each package imports only packages
+below it."""
 
 import ast
 import re
@@ -12,12 +13,12 @@ import pytest
 ROOT = Path(__file__).parents[2]
 OURS = {"bench", "functions", "infra", "local", "shared", "tests", "tools"}
 TESTBED = "local.testbed"
-"""Package that tests and benchmarks share. No other part of `local`, and no tool, imports it."""
+"""Package for tests and benchmarks only. The rest of `local`, and `tools`, must not import it."""
 
 
 @cache
 def _all_imports(folder: str) -> list[tuple[str, str]]:
-    """Return all modules that a folder's files import, as (path from the root, dotted name) pairs."""
+    """Return all modules that the files of a folder import, as pairs of (path from the root, dotted name)."""
     return list(_read_imports(folder))
 
 
@@ -34,7 +35,8 @@ def _read_imports(folder: str) -> Iterator[tuple[str, str]]:
 
 @cache
 def _imports(folder: str) -> list[tuple[str, str]]:
-    """Return the project's own modules that a folder's files import."""
+    """Return the project's own modules that the files of a folder import, as pairs of (path from the root, dotted
+    name)."""
     return [(file, name) for file, name in _all_imports(folder) if name.split(".")[0] in OURS]
 
 
@@ -50,7 +52,7 @@ def _imports(folder: str) -> list[tuple[str, str]]:
         ("bench", {"bench", "functions", "local", "shared", "tools"}),
     ],
 )
-def test_a_layer_imports_only_what_is_below_it(folder: str, allowed: set[str]) -> None:
+def test_layer_imports_only_layers_below_it(folder: str, allowed: set[str]) -> None:
     foreign = [
         (file, name)
         for file, name in _imports(folder)
@@ -60,7 +62,7 @@ def test_a_layer_imports_only_what_is_below_it(folder: str, allowed: set[str]) -
 
 
 def _is_of_testbed(file: str, folder: str) -> bool:
-    """Return whether a file of `local` is checked by the row of `local/testbed`."""
+    """Return whether the case of `local/testbed` checks this file, and not the case of `local`."""
     return folder == "local" and file.startswith("local/testbed/")
 
 
@@ -82,22 +84,22 @@ PACKAGES = re.findall(r"^\| `(\w+)` \|", (ROOT / "CONTRIBUTING.md").read_text(en
 """Packages of shared/, from the highest to the lowest, as CONTRIBUTING.md lists them."""
 
 
-def test_everything_in_shared_has_its_place() -> None:
-    # A folder without sources holds the bytecode of a package that was moved.
-    there = {path.stem for path in (ROOT / "shared").iterdir() if path.suffix == ".py" or any(path.glob("*.py"))}
-    there.remove("__init__")
-    assert sorted(PACKAGES) == sorted(there)
+def test_every_module_of_shared_has_a_position_in_the_layers() -> None:
+    # A folder without sources contains only the bytecode of a package that was moved.
+    modules = {path.stem for path in (ROOT / "shared").iterdir() if path.suffix == ".py" or any(path.glob("*.py"))}
+    modules.remove("__init__")
+    assert sorted(PACKAGES) == sorted(modules)
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_a_package_of_shared_imports_only_what_is_below_it(package: str) -> None:
-    above = PACKAGES[: PACKAGES.index(package)]
+def test_package_of_shared_imports_only_packages_below_it(package: str) -> None:
+    higher_packages = PACKAGES[: PACKAGES.index(package)]
     upwards = [
         (file, name)
         for file, name in _imports("shared")
         if file.split("/")[1].removesuffix(".py") == package
         and name.startswith("shared.")
-        and name.split(".")[1] in above
+        and name.split(".")[1] in higher_packages
     ]
     assert upwards == []
 
@@ -114,7 +116,7 @@ def test_infra_reads_only_the_tables_of_shared() -> None:
 
 @pytest.mark.parametrize("path", sorted((ROOT / "functions").glob("*/handler.py")), ids=lambda path: path.parent.name)
 def test_query_classes_are_imported_when_a_function_starts(path: Path) -> None:
-    """Until then the function would reject all parameters of their operations."""
+    """A query class that is imported later does not register its parameters, so the function would reject them."""
     module = ast.parse(path.read_text(encoding="utf-8"))
     later = [node for node in ast.walk(module) if isinstance(node, ast.ImportFrom) and node not in module.body]
     assert [node.lineno for node in later if str(node.module).endswith("queries")] == []
@@ -142,19 +144,20 @@ def test_thread_pools_are_created_only_by_the_shared_module() -> None:
         for file, name in _all_imports(folder)
         if name == "concurrent.futures.ThreadPoolExecutor"
     }
-    # A run of mutants ends their programs before it waits for its threads, and stores each outcome as it comes.
+    # `local.mutants` ends its subprocesses before it waits for the threads, and stores each result as soon as it
+    # arrives.
     assert importers == {"shared/threads.py", "local/mutants.py"}
 
 
 CONFLICTS = {"CONFLICTS", "ConditionFailed", "TransactionConflict", "WriteContention"}
 WITH_OWN_LOOP = {
-    "shared/aws/dynamodb.py:_carry_out",  # sends one request again
-    "shared/background/aggregates.py:_carry_out",  # one transaction after another: what conflicts is left to the next attempt
-    "shared/background/ledger.py:_keep_pages",  # one page after another: a page that is there already is not written
-    "shared/background/reconcile.py:_examine",  # compares until nothing differs; a conflict means that something changed
-    "shared/videos/batches.py:_done",  # repeats whole operations within a time, also when DynamoDB is busy
+    "shared/aws/dynamodb.py:_carry_out",  # retries one request
+    "shared/background/aggregates.py:_carry_out",  # writes several transactions; a conflict ends the attempt
+    "shared/background/ledger.py:_keep_pages",  # writes several pages; skips a page that already exists
+    "shared/background/reconcile.py:_examine",  # repeats the comparison; a conflict means that an item changed
+    "shared/videos/batches.py:_done",  # repeats whole operations until a deadline, also when DynamoDB is busy
 }
-"""Functions that catch a conflict in their own loop, each with its reason."""
+"""Functions that may catch a conflict in their own loop, with the reason."""
 
 
 def test_conflicts_are_retried_only_by_their_helper() -> None:
@@ -176,7 +179,7 @@ def _names(node: ast.AST) -> set[str]:
     return {child.id for child in ast.walk(node) if isinstance(child, ast.Name)}
 
 
-def test_no_two_modules_of_the_console_import_each_other_in_a_circle() -> None:
+def test_console_modules_have_no_import_cycle() -> None:
     graph = {
         module: {
             (module.parent / path).resolve()
@@ -188,10 +191,8 @@ def test_no_two_modules_of_the_console_import_each_other_in_a_circle() -> None:
     TopologicalSorter(graph).prepare()  # raises CycleError
 
 
-def test_the_console_moves_the_focus_before_the_next_frame() -> None:
-    """`useEffect` runs after a frame, so text that a user types immediately would begin in one field and end in
-    another.
-    """
+def test_console_moves_the_focus_before_the_next_frame() -> None:
+    """`useEffect` runs after a frame. By then a user may have typed the first characters into another field."""
     effects = [
         _call(text, start.end())
         for module in (ROOT / "console").rglob("*.js")
@@ -204,7 +205,7 @@ def test_the_console_moves_the_focus_before_the_next_frame() -> None:
 
 
 def _call(text: str, start: int) -> str:
-    """Return the arguments of the call whose parenthesis opens just before `start`."""
+    """Return the arguments of the call whose opening parenthesis is directly before `start`."""
     depth = 1
     for end, character in enumerate(text[start:], start):
         depth += {"(": 1, ")": -1}.get(character, 0)

@@ -1,4 +1,5 @@
-"""The unit tests' lean moto returns the same responses as moto, and its transactions are atomic."""
+"""Tests that the patched moto of the unit tests returns the same responses as moto, and that its transactions are
+atomic."""
 
 from collections.abc import Callable
 from typing import Any
@@ -36,7 +37,7 @@ PROJECTED = {"sk", "number", "yes", "blobs", "empty"}
 
 
 class _Account:
-    """An account that carries out requests and stores the responses."""
+    """An account with two tables that sends requests and stores their responses."""
 
     def __init__(self, make: Callable[[], Any] = lambda: boto3.client("dynamodb")) -> None:
         self.client = make()
@@ -55,12 +56,12 @@ class _Account:
         self.responses.append(response)
 
     def stored(self) -> Any:
-        """Return the items and the stream records of their changes."""
-        return self.client.scan(TableName=TABLE)["Items"], [_without_its_own(record) for record in self.records()]
+        """Return the stored items, and the stream records of their changes."""
+        return self.client.scan(TableName=TABLE)["Items"], [_normalised(record) for record in self.records()]
 
     @staticmethod
     def records() -> Any:
-        """Return the stream's records as boto3 reads them."""
+        """Return the stream records that boto3 reads."""
         streams = boto3.client("dynamodbstreams")
         stream = streams.list_streams(TableName=TABLE)["Streams"][0]["StreamArn"]
         shard = streams.describe_stream(StreamArn=stream)["StreamDescription"]["Shards"][0]["ShardId"]
@@ -68,8 +69,9 @@ class _Account:
         return streams.get_records(ShardIterator=start["ShardIterator"])["Records"]
 
 
-def _without_its_own(record: Any) -> Any:
-    """Return a stream record with its unique values (id, time, and thus size) reduced to their form."""
+def _normalised(record: Any) -> Any:
+    """Return a stream record without its unique values. Only the length of its id, the offset of its time and the type
+    of its size remain."""
     change = dict(record["dynamodb"])
     at, size = change.pop("ApproximateCreationDateTime"), change.pop("SizeBytes")
     return {**record, "eventID": len(record["eventID"]), "dynamodb": change, "at": at.utcoffset(), "size": type(size)}
@@ -142,7 +144,7 @@ def _parameters(write: dict[str, Any]) -> dict[str, Any]:
 
 
 def _repeated_expressions(account: _Account) -> None:
-    """Repeat expression texts with other names: a valid text may become invalid, and vice versa."""
+    """Repeat the texts of expressions with other names. A valid text may become invalid, and vice versa."""
     account.do("put_item", Item=ITEM)
     for names in ({"#a": "number", "#b": "new"}, {"#a": "new", "#b": "new"}, {"#a": "pk", "#b": "new"}) * 2:
         for text in ("SET #a = :n, #b = :n", "SET #a = :n SET #b = :n", "SET #a.x = :n REMOVE #b"):
@@ -167,7 +169,7 @@ def _repeated_expressions(account: _Account) -> None:
 
 
 def _repeated_conditions(account: _Account) -> None:
-    """Repeat the same conditions with other values, types and names, and with missing ones."""
+    """Repeat the same conditions with other values, types and names. Some are missing."""
     account.do("put_item", Item=ITEM)
     named: list[tuple[dict[str, str], dict[str, Any]]] = [
         ({"#k": "text"}, {":a": {"S": "a"}, ":b": {"S": "✓"}}),
@@ -190,7 +192,7 @@ def _repeated_conditions(account: _Account) -> None:
             options = {"ExpressionAttributeNames": names} if names else {}
             try:
                 account.do("put_item", Item=ITEM, ConditionExpression=text, ExpressionAttributeValues=values, **options)
-            except (KeyError, TypeError, ValueError) as error:  # which moto has instead of an answer
+            except (KeyError, TypeError, ValueError) as error:  # moto raises these itself
                 account.responses.append(repr(error))
 
 
@@ -255,7 +257,7 @@ def _responses_to(make: Callable[[], Any], requests: Requests) -> Any:
 
 @pytest.fixture
 def original(lean_moto: pytest.MonkeyPatch) -> Callable[[Make, Requests], Any]:
-    """Account that uses unmodified moto."""
+    """Return a function that sends requests to unmodified moto, and returns their responses."""
 
     def responses_of(make: Make, requests: Requests) -> Any:
         lean_moto.undo()
@@ -279,22 +281,22 @@ def original(lean_moto: pytest.MonkeyPatch) -> Callable[[Make, Requests], Any]:
         _failing_transactions,
     ],
 )
-def test_our_client_on_the_patched_moto_answers_and_stores_as_boto3_s_on_moto_as_it_comes(
+def test_lean_client_on_the_patched_moto_equals_boto3_on_moto(
     requests: Requests, original: Callable[[Make, Requests], Any]
 ) -> None:
     assert _responses_to(lambda: client.make_client(), requests) == original(boto3_client.make_client, requests)
 
 
-def test_records_of_the_stream_are_handed_over_as_boto3_reads_them(account: None) -> None:
+def test_stream_records_equal_those_that_boto3_reads(account: None) -> None:
     moto = _Account()
     _successful_transactions(moto)
     assert len(moto.records()) > 3
-    handed_over = stream_records(TABLE, 0)
-    assert [_without_its_own(record) for record in handed_over] == [_without_its_own(one) for one in moto.records()]
-    assert stream_records(TABLE, 2) == handed_over[2:]
+    harness_records = stream_records(TABLE, 0)
+    assert [_normalised(record) for record in harness_records] == [_normalised(one) for one in moto.records()]
+    assert stream_records(TABLE, 2) == harness_records[2:]
 
 
-def test_a_later_change_of_an_item_does_not_reach_the_backup(account: None) -> None:
+def test_later_change_of_an_item_does_not_change_the_backup(account: None) -> None:
     moto = _Account()
     moto.do("put_item", Item=ITEM)
     moto.client.create_backup(TableName=TABLE, BackupName="before")
@@ -305,8 +307,8 @@ def test_a_later_change_of_an_item_does_not_reach_the_backup(account: None) -> N
     assert restored == ITEM
 
 
-def test_tables_that_are_put_back_know_nothing_of_each_other(empty_tables: bytes) -> None:
-    """Restored tables have neither the items nor the settings of earlier ones."""
+def test_restored_tables_are_independent_of_each_other(empty_tables: bytes) -> None:
+    """Restored tables have neither the items nor the settings of tables that were restored before."""
     responses = []
     for _ in range(2):
         with mock_aws():

@@ -1,4 +1,5 @@
-"""The simulation of DynamoDB's limits: it refuses requests above an item's throughput, and loses no accepted write."""
+"""Tests of the simulation of DynamoDB's limits. It throttles requests above an item's throughput, and loses no accepted
+write."""
 
 from contextlib import nullcontext
 from typing import Any
@@ -20,12 +21,12 @@ def _counting(table: Table, _: int) -> None:
 
 
 def _simulated(**options: Any) -> Simulation[Table]:
-    # One attempt for each call: a refused request is not retried.
+    # One attempt per call, so a throttled request is not retried.
     return Simulation(lambda table: Table(table.name, table.client, attempts=1), **options)
 
 
 class TestLimits:
-    def test_an_item_takes_its_rate_and_what_it_has_not_used(self) -> None:
+    def test_item_accepts_its_rate_and_the_unused_capacity_of_a_burst(self) -> None:
         simulation = _simulated(burst=0.5)
         run = simulation.run(2, 4 * WRITES, _counting)
         assert run.done == pytest.approx(2.5 * WRITES, rel=0.01)
@@ -33,7 +34,7 @@ class TestLimits:
         assert {type(error) for error in run.failed} <= {NotApplied, *NotApplied.__subclasses__()}
         assert simulation.items.stored() == [KEY | {"count": run.done}]
 
-    def test_items_have_limits_of_their_own(self) -> None:
+    def test_items_have_separate_limits(self) -> None:
         def counting(table: Table, _: int) -> None:
             slot = next(slots)
             table.write(table.update(KEY | {"pk": f"A#{slot}"}, ONE_MORE))
@@ -41,20 +42,20 @@ class TestLimits:
         slots = iter(number % 4 for number in range(4 * WRITES))
         assert _simulated(burst=0.1).run(1, 4 * WRITES, counting).failed == []
 
-    def test_a_pause_gives_back_no_more_than_a_burst(self) -> None:
+    def test_pause_restores_at_most_a_burst(self) -> None:
         simulation = _simulated(burst=0.5)
         simulation.run(1, 2 * WRITES, _counting)
         simulation.rest(60)
         assert simulation.run(1, 2 * WRITES, _counting).done == pytest.approx(1.5 * WRITES, rel=0.01)
 
-    def test_a_large_item_takes_more(self) -> None:
+    def test_large_item_consumes_more_capacity(self) -> None:
         simulation = _simulated(burst=0.1)
         simulation.table.write(simulation.table.put(KEY | {"text": "x" * 3000}))
         assert simulation.run(1, WRITES, _counting).done == pytest.approx(WRITES / 3, rel=0.2)
 
 
 class TestTime:
-    def test_calls_begin_at_the_rate_and_end_when_they_are_answered(self) -> None:
+    def test_calls_begin_at_the_rate_and_end_with_their_responses(self) -> None:
         run = _simulated().run(10, 5, _counting)
         assert (run.done, 9.8 < run.seconds < 9.8 + SLOWEST) == (50, True)
 
@@ -63,16 +64,16 @@ class TestTime:
         assert run.done == WRITES
         assert run.seconds > 2
 
-    def test_a_run_is_the_same_each_time(self) -> None:
+    def test_run_is_reproducible(self) -> None:
         def outcome() -> SimulatedRun:
-            simulation = Simulation(lambda table: table, writers=8)  # tries again, after waits that differ
+            simulation = Simulation(lambda table: table, writers=8)  # retries with random waits
             return simulation.run(0.5, 4 * WRITES, _counting)
 
         one, other = outcome(), outcome()
         assert one.requests["throttled"] > 0
         assert (one.done, one.seconds, one.requests) == (other.done, other.seconds, other.requests)
 
-    def test_a_mistake_of_the_work_is_raised(self) -> None:
+    def test_error_of_the_simulated_work_is_raised(self) -> None:
         def failing(table: Table, _: int) -> None:
             raise LookupError
 
@@ -81,7 +82,8 @@ class TestTime:
 
 
 class TestExpressions:
-    """The stores' expressions have the same meaning as in DynamoDB; other expressions are refused."""
+    """Conditions and updates have the same meaning as in DynamoDB. Expressions that the stores do not use raise an
+    error."""
 
     @pytest.mark.parametrize(
         ("condition", "is_met"),
@@ -96,14 +98,14 @@ class TestExpressions:
             (Expression.of("#b < :b", b=b"\x02"), True),
         ],
     )
-    def test_conditions(self, condition: Expression, is_met: bool) -> None:
+    def test_condition_is_evaluated_as_by_dynamodb(self, condition: Expression, is_met: bool) -> None:
         table = _simulated().table
         table.write(table.put(KEY | {"n": 5, "b": b"\x01"}))
         with nullcontext() if is_met else pytest.raises(ConditionFailed) as failure:
             table.write(table.update(KEY, ONE_MORE, condition=condition))
         assert failure is None or failure.value.item == KEY | {"n": 5, "b": b"\x01"}
 
-    def test_changes_read_the_item_as_it_was(self) -> None:
+    def test_update_reads_the_attributes_of_the_former_item(self) -> None:
         table = _simulated().table
         table.write(table.put(KEY | {"a": 1, "b": 2, "c": 3}))
         change = Expression.of("SET #a = #b + :one, #b = if_not_exists(#x, #a) REMOVE #c ADD #d :one", one=1)

@@ -1,6 +1,5 @@
-"""Pages of the items that index entries point to: complete, ordered and without duplicates, although some entries point
-to no item.
-"""
+"""Pages of the items to which index entries refer. They are complete, ordered and without duplicates, although some
+entries refer to no visible item."""
 
 from collections.abc import Callable, Sequence
 
@@ -18,7 +17,7 @@ def _entries(count: int) -> list[Item]:
 
 
 def _reader(entries: Sequence[Item], sizes: list[int] | None = None) -> Callable[[Position | None, int], Page[Item]]:
-    """Reads a list of entries as an index would."""
+    """Return a function that reads the entries as an index would. It appends the limit of each read to `sizes`."""
 
     def read(after: Position | None, limit: int) -> Page[Item]:
         if sizes is not None:
@@ -45,7 +44,7 @@ def _page(entries: Sequence[Item], visible: set[str], limit: int, after: Positio
     limit=st.integers(1, 20),
     budget=st.sampled_from([1, 10, 1000]),
 )
-def test_all_pages_together_are_the_list(visible: set[int], limit: int, budget: int) -> None:
+def test_pages_together_are_the_complete_list(visible: set[int], limit: int, budget: int) -> None:
     entries = _entries(60)
     expected = {f"{number:04d}" for number in visible}
     listed: list[str] = []
@@ -63,19 +62,19 @@ def test_all_pages_together_are_the_list(visible: set[int], limit: int, budget: 
     assert listed == sorted(expected)
 
 
-def test_the_last_full_page_has_no_next() -> None:
+def test_full_last_page_has_no_next_page() -> None:
     entries = _entries(4)
     page = _page(entries, {entry["relId"] for entry in entries}, 4, None, 1000)
     assert (len(page.items), page.resume) == (4, None)
 
 
-def test_hidden_entries_after_the_last_item_are_no_next_page() -> None:
+def test_hidden_entries_after_the_last_item_cause_no_next_page() -> None:
     page = _page(_entries(9), {"0000", "0001"}, 2, None, 1000)
     assert (page.items, page.resume) == (["0000", "0001"], None)
 
 
 @pytest.mark.parametrize("limit", [25, 100])
-def test_a_page_that_shows_all_is_read_at_once(limit: int) -> None:
+def test_page_of_visible_entries_takes_one_read(limit: int) -> None:
     sizes: list[int] = []
     hydrate_page(
         _reader(_entries(160), sizes), lambda entries: [entry["relId"] for entry in entries], limit=limit, after=None
@@ -83,14 +82,14 @@ def test_a_page_that_shows_all_is_read_at_once(limit: int) -> None:
     assert sizes == [limit + 1]
 
 
-def test_reads_grow_while_nothing_is_found() -> None:
+def test_reads_grow_while_no_entry_is_visible() -> None:
     sizes: list[int] = []
     hydrate_page(_reader(_entries(500), sizes), lambda entries: [None] * len(entries), limit=1, after=None)
     assert sizes == [2, 5, 10, 20, 40, 80, 100, 100, 100, 100]
 
 
 @pytest.mark.parametrize("budget", [10, 50])
-def test_beyond_the_budget_a_page_is_short_and_says_where_to_continue(budget: int) -> None:
+def test_page_that_exceeds_the_budget_is_short_and_can_be_resumed(budget: int) -> None:
     page = _page(_entries(200), {"0199"}, 5, None, budget)
     assert page.items == []
     assert page.resume is not None

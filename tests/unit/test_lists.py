@@ -1,4 +1,4 @@
-"""Lists: visibility by selector and caller, order, filters and pages."""
+"""Tests of `GET /v1/videos`: visibility by selector and caller, order, filters and pages."""
 
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -17,7 +17,8 @@ def _titles(api: Api, query: str = "", **options: Any) -> list[str]:
 
 @pytest.fixture
 def catalogue(api: Api) -> Api:
-    """Videos of two owners in every state, created one second apart and named after their state."""
+    """Videos of two owners in every state. They are created ten seconds apart, and their titles name the owner and the
+    state."""
     states: list[tuple[str, dict[str, Any]]] = [
         ("old", {"category": "a"}),
         ("private", {"category": "a", "visibility": "private"}),
@@ -37,7 +38,7 @@ def catalogue(api: Api) -> Api:
 
 
 class TestStats:
-    """`include=stats`"""
+    """Lists with `include=stats`."""
 
     @pytest.mark.parametrize("query", ["", "userId=alice", "category=a", "tag=t"])
     def test_list_with_stats_has_the_view_count_of_each_video(self, api: Api, query: str) -> None:
@@ -92,7 +93,7 @@ class TestSelectors:
                 reply = catalogue.get("/v1/videos", query=f"userId=alice&status={status}", user="bob")
             assert (reply.json, operations) == ({"items": [], "nextCursor": None}, [])
 
-    def test_an_owner_finds_its_deleted_ones_by_status(self, catalogue: Api) -> None:
+    def test_owner_lists_deleted_videos_by_status(self, catalogue: Api) -> None:
         assert _titles(catalogue, "userId=alice&status=deleted") == ["alice deleted"]
         assert _titles(catalogue, "userId=alice&status=deleted", user="bob") == []
 
@@ -104,19 +105,19 @@ class TestSelectors:
             ("uploaded", []),
         ],
     )
-    def test_an_admin_lists_a_status_whether_listed_or_not(self, catalogue: Api, status: str, names: list[str]) -> None:
+    def test_admin_lists_all_videos_of_a_status(self, catalogue: Api, status: str, names: list[str]) -> None:
         expected = [f"{owner} {name}" for name in names for owner in ("bob", "alice")]
         assert _titles(catalogue, f"status={status}", user="admin") == expected
 
-    def test_a_status_can_be_narrowed_to_a_category(self, catalogue: Api) -> None:
+    def test_list_by_status_can_be_restricted_to_a_category(self, catalogue: Api) -> None:
         assert _titles(catalogue, "status=failed&category=a", user="admin") == ["bob failed", "alice failed"]
         assert _titles(catalogue, "status=failed&category=b", user="admin") == []
 
     @pytest.mark.parametrize("query", ["status=ready", "status=failed&category=a", "status=deleted"])
-    def test_a_status_alone_is_for_admins(self, catalogue: Api, query: str) -> None:
+    def test_list_by_status_without_an_owner_requires_an_admin(self, catalogue: Api, query: str) -> None:
         assert catalogue.get("/v1/videos", query=query).status == 403
 
-    def test_a_change_moves_a_video_between_lists_at_once(self, api: Api) -> None:
+    def test_change_moves_a_video_between_lists_at_once(self, api: Api) -> None:
         video = api.publish("alice", title="t", category="a")
         path = f"/v1/videos/{video['videoId']}"
         api.patch(path, {"category": "b"})
@@ -143,10 +144,10 @@ class TestFilters:
             ("status=failed", ["failed"]),
         ],
     )
-    def test_filters_narrow_an_owners_list(self, catalogue: Api, query: str, names: list[str]) -> None:
+    def test_filters_restrict_the_list_of_an_owner(self, catalogue: Api, query: str, names: list[str]) -> None:
         assert _titles(catalogue, f"userId=alice&{query}") == [f"alice {name}" for name in names]
 
-    def test_filters_narrow_the_feed(self, catalogue: Api) -> None:
+    def test_filters_restrict_the_list_of_published_videos(self, catalogue: Api) -> None:
         assert _titles(catalogue, "format=mov") == ["bob other", "alice other"]
 
     def test_special_characters_in_filters_are_literal(self, api: Api) -> None:
@@ -171,7 +172,9 @@ class TestTime:
             ("from=1970-01-01t00:16:40.0z&to=1001", ["alice old"]),
         ],
     )
-    def test_a_range_holds_its_start_and_not_its_end(self, catalogue: Api, query: str, expected: list[str]) -> None:
+    def test_time_range_includes_its_start_and_excludes_its_end(
+        self, catalogue: Api, query: str, expected: list[str]
+    ) -> None:
         assert _titles(catalogue, query) == expected
 
     def test_time_range_may_cover_all_times(self, api: Api) -> None:
@@ -179,16 +182,16 @@ class TestTime:
         api.publish(title="last", createdAt=253402300799)
         assert _titles(api, "from=0&to=253402300800") == ["last", "first"]
 
-    def test_oldest_first_on_request(self, catalogue: Api) -> None:
+    def test_ascending_order_lists_the_oldest_first(self, catalogue: Api) -> None:
         assert _titles(catalogue, "category=a&order=asc") == ["alice old", "bob old", "alice new", "bob new"]
 
 
 class TestYearAndDuration:
-    """`releaseYear` and `sort=duration`, which other indexes serve"""
+    """`releaseYear` and `sort=duration`, for which there are separate indexes."""
 
     @pytest.fixture
     def films(self, api: Api) -> Api:
-        """Films of alice, whose titles consist of category, year and duration; one is private."""
+        """Films of alice's. Each title consists of category, year and duration in seconds; one film is private."""
         for second, (year, seconds, more) in enumerate(
             [
                 (1999, 90, {}),
@@ -223,17 +226,17 @@ class TestYearAndDuration:
     )
     def test_list_has_the_order_and_range_of_its_index(self, films: Api, query: str, titles: list[str]) -> None:
         found = _titles(films, query)
-        # Videos of the same duration are in the order of their random ids.
+        # Videos of the same duration are ordered by their random ids.
         assert sorted(found) == sorted(titles)
         assert [title for title in found if not title.endswith(" 90")] == [
             title for title in titles if not title.endswith(" 90")
         ]
 
-    def test_an_owner_sees_private_videos_by_duration_and_other_users_do_not(self, films: Api) -> None:
+    def test_owner_sees_private_videos_by_duration_and_other_users_do_not(self, films: Api) -> None:
         assert "a 1999 20" in _titles(films, "userId=alice&sort=duration")
         assert "a 1999 20" not in _titles(films, "userId=alice&sort=duration", user="bob")
 
-    def test_a_page_examines_only_the_range(self, api: Api, table: Table) -> None:
+    def test_page_reads_only_videos_in_the_range(self, api: Api, table: Table) -> None:
         for minutes in range(30):
             api.publish(category="a", duration=minutes * 60_000, releaseYear=1990 + minutes % 10)
         for query in (
@@ -245,7 +248,7 @@ class TestYearAndDuration:
             read = [operation for operation in operations if operation.name == "BatchGetItem"]
             assert len(read[0].parameters["RequestItems"][table.name]["Keys"]) == 3
 
-    def test_a_change_moves_a_video_between_years_and_durations(self, films: Api) -> None:
+    def test_change_moves_a_video_between_years_and_durations(self, films: Api) -> None:
         video = films.get("/v1/videos", query="category=a&releaseYear=2001").json["items"][0]
         films.patch(f"/v1/videos/{video['videoId']}", {"releaseYear": 2002, "duration": 5000, "category": "b"})
         assert _titles(films, "category=a&releaseYear=2001") == []
@@ -324,7 +327,7 @@ class TestPages:
         "other",
         ["category=b&limit=2", "limit=2", "category=a&limit=2&order=asc", "category=a&limit=2&from=5", "userId=alice"],
     )
-    def test_a_cursor_belongs_to_its_query(self, catalogue: Api, other: str) -> None:
+    def test_cursor_is_valid_only_for_its_query(self, catalogue: Api, other: str) -> None:
         cursor = catalogue.get("/v1/videos", query="category=a&limit=2").json["nextCursor"]
         reply = catalogue.get("/v1/videos", query=f"{other}&cursor={cursor}")
         assert (reply.status, reply.slug) == (400, "invalid-cursor")
@@ -353,7 +356,7 @@ class TestPages:
         remainder = catalogue.get("/v1/videos", query=f"category=b&{fields}&cursor={page['nextCursor']}").json
         assert [set(item) for item in remainder["items"]] == [{"title", "duration"}]
 
-    def test_a_listing_shows_a_poster(self, api: Api) -> None:
+    def test_list_shows_the_url_of_the_poster(self, api: Api) -> None:
         api.publish(thumbnails={"poster": {"url": "https://example.com/p.webp"}})
         (item,) = api.get("/v1/videos").json["items"]
         assert item["poster"] == "https://example.com/p.webp"
@@ -392,7 +395,7 @@ class TestUnservedQueries:
         assert name == query.partition("=")[0]
         assert message.startswith(detail)
 
-    def test_all_parameters_at_fault_are_named_at_once(self, api: Api) -> None:
+    def test_all_invalid_parameters_are_named_at_once(self, api: Api) -> None:
         reply = api.get("/v1/videos", query="limt=5&limit=0&order=up&from=soon&tag=&status=ready&to=1&to=2&title=x")
         assert (reply.status, reply.slug) == (400, "invalid-parameter")
         assert {error["parameter"]: error["detail"] for error in reply.json["errors"]} == {
@@ -453,7 +456,7 @@ class TestUnservedQueries:
             ("fields=pk", "fields"),
         ],
     )
-    def test_a_value_out_of_range_is_named(self, api: Api, table: Table, query: str, parameter: str) -> None:
+    def test_invalid_value_is_400_with_its_parameter(self, api: Api, table: Table, query: str, parameter: str) -> None:
         with record_operations(table.client) as operations:
             reply = api.get("/v1/videos", query=query)
         assert reply.status == 400
@@ -461,5 +464,5 @@ class TestUnservedQueries:
         assert operations == []
 
     @pytest.mark.parametrize("query", ["category=%ED%A0%80", "category=%FF", "=x", "&&&=", "limit=1&" * 60, "limit"])
-    def test_a_malformed_query_is_refused(self, api: Api, query: str) -> None:
+    def test_malformed_query_is_400(self, api: Api, query: str) -> None:
         assert api.get("/v1/videos", query=query).status == 400
