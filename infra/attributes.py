@@ -76,6 +76,9 @@ USER_WEBHOOKS = ("ids", *_STAMP)
 USER_TOTALS = ("userId", "version", *_STAMP, *_RELATION)
 """Attributes that every change of a count in a user's totals writes."""
 
+SERVICE_TOTALS = (*USER_VIDEOS, "uploads", "purgeAt", "version", *_STAMP)
+"""Attributes of the totals of all videos, and of the uploads of an hour."""
+
 TAG_COUNT = ("count", "tag", "version", *_STAMP, *_RELATION)
 
 PLAYLIST_ENTRIES = ("entryCount", "moves", "version", "updatedAt", "updatedBy", "updatedFor", "writeId")

@@ -380,7 +380,7 @@ class JobsStack(cdk.Stack):
         return purge
 
     def _aggregates(self, queue: sqs.IQueue) -> ServiceFunction:
-        """Return the worker that updates the totals of users and tags, and the index entries of videos.
+        """Return the worker that updates totals, and the index entries of videos.
 
         If work remains or is due soon, the worker sends itself a message.
         """
@@ -402,6 +402,7 @@ class JobsStack(cdk.Stack):
             "UpdateItem", of=[schema.PROFILE], attributes=(*attributes.USER_VIDEOS, *attributes.USER_TOTALS)
         )
         aggregates.allow_items("UpdateItem", of=[schema.TAG_COUNT], attributes=attributes.TAG_COUNT)
+        aggregates.allow_items("UpdateItem", of=[schema.SERVICE_TOTALS], attributes=attributes.SERVICE_TOTALS)
         aggregates.allow_send(queue)
         return aggregates
 

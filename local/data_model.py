@@ -240,6 +240,20 @@ ITEMS: tuple[ItemDescription, ...] = (
         {"tag, count": "case-folded tag, and number of listed videos", **_COUNTED},
     ),
     ItemDescription(
+        schema.SERVICE_TOTALS,
+        "Totals of all videos, as sums of four items. Written by `aggregates`.",
+        {
+            "uploaded, processing, ready, failed, deleted": "number of videos by status",
+            "bytes, milliseconds": "total size and duration",
+            **_COUNTED,
+        },
+    ),
+    ItemDescription(
+        schema.UPLOAD_HOUR,
+        "Number of source files that arrived in an hour, as the sum of four items. Written by `aggregates`.",
+        {"uploads": "files", "purgeAt": "eight days after the hour", **_COUNTED},
+    ),
+    ItemDescription(
         schema.VIEW_COUNTER,
         "Views of a video, in separate partitions, so that a view costs one write unit for a video of any size. `views` adds views "
         "that count at once and views that a rule excludes. Sums never decrease.",

@@ -58,7 +58,7 @@ SAMPLES: Mapping[str, Any] = {
         "uploaded processing ready failed deleted bytes milliseconds playlists jobs entryCount count "
         "repeated shards spread watched keyed unpublished expired views batches examined reverted "
         "unchanged skipped waiting stalls turn failures answerMs generation form films first progress "
-        "partSize season episode",
+        "partSize season episode uploads",
         1,
     ),
     **_each(

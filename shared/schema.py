@@ -132,6 +132,8 @@ PLAYLIST = Entity("Playlist", "PLAYLIST#{playlistId}", "#META")
 ENTRY = Entity("Playlist entry", "PLAYLIST#{playlistId}", "ENTRY#{rank}#{videoId}")
 MEMBERSHIP = Entity("Playlist membership", "PLAYLIST#{playlistId}", "HAS#{videoId}")
 TAG_COUNT = Entity("Tag count", "TAGCOUNT#{tag}", "#COUNT")
+SERVICE_TOTALS = Entity("Totals of all videos", "SERVICE#{shard}", "TOTALS")
+UPLOAD_HOUR = Entity("Uploads of an hour", "SERVICE#{shard}", "ARRIVED#{hour}")
 QUOTA = Entity("Daily job quota", "USER#{userId}", "QUOTA#{date}")
 IMPORT = Entity("Import checkpoint", "IMPORT#{importId}", "#MARK")
 SHARE = Entity("Concurrency quota", "SHARE#{userId}", "SENT#{queue}")
@@ -166,6 +168,8 @@ ENTITIES = (
     ENTRY,
     MEMBERSHIP,
     TAG_COUNT,
+    SERVICE_TOTALS,
+    UPLOAD_HOUR,
     VIEW_COUNTER,
     VIEW_HOUR,
     VIEW_DAY,

@@ -123,6 +123,9 @@ class Export:
                     advance(done)
                     # The last page of a partition is followed by the first page of the next partition.
                     self._remember(source if after else source + 1, after, out.tell(), counts, done)
+            if self._raw:
+                totals = self._comparison.service_items()
+                counts += self._written(out, (("ServiceTotals", item) for item in totals if item))
         os.replace(self._unfinished, self._file)
         self._state.unlink(missing_ok=True)
         return dict(counts)

@@ -21,6 +21,8 @@ def prove(table: Table, *, repair: bool, bars: Bars) -> int:
     print(f"{summary.videos} videos, {summary.users} users and {summary.tags} tags were compared.")
     counts = ", ".join(f"{count} {outcome}" for outcome, count in summary.outcomes.items() if count)
     print(f"Discrepancies: {counts}." if counts else "There are no discrepancies.")
+    if not summary.is_service_compared:
+        print("The totals of all videos were not compared, because videos changed meanwhile, or were unreadable.")
     if summary.recent:
         print(
             f"{summary.recent} of them are of videos that were changed less than a minute ago, and may be transient. "

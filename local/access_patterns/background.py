@@ -12,11 +12,13 @@ from shared.schema import (
     RATING_TOTALS,
     RELATION_INDEX,
     SCHEDULED,
+    SERVICE_TOTALS,
     SHARDS,
     TAG,
     TAG_COUNT,
     TAGS,
     TOP,
+    UPLOAD_HOUR,
     VIDEO,
     VIEW_COUNTER,
     VIEW_DAY,
@@ -48,10 +50,10 @@ TOTALS = (
         ("BatchGetItem", "TransactWriteItems", "BatchGetItem"),
         None,
         f"the video and pk = {MARKER.pk}, sk = {MARKER.sk}; then the marker if unchanged, with ADD on "
-        f"pk = {PROFILE.pk}, sk = {PROFILE.sk} and pk = {TAG_COUNT.pk}, sk = {TAG_COUNT.sk}; the video again, because it "
-        "may have changed since",
-        "3 RRU, 4 WRU, 1 more for a new video's index entry, and 4 for each added or removed tag; less for videos "
-        "in one batch",
+        f"pk = {PROFILE.pk}, sk = {PROFILE.sk}, pk = {TAG_COUNT.pk}, sk = {TAG_COUNT.sk}, and pk = {SERVICE_TOTALS.pk}, "
+        f"sk = {SERVICE_TOTALS.sk} and {UPLOAD_HOUR.sk}; the video again, because it may have changed since",
+        "3 RRU, 6 WRU, 1 more for a new video's index entry, 2 for a new source file, and 4 for each added or removed "
+        "tag; less for videos in one batch",
         reason="One transaction keeps marker and totals consistent, so that no change counts twice. The video is read again, because it may have changed since.",
     ),
     AccessPattern(

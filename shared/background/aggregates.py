@@ -1,4 +1,4 @@
-"""Totals of users and tags: updates after videos change.
+"""Totals of users, of tags and of the service: updates after videos change.
 
 A video's MARKER item stores the amounts that the totals contain for this video. If the video has changed since, one
 transaction updates the MARKER item, and adds the differences to the totals. Messages only trigger this comparison, so
@@ -23,14 +23,18 @@ from shared.background.totals import SIZES
 from shared.core.attributes import Item
 from shared.core.caller import Caller, request_id_of
 from shared.core.errors import WriteContention
+from shared.core.periods import DAY_SECONDS, hour_of, start_of
 from shared.processing.messages import AGGREGATES_QUEUE, Outgoing, aggregates_message
 from shared.schema import (
     MARKER,
     PARTITION_KEY,
     PROFILE,
+    SERVICE_TOTALS,
     SORT_KEY,
     TAG_COUNT,
     TAGS,
+    TTL_ATTRIBUTE,
+    UPLOAD_HOUR,
     USERS,
     VIDEO,
     counted_relation,
@@ -52,6 +56,9 @@ UNITS_PER_SECOND = 400
 
 A partition allows 1,000: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/bp-partition-key-design.html
 """
+
+UPLOADS_RETAINED_DAYS = 8
+"""Number of days for which the uploads of an hour are retained. Uploads of earlier hours are not counted."""
 
 AGGREGATES = Caller.job("aggregates")
 """Author of the writes in this module."""
@@ -75,6 +82,9 @@ class Contribution:
     """Bytes and milliseconds of the video. Both are 0 if the video is deleted."""
     tags: frozenset[str] = field(default_factory=frozenset)
     """Case-folded tags whose counts include the video. Empty if the video is not listed."""
+    arrived_at: int | None = 0
+    """Time at which the source file arrived, in epoch seconds; 0 if there is no source file. `None` in the counted state
+    of an earlier release, which did not add the video to the totals of the service."""
 
     def counts(self) -> dict[str, int]:
         """Return the amounts for the owner's totals, by name: 1 for the status, and the bytes and milliseconds."""
@@ -93,7 +103,8 @@ def contribution(video: "AnyVideo | None") -> Contribution | None:
     source = video.get("source", video)
     sizes = (int(source.get("fileSize", 0)), int(video.get("duration", 0))) if alive else (0, 0)
     tags = frozenset(normalised_tags(video)) if is_listed(video) else frozenset()
-    return Contribution(video["userId"], video["status"], sizes, tags)
+    arrived_at = int(video.get("source", {}).get("arrivedAt", 0))
+    return Contribution(video["userId"], video["status"], sizes, tags, arrived_at)
 
 
 def counted(marker: Item | None) -> Contribution | None:
@@ -109,6 +120,7 @@ def counted(marker: Item | None) -> Contribution | None:
         sizes["status"],
         (int(sizes["bytes"]), int(sizes["milliseconds"])),
         frozenset(marker.get("tags", ())),
+        int(sizes["arrivedAt"]) if "arrivedAt" in sizes else None,
     )
 
 
@@ -167,6 +179,8 @@ class _Move:
     video."""
     correlation_id: str | None
     """Correlation id of the request that triggered the update."""
+    since: int
+    """Epoch seconds before which uploads are not counted."""
 
     @cached_property
     def before(self) -> Contribution | None:
@@ -187,20 +201,35 @@ class _Move:
     def differences(self) -> dict[tuple[str, str], dict[str, int]]:
         """Amounts to add to the totals: a dictionary of names and amounts for each total.
 
-        The key of a total is `("user", <user id>)` or `("tag", <tag>)`. Amounts of zero are omitted.
+        The key of a total is `("user", <user id>)`, `("tag", <tag>)`, `("service", "")` or `("uploads", <hour>)`.
+        Amounts of zero are omitted.
         """
         sums: dict[tuple[str, str], dict[str, int]] = {}
         for part, sign in ((self.before, -1), (self.after, 1)):
             if part is None:
                 continue
-            _add(sums, ("user", part.user_id), {name: sign * value for name, value in part.counts().items()})
+            counts = {name: sign * value for name, value in part.counts().items()}
+            _add(sums, ("user", part.user_id), counts)
+            if part.arrived_at is not None:
+                _add(sums, ("service", ""), counts)
             for tag in part.tags:
                 _add(sums, ("tag", tag), {"count": sign})
+        if (arrived_at := self._new_upload) is not None:
+            _add(sums, ("uploads", hour_of(arrived_at)), {"uploads": 1})
         return {
             total: moved
             for total, counts in sums.items()
             if (moved := {name: value for name, value in counts.items() if value})
         }
+
+    @property
+    def _new_upload(self) -> int | None:
+        """Time at which a source file arrived that is not counted yet, in epoch seconds; `None` if there is none."""
+        counted_at = self.before.arrived_at if self.before else 0
+        arrived_at = self.after.arrived_at if self.after else 0
+        if counted_at is None or arrived_at in (None, 0, counted_at):
+            return None
+        return arrived_at if arrived_at >= self.since else None
 
 
 def _add(
@@ -264,7 +293,7 @@ class Aggregates:
         # `retry_on_conflict` does not fit: each attempt updates only some videos, and the last one finds none to
         # update.
         for attempt in range(MAX_ATTEMPTS):
-            moves = [move for move in self._moves(pending, written, requests) if move.is_due]
+            moves = [move for move in self._moves(pending, written, requests, now) if move.is_due]
             pending = [move.video_id for move in moves]
             due.update(pending)
             if not moves:
@@ -277,7 +306,7 @@ class Aggregates:
         return due, pending
 
     def _moves(
-        self, video_ids: Sequence[str], written: Mapping[str, Item | None], requests: Mapping[str, str | None]
+        self, video_ids: Sequence[str], written: Mapping[str, Item | None], requests: Mapping[str, str | None], now: int
     ) -> Iterator[_Move]:
         """Read the videos and their MARKER items, and yield the comparison of each video.
 
@@ -290,7 +319,8 @@ class Aggregates:
         items = {(item[PARTITION_KEY], item[SORT_KEY]): item for item in read}
         for video_id in video_ids:
             video, marker = (items.get((key[PARTITION_KEY], key[SORT_KEY])) for key in _keys(video_id))
-            yield _Move(video_id, video, written.get(video_id, marker), requests.get(video_id))
+            since = now - (UPLOADS_RETAINED_DAYS - 1) * DAY_SECONDS
+            yield _Move(video_id, video, written.get(video_id, marker), requests.get(video_id), since)
 
     def _carry_out(self, moves: Sequence[_Move], now: int, in_time: Callable[[], bool]) -> dict[str, Item | None]:
         """Write MARKER items and totals in transactions of maximum size. Return the written MARKER items by video id.
@@ -305,8 +335,9 @@ class Aggregates:
             markers = [_marker(move, now) for move in batch]
             totals = _summed(batch)
             writes = [self._marker_write(move, marker) for move, marker in zip(batch, markers, strict=True)]
+            shard = shard_of(batch[0].video_id)
             writes += [
-                _total_write(self.table, *total, counts, _transaction_writes(batch), now)
+                _total_write(self.table, *total, counts, shard, _transaction_writes(batch), now)
                 for total, counts in sorted(totals.items())
             ]
             began = self._elapsed()
@@ -383,7 +414,11 @@ def _marker(move: _Move, now: int) -> Item | None:
         "videoId": move.video_id,
         "userId": part.user_id,
         # In a map, because an index would project top-level attributes of these names.
-        "counted": {"status": part.status, **dict(zip(SIZES, part.sizes, strict=True))},
+        "counted": {
+            "status": part.status,
+            **dict(zip(SIZES, part.sizes, strict=True)),
+            "arrivedAt": part.arrived_at,
+        },
         **({"tags": set(part.tags)} if part.tags else {}),
         "rel": counted_relation(part.user_id),
         "relShard": shard_of(move.video_id),
@@ -403,9 +438,22 @@ def _transaction_writes(moves: Sequence[_Move]) -> Caller:
     return AGGREGATES.acting_for(requests.pop() if len(requests) == 1 else None)
 
 
-def _total_write(table: Table, kind: str, id_: str, counts: Mapping[str, int], caller: Caller, now: int) -> Write:
+def _total_write(
+    table: Table, kind: str, id_: str, counts: Mapping[str, int], shard: int, caller: Caller, now: int
+) -> Write:
+    """Return the write that adds `counts` to a total.
+
+    Totals of the service are the sums of SHARDS items. Any of these items can take the amounts of a transaction, so one
+    write suffices, whatever the number of videos.
+    """
     if kind == "user":
         return table.update(PROFILE.key(userId=id_), user_addition(id_, counts, caller, now))
+    if kind == "service":
+        return table.update(SERVICE_TOTALS.key(shard=shard), service_addition(counts, caller, now))
+    if kind == "uploads":
+        until = start_of(id_) + UPLOADS_RETAINED_DAYS * DAY_SECONDS
+        change = _addition({TTL_ATTRIBUTE: until}, counts, caller, now)
+        return table.update(UPLOAD_HOUR.key(shard=shard, hour=id_), change)
     return table.update(TAG_COUNT.key(tag=id_), tag_addition(id_, counts["count"], caller, now))
 
 
@@ -416,6 +464,14 @@ def user_addition(user_id: str, counts: Mapping[str, int], caller: Caller, now: 
     """
     attributes = {"userId": user_id, "rel": USERS, "relShard": 0, "relSort": 0, "relId": user_id}
     return _addition(attributes, counts, caller, now)
+
+
+def service_addition(counts: Mapping[str, int], caller: Caller, now: int) -> Expression:
+    """Return the update that adds `counts` to one of the items whose sums are the totals of the service.
+
+    `now` is in epoch seconds.
+    """
+    return _addition({}, counts, caller, now)
 
 
 def tag_addition(tag: str, difference: int, caller: Caller, now: int) -> Expression:

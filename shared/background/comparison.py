@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any, cast
 
@@ -20,6 +20,8 @@ from shared.schema import (
     PROFILE,
     RATING_TOTALS,
     RELATION_INDEX,
+    SERVICE_TOTALS,
+    SHARDS,
     SORT_KEY,
     TAG_COUNT,
     VIDEO,
@@ -41,6 +43,9 @@ if TYPE_CHECKING:
 PAGE = 1000
 """Maximum number of items that one Query reads."""
 
+INDEX_SECONDS = 60
+"""Seconds after a change within which an index may lack it. Usually it takes less than a second."""
+
 VERSION = "schemaVersion"
 """Name of the attribute with an item's schema version."""
 
@@ -58,6 +63,21 @@ class Difference:
     """Stored values of the same names."""
     version: int | str | None = None
     """Version of the stored item, which is the condition of a repair; `None` if the item has no version."""
+
+
+@dataclass(frozen=True)
+class UserCounts:
+    """Amounts that totals contain for the videos of one user, summed from their MARKER items."""
+
+    tags: Counter[str] = field(default_factory=Counter)
+    """Number of listed videos by case-folded tag."""
+    service: Counter[str] = field(default_factory=Counter)
+    """Amounts in the totals of all videos, by name."""
+
+    def clear(self) -> None:
+        """Remove all amounts."""
+        self.tags.clear()
+        self.service.clear()
 
 
 class ConcurrentChange(Exception):
@@ -169,17 +189,19 @@ class Comparison:
             ratings = cast("list[Rating | None]", self.table.get_all(list(keys.values()), consistent=True))
             yield from (rating for rating in ratings if rating and RatingChoice.of(rating))
 
-    def user(self, user_id: str, tags: Counter[str], settle: Callable[[Sequence[str]], None]) -> Difference | None:
+    def user(self, user_id: str, counts: "UserCounts", settle: Callable[[Sequence[str]], None]) -> Difference | None:
         """Compare a user's totals with the sums of the amounts in the MARKER items of the user's videos.
 
-        Fills `tags` with the number of these videos by tag. Before it reads the MARKER items, calls `settle` with the
-        ids of removed videos that still have one.
+        Fills `counts` from these items. Before it reads them, calls `settle` with the ids of removed videos that still
+        have one.
         """
         stored = self.table.get(PROFILE.key(userId=user_id), consistent=True) or {}
         sums = dict.fromkeys((*PROFILE_COUNTS, "playlists"), 0)
-        tags.clear()
+        counts.clear()
         for part in self._counted_of(user_id, settle):
-            tags.update(part.tags)
+            counts.tags.update(part.tags)
+            if part.arrived_at is not None:
+                counts.service.update(part.counts())
             for name, value in part.counts().items():
                 sums[name] += value
         sums["playlists"] = sum(1 for _ in self.listed(single_partition(playlists_relation(user_id))))
@@ -205,6 +227,27 @@ class Comparison:
         keys = [MARKER.key(videoId=video_id) for video_id in video_ids]
         markers = self.table.batch_get(keys, consistent=True)
         return [part for marker in markers if (part := counted(marker))]
+
+    def service_items(self) -> list[Item]:
+        """Return the items whose sums are the totals of all videos, by consistent reads; `{}` for a missing item."""
+        keys = [SERVICE_TOTALS.key(shard=shard) for shard in range(SHARDS)]
+        return [item or {} for item in self.table.get_all(keys, consistent=True)]
+
+    def service(self, stored: Sequence[Item], sums: Mapping[str, int]) -> Difference | None:
+        """Compare the totals of all videos with the sums of the amounts in all MARKER items.
+
+        `stored` is the result of `service_items` before the caller computed `sums`. Raises ConcurrentChange if the
+        totals have changed since then, or shortly before: the index may then have lacked a video.
+        """
+        present = {name: sum(int(item.get(name, 0)) for item in stored) for name in PROFILE_COUNTS}
+        if all(present[name] == sums.get(name, 0) for name in PROFILE_COUNTS):
+            return None
+        versions = [item.get("version") for item in stored]
+        newest = max(int(item.get("updatedAt", 0)) for item in stored)
+        if self._clock() - newest < INDEX_SECONDS or versions != [item.get("version") for item in self.service_items()]:
+            raise ConcurrentChange
+        differing = [name for name in PROFILE_COUNTS if present[name] != sums.get(name, 0)]
+        return Difference({name: sums.get(name, 0) for name in differing}, {name: present[name] for name in differing})
 
     def tag_count(self, tag: str) -> Difference | None:
         """Compare the count of a tag with the number of videos whose MARKER items contain the tag."""
@@ -274,4 +317,10 @@ def _to_document(part: Contribution | None) -> dict[str, Any]:
     if part is None:
         return {}
     sizes = dict(zip(SIZES, part.sizes, strict=True))
-    return {"userId": part.user_id, "status": part.status, **sizes, "tags": sorted(part.tags)}
+    return {
+        "userId": part.user_id,
+        "status": part.status,
+        **sizes,
+        "tags": sorted(part.tags),
+        "arrivedAt": part.arrived_at,
+    }

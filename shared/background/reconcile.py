@@ -27,8 +27,8 @@ from shared.aws.expressions import Expression
 from shared.aws.failures import ConditionFailed
 from shared.aws.listing import single_partition
 from shared.aws.records import at_version, key_of, retry_on_conflict, unchanged
-from shared.background.aggregates import Aggregates, tag_addition, user_addition
-from shared.background.comparison import Comparison, ConcurrentChange, Difference, Family, grouped
+from shared.background.aggregates import Aggregates, service_addition, tag_addition, user_addition
+from shared.background.comparison import Comparison, ConcurrentChange, Difference, Family, UserCounts, grouped
 from shared.background.view_comparison import ViewComparison
 from shared.core.attributes import Item
 from shared.core.caller import Caller
@@ -38,6 +38,7 @@ from shared.relations.ratings import addition
 from shared.schema import (
     PROFILE,
     RATING_TOTALS,
+    SERVICE_TOTALS,
     TAG_COUNT,
     TAGS,
     USERS,
@@ -62,7 +63,7 @@ RECENTLY = 60
 THREADS, VIDEOS_AHEAD = 16, 1000
 """Number of videos that are compared concurrently, and number of videos per batch."""
 
-Kind = Literal["entries", "ratings", "reservations", "marker", "views", "user", "tag-count", "video"]
+Kind = Literal["entries", "ratings", "reservations", "marker", "views", "user", "tag-count", "service", "video"]
 Outcome = Literal["found", "repaired", "busy", "unreadable"]
 
 
@@ -73,7 +74,8 @@ class Discrepancy:
     kind: Kind
     """Kind of the compared data. `marker` means the amounts that the totals contain for a video."""
     id: str
-    """Video id. For the kind `user`, the user id. For the kind `tag-count`, the case-folded tag."""
+    """Video id. For the kind `user`, the user id. For the kind `tag-count`, the case-folded tag. For the kind `service`,
+    `all`."""
     expected: Mapping[str, Any]
     """Expected values that differ. Empty if the item was busy or unreadable."""
     found: Mapping[str, Any]
@@ -96,6 +98,10 @@ class ReconcileSummary:
     """Number of `found` differences of videos that changed less than RECENTLY seconds ago. The stream consumers may
     still correct these.
     """
+
+    is_service_compared: bool = True
+    """Whether the run compared the totals of all videos. It cannot do so if videos changed during the run, or if some
+    items are unreadable."""
 
     @property
     def agrees(self) -> bool:
@@ -174,19 +180,24 @@ class Reconcile:
             viewed = self.views.viewed(_ids(batch))
             map_threads(partial(self._try_compare, "views", self._compare_views), viewed, THREADS)
 
-        counts: Counter[str] = Counter()
+        tags: Counter[str] = Counter()
+        service: Counter[str] = Counter()
+        service_items = self.comparison.service_items()
         owners.update(entry["relId"] for entry in self.comparison.listed(single_partition(USERS)))
         for owner in sorted(owners):
-            counts.update(self._try_compare("user", self._compare_user, owner) or {})
+            counts = self._try_compare("user", self._compare_user, owner) or UserCounts()
+            tags.update(counts.tags)
+            service.update(counts.service)
             self._summary.users += 1
             progress(self._summary)
 
         stored = {entry["relId"]: int(entry["relSort"]) for entry in self.comparison.listed(single_partition(TAGS))}
-        for tag in sorted(counts.keys() | stored.keys()):
-            if counts[tag] != stored.get(tag, 0):
+        for tag in sorted(tags.keys() | stored.keys()):
+            if tags[tag] != stored.get(tag, 0):
                 self._try_compare("tag-count", self._compare_tag, tag)
             self._summary.tags += 1
             progress(self._summary)
+        self._compare_service(service_items, service)
         return self._summary
 
     def _try_compare(self, kind: Kind, compare: Callable[[str], _Found], id_: str) -> _Found | None:
@@ -375,16 +386,45 @@ class Reconcile:
 
     # Totals -----------------------------------------------------------------------------------------------------
 
-    def _compare_user(self, user_id: str) -> Counter[str]:
-        """Compare a user's totals with the user's videos. Return the number of these videos by tag."""
-        tags: Counter[str] = Counter()
+    def _compare_user(self, user_id: str) -> UserCounts:
+        """Compare a user's totals with the user's videos. Return the amounts that totals contain for these videos."""
+        counts = UserCounts()
 
         def settle(video_ids: Sequence[str]) -> None:
             self._await_stream([late for video_id in video_ids for late in self._compare_video(video_id)])
 
-        look = partial(self.comparison.user, user_id, tags, settle)
+        look = partial(self.comparison.user, user_id, counts, settle)
         self._examine("user", user_id, look, self._repair_user)
-        return tags
+        return counts
+
+    def _compare_service(self, stored: Sequence[Item], sums: Mapping[str, int]) -> None:
+        """Compare the totals of all videos with `sums`, which were computed after `stored` was read.
+
+        Only a run that reads all videos, and during which no video changes, can compare these totals.
+        """
+        try:
+            if self._summary.outcomes["unreadable"]:
+                raise ConcurrentChange
+            difference = self.comparison.service(stored, sums)
+            if difference is None:
+                return
+            if self._repairs:
+                self._repair_service(stored, difference)
+        except (ConcurrentChange, ConditionFailed):
+            self._summary.is_service_compared = False
+            return
+        self._record("service", "all", difference, "repaired" if self._repairs else "found")
+
+    def _repair_service(self, stored: Sequence[Item], difference: Difference) -> None:
+        """Add the missing amounts to the first of the items, on condition that no item has changed."""
+        writes = [
+            self.table.check(SERVICE_TOTALS.key(shard=shard), condition=_unmoved(item.get("version")))
+            for shard, item in enumerate(stored)
+        ]
+        change = service_addition(_missing(difference), RECONCILE, self._now())
+        first = SERVICE_TOTALS.key(shard=0)
+        writes[0] = self.table.update(first, change, condition=_unmoved(stored[0].get("version")))
+        self.table.write_all(writes)
 
     def _repair_user(self, user_id: str, difference: Difference) -> None:
         change = user_addition(user_id, _missing(difference), RECONCILE, self._now())
@@ -402,10 +442,7 @@ class Reconcile:
 
         `parts` are the parts of the total's key. Raises ConditionFailed if the total has changed.
         """
-        if difference.version is None:
-            unmoved = Expression.of("attribute_not_exists(#version)")
-        else:
-            unmoved = at_version({"version": difference.version})
+        unmoved = _unmoved(difference.version)
         self.table.write(self.table.update(entity.key(**parts), change, condition=unmoved))
 
     def _now(self) -> int:
@@ -414,6 +451,13 @@ class Reconcile:
 
 def _ids(entries: Sequence[Item]) -> list[str]:
     return [entry["relId"] for entry in entries]
+
+
+def _unmoved(version: int | str | None) -> Expression:
+    """Return the condition that a total has this version; `None` if it has no version, or does not exist."""
+    if version is None:
+        return Expression.of("attribute_not_exists(#version)")
+    return at_version({"version": version})
 
 
 def _missing(difference: Difference) -> dict[str, int]:

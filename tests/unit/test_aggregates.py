@@ -22,11 +22,12 @@ from shared.aws.dynamodb import LARGEST_TRANSACTION, Table, Write
 from shared.aws.failures import ConditionFailed, TransactionConflict
 from shared.aws.records import MAX_ATTEMPTS
 from shared.aws.stream import Record
-from shared.background.aggregates import Aggregates, contribution
+from shared.background.aggregates import UPLOADS_RETAINED_DAYS, Aggregates, contribution
 from shared.background.stream_router import StreamRouter
 from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.core.errors import InternalError, Unavailable, WriteContention
+from shared.core.periods import DAY_SECONDS, hour_of
 from shared.core.settings import LambdaHandler
 from shared.processing.messages import aggregates_message
 from shared.relations.credits import credit_item
@@ -67,7 +68,10 @@ def assert_exact(table: Table) -> None:
         users.setdefault(part.user_id, Counter()).update(part.counts())
         tags.update(part.tags)
     names = (*STATUSES, "bytes", "milliseconds")
+    service: Counter[str] = Counter()
     for item in items:
+        if schema.SERVICE_TOTALS.has_sort_key(item["sk"]):
+            service.update({name: int(item.get(name, 0)) for name in names})
         if item["sk"] == "#PROFILE":
             expected = users.pop(item["userId"], Counter())
             assert {name: item.get(name, 0) for name in names} == {name: expected[name] for name in names}
@@ -75,6 +79,7 @@ def assert_exact(table: Table) -> None:
             assert (item["count"], item["relSort"]) == (tags[item["tag"]], tags.pop(item["tag"], 0))
     assert not users
     assert not tags
+    assert service == sum((Counter(part.counts()) for part in parts), Counter(dict.fromkeys(names, 0)))
     assert len([item for item in items if item["sk"] == "AGG"]) == len(parts)
 
 
@@ -314,8 +319,8 @@ class TestSettling:
             for operation in operations
             if operation.name == "TransactWriteItems"
         ]
-        # A video has a MARKER item and three tags. The user's totals are one item per transaction.
-        assert sizes == [2 * 4 + 1, 2 * 4 + 1, 4 + 1]
+        # A video has a MARKER item and three tags. The totals of the user and of the service are two items per transaction.
+        assert sizes == [2 * 4 + 2, 2 * 4 + 2, 4 + 2]
         assert_exact(table)
 
     def test_largest_change_of_one_video_fits_one_transaction(self) -> None:
@@ -765,3 +770,41 @@ def test_videos_changed_by_jobs_are_counted(table: Table, api: Api, background: 
     VideoStore(table).change(video_id, JOB, NOW, lambda item: item | {"duration": 1234})
     background.settle_totals()
     assert api.get("/v1/users/alice").json["duration"] == 1234
+
+
+class TestUploads:
+    """Uploads per hour, which the totals' transaction also counts."""
+
+    def _uploads(self, table: Table) -> dict[str, int]:
+        counted: Counter[str] = Counter()
+        for item in items_of(table):
+            if schema.UPLOAD_HOUR.has_sort_key(item["sk"]):
+                counted[item["sk"].partition("#")[2]] += item["uploads"]
+                assert item["purgeAt"] > NOW
+        return dict(counted)
+
+    def _arrive(self, table: Table, video_id: str, at: int) -> None:
+        source = {"source": {"fileSize": 1, "arrivedAt": at}}
+        video = table.get(schema.VIDEO.key(videoId=video_id)) or {}
+        table.write(table.put(video | source))
+
+    def test_each_file_counts_once_in_the_hour_in_which_it_arrived(self, api: Api, table: Table) -> None:
+        first, second = (api.create()["videoId"] for _ in range(2))
+        aggregates = Aggregates(table)
+        aggregates.settle([first, second], NOW)
+        assert self._uploads(table) == {}
+        for video_id, at in ((first, NOW), (second, NOW - 3600)):
+            self._arrive(table, video_id, at)
+        for _ in range(2):
+            aggregates.settle([first, second], NOW)
+        assert self._uploads(table) == {hour_of(NOW): 1, hour_of(NOW - 3600): 1}
+        self._arrive(table, first, NOW + 1)
+        aggregates.settle([first], NOW)
+        assert self._uploads(table) == {hour_of(NOW): 2, hour_of(NOW - 3600): 1}
+
+    def test_a_file_that_arrived_long_ago_does_not_count(self, api: Api, table: Table) -> None:
+        video_id = api.create()["videoId"]
+        self._arrive(table, video_id, NOW - UPLOADS_RETAINED_DAYS * DAY_SECONDS)
+        Aggregates(table).settle([video_id], NOW)
+        assert self._uploads(table) == {}
+        assert_exact(table)

@@ -15,6 +15,7 @@ from shared.aws.dynamodb import Key, Table, Write
 from shared.aws.expressions import Expression
 from shared.background import ledger
 from shared.background.aggregates import Aggregates
+from shared.background.comparison import INDEX_SECONDS
 from shared.background.reconcile import (
     MAX_COMPARISONS,
     RECENTLY,
@@ -469,3 +470,48 @@ class TestUnderTraffic:
         assert api.get("/v1/users/alice").json["videos"]["ready"] == 2
         assert api.get("/v1/tags").json["items"][0] == {"tag": "drama", "count": 2}
         assert api.get(f"/v1/videos/{video_id}/rating").json["votes"] == 4
+
+
+class TestTotalsOfAllVideos:
+    """Totals of the service: sums of four items."""
+
+    def _spoil(self, table: Table, **attributes: int) -> None:
+        """Write the first of the items as no store would, long enough ago."""
+        spoil(table, schema.SERVICE_TOTALS.key(shard=0), updatedAt=NOW - INDEX_SECONDS, **attributes)
+        for item in items_of(table):
+            if schema.SERVICE_TOTALS.has_sort_key(item["sk"]):
+                spoil(table, {"pk": item["pk"], "sk": item["sk"]}, updatedAt=NOW - INDEX_SECONDS)
+
+    def _total(self, table: Table, name: str) -> int:
+        return sum(int(item.get(name, 0)) for item in items_of(table) if item["sk"] == schema.SERVICE_TOTALS.sk)
+
+    def test_wrong_totals_are_found_and_repaired(self, table: Table, video_id: str, run: Runs) -> None:
+        before = self._total(table, "ready")
+        self._spoil(table, ready=5)
+        wrong = self._total(table, "ready")
+        assert wrong != before
+        assert run() == [("service", "all", "found")]
+        assert run.findings[0].expected == {"ready": before}
+        assert run.findings[0].found == {"ready": wrong}
+        assert run(repair=True) == [("service", "all", "repaired")]
+        assert self._total(table, "ready") == before
+        assert run() == []
+        assert run.summary.is_service_compared
+
+    def test_totals_that_changed_a_moment_ago_are_not_compared(self, table: Table, video_id: str, run: Runs) -> None:
+        self._spoil(table, ready=5)
+        spoil(table, schema.SERVICE_TOTALS.key(shard=1), updatedAt=NOW)
+        assert run(repair=True) == []
+        assert not run.summary.is_service_compared
+
+    def test_videos_counted_by_an_earlier_release_are_added_once(self, table: Table, video_id: str, run: Runs) -> None:
+        before = {name: self._total(table, name) for name in ("ready", "uploaded", "bytes")}
+        for item in items_of(table):
+            if item["sk"] == schema.SERVICE_TOTALS.sk:
+                table.delete({"pk": item["pk"], "sk": item["sk"]})
+            if item["sk"] == schema.MARKER.sk:
+                counted = {name: value for name, value in item["counted"].items() if name != "arrivedAt"}
+                spoil(table, {"pk": item["pk"], "sk": item["sk"]}, counted=counted)
+        assert {(kind, outcome) for kind, _, outcome in run(repair=True)} == {("marker", "repaired")}
+        assert {name: self._total(table, name) for name in before} == before
+        assert run(repair=True) == []

@@ -302,9 +302,11 @@ class TestBackgroundCost:
         assert units.table_writes // MANY == of_a_video
         assert MANY * 3 <= units.reads < MANY * 3 + 4
 
-    def test_a_status_moves_the_marker_and_the_owner_s_totals(self, background: dict[str, BackgroundCost]) -> None:
+    def test_a_status_moves_the_marker_and_the_totals_of_the_owner_and_the_service(
+        self, background: dict[str, BackgroundCost]
+    ) -> None:
         change = background[STATUS]
-        assert (change.work, change.trail, change.messages) == (CapacityUnits(3, 4, 0), CapacityUnits(0, 1, 1), 1)
+        assert (change.work, change.trail, change.messages) == (CapacityUnits(3, 6, 0), CapacityUnits(0, 1, 1), 1)
 
     def test_tags_are_counted_when_their_video_is_listed(self, background: dict[str, BackgroundCost]) -> None:
         # The marker, and the count of each of three tags with its place in the index; and a look at the entries.

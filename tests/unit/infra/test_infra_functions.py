@@ -308,6 +308,7 @@ ALLOWED = {
         "dynamodb:GetItem Table VIDEO#*",
         "dynamodb:PutItem Table VIDEO#*",
         "dynamodb:Query Table VIDEO#*",
+        _only("dynamodb:UpdateItem Table SERVICE#*", "purgeAt uploads version", VIDEO_COUNTS, STAMP),
         _only("dynamodb:UpdateItem Table TAGCOUNT#*", "count tag version", STAMP, RELATION),
         _only("dynamodb:UpdateItem Table USER#*", "userId version", VIDEO_COUNTS, STAMP, RELATION),
         _only("dynamodb:UpdateItem Table VIDEO#*", VIDEO_VERSION, "tags"),
