@@ -1,4 +1,4 @@
-"""Messages of errors in bodies: every error that our models can report has one, and none is pydantic's."""
+"""Error messages of request bodies: our own text covers every error that the models can report."""
 
 import importlib
 import json
@@ -45,7 +45,7 @@ REPORTS: dict[str, dict[str, set[str]]] = {
         "pattern": {"string_pattern_mismatch"},
     },
 }
-"""Errors that each type of schema can report: under the empty key for its type, and under each constraint's name."""
+"""Error types that each kind of schema can report. The empty key lists type errors, other keys are constraints."""
 WITHOUT_ERRORS = {
     *("type", "ref", "metadata", "serialization", "schema", "items_schema", "values_schema", "expected", "strict"),
     *("cls", "config", "custom_init", "root_model", "computed_fields", "fields", "model_name"),
@@ -95,11 +95,11 @@ def test_messages_are_for_errors_that_pydantic_has() -> None:
     assert {error for errors in REPORTS.values() for group in errors.values() for error in group} >= TYPES
 
 
-def test_patterns_of_models_are_said_in_words() -> None:
+def test_every_pattern_of_models_has_a_message_in_words() -> None:
     assert {part["pattern"] for part in PARTS if "pattern" in part} <= FORMS.keys()
 
 
-def test_errors_of_models_have_no_sentence_of_pydantic() -> None:
+def test_errors_of_models_contain_no_message_of_pydantic() -> None:
     sentences = [error["message_template_python"].partition("{")[0] for error in list_all_errors()]
     openings = {" ".join(sentence.split()[:3]) for sentence in sentences if len(sentence.split()) > 2}
     bad: list[Any] = [None, True, 7, -1, 1.5, 10**400, "", "x" * 10_000, "\x00", "\ud800", [], [[]], [1] * 200, {"": 1}]
@@ -158,7 +158,7 @@ def _names(model: type[Content]) -> list[str]:
     ],
     ids=str,
 )
-def test_a_message_says_what_the_field_takes_and_what_was_sent(
+def test_a_message_names_the_allowed_values_and_the_value_sent(
     model: type[Content], body: Any, errors: dict[str, str]
 ) -> None:
     with pytest.raises(InvalidContent) as refused:
@@ -184,7 +184,7 @@ def test_a_message_says_what_the_field_takes_and_what_was_sent(
         (b"nonsense", "The body is not JSON: a value is missing or malformed (line 1 column 2)."),
     ],
 )
-def test_a_malformed_body_is_refused_with_the_reason_and_the_place(body: bytes, detail: str) -> None:
+def test_a_malformed_body_is_refused_with_the_reason_and_the_position(body: bytes, detail: str) -> None:
     with pytest.raises(MalformedJson) as refused:
         NewVideo.parse(body)
     assert refused.value.detail == detail

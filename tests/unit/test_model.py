@@ -1,4 +1,4 @@
-"""Random requests, compared with a model one by one; see tests/model.py."""
+"""Random requests to the service on moto; each response must equal the response of the model in `tests/model.py`."""
 
 from uuid import uuid4
 
@@ -9,7 +9,7 @@ from shared.aws.dynamodb import Table, make_client
 from tests.model import check
 
 
-def test_the_service_answers_as_the_model_does() -> None:
+def test_the_service_responds_as_the_model_does() -> None:
     with mock_aws():
         client = make_client()
 
@@ -18,4 +18,4 @@ def test_the_service_answers_as_the_model_does() -> None:
             create_table(client, name)
             return make_api(Table(name, client, sleep=lambda _: None), clock=clock)
 
-        check(new_api, examples=25)  # moto takes longer than an endpoint does
+        check(new_api, examples=25)  # fewer examples than on an endpoint, because moto is slower

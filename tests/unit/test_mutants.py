@@ -1,4 +1,5 @@
-"""Tests of `make mutants`: it runs each planted defect with its tests in a copy, and reports the undetected ones."""
+"""Tests of `make mutants`. It runs each planted defect with its tests in a copy of the checkout, and reports the
+undetected ones."""
 
 import fcntl
 import sys
@@ -23,33 +24,33 @@ TESTS = {
 
 @dataclass
 class Project:
-    """A checkout with one module, whose tests are programs."""
+    """Checkout with one module. Its tests are programs, run without pytest."""
 
     root: Path
     lines: list[str] = field(default_factory=list)
     ran: list[Sequence[str]] = field(default_factory=list)
 
     def runner(self) -> Runner:
-        """The runner of the project."""
+        """Return a runner of this checkout."""
         return Runner(self.root, self.root / ".local", self.lines.append, self.command)
 
     def command(self, tests: Sequence[str]) -> Sequence[str]:
-        """The program of the first test; a test that runs is noted."""
+        """Return the command that runs the first test, and record the tests."""
         self.ran.append(tests)
         return [sys.executable, *tests]
 
     def run(self, *planted: Mutant, include_known: bool = False) -> dict[str, str]:
-        """The results by the names of the mutants."""
+        """Run the mutants, and return the result of each by its name."""
         return {name: outcome.result for name, outcome in self.runner().run(planted, again=include_known).items()}
 
     def main(self, *arguments: str) -> int:
-        """The exit status of the command."""
+        """Run the command, and return its exit status."""
         return mutants.main(arguments, self.root, self.root / ".local", self.command)
 
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
-    """A tiny checkout."""
+    """Return a checkout with one module and its tests."""
     monkeypatch.setattr("local.run.stop_on_signals", lambda: None)
     for name, text in TESTS.items() | {("thing.py", MODULE)}:
         (tmp_path / name).write_text(text, encoding="utf-8")
@@ -81,7 +82,7 @@ class TestRunner:
         assert (project.root / "thing.py").read_text(encoding="utf-8") == MODULE
 
     @pytest.mark.parametrize(("old", "count"), [("LIMIT = 2", 0), ("s", 2)])
-    def test_a_mutant_whose_old_text_is_not_there_once_is_broken(self, project: Project, old: str, count: int) -> None:
+    def test_a_mutant_is_broken_unless_its_old_text_occurs_once(self, project: Project, old: str, count: int) -> None:
         outcome = project.runner().run([_mutant("late", old)])["late"]
         assert outcome == MutantOutcome(
             BROKEN, reason=f"things/late no longer applies: thing.py has its old text {count} times."
@@ -99,13 +100,13 @@ class TestRunner:
 
         def report(line: str) -> None:
             if "passes" in line:
-                runner.seconds = 0.0  # nothing is faster
+                runner.seconds = 0.0  # no later run can be faster, so the mutant times out
 
         runner.say = report
         outcome = runner.run([_acting("hangs", "import signal; signal.pause()")])["hangs"]
         assert outcome.result == TIMED_OUT
 
-    def test_an_interruption_ends_all_that_was_started(self, project: Project, tmp_path: Path) -> None:
+    def test_an_interruption_ends_every_started_process(self, project: Project, tmp_path: Path) -> None:
         lock, fifo = tmp_path / "lock", project.root / "told"
         mkfifo = f"import os\nif not os.path.exists({str(fifo)!r}): os.mkfifo({str(fifo)!r})\n"
         (project.root / "act.py").write_text(f"{mkfifo}{TESTS['act.py']}", encoding="utf-8")
@@ -117,7 +118,7 @@ class TestRunner:
         runner = project.runner()
 
         def report(line: str) -> None:
-            if "waits" in line:  # the other one has the lock
+            if "waits" in line:  # the mutant that hangs has the lock
                 raise StopRequested
 
         runner.say = report
@@ -134,14 +135,14 @@ class TestResults:
         assert project.run(_mutant(), _mutant("other", "3", "5")) == {"limit": CAUGHT, "other": CAUGHT}
         assert len(project.ran) == ran + 1
 
-    def test_no_result_is_known_of_other_code_or_of_another_mutant(self, project: Project) -> None:
+    def test_a_result_is_not_reused_after_the_code_or_the_mutant_changed(self, project: Project) -> None:
         project.run(_mutant())
         project.run(_mutant("limit", "LIMIT = 3", "LIMIT = 5"))
         assert len(project.ran) == 3
         (project.root / "limit.py").write_text("import thing", encoding="utf-8")
         assert project.run(_mutant()) == {"limit": SURVIVED}
 
-    def test_again_runs_what_is_known_too(self, project: Project) -> None:
+    def test_again_repeats_mutants_that_have_a_result(self, project: Project) -> None:
         project.run(_mutant())
         project.run(_mutant(), include_known=True)
         assert len(project.ran) == 4
@@ -176,7 +177,7 @@ class TestCommand:
         assert project.main("three") == 1
         assert "Unknown mutant or area: three." in capsys.readouterr().err
 
-    def test_a_stop_is_said_in_a_line(
+    def test_a_stopped_run_prints_one_line(
         self, project: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
         def stopped(*_: object, **__: object) -> None:
@@ -208,7 +209,7 @@ def test_tests_of_the_console_run_on_node_and_all_others_on_pytest() -> None:
 def test_there_are_a_hundred_mutants_and_all_apply_to_the_code() -> None:
     planted = load(ROOT / FOLDER)
     for mutant in planted:
-        mutant.applied(ROOT)  # raises what is wrong
+        mutant.applied(ROOT)  # raises an error if the mutant does not apply
         assert [test for test in mutant.tests if not (ROOT / test.partition("::")[0]).is_file()] == []
         assert mutant.breaks.endswith(".")
     assert len(planted) == 100

@@ -1,4 +1,4 @@
-"""S3: reading by ranges, deleting by folders, what presigned URLs are bound to, and every fault on the way."""
+"""S3 objects: range reads, deletion of folders, presigned requests, and retries of every fault."""
 
 from collections.abc import Callable
 from typing import Any
@@ -41,7 +41,7 @@ def _line(objects: Objects) -> FaultLine:
 
 
 class TestUris:
-    def test_a_uri_is_bucket_and_key(self) -> None:
+    def test_an_s3_uri_consists_of_bucket_and_key(self) -> None:
         assert split_uri("s3://bucket/a/b") == ("bucket", "a/b")
         assert split_uri(object_uri("bucket", "a/b")) == ("bucket", "a/b")
 
@@ -75,7 +75,7 @@ class TestReading:
         facts = _put(objects)
         assert objects.read(URI, start, length, facts.etag) == expected
 
-    def test_a_source_reads_one_and_the_same_object(self, objects: Objects) -> None:
+    def test_a_source_refuses_to_read_a_replaced_object(self, objects: Objects) -> None:
         facts = _put(objects)
         source = ObjectSource(objects, URI, facts.etag, facts.size)
         assert (source.size, source.read(2, 3)) == (10, b"234")
@@ -114,7 +114,7 @@ class TestDeleting:
         assert [objects.delete_prefix(SOURCES_BUCKET, "v/") for _ in range(2)] == [1, 0]
 
     @pytest.mark.parametrize("prefix", ["", "/", "v", "//"])
-    def test_a_prefix_that_is_not_a_folder_is_a_mistake(self, objects: Objects, prefix: str) -> None:
+    def test_delete_refuses_a_prefix_that_is_not_a_folder(self, objects: Objects, prefix: str) -> None:
         with pytest.raises(ValueError, match="folder"):
             objects.delete_prefix(SOURCES_BUCKET, prefix)
 
@@ -168,7 +168,7 @@ class TestPresigned:
         signatures = set()
         for size in (122, 123):
             query = self._signed(objects.presign_put(URI, "video/mp4", size, 3600)[0])
-            # The time is part of a signature; without it only the size differs.
+            # X-Amz-Date is also signed. Both signatures have the same date, so only the size differs.
             signatures.add((query["X-Amz-Signature"][0], query["X-Amz-Date"][0]))
         assert len({signature for signature, _ in signatures}) == 2
 
@@ -186,7 +186,7 @@ class TestPresigned:
         url, _ = Objects(module.make_client()).presign_put(URI, "video/mp4", 1, 60)
         assert url.startswith(f"https://sources.s3.{region}.amazonaws.com/v/u?")
 
-    def test_on_this_machine_it_leads_to_the_endpoint(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_presigned_url_uses_the_configured_endpoint(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:4566")
         url, _ = Objects(module.make_client()).presign_put(URI, "video/mp4", 1, 60)
         assert url.startswith("http://127.0.0.1:4566/sources/v/u?")
@@ -259,7 +259,7 @@ FAULTS: dict[str, Incident] = {
 }
 
 
-# All faults in one test each, because it is moto's start that takes the time.
+# One test covers all faults of a request, because starting moto takes most of the time.
 @pytest.mark.parametrize("request_", REQUESTS)
 class TestFaults:
     def test_transient_fault_is_retried(self, objects: Objects, request_: str) -> None:
@@ -278,7 +278,7 @@ class TestFaults:
         line = _line(objects)
         for fault, incident in FAULTS.items():
             if request_ == "head" and fault in ("request timeout", "conflict"):
-                continue  # the answer to a HEAD has no body, so no such code
+                continue  # a response to HEAD has no body, so no error code
             line.disarm()
             _put(objects)
             line.arm(incident)
@@ -289,7 +289,7 @@ class TestFaults:
 
 
 @pytest.mark.parametrize("request_", REQUESTS)
-def test_a_refusal_that_no_retry_mends_is_a_bug_and_is_not_repeated(objects: Objects, request_: str) -> None:
+def test_permanent_refusal_is_an_internal_error_and_is_not_retried(objects: Objects, request_: str) -> None:
     line = _line(objects)
     line.arm(s3_refusal("AccessDenied", 403))
     with pytest.raises(InternalError) as raised:

@@ -1,4 +1,4 @@
-"""Registration of handlers: each route has one, and each handler a route."""
+"""Registration of handlers: each route has one handler, and each handler has a route."""
 
 import pytest
 
@@ -11,7 +11,7 @@ from shared.web.responses import HttpResponse, no_content
 
 def test_every_function_of_the_route_table_has_a_handler_for_each_of_its_routes(table: Table) -> None:
     for module in HANDLERS.values():
-        FakeResources(table, Clock()).make(module.lambda_handler)  # raises LookupError
+        FakeResources(table, Clock()).make(module.lambda_handler)  # raises LookupError if a handler is missing
 
 
 class CompleteHandlers:

@@ -1,4 +1,5 @@
-"""Pages merged from several partitions: in order, full, nothing lost or repeated, within the budget."""
+"""Pages merged from several partitions. They are ordered, full, without gaps or duplicates, and within the read
+budget."""
 
 from collections.abc import Callable, Iterator
 
@@ -13,7 +14,7 @@ from shared.core.position import Page, Position
 
 
 class Partition:
-    """An index partition: items in order, with a filter that passes only the visible ones."""
+    """Index partition: ordered items, and a filter that passes only the visible ones."""
 
     def __init__(self, positions: list[Position], visible: Callable[[Position], bool], *, ascending: bool) -> None:
         self.positions = sorted(positions, reverse=not ascending)
@@ -22,7 +23,7 @@ class Partition:
         self.examined = 0
 
     def fetch(self, after: Position | None, limit: int) -> Callable[[], QueryPage]:
-        """Return a function that computes the result of a Query."""
+        """Return a function that returns the result of a Query."""
         remaining = [
             position
             for position in self.positions
@@ -62,7 +63,7 @@ positions = st.builds(Position, st.integers(0, 5), st.text("ab", min_size=1, max
 
 
 @given(
-    # Which of up to eight partitions holds each position: no item is in two of them.
+    # Number of the partition (up to eight) that contains each position. No position is in two partitions.
     numbers=st.dictionaries(positions, st.integers(0, 7), max_size=40),
     hidden=st.sets(positions),
     ascending=st.booleans(),
@@ -105,13 +106,13 @@ def test_pages_are_full_however_much_a_filter_hides(ascending: bool) -> None:
     assert [len(page.items) for page in pages] == [25, 25, 25, 5]
 
 
-def test_the_last_page_says_that_it_is_the_last_even_when_it_is_full() -> None:
+def test_a_full_last_page_has_no_cursor() -> None:
     source = Partition([Position(n, "a") for n in range(10)], lambda _: True, ascending=True)
     pages = list(_walk([source.fetch], ascending=True, limit=5, budget=EXAMINED_BUDGET))
     assert [len(page.items) for page in pages] == [5, 5]
 
 
-def test_a_page_ends_short_when_the_budget_is_spent_and_leads_on() -> None:
+def test_a_page_that_exhausts_the_budget_is_short_and_has_a_cursor() -> None:
     source = Partition([Position(n, "a") for n in range(5000)], lambda position: position.at == 4999, ascending=True)
 
     pages = list(_walk([source.fetch], ascending=True, limit=25, budget=EXAMINED_BUDGET))
@@ -129,14 +130,14 @@ def test_single_page_examines_at_most_the_budget() -> None:
     assert sum(source.examined for source in sources) <= EXAMINED_BUDGET
 
 
-def test_an_evenly_spread_page_reads_little_more_than_it_shows() -> None:
+def test_a_page_over_equally_full_partitions_reads_at_most_twice_its_items() -> None:
     everything = [Position(n, "a") for n in range(4000)]
     sources = [Partition(everything[shard::4], lambda _: True, ascending=False) for shard in range(4)]
     merge([source.fetch for source in sources], _locate, ascending=False, limit=25, after=None)
     assert sum(source.examined for source in sources) <= 2 * 25
 
 
-def test_a_relation_that_has_everything_is_read_at_once_beside_one_that_has_nothing() -> None:
+def test_partitions_with_and_without_items_are_each_read_once() -> None:
     everything = [Position(n, "a") for n in range(400)]
     sources = [
         Partition(everything[shard::4] if shard < 4 else [], lambda _: True, ascending=False) for shard in range(8)
@@ -156,8 +157,8 @@ def test_a_relation_that_has_everything_is_read_at_once_beside_one_that_has_noth
     assert reads == [None] * 8
 
 
-def test_a_page_that_is_full_asks_for_nothing_more() -> None:
-    # The last item of the page is the last that was read of its partition, so it is not known what follows it there.
+def test_a_full_page_sends_no_further_query() -> None:
+    # The page's last item is also the last item read from its partition. The next item there is unknown.
     first = [Position(n, "a") for n in [*range(17), *range(50, 99)]]
     second = [Position(n, "b") for n in [5, 10, 15, *range(50, 99)]]
     reads: list[int] = []

@@ -1,4 +1,4 @@
-"""Pages of every list: each cursor leads on in the list and for the caller that it was given out to, and nowhere else."""
+"""Cursors of every list. A cursor is valid only for the list and the caller that received it."""
 
 import zlib
 from collections import defaultdict
@@ -39,7 +39,7 @@ VIDEO_ID = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
 OTHER_VIDEO_ID = "9b2c1f5e-7d1a-4c1e-8f43-2a5f7f0f4e11"
 EPISODES = ("1c8f6f0c-1f2b-4d7e-9a59-6b7c8d9e0f12", "5d0e7a1b-2c3d-4e5f-8a6b-7c8d9e0f1a2b")
 TEXT = {"text": "0f" * 16, "cues": 2, "size": 60, "origin": "owner"}
-"""Stored captions. No list reads their text."""
+"""Attributes of stored captions. The lists do not read their text."""
 BY_TIME = ("", "order=asc", "from=1", f"to={NOW}")
 VIDEO_LISTS = (
     *BY_TIME,
@@ -63,7 +63,7 @@ def _operations() -> Iterator[tuple[str, tuple[str, list[str]]]]:
             example, names = path, []
             for parameter in operation.get("parameters", []):
                 if "$ref" in parameter:
-                    continue  # what every operation takes
+                    continue  # a parameter of every operation
                 if parameter["in"] == "path":
                     example = example.replace(f"{{{parameter['name']}}}", parameter.get("example", "x"))
                 elif parameter["in"] == "query":
@@ -72,7 +72,7 @@ def _operations() -> Iterator[tuple[str, tuple[str, list[str]]]]:
 
 
 OPERATIONS = dict(_operations())
-"""The operations of the OpenAPI document, each with an example of its path and the names of its query parameters."""
+"""Operations of the OpenAPI document: an example of the path, and the names of the query parameters."""
 
 NAMES = {
     f"{{{parameter['name']}}}"
@@ -81,10 +81,10 @@ NAMES = {
     for parameter in operation.get("parameters", [])
     if parameter.get("schema", {}).get("pattern", "").endswith("{1,64}$")
 }
-"""Path parameters that take any name of a client's choice."""
+"""Path parameters with names that the client chooses."""
 
 List = tuple[str, str]
-"""The path of a list and its query."""
+"""Path and query of a list."""
 
 
 @pytest.fixture
@@ -177,7 +177,7 @@ def lists(api: Api, table: Table, objects: Objects, clock: Clock, tmp_path: Path
 
 
 def _lists_of_resources(api: Api) -> dict[str, list[List]]:
-    """Put two resources into each list of a video whose resources the client names, and return the lists."""
+    """Put two resources into each list of resources that clients name, and return the lists."""
     lists = defaultdict(list)
     for put, listing in product(ROUTES, ROUTES):
         path, _, name = put.path.rpartition("/")
@@ -191,18 +191,18 @@ def _lists_of_resources(api: Api) -> dict[str, list[List]]:
 
 
 def read(api: Api, listing: List, cursor: str | None = None, user: str = "admin", scopes: str | None = None) -> Reply:
-    """A page of one item of a list."""
+    """Read a page of one item."""
     path, query = listing
     paging = urlencode({"limit": 1} | ({"cursor": cursor} if cursor else {}))
     return api.get(path, query="&".join(filter(None, (query, paging))), user=user, scopes=scopes)
 
 
 def is_refused(reply: Reply) -> bool:
-    """Whether the cursor, and nothing else, was refused."""
+    """Return whether the service refused the cursor, and no other parameter."""
     return reply.status == 400 and reply.json["type"].endswith(":invalid-cursor")
 
 
-def test_a_cursor_is_good_for_its_own_list_alone(api: Api, lists: dict[str, list[List]]) -> None:
+def test_a_cursor_is_valid_only_for_its_list(api: Api, lists: dict[str, list[List]]) -> None:
     assert set(lists) == {operation for operation, (_, parameters) in OPERATIONS.items() if "cursor" in parameters}
     one_of_each = [of_operation[0] for of_operation in lists.values()]
     for of_operation in lists.values():
@@ -213,7 +213,7 @@ def test_a_cursor_is_good_for_its_own_list_alone(api: Api, lists: dict[str, list
             assert {other: reply.status for other, reply in replies.items() if not is_refused(reply)} == {listing: 200}
 
 
-def test_a_cursor_is_good_for_its_own_caller_with_the_same_rights(api: Api, lists: dict[str, list[List]]) -> None:
+def test_a_cursor_is_valid_only_for_its_caller_with_unchanged_rights(api: Api, lists: dict[str, list[List]]) -> None:
     for listing in (listing for of_operation in lists.values() for listing in of_operation):
         cursor = read(api, listing).json["nextCursor"]
         another_admin = read(api, listing, cursor, user="bob", scopes="videos/read videos/admin")
@@ -226,7 +226,7 @@ def test_a_cursor_is_good_for_its_own_caller_with_the_same_rights(api: Api, list
             assert is_refused(as_admin), listing
 
 
-def test_a_cursor_is_refused_after_its_day(api: Api, clock: Clock) -> None:
+def test_a_cursor_expires_after_its_lifetime(api: Api, clock: Clock) -> None:
     for _ in range(3):
         api.publish()
     cursor = read(api, ("/v1/videos", "")).json["nextCursor"]
@@ -236,7 +236,7 @@ def test_a_cursor_is_refused_after_its_day(api: Api, clock: Clock) -> None:
     assert is_refused(read(api, ("/v1/videos", ""), cursor))
 
 
-def test_a_cursor_of_a_title_page_is_good_for_the_list_of_that_name(
+def test_a_cursor_of_a_title_page_is_valid_for_the_list_of_that_name(
     api: Api, lists: dict[str, list[List]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(title_page, "LARGEST_LIST", 300)
@@ -256,9 +256,7 @@ def test_a_cursor_of_a_title_page_is_good_for_the_list_of_that_name(
 
 
 @pytest.mark.parametrize("route", [route for route in ROUTES if route.scope], ids=lambda route: route.operation)
-def test_an_operation_takes_the_query_parameters_that_it_declares_and_no_others(
-    api: Api, table: Table, route: Route
-) -> None:
+def test_an_operation_accepts_only_the_query_parameters_that_it_declares(api: Api, table: Table, route: Route) -> None:
     path, parameters = OPERATIONS[route.operation]
     with record_operations(table.client) as operations:
         unknown = api.request(route.method, path, query="x=1", user="admin", json_body={})

@@ -1,4 +1,4 @@
-"""Past versions of a video: access, how far back they reach, and errors for versions that can no longer be computed."""
+"""Past versions of a video: access, retention, and errors for versions that the trail can no longer reconstruct."""
 
 from typing import Any
 
@@ -21,12 +21,13 @@ MISSING = "00000000-0000-4000-8000-000000000000"
 
 @pytest.fixture
 def trail(api: Api) -> AuditedService:
-    """The trail of the service."""
+    """Return the service with its audit trail."""
     return AuditedService(api)
 
 
 class VersionedVideo:
-    """A video of alice's with a history: version n was written n - 1 minutes after NOW and is called `Title n`."""
+    """Video of alice with several versions. Version n was written n - 1 minutes after NOW and has the title `Title
+    n`."""
 
     def __init__(self, api: Api, trail: AuditedService, versions: int = 4, **fields: Any) -> None:
         self.api, self.trail = api, trail
@@ -36,14 +37,14 @@ class VersionedVideo:
             self.patch(title=f"Title {number}")
 
     def patch(self, user: str = "alice", **fields: Any) -> None:
-        """Change it a minute later."""
+        """Change the video through the API, one minute later."""
         self.api.clock.advance(60)
         reply = self.api.patch(f"/v1/videos/{self.video_id}", fields, user=user)
         assert reply.status == 200, reply.body
         self.trail.settle()
 
     def edit(self, **attributes: Any) -> None:
-        """Change it behind the service's back, a minute later."""
+        """Write attributes directly to the table, one minute later."""
         self.api.clock.advance(60)
         self.api.table.client.put_item(
             TableName=self.api.table.name, Item=self.api.table.put(self.stored() | attributes).parameters["Item"]
@@ -66,11 +67,11 @@ class VersionedVideo:
         self.trail.settle()
 
     def was(self, query: str, user: str = "alice", **options: Any) -> Reply:
-        """The video as it was."""
+        """Return the response to a GET with this query, for example `version=2`."""
         return self.api.get(f"/v1/videos/{self.video_id}", query=query, user=user, **options)
 
     def title(self, query: str, user: str = "alice") -> str:
-        """Its title then."""
+        """Return the title in the response to this query."""
         reply = self.was(query, user)
         assert reply.status == 200, reply.body
         return str(reply.json["title"])
@@ -78,12 +79,12 @@ class VersionedVideo:
 
 @pytest.fixture
 def history(api: Api, trail: AuditedService) -> VersionedVideo:
-    """A video of four versions."""
+    """Return a video with four versions."""
     return VersionedVideo(api, trail)
 
 
 def problem(reply: Reply) -> tuple[int, str]:
-    """The status and the last word of a problem's type."""
+    """Return the status and the last word of the problem type."""
     return reply.status, reply.slug
 
 
@@ -135,7 +136,7 @@ class TestVersions:
         assert history.was("version=2&fields=title,version").json == {"title": "Title 2", "version": 2, "without": []}
         assert history.was("version=2&fields=viewCount").json == {"without": ["viewCount"]}
 
-    def test_pictures_of_jobs_have_their_addresses(self, api: Api, trail: AuditedService) -> None:
+    def test_thumbnails_of_jobs_in_past_versions_have_public_urls(self, api: Api, trail: AuditedService) -> None:
         video_id = trail.uploaded_film(api)
         ticket = trail.message("thumbnails", "poster").ticket
         worker, now = Caller.job("thumbnails"), int(api.clock())
@@ -256,7 +257,7 @@ class TestRemovedVideos:
         assert problem(history.was("version=3")) == (503, "trail-behind")
         history.trail.forget(
             history.trail.entries(history.video_id)[0]
-        )  # nor when it is not known that the other one was removed
+        )  # the same result when the trail does not show that the earlier video was removed
         assert problem(history.was("version=3")) == (503, "trail-behind")
 
 
@@ -295,7 +296,7 @@ class TestIncompleteTrail:
         assert str(NOW + 120) in reply.json["detail"]
 
     def test_past_version_is_503_while_the_trail_lacks_a_schema_upgrade(self, history: VersionedVideo) -> None:
-        # It keeps the time of the version before, and so does not say how new it is.
+        # An upgrade keeps `updatedAt`, so the time does not show that the item is newer than the trail.
         older = history.stored() | {"schemaVersion": 2, "version": 1}
         history.remove()
         history.api.table.write(history.api.table.put(older))
@@ -346,7 +347,7 @@ class TestDirectEdits:
 
     @pytest.mark.parametrize("later", [0, 2 * DAY])
     def test_past_read_is_503_while_the_trail_lacks_a_direct_edit(self, history: VersionedVideo, later: int) -> None:
-        # It keeps the time of the version, and so does not say how new it is.
+        # A direct edit keeps `updatedAt`, so the time does not show that the item is newer than the trail.
         history.api.clock.advance(later)
         history.edit(title="By hand")
         history.trail.forget(history.trail.entries(history.video_id)[0])
@@ -405,7 +406,7 @@ class TestValuesThatWereCut:
 
 
 def without(item: Item, *names: str) -> Item:
-    """The item without some attributes."""
+    """Return the item without these attributes."""
     return {name: value for name, value in item.items() if name not in names}
 
 

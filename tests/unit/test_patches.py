@@ -1,4 +1,4 @@
-"""A patch can do what a new video or playlist can: every field, with the same limits and the same consequences."""
+"""Patches can set every field that a new video or playlist can have, with the same limits and the same result."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -20,10 +20,10 @@ from tests.unit.test_videos import EVERYTHING
 Schema = dict[str, Any]
 
 ONLY_NEW = set(SERVER_FIELDS) - {"status"}
-"""Fields that an admin may set on a new video, and that cannot be changed afterwards."""
+"""Fields that an admin can set on a new video, but no client can change later."""
 
 WRITE_MARKS = ("version", "writeId", "updatedFor")
-"""Attributes that depend on the number of writes."""
+"""Attributes that differ with the number of writes."""
 
 
 def _fields(model: type[BaseModel]) -> dict[str, Schema]:
@@ -32,7 +32,7 @@ def _fields(model: type[BaseModel]) -> dict[str, Schema]:
 
 
 def _resolved(schema: Any, definitions: Mapping[str, Schema]) -> Any:
-    """A schema without references, and without the words that describe it."""
+    """Return a schema with its references resolved, and without titles, descriptions and defaults."""
     if isinstance(schema, list):
         return [_resolved(part, definitions) for part in schema]
     if not isinstance(schema, dict):
@@ -53,7 +53,7 @@ def _nullable(schema: Schema) -> Schema:
 def _as_patch(schema: Schema) -> Schema:
     """Return the schema of a merge patch (RFC 7396) for a field of this schema."""
     if "maxProperties" in schema:
-        # Null removes an entry, so a patch may name all the old ones and all the new ones.
+        # Null removes an entry, so a patch may remove all old entries and add the maximum of new ones.
         entries = {name: _nullable(_as_patch(entry)) for name, entry in schema["patternProperties"].items()}
         return _nullable(schema | {"patternProperties": entries, "maxProperties": 2 * schema["maxProperties"]})
     return {name: part for name, part in schema.items() if name != "required"}
@@ -63,18 +63,18 @@ class TestModels:
     @pytest.mark.parametrize(
         ("new", "patch", "only_new"), [(NewVideo, VideoPatch, ONLY_NEW), (NewPlaylist, PlaylistPatch, set())]
     )
-    def test_a_patch_takes_every_field_that_a_client_writes_with_its_limits(
+    def test_a_patch_accepts_every_client_field_with_its_limits(
         self, new: type[BaseModel], patch: type[BaseModel], only_new: set[str]
     ) -> None:
         expected = {name: _as_patch(schema) for name, schema in _fields(new).items() if name not in only_new}
         if "status" in expected:
-            # The server sets the status of a new video; a video is never without one.
+            # The server sets the status of a new video. Every video has a status, so a patch cannot remove it.
             expected["status"] = next(part for part in expected["status"]["anyOf"] if part != {"type": "null"})
         assert _fields(patch) == expected
 
 
 def _items(table: Table, entity: Entity, **key: str) -> list[Item]:
-    """All items in the partition of a video or playlist, without its id and what chance decides of it."""
+    """Return all items of a video or playlist, with neutral ids and shards, and without `WRITE_MARKS`."""
     (own_id,) = key.values()
     items = [item for item in items_of(table) if item[PARTITION_KEY] == entity.key(**key)[PARTITION_KEY]]
     for item in items:
@@ -99,12 +99,13 @@ CONTENTS = {
 
 @pytest.mark.parametrize("content", CONTENTS.values(), ids=CONTENTS.keys())
 class TestVideos:
-    def test_a_video_that_is_filled_in_by_patches_is_stored_like_one_that_was_created_so(
+    def test_patching_each_field_stores_the_same_items_as_creating_the_video_with_them(
         self, api: Api, table: Table, content: dict[str, Any]
     ) -> None:
         created = _ready(api, **content)
         expected = _items(table, VIDEO, videoId=created)
-        assert api.patch(f"/v1/videos/{created}", dict.fromkeys(UNIQUE)).status == 200  # frees its unique values
+        # frees the unique values for the second video
+        assert api.patch(f"/v1/videos/{created}", dict.fromkeys(UNIQUE)).status == 200
         filled = _ready(api)
 
         for name, value in content.items():
@@ -113,14 +114,14 @@ class TestVideos:
 
         assert _items(table, VIDEO, videoId=filled) == expected
 
-    def test_a_video_that_was_emptied_by_patches_is_stored_like_one_that_was_created_without(
+    def test_removing_each_field_stores_the_same_items_as_creating_the_video_without_them(
         self, api: Api, table: Table, content: dict[str, Any]
     ) -> None:
         expected = {name: content[name] for name in ("title", "visibility")}
         created = _ready(api, **expected)
         emptied = _ready(api, **content)
 
-        # A video keeps its season and number only as long as it belongs to a series.
+        # `season` and `episode` are valid only with `seriesId`, so the patch that removes `seriesId` comes last.
         for name in sorted(content.keys() - expected.keys(), key=lambda name: name == "seriesId"):
             reply = api.patch(f"/v1/videos/{emptied}", {name: None})
             assert reply.status == 200, (name, reply.body)
@@ -135,7 +136,7 @@ def _ready(api: Api, **content: Any) -> str:
     return video_id
 
 
-def test_a_playlist_that_is_filled_in_by_patches_is_stored_like_one_that_was_created_so(api: Api, table: Table) -> None:
+def test_patching_each_field_stores_the_same_items_as_creating_the_playlist_with_them(api: Api, table: Table) -> None:
     content = {"title": "Evenings", "description": "For the long ones", "visibility": "public"}
     assert set(content) == set(NewPlaylist.model_fields)
     created, filled = (

@@ -37,13 +37,13 @@ TEXT = "2c26b46b68ffc68ff99b453c1d304134"
 
 @pytest.fixture
 def api(table: Table, clock: Clock, objects: Objects) -> Api:
-    """The service, with its buckets."""
+    """Return the service with its buckets."""
     return make_api(table, clock, objects)
 
 
 @pytest.fixture
 def video_id(api: Api, background: BackgroundWork) -> str:
-    """A public video of alice's, which is ready: of a minute, with two renditions."""
+    """Return the id of a public video of alice that is ready. It lasts a minute and has two renditions."""
     video_id = background.uploaded_film(api, visibility="public")
     for name in RENDITIONS:
         _report(api, background, name, fileSize=SIZES[name])
@@ -51,7 +51,7 @@ def video_id(api: Api, background: BackgroundWork) -> str:
 
 
 def _report(api: Api, background: BackgroundWork, name: str, file: str = "", **more: Any) -> None:
-    """A transcoder says that a rendition is done."""
+    """Report a finished rendition, as a transcoder does."""
     message = background.message("transcode", f"transcode.{name}")
     folder = str(message.output).rpartition("/")[0]
     body = {"inputHash": message.inputHash, "attempt": message.attempt, "state": "done", **more}
@@ -91,13 +91,13 @@ def _read(playback: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _caption(table: Table, video_id: str, language: str, text: str = TEXT) -> None:
-    """Captions of a video of alice's, which name a text of this hash."""
+    """Store captions of alice's video with the hash of a text, without the text itself."""
     content = {"text": text, "cues": 2, "size": 90, "origin": "owner"}
     CaptionStore(table).put(video_id, language, content, ALICE, NOW, lambda _: True)
 
 
 def _edit(table: Table, video_id: str, **attributes: Any) -> None:
-    """Write attributes of a video past the API."""
+    """Write attributes of a video directly to the table."""
     names, values = {f"#{name}": name for name in attributes}, {f":{name}": attributes[name] for name in attributes}
     change = Expression("SET " + ", ".join(f"#{name} = :{name}" for name in attributes), names, values)
     table.write(table.update(VIDEO.key(videoId=video_id), change))
@@ -162,7 +162,9 @@ class TestContent:
         (rendition,) = _played(api, video_id)["renditions"]
         assert rendition.keys() == {"name", "type", "width", "height", "url"}
 
-    def test_a_video_of_an_earlier_release_has_no_sizes_at_all(self, api: Api, table: Table, video_id: str) -> None:
+    def test_renditions_stored_without_sizes_are_listed_without_size(
+        self, api: Api, table: Table, video_id: str
+    ) -> None:
         source = _item(table, video_id)["source"]
         _edit(table, video_id, source={name: value for name, value in source.items() if name != "sizes"})
         assert all("size" not in rendition for rendition in _played(api, video_id)["renditions"])
@@ -189,7 +191,9 @@ class TestCaptionsAndChapters:
         for user, seconds in (("bob", 60), ("alice", SECONDS)):
             assert _signed(_played(api, video_id, user)["captions"][0]["url"])[2] == seconds
 
-    def test_chapters_are_in_their_order_and_name_nothing_else(self, api: Api, table: Table, video_id: str) -> None:
+    def test_playback_lists_chapters_in_order_with_start_and_title_only(
+        self, api: Api, table: Table, video_id: str
+    ) -> None:
         chapters = [{"start": 0, "title": "The harbour"}, {"start": 31_500, "title": "Out at sea"}]
         content = ChaptersContent.read({"chapters": chapters})
         CaptionStore(table).put_chapters(video_id, content, ALICE, NOW, lambda _: True)
@@ -225,7 +229,7 @@ class TestCaptionsAndChapters:
         assert _played(api, video_id)["captions"] == []
 
 
-class TestHowLong:
+class TestUrlLifetime:
     def test_response_has_url_expiry_and_is_not_cacheable(self, api: Api, video_id: str) -> None:
         reply = _request_playback(api, video_id, "bob")
         assert reply.json["expiresAt"] == NOW + SECONDS
@@ -238,7 +242,7 @@ class TestHowLong:
         assert {_signed(rendition["url"])[2] for rendition in playback["renditions"]} == {60}
         assert _played(api, video_id)["expiresAt"] == NOW + SECONDS
 
-    def test_a_video_that_expires_later_shortens_nothing(self, api: Api, video_id: str) -> None:
+    def test_expiry_after_the_url_lifetime_does_not_shorten_it(self, api: Api, video_id: str) -> None:
         api.patch(f"/v1/videos/{video_id}", {"expiresAt": NOW + SECONDS + 1})
         assert _played(api, video_id, "bob")["expiresAt"] == NOW + SECONDS
 
@@ -294,7 +298,7 @@ class TestPermissions:
         assert _request_playback(api, video_id, "bob").status == 404
 
 
-class TestNothingToPlay:
+class TestVideosWithoutFiles:
     def test_playback_without_a_source_is_409(self, api: Api) -> None:
         reply = _request_playback(api, api.create()["videoId"])
         assert _refusal(reply) == (
@@ -339,7 +343,7 @@ class TestNothingToPlay:
         assert (playback["renditions"], urlsplit(playback["source"]["url"]).path) == ([], f"/{video_id}/0002")
 
 
-class TestAddressesThatAreNotTheService_s:
+class TestForeignUris:
     @pytest.mark.parametrize(
         "uri",
         [
@@ -378,7 +382,7 @@ class TestAddressesThatAreNotTheService_s:
         reply = _request_playback(api, video_id)
         (rendition,) = reply.json["renditions"]
         assert rendition["name"] == name
-        # Of the URL it is one part of the path, percent-encoded: it can neither end the path nor add a parameter.
+        # The name is one percent-encoded segment of the path, so it cannot end the path or add a parameter.
         assert _signed(rendition["url"]) == (
             MEDIA_BUCKET,
             f"/renditions/{video_id}/hash/{name}.mp4",

@@ -1,4 +1,4 @@
-"""Playlists: access, ordered entries, and the effects of deleting their videos."""
+"""Playlists: access, order of entries, and entries of deleted videos."""
 
 import random
 from typing import Any
@@ -22,7 +22,7 @@ KEY = {"Idempotency-Key": "k1"}
 
 
 def _publish(api: Api, count: int, **fields: Any) -> list[str]:
-    """Create published videos, visible to everyone."""
+    """Publish videos with consecutive ids, and return the ids."""
     return [
         str(api.publish(videoId=f"{number:08d}-0000-4000-8000-000000000000", **fields)["videoId"])
         for number in range(count)
@@ -30,7 +30,7 @@ def _publish(api: Api, count: int, **fields: Any) -> list[str]:
 
 
 def _playlist(api: Api, *video_ids: str, user: str = "alice", **fields: Any) -> str:
-    """The path of a new playlist that holds these videos."""
+    """Create a playlist with these videos, and return its path."""
     reply = api.post("/v1/playlists", {"title": "A list"} | fields, user=user)
     assert reply.status == 201, reply.body
     path = f"/v1/{reply.headers['location']}"
@@ -44,7 +44,7 @@ def _append(api: Api, path: str, video_id: str, **options: Any) -> Reply:
 
 
 def _pages(api: Api, path: str, limit: int = 100, query: str = "", **options: Any) -> list[list[dict[str, Any]]]:
-    """All pages of a list."""
+    """Read all pages of a list."""
     pages = []
     cursor = None
     while True:
@@ -58,7 +58,7 @@ def _pages(api: Api, path: str, limit: int = 100, query: str = "", **options: An
 
 
 def _order(api: Api, path: str, limit: int = 100, **options: Any) -> list[str]:
-    """The videos of a playlist as its entries are listed."""
+    """Return the videos of a playlist in listed order."""
     return [entry["videoId"] for page in _pages(api, f"{path}/entries", limit, **options) for entry in page]
 
 
@@ -97,7 +97,7 @@ class TestPlaylists:
         read = api.get(f"/v1/playlists/{created['playlistId']}")
         assert (read.json, read.etag) == (created, reply.etag)
 
-    def test_two_posts_make_two_of_them(self, api: Api) -> None:
+    def test_two_posts_create_two_playlists(self, api: Api) -> None:
         assert _playlist(api) != _playlist(api)
         assert len(_ids(api, "/v1/playlists")) == 2
 
@@ -108,7 +108,7 @@ class TestPlaylists:
         other = api.post("/v1/playlists", {"title": "u"}, headers=KEY)
         assert (other.status, other.slug) == (422, "idempotency-key-reused")
 
-    def test_an_owner_has_a_largest_number_of_playlists(self, api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_number_of_playlists_per_owner_is_limited(self, api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(playlists, "MAX_PLAYLISTS", 2)
         path, _ = _playlist(api), _playlist(api)
         refused = api.post("/v1/playlists", {"title": "t"})
@@ -117,7 +117,7 @@ class TestPlaylists:
         assert api.delete(path).status == 204
         assert api.post("/v1/playlists", {"title": "t"}).status == 201
 
-    def test_an_owners_totals_count_them(self, api: Api, table: Table) -> None:
+    def test_profile_counts_the_owners_playlists(self, api: Api, table: Table) -> None:
         paths = [_playlist(api) for _ in range(3)]
         api.delete(paths[0], user="admin")
         api.delete(paths[0])
@@ -125,7 +125,7 @@ class TestPlaylists:
         assert profile is not None
         assert (profile["playlists"], profile["version"], profile["relId"]) == (2, 4, "alice")
 
-    def test_a_patch_replaces_and_null_removes(self, api: Api) -> None:
+    def test_patch_replaces_fields_and_null_removes_them(self, api: Api) -> None:
         path = _playlist(api, description="Old")
         api.clock.advance(10)
         reply = api.patch(path, {"title": "New", "description": None, "visibility": "public"})
@@ -180,7 +180,7 @@ class TestPlaylists:
 
 
 class TestListOfPlaylists:
-    def test_newest_first_or_oldest_in_pages(self, api: Api) -> None:
+    def test_playlists_are_listed_newest_or_oldest_first_in_pages(self, api: Api) -> None:
         created = []
         for _ in range(5):
             created.append(_id(_playlist(api)))
@@ -221,7 +221,8 @@ class TestListOfPlaylists:
         for user, query in (("bob", {"userId": "alice"}), ("alice", {"userId": "alice", "order": "asc"})):
             reply = api.get("/v1/playlists", query=urlencode(query | follow), user=user)
             assert (reply.status, reply.slug) == (400, "invalid-cursor")
-        assert api.get("/v1/playlists", query=urlencode(follow)).status == 200  # alice's own is the same list
+        # the default owner is the caller, so this is the same list
+        assert api.get("/v1/playlists", query=urlencode(follow)).status == 200
 
 
 class TestEntries:
@@ -256,7 +257,7 @@ class TestEntries:
         assert [len(page) for page in pages] == [3, 3, 1]
         assert _order(api, path, limit=3) == video_ids
 
-    def test_a_full_last_page_leads_nowhere(self, api: Api) -> None:
+    def test_full_last_page_has_no_cursor(self, api: Api) -> None:
         path = _playlist(api, *_publish(api, 4))
         assert [len(page) for page in _pages(api, f"{path}/entries", limit=2)] == [2, 2]
 
@@ -448,7 +449,7 @@ class TestMoves:
         assert _order(api, path) == [video_ids[1], video_ids[2], video_ids[0], video_ids[3]]
 
     @pytest.mark.parametrize("side", ["after", "before"])
-    def test_neighbours_make_room_where_many_were_moved_to(
+    def test_neighbours_get_new_ranks_where_many_entries_were_moved(
         self, api: Api, table: Table, monkeypatch: pytest.MonkeyPatch, side: str
     ) -> None:
         monkeypatch.setattr(ranks, "LONG", 7)
@@ -501,7 +502,7 @@ class TestPlaylistsOfAVideo:
         assert _ids(api, f"/v1/videos/{video_id}/playlists") == [_id(path) for path in paths]
         assert _ids(api, f"/v1/videos/{video_id}/playlists", query="order=asc") == [_id(path) for path in paths[::-1]]
 
-    def test_public_ones_and_the_callers_own_on_full_pages(self, api: Api) -> None:
+    def test_playlists_of_a_video_are_public_or_the_callers_own(self, api: Api) -> None:
         (video_id,) = _publish(api, 1)
         created: dict[tuple[str, str], set[str]] = {}
         for owner in ("alice", "bob"):
@@ -529,7 +530,7 @@ class TestPlaylistsOfAVideo:
         assert api.get(f"/v1/videos/{MISSING}/playlists").status == 404
 
 
-class TestTrouble:
+class TestErrors:
     def test_request_that_loses_every_race_is_409_with_retry_after(
         self, api: Api, table: Table, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -568,10 +569,11 @@ class TestTrouble:
 
 
 class TestIfMatchOnEntries:
-    """The version is the playlist's, which every change of its entries makes another."""
+    """`If-Match` of entries compares the version of the playlist. Every change of its entries increments this
+    version."""
 
     @pytest.mark.parametrize(("tag", "appended", "moved", "removed"), [('"99"', 412, 412, 412), ("*", 201, 200, 204)])
-    def test_playlist_within_its_retention_is_stored(
+    def test_writes_of_entries_require_a_matching_version(
         self, api: Api, tag: str, appended: int, moved: int, removed: int
     ) -> None:
         path = f"/v1/playlists/{api.post('/v1/playlists', {'title': 't'}).json['playlistId']}/entries"
@@ -583,7 +585,7 @@ class TestIfMatchOnEntries:
         assert api.patch(f"{path}/{two}", {"after": None}, headers=headers).status == moved
         assert api.delete(f"{path}/{one}", headers=headers).status == removed
 
-    def test_concurrently_changed_playlist_is_skipped(self, api: Api) -> None:
+    def test_append_with_an_outdated_version_is_refused(self, api: Api) -> None:
         playlist = f"/v1/playlists/{api.post('/v1/playlists', {'title': 't'}).json['playlistId']}"
         tag = api.get(playlist).etag
         one, two = (api.create()["videoId"] for _ in range(2))

@@ -1,4 +1,4 @@
-"""Prebuilt models read, refuse and dump as the models do of which they are generated."""
+"""Prebuilt models parse, refuse and dump content exactly as the models from which they are generated."""
 
 import json
 from importlib import import_module
@@ -81,7 +81,7 @@ def test_a_prebuilt_model_parses_and_refuses_as_its_model_does(model: type[Conte
 
 
 def _outcome(model: Any, body: bytes) -> list[Any] | tuple[Any, ...]:
-    """Return the dumps of a body and the fields that it sets, or the error."""
+    """Return the dumps, set fields and types of a parsed body, or its error."""
     try:
         content = model.parse(body)
     except (InvalidContent, MalformedJson) as error:

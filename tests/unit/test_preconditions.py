@@ -1,4 +1,4 @@
-"""If-Match at every operation that takes it: a change of a version that is no longer the present one changes nothing."""
+"""`If-Match` of every operation that accepts it: a write that names an older version is refused and stores nothing."""
 
 from typing import Any
 
@@ -32,14 +32,14 @@ CHANGES: dict[str, tuple[str, dict[str, Any]]] = {
     "/v1/playlists/{playlistId}": ("PATCH", {"json_body": {"title": "Another"}}),
     "/v1/videos/{videoId}": ("PATCH", {"json_body": {"title": "Another"}}),
 }
-"""The change that another client makes of each kind of thing, by the end of its path."""
+"""Change by another client, for each kind of resource. The keys are ends of paths."""
 
 CREATIONS = [route for route in CONDITIONAL if route.method == "PUT"]
-"""Operations that create a missing resource."""
+"""Operations that create the resource if it does not exist."""
 
 
 def _versioned_path(path: str) -> str:
-    """The path of the thing whose version an operation at this path compares."""
+    """Return the path of the resource whose version the operation compares with `If-Match`."""
     for end in ("/restore", "/revert", "/rotate", "/replay", "/entries", "/entries/{videoId}"):
         path = path.removesuffix(end)
     return path
@@ -61,13 +61,13 @@ def _path_parameters(world: World, route: Route) -> dict[str, str]:  # noqa: F81
 
 
 @pytest.mark.parametrize("route", CONDITIONAL, ids=lambda route: route.operation)
-def test_a_write_on_an_older_version_is_refused_and_stores_nothing_and_one_on_the_present_version_is_done(
+def test_a_write_with_an_older_version_is_refused_and_with_the_current_version_succeeds(
     world: World,  # noqa: F811
     route: Route,
 ) -> None:
     api, parameters = world.api, _path_parameters(world, route)
     path = _versioned_path(route.path).format_map({**PLACES, **parameters})
-    old = api.get(path).headers.get("etag", '"1"')  # GET of a region lists, so it has no ETag of its own
+    old = api.get(path).headers.get("etag", '"1"')  # GET of a region returns a list, which has no ETag
     method, change = next(change for end, change in CHANGES.items() if _versioned_path(route.path).endswith(end))
     changed = api.request(method, path, **change)
     assert changed.status == 200

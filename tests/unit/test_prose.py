@@ -85,13 +85,15 @@ def test_prose_checks_the_openapi_document_when_it_is_listed(monkeypatch: pytest
 
 
 _DETAILS = {name for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, ServiceError)}
-_DETAILS.remove("WriteContention")  # takes the name of an item
+_DETAILS.remove("WriteContention")  # its argument is the name of an item
 _PREDICATES = {"named": 1, "invalid_field": 1, "ForbiddenAddress": 0}
-"""Constructors whose argument at this position continues the name of a field: `must be a whole number`."""
+"""Position of the detail in the arguments, for constructors that prefix the detail with the field name: `must be a
+whole number`."""
 
 
 def _texts_of(path: Path) -> Iterator[tuple[str, bool]]:
-    """Yield the texts of errors that a module raises, and whether each is a predicate. Values of f-strings become `1`."""
+    """Yield the error texts that a module raises, and whether a field name precedes the text. Values of f-strings
+    become `1`."""
     for call in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if not isinstance(call, ast.Call):
             continue

@@ -1,4 +1,4 @@
-"""Routes that need no token: health, the OpenAPI document and the docs."""
+"""Routes without a token: health, the OpenAPI document, the docs and the first page."""
 
 import gzip
 import json
@@ -26,7 +26,8 @@ from shared.videos.models import NewVideo, VideoPatch
 
 
 def _all_errors(kind: type[ServiceError] = ServiceError) -> list[type[ServiceError]]:
-    """The error tree; what stores derive from its classes is answered as these are."""
+    """Return all classes of the error tree. Subclasses that a store defines are omitted, because their responses are
+    the same."""
     children = [child for child in kind.__subclasses__() if child.__module__ == errors.__name__]
     return [error for child in children for error in (child, *_all_errors(child))]
 
@@ -56,17 +57,17 @@ class TestHealth:
 
 
 class TestDocs:
-    def test_the_page_loads_only_what_the_service_serves(self, api: Api) -> None:
+    def test_docs_page_loads_only_files_of_the_service(self, api: Api) -> None:
         page = api.get("/docs")
         assert page.headers["content-type"].startswith("text/html")
         assets = re.findall(r'(?:href|src)="(docs/[^"]+)"', page.body.decode())
         assert assets
         for asset in assets:
-            # Relative to /docs, so that it holds behind any stage.
+            # The URL is relative to /docs, so that the page also works behind a stage path.
             reply = api.get(f"/{asset}")
             assert (reply.status, reply.headers["x-content-type-options"]) == (200, "nosniff")
 
-    def test_the_address_with_a_slash_at_its_end_leads_to_the_page(self, api: Api) -> None:
+    def test_docs_path_with_a_trailing_slash_redirects_to_the_page(self, api: Api) -> None:
         reply = api.get("/docs/")
         assert (reply.status, urljoin("https://api.example/stage/docs/", reply.headers["location"])) == (
             301,
@@ -74,12 +75,12 @@ class TestDocs:
         )
 
     @pytest.mark.parametrize("path", ["/", "/docs"])
-    def test_a_page_says_where_a_token_comes_from(self, api: Api, path: str) -> None:
+    def test_page_explains_how_to_get_a_token(self, api: Api, path: str) -> None:
         page = api.get(path).body.decode()
         assert "make token" in page
         assert {"SignInUrl", "TokenUrl"} <= set(re.findall(r"<code>(\w+)</code>", page))
 
-    def test_the_first_page_leads_to_what_the_service_serves(self, api: Api) -> None:
+    def test_first_page_links_to_console_docs_document_and_health(self, api: Api) -> None:
         page = api.get("/")
         assert (page.status, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
         links = set(re.findall(r'href="([^"]+)"', page.body.decode()))
@@ -87,30 +88,30 @@ class TestDocs:
         for link in links - {"console/"}:
             assert api.get(f"/{link}").status == 200
 
-    def test_the_console_s_address_leads_to_its_page_where_the_gateway_leaves_that_to_us(self, api: Api) -> None:
+    def test_console_path_redirects_to_index_html(self, api: Api) -> None:
         reply = api.get("/console/")
         assert (reply.status, urljoin("https://api.example/stage/console/", reply.headers["location"])) == (
             301,
             "https://api.example/stage/console/index.html",
         )
 
-    def test_browsers_find_an_icon(self, api: Api) -> None:
+    def test_favicon_is_an_svg(self, api: Api) -> None:
         icon = api.get("/favicon.ico")
         assert (icon.status, icon.headers["content-type"]) == (200, "image/svg+xml; charset=utf-8")
         assert ElementTree.XML(icon.body).tag == "{http://www.w3.org/2000/svg}svg"
 
     @pytest.mark.parametrize("path", ["/", "/favicon.ico", "/docs/"])
-    def test_pages_take_no_other_method(self, api: Api, path: str) -> None:
+    def test_pages_accept_only_get(self, api: Api, path: str) -> None:
         assert api.post(path).status == 404
 
-    def test_large_files_travel_compressed(self, api: Api) -> None:
+    def test_large_files_are_sent_compressed(self, api: Api) -> None:
         reply = api.get("/docs/swagger-ui-bundle.min.js", headers={"Accept-Encoding": "gzip, br"})
         assert (reply.headers["content-encoding"], reply.headers["vary"]) == ("gzip", "Accept-Encoding")
         assert len(reply.body) < 600_000
         assert b"SwaggerUIBundle" in gzip.decompress(reply.body)
 
     @pytest.mark.parametrize("asset", ["x.js", "..", "html.py", "__init__.py"])
-    def test_no_other_file_is_served(self, api: Api, asset: str) -> None:
+    def test_unlisted_docs_file_is_404(self, api: Api, asset: str) -> None:
         assert api.get(f"/docs/{asset}").status == 404
 
 
@@ -157,29 +158,29 @@ class TestOpenApi:
 
     def test_openapi_example_of_a_new_video_can_be_created(self, api: Api) -> None:
         created = api.post("/v1/videos", NEW_VIDEO)
-        assert (created.status, created.json["resolutions"]) == (201, {})  # Swagger UI sends it as it is
+        assert (created.status, created.json["resolutions"]) == (201, {})  # sent unchanged, as Swagger UI does
         _validator({"$ref": "#/components/schemas/Video"}).validate(created.json)
 
-    def test_a_fetched_video_has_all_that_a_whole_one_requires(self, api: Api) -> None:
+    def test_get_returns_all_required_fields_and_with_fields_a_partial_video(self, api: Api) -> None:
         path = f"/v1/videos/{api.create()['videoId']}"
         full, partial = api.get(path).json, api.get(path, query="fields=title").json
         _assert_distinct("FetchedVideo", "PartialVideo", full, partial)
 
-    def test_a_listed_video_has_all_that_a_whole_one_requires(self, api: Api) -> None:
+    def test_list_returns_all_required_fields_and_with_fields_a_partial_summary(self, api: Api) -> None:
         api.publish()
         (full,), (partial,) = (api.get("/v1/videos", query=query).json["items"] for query in ("", "fields=title"))
         _assert_distinct("VideoSummary", "PartialSummary", full, partial)
 
-    def test_generators_find_what_it_refers_to(self) -> None:
+    def test_every_reference_of_the_openapi_document_resolves(self) -> None:
         names = {f"#/components/{kind}/{name}" for kind, parts in document()["components"].items() for name in parts}
         assert {part["$ref"] for part in _parts(document()) if "$ref" in part} <= names
 
     def test_every_choice_has_a_type(self) -> None:
-        """Without one, Swagger UI calls it "any", and generated clients have no type for it."""
+        """Swagger UI shows an enumeration without a type as "any", and generated clients have no type for it."""
         assert [part for part in _parts(document()) if {"enum", "const"} & part.keys() and "type" not in part] == []
 
     def test_no_field_has_a_default(self) -> None:
-        """Generated clients must send a field that has one; query parameters may have one."""
+        """Generated clients treat a field with a default as required. Query parameters may have a default."""
         schemas = document()["components"]["schemas"]
         assert [part for part in _parts(schemas) if "default" in part] == []
 
@@ -205,7 +206,7 @@ class TestOpenApi:
             for response in operation["responses"].values()
             for name in response.get("content", {}).get("application/problem+json", {}).get("examples", {})
         }
-        # Paths and methods without an operation have no place in the document; the others are only grouped by these.
+        # Requests without an operation are not in the document. `groups` are abstract parents of declared errors.
         not_an_operation = {errors.MethodNotAllowed}
         groups = {errors.BadRequest, errors.Conflict, errors.NotApplied}
         assert declared == {kind.slug for kind in set(_all_errors()) - not_an_operation - groups}
@@ -238,11 +239,11 @@ def _validator(schema: dict[str, Any]) -> Any:
 
 @cache
 def _compiled(schema: str) -> Any:
-    """Return the validator of a schema. Compiling it takes 50 ms, because it includes all components."""
+    """Return the validator of a schema. Compiling a validator takes 50 ms, because it includes all components."""
     return jsonschema_rs.Draft202012Validator(json.loads(schema) | {"components": document()["components"]})
 
 
-def test_the_error_tree_is_drawn_as_it_is() -> None:
+def test_docstring_of_errors_draws_the_error_tree() -> None:
     drawn = [line for line in (errors.__doc__ or "").splitlines() if "──" in line]
     assert [line.split("── ")[1].split()[0] for line in drawn] == [kind.__name__ for kind in _all_errors()]
 
@@ -263,7 +264,7 @@ def test_openapi_document_has_each_enumeration_once() -> None:
     assert len({*enumerations}) == len(enumerations)
 
 
-def test_parameters_that_are_true_or_false_are_booleans_in_the_openapi_document() -> None:
+def test_true_or_false_parameters_are_booleans_in_the_openapi_document() -> None:
     parameters = [
         parameter["schema"]
         for path in document()["paths"].values()

@@ -1,4 +1,5 @@
-"""The purge deletes all leftovers of a removed video or playlist, in any amount and after any interruption."""
+"""The purge deletes all leftovers of a deleted video or playlist, however many there are, and completes after any
+interruption."""
 
 import time
 from collections.abc import Callable
@@ -44,9 +45,9 @@ Run = Callable[..., dict[str, Any]]
 
 @pytest.fixture
 def purge(table: Table, objects: Objects) -> Run:
-    """Return a function that delivers messages to the purge function over the tests' stores.
+    """Return a function that runs the purge function on messages.
 
-    It sends messages to `queue`.
+    It uses the tests' table and objects. Unfinished purges are sent to `queue`.
     """
 
     def run(*bodies: dict[str, Any], queue: FakeQueue | None = None, context: Context | None = None) -> dict[str, Any]:
@@ -75,12 +76,12 @@ def _ratings(table: Table, video_id: str, count: int) -> None:
 
 
 def _of_ratings(table: Table, video_id: str) -> list[tuple[str, str]]:
-    """The ratings of a video that are left."""
+    """Return the remaining ratings of a video."""
     return [(pk, sk) for pk, sk in _remaining(table, video_id) if pk.startswith("RATINGS#")]
 
 
 def _views(table: Table, video_id: str, hours: int) -> None:
-    """Store a sharded counter, and the items of the hours and of the day in which the video was viewed."""
+    """Store a sharded view counter, items for `hours` hours, and one item for a day."""
     _put(
         table,
         VIEW_COUNTER.key(videoId=video_id, shard=0) | {"views": 5, "spread": 4, "folded": {"views": 3}},
@@ -91,7 +92,7 @@ def _views(table: Table, video_id: str, hours: int) -> None:
 
 
 def _playlist(api: Api, *video_ids: str) -> str:
-    """The id of a playlist of these videos."""
+    """Create a playlist of these videos, and return its id."""
     playlist_id = str(api.post("/v1/playlists", {"title": "t"}).json["playlistId"])
     for video_id in video_ids:
         assert api.post(f"/v1/playlists/{playlist_id}/entries", {"videoId": video_id}).status == 201
@@ -99,7 +100,8 @@ def _playlist(api: Api, *video_ids: str) -> str:
 
 
 def _related_video(api: Api, table: Table, objects: Objects, playlists: int = 3) -> list[str]:
-    """A video with something of every kind; returns the playlists that hold it, with another video each."""
+    """Store a video with every kind of related item, and return its playlists. Each playlist also contains another
+    video."""
     other = api.publish()["videoId"]
     api.publish(videoId=VIDEO_ID)
     _views(table, VIDEO_ID, hours=3)
@@ -114,7 +116,7 @@ def _related_video(api: Api, table: Table, objects: Objects, playlists: int = 3)
         MARKER.key(videoId=VIDEO_ID),
     )
     objects.put(SOURCES_BUCKET, f"{VIDEO_ID}/0001", b"x", "video/mp4")
-    # Also what captions said before they were replaced or removed.
+    # Caption texts that were replaced or removed stay in S3 until the purge.
     for text in ("1" * 32, "2" * 32):
         objects.put(MEDIA_BUCKET, text_key(VIDEO_ID, text), b"WEBVTT\n", "text/vtt")
     return [_playlist(api, VIDEO_ID, other) for _ in range(playlists)]
@@ -125,7 +127,7 @@ def _remaining(table: Table, video_id: str) -> list[tuple[str, str]]:
 
 
 def _with_everything(api: Api, background: BackgroundWork, objects: Objects) -> str:
-    """A video with jobs, views, captions and objects."""
+    """Store a video with jobs, views, captions and objects, and return its id."""
     video_id = background.uploaded_film(api)
     api.post(f"/v1/videos/{video_id}/views", user="bob")
     for bucket, key in (
@@ -177,7 +179,7 @@ def test_purge_removes_the_view_counter_so_that_the_id_can_be_reused(
     assert api.get(f"/v1/videos/{video_id}", user="admin").json["viewCount"] == 0
 
 
-def test_thousands_of_children_go(table: Table, purge: Run) -> None:
+def test_purge_deletes_thousands_of_child_items(table: Table, purge: Run) -> None:
     names = [f"CREDIT#{number:04}" for number in range(2500)]
     for start in range(0, len(names), 25):
         batch = [{"pk": {"S": "VIDEO#v"}, "sk": {"S": name}} for name in names[start : start + 25]]
@@ -218,7 +220,7 @@ def test_purge_deletes_many_pages_of_ratings_and_memberships(
     assert [api.get(f"/v1/playlists/{playlist}").json["entryCount"] for playlist in playlists] == [1] * 8
 
 
-def test_purge_deletes_counts_and_leaves_expiring_markers(table: Table, purge: Run) -> None:
+def test_purge_deletes_view_counts_and_leaves_expiring_viewer_items(table: Table, purge: Run) -> None:
     _views(table, VIDEO_ID, hours=250)
     marker = VIEWER.key(videoId=VIDEO_ID, lane=7, id="bob") | {"purgeAt": 1}
     _put(table, marker)
@@ -245,16 +247,16 @@ def test_purge_deletes_memberships_of_deleted_playlists(api: Api, table: Table, 
     assert _remaining(table, VIDEO_ID) == [(f"VIDEO#{VIDEO_ID}", MARKER.sk)]
 
 
-def test_delivered_twice_it_does_nothing_the_second_time(purge: Run) -> None:
+def test_purge_message_delivered_twice_succeeds(purge: Run) -> None:
     assert purge(purge_message("v"), purge_message("v")) == {"batchItemFailures": []}
 
 
 CALLS = 34
-"""The calls of a purge of a video with something of every kind, in one playlist."""
+"""Number of calls in a purge of a video that has every kind of related item and is in one playlist."""
 
 
 @pytest.mark.parametrize("at", range(CALLS + 1))
-def test_broken_off_at_any_call_it_is_finished_the_next_time(
+def test_purge_that_fails_at_any_call_completes_when_redelivered(
     api: Api, table: Table, purge: Run, objects: Objects, monkeypatch: pytest.MonkeyPatch, at: int
 ) -> None:
     (playlist_id,) = _related_video(api, table, objects, playlists=1)
@@ -307,7 +309,7 @@ class TestShortTime:
         table.delete(VIDEO.key(videoId=VIDEO_ID))
         queue = FakeQueue()
         purge(purge_message(VIDEO_ID), queue=queue, context=ShortContext(3))
-        # No client can bring it back so early; DynamoDB's own restore of a table could.
+        # Only a restore of the table by DynamoDB can recreate the video this early; no client can.
         _put(table, VIDEO.key(videoId=VIDEO_ID))
         _put(table, CREDIT.key(videoId=VIDEO_ID, personId="nm2"))
         before = _items(table)
@@ -359,14 +361,14 @@ class TestPlaylist:
         background.settle()
         assert background.queues["purge"].take() == []
         assert len(_remaining(background.table, purged)) == 3
-        background.table.delete(PLAYLIST.key(playlistId=purged))  # as DynamoDB does
+        background.table.delete(PLAYLIST.key(playlistId=purged))  # as DynamoDB does when the item expires
         background.settle()
         (message,) = background.queues["purge"].take()
         assert purge(message) == {"batchItemFailures": []}
         assert _remaining(background.table, purged) == []
         assert len([sk for pk, sk in _items(background.table) if other in pk]) == 3
 
-    def test_hundreds_of_entries_go(self, table: Table, purge: Run) -> None:
+    def test_purge_deletes_hundreds_of_entries(self, table: Table, purge: Run) -> None:
         for number in range(250):
             for kind in ("ENTRY#V00000#", "HAS#"):
                 _put(table, {"pk": "PLAYLIST#p", "sk": f"{kind}{number}"})
@@ -392,7 +394,7 @@ def _unavailable(*_: Any, **__: Any) -> Any:
 
 
 class _Calls:
-    """Counts calls, and makes one of them fail."""
+    """Counter of calls that makes one call fail."""
 
     def __init__(self, failing: int) -> None:
         self.failing = failing
@@ -417,7 +419,7 @@ def test_id_is_free_after_the_purge(
     api.delete(f"/v1/videos/{video_id}")
     clock.advance(GRACE_SECONDS)
     body = {"title": "new", "videoId": video_id}
-    for _ in range(2):  # at first the video itself is there, then what belonged to it
+    for _ in range(2):  # refused first because of the video, then because of its leftovers
         assert api.post("/v1/videos", body, user="admin").json["type"].endswith(":being-removed")
     background.settle()
     for message in background.queues["purge"].take():

@@ -1,4 +1,4 @@
-"""SQS: the loop over a batch, and sending."""
+"""SQS: processing of batches, and sending of messages."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -27,19 +27,19 @@ def _event(*bodies: str) -> dict[str, Any]:
 
 
 def process(event: dict[str, Any], handle: Callable[[Message], object]) -> dict[str, Any]:
-    """Process a batch; returns the report."""
+    """Process a batch message by message, and return the report of failures."""
     return runtime.process(event, handle, MessageProcessor())
 
 
 def process_batch(event: dict[str, Any], handle: Callable[[Sequence[Message]], object]) -> dict[str, Any]:
-    """Process a batch in one call; returns the report in the order of the messages."""
+    """Process a batch in one call, and return the failures in message order."""
     report = runtime.process(event, handle, BatchedProcessor())
     failed = {failure["itemIdentifier"] for failure in report["batchItemFailures"]}
     return _failed(*(record["messageId"] for record in event["Records"] if record["messageId"] in failed))
 
 
 def process_groups(event: dict[str, Any], handle: Callable[[Sequence[Message]], object]) -> dict[str, Any]:
-    """Process a batch of a FIFO queue; returns the report."""
+    """Process a batch of a FIFO queue by groups, and return the report of failures."""
     return runtime.process(event, handle, GroupProcessor())
 
 
@@ -64,7 +64,7 @@ class TestProcess:
         assert process(_event('{"a": 1}', '{"a": 2}', '{"a": 3}'), handle) == _failed("m1")
         assert done == ["m0", "m2"]
 
-    def test_all_can_fail(self) -> None:
+    def test_batch_in_which_every_message_fails_is_reported_in_full(self) -> None:
         def handle(_: Message) -> None:
             raise ZeroDivisionError
 
@@ -81,7 +81,7 @@ class TestProcess:
         assert process(_event("{}", body, "{}"), handle) == _failed("m1")
         assert done == ["m0", "m2"]
 
-    def test_an_empty_batch_is_not_a_mistake(self) -> None:
+    def test_process_accepts_an_empty_batch(self) -> None:
         assert process(_event(), lambda _: None) == _failed()
 
     @pytest.mark.parametrize(
@@ -115,14 +115,14 @@ class TestProcessBatch:
         )
         assert (response, calls) == (_failed(), [["m0", "m1"]])
 
-    def test_process_together_reports_and_skips_an_invalid_message(self) -> None:
+    def test_process_batch_reports_and_skips_an_invalid_message(self) -> None:
         calls: list[list[str]] = []
         response = process_batch(
             _event("{}", "[]"), lambda batch: calls.append([message.message_id for message in batch])
         )
         assert (response, calls) == (_failed("m1"), [["m0"]])
 
-    def test_without_any_message_nothing_is_called(self) -> None:
+    def test_process_batch_without_a_valid_message_calls_no_handler(self) -> None:
         def handle(_: object) -> None:
             raise AssertionError
 
@@ -135,7 +135,8 @@ class TestProcessBatch:
     def _calls(
         self, bodies: Sequence[str], error: type[Exception] = ZeroDivisionError
     ) -> tuple[dict[str, Any], list[list[str]]]:
-        """Return the reported failures, and the messages of each call, if messages with certain content fail."""
+        """Process a batch in which every message with content fails. Return the reported failures, and the messages of
+        each call."""
         calls: list[list[str]] = []
 
         def handle(batch: Sequence[Message]) -> None:
@@ -150,7 +151,7 @@ class TestProcessBatch:
         assert report == _failed("m1")
         assert calls == [["m0", "m1", "m2"], ["m0"], ["m1", "m2"], ["m1"], ["m2"]]
 
-    def test_process_together_finds_one_failure_of_a_thousand_by_bisection(self) -> None:
+    def test_process_batch_finds_one_failure_of_a_thousand_by_bisection(self) -> None:
         report, calls = self._calls(["{}"] * 700 + ['{"a": 1}'] + ["{}"] * 299)
         assert report == _failed("m700")
         assert len(calls) == 1 + 2 * 10
@@ -158,7 +159,7 @@ class TestProcessBatch:
     def test_an_item_of_a_newer_release_fails_only_its_own_message(self) -> None:
         assert self._calls(["{}", '{"a": 1}', "{}"], NewerSchema)[0] == _failed("m1")
 
-    def test_all_can_fail(self) -> None:
+    def test_batch_in_which_every_message_fails_is_reported_in_full(self) -> None:
         assert self._calls(['{"a": 1}'] * 5)[0] == _failed(*(f"m{number}" for number in range(5)))
 
     @pytest.mark.parametrize("error", [error() for error in TRANSIENT_ERRORS])
@@ -174,7 +175,7 @@ class TestProcessBatch:
 
 
 def _in_groups(*messages: tuple[str, str]) -> dict[str, Any]:
-    """Messages of a FIFO queue, by group and body."""
+    """Return an event of a FIFO queue. `messages` are pairs of group and body."""
     event = _event(*(body for _, body in messages))
     for record, (group, _) in zip(event["Records"], messages, strict=True):
         record["attributes"]["MessageGroupId"] = group
@@ -264,13 +265,13 @@ class TestSend:
         queue.send({}, delay_seconds=900)
         assert self._bodies(queue) == []
 
-    def test_a_fault_that_passes_is_not_noticed(self, queue: Queue) -> None:
+    def test_transient_fault_is_retried(self, queue: Queue) -> None:
         line = FaultLine(queue.client, transport=botocore_stubber)
         for incident in FAULTS.values():
             line.arm(incident, at=0)
             queue.send({"n": 1})
             assert len(line.calls) == 2
-        # What was carried out though its answer was lost is there twice: at least once is the promise.
+        # A request that succeeded although its response was lost is sent twice: delivery is at least once.
         assert len(self._bodies(queue)) == len(FAULTS) + 1
 
     def test_send_raises_unavailable_when_a_fault_persists(self, queue: Queue) -> None:
@@ -281,7 +282,7 @@ class TestSend:
                 queue.send({"n": 1})
             assert len(line.calls) == REQUEST_ATTEMPTS
 
-    def test_a_refusal_that_no_retry_mends_is_not_repeated(self, queue: Queue) -> None:
+    def test_permanent_refusal_is_not_retried(self, queue: Queue) -> None:
         line = FaultLine(queue.client, transport=botocore_stubber)
         line.arm(_sqs_denied)
         with pytest.raises(InternalError):
@@ -310,7 +311,7 @@ class TestSendBatch:
         assert line.calls == ["SendMessageBatch"] * requests
         assert self._numbers(queue) == list(range(count))
 
-    def test_a_fault_that_passes_is_not_noticed(self, queue: Queue) -> None:
+    def test_transient_fault_is_retried(self, queue: Queue) -> None:
         line = FaultLine(queue.client, transport=botocore_stubber)
         for incident in FAULTS.values():
             line.arm(incident, at=0)
@@ -344,7 +345,7 @@ class TestSendBatch:
         assert requests == [['{"n":1}', '{"n":2}'], ['{"n":2}']]
         assert self._numbers(queue) == [1, 2]
 
-    def test_a_message_that_sqs_will_never_take_is_a_mistake_of_ours(
+    def test_message_that_sqs_rejects_permanently_is_an_internal_error(
         self, queue: Queue, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         refused = {"Failed": [{"Id": "0", "Code": "InvalidMessageContents", "SenderFault": True}]}
@@ -352,7 +353,7 @@ class TestSendBatch:
         with pytest.raises(InternalError, match="InvalidMessageContents"):
             queue.send_all([{"n": 1}])
 
-    def test_a_fifo_queue_gets_each_message_in_the_group_of_its_video_and_once(self, account: None) -> None:
+    def test_send_all_sends_each_message_once_in_the_group_of_its_video(self, account: None) -> None:
         client = module.make_client()
         created = client.create_queue(
             QueueName="q.fifo", Attributes={"FifoQueue": "true", "ContentBasedDeduplication": "true"}

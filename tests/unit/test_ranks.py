@@ -1,4 +1,4 @@
-"""Ranks keep any list in order, wherever entries are put, and stay short."""
+"""Ranks: any sequence of moves keeps the order, and ranks stay short."""
 
 import pytest
 from hypothesis import given
@@ -15,7 +15,7 @@ def _fits(rank: str) -> bool:
 
 
 def _put(order: list[str], position: int, *, ascending: bool) -> int:
-    """Put one more rank at a place; returns how many neighbours made room for it."""
+    """Insert a rank at a position of `order`, and return the number of neighbours that got new ranks."""
     if ascending:
         anchor, neighbours = (order[position - 1] if position else None), order[position:]
     else:
@@ -74,7 +74,7 @@ def test_whole_ranks_come_before_fractions_when_there_is_room() -> None:
 
 
 @pytest.mark.parametrize("ascending", [True, False])
-def test_thousands_of_entries_put_into_one_place_find_room(ascending: bool) -> None:
+def test_thousands_of_entries_fit_into_one_position(ascending: bool) -> None:
     order = [ranks.first(), ranks.after(ranks.first())]
     spread = [_put(order, 1 if ascending else len(order) - 1, ascending=ascending) for _ in range(1000)]
     assert order == sorted(set(order))
@@ -83,38 +83,38 @@ def test_thousands_of_entries_put_into_one_place_find_room(ascending: bool) -> N
     assert max(map(len, order)) <= LONGEST
 
 
-def test_two_entries_that_take_turns_in_one_place_never_fill_it() -> None:
+def test_two_entries_can_alternate_in_one_position_without_limit() -> None:
     anchor = ranks.first()
     one, other, last = ranks.spread(anchor, ranks.after(anchor), 3)
     for _ in range(1000):
-        neighbours = [one, last]  # the other one moves before it
+        neighbours = [one, last]  # `other` moves to the position before `one`
         new_ranks = ranks.placed(anchor, neighbours, ascending=True)
         one, other, last = [*new_ranks, *neighbours[len(new_ranks) - 1 :]]
         assert anchor < one < other < last
         assert len(one) <= LONG
 
 
-def test_a_place_without_room_is_an_error() -> None:
+def test_position_without_free_ranks_is_an_error() -> None:
     low = ranks.first()
     high = low + DIGITS[0] * LONGEST + DIGITS[1]
     with pytest.raises(NoRoomError):
         ranks.placed(low, [high] * (MAX_SPREAD + 1), ascending=True)
 
 
-def test_there_is_an_end_to_whole_ranks() -> None:
+def test_number_of_whole_ranks_is_limited() -> None:
     with pytest.raises(NoRoomError):
         ranks.after(DIGITS[-1] * WIDTH)
     with pytest.raises(NoRoomError):
         ranks.before(DIGITS[0] * WIDTH)
 
 
-def test_ranks_in_the_wrong_order_are_a_mistake() -> None:
+def test_ranks_in_the_wrong_order_are_refused() -> None:
     with pytest.raises(ValueError, match="does not come before"):
         ranks.between(ranks.after(ranks.first()), ranks.first())
 
 
-def test_the_spelling_of_ranks_never_changes() -> None:
-    # Stored keys depend on it: these values are those of the first release.
+def test_format_of_ranks_never_changes() -> None:
+    # Stored keys contain ranks. These are the values of the first release.
     first = ranks.first()
     assert [first, ranks.after(first), ranks.before(first), ranks.between(first, ranks.after(first))] == [
         "V00000",

@@ -1,4 +1,4 @@
-"""Ratings: one per user and video. The totals equal the ratings once the stream is applied."""
+"""Ratings: one per user and video. The totals equal the ratings after the stream is processed."""
 
 from typing import Any
 
@@ -38,33 +38,33 @@ IMPORTER = Caller.job("import")
 
 @pytest.fixture
 def video_id(api: Api) -> str:
-    """Create a published video of alice, visible to everyone."""
+    """Create a published video of alice, and return its id."""
     return str(api.publish()["videoId"])
 
 
 @pytest.fixture
 def path(video_id: str) -> str:
-    """Path of the user's own rating."""
+    """Return the path of the caller's own rating."""
     return f"/v1/videos/{video_id}/rating"
 
 
 def ratings(table: Table, video_id: str) -> list[Any]:
-    """Return all ratings of a video, except withdrawn ones."""
+    """Return the ratings of a video without the withdrawn ones."""
     return [item for item in of_ratings(table, video_id) if "value" in item]
 
 
 def of_ratings(table: Table, video_id: str) -> list[Item]:
-    """Return the items in the partitions of a video's ratings."""
+    """Return all items in the rating partitions of a video, including withdrawn ratings."""
     return [item for item in items_of(table) if item["pk"].startswith(f"RATINGS#{video_id}#")]
 
 
 def totals(table: Table, video_id: str) -> Any:
-    """Its totals, as they are kept."""
+    """Return the stored totals of a video, or `{}` if there are none."""
     return table.get(schema.RATING_TOTALS.key(videoId=video_id), consistent=True) or {}
 
 
 def assert_exact(table: Table, video_id: str) -> None:
-    """Assert that the totals equal the ratings once the stream is applied."""
+    """Assert that the totals equal the ratings after the stream is processed."""
     settle_ratings(table)
     stored = totals(table, video_id)
     contributions = [rating_contribution(RatingChoice.of(rating)) for rating in ratings(table, video_id)]
@@ -132,7 +132,7 @@ class TestRating:
             clock.advance(5)
             (rating,) = ratings(api.table, video_id)
             positions.append([rating[name] for name in ("rel", "relShard", "relSort", "relId")])
-        assert positions[0] == positions[1]  # to move would be two more write units
+        assert positions[0] == positions[1]  # a new index position would cost two more write units
 
     def test_repeated_rating_writes_nothing(self, api: Api, clock: Clock, path: str, table: Table) -> None:
         first = api.put(path, {"value": 7}).json
@@ -142,7 +142,7 @@ class TestRating:
         assert (repeated.status, repeated.json) == (200, first)
         assert [operation.name for operation in operations] == ["BatchGetItem"]
 
-    def test_a_like_is_the_best_rating_and_a_dislike_the_worst(self, api: Api, path: str) -> None:
+    def test_like_is_stored_as_10_and_dislike_as_1(self, api: Api, path: str) -> None:
         liked = api.put(path, LIKE).json
         assert (liked["own"], liked["likes"]) == ({"value": 10, "like": True, "ratedAt": NOW}, 1)
         settle_ratings(api.table)
@@ -221,7 +221,7 @@ class TestPermissions:
         ],
         ids=str,
     )
-    def test_anything_else_is_not_a_rating_and_changes_nothing(
+    def test_invalid_rating_is_refused_and_changes_nothing(
         self, api: Api, path: str, video_id: str, table: Table, body: Any
     ) -> None:
         assert api.put(path, body).status == 422
@@ -231,7 +231,9 @@ class TestPermissions:
 
 
 class TestImported:
-    def test_imported_totals_are_shown_beside_own_votes(self, api: Api, path: str, video_id: str, table: Table) -> None:
+    def test_imported_totals_are_shown_separately_from_own_votes(
+        self, api: Api, path: str, video_id: str, table: Table
+    ) -> None:
         store = RatingStore(table)
         api.put(path, {"value": 3})
         assert store.set_imported(video_id, 7.8, 1200, IMPORTER, NOW)
@@ -250,11 +252,11 @@ class TestImported:
 
 
 class TestUnits:
-    """Capacity units of a rating, computed by DynamoDB's rules from the requests sent."""
+    """Capacity units of a rating, computed by DynamoDB's rules from the requests."""
 
     @pytest.fixture
     def meter(self, table: Table) -> Meter:
-        """Adds them up."""
+        """Return a meter that adds up the capacity units of all requests to the table."""
         return Meter(table.client, make_client())
 
     def test_first_rating_costs_one_item_and_one_index_entry(self, api: Api, path: str, meter: Meter) -> None:
@@ -300,19 +302,19 @@ class TestManyRaters:
 
     @pytest.fixture
     def simulation(self, table: Table, video_id: str) -> Simulation[RatingStore]:
-        """64 instances of the service, and the video."""
+        """Return a simulation of 64 instances of the service that rate one video."""
         simulation = Simulation(RatingStore, writers=64, burst=0.1)
         simulation.table.write(simulation.table.put(table.get(schema.VIDEO.key(videoId=video_id)) or {}))
         simulation.items.changes.clear()
         return simulation
 
     def rate(self, simulation: Simulation[RatingStore], video_id: str, users: int) -> SimulatedRun:
-        """Rate the video, as that many users in turn."""
+        """Send `PER_SECOND` ratings a second for `SECONDS` seconds, from this number of users in turn."""
         numbers = iter(range(self.PER_SECOND * self.SECONDS))
 
         def rate(store: RatingStore, now: int) -> None:
             time, user = divmod(next(numbers), users)
-            # Another choice each time, as the same one is not written again.
+            # The choice differs each time, because an unchanged rating is not written.
             choice = RatingChoice((user + time) % 10 + 1) if user % 5 else RatingChoice.liked(time % 2 == 0)
             body = store.rate(video_id, Caller(f"user-{user}", frozenset()), choice, now)
             assert (body["own"]["value"], body["votes"] > 0) == (choice.value, True)
@@ -326,7 +328,7 @@ class TestManyRaters:
         run = self.rate(simulation, video_id, users)
         assert (run.done, run.failed, run.unknown, run.requests["throttled"]) == (1_000, [], [], 0)
         assert run.seconds < self.SECONDS + 1
-        assert run.writes == 1_000 + users  # each, and each user's place in the index
+        assert run.writes == 1_000 + users  # each rating, and once per user the index position
         assert max(units for (partition, _), units in simulation.peaks.items()) < 0.4 * WRITES
 
         stored_ratings: list[Any] = [
@@ -334,7 +336,7 @@ class TestManyRaters:
         ]
         assert len(stored_ratings) == users
         deliver(simulation, table)
-        deliver(simulation, table)  # as a stream may
+        deliver(simulation, table)  # the stream may deliver records twice
         stored = totals(table, video_id)
         contributions = [rating_contribution(RatingChoice.of(rating)) for rating in stored_ratings]
         assert {name: stored.get(name, 0) for name in TOTALS} == {
@@ -343,7 +345,7 @@ class TestManyRaters:
 
 
 def deliver(simulation: Simulation[RatingStore], table: Table) -> None:
-    """Apply what the stream has of a simulation to the totals, in batches of 500."""
+    """Add the stream records of a simulation to the totals, in batches of 500."""
     tallies = Tallies(table)
     changes = [[None if item is None else decode_item(item) for item in change] for change in simulation.items.changes]
     records = [Record(stream_record(old, new, sequence=number)) for number, (old, new) in enumerate(changes)]
@@ -356,7 +358,7 @@ def deliver(simulation: Simulation[RatingStore], table: Table) -> None:
             tallies.apply([parse(TallyMessage, message)], NOW)
 
 
-class TestMeetingOthers:
+class TestConcurrentRatings:
     def test_concurrent_identical_ratings_count_once(
         self, table: Table, video_id: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:

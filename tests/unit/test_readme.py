@@ -1,4 +1,5 @@
-"""README, CONTRIBUTING and the index of the docs are correct."""
+"""README, CONTRIBUTING, the index of the docs and generated files: links, paths and names exist, and tables are
+current."""
 
 import re
 import tomllib
@@ -30,11 +31,11 @@ def test_the_tour_in_the_readme_has_at_most_ten_commands() -> None:
 def test_every_page_is_in_the_index() -> None:
     index = DOCS / "README.md"
     linked = {(DOCS / link).resolve() for link in re.findall(r"\]\(([^)#]+)[)#]", index.read_text(encoding="utf-8"))}
-    decisions = set((DOCS / "decisions").glob("[0-9]*.md"))  # their own index lists them
+    decisions = set((DOCS / "decisions").glob("[0-9]*.md"))  # the decisions have their own index
     assert {page for page in PAGES if page != index} - decisions <= linked
 
 
-def test_the_index_calls_runbooks_by_their_titles() -> None:
+def test_the_index_lists_runbooks_by_title() -> None:
     index = (DOCS / "README.md").read_text(encoding="utf-8")
     for page in (DOCS / "runbooks").glob("*.md"):
         title = page.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")
@@ -52,7 +53,7 @@ def test_a_page_that_lacks_a_section_is_refused() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_links_lead_to_files_that_are_there(page: Path) -> None:
+def test_links_between_pages_point_to_existing_files(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     for link in re.findall(r"\]\(([^)#]+)[)#]", text):
         if not link.startswith("http"):
@@ -60,20 +61,20 @@ def test_links_lead_to_files_that_are_there(page: Path) -> None:
 
 
 def _anchors(page: Path) -> set[str]:
-    """The anchors of a page's headings, as GitHub derives them."""
+    """Return the anchors of a page's headings, derived as GitHub does."""
     headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_links_lead_to_headings_that_are_there(page: Path) -> None:
+def test_links_with_anchors_point_to_existing_headings(page: Path) -> None:
     for target, anchor in re.findall(r"\]\(([^)#]*)#([^)]+)\)", page.read_text(encoding="utf-8")):
         if not target.startswith("http"):
             assert anchor in _anchors(page.parent / target if target else page), f"{target}#{anchor}"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_files_it_points_at_are_there(page: Path) -> None:
+def test_paths_in_pages_exist(page: Path) -> None:
     for path in re.findall(
         r"`((?:shared|infra|functions|local|tools|bench|schemas|events|tests)/[\w./]+)`",
         page.read_text(encoding="utf-8"),
@@ -94,14 +95,14 @@ def test_every_direct_dependency_has_its_reason() -> None:
     assert [name for name in pinned if name not in table] == []
 
 
-def test_make_targets_that_are_named_exist() -> None:
+def test_make_targets_named_in_pages_exist() -> None:
     targets = set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
     for page in PAGES:
         named = re.findall(r"(?:`|^|\()make (?:-s )?([a-z0-9-]+)", page.read_text(encoding="utf-8"), re.MULTILINE)
         assert set(named) <= targets
 
 
-def test_masking_hides_what_varies_and_nothing_else() -> None:
+def test_masking_replaces_only_values_that_vary() -> None:
     line = (
         '{"videoId":"3f2504e0-4f89-41d3-9a0c-0305e82c3301","createdAt":1795258751,"viewCount":2} "3.0123456789abcdef"'
     )
@@ -132,7 +133,7 @@ def test_every_entity_index_and_pattern_is_in_the_data_model() -> None:
         assert f"`{pattern.request}`" in text
 
 
-def test_the_changelog_begins_with_the_present_version() -> None:
+def test_the_changelog_begins_with_the_current_version() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     versions = re.findall(r"^## (\d+\.\d+\.\d+)", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
     assert versions[0] == project["version"]

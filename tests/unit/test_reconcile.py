@@ -1,4 +1,4 @@
-"""Reconciliation finds, reports and repairs discrepancies in the table, and skips items that are being written."""
+"""Reconciliation of the table: finds, reports and repairs discrepancies, and skips items that are being written."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -38,7 +38,7 @@ EXTERNAL_ID = "film-1"
 
 @dataclass
 class Runs:
-    """Runs over one table, without waiting."""
+    """Runner of reconciliations on one table. It does not wait between comparisons."""
 
     table: Table
     findings: list[Discrepancy] = field(default_factory=list)
@@ -46,7 +46,7 @@ class Runs:
     before_second_comparison: Callable[[], object] = lambda: None
 
     def __call__(self, *, repair: bool = False) -> list[tuple[str, str, str]]:
-        """Return the findings of a run: kind, id and outcome."""
+        """Run a reconciliation, and return kind, id and outcome of each finding."""
         self.findings.clear()
 
         def sleep(seconds: float) -> None:
@@ -61,22 +61,23 @@ class Runs:
 
 @pytest.fixture
 def run(table: Table) -> Runs:
-    """Runs a comparison."""
+    """Return a runner of reconciliations."""
     return Runs(table)
 
 
 @pytest.fixture(scope="module")
 def filled(fill_once: Callable[[Callable[[Api], str]], tuple[bytes, str]]) -> tuple[bytes, str]:
-    """The tables of `video_id`, and the id."""
+    """Return the serialised tables that `video_id` needs, and the id."""
     return fill_once(_fill)
 
 
 @pytest.fixture
 def video_id(filled: tuple[bytes, str], api: Api, background: BackgroundWork) -> str:
-    """A video with everything that is compared, and captions and chapters, which are not, in a catalogue in which everything agrees."""
+    """Return the id of a video that has every compared item, and captions and chapters, which are not compared. The
+    tables contain no discrepancy."""
     tables, video_id = filled
     put_back(tables)
-    background.records()  # which led to what there is
+    background.records()  # discards the records that created these items
     return video_id
 
 
@@ -99,7 +100,7 @@ def _fill(api: Api) -> str:
 
 
 def spoil(table: Table, key: Key, **attributes: Any) -> None:
-    """Write attributes as no store would."""
+    """Write attributes directly to the table."""
     change = Expression(
         "SET " + ", ".join(f"#{name} = :{name}" for name in attributes),
         {f"#{name}": name for name in attributes},
@@ -109,14 +110,14 @@ def spoil(table: Table, key: Key, **attributes: Any) -> None:
 
 
 def comparable(table: Table) -> list[Item]:
-    """All items, without what every write changes."""
+    """Return all items, without the attributes that every write changes."""
     noise = ("version", "updatedAt", "updatedBy", "updatedFor", "writeId", *ledger.ATTRIBUTES)
     items = [{name: value for name, value in item.items() if name not in noise} for item in items_of(table)]
     return sorted(items, key=lambda item: (item["pk"], item["sk"]))
 
 
 def reservation_key(value: str = EXTERNAL_ID) -> Key:
-    """Key of the reservation of an external id of Alice."""
+    """Return the key of the reservation of alice's external id."""
     return schema.RESERVATION.key(userId="alice", field="externalId", value=value)
 
 
@@ -154,7 +155,7 @@ SPOILED: dict[str, tuple[Callable[[Table, str], None], str]] = {
 
 
 class TestFinding:
-    def test_where_everything_agrees_nothing_is_found_and_nothing_waits(
+    def test_run_without_discrepancies_finds_nothing_and_does_not_wait(
         self, table: Table, video_id: str, run: Runs
     ) -> None:
         before = items_of(table)
@@ -164,12 +165,12 @@ class TestFinding:
         assert run.waited == []
         assert items_of(table) == before
 
-    def test_an_empty_table_agrees(self, run: Runs) -> None:
+    def test_an_empty_table_has_no_discrepancies(self, run: Runs) -> None:
         assert run() == []
         assert run.summary.agrees
 
     @pytest.mark.parametrize("damage", SPOILED)
-    def test_damage_is_found_and_left_unless_repair_is_asked_for(
+    def test_damage_is_reported_and_unchanged_without_repair(
         self, table: Table, video_id: str, run: Runs, damage: str
     ) -> None:
         spoil_it, kind = SPOILED[damage]
@@ -181,7 +182,7 @@ class TestFinding:
         assert run.waited == [SECONDS_FOR_STREAM if kind in ("entries", "ratings") else SECONDS_BETWEEN]
 
     @pytest.mark.parametrize("damage", SPOILED)
-    def test_repair_puts_it_back_as_it_was(self, table: Table, video_id: str, run: Runs, damage: str) -> None:
+    def test_repair_restores_the_undamaged_items(self, table: Table, video_id: str, run: Runs, damage: str) -> None:
         before = comparable(table)
         SPOILED[damage][0](table, video_id)
         assert [outcome for _, _, outcome in run(repair=True)] == ["repaired"]
@@ -199,7 +200,7 @@ class TestFinding:
         assert run(repair=True) == [("reservations", other, "busy")]
         assert comparable(table) == before
 
-    def test_a_finding_says_what_should_be_and_what_was(self, table: Table, video_id: str, run: Runs) -> None:
+    def test_a_finding_has_the_expected_and_the_stored_values(self, table: Table, video_id: str, run: Runs) -> None:
         spoil(table, schema.PROFILE.key(userId="alice"), ready=5, bytes=0)
         run()
         expected = {"ready": 1, "bytes": 7}
@@ -215,7 +216,7 @@ class TestFinding:
         assert run(repair=True) == [("entries", video_id, "repaired")]
         assert comparable(table) == before
 
-    def test_videos_of_the_schema_version_before_are_upgraded(self, table: Table, api: Api, run: Runs) -> None:
+    def test_videos_of_the_previous_schema_version_are_upgraded(self, table: Table, api: Api, run: Runs) -> None:
         video_id = api.publish(tags=["a"])["videoId"]
         Aggregates(table).settle([video_id], NOW)
         spoil(table, schema.VIDEO.key(videoId=video_id), schemaVersion=2, tags={"a", "A"})
@@ -226,23 +227,23 @@ class TestFinding:
         body = api.get(f"/v1/videos/{video_id}").json
         assert (body["schemaVersion"], body["tags"], body["version"]) == (3, ["A"], 2)
 
-    def test_videos_that_are_listed_while_they_are_hidden_leave_the_lists(
-        self, table: Table, api: Api, run: Runs
-    ) -> None:
+    def test_hidden_videos_are_removed_from_lists(self, table: Table, api: Api, run: Runs) -> None:
         video_id = api.publish(tags=["a"], publishAt=NOW + 3600)["videoId"]
         spoil(table, schema.VIDEO.key(videoId=video_id), rel=schema.FEED)
         assert ("entries", video_id, "repaired") in run(repair=True)
         assert (run(), api.get("/v1/tags").json["items"]) == ([], [])
         assert table.get(schema.SCHEDULE.key(videoId=video_id))
 
-    def test_a_message_that_was_lost_is_made_up_for(self, table: Table, api: Api, run: Runs) -> None:
+    def test_repair_applies_a_lost_message(self, table: Table, api: Api, run: Runs) -> None:
         video_id = api.publish(tags=["a"], fileSize=3)["videoId"]
         assert run() == [("marker", video_id, "found")]
         assert run(repair=True) == [("marker", video_id, "repaired")]
         assert api.get("/v1/users/alice").json["bytes"] == 3
         assert api.get("/v1/tags").json["items"] == [{"tag": "a", "count": 1}]
 
-    def test_a_removal_whose_message_was_lost_is_too(self, table: Table, api: Api, video_id: str, run: Runs) -> None:
+    def test_repair_applies_a_lost_message_of_a_deletion(
+        self, table: Table, api: Api, video_id: str, run: Runs
+    ) -> None:
         table.delete(schema.VIDEO.key(videoId=video_id))
         assert run() == [("marker", video_id, "found")]
         assert ("marker", video_id, "repaired") in run(repair=True)
@@ -257,7 +258,7 @@ class TestFinding:
         assert run(repair=True) == [("user", "alice", "repaired")]
         assert api.get("/v1/users/alice").json["playlists"] == 1
 
-    def test_imported_ratings_stay_as_they_are(self, table: Table, video_id: str, run: Runs) -> None:
+    def test_repair_of_rating_totals_keeps_imported_ratings(self, table: Table, video_id: str, run: Runs) -> None:
         RatingStore(table).set_imported(video_id, 7.1, 99, Caller.job("import"), NOW)
         spoil(table, schema.RATING_TOTALS.key(videoId=video_id), votes=1)
         run(repair=True)
@@ -279,7 +280,7 @@ class TestFinding:
         assert reports == [(1, 0, 0), (2, 0, 0), (2, 1, 0), (2, 2, 0), (2, 2, 1), (2, 2, 2)]
 
 
-class TestUnusableKeys:
+class TestUnreadableItems:
     @pytest.mark.parametrize(
         ("key", "damage", "kind", "id_"),
         [
@@ -289,7 +290,7 @@ class TestUnusableKeys:
         ids=["a profile", "a tag's count"],
     )
     @pytest.mark.parametrize("repair", [False, True])
-    def test_is_reported_and_the_rest_continues(
+    def test_unreadable_item_is_reported_and_the_run_continues(
         self, table: Table, video_id: str, run: Runs, key: Key, damage: Item, kind: str, id_: str, repair: bool
     ) -> None:
         spoil(table, key, **damage)
@@ -304,7 +305,7 @@ class TestUnusableKeys:
         assert not run.summary.agrees
         assert (run.summary.videos, run.summary.users, run.summary.tags) == (2, 2, 2)
 
-    def test_a_video_without_a_version_keeps_no_other_from_being_compared(
+    def test_unreadable_video_does_not_stop_the_comparison_of_others(
         self, table: Table, api: Api, video_id: str, run: Runs
     ) -> None:
         broken = api.publish("bob")["videoId"]
@@ -315,10 +316,10 @@ class TestUnusableKeys:
         assert ("video", broken, "unreadable") in findings
         assert ("ratings", video_id, "found") in findings
 
-    def test_a_profile_that_no_key_can_hold_is_reported(
+    def test_profile_whose_name_is_too_long_for_a_key_is_reported(
         self, table: Table, video_id: str, run: Runs, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """A name that fits the index, and not the table's key, where it is escaped."""
+        """The name fits into the index key. It is too long for the table's key, in which it is escaped."""
         longest = "#" * 900
         index_key = {"rel": schema.USERS, "relShard": 0, "relSort": 0, "relId": longest}
         table.client.put_item(
@@ -335,7 +336,7 @@ class TestUnusableKeys:
         assert run() == [("user", longest, "unreadable")]
         assert run.summary.users == 3
 
-    def test_a_table_that_does_not_answer_ends_the_run(
+    def test_unavailable_table_ends_the_run(
         self, table: Table, video_id: str, run: Runs, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def busy(*_: Any, **__: Any) -> None:
@@ -345,7 +346,7 @@ class TestUnusableKeys:
         with pytest.raises(Unavailable):
             run()
 
-    def test_a_repair_that_the_table_is_too_busy_for_is_tried_at_the_next_look(
+    def test_throttled_repair_is_retried_at_the_next_comparison(
         self, table: Table, api: Api, run: Runs, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         video_id = api.publish(tags=["a"])["videoId"]
@@ -370,7 +371,7 @@ class TestUnderTraffic:
         assert run.waited == [SECONDS_FOR_STREAM]
 
     @pytest.mark.parametrize("repair", [False, True])
-    def test_ratings_that_the_stream_has_not_brought_yet_are_no_finding_and_not_counted_twice(
+    def test_ratings_still_in_the_stream_are_no_finding_and_count_once(
         self, table: Table, api: Api, video_id: str, run: Runs, repair: bool
     ) -> None:
         for user in ("yan", "zoe"):
@@ -380,7 +381,7 @@ class TestUnderTraffic:
         assert run.waited == [SECONDS_FOR_STREAM]
         assert api.get(f"/v1/videos/{video_id}/rating").json["votes"] == 5
 
-    def test_a_repair_waits_for_the_stream_however_often_it_has(
+    def test_a_repair_waits_for_the_stream_even_after_the_maximum_of_waits(
         self, table: Table, video_id: str, run: Runs, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("shared.background.reconcile.MAX_WAITS", 0)
@@ -388,7 +389,7 @@ class TestUnderTraffic:
         run.before_second_comparison = partial(settle_ratings, table)
         assert run(repair=True) == []
 
-    def test_the_stream_is_awaited_once_for_all_videos_together(self, api: Api, run: Runs) -> None:
+    def test_one_wait_for_the_stream_serves_all_videos(self, api: Api, run: Runs) -> None:
         late = {("marker", api.publish(tags=["a"])["videoId"], "found") for _ in range(5)}
         assert set(run()) == late
         assert run.waited == [SECONDS_FOR_STREAM]
@@ -399,7 +400,7 @@ class TestUnderTraffic:
         assert [(kind, outcome) for kind, _, outcome in run()] == [("marker", "busy")]
         assert run.waited == [SECONDS_FOR_STREAM] * (MAX_COMPARISONS - 1)
 
-    def test_a_run_does_not_wait_for_the_stream_for_ever(
+    def test_number_of_waits_for_the_stream_is_limited(
         self, api: Api, run: Runs, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("shared.background.reconcile.VIDEOS_AHEAD", 1)

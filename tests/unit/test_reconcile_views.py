@@ -1,4 +1,4 @@
-"""Reconciliation of views: compares stored counts and repairs certain errors, without counting or losing a view."""
+"""Reconciliation of views: compares stored counts and repairs certain errors. It never counts a view or loses one."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -37,13 +37,14 @@ def sums(**values: int) -> dict[str, int]:
 
 
 class Viewed:
-    """A video that is viewed, as the stream sees it: the start of an hour or day is what a shard held before."""
+    """Counter of a viewed video, and the hour and day items that the stream consumer writes. Their `starts` are the
+    shards' sums before the first view."""
 
     def __init__(self, table: Table) -> None:
         self.table = table
 
     def add(self, now: int, shard: int = 0, **additions: int) -> None:
-        """Add to a shard of the counter."""
+        """Add views to a shard of the counter."""
         before = self.table.get(counter(shard)) or {}
         self._put(counter(shard), {**before, "hour": hour_of(now), "schemaVersion": 3, **self._sums(before, additions)})
         if before.get("hour") != hour_of(now):
@@ -52,13 +53,13 @@ class Viewed:
             self._begin(day(now), schema.viewed_relation(day_of(now)), shard, before)
 
     def mark(self, *names: str, purge_at: int = NOW + 1) -> None:
-        """Leave the markers of viewers."""
+        """Store the items of viewers."""
         for name in names:
             key = schema.VIEWER.key(videoId=VIDEO_ID, lane=lane_of(name), id=name)
             self._put(key, {"videoId": VIDEO_ID, "purgeAt": purge_at})
 
     def spoil(self, key: Key, **attributes: Any) -> None:
-        """Change an item as no function would."""
+        """Write attributes directly to an item."""
         self._put(key, {**(self.table.get(key) or {}), **attributes})
 
     def _sums(self, before: Item, additions: Mapping[str, int]) -> dict[str, int]:
@@ -76,7 +77,8 @@ class Viewed:
 
 @pytest.fixture
 def viewed(api: Api, table: Table) -> Viewed:
-    """A video that was viewed yesterday and today, by some without a name and by three with one; its counter is folded."""
+    """Return a video with views of yesterday and today: anonymous ones and views of three named viewers. Its counter is
+    merged."""
     api.publish(videoId=VIDEO_ID)
     Reconcile(table, clock=api.clock).run(True, lambda _: None)
     viewed = Viewed(table)
@@ -90,7 +92,7 @@ def viewed(api: Api, table: Table) -> Viewed:
 
 
 class Runs:
-    """Runs the reconciliation repeatedly."""
+    """Runner of repeated reconciliations."""
 
     def __init__(self, table: Table) -> None:
         self.findings: list[Discrepancy] = []
@@ -115,7 +117,7 @@ def run(table: Table) -> Runs:
     return Runs(table)
 
 
-def test_where_all_agrees_nothing_is_found_and_nothing_waits(table: Table, viewed: Viewed, run: Runs) -> None:
+def test_run_without_discrepancies_finds_nothing_and_does_not_wait(table: Table, viewed: Viewed, run: Runs) -> None:
     before = items_of(table)
     assert run(repair=True) == []
     assert run.waited == []
@@ -160,7 +162,7 @@ def test_certain_damage_is_found_and_repaired(table: Table, viewed: Viewed, run:
     counters = ViewCounters(table).read([VIDEO_ID])
     assert run(repair=True) == ["repaired"]
     assert run(repair=True) == []
-    # Nothing that was counted is changed.
+    # The repair changed no count.
     assert ViewCounters(table).read([VIDEO_ID]) == counters
 
 
@@ -174,7 +176,7 @@ def test_difference_that_may_be_lag_or_loss_is_found_and_not_repaired(
     assert items_of(table) == before
 
 
-def test_a_start_that_is_too_large_is_lowered_as_little_as_it_must_be(table: Table, viewed: Viewed, run: Runs) -> None:
+def test_start_above_the_next_start_is_lowered_to_it(table: Table, viewed: Viewed, run: Runs) -> None:
     CERTAIN["an hour began with more than the next one"](viewed)
     run(repair=True)
     lowered = table.get(hour(YESTERDAY)) or {}
@@ -193,7 +195,7 @@ def test_difference_resolved_by_the_stream_is_not_a_finding(table: Table, viewed
     assert run.waited == [SECONDS_BETWEEN]
 
 
-def test_a_start_that_is_lowered_meanwhile_is_looked_at_again(
+def test_start_that_changed_before_the_repair_is_compared_again(
     table: Table, viewed: Viewed, run: Runs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     CERTAIN["an hour began with more than the next one"](viewed)
@@ -209,12 +211,12 @@ def test_a_start_that_is_lowered_meanwhile_is_looked_at_again(
     assert (table.get(hour(YESTERDAY)) or {})["starts"]["0"] == FIRST
 
 
-def test_markers_whose_time_has_come_do_not_count(viewed: Viewed, run: Runs) -> None:
+def test_expired_viewer_items_are_not_compared(viewed: Viewed, run: Runs) -> None:
     viewed.mark(*"abcdefgh", purge_at=NOW)
     assert run() == []
 
 
-def test_hours_that_have_expired_are_not_missed(api: Api, table: Table, run: Runs) -> None:
+def test_expired_hours_are_not_a_finding(api: Api, table: Table, run: Runs) -> None:
     api.publish(videoId=VIDEO_ID)
     Reconcile(table, clock=api.clock).run(True, lambda _: None)
     viewed = Viewed(table)
@@ -225,7 +227,7 @@ def test_hours_that_have_expired_are_not_missed(api: Api, table: Table, run: Run
     assert run() == []
 
 
-def test_a_catalogue_without_views_costs_one_request_for_a_hundred_videos(api: Api, table: Table) -> None:
+def test_unviewed_videos_are_compared_with_one_request(api: Api, table: Table) -> None:
     video_ids = [api.publish()["videoId"] for _ in range(3)]
     with record_operations(table.client) as operations:
         assert ViewComparison(table, lambda: NOW).viewed(video_ids) == set()

@@ -1,4 +1,4 @@
-"""Writes of stores: expressions whose placeholders are attribute names, and conditions on the values read."""
+"""Expressions of writes: placeholders are attribute names, and conditions compare the values that the store read."""
 
 import pytest
 
@@ -24,7 +24,7 @@ KEY = {"pk": "VIDEO#1", "sk": "META"}
 
 @pytest.fixture
 def stored(table: Table) -> Item:
-    """An item at its first version."""
+    """Return a stored item at version 1."""
     item = with_version({**KEY, "title": "Harbour"}, ALICE, 1000, version=1)
     table.write(table.put(item, condition=ABSENT))
     return item
@@ -36,7 +36,7 @@ def test_an_expression_names_each_attribute_by_its_placeholder() -> None:
     assert expression.values == {":expected": 3}
 
 
-def test_two_conditions_hold_together_whatever_they_are_made_of(table: Table, stored: Item) -> None:
+def test_a_condition_with_or_is_grouped_when_combined(table: Table, stored: Item) -> None:
     either = Expression.of("#title = :one OR #title = :other", one="Harbour", other="Pier")
     table.write(table.put(stored, condition=either & at_version(stored)))
     with pytest.raises(ConditionFailed):
@@ -53,29 +53,29 @@ def test_several_conditions_are_joined_by_and() -> None:
     assert Expression.all_of([]).text == ""
 
 
-def test_an_item_is_signed_without_being_read(table: Table, stored: Item) -> None:
+def test_an_update_sets_audit_fields_without_reading_the_item(table: Table, stored: Item) -> None:
     addition = Expression.of("ADD #votes :one", one=1)
     table.write(table.update(KEY, addition + signing({"title": "Pier"}, Caller("bob", frozenset()), 1001)))
     item = table.get(KEY)
     assert item is not None
     assert (item["votes"], item["title"], item["updatedBy"], item["updatedAt"]) == (1, "Pier", "bob", 1001)
-    assert "updatedFor" not in item  # that of an earlier request
+    assert "updatedFor" not in item  # the attribute named the earlier request
 
 
-def test_two_changes_are_made_by_one_update(table: Table, stored: Item) -> None:
+def test_two_changes_combine_into_one_update(table: Table, stored: Item) -> None:
     titled, counted = Expression.of("SET #title = :title", title="Pier"), Expression.of("ADD #votes :more", more=2)
     new = table.write(table.update(KEY, titled + counted, condition=at_version(stored)), returning="ALL_NEW")
     assert (new["title"], new["votes"]) == ("Pier", 2)
 
 
-def test_a_stamp_says_who_wrote_the_item_when_and_for_which_request(stored: Item) -> None:
+def test_audit_fields_name_author_time_and_request(stored: Item) -> None:
     assert stored["updatedBy"] == "alice"
     assert stored["updatedAt"] == 1000
     assert stored["updatedFor"] == "request-1"
     assert key_of(stored) == KEY
 
 
-def test_an_item_is_unchanged_until_it_is_written_again(table: Table, stored: Item) -> None:
+def test_unchanged_condition_fails_after_another_write(table: Table, stored: Item) -> None:
     rewritten = with_version(stored, ALICE, 1001, version=1)
     table.write(table.update(KEY, change_between(stored, rewritten), condition=unchanged(stored)))
     with pytest.raises(ConditionFailed) as failure:

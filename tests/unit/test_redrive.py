@@ -1,4 +1,4 @@
-"""`python -m tools redrive`: dead letters are shown, then moved back, and none is ever lost."""
+"""`python -m tools redrive`: shows dead letters, then moves them back to their queue without losing any."""
 
 import json
 from collections.abc import Callable
@@ -30,26 +30,26 @@ JOB: Any = {
 
 @pytest.fixture
 def client(account: None, monkeypatch: pytest.MonkeyPatch) -> "SQSClient":
-    """SQS; nothing here waits for a message that does not come."""
+    """Return a client of SQS. The tool does not wait for missing messages."""
     monkeypatch.setattr(module, "WAIT_SECONDS", 0)
     return boto3.client("sqs")
 
 
 @pytest.fixture
 def pair(client: "SQSClient") -> Pair:
-    """A queue with its dead-letter queue, both empty."""
+    """Return an empty queue with its empty dead-letter queue."""
     urls = [client.create_queue(QueueName=name)["QueueUrl"] for name in ("thumbnails", "thumbnails-dead")]
     return Pair("thumbnails", *urls)
 
 
 @pytest.fixture
 def letters(pair: Pair, client: "SQSClient") -> DeadLetters:
-    """The dead-letter queue under test."""
+    """Return the dead-letter queue under test."""
     return DeadLetters(pair, client)
 
 
 def bodies(client: "SQSClient", url: str) -> list[str]:
-    """Return the bodies of the visible messages of a queue, in order."""
+    """Return the bodies of the visible messages of a queue, sorted."""
     texts = []
     while messages := client.receive_message(QueueUrl=url, MaxNumberOfMessages=10).get("Messages", []):
         texts += [message["Body"] for message in messages]
@@ -57,7 +57,7 @@ def bodies(client: "SQSClient", url: str) -> list[str]:
 
 
 def fill(client: "SQSClient", url: str, count: int) -> list[str]:
-    """Send messages; returns their bodies, in order."""
+    """Send messages, and return their bodies in order."""
     sent = [f"{number:03}" for number in range(count)]
     for body in sent:
         client.send_message(QueueUrl=url, MessageBody=body)
@@ -65,7 +65,7 @@ def fill(client: "SQSClient", url: str, count: int) -> list[str]:
 
 
 class Meddling:
-    """The client with one operation replaced."""
+    """Client with one operation replaced."""
 
     def __init__(self, client: "SQSClient", operation: str, instead: Callable[..., Any]) -> None:
         self._client, self._operation, self._instead = client, operation, instead
@@ -75,22 +75,22 @@ class Meddling:
 
 
 def meddled(client: "SQSClient", operation: str, instead: Callable[..., Any]) -> Any:
-    """The client, with another function for an operation."""
+    """Return the client with one operation replaced by another function."""
     return Meddling(client, operation, instead)
 
 
 class Stacks:
-    """CloudFormation, as a session hands it out; moto's needs more packages than the service does."""
+    """Session with a minimal CloudFormation client, because moto's CloudFormation needs extra packages."""
 
     def __init__(self, outputs: dict[str, dict[str, str]]) -> None:
         self._outputs = outputs
 
     def client(self, service: str) -> Any:
-        """The session's client of a service."""
+        """Return the session's client of a service."""
         return self if service == "cloudformation" else boto3.client("sqs")
 
     def describe_stacks(self, **request: str) -> Any:
-        """One stack."""
+        """Return the outputs of one stack, or raise an error if the stack does not exist."""
         name = request["StackName"]
         if name not in self._outputs:
             message = f"Stack with id {name} does not exist"
@@ -100,7 +100,9 @@ class Stacks:
 
 
 class TestMoving:
-    def test_all_go_back(self, letters: DeadLetters, client: "SQSClient", pair: Pair) -> None:
+    def test_move_returns_all_messages_to_the_queue(
+        self, letters: DeadLetters, client: "SQSClient", pair: Pair
+    ) -> None:
         sent = fill(client, pair.dead_letters, 23)
         done: list[int] = []
         outcome = letters.move(progress=done.append)
@@ -109,21 +111,23 @@ class TestMoving:
         assert bodies(client, pair.queue) == sent
         assert letters.count() == 0
 
-    def test_no_more_than_asked_for(self, letters: DeadLetters, client: "SQSClient", pair: Pair) -> None:
+    def test_limit_bounds_the_number_of_moved_messages(
+        self, letters: DeadLetters, client: "SQSClient", pair: Pair
+    ) -> None:
         fill(client, pair.dead_letters, 23)
         assert letters.move(limit=12).moved == 12
         assert len(bodies(client, pair.queue)) == 12
         assert letters.count() == 11
 
-    def test_attributes_go_with_a_message(self, letters: DeadLetters, client: "SQSClient", pair: Pair) -> None:
+    def test_move_keeps_message_attributes(self, letters: DeadLetters, client: "SQSClient", pair: Pair) -> None:
         attributes: Any = {"trace": {"DataType": "String", "StringValue": "t-1"}}
         client.send_message(QueueUrl=pair.dead_letters, MessageBody="m", MessageAttributes=attributes)
         letters.move()
         (message,) = client.receive_message(QueueUrl=pair.queue, MessageAttributeNames=["All"])["Messages"]
         assert message["MessageAttributes"] == attributes
 
-    def test_a_crash_between_send_and_delete_loses_none(self, client: "SQSClient", pair: Pair) -> None:
-        """They come twice, which handlers bear."""
+    def test_crash_between_send_and_delete_loses_no_message(self, client: "SQSClient", pair: Pair) -> None:
+        """The messages arrive twice, which handlers tolerate."""
         sent = fill(client, pair.dead_letters, 3)
 
         def crash(**_: Any) -> None:
@@ -134,7 +138,7 @@ class TestMoving:
         assert DeadLetters(pair, client).move().moved == 3
         assert bodies(client, pair.queue) == sorted(2 * sent)
 
-    def test_a_failure_to_send_keeps_all_in_sight(self, client: "SQSClient", pair: Pair) -> None:
+    def test_failed_send_leaves_all_messages_visible(self, client: "SQSClient", pair: Pair) -> None:
         sent = fill(client, pair.dead_letters, 3)
 
         def refuse(**_: Any) -> None:
@@ -168,7 +172,7 @@ class TestMoving:
         assert (outcome.moved, outcome.twice) == (2, 2)
         assert len(bodies(client, pair.dead_letters)) == len(bodies(client, pair.queue)) == 2
 
-    def test_a_batch_that_is_too_long_goes_in_parts(self, client: "SQSClient", pair: Pair) -> None:
+    def test_batch_too_large_for_sqs_is_split(self, client: "SQSClient", pair: Pair) -> None:
         sent = fill(client, pair.dead_letters, 10)
 
         def send(**request: Any) -> Any:
@@ -183,7 +187,7 @@ class TestMoving:
     def test_messages_that_fail_again_during_the_move_are_not_moved_again(
         self, client: "SQSClient", pair: Pair
     ) -> None:
-        """Each message fails at once: everything sent to the queue moves to the dead-letter queue again."""
+        """The handler fails immediately: everything sent to the queue returns to the dead-letter queue."""
         fill(client, pair.dead_letters, 5)
 
         def send(**request: Any) -> Any:
@@ -196,7 +200,7 @@ class TestMoving:
             MessageSystemAttributeNames=["SentTimestamp"],
         )["Messages"]
         newest = max(int(message["Attributes"]["SentTimestamp"]) for message in messages)
-        # Half a millisecond on, as a division must not lose the newest.
+        # Half a millisecond after the newest message, to check that rounding does not exclude it.
         started = (newest + 0.5) / 1000
         letters = DeadLetters(pair, meddled(client, "send_message_batch", send), now=lambda: started)
         assert letters.move(limit=50).moved == 5
@@ -207,7 +211,7 @@ class TestMoving:
 
 
 class TestPeeking:
-    def test_shows_what_there_is_and_leaves_it_in_sight(
+    def test_peek_returns_messages_and_leaves_them_visible(
         self, letters: DeadLetters, client: "SQSClient", pair: Pair
     ) -> None:
         body = json.dumps(job_message(JOB, "media"))
@@ -217,12 +221,12 @@ class TestPeeking:
         assert letters.peek()[0].receives == 2
         assert bodies(client, pair.dead_letters) == [body]
 
-    def test_shows_at_most_its_limit(self, letters: DeadLetters, client: "SQSClient", pair: Pair) -> None:
+    def test_peek_returns_at_most_its_limit(self, letters: DeadLetters, client: "SQSClient", pair: Pair) -> None:
         fill(client, pair.dead_letters, 25)
         assert len(letters.peek(12)) == 12
         assert letters.count() == 25
 
-    def test_the_oldest_comes_first(self, client: "SQSClient", pair: Pair) -> None:
+    def test_peek_sorts_by_age_oldest_first(self, client: "SQSClient", pair: Pair) -> None:
         received = [
             {
                 "MessageId": name,
@@ -264,7 +268,7 @@ def test_every_kind_of_message_is_described(body: str, description: tuple[str, s
 class TestCommand:
     @pytest.fixture
     def stacks(self, pair: Pair, monkeypatch: pytest.MonkeyPatch) -> Stacks:
-        """The stacks of production, as far as queues are in their outputs."""
+        """Return the stacks of production, with their outputs for queues."""
         stacks = Stacks(
             {
                 "VideoMetadata-prod-Jobs": {
@@ -284,7 +288,7 @@ class TestCommand:
 
     ARGUMENTS = ("redrive", "--queue", "thumbnails", "--env", "prod")
 
-    def test_shows_then_moves(
+    def test_redrive_shows_messages_then_moves_them(
         self, stacks: Stacks, client: "SQSClient", pair: Pair, capsys: pytest.CaptureFixture[str]
     ) -> None:
         client.send_message(QueueUrl=pair.dead_letters, MessageBody=json.dumps(job_message(JOB, "media")))
@@ -303,21 +307,21 @@ class TestCommand:
         assert capsys.readouterr().out.endswith("Showing 20 of about 21.\n")
         assert bodies(client, pair.queue) == []
 
-    def test_an_empty_queue_is_not_a_mistake(self, stacks: Stacks, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_redrive_of_an_empty_queue_succeeds(self, stacks: Stacks, capsys: pytest.CaptureFixture[str]) -> None:
         assert main([*self.ARGUMENTS]) == 0
         assert capsys.readouterr().out == "The dead-letter queue of thumbnails is empty.\n"
 
-    def test_a_queue_that_is_not_there_lists_those_that_are(
+    def test_unknown_queue_is_refused_with_the_valid_names(
         self, stacks: Stacks, capsys: pytest.CaptureFixture[str]
     ) -> None:
         assert main(["redrive", "--queue", "posters", "--env", "prod"]) == 1
         assert capsys.readouterr().err == "The queue 'posters' does not exist. Use arrivals, thumbnails.\n"
 
-    def test_an_environment_that_is_not_there(self, stacks: Stacks, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_unknown_environment_is_refused(self, stacks: Stacks, capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["redrive", "--queue", "thumbnails"]) == 1
         assert "The stack VideoMetadata-dev-Media is not deployed here" in capsys.readouterr().err
 
-    def test_a_service_that_does_not_run(
+    def test_service_that_is_not_running_is_reported(
         self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
         def missing(_: object) -> None:
@@ -334,18 +338,20 @@ class TestCommand:
         assert main([*self.ARGUMENTS]) == 1
         assert capsys.readouterr().err.startswith("AWS returned an error: ")
 
-    def test_showing_and_not_asking_do_not_go_together(self, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_show_and_yes_options_exclude_each_other(self, capsys: pytest.CaptureFixture[str]) -> None:
         with pytest.raises(SystemExit) as stopped:
             main([*self.ARGUMENTS, "--show", "--yes"])
         assert stopped.value.code == 2
 
-    def test_outputs_of_other_things_are_not_queues(self, stacks: Stacks) -> None:
+    def test_outputs_of_buckets_are_not_queues(self, stacks: Stacks) -> None:
         assert find_pair(stacks, "prod", "arrivals") == Pair("arrivals", "q", "d")
 
 
-class TestAsking:
+class TestConfirmation:
     @pytest.mark.parametrize(("response", "remaining"), [("yes", 0), ("Yes ", 0), ("y", 2), ("", 2), ("no", 2)])
-    def test_moves_only_after_a_full_yes(self, client: "SQSClient", pair: Pair, response: str, remaining: int) -> None:
+    def test_redrive_moves_messages_only_after_yes(
+        self, client: "SQSClient", pair: Pair, response: str, remaining: int
+    ) -> None:
         fill(client, pair.dead_letters, 2)
         questions: list[str] = []
 
@@ -357,7 +363,7 @@ class TestAsking:
         assert questions == ["Move about 2 back to thumbnails? Type yes: "]
         assert DeadLetters(pair, client).count() == remaining
 
-    def test_says_how_many_of_them_are_meant(self, client: "SQSClient", pair: Pair) -> None:
+    def test_question_states_the_limit_and_the_total(self, client: "SQSClient", pair: Pair) -> None:
         fill(client, pair.dead_letters, 2)
         questions: list[str] = []
 
@@ -368,7 +374,7 @@ class TestAsking:
         redrive(pair, client, limit=1, ask=confirm)
         assert questions == ["Move 1 of about 2 back to thumbnails? Type yes: "]
 
-    def test_moves_nothing_when_nobody_can_answer(self, client: "SQSClient", pair: Pair) -> None:
+    def test_redrive_without_a_terminal_moves_nothing(self, client: "SQSClient", pair: Pair) -> None:
         fill(client, pair.dead_letters, 2)
 
         def confirm(_: str) -> str:
@@ -403,7 +409,7 @@ class TestAsking:
         assert capsys.readouterr().err.startswith("1 of the moved messages could not be deleted")
 
 
-def test_the_messages_of_a_fifo_queue_go_back_to_the_groups_that_they_were_in(client: "SQSClient") -> None:
+def test_messages_of_a_fifo_queue_keep_their_groups(client: "SQSClient") -> None:
     urls = [
         client.create_queue(QueueName=name, Attributes={"FifoQueue": "true", "ContentBasedDeduplication": "true"})[
             "QueueUrl"

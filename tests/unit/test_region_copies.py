@@ -1,4 +1,4 @@
-"""docs/region-copies.md: AWS Backup's API accepts its files, and the tables have its tag."""
+"""`docs/region-copies.md`: AWS Backup's API accepts the files, and the production tables have the tag."""
 
 import json
 import re

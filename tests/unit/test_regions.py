@@ -1,4 +1,4 @@
-"""Regions and languages match the standards."""
+"""Codes of regions and languages: equal to the ISO and IANA standards."""
 
 import pycountry
 import pytest
@@ -6,7 +6,7 @@ import pytest
 from shared.core.regions import ALPHA_2, CATALOGUE_REGIONS, FORMER, language, region
 
 
-def test_every_country_of_today_is_a_region() -> None:
+def test_every_current_country_is_a_region() -> None:
     assert {country.alpha_2 for country in pycountry.countries} == ALPHA_2
 
 
@@ -14,7 +14,7 @@ def test_every_former_country_is_a_region() -> None:
     assert {country.alpha_4 for country in pycountry.historic_countries} == FORMER
 
 
-def test_the_others_are_codes_that_the_standard_leaves_to_its_users() -> None:
+def test_all_other_regions_have_user_assigned_codes() -> None:
     assert all("XAA" <= code <= "XZZ" and len(code) == 3 for code in CATALOGUE_REGIONS)
 
 

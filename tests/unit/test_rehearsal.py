@@ -1,4 +1,4 @@
-"""The rehearsal detects failures, and leaves only the logs of a failure behind."""
+"""The rehearsal of a deployment: it detects data loss, and leaves logs only after a failure."""
 
 import fcntl
 import subprocess
@@ -52,7 +52,7 @@ UPGRADED = _item(OLDER | {"schemaVersion": SCHEMA_VERSION, "version": 2, "tags":
 
 
 class _Sample(UpgradeSample):
-    """One that has put in an older video and a present one."""
+    """Sample with one older and one current video."""
 
     def __init__(self) -> None:
         super().__init__({})
@@ -74,7 +74,7 @@ class TestComparison:
             (BEFORE | _snapshot(PRESENT | {"title": "Other"}), "has changed"),
         ],
     )
-    def test_anything_else_is_noticed(self, after: Snapshot, finding: str) -> None:
+    def test_lost_additional_or_changed_items_are_reported(self, after: Snapshot, finding: str) -> None:
         with pytest.raises(DataLost, match=finding):
             require_unchanged(BEFORE, after)
 
@@ -98,7 +98,7 @@ class TestComparison:
 
 
 class _Table(TableSample):
-    """A table that goes through states, the next one each time that its items were looked at."""
+    """Table with a sequence of states. Each snapshot moves it to the next state."""
 
     def __init__(self, *states: Sequence[str], items: Snapshot = BEFORE) -> None:
         self._states = [list(state) for state in states]
@@ -116,7 +116,7 @@ class _Table(TableSample):
         return self._items
 
 
-class TestAnUpgrade:
+class TestUpgrade:
     def _watched(self, table: _Table) -> IndexWatch:
         with IndexWatch(table, BEFORE) as watch:
             assert table.last.wait(LIMIT)
@@ -136,7 +136,7 @@ class TestAnUpgrade:
             pytest.param((SOME[:1], SOME[:2], SOME[:1], SOME[:2], SOME), id="one went and came"),
         ],
     )
-    def test_in_any_other_way_is_noticed(self, states: tuple[list[str], ...]) -> None:
+    def test_update_that_adds_two_or_removes_an_index_is_reported(self, states: tuple[list[str], ...]) -> None:
         watch = self._watched(_Table(*states))
         with pytest.raises(DataLost, match="Each update should add one index"):
             watch.require_one_by_one(SOME[:1], SOME)
@@ -151,7 +151,7 @@ class TestAnUpgrade:
         watch.require_one_by_one([], SOME[:1])
         assert "  no index: no data was lost" in capsys.readouterr().out
 
-    def test_begins_with_one_index_at_most_and_lacks_one(self) -> None:
+    def test_first_deployment_lacks_the_last_indexes(self) -> None:
         assert first_indexes(VIDEOS) == NAMES[:-2]
         assert first_indexes(AUDIT) == []
 
@@ -165,7 +165,7 @@ class _Described(TableSample):
 
 
 def _description(names: Sequence[str]) -> Json:
-    """Return a description as DescribeTable does, in another order than requested."""
+    """Return a description as DescribeTable does, with indexes and attributes in another order than requested."""
     indexes = [index for index in present()["indexes"] if index["name"] in names]
     every = [key for index in indexes for key in index["keys"]] + present()["keys"]
     return {
@@ -187,16 +187,16 @@ def _keys(of: Json) -> list[Json]:
     return [{"AttributeName": key["name"], "KeyType": key["kind"]} for key in of["keys"]]
 
 
-class TestTheDeployedTable:
-    def test_is_the_recorded_one(self) -> None:
+class TestDeployedTable:
+    def test_table_equal_to_the_schema_is_accepted(self) -> None:
         require_table(_Described(_description(NAMES)), VIDEOS, NAMES)
         require_table(_Described(_description(NAMES[:1])), VIDEOS, NAMES[:1])
 
-    def test_lacks_no_index(self) -> None:
+    def test_missing_index_is_reported(self) -> None:
         with pytest.raises(DataLost, match="The deployed table is"):
             require_table(_Described(_description(NAMES[:2])), VIDEOS, NAMES)
 
-    def test_projects_what_is_recorded(self) -> None:
+    def test_missing_projected_attribute_is_reported(self) -> None:
         description = _description(NAMES)
         (index,) = (index for index in description["GlobalSecondaryIndexes"] if index["IndexName"] == "UserIdIndex")
         index["Projection"]["NonKeyAttributes"].pop()
@@ -211,7 +211,7 @@ def test_snapshot_omits_items_that_schedules_write(table: Table) -> None:
     assert list(snapshot) == [("VIDEO#v", "#META")]
 
 
-class TestTheTrail:
+class TestTrail:
     """After an upgrade, the new index finds the entries of each change set."""
 
     @pytest.fixture
@@ -228,7 +228,7 @@ class TestTheTrail:
         client.put_item(TableName=AUDIT_TABLE_NAME, Item=encode_item(of_playlist))
         return trail
 
-    def test_is_whole(self, trail: TrailSample) -> None:
+    def test_complete_trail_is_accepted(self, trail: TrailSample) -> None:
         trail.require_change_sets(trail.snapshot())
 
     def test_entry_missing_from_the_trail_index_is_reported(self, trail: TrailSample) -> None:
@@ -236,7 +236,7 @@ class TestTheTrail:
         with pytest.raises(DataLost, match="the entries of the change set two"):
             trail.require_change_sets({**trail.snapshot(), **_snapshot(more)})
 
-    def test_a_sample_without_change_sets_proves_nothing(self, trail: TrailSample) -> None:
+    def test_trail_without_change_sets_is_refused(self, trail: TrailSample) -> None:
         with pytest.raises(DataLost, match="There should be"):
             trail.require_change_sets(_snapshot(AUDIT_ENTRY.key(videoId="v", at="0000000000001", sequence="9")))
 
@@ -253,7 +253,7 @@ def test_an_older_video_of_the_sample_is_upgraded_as_its_owner_wrote_it(table: T
     assert to_current_schema(present_one) is present_one
 
 
-class TestTheCommand:
+class TestCommand:
     @pytest.fixture
     def work(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         work = tmp_path / "rehearsal"
@@ -269,12 +269,12 @@ class TestTheCommand:
 
         monkeypatch.setattr(rehearsal, "rehearse", rehearse)
 
-    def test_leaves_nothing_when_all_went_well(self, work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_success_deletes_the_working_folder(self, work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self._rehearse_with(monkeypatch, None)
         assert rehearsal.main([]) == 0
         assert not work.exists()
 
-    def test_keeps_the_logs_of_a_failure_and_says_where(
+    def test_failure_keeps_the_logs_and_prints_their_path(
         self, work: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
         self._rehearse_with(monkeypatch, DataLost("3 items are lost."))
@@ -282,7 +282,7 @@ class TestTheCommand:
         assert f"3 items are lost.\nThe rehearsal failed; its logs are in {work}." in capsys.readouterr().err
         assert (work / "deploy.log").exists()
 
-    def test_says_where_the_logs_are_after_an_error_that_nobody_foresaw(
+    def test_unexpected_error_prints_a_traceback_and_the_path_of_the_logs(
         self, work: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
         self._rehearse_with(monkeypatch, ZeroDivisionError("by zero"))
@@ -291,18 +291,18 @@ class TestTheCommand:
         assert "Traceback" in errors
         assert errors.endswith(f"by zero\nThe rehearsal failed; its logs are in {work}.\n")
 
-    def test_begins_without_what_an_earlier_failure_left(self, work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_rehearsal_deletes_files_of_an_earlier_failure(self, work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         work.mkdir()
         (work / "old.log").write_text("")
         self._rehearse_with(monkeypatch, DataLost("again"))
         assert rehearsal.main([]) == 1
         assert [file.name for file in work.iterdir()] == ["deploy.log"]
 
-    def test_fails_when_it_is_stopped(self, work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_stopped_rehearsal_fails(self, work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self._rehearse_with(monkeypatch, StopRequested())
         assert rehearsal.main([]) == 1
 
-    def test_runs_once_at_a_time(
+    def test_second_concurrent_rehearsal_is_refused(
         self, work: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
         self._rehearse_with(monkeypatch, None)
@@ -312,17 +312,17 @@ class TestTheCommand:
         assert "already running" in capsys.readouterr().err
 
 
-def test_the_status_of_a_program_is_its_own() -> None:
+def test_status_returns_the_exit_status_of_the_program() -> None:
     assert rehearsal._status(["bash", "-c", "exit 3"], {"PATH": "/usr/bin:/bin"}, LIMIT) == 3
 
 
-def test_a_program_that_does_not_end_is_ended() -> None:
+def test_program_that_exceeds_its_time_is_ended() -> None:
     with pytest.raises(LocalError, match="did not finish within 0 seconds"):
         rehearsal._status(["bash", "-c", "sleep 600"], {"PATH": "/usr/bin:/bin"}, 0)
 
 
-def test_a_program_that_is_broken_off_can_end_what_it_started(tmp_path: Path) -> None:
-    """pytest does so: its fixtures end servers that run in separate sessions."""
+def test_interrupted_program_can_end_its_children(tmp_path: Path) -> None:
+    """For example, pytest's fixtures end servers that run in separate sessions."""
     ended = tmp_path / "ended"
     program = f"""
 import pathlib, signal, sys

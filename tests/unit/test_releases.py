@@ -1,4 +1,4 @@
-"""Releases: what a video is called in a region, and in a language there."""
+"""Releases: the titles of a video in a region, and in a language of the region."""
 
 from typing import Any
 
@@ -45,7 +45,7 @@ def test_created_release_is_returned_as_sent(api: Api) -> None:
     assert api.get(f"{PATH}/AT/de", headers={"If-None-Match": reply.etag}).status == 304
 
 
-def test_a_region_s_titles_may_have_no_language(api: Api) -> None:
+def test_titles_of_a_region_may_have_no_language(api: Api) -> None:
     put(api, "NZ")
     put(api, "NZ/mi", "Te Piano")
 
@@ -56,7 +56,7 @@ def test_a_region_s_titles_may_have_no_language(api: Api) -> None:
 
 
 @pytest.mark.parametrize("path", ["nz/en-nz", "Nz/EN-nZ", "NZ/en-NZ"])
-def test_regions_and_languages_are_the_same_in_any_case(api: Api, path: str) -> None:
+def test_regions_and_languages_are_case_insensitive(api: Api, path: str) -> None:
     put(api, "NZ/en-NZ", "Before")
 
     reply = put(api, path)
@@ -67,7 +67,7 @@ def test_regions_and_languages_are_the_same_in_any_case(api: Api, path: str) -> 
 
 
 @pytest.mark.parametrize("region", ["ZZ", "XX", "N", "NZL", "1", "NZ%20", "-"])
-def test_a_region_that_does_not_exist_is_refused(api: Api, region: str) -> None:
+def test_unknown_region_is_refused(api: Api, region: str) -> None:
     for reply in (put(api, region), api.get(f"{PATH}/{region}"), put(api, f"{region}/en")):
         assert reply.status == 400
         assert reply.json["errors"][0]["parameter"] == "region"
@@ -101,7 +101,7 @@ def test_an_invalid_release_is_refused_with_a_pointer(api: Api, body: Any, point
     assert [error["pointer"] for error in reply.json["errors"]] == [pointer]
 
 
-def test_the_titles_of_a_release_have_a_size_together(api: Api) -> None:
+def test_total_size_of_the_titles_of_a_release_is_limited(api: Api) -> None:
     content = titles(*["é" * 90] * 18)
     last = content["titles"][-1]
     last["title"] += "x" * (LARGEST_TITLES - content_bytes(content["titles"]))
@@ -167,7 +167,7 @@ def test_page_that_dynamodb_ends_early_has_a_cursor(api: Api, table: Table, monk
     assert second.json["nextCursor"] is None
 
 
-def test_a_cursor_of_one_region_is_not_one_of_another(api: Api) -> None:
+def test_cursor_of_one_region_is_refused_for_another(api: Api) -> None:
     for language in ("de", "en"):
         put(api, f"NZ/{language}")
     cursor = api.get(f"{PATH}/NZ", query="limit=1").json["nextCursor"]

@@ -1,4 +1,5 @@
-"""Unique values: no two videos of an owner have the same externalId or slug, whatever fails or happens at the same time."""
+"""Unique values: no two videos of an owner have the same externalId or slug, even after faults and concurrent
+writes."""
 
 import threading
 from collections.abc import Callable
@@ -25,13 +26,13 @@ EVERY_FIELD = pytest.mark.parametrize("field", FIELDS)
 
 
 def holder(table: Table, field: str, value: str, owner: str = "alice") -> str | None:
-    """Return the videoId that a value is reserved for."""
+    """Return the id of the video that has reserved a value, or `None`."""
     item = table.get(RESERVATION.key(userId=owner, field=field, value=value), consistent=True)
     return item["videoId"] if item else None
 
 
 def run_purges(work: BackgroundWork, clock: Clock) -> None:
-    """Deliver the stream's records, and the purge messages that they cause."""
+    """Deliver the stream's records, then the resulting purge messages."""
     work.settle()
     resources = FakeResources(work.table, clock, objects=Mock(Objects), queues={"purge": FakeQueue()})
     messages = work.queues["purge"].take()
@@ -131,7 +132,7 @@ def test_external_id_is_private_and_a_slug_is_public(api: Api) -> None:
 
 
 @pytest.mark.parametrize("path", ["/v1/slugs/s", "/v1/external-ids/e"])
-def test_value_of_a_hidden_video_looks_like_one_that_is_free(api: Api, path: str) -> None:
+def test_value_of_a_hidden_video_looks_free(api: Api, path: str) -> None:
     free = api.get(path, query="userId=alice", user="bob")
     create(api, slug="s", externalId="e")
     hidden = api.get(path, query="userId=alice", user="bob")
@@ -214,7 +215,7 @@ def test_value_longer_than_any_stored_one_is_not_found(api: Api, path: str) -> N
 
 
 def upsert(api: Api, *videos: dict[str, Any], **options: Any) -> list[dict[str, Any]]:
-    """Return the results of a batch of upserts."""
+    """Send a batch of upserts, and return the results."""
     body = {"operations": [{"op": "upsert", "video": video} for video in videos]}
     items: list[dict[str, Any]] = api.post("/v1/videos/batch", body, **options).json["items"]
     return items
@@ -251,7 +252,7 @@ def test_dry_run_of_upserts_reports_what_each_would_do(api: Api, table: Table) -
     assert [item["status"] for item in upsert(api, *videos)] == [200, 201, 200]
 
 
-def test_upsert_of_an_admin_concerns_the_videos_of_the_named_owner(api: Api) -> None:
+def test_upsert_by_an_admin_applies_to_the_named_owners_videos(api: Api) -> None:
     (own,) = upsert(api, {"externalId": "e", "title": "bob's", "userId": "bob"}, user="admin")
     (other,) = upsert(api, {"externalId": "e", "title": "alice's"})
     assert own["videoId"] != other["videoId"]

@@ -1,4 +1,4 @@
-"""Restores: missing items, damaged items, and items left unchanged because a user has written them since."""
+"""Restores: missing and damaged items are restored, and items that a user has changed since are unchanged."""
 
 import gzip
 import re
@@ -52,13 +52,14 @@ from tools.work_file import WorkFile, work_file
 VIDEO_ID = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
 OTHER = "5c9b2f8e-1111-4222-8333-0305e82c3302"
 LATER = NOW + 100
-"""Time of the damage."""
+"""Time of the damage, in seconds since the epoch."""
 NO_TIME = RestorePlan()
 BY_TIME = RestorePlan(since=LATER, until=LATER + 10)
 
 
 class CopiedTable:
-    """Copy of a table with two videos, the child items of the first, and a playlist of both."""
+    """Table with two videos, the child items of the first video, and a playlist of both. A backup file has the same
+    items."""
 
     def __init__(self, api: Api, folder: Path, playlist: str) -> None:
         self.api = api
@@ -69,7 +70,7 @@ class CopiedTable:
 
     @classmethod
     def fill(cls, api: Api, folder: Path) -> "CopiedTable":
-        """Write all of it, and the copy."""
+        """Write the items and the backup."""
         for video_id, external_id in ((VIDEO_ID, "film-1"), (OTHER, "film-2")):
             api.publish(videoId=video_id, title="A film", tags=["one"], externalId=external_id)
         api.put(f"/v1/videos/{VIDEO_ID}/credits/p", {"name": "P", "ordering": 1, "roles": [{"category": "actor"}]})
@@ -86,7 +87,7 @@ class CopiedTable:
         return copy
 
     def restore(self, plan: RestorePlan = NO_TIME, table: Table | None = None) -> tuple[dict[str, int], list[str]]:
-        """The outcomes, and the lines that were printed."""
+        """Restore the table, and return the number of items by outcome, and the printed lines."""
         lines: list[str] = []
         with work_file(self.folder / "state", {}, table or self.table) as work:
             self._restored(table or self.table, plan, lines, Pool(1), work)
@@ -109,16 +110,16 @@ class CopiedTable:
         restore.run()
 
     def item(self, entity: Entity, **parts: str | int) -> Item:
-        """Return the item with a key."""
+        """Return the item with this key, or `{}` if it does not exist."""
         return self.table.get(entity.key(**parts), consistent=True) or {}
 
     def alter(self, entity: Entity, values: dict[str, Any], **parts: str | int) -> None:
-        """Change an item behind the service's back."""
+        """Write attributes of an item directly to the table."""
         present = Expression("attribute_exists(#pk)", {"#pk": "pk"})
         self.table.write(self.table.put(self.item(entity, **parts) | values, condition=present))
 
     def contents(self) -> list[Item]:
-        """All items, in one order; the request that wrote an item last is not kept."""
+        """Return all items, sorted by key, without the id of the last request."""
         pages: Any = self.table.client.get_paginator("scan").paginate(TableName=self.table.name)
         items = [decode_item(item) for page in pages for item in page["Items"]]
         for item in items:
@@ -131,13 +132,14 @@ def filled(
     fill_once: Callable[[Callable[[Api], CopiedTable]], tuple[bytes, CopiedTable]],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> tuple[bytes, CopiedTable]:
-    """Serialized tables and their backup, created once because writing them takes longer than most restores."""
+    """Return serialised tables and their backup. They are created once, because writing them takes longer than most
+    restores."""
     return fill_once(lambda api: CopiedTable.fill(api, tmp_path_factory.mktemp("filled")))
 
 
 @pytest.fixture
 def copied(filled: tuple[bytes, CopiedTable], api: Api, tmp_path: Path) -> CopiedTable:
-    """A table with a backup."""
+    """Return a table and its backup."""
     tables, written = filled
     put_back(tables)
     copy = CopiedTable(api, tmp_path, written.playlist)
@@ -145,7 +147,7 @@ def copied(filled: tuple[bytes, CopiedTable], api: Api, tmp_path: Path) -> Copie
     return copy
 
 
-def test_a_table_that_is_as_it_was_is_not_written(copied: CopiedTable) -> None:
+def test_undamaged_table_is_not_written(copied: CopiedTable) -> None:
     before = copied.contents()
     outcomes, lines = copied.restore(RestorePlan(force=True))
     assert list(outcomes) == ["unchanged"]
@@ -162,7 +164,7 @@ def test_deleted_video_is_restored_with_its_child_items(copied: CopiedTable) -> 
     assert {
         f"{name}: was missing" for name in (f"Video {VIDEO_ID}", f"Captions {VIDEO_ID} en", f"Chapters {VIDEO_ID}")
     } <= set(lines)
-    # Totals are made again by the stream, of ratings by `reconcile`.
+    # The stream computes totals again; `reconcile` computes totals of ratings.
     derived = RATING_TOTALS.key(videoId=VIDEO_ID)
     restored_fields = {"updatedBy": "job:put-back", "updatedAs": "job"}
     for item in before:
@@ -173,7 +175,7 @@ def test_deleted_video_is_restored_with_its_child_items(copied: CopiedTable) -> 
         elif VIDEO_ID in item["pk"] and item["sk"].startswith("TAG#"):
             item["updatedBy"] = restored_fields["updatedBy"]
         elif VIDEO_ID in item["pk"] and item["sk"] == VIEW_COUNTER.sk:
-            del item["hour"]  # what is put back was counted in no hour
+            del item["hour"]  # restored views belong to no hour
     assert copied.contents() == [item for item in before if (item["pk"], item["sk"]) != tuple(derived.values())]
 
 
@@ -243,7 +245,7 @@ def test_force_restores_changes_of_any_time(copied: CopiedTable) -> None:
     assert copied.item(VIDEO, videoId=VIDEO_ID)["title"] == "A film"
 
 
-def test_a_second_restore_finds_nothing_to_do(copied: CopiedTable) -> None:
+def test_second_restore_changes_nothing(copied: CopiedTable) -> None:
     copied.alter(VIDEO, {"title": "Lost"}, videoId=VIDEO_ID)
     copied.alter(VIEW_COUNTER, {"views": 1}, videoId=VIDEO_ID, shard=0)
     copied.restore(RestorePlan(force=True))
@@ -262,7 +264,7 @@ def test_altered_credit_is_repaired_and_deleted_credit_is_restored(copied: Copie
 
 
 @pytest.mark.parametrize(("others", "after"), [(1, 2), (2, 1), (7, 1)])
-def test_the_views_of_all_shards_are_one_count(copied: CopiedTable, others: int, after: int) -> None:
+def test_view_count_is_compared_as_the_sum_of_all_shards(copied: CopiedTable, others: int, after: int) -> None:
     copied.alter(VIEW_COUNTER, {"views": 1, "shards": 2, "spread": 2}, videoId=VIDEO_ID, shard=0)
     copied.table.write(copied.table.put(VIEW_COUNTER.key(videoId=VIDEO_ID, shard=1) | {"views": others}))
     copied.restore()
@@ -397,7 +399,7 @@ def test_restore_command_reads_a_file_or_another_table(
     assert list(tmp_path.glob("*.restore")) == []
 
 
-def test_the_copy_of_another_table_that_had_the_name_is_not_used(
+def test_backup_file_of_an_earlier_table_with_the_name_is_not_used(
     copied: CopiedTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -414,32 +416,33 @@ def test_a_table_is_not_restored_from_itself(copied: CopiedTable, capsys: pytest
     assert "is the table to restore: name a copy of it" in capsys.readouterr().err
 
 
-class TestBrokenOff:
+class TestInterruptedRestore:
     @pytest.fixture
     def arguments(self, copied: CopiedTable, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-        """A command for two videos, of which one is lost, in the folder of the copy."""
+        """Return the arguments of a command that restores two videos, of which one is damaged. The current folder has
+        the backup."""
         monkeypatch.chdir(copied.folder)
         copied.alter(VIDEO, {"title": "Lost"}, videoId=VIDEO_ID)
         return ["restore", "--table", copied.table.name, "--from", copied.file.name, "--videos"]
 
-    def _break_off(self, arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def _interrupt(self, arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
         with monkeypatch.context() as patch:
-            # All is carried out and kept, and then it ends.
+            # The restore ends after it has carried out and recorded all its work.
             patch.setattr(WorkFile, "outcomes", _interrupted)
             assert command.main(arguments) == 1
 
     def test_interrupted_restore_resumes_when_its_videos_are_named_in_another_order(
         self, copied: CopiedTable, arguments: list[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        self._break_off([*arguments, f"{VIDEO_ID},{OTHER}"], monkeypatch)
+        self._interrupt([*arguments, f"{VIDEO_ID},{OTHER}"], monkeypatch)
         assert len(list(copied.folder.glob("*.restore"))) == 1
         assert command.main([*arguments, f"{OTHER},{VIDEO_ID}"]) == 0
 
-    def test_the_plan_of_many_videos_is_written_in_one_way(self) -> None:
+    def test_plan_of_many_videos_lists_them_in_a_fixed_order(self) -> None:
         ids = [f"{number:036}" for number in range(50)]
         assert RestorePlan(videos=frozenset(ids)).settings() == [None, None, False, ids]
 
-    def test_a_rehearsal_starts_over(
+    def test_interrupted_rehearsal_starts_over(
         self,
         arguments: list[str],
         monkeypatch: pytest.MonkeyPatch,
@@ -447,7 +450,7 @@ class TestBrokenOff:
         copied: CopiedTable,
     ) -> None:
         rehearsed = [*arguments, f"{VIDEO_ID},{OTHER}", "--dry-run"]
-        self._break_off(rehearsed, monkeypatch)
+        self._interrupt(rehearsed, monkeypatch)
         copied.alter(VIDEO, {"title": "Lost"}, videoId=OTHER)
         capsys.readouterr()
         assert command.main(rehearsed) == 0
@@ -466,7 +469,7 @@ def _interrupted(_: WorkFile) -> dict[str, dict[str, int]]:
         (["--since", "7", "--until", "6"], "--since is not before --until"),
     ],
 )
-def test_times_that_make_no_sense_are_refused(
+def test_contradictory_times_are_refused(
     copied: CopiedTable,
     options: list[str],
     sentence: str,
@@ -479,7 +482,7 @@ def test_times_that_make_no_sense_are_refused(
     assert sentence in capsys.readouterr().err
 
 
-def test_a_time_is_one_that_can_be_read(capsys: pytest.CaptureFixture[str]) -> None:
+def test_unreadable_time_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         command.main(["restore", "--table", "t", "--from", "f", "--since", "yesterday"])
     assert "'yesterday' is not a time" in capsys.readouterr().err
@@ -517,12 +520,12 @@ class TestAddedAttributes:
 class TestCounts:
     @pytest.fixture
     def with_lost_views(self, copied: CopiedTable) -> CopiedTable:
-        """Two views of three are lost."""
+        """Return a table in which two of three views are lost."""
         copied.alter(VIEW_COUNTER, {"views": 1}, videoId=VIDEO_ID, shard=0)
         return copied
 
     def _viewed_after_reading(self, copied: CopiedTable, monkeypatch: pytest.MonkeyPatch, times: int) -> None:
-        """Let a view be counted each time that an item was looked at, and about to be written."""
+        """Count a view before each of the restore's first writes of the counter."""
         remaining, write = list(range(times)), Table.write
 
         def viewed(table: Table, change: Write, **options: Any) -> Item:
@@ -562,7 +565,7 @@ class TestEntries:
         return [entry["video"]["videoId"] for entry in entries]
 
     def _lose(self, copied: CopiedTable, pattern: str) -> None:
-        """Delete items of the playlist behind the service's back."""
+        """Delete matching items of the playlist directly from the table."""
         lost_entries = [
             item for item in copied.contents() if copied.playlist in item["pk"] and re.match(pattern, item["sk"])
         ]
@@ -652,12 +655,13 @@ class TestEntries:
 class TestWorkOfJobs:
     @pytest.fixture
     def background(self, api: Api) -> BackgroundWork:
-        """The router and its queues."""
+        """Return the router with its queues."""
         return BackgroundWork(api.table, api.clock)
 
     @pytest.fixture
     def processed(self, api: Api, background: BackgroundWork, tmp_path: Path) -> tuple[CopiedTable, str]:
-        """A video of which a copy was made while jobs had it, and which jobs have made ready in the time of the damage."""
+        """Return a backup and a video. The backup was written while jobs processed the video; the jobs finished after
+        the damage."""
         video_id = str(api.create(title="T")["videoId"])
         background.arrive(video_id)
         copied = CopiedTable.fill(api, tmp_path)

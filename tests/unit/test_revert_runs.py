@@ -1,4 +1,4 @@
-"""Large change sets are taken back by a worker, a page at a time, however often it is broken off."""
+"""Reverts of large change sets: a worker reverts page after page, and resumes after any interruption."""
 
 import json
 import random
@@ -25,14 +25,14 @@ COUNTS = ("examined", "reverted", "unchanged", "skipped", "failed", "waiting")
 
 @pytest.fixture
 def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a set of three entries be a large one, and a turn take two."""
+    """Lower the limits, so that a set of three entries is large, and each step reverts two entries."""
     monkeypatch.setattr(undoing_module, "MAX_ENTRIES_INLINE", 2)
     monkeypatch.setattr(undoing_module, "ENTRIES_PER_STEP", 2)
     monkeypatch.setattr(undoing_module, "WAITING_PARTS_PER_STEP", 2)
 
 
 def _renamed(undoing: RevertTestbed, count: int, changeset_id: str = "set", owner: str = "alice") -> list[str]:
-    """The ids of videos whose titles and categories a change set has changed."""
+    """Change title and category of new videos in one change set, and return the ids."""
     video_ids = [
         str(undoing.api.create("admin", userId=owner, title=f"Film {number}", category="old")["videoId"])
         for number in range(count)
@@ -48,8 +48,8 @@ def _renamed(undoing: RevertTestbed, count: int, changeset_id: str = "set", owne
     return video_ids
 
 
-def _begun(undoing: RevertTestbed, changeset_id: str = "set", **options: Any) -> str:
-    """The id of a run that was asked for."""
+def _start(undoing: RevertTestbed, changeset_id: str = "set", **options: Any) -> str:
+    """Request a revert, and return the id of the run."""
     reply = undoing.undo(changeset_id, **options)
     assert reply.status == 202, reply.body
     assert reply.json["state"] == "running"
@@ -60,7 +60,7 @@ def _counts(report: Mapping[str, Any]) -> dict[str, int]:
     return {name: report[name] for name in COUNTS if report[name]}
 
 
-class TestAsking:
+class TestStart:
     def test_accepted_revert_has_the_location_of_its_status(self, reverts: RevertTestbed, small_pages: None) -> None:
         _renamed(reverts, 3)
         reply = reverts.undo("set")
@@ -85,7 +85,7 @@ class TestAsking:
         self, reverts: RevertTestbed, small_pages: None
     ) -> None:
         _renamed(reverts, 3)
-        revert_id = _begun(reverts, user="alice")
+        revert_id = _start(reverts, user="alice")
         statuses = {user: reverts.run("set", revert_id, user=user).status for user in ("alice", "admin", "bob")}
         assert statuses == {"alice": 200, "admin": 200, "bob": 404}
         assert reverts.run("other", revert_id).status == 404
@@ -93,7 +93,7 @@ class TestAsking:
 
     def test_run_status_expires_after_a_month(self, reverts: RevertTestbed, small_pages: None) -> None:
         _renamed(reverts, 3)
-        revert_id = _begun(reverts)
+        revert_id = _start(reverts)
         reverts.clock.advance(revert_runs.DAYS_KEPT * 86_400)
         assert reverts.run("set", revert_id).status == 404
 
@@ -101,7 +101,7 @@ class TestAsking:
         video_ids = _renamed(reverts, 5)
         for video_id in video_ids:
             reverts.patch(video_id, title="Mine", category="mine")
-        revert_id = _begun(reverts)
+        revert_id = _start(reverts)
         reverts.work()
         listed: list[str] = []
         cursor: str | None = ""
@@ -113,19 +113,19 @@ class TestAsking:
         assert sorted(listed) == sorted(video_ids)
 
 
-class TestTheRun:
+class TestRun:
     def test_run_reports_its_progress(self, reverts: RevertTestbed, small_pages: None) -> None:
         _renamed(reverts, 5)
-        revert_id = _begun(reverts)
+        revert_id = _start(reverts)
         progress: list[int] = []
         sets = ChangeSetReverts(reverts.table, reverts.trail, QuotaStore(reverts.table, JOBS_PER_DAY))
         sets.resume(revert_id, reverts.clock, lambda: True, lambda run: progress.append(run["examined"]))
-        assert progress == [0, 1, 2, 3]  # before each turn, of which the last one has two
+        assert progress == [0, 1, 2, 3]  # once before each step; the last step has two entries
 
     def test_run_acts_with_the_rights_of_the_requester(self, reverts: RevertTestbed, small_pages: None) -> None:
         ours = _renamed(reverts, 3)
         (theirs,) = _renamed(reverts, 1, owner="bob")
-        revert_id = _begun(reverts, user="alice")
+        revert_id = _start(reverts, user="alice")
         reverts.work()
         assert _counts(reverts.run("set", revert_id, user="alice").json) == {"examined": 3, "reverted": 3}
         assert reverts.item(theirs)["title"] == "Wrong"
@@ -135,9 +135,9 @@ class TestTheRun:
         self, reverts: RevertTestbed, small_pages: None
     ) -> None:
         video_ids = _renamed(reverts, 3)
-        revert_id = _begun(reverts)
+        revert_id = _start(reverts)
         reverts.work()
-        _begun(reverts, revert_id)
+        _start(reverts, revert_id)
         reverts.work()
         assert {reverts.item(video_id)["title"] for video_id in video_ids} == {"Wrong"}
 
@@ -145,7 +145,7 @@ class TestTheRun:
         video_ids = _renamed(reverts, 3)
         reverts.patch(video_ids[0], title="Mine")
         before = reverts.stored()
-        revert_id = _begun(reverts, query="dryRun=true")
+        revert_id = _start(reverts, query="dryRun=true")
         reverts.work()
         report = reverts.run("set", revert_id).json
         assert (report["dryRun"], _counts(report)) == (True, {"examined": 3, "reverted": 3})
@@ -154,12 +154,12 @@ class TestTheRun:
 
     def test_run_reverts_every_item_of_a_video_across_pages(self, reverts: RevertTestbed, small_pages: None) -> None:
         change_set = reverts.create_change_set("import-1", videos=3)
-        revert_id = _begun(reverts, "import-1")
+        revert_id = _start(reverts, "import-1")
         reverts.work()
         report = reverts.run("import-1", revert_id).json
         assert (report["failed"], report["skipped"], report["examined"]) == (0, 0, 22)
         assert not any(change_set.there().values())
-        back = _begun(reverts, revert_id)
+        back = _start(reverts, revert_id)
         reverts.work()
         report = reverts.run(revert_id, back).json
         assert (report["failed"], report["skipped"]) == (0, 0)
@@ -167,14 +167,14 @@ class TestTheRun:
 
     def test_run_out_of_time_continues_with_another_message(self, reverts: RevertTestbed, small_pages: None) -> None:
         _renamed(reverts, 7)
-        revert_id = _begun(reverts)
+        revert_id = _start(reverts)
         messages = reverts.work(context=lambda: ShortContext(4))
         assert messages > 2
         assert _counts(reverts.run("set", revert_id).json) == {"examined": 7, "reverted": 7}
 
     def test_run_without_time_is_requeued_unchanged(self, reverts: RevertTestbed, small_pages: None) -> None:
         _renamed(reverts, 3)
-        revert_id = _begun(reverts)
+        revert_id = _start(reverts)
         before = reverts.stored()
         message = revert_message(revert_id)
         assert reverts.deliver(message, context=ShortContext(0)) == {"batchItemFailures": []}
@@ -183,10 +183,10 @@ class TestTheRun:
         assert reverts.stored() == before
 
     @pytest.mark.parametrize("body", [{}, {"schema": "video-metadata/revert/1"}, {"schema": "x", "revertId": "r"}])
-    def test_a_bad_message_is_for_the_dead_letter_queue(self, reverts: RevertTestbed, body: dict[str, Any]) -> None:
+    def test_invalid_message_fails(self, reverts: RevertTestbed, body: dict[str, Any]) -> None:
         assert reverts.deliver(body) == {"batchItemFailures": [{"itemIdentifier": "m0"}]}
 
-    def test_a_message_of_a_run_that_is_not_there_does_nothing(self, reverts: RevertTestbed) -> None:
+    def test_message_of_an_unknown_run_succeeds(self, reverts: RevertTestbed) -> None:
         assert reverts.deliver(revert_message("never-was")) == {"batchItemFailures": []}
         assert reverts.queues["reverts"].take() == []
 
@@ -194,9 +194,9 @@ class TestTheRun:
 class TestDuplicates:
     def test_duplicate_messages_count_each_item_once(self, reverts: RevertTestbed, small_pages: None) -> None:
         _renamed(reverts, 5)
-        revert_id = _begun(reverts)
+        revert_id = _start(reverts)
         reverts.settle()
-        reverts.replay()  # the record of the run comes again, and brings another message
+        reverts.replay()  # delivers the record of the run again, which queues another message
         messages = reverts.queues["reverts"].take()
         assert len(messages) > 1
         for message in [*messages, *messages]:
@@ -210,13 +210,13 @@ class TestDuplicates:
     ) -> None:
         video_ids = _renamed(reverts, 5)
         reverts.patch(video_ids[0], title="Mine")
-        revert_id = _begun(reverts)
+        revert_id = _start(reverts)
         reverts.settle()
         (message,) = reverts.queues["reverts"].take()
         others: list[dict[str, Any]] = []
 
         def between(operation: str, parameters: Mapping[str, Any], send: Callable[[], Any]) -> Any:
-            # Just before this worker says how far it is, another one does all the rest.
+            # Just before this worker stores its progress, another worker does all the remaining work.
             if not others and "#turn" in json.dumps(parameters, default=str) and operation != "Query":
                 others.append({})
                 others[0] = reverts.deliver(message)
@@ -235,7 +235,7 @@ class TestDuplicates:
 
 
 GOING, COMING = 15, 11
-"""Number of writes of a run that reverts a set with every kind of change, and of a run that reverts that run."""
+"""Number of writes of a run that reverts every kind of change, and of a run that reverts the first run."""
 
 
 @pytest.mark.parametrize(
@@ -245,12 +245,12 @@ GOING, COMING = 15, 11
 def test_run_killed_after_any_write_resumes_and_counts_each_item_once(
     reverts: RevertTestbed, small_pages: None, is_reverted: bool, at: int
 ) -> None:
-    """-1: it is killed before its first write. Before the others it is as after the write before."""
+    """`at` is the number of the write after which the worker is killed; -1 means before the first write."""
     change_set, changeset_id = reverts.create_change_set("import-1"), "import-1"
     if is_reverted:
-        changeset_id = _begun(reverts, changeset_id)
+        changeset_id = _start(reverts, changeset_id)
         reverts.work()
-    revert_id = _begun(reverts, changeset_id)
+    revert_id = _start(reverts, changeset_id)
     reverts.settle()
     (message,) = reverts.queues["reverts"].take()
     live = kill_at(reverts.table, max(at, 0), after=at >= 0)
@@ -259,7 +259,7 @@ def test_run_killed_after_any_write_resumes_and_counts_each_item_once(
             reverts.deliver(message)
     finally:
         live()
-    reverts.queues["reverts"].send(message)  # SQS delivers it again
+    reverts.queues["reverts"].send(message)  # as SQS does after a failure
     reverts.work()
     report = reverts.run(changeset_id, revert_id).json
     assert (report["state"], report["reverted"], report["failed"], report["skipped"]) == ("done", 7, 0, 0)
@@ -273,9 +273,9 @@ def test_run_makes_the_number_of_writes_that_the_kill_test_covers(
     reverts.create_change_set("import-1")
     changeset_id = "import-1"
     if is_reverted:
-        changeset_id = _begun(reverts, changeset_id)
+        changeset_id = _start(reverts, changeset_id)
         reverts.work()
-    _begun(reverts, changeset_id)
+    _start(reverts, changeset_id)
     reverts.settle()
     with record_operations(reverts.table.client) as operations:
         reverts.deliver(*reverts.queues["reverts"].take())
@@ -285,7 +285,7 @@ def test_run_makes_the_number_of_writes_that_the_kill_test_covers(
 class TestTrailBehind:
     def test_waiting_item_does_not_block_other_items(self, reverts: RevertTestbed, small_pages: None) -> None:
         video_ids = _renamed(reverts, 5)
-        revert_id = _begun(reverts)
+        revert_id = _start(reverts)
         reverts.settle()
         assert reverts.api.patch(f"/v1/videos/{video_ids[0]}", {"title": "Mine"}).status == 200
         late = reverts.records()
@@ -305,12 +305,12 @@ class TestTrailBehind:
         self, reverts: RevertTestbed, small_pages: None, monkeypatch: pytest.MonkeyPatch, seed: int, pages: int
     ) -> None:
         reverts.set_page_size(pages)
-        monkeypatch.setattr(undoing_module, "ENTRIES_PER_STEP", 8)  # what belongs to one video is on one page
+        monkeypatch.setattr(undoing_module, "ENTRIES_PER_STEP", 8)  # puts all items of a video on one page
         chance = random.Random(seed)
         change_set = reverts.create_change_set("set", videos=2)
         video_ids = _renamed(reverts, 12)
         path = f"/v1/videos/{change_set.video_ids[0]}/credits/sam"
-        revert_id = _begun(reverts)
+        revert_id = _start(reverts)
         reverts.settle()
         edited = video_ids[::3]
         for video_id in edited:
@@ -320,7 +320,7 @@ class TestTrailBehind:
         assert reverts.api.put(path, edit, headers={"If-Match": '"1"'}).status == 200
         records = reverts.records()
         of_items = [str(record["dynamodb"]["Keys"]) for record in records]
-        chance.shuffle(of_items)  # those of one item stay in their order, as DynamoDB has it
+        chance.shuffle(of_items)  # shuffles items; records of one item stay in order, as in a DynamoDB stream
         late = [
             records.pop(next(n for n, r in enumerate(records) if str(r["dynamodb"]["Keys"]) == of)) for of in of_items
         ]
@@ -346,7 +346,7 @@ class TestTrailBehind:
         self, reverts: RevertTestbed, small_pages: None
     ) -> None:
         video_ids = _renamed(reverts, 5)
-        revert_id = _begun(reverts)
+        revert_id = _start(reverts)
         reverts.settle()
         for video_id in video_ids[:3]:
             assert reverts.api.patch(f"/v1/videos/{video_id}", {"title": "Mine"}).status == 200
@@ -361,7 +361,7 @@ class TestTrailBehind:
     def test_video_is_deleted_after_its_waiting_items(self, reverts: RevertTestbed, small_pages: None) -> None:
         change_set = reverts.create_change_set("set")
         (video_id,) = change_set.video_ids
-        revert_id = _begun(reverts)
+        revert_id = _start(reverts)
         reverts.settle()
         release = ReleaseContent.model_validate({"titles": [{"title": "Once more"}]})
         release_key = (video_id, "NZ", "mi")
@@ -377,11 +377,11 @@ class TestTrailBehind:
         assert not any(change_set.there().values())
 
     @pytest.mark.parametrize("at", range(3))
-    def test_killed_while_parts_wait_it_still_counts_each_once(
+    def test_run_killed_while_items_wait_counts_each_item_once(
         self, reverts: RevertTestbed, small_pages: None, at: int
     ) -> None:
         video_ids = _renamed(reverts, 3)
-        revert_id = _begun(reverts)
+        revert_id = _start(reverts)
         reverts.settle()
         for video_id in video_ids:
             assert reverts.api.patch(f"/v1/videos/{video_id}", {"title": "Mine"}).status == 200

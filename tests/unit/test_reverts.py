@@ -1,4 +1,4 @@
-"""Reverting a video to an earlier version: restored fields, skipped fields and refused requests."""
+"""Reverts of a video to an earlier version: restored fields, skipped fields and refused requests."""
 
 import json
 from collections.abc import Callable
@@ -26,25 +26,25 @@ WRITES = {"PutItem", "UpdateItem", "DeleteItem", "TransactWriteItems"}
 
 @pytest.fixture
 def past(api: Api) -> AuditedService:
-    """The service with its audit trail."""
+    """Return the service with its audit trail."""
     return AuditedService(api)
 
 
 def item_of(**fields: Any) -> Item:
-    """A video's item before anything else happened to it."""
+    """Return the item of a new video."""
     status = fields.pop("status", "uploaded")
     content = {"title": "A film", "visibility": "private"} | fields
     return new_item(content, video_id=MISSING, owner="alice", created_at=NOW, status=status)
 
 
 def state_of(item: Item) -> Item:
-    """The item as the audit trail has it."""
+    """Return the item as the audit trail records it."""
     state: Item = to_json_value(audited(item)) | {"videoId": item["videoId"]}
     return state
 
 
-class TestTheItem:
-    """`reverted`: the stored item of a video after a revert to a state of the audit trail."""
+class TestItem:
+    """`apply_revert`: the stored item of a video after a revert to a state of the audit trail."""
 
     @pytest.mark.parametrize(
         "earlier",
@@ -61,7 +61,7 @@ class TestTheItem:
         ],
         ids=lambda earlier: ",".join(earlier),
     )
-    def test_every_kind_of_value_comes_back_and_goes_again(self, earlier: Item) -> None:
+    def test_every_kind_of_value_is_restored_or_removed(self, earlier: Item) -> None:
         one = item_of(**earlier)
         other = item_of(tags=["z"], metadata={"k": 2, "gone": "x"}, thumbnails={"b": {"url": "s3://bucket/c"}})
         assert apply_revert(other, state_of(one), NOW) == one
@@ -78,13 +78,13 @@ class TestTheItem:
         }
         assert apply_revert(item, state, NOW) == item | {"title": "Old"}
 
-    def test_all_that_a_client_can_send_and_nothing_else_is_written_by_people(self) -> None:
+    def test_writable_fields_are_exactly_those_that_a_client_can_send(self) -> None:
         item = item_of() | {"source": {}, "pictures": {}, "failure": {}, "purgeAt": 1}
         writable = {name for name in (*item, *VideoContent.model_fields, "posterTime") if is_writable(f"/{name}/x")}
         assert writable == {*VideoContent.model_fields, "status", "posterTime"}
         assert not is_writable("")
 
-    def test_a_value_that_a_person_sets_back_is_a_persons(self) -> None:
+    def test_reverted_value_has_the_origin_person(self) -> None:
         now = item_of(duration=5, format="mp4") | {"origins": {"duration": "job", "format": "job"}}
         state = {name: value for name, value in state_of(now).items() if name != "format"} | {"duration": 4}
         assert apply_revert(now, state, NOW)["origins"] == {"duration": "person"}
@@ -92,18 +92,18 @@ class TestTheItem:
     @pytest.mark.parametrize(
         ("now", "then"), [("ready", "processing"), ("processing", "failed"), ("failed", "uploaded")]
     )
-    def test_a_status_goes_back_where_a_patch_could_set_it(self, now: str, then: str) -> None:
+    def test_status_is_reverted_if_a_patch_could_set_it(self, now: str, then: str) -> None:
         assert apply_revert(item_of(status=now), state_of(item_of(status=then)), NOW) == item_of(status=then)
 
     def test_status_that_a_patch_could_not_set_is_an_illegal_transition(self) -> None:
         with pytest.raises(IllegalTransition, match="ready cannot become uploaded"):
             apply_revert(item_of(status="ready"), state_of(item_of()), NOW)
 
-    def test_a_status_that_is_no_failure_any_more_has_none(self) -> None:
+    def test_revert_of_a_failed_status_removes_the_failure(self) -> None:
         failed = item_of(status="failed") | {"failure": {"job": "probe", "reason": "broken", "at": NOW}}
         assert "failure" not in apply_revert(failed, state_of(item_of(status="processing")), NOW)
 
-    def test_a_deletion_comes_and_goes_with_all_else(self) -> None:
+    def test_deletion_and_restore_are_reverted_with_other_fields(self) -> None:
         live = item_of(title="New", status="ready")
         deleted = mark_deleted(live, NOW)
         assert apply_revert(live, state_of(deleted), NOW) == deleted
@@ -117,7 +117,7 @@ class TestTheItem:
         with pytest.raises(IllegalTransition, match="Restore it first"):
             apply_revert(deleted, state_of(deleted) | {"title": "Old"}, NOW)
 
-    def test_an_older_video_that_is_not_valid_any_more_can_still_be_deleted_and_restored(self) -> None:
+    def test_older_invalid_video_can_be_reverted_to_deleted_and_back(self) -> None:
         odd = item_of(title="")
         assert apply_revert(odd, state_of(mark_deleted(odd, NOW)), NOW) == mark_deleted(odd, NOW)
         assert apply_revert(mark_deleted(odd, NOW), state_of(odd), NOW) == odd
@@ -140,7 +140,7 @@ class TestTheItem:
             apply_revert(item, state_of(item) | state, NOW)
         assert [error["pointer"] for error in refused.value.errors] == [pointer]
 
-    def test_a_moment_needs_a_film(self) -> None:
+    def test_poster_time_requires_a_source_video(self) -> None:
         with pytest.raises(InvalidContent) as refused:
             apply_revert(item_of(), state_of(item_of()) | {"posterTime": 0}, NOW)
         assert refused.value.errors == [
@@ -149,7 +149,7 @@ class TestTheItem:
 
 
 class TestRevertedContent:
-    def test_all_that_differs_in_one_ordinary_change(self, past: AuditedService) -> None:
+    def test_revert_restores_all_differences_in_one_change(self, past: AuditedService) -> None:
         video_id = past.create(title="First", tags=["a"], metadata={"k": 1, "l": 2})
         before = past.read_without_audit_fields(video_id)
         past.patch(video_id, title="Second", tags=None, metadata={"k": None, "m": 3}, category="new")
@@ -176,7 +176,7 @@ class TestRevertedContent:
             reply.json["changes"],
         )
 
-    def test_the_answer_is_what_the_openapi_document_says(self, past: AuditedService) -> None:
+    def test_revert_response_matches_the_openapi_document(self, past: AuditedService) -> None:
         video_id = past.create(title="First", tags=["a"])
         past.patch(video_id, user="admin", tags=["b"])
         past.patch(video_id, title="Second")
@@ -203,7 +203,7 @@ class TestRevertedContent:
         past.revert(video_id, 2)
         assert past.read_without_audit_fields(video_id)["title"] == "Second"
 
-    def test_a_deleted_video_is_live_or_deleted_as_it_was(self, past: AuditedService) -> None:
+    def test_revert_restores_or_deletes_a_video_as_in_the_version(self, past: AuditedService) -> None:
         video_id = past.create(title="First")
         path = f"/v1/videos/{video_id}"
         past.write("DELETE", path)
@@ -216,7 +216,7 @@ class TestRevertedContent:
         assert past.item(video_id).keys() & {"purgeAt", "deletedAt", "statusBeforeDelete"} == set()
         assert past.entries(video_id)[0]["action"] == "restored"
 
-    def test_a_tag_is_found_again(self, past: AuditedService) -> None:
+    def test_reverted_tags_are_listed_again(self, past: AuditedService) -> None:
         video_id = past.api.publish(tags=["old"])["videoId"]
         past.settle()
         past.patch(video_id, tags=["new"])
@@ -225,14 +225,14 @@ class TestRevertedContent:
         assert [item["videoId"] for item in listed["old"]] == [video_id]
         assert listed["new"] == []
 
-    def test_a_picture_that_the_service_serves_is_shown_at_its_address(self, past: AuditedService) -> None:
+    def test_reverted_thumbnail_keeps_its_url(self, past: AuditedService) -> None:
         url = "https://pictures.example/thumbnails/a/poster.webp"
         video_id = past.create(thumbnails={"p": {"url": url}})
         past.patch(video_id, thumbnails=None)
         assert past.revert(video_id, 1).json["video"]["thumbnails"] == {"p": {"url": url}}
 
 
-class TestThePoster:
+class TestPoster:
     def test_reverted_poster_time_queues_a_new_poster_job(self, past: AuditedService) -> None:
         video_id = past.uploaded_film(past.api)
         for position in (1000, 2000):
@@ -267,7 +267,7 @@ class TestSkippedFields:
         assert reply.json["skipped"] == [{"field": "/metadata/k", **by_admin}, {"field": "/title", **by_admin}]
         assert past.read_without_audit_fields(video_id)["title"] == "Correct"
 
-    def test_unless_force_covers_it(self, past: AuditedService) -> None:
+    def test_force_restores_fields_changed_by_another_user(self, past: AuditedService) -> None:
         video_id = past.create(title="First", metadata={"k": 1, "l": 1})
         past.patch(video_id, user="admin", title="Second", metadata={"k": 2, "l": 2})
         assert past.revert(video_id, 1, force=["/metadata"]).json["skipped"][0]["field"] == "/title"
@@ -302,7 +302,7 @@ class TestSkippedFields:
         }
         assert reply.json["changes"] == []
 
-    def test_an_edit_behind_the_services_back_is_nobodys_known(self, past: AuditedService) -> None:
+    def test_direct_edit_is_skipped_with_an_unknown_author(self, past: AuditedService) -> None:
         video_id = past.create(title="First")
         past.patch(video_id, category="new")
         past.put(past.item(video_id) | {"title": "By hand"})
@@ -321,7 +321,7 @@ class TestSkippedFields:
 
 
 class TestWriting:
-    def test_a_dry_run_says_the_same_and_writes_nothing(self, past: AuditedService) -> None:
+    def test_dry_run_returns_the_same_changes_and_writes_nothing(self, past: AuditedService) -> None:
         video_id = past.create(title="First")
         past.patch(video_id, title="Second")
         before = past.item(video_id)
@@ -333,7 +333,7 @@ class TestWriting:
         assert (dry["dryRun"], dry["changes"], dry["skipped"]) == (True, wet["changes"], wet["skipped"])
         assert dry["video"] | {"updatedAt": 0} == wet["video"] | {"updatedAt": 0}
 
-    def test_the_second_time_nothing_is_written_and_the_answer_says_so(self, past: AuditedService) -> None:
+    def test_second_revert_reports_no_changes_and_writes_nothing(self, past: AuditedService) -> None:
         video_id = past.create(title="First")
         past.patch(video_id, title="Second")
         past.revert(video_id, 1)
@@ -350,7 +350,7 @@ class TestWriting:
         assert past.api.post(path, body, query="dryRun=true", headers={"If-Match": '"1"'}).status == 412
         assert past.api.post(path, body, headers={"If-Match": '"2"'}).status == 200
 
-    def test_a_race_that_is_lost_is_planned_again(self, past: AuditedService) -> None:
+    def test_revert_that_loses_a_race_is_computed_again(self, past: AuditedService) -> None:
         video_id = past.create(title="First", category="first")
         past.patch(video_id, title="Second", category="second")
         undo = intercept(
@@ -378,7 +378,7 @@ class TestWriting:
 
     @staticmethod
     def _overtaking(past: AuditedService, work: Callable[[], object]) -> Callable[..., Any]:
-        """Do something right before the next write of the video."""
+        """Return an interceptor that calls `work` right before the next write of the video."""
         due = [work]
 
         def between(operation: str, parameters: Any, send: Callable[..., Any]) -> Any:
@@ -411,12 +411,12 @@ class TestRefusals:
         ],
         ids=lambda value: value if isinstance(value, str) else json.dumps(value)[:50],
     )
-    def test_a_body_that_is_not_valid(self, past: AuditedService, body: Item, pointer: str) -> None:
+    def test_invalid_body_is_422(self, past: AuditedService, body: Item, pointer: str) -> None:
         reply = past.api.post(f"/v1/videos/{MISSING}/revert", body)
         assert reply.status == 422
         assert [error["pointer"] for error in reply.json["errors"]] == [pointer]
 
-    def test_a_whole_number_may_have_a_point(self, past: AuditedService) -> None:
+    def test_version_may_be_a_float_without_a_fraction(self, past: AuditedService) -> None:
         video_id = past.create()
         assert past.api.post(f"/v1/videos/{video_id}/revert", {"toVersion": 1.0}).status == 200
 
@@ -424,32 +424,32 @@ class TestRefusals:
         path, body = f"/v1/videos/{MISSING}/revert", {"toVersion": 1}
         assert [past.api.post(path, body, query=query).status for query in ("dryRun=1", "dry=true")] == [400, 400]
 
-    def test_a_version_that_never_was(self, past: AuditedService) -> None:
+    def test_unknown_version_is_404(self, past: AuditedService) -> None:
         video_id = past.create()
         past.patch(video_id, title="Second")
         assert past.revert(video_id, 3).json["detail"] == "The video has no version 3."
         assert past.revert(video_id, 3).status == 404
 
-    def test_a_video_that_is_gone_for_good(self, past: AuditedService) -> None:
+    def test_removed_video_is_410_for_its_owner(self, past: AuditedService) -> None:
         video_id = past.create()
         past.table.delete(VIDEO.key(videoId=video_id))
         past.settle()
         assert [past.revert(video_id, 1, user=user).status for user in ("alice", "admin", "bob")] == [410, 410, 404]
 
-    def test_a_deleted_video_is_restored_first(self, past: AuditedService) -> None:
+    def test_revert_of_a_deleted_video_is_409(self, past: AuditedService) -> None:
         video_id = past.create(title="First")
         past.patch(video_id, title="Second")
         past.write("DELETE", f"/v1/videos/{video_id}")
         reply = past.revert(video_id, 1, fields=["/title"])
         assert (reply.status, reply.json["detail"]) == (409, "The video is deleted. Restore it first.")
 
-    def test_a_status_that_no_step_leads_back_to(self, past: AuditedService) -> None:
+    def test_revert_to_an_unreachable_status_is_409(self, past: AuditedService) -> None:
         video_id = past.create(title="First")
         past.patch(video_id, status="processing", title="Second")
         assert past.revert(video_id, 1).status == 409
         assert past.revert(video_id, 1, fields=["/title"]).status == 200
 
-    def test_a_state_that_todays_model_refuses(self, past: AuditedService) -> None:
+    def test_revert_to_a_version_that_is_no_longer_valid_is_422(self, past: AuditedService) -> None:
         video_id = past.create(category="fine")
         past.put(past.item(video_id) | {"category": "x" * 101, "version": 2, "writeId": "an-earlier-release"})
         past.settle()
@@ -458,7 +458,7 @@ class TestRefusals:
         assert reply.status == 422
         assert reply.json["errors"] == [{"pointer": "/category", "detail": "must have at most 100 characters, not 101"}]
 
-    def test_a_time_that_comes_back_may_have_passed_and_fits_the_other_one(self, past: AuditedService) -> None:
+    def test_reverted_expiry_may_be_past_but_must_follow_publish_at(self, past: AuditedService) -> None:
         now = int(past.clock())
         video_id = past.create(publishAt=now + 10, expiresAt=now + 20)
         past.patch(video_id, publishAt=None, expiresAt=now + 9000)
@@ -471,13 +471,13 @@ class TestRefusals:
         past.clock.advance(100)
         assert past.revert(video_id, 1).json["video"]["expiresAt"] == now + 20
 
-    def test_while_the_trail_is_behind(self, past: AuditedService) -> None:
+    def test_revert_is_503_while_the_trail_lags(self, past: AuditedService) -> None:
         video_id = past.create()
         assert past.api.patch(f"/v1/videos/{video_id}", {"title": "Second"}).status == 200
         reply = past.api.post(f"/v1/videos/{video_id}/revert", {"toVersion": 1})
         assert (reply.status, reply.headers["retry-after"]) == (503, "2")
 
-    def test_when_the_trail_does_not_go_back_that_far(self, past: AuditedService) -> None:
+    def test_revert_beyond_the_retained_trail_is_410(self, past: AuditedService) -> None:
         video_id = past.create()
         for title in ("Second", "Third"):
             past.patch(video_id, title=title)
@@ -488,7 +488,7 @@ class TestRefusals:
         assert reply.status == 410
         assert "version 2" in reply.json["detail"]
 
-    def test_when_the_trail_has_only_the_beginning_of_a_value(self, past: AuditedService) -> None:
+    def test_revert_of_a_truncated_value_is_410(self, past: AuditedService) -> None:
         video_id = past.create(title="First", description="long")
         past.patch(video_id, title="Second", description="short")
         revert_entry = past.entries(video_id)[0]
@@ -502,7 +502,7 @@ class TestRefusals:
         assert past.revert(video_id, 1, fields=["/title"]).status == 200
         assert past.read_without_audit_fields(video_id)["title"] == "First"
 
-    def test_the_largest_video_there_can_be_fits_the_answer(self, past: AuditedService) -> None:
+    def test_response_with_the_largest_video_fits_the_lambda_limit(self, past: AuditedService) -> None:
         metadata = {f"{n:064}": '"' * 512 for n in range(50)}
         thumbnails = {f"{n:064}": {"url": "https://a.example/" + "x" * 1000} for n in range(20)}
         video_id = past.create(metadata=metadata, thumbnails=thumbnails, description='"' * 5000)

@@ -28,12 +28,12 @@ from tests.logs import log_lines
 
 FEED_SCOPES = f"{USER_SCOPES} videos/changes"
 CALLERS = ("alice", "bob", "carol", "admin")
-"""Two who own films, one who owns none, and an admin."""
+"""Two owners of videos, a user without videos, and an admin."""
 
 
 @pytest.fixture
 def service(table: Table, objects: Objects, clock: Clock, tmp_path: Path) -> IndexedService:
-    """The service with an index that was published before there were videos, and all that happens behind it."""
+    """Return the service with its background work. Its published index does not contain any video yet."""
     service = IndexedService(table, objects, clock)
     assert service.builder(tmp_path / "builder").run().outcome == "published"
     return service
@@ -41,12 +41,12 @@ def service(table: Table, objects: Objects, clock: Clock, tmp_path: Path) -> Ind
 
 @pytest.fixture
 def api(service: IndexedService) -> Api:
-    """The API of the service."""
+    """Return the API of the service."""
     return service.api
 
 
-class Shelf(VideoStore):
-    """A table that shows some videos and has nothing else."""
+class FakeStore(VideoStore):
+    """Store that has only the summaries of some visible videos."""
 
     def __init__(self, visible_ids: list[str]) -> None:
         self.visible_ids, self.requested = visible_ids, list[Sequence[str]]()
@@ -59,7 +59,7 @@ class Shelf(VideoStore):
 
 
 def search(api: Api, user: str = "carol", **query: Any) -> Reply:
-    """Search one second after the last query, so that the service checks for a new index."""
+    """Search one second after the previous query, so that the service checks for a newer index."""
     api.clock.advance(1)
     return api.get("/v1/search", query=urlencode(query), user=user)
 
@@ -71,7 +71,7 @@ def titles(reply: Reply) -> list[str]:
 
 
 def pages(api: Api, user: str = "carol", **query: Any) -> Iterator[list[dict[str, Any]]]:
-    """All pages of a question."""
+    """Yield the items of each page of a query."""
     cursor: dict[str, str] = {}
     while True:
         reply = search(api, user, **query, **cursor)
@@ -83,13 +83,13 @@ def pages(api: Api, user: str = "carol", **query: Any) -> Iterator[list[dict[str
 
 
 class TestResults:
-    def test_has_the_video_as_lists_show_it(self, service: IndexedService, api: Api) -> None:
+    def test_has_the_same_video_summary_as_lists(self, service: IndexedService, api: Api) -> None:
         service.publish_video("Apples", category="food")
         (result,) = search(api, q="aples").json["items"]
         assert result["video"] == api.get("/v1/videos").json["items"][0]
         assert result["score"] > 0
 
-    def test_says_where_the_question_fits(self, service: IndexedService, api: Api) -> None:
+    def test_has_highlights_of_the_matching_words(self, service: IndexedService, api: Api) -> None:
         service.publish_video("Crème brûlée", tags=["Dessert"])
         (result,) = search(api, q="creme dessert").json["items"]
         assert result["highlights"] == [
@@ -98,7 +98,7 @@ class TestResults:
         ]
         assert "quote" not in result
 
-    def test_says_what_is_said_and_when(self, service: IndexedService, api: Api) -> None:
+    def test_has_a_quote_of_the_captions_with_its_time(self, service: IndexedService, api: Api) -> None:
         service.put_captions(service.publish_video("Apples"), "An <i>apple</i> a day")
         (result,) = search(api, q='"apple a day"').json["items"]
         assert result["quote"] == {
@@ -108,19 +108,19 @@ class TestResults:
             "ranges": [[3, 8], [9, 10], [11, 14]],
         }
 
-    def test_shows_no_text_that_the_video_has_no_longer(self, service: IndexedService, api: Api) -> None:
+    def test_has_no_highlights_of_removed_text(self, service: IndexedService, api: Api) -> None:
         video_id = service.publish_video("My secret apples", description="Call secret 555", tags=["secret"])
         assert len(search(api, q="secret").json["items"][0]["highlights"]) == 3
         api.patch(f"/v1/videos/{video_id}", {"title": "My apples", "description": None, "tags": []}, user="alice")
         (result,) = search(api, q="secret").json["items"]
         assert (result["video"]["title"], result["highlights"]) == ("My apples", [])
 
-    def test_shows_of_equal_tags_the_first_by_alphabet(self, service: IndexedService, api: Api) -> None:
+    def test_has_highlights_of_the_first_matching_tags_by_alphabet(self, service: IndexedService, api: Api) -> None:
         service.publish_video("Film", tags=["sea e", "sea b", "sea d", "sea a", "sea c"])
         (result,) = search(api, q="sea").json["items"]
         assert [part["text"] for part in result["highlights"]] == ["sea a", "sea b", "sea c"]
 
-    def test_quotes_from_as_many_captions_as_can_be_read_at_once(
+    def test_number_of_quoted_captions_is_limited_by_size(
         self, service: IndexedService, api: Api, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         for title in ("Apples apples", "Apples", "Of apples"):
@@ -130,7 +130,7 @@ class TestResults:
         assert ["quote" in item for item in results] == [True, True, False]
         assert all(item["highlights"] for item in results)
 
-    def test_says_how_far_the_index_has_followed(self, service: IndexedService, api: Api) -> None:
+    def test_has_the_time_up_to_which_the_index_is_complete(self, service: IndexedService, api: Api) -> None:
         service.publish_video("Apples")
         reply = search(api, q="apples")
         assert reply.json["asOf"] == int(api.clock() * 1000)
@@ -138,7 +138,7 @@ class TestResults:
         assert reply.json["total"] == 1
         assert "facets" not in reply.json
 
-    def test_without_a_question_has_the_newest_first(self, service: IndexedService, api: Api) -> None:
+    def test_search_without_a_query_lists_newest_first(self, service: IndexedService, api: Api) -> None:
         for age, title in ((3, "old"), (1, "new"), (2, "middle")):
             service.publish_video(title, createdAt=NOW - age)
         reply = search(api)
@@ -160,7 +160,7 @@ class TestResults:
 class TestFilters:
     @pytest.fixture
     def videos(self, service: IndexedService) -> None:
-        """Three that differ in all that can be asked for."""
+        """Publish three videos that differ in every filterable field."""
         service.publish_video("film one", category="food", tags=["Red Fruit"], language="en-NZ", createdAt=NOW - 30)
         service.publish_video("film two", "bob", category="art", tags=["fruit"], language="en", createdAt=NOW - 20)
         service.publish_video("film three", "bob", category="art", language="de", createdAt=NOW - 10)
@@ -192,7 +192,7 @@ class TestFilters:
 
 
 class TestVisibility:
-    def test_hidden_films_are_their_owners_alone(self, service: IndexedService, api: Api) -> None:
+    def test_hidden_videos_are_found_only_by_their_owner(self, service: IndexedService, api: Api) -> None:
         hidden: dict[str, dict[str, Any]] = {
             "film private": {"visibility": "private"},
             "film unready": {"status": "processing"},
@@ -206,7 +206,7 @@ class TestVisibility:
         assert titles(search(api, "admin", q="film")) == []
         assert len(titles(search(api, "admin", q="film", userId="alice"))) == 4
 
-    def test_time_publishes_and_expires_without_any_change(
+    def test_videos_are_published_and_expire_by_time_alone(
         self, service: IndexedService, api: Api, clock: Clock
     ) -> None:
         service.publish_video("film", publishAt=NOW + 100, expiresAt=NOW + 200)
@@ -220,7 +220,7 @@ class TestVisibility:
     def test_search_returns_only_videos_that_get_shows(
         self, service: IndexedService, api: Api, clock: Clock, seed: int
     ) -> None:
-        """Random questions over random films; the index does not hear of half of what happens to them."""
+        """The test sends random queries for random videos. The index receives only every tenth change immediately."""
         chance = random.Random(seed)
         words = ("red", "green", "blue", "apple", "pear")
         video_ids = [self._random_video(service, chance, words) for _ in range(30)]
@@ -268,13 +268,13 @@ class TestVisibility:
 
 
 class TestPages:
-    def test_lead_on_to_everything_once(self, service: IndexedService, api: Api) -> None:
+    def test_pages_contain_every_hit_once(self, service: IndexedService, api: Api) -> None:
         expected = {service.publish_video(f"film {number}") for number in range(7)}
         result = list(pages(api, q="film", limit=3))
         assert [len(page) for page in result] == [3, 3, 1]
         assert {item["video"]["videoId"] for page in result for item in page} == expected
 
-    def test_are_full_while_the_table_hides_what_the_index_has(self, service: IndexedService, api: Api) -> None:
+    def test_pages_are_full_although_the_table_hides_indexed_videos(self, service: IndexedService, api: Api) -> None:
         video_ids = [service.publish_video(f"film {number}") for number in range(20)]
         assert search(api).json["total"] == 20
         for video_id in video_ids[::2]:
@@ -294,8 +294,8 @@ class TestPages:
             name: [{"value": value, "count": 3}] for name, value in (("category", "art"), ("tag", "red"))
         }
 
-    def test_look_up_no_video_twice(self, service: IndexedService, api: Api, table: Table) -> None:
-        """However few are asked for, and however many are hidden before them."""
+    def test_search_looks_up_each_video_once(self, service: IndexedService, api: Api, table: Table) -> None:
+        """This holds even for small limits, and if many hidden videos precede the hit."""
         video_ids = [service.publish_video(f"film {number}") for number in range(40)]
         search(api)
         order = [item["video"]["videoId"] for item in search(api, q="film", limit=100).json["items"]]
@@ -314,21 +314,21 @@ class TestPages:
         assert len({key for batch in batches for key in batch}) == 31
         assert result["total"] == 10
 
-    def test_look_ahead_further_than_a_batch(self, tmp_path: Path) -> None:
-        """Videos: 99 visible, 700 hidden, one visible. Few lookups find them, even for small pages."""
+    def test_search_looks_up_more_videos_than_one_batch(self, tmp_path: Path) -> None:
+        """99 videos are visible, the next 700 hidden, and the last one visible. The page needs ten lookups."""
         index = engine.SearchEngine(tmp_path)
         video_ids = [
             document.VideoDocument(str(UUID(int=number)), "alice", "Film", NOW - number, True) for number in range(800)
         ]
         index.put(video_ids)
         index.commit(engine.IndexCheckpoint({}, 0))
-        shelf = Shelf([video_id.video_id for video_id in (*video_ids[:99], video_ids[-1])])
-        page = VideoSearch(index, shelf, lambda shown: shown).page(
+        store = FakeStore([video_id.video_id for video_id in (*video_ids[:99], video_ids[-1])])
+        page = VideoSearch(index, store, lambda shown: shown).page(
             query_parser.SearchQuery(), SearchFilters(), Caller("", frozenset()), NOW, facets=(), limit=100, after=None
         )
-        assert [item["video"]["videoId"] for item in page.items] == shelf.visible_ids
+        assert [item["video"]["videoId"] for item in page.items] == store.visible_ids
         assert (page.total, page.resume) == (100, None)
-        assert [len(operation) for operation in shelf.requested if operation] == [
+        assert [len(operation) for operation in store.requested if operation] == [
             100,
             2,
             4,
@@ -342,7 +342,9 @@ class TestPages:
         ]
         index.close()
 
-    def test_are_not_sought_for_ever(self, service: IndexedService, api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_search_beyond_the_depth_limit_is_503(
+        self, service: IndexedService, api: Api, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         video_ids = [service.publish_video(f"film {number}") for number in range(4)]
         assert search(api).json["total"] == 4
         for video_id in video_ids:
@@ -351,14 +353,14 @@ class TestPages:
         reply = search(api, q="film", limit=1)
         assert (reply.status, reply.headers["retry-after"]) == (503, "10")
 
-    def test_a_link_leads_to_the_next(self, service: IndexedService, api: Api) -> None:
+    def test_response_has_a_link_to_the_next_page(self, service: IndexedService, api: Api) -> None:
         for number in range(2):
             service.publish_video(f"film {number}")
         reply = search(api, q="film", limit=1)
         assert f"cursor={reply.json['nextCursor']}" in reply.headers["link"]
 
     @pytest.mark.parametrize("other", [{"q": "movie"}, {"q": "film", "category": "art"}, {"q": "film", "from": 1}, {}])
-    def test_a_cursor_belongs_to_its_question(self, service: IndexedService, api: Api, other: dict[str, Any]) -> None:
+    def test_cursor_is_valid_only_for_its_query(self, service: IndexedService, api: Api, other: dict[str, Any]) -> None:
         for number in range(2):
             service.publish_video(f"film {number}")
         cursor = search(api, q="film", limit=1).json["nextCursor"]
@@ -369,7 +371,7 @@ class TestPages:
 
 
 class TestFacets:
-    def test_equal_a_recount(self, service: IndexedService, api: Api) -> None:
+    def test_facets_equal_the_counts_of_the_results(self, service: IndexedService, api: Api) -> None:
         chance = random.Random(7)
         for number in range(25):
             service.api.publish(
@@ -395,14 +397,14 @@ class TestFacets:
 
 
 class TestConsistentWith:
-    def test_ones_own_changes(self, service: IndexedService, api: Api) -> None:
+    def test_search_includes_the_callers_own_changes(self, service: IndexedService, api: Api) -> None:
         assert titles(search(api, q="film")) == []
         service.publish_video("film")
         cursor = api.get("/v1/changes", query="userId=alice", user="alice").json["nextCursor"]
         reply = api.get("/v1/search", query=f"q=film&consistentWith={cursor}", user="alice")
         assert titles(reply) == ["film"]
 
-    def test_reads_the_videos_as_they_are_by_now(self, service: IndexedService, api: Api, table: Table) -> None:
+    def test_search_reads_videos_consistently(self, service: IndexedService, api: Api, table: Table) -> None:
         service.publish_video("film")
         cursor = api.get("/v1/changes", query="userId=alice", user="alice").json["nextCursor"]
 
@@ -418,14 +420,14 @@ class TestConsistentWith:
         assert search_is_consistent(consistentWith=cursor) == [True]
         assert search_is_consistent() == [False], "it costs twice as much"
 
-    def test_everybodys_changes(self, service: IndexedService, api: Api) -> None:
+    def test_search_includes_changes_of_all_owners(self, service: IndexedService, api: Api) -> None:
         assert titles(search(api, q="film")) == []
         service.publish_video("film")
         cursor = api.get("/v1/changes", query="after=now", user="bob", scopes=FEED_SCOPES).json["nextCursor"]
         reply = api.get("/v1/search", query=f"q=film&consistentWith={cursor}", user="bob", scopes=FEED_SCOPES)
         assert titles(reply) == ["film"]
 
-    def test_an_index_that_does_not_get_there_says_when_to_ask_again(
+    def test_search_is_503_with_retry_after_if_the_index_lags(
         self, service: IndexedService, api: Api, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         assert titles(search(api, q="film")) == []
@@ -437,7 +439,7 @@ class TestConsistentWith:
         assert (reply.status, reply.headers["retry-after"]) == (503, "2")
         assert 2 <= api.clock() - began < 3
 
-    def test_takes_no_other_cursor(self, service: IndexedService, api: Api) -> None:
+    def test_cursors_of_other_lists_are_refused(self, service: IndexedService, api: Api) -> None:
         service.publish_video("film one")
         service.publish_video("film two")
         of_types = api.get("/v1/changes", query="userId=alice&types=video.*", user="alice").json["nextCursor"]
@@ -448,7 +450,7 @@ class TestConsistentWith:
 
 
 class TestSimilar:
-    def test_films_that_have_much_in_common(self, service: IndexedService, api: Api) -> None:
+    def test_similar_videos_share_words_and_tags(self, service: IndexedService, api: Api) -> None:
         subject = service.publish_video("Apples and pears", tags=["fruit"])
         alike = service.publish_video("Pears and apples", tags=["fruit"])
         service.publish_video("Steam engines", tags=["rail"])
@@ -456,7 +458,7 @@ class TestSimilar:
         assert [item["video"]["videoId"] for item in reply.json["items"]] == [alike]
         assert reply.json["items"][0]["score"] > 0
 
-    def test_shows_nothing_that_is_hidden_by_now(self, service: IndexedService, api: Api) -> None:
+    def test_similar_omits_videos_hidden_since_indexing(self, service: IndexedService, api: Api) -> None:
         subject, hidden, visible = (service.publish_video("Apples and pears") for _ in range(3))
         assert search(api).status == 200
         api.patch(f"/v1/videos/{hidden}", {"visibility": "private"}, user="alice")
@@ -474,14 +476,14 @@ class TestSimilar:
         assert api.get(f"/v1/videos/{video_id}/similar", user="carol").json["items"] == []
 
 
-class TestTheIndex:
-    def test_is_copied_and_taken_further(self, service: IndexedService, api: Api, tmp_path: Path) -> None:
+class TestIndexOfAnInstance:
+    def test_index_is_copied_and_updated_from_the_feed(self, service: IndexedService, api: Api, tmp_path: Path) -> None:
         service.publish_video("film one")
         assert service.builder(tmp_path).run().outcome == "published"
         service.publish_video("film two")
         assert set(titles(search(api, q="film"))) == {"film one", "film two"}
 
-    def test_is_not_there_before_it_is_built(
+    def test_search_is_503_before_the_first_index_is_complete(
         self, table: Table, objects: Objects, clock: Clock, tmp_path: Path
     ) -> None:
         service = IndexedService(table, objects, clock)
@@ -543,7 +545,7 @@ class TestTheIndex:
 
     @pytest.fixture
     def lagging_index(self, service: IndexedService, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
-        """The changes of seven minutes that no indexer has followed, and instances that have time for SLICE of them."""
+        """Publish changes of seven minutes without an indexer. Each search may apply only SLICE of them."""
         for number in range(2 * SLICE + 1):
             service.publish_video(f"film {number}")
         clock.advance(420)
@@ -570,7 +572,7 @@ class TestTheIndex:
         replies = []
         for turn in range(4):
             replies.append(search(api))
-            for number in range(2 * SLICE):  # more than an instance follows in the meantime
+            for number in range(2 * SLICE):  # more than one instance can apply between two queries
                 service.publish_video(f"film {turn}-{number}")
             clock.advance(local_index.LONGEST_REFUSAL / 3)
         assert [reply.status for reply in replies] == [503, 503, 503, 200]
@@ -592,7 +594,7 @@ class TestTheIndex:
         assert (result.json["total"], result.json["complete"]) == (SLICE, False)
         assert search(api).json["complete"] is True
 
-    def test_is_copied_anew_when_the_feed_no_longer_has_what_comes_next(
+    def test_index_is_copied_again_when_its_next_changes_have_expired(
         self, service: IndexedService, api: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         service.publish_video("film")
@@ -607,7 +609,7 @@ class TestTheIndex:
             assert search(api, q="film").status == 503
         assert titles(search(api, q="film")) == ["film"]
 
-    def test_a_damaged_file_is_fetched_again_at_the_next_question(
+    def test_damaged_index_file_is_fetched_again_at_the_next_query(
         self, service: IndexedService, api: Api, objects: Objects, tmp_path: Path
     ) -> None:
         service.publish_video("film")
@@ -625,7 +627,7 @@ class TestTheIndex:
         assert {manifest, mark} <= read
         assert read < {result.key for result in objects.list_objects(MEDIA_BUCKET, "index/")}, "most is there"
 
-    def test_is_not_looked_at_for_every_question(self, service: IndexedService, api: Api) -> None:
+    def test_index_is_checked_at_most_once_a_second(self, service: IndexedService, api: Api) -> None:
         assert titles(search(api, q="film")) == []
         service.publish_video("film")
         assert titles(api.get("/v1/search", query="q=film")) == []
@@ -667,7 +669,7 @@ class TestBadInput:
             ("consistentWith=x", "consistentWith"),
         ],
     )
-    def test_is_refused_with_the_parameter(self, api: Api, query: str, parameter: str) -> None:
+    def test_invalid_query_is_400_and_names_the_parameter(self, api: Api, query: str, parameter: str) -> None:
         reply = api.get("/v1/search", query=query)
         assert reply.status == 400
         assert [fault["parameter"] for fault in reply.json["errors"]] == [parameter]
@@ -677,10 +679,10 @@ class TestBadInput:
         service.publish_video("apples")
         assert search(api, q=q).status in (200, 400)
 
-    def test_a_list_says_where_to_search(self, api: Api) -> None:
+    def test_list_with_a_search_query_names_the_search_route(self, api: Api) -> None:
         reply = api.get("/v1/videos", query="q=apples")
         assert (reply.status, reply.json["detail"]) == (400, "Lists do not search. Use GET /v1/search?q=.")
 
-    def test_limits_are_those_of_the_engine(self) -> None:
+    def test_limits_of_the_document_equal_the_engines(self) -> None:
         assert query_parser.LONGEST == MAX_QUERY_LENGTH
         assert (engine.DEEPEST, engine.MAX_VALUES) == (openapi.DEEPEST, openapi.MAX_VALUES)

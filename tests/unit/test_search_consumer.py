@@ -1,4 +1,5 @@
-"""The index follows the feed: what a video has become is found in it, after each kind of change, and nothing else is."""
+"""Updates of the search index from the change feed: after each kind of change, the index has the video's current
+state."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -25,25 +26,25 @@ from tests.logs import log_lines
 
 @pytest.fixture
 def service(table: Table, objects: Objects, clock: Clock) -> IndexedService:
-    """The service, and all that happens behind it."""
+    """Return the service with its background work."""
     return IndexedService(table, objects, clock)
 
 
 @pytest.fixture
 def engine(tmp_path: Path) -> SearchEngine:
-    """An empty index."""
+    """Return an empty index."""
     return SearchEngine(tmp_path / "index")
 
 
 @pytest.fixture
 def consumer(service: IndexedService, engine: SearchEngine, clock: Clock) -> FeedConsumer:
-    """Consumer that brings the index up to the end of the feed."""
+    """Return a consumer that updates the index to the end of the feed."""
     return FeedConsumer(engine, service.feed, service.loader, clock=clock, sleep=lambda _: None)
 
 
 @pytest.fixture
 def indexed(consumer: FeedConsumer, engine: SearchEngine) -> Callable[[str], StoredFields | None]:
-    """Returns the stored fields of a video after catching up with the feed."""
+    """Return a function that updates the index and returns the stored fields of a video, or `None`."""
 
     def stored(video_id: str) -> StoredFields | None:
         assert consumer.catch_up()
@@ -55,7 +56,7 @@ def indexed(consumer: FeedConsumer, engine: SearchEngine) -> Callable[[str], Sto
 Indexed = Callable[[str], StoredFields | None]
 
 
-class TestEachKindOfChange:
+class TestChanges:
     def test_new_video_is_indexed(self, service: IndexedService, indexed: Indexed) -> None:
         fields = indexed(service.publish_video("Apples", tags=["fruit"], description="Of trees"))
         assert fields == StoredFields("Apples", [], ["fruit"], "Of trees", [])
@@ -200,12 +201,12 @@ class TestEachKindOfChange:
         assert fields.names == [f"Person {number}" for number in range(5)]
 
 
-class TestHowFar:
-    def test_an_index_without_changes_is_as_new_as_the_feed(self, consumer: FeedConsumer, clock: Clock) -> None:
+class TestProgress:
+    def test_index_is_current_when_the_feed_is_empty(self, consumer: FeedConsumer, clock: Clock) -> None:
         assert consumer.catch_up()
         assert consumer.checkpoint.as_of == clock.now * 1000
 
-    def test_follower_resumes_from_the_position_stored_in_the_index_folder(
+    def test_consumer_resumes_from_the_position_stored_in_the_index_folder(
         self, service: IndexedService, engine: SearchEngine, consumer: FeedConsumer, clock: Clock, tmp_path: Path
     ) -> None:
         service.publish_video("Apples")
@@ -219,7 +220,7 @@ class TestHowFar:
         assert second.put == 1
         assert reopened.stored(pears)
 
-    def test_without_time_it_stops_after_a_slice_and_claims_no_more_than_that(
+    def test_consumer_without_time_stops_after_a_slice_and_stores_its_progress(
         self, service: IndexedService, engine: SearchEngine, consumer: FeedConsumer, clock: Clock, tmp_path: Path
     ) -> None:
         consumer.catch_up()
@@ -236,7 +237,7 @@ class TestHowFar:
         assert (second.put, reopened.size) == (len(video_ids) - SLICE, len(video_ids))
         assert second.checkpoint.as_of == clock.now * 1000
 
-    def test_without_time_it_stops_after_a_page_in_which_nothing_is_of_a_video(
+    def test_consumer_without_time_stops_after_a_page_without_videos(
         self, service: IndexedService, consumer: FeedConsumer, monkeypatch: pytest.MonkeyPatch, clock: Clock
     ) -> None:
         monkeypatch.setattr("shared.feed.reader.MAX_EXAMINED", 2)
@@ -248,7 +249,7 @@ class TestHowFar:
         assert consumer.catch_up()
         assert consumer.checkpoint.as_of == clock.now * 1000
 
-    def test_a_video_that_changes_over_and_over_is_put_in_once_for_each_page(
+    def test_video_with_many_changes_is_indexed_once_per_page(
         self, service: IndexedService, engine: SearchEngine, consumer: FeedConsumer
     ) -> None:
         video_id = service.publish_video("Apples")
@@ -290,7 +291,7 @@ class TestHowFar:
         assert consumer.wait_for(in_the_tail, lambda: True)
         assert consumer.has(end_cursors(service.feed, shard_logs()))
 
-    def test_follower_raises_gone_when_the_next_changes_have_expired(
+    def test_consumer_raises_gone_when_the_next_changes_have_expired(
         self, service: IndexedService, consumer: FeedConsumer, monkeypatch: pytest.MonkeyPatch, clock: Clock
     ) -> None:
         monkeypatch.setattr(log, "LARGEST_TAIL", 300)
@@ -309,7 +310,7 @@ class TestHowFar:
         assert consumer.checkpoint.places == dict.fromkeys(shard_logs(), OLDEST)
 
 
-class TestWhichCaptions:
+class TestSearchableCaptions:
     @pytest.mark.parametrize(
         ("language", "expected"),
         [
@@ -332,6 +333,6 @@ class TestWhichCaptions:
         captions = [{"language": language, "size": 0, "cues": 0} | {of: size} for language, size in sizes.items()]
         assert [item["language"] for item in searchable_texts(captions, "en")] == ["en", "fr"]
 
-    def test_the_largest_that_there_may_be_are_searched(self) -> None:
+    def test_captions_of_the_largest_size_are_searched_in_two_languages(self) -> None:
         assert 2 * MAX_STORED <= LARGEST_CAPTIONS
         assert 2 * cues.MAX_CUES <= MAX_CUES

@@ -1,4 +1,4 @@
-"""The index: indexed videos are found by users who may see them, and by no other user."""
+"""The search engine: users find the videos that they may see, and no others."""
 
 import json
 import random
@@ -48,12 +48,12 @@ FACETS = ("category", "tag", "year")
 
 
 def video_id(number: int) -> str:
-    """The id of a film."""
+    """Return a UUID for a number. Ids of consecutive numbers are far apart."""
     return str(UUID(int=number * 0x9E3779B97F4A7C15F39CC0605CEDC835 % 2**128))
 
 
 def make_document(number: int = 1, title: str = "Film", **others: Any) -> VideoDocument:
-    """A video of alice, visible to everyone."""
+    """Return a document of alice's visible video."""
     document = VideoDocument(video_id(number), "alice", title, created_at=NOW - number, visible=True)
     return replace(document, **others)
 
@@ -66,28 +66,29 @@ def engine(tmp_path: Path) -> Iterator[SearchEngine]:
 
 
 def put(engine: SearchEngine, *documents: VideoDocument) -> None:
-    """Index videos, visible to everyone."""
+    """Index the documents, and commit."""
     engine.put(documents)
     engine.commit(AT)
 
 
 def copied(folder: Path, to: Path) -> Path:
-    """Copy the files that a process ending now would leave. Tantivy's threads may be renaming temporary files."""
+    """Copy the files that a process would leave if it ended now. Ignore temporary files, which Tantivy's threads may be
+    renaming."""
     return shutil.copytree(folder, to, ignore=shutil.ignore_patterns(".tmp*"))
 
 
 def ids(hits: SearchHits) -> list[str]:
-    """The videos of a page."""
+    """Return the video ids of a page."""
     return [hit.video_id for hit in hits.hits]
 
 
 def titles(engine: SearchEngine, q: str, **filters: Any) -> list[str]:
-    """Return the titles that a user without videos finds, best match first."""
+    """Return the titles that an anonymous user finds, best match first."""
     hits = engine.search(parse(q), ANONYMOUS, NOW, filters=SearchFilters(**filters))
     return [stored.title for id_ in ids(hits) if (stored := engine.stored(id_))]
 
 
-# Putting in, and committing
+# Putting and committing documents
 
 
 def test_put_video_is_found_after_commit(engine: SearchEngine) -> None:
@@ -128,7 +129,7 @@ def test_checkpoint_can_be_stored_without_documents(engine: SearchEngine, tmp_pa
     )
 
 
-def test_an_index_is_the_same_after_it_was_closed(tmp_path: Path) -> None:
+def test_reopened_index_has_the_same_content(tmp_path: Path) -> None:
     engine = SearchEngine(tmp_path)
     put(engine, make_document(title="The Matrix"))
     engine.put([make_document(2, "Heat")])
@@ -178,7 +179,7 @@ def test_second_writer_on_the_same_folder_is_refused(engine: SearchEngine, tmp_p
         other.put([make_document()])
 
 
-def test_an_index_of_another_form_is_not_opened(tmp_path: Path) -> None:
+def test_index_of_another_format_is_not_opened(tmp_path: Path) -> None:
     engine = SearchEngine(tmp_path / "older")
     put(engine, make_document())
     engine.close()
@@ -230,7 +231,7 @@ def test_immutable_files_keep_their_content_and_merges_bound_their_number(engine
     assert len(engine.files()) < 100
 
 
-# Who sees what
+# Visibility
 
 
 HIDDEN = {
@@ -254,7 +255,7 @@ def test_hidden_video_is_found_only_by_owner_and_by_admin_with_owner_filter(
         (ALICE, SearchFilters(), 2),
         (ALICE, of_alice, 2),
         (ALICE, SearchFilters(user_id="bob"), 0),
-        # As in the lists: admins see all of an owner's, and otherwise what everybody sees.
+        # Admins see all videos of an owner whom they name, and otherwise public videos, as in lists.
         (ROOT, SearchFilters(), 1),
         (ROOT, of_alice, 2),
     ]:
@@ -447,7 +448,7 @@ def test_hostile_queries_are_handled_like_any_query(engine: SearchEngine, q: str
 
 
 def pages(engine: SearchEngine, query: SearchQuery, caller: Caller, limit: int) -> Iterator[SearchHits]:
-    """All pages, each after the last hit of the one before."""
+    """Yield all pages. Each begins after the last hit of the previous page."""
     page = engine.search(query, caller, NOW, limit=limit)
     yield page
     while page.more:
@@ -502,7 +503,7 @@ def test_few_of_many_equal_hits_have_one_rank(engine: SearchEngine) -> None:
     put(engine, *(make_document(number, "Heat") for number in range(20_000)))
     index_query = IndexQuery(SCHEMA, parse("heat"), ANONYMOUS, NOW, SearchFilters())
     ranks = [rank for rank, _ in engine._searcher.search(index_query.query, 20_000, weight_by_field="spread").hits]
-    # So the end of a page is among those that are read with it: no second look is needed.
+    # The reader's extra hits include the end of the page, so no second search is needed.
     assert max(Counter(ranks).values()) < _SLACK
     hits = engine.search(parse("heat"), ANONYMOUS, NOW, limit=100)
     assert (len(hits.hits), hits.total, hits.more) == (100, 20_000, True)
@@ -521,7 +522,7 @@ def test_page_continues_after_the_current_rank_of_its_cursor(engine: SearchEngin
         make_document(next(number for number in range(40) if video_id(number) == last.video_id), "Heat", tags=["Heat"]),
     )
     reopened = engine.search(parse("heat"), ANONYMOUS, NOW, limit=40, after=last)
-    # It comes first now: all others follow it.
+    # It now ranks first, so all other videos follow it.
     assert ids(reopened) == [id_ for id_ in every if id_ != last.video_id]
 
 
@@ -546,7 +547,7 @@ def test_ids_need_not_be_uuids(engine: SearchEngine) -> None:
     assert set(ids(engine.search(parse("heat"), ANONYMOUS, NOW))) == {"v-1", video_id(2).upper()}
 
 
-# Films that are alike
+# Similar videos
 
 
 def test_similar_videos_have_rare_words_in_common(engine: SearchEngine) -> None:
@@ -581,7 +582,7 @@ def test_similarity_prefers_words_frequent_in_one_film_and_rare_in_others(engine
     assert [hit.video_id for hit in engine.similar(video_id(1), ANONYMOUS, NOW) or ()] == [video_id(2)]
 
 
-# What is hidden
+# Effects of hidden videos
 
 
 def test_hidden_videos_do_not_affect_hits_or_scores_of_others(engine: SearchEngine) -> None:
@@ -619,7 +620,7 @@ def test_scores_add_up_without_rounding(engine: SearchEngine) -> None:
             assert hit.score <= hit.rank <= hit.score * 1.001
 
 
-# From items to films
+# Documents from stored items
 
 
 VIDEO = {
@@ -680,7 +681,7 @@ def test_deleted_or_absent_video_is_not_indexed() -> None:
     assert build_document(VIDEO | {"status": "deleted"}, [], {}) is None
 
 
-# Compared with a look at every film
+# Comparison with a scan of all videos
 
 
 VOCABULARY = [
@@ -719,7 +720,7 @@ OWNERS = ("alice", "bob", "carol")
 
 
 def random_documents(count: int) -> list[VideoDocument]:
-    """Films of all kinds, out of few words; the same ones each time."""
+    """Return random documents with few distinct words. Each call returns the same documents."""
     random_ = random.Random(5)
 
     def text(longest: int) -> str:
@@ -729,7 +730,7 @@ def random_documents(count: int) -> list[VideoDocument]:
         return random_.choice((None, None, None, NOW - 1, NOW, NOW + 1))
 
     def facets() -> dict[str, str | int]:
-        """Any category or none, with any year or none."""
+        """Return a random category or none, and a random year or none."""
         drawn = {"category": random_.choice((None, "a", "b")), "year": random_.choice((None, 1995, 2010))}
         return {name: value for name, value in drawn.items() if value is not None}
 
@@ -756,7 +757,7 @@ def random_documents(count: int) -> list[VideoDocument]:
 
 @pytest.fixture(scope="module")
 def catalogue(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[SearchEngine, Sequence[VideoDocument]]]:
-    """An index that has seen films come, change and go, and the films that it has."""
+    """Return an index to which documents were added, changed and deleted, and the remaining documents."""
     documents = random_documents(200)
     engine = SearchEngine(tmp_path_factory.mktemp("index"))
     engine.put([replace(document, title="Other heat", visible=True) for document in documents])
@@ -771,7 +772,7 @@ def catalogue(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Search
 
 
 def fits(document: VideoDocument, clause: Clause) -> bool:
-    """Whether any text of a film has a word or phrase, by a look at all of them."""
+    """Return whether any text of a document contains a word or phrase. Scans all texts."""
     texts = [document.title, *document.names, *document.tags, document.description]
     caption_words = [words(text) for text in texts]
     caption_words += [[word for _, text in cues for word in words(text)] for cues in document.captions.values()]
@@ -783,7 +784,7 @@ def fits(document: VideoDocument, clause: Clause) -> bool:
 
 
 def is_visible(document: VideoDocument, caller: Caller, user_id: str | None) -> bool:
-    """Whether the caller may see a film, as the lists decide it."""
+    """Return whether the caller may see a video, by the rules of lists."""
     if document.purge_at is not None and document.purge_at <= NOW:
         return False
     is_open = (document.publish_at or 0) <= NOW < (document.expires_at or NOW + 1)
@@ -792,7 +793,7 @@ def is_visible(document: VideoDocument, caller: Caller, user_id: str | None) -> 
 
 
 def passes_filters(document: VideoDocument, filters: SearchFilters) -> bool:
-    """Whether the filters keep a film."""
+    """Return whether a document passes the filters."""
     language = (document.language or "").lower()
     return (
         filters.user_id in (None, document.user_id)
@@ -824,7 +825,7 @@ def test_totals_facets_and_pages_match_a_full_scan(
     try:
         query = parse(q)
     except InvalidParameter:
-        return  # all of it is to be left out
+        return  # the query has only exclusions
     expected = [
         document
         for document in documents

@@ -1,4 +1,5 @@
-"""Generations of the index: one builder at a time, and readers never see a partial or mixed generation after a failure."""
+"""Generations of the search index: one builder works at a time. After a failure, readers never see a partial or mixed
+generation."""
 
 import json
 import threading
@@ -43,53 +44,54 @@ DAY = 86_400
 
 @pytest.fixture
 def service(table: Table, objects: Objects, clock: Clock) -> IndexedService:
-    """The service, and all that happens behind it."""
+    """Return the service with its background work."""
     return IndexedService(table, objects, clock)
 
 
 @pytest.fixture
 def builder(service: IndexedService, tmp_path: Path) -> IndexBuilder:
-    """A builder."""
+    """Return a builder of the index."""
     return service.builder(tmp_path / "builder")
 
 
 @pytest.fixture
 def fresh(tmp_path: Path) -> Callable[[], Path]:
-    """Returns a new, unused folder per call."""
+    """Return a function that returns a new, unused folder per call."""
     count = iter(range(1000))
     return lambda: tmp_path / f"fresh-{next(count)}"
 
 
 def titles(service: IndexedService, folder: Path, *video_ids: str) -> list[str | None]:
-    """Return the titles of these videos in a reader's index, `None` for a video that is not found."""
+    """Return the titles of these videos in a reader's index, with `None` for each video that is not found."""
     return [stored.title if stored else None for stored in service.published(folder, *video_ids).values()]
 
 
 def manifest_of(service: IndexedService) -> str:
-    """Return the key of the current generation's manifest, or of the draft's if there is none."""
+    """Return the key of the current generation's manifest, or of the draft's manifest if there is no generation."""
     pointer = service.generations.pointer()
     return f"index/{pointer.generation or (pointer.draft and pointer.draft.generation)}/manifest.json"
 
 
 def keys(objects: Objects) -> set[str]:
-    """All objects of the index."""
+    """Return the keys of all objects of the index."""
     return {stored_object.key for stored_object in objects.list_objects(MEDIA_BUCKET, "index/")}
 
 
-def deploy_other_form(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let this be a release whose index has another form."""
+def deploy_other_format(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Simulate a release whose index has another format."""
     for module in (engine, generations):
         monkeypatch.setattr(module, "FORM", FORM + 1)
 
 
 def dead_from(step: int) -> Incident:
-    """Return an incident that kills the builder before call number `step`. All later calls fail, so it cannot release its lease."""
+    """Return an incident that kills the builder before call number `step`. Later calls also fail, so the builder cannot
+    release its lease."""
     calls = iter(range(10_000))
     return lambda send: faults.kill_before(send) if next(calls) >= step else None
 
 
 class TestPublishing:
-    def test_the_first_generation_has_all_videos_also_those_that_the_feed_no_longer_keeps(
+    def test_first_generation_has_all_videos_even_if_the_feed_has_expired(
         self, service: IndexedService, builder: IndexBuilder, tmp_path: Path, clock: Clock
     ) -> None:
         video_ids = [service.publish_video("Apples"), service.publish_video("Pears", visibility="private")]
@@ -102,7 +104,7 @@ class TestPublishing:
         pointer = service.generations.pointer()
         assert (pointer.video_count, pointer.as_of, pointer.published_at) == (3, clock.now * 1000, clock.now)
 
-    def test_the_next_one_has_what_changed_and_names_the_files_that_did_not(
+    def test_next_generation_has_the_changes_and_reuses_unchanged_files(
         self, service: IndexedService, builder: IndexBuilder, fresh: Callable[[], Path], objects: Objects
     ) -> None:
         video_ids = [service.publish_video("Apples"), service.publish_video("Pears")]
@@ -129,7 +131,7 @@ class TestPublishing:
         assert builder.run().outcome == "published", "though its own copy is older now"
         assert titles(service, fresh(), *video_ids) == ["Apples", "Pears", "Plums"]
 
-    def test_without_a_change_of_a_video_nothing_is_published_for_an_hour(
+    def test_unchanged_index_is_published_again_after_an_hour(
         self, service: IndexedService, builder: IndexBuilder, clock: Clock
     ) -> None:
         video_id = service.publish_video("Apples")
@@ -144,7 +146,7 @@ class TestPublishing:
         clock.advance(3600)
         assert builder.run().outcome == "published", "so that readers have less to follow"
 
-    def test_a_reader_keeps_its_copy_while_it_is_the_newest(
+    def test_reader_with_the_newest_generation_sends_no_request(
         self, service: IndexedService, builder: IndexBuilder, tmp_path: Path, objects: Objects
     ) -> None:
         service.publish_video("Apples")
@@ -156,7 +158,7 @@ class TestPublishing:
         service.generations.copy_newest(copy)
         assert line.calls == []
 
-    def test_a_reader_whose_generation_is_removed_meanwhile_begins_with_the_newer_one(
+    def test_reader_of_a_deleted_generation_copies_the_newest(
         self,
         service: IndexedService,
         builder: IndexBuilder,
@@ -169,7 +171,7 @@ class TestPublishing:
         old = service.generations.pointer()
         service.patch(video_id, title="Pears")
         builder.run()
-        # What the newer one needs of the older one's folder goes as well here, so it is built anew.
+        # The newest generation may refer to files in this folder, so another builder rebuilds it.
         objects.delete_prefix(MEDIA_BUCKET, "index/")
         service.builder(tmp_path / "other").run(from_scratch=True)
         newest = service.generations.pointer
@@ -177,7 +179,7 @@ class TestPublishing:
         monkeypatch.setattr(service.generations, "pointer", lambda: next(lists, None) or newest())
         assert titles(service, tmp_path / "reader", video_id) == ["Pears"]
 
-    def test_a_file_that_is_not_what_it_was_is_not_used(
+    def test_altered_index_file_is_not_used(
         self, service: IndexedService, builder: IndexBuilder, tmp_path: Path, objects: Objects
     ) -> None:
         service.publish_video("Apples")
@@ -189,7 +191,7 @@ class TestPublishing:
             service.generations.copy_newest(copy)
         assert copy.generation is None
 
-    def test_a_copy_that_is_made_anew_reads_only_what_is_missing(
+    def test_repeated_copy_reads_only_missing_or_damaged_files(
         self, service: IndexedService, builder: IndexBuilder, tmp_path: Path, objects: Objects
     ) -> None:
         video_ids = [service.publish_video("Apples"), service.publish_video("Pears")]
@@ -217,7 +219,7 @@ class TestPublishing:
         ]
 
     @pytest.mark.parametrize("manifest", [b"", b"\xff", b"[]", b'{"files": [{"name": "meta.json"}]}'])
-    def test_a_manifest_that_is_none_is_a_damaged_file(
+    def test_invalid_manifest_is_a_damaged_file(
         self, service: IndexedService, builder: IndexBuilder, tmp_path: Path, objects: Objects, manifest: bytes
     ) -> None:
         builder.run()
@@ -226,7 +228,7 @@ class TestPublishing:
             service.generations.copy_newest(LocalCopy(tmp_path / "reader"))
 
 
-class TestTheLease:
+class TestLease:
     def test_a_second_builder_waits(self, service: IndexedService, builder: IndexBuilder, clock: Clock) -> None:
         generation = service.generations.lease()
         assert generation
@@ -275,7 +277,7 @@ class TestTheLease:
         assert titles(service, fresh(), video_id) == ["Plums"]
 
     @pytest.mark.parametrize("step", ["put", "commit", "files"])
-    def test_a_builder_keeps_the_lease_during_a_step_that_takes_several_leases(
+    def test_heartbeat_keeps_the_lease_during_a_long_step(
         self, service: IndexedService, tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch, step: str
     ) -> None:
         beats: list[Callable[[], None]] = []
@@ -300,7 +302,7 @@ class TestTheLease:
         assert builder.run().outcome == "published"
         assert set(others) == {None}
 
-    def test_a_builder_whose_heartbeat_finds_another_builder_stops_at_its_next_step(
+    def test_builder_that_lost_its_lease_stops_at_its_next_step(
         self, service: IndexedService, tmp_path: Path, clock: Clock
     ) -> None:
         service.publish_video("Apples")
@@ -322,7 +324,7 @@ class TestTheLease:
         assert len(others) == 1
         assert others[0]
 
-    def test_a_heartbeat_that_the_table_is_too_busy_for_leaves_the_lease_to_the_next_one(
+    def test_throttled_heartbeat_does_not_stop_the_builder(
         self, service: IndexedService, tmp_path: Path, table: Table
     ) -> None:
         def heartbeat(beat: Callable[[], None]) -> AbstractContextManager[None]:
@@ -334,7 +336,7 @@ class TestTheLease:
 
         assert service.builder(tmp_path / "busy", heartbeat=heartbeat).run().outcome == "published"
 
-    def test_the_heartbeat_beats_until_the_block_ends(self) -> None:
+    def test_heartbeat_repeats_until_its_block_ends(self) -> None:
         count, second_beat = 0, threading.Event()
 
         def beat() -> None:
@@ -348,17 +350,17 @@ class TestTheLease:
             assert second_beat.wait(LIMIT)
         assert threading.active_count() == before
 
-    def test_the_lease_of_a_builder_that_died_is_over_before_its_run_after_the_next(self) -> None:
+    def test_lease_lasts_three_heartbeats_and_at_most_a_minute(self) -> None:
         assert 3 * HEARTBEAT_SECONDS <= LEASE_SECONDS <= 60
 
-    def test_a_lost_answer_does_not_cost_the_lease(self, service: IndexedService, table: Table) -> None:
+    def test_lease_is_acquired_despite_a_lost_response(self, service: IndexedService, table: Table) -> None:
         line = FaultLine(table.client)
         line.arm(faults.lose_response, at=0)
         assert service.generations.lease()
 
 
-class TestBuildersThatDie:
-    def test_at_any_step_of_a_generation_readers_have_the_old_or_the_new_one_and_the_next_run_goes_on(
+class TestKilledBuilders:
+    def test_builder_killed_at_any_step_leaves_the_old_or_the_new_generation_and_the_next_run_completes(
         self,
         service: IndexedService,
         table: Table,
@@ -383,7 +385,7 @@ class TestBuildersThatDie:
                 builder.run()
                 is_complete = True
             except Killed:
-                # Half of the machines are gone with their builder.
+                # Every second builder loses its local files.
                 builder = service.builder(fresh()) if step % 2 else builder
             line.disarm()
             assert titles(service, fresh(), *video_ids) in (before, after)
@@ -393,7 +395,7 @@ class TestBuildersThatDie:
             step += 1
         assert step > 10
 
-    def test_at_any_step_of_a_rebuild_the_next_run_goes_on_and_ends_with_all_videos(
+    def test_rebuild_killed_at_any_step_resumes_and_publishes_all_videos(
         self,
         service: IndexedService,
         table: Table,
@@ -420,8 +422,8 @@ class TestBuildersThatDie:
         assert titles(service, fresh(), *video_ids) == ["Film 0", "Film 1", "Film 2"]
 
 
-class TestARebuild:
-    def test_without_time_is_saved_and_goes_on_elsewhere(
+class TestRebuild:
+    def test_unfinished_rebuild_resumes_on_another_machine(
         self, service: IndexedService, fresh: Callable[[], Path], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(building, "PAGE", 2)
@@ -431,7 +433,7 @@ class TestARebuild:
         assert run.outcome == "unfinished"
         assert 0 < run.put < len(video_ids)
         assert service.generations.pointer().generation is None
-        # What changes between the two is in the feed.
+        # The feed contains the changes between the two runs.
         service.patch(video_ids[0], title="Another")
         service.write("DELETE", f"/v1/videos/{video_ids[1]}")
         last_run = service.builder(fresh()).run()
@@ -439,7 +441,7 @@ class TestARebuild:
         assert titles(service, fresh(), *video_ids) == ["Another", None, *(f"Film {number}" for number in range(2, 9))]
         assert service.generations.pointer().draft is None
 
-    def test_lets_what_holds_be_read_until_it_has_ended(
+    def test_readers_use_the_previous_generation_until_the_rebuild_ends(
         self, service: IndexedService, builder: IndexBuilder, fresh: Callable[[], Path]
     ) -> None:
         video_id = service.publish_video("Apples")
@@ -451,7 +453,7 @@ class TestARebuild:
         assert builder.run().outcome == "published"
         assert service.generations.pointer().previous == generation
 
-    def test_takes_out_what_the_feed_did_not_tell_of(
+    def test_rebuild_removes_videos_deleted_without_a_feed_entry(
         self, service: IndexedService, builder: IndexBuilder, fresh: Callable[[], Path], table: Table
     ) -> None:
         video_id = service.publish_video("Apples")
@@ -461,7 +463,7 @@ class TestARebuild:
         builder.run(from_scratch=True)
         assert titles(service, fresh(), video_id) == [None]
 
-    def test_begins_by_itself_when_the_feed_no_longer_keeps_what_comes_next(
+    def test_rebuild_starts_when_the_next_changes_have_expired(
         self,
         service: IndexedService,
         builder: IndexBuilder,
@@ -479,7 +481,7 @@ class TestARebuild:
         run = builder.run()
         assert (run.outcome, titles(service, fresh(), video_id)) == ("published", ["Pears"])
 
-    def test_begins_by_itself_when_the_form_is_another_one(
+    def test_rebuild_starts_when_the_format_has_changed(
         self,
         service: IndexedService,
         builder: IndexBuilder,
@@ -490,7 +492,7 @@ class TestARebuild:
         video_id = service.publish_video("Apples")
         builder.run()
         old = service.generations.pointer()
-        deploy_other_form(monkeypatch)
+        deploy_other_format(monkeypatch)
         assert service.generations.pointer().readable is None
         with record_operations(objects.client) as operations:
             assert builder.run().outcome == "published"
@@ -498,20 +500,20 @@ class TestARebuild:
         assert titles(service, fresh(), video_id) == ["Apples"]
         assert service.generations.pointer().previous == old.generation, "who still runs the release before reads it"
 
-    def test_begins_anew_when_its_draft_is_of_another_form(
+    def test_rebuild_restarts_when_its_draft_has_another_format(
         self, service: IndexedService, fresh: Callable[[], Path], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(building, "PAGE", 1)
         video_ids = [service.publish_video(f"Film {number}") for number in range(3)]
         put = [0]
         assert service.builder(fresh(), put.append).run(lambda: put[-1] == 0).outcome == "unfinished"
-        deploy_other_form(monkeypatch)
+        deploy_other_format(monkeypatch)
         run = service.builder(fresh()).run()
         assert (run.outcome, service.generations.pointer().video_count) == ("published", len(video_ids))
         assert run.put >= len(video_ids)
 
     @pytest.mark.parametrize("manifest", [None, b"{}"], ids=["gone", "damaged"])
-    def test_begins_anew_when_its_draft_cannot_go_on(
+    def test_rebuild_restarts_when_its_draft_is_missing_or_damaged(
         self,
         service: IndexedService,
         builder: IndexBuilder,
@@ -538,7 +540,7 @@ class TestARebuild:
             ("manifest.json", None, "ObjectMissing"),
         ],
     )
-    def test_begins_by_itself_when_what_holds_is_damaged(
+    def test_rebuild_starts_when_the_current_generation_is_damaged(
         self,
         service: IndexedService,
         builder: IndexBuilder,
@@ -562,7 +564,7 @@ class TestARebuild:
         assert titles(service, fresh(), video_id) == ["Apples"]
         assert service.builder(fresh()).run().outcome == "unchanged"
 
-    def test_begins_when_a_builder_that_has_a_copy_finds_no_manifest_of_it(
+    def test_rebuild_starts_when_the_manifest_of_the_builders_copy_is_damaged(
         self, service: IndexedService, builder: IndexBuilder, fresh: Callable[[], Path], objects: Objects
     ) -> None:
         video_id = service.publish_video("Apples")
@@ -580,11 +582,11 @@ class TestARebuild:
         assert service.generations.pointer().video_count == 0
 
 
-class TestTidying:
-    def test_removes_what_no_generation_needs_after_a_while(
+class TestTidy:
+    def test_tidy_deletes_unused_files_after_the_retention(
         self, service: IndexedService, builder: IndexBuilder, fresh: Callable[[], Path], objects: Objects, clock: Clock
     ) -> None:
-        # S3 notes when an object was written, by its own clock.
+        # S3 records the time of an object by its own clock.
         clock.now = max(stored_object.changed for stored_object in [*_written(objects)]).timestamp()
         video_id = service.publish_video("Apples")
         builder.run()
@@ -600,7 +602,7 @@ class TestTidying:
         pointer = service.generations.pointer()
         assert f"index/{pointer.previous}/manifest.json" in keys(objects), "a reader may still be copying it"
 
-    def test_removes_nothing_when_it_cannot_be_known_what_has_to_stay(
+    def test_tidy_with_a_damaged_manifest_deletes_nothing(
         self, service: IndexedService, builder: IndexBuilder, objects: Objects, clock: Clock
     ) -> None:
         clock.now = max(stored_object.changed for stored_object in [*_written(objects)]).timestamp() + 2 * KEPT_SECONDS
@@ -614,7 +616,7 @@ class TestTidying:
             service.generations.tidy(generation)
         assert keys(objects) == before
 
-    def test_leaves_everything_else_in_the_bucket_alone(
+    def test_tidy_keeps_other_objects_of_the_bucket(
         self, service: IndexedService, builder: IndexBuilder, objects: Objects, clock: Clock
     ) -> None:
         clock.now = max(stored_object.changed for stored_object in [*_written(objects)]).timestamp() + 2 * KEPT_SECONDS
@@ -625,11 +627,11 @@ class TestTidying:
 
 
 def _written(objects: Objects) -> list[ListedObject]:
-    """An object that was written just now."""
+    """Write an object, and return its listing."""
     objects.put(MEDIA_BUCKET, "now", b"", "text/plain")
     return list(objects.list_objects(MEDIA_BUCKET, "now"))
 
 
-def test_the_item_is_where_the_schema_says(builder: IndexBuilder, table: Table) -> None:
+def test_pointer_item_has_the_key_of_the_schema(builder: IndexBuilder, table: Table) -> None:
     builder.run()
     assert table.get(INDEX.key())

@@ -39,7 +39,7 @@ STAR_WARS = "Star Wars: A New Hope"
 
 
 def stored(title: str = STAR_WARS, *, captions: Cues | None = None, **others: object) -> StoredFields:
-    """The texts of a film, as the index has them."""
+    """Return the stored fields of a video, as the index returns them."""
     captions_ = {"en": LINES} if captions is None else captions
     fields = VideoDocument("v", "alice", title, 0, True, captions=captions_, **others)  # type: ignore[arg-type]
     return stored_of(document_of(fields))
@@ -51,20 +51,21 @@ def highlights(q: str, fields: StoredFields) -> Highlights:
 
 
 def marked(text: str, ranges: Sequence[tuple[int, int]]) -> str:
-    """Return a text with its highlighted ranges in brackets."""
+    """Return the text with brackets around the highlighted ranges."""
     for start, end in reversed(ranges):
         text = f"{text[:start]}[{text[start:end]}]{text[end:]}"
     return text
 
 
 def parts(q: str, **fields: object) -> list[str]:
-    """Return the highlights of a query in a video without captions, with brackets."""
+    """Return the highlighted fields of a video without captions, with brackets around the matches."""
     highlighted = highlights(q, stored(captions={}, **fields))  # type: ignore[arg-type]
     return [f"{part.field}: {marked(part.text, part.ranges)}" for part in highlighted.parts]
 
 
 def quote(q: str, captions: Cues | None = None) -> tuple[int, str] | None:
-    """Return start time and text of the matching caption, with brackets around the matches."""
+    """Return start time and text of the quoted caption, with brackets around the matches. `None` if no caption
+    matches."""
     highlighted = highlights(q, stored(captions=captions)).quote
     return highlighted and (highlighted.start, marked(highlighted.text, highlighted.ranges))
 
@@ -100,7 +101,7 @@ def test_phrase_words_are_highlighted_where_they_are_adjacent() -> None:
     assert parts('"new hope"', title="A New Hope, New and Hope") == ["title: A [New] [Hope], New and Hope"]
 
 
-def test_typos_are_marked_only_where_nothing_fits_better() -> None:
+def test_typos_are_highlighted_only_without_a_better_match() -> None:
     assert parts("heat", title="Heat", description="A heart of heat") == [
         "title: [Heat]",
         "description: A heart of [heat]",
@@ -132,7 +133,7 @@ def test_excluded_words_are_not_highlighted() -> None:
     assert parts("star -hope") == ["title: [Star] Wars: A New Hope"]
 
 
-# What is said
+# Quotes of captions
 
 
 @pytest.mark.parametrize(
@@ -162,23 +163,23 @@ def test_excluded_words_are_not_highlighted() -> None:
         ("absent", None),
     ],
 )
-def test_the_cue_that_fits_best_is_shown(q: str, cue: tuple[int, str] | None) -> None:
+def test_best_matching_cue_is_quoted(q: str, cue: tuple[int, str] | None) -> None:
     assert quote(q) == cue
 
 
-def test_a_sentence_is_shown_that_says_a_word_twice() -> None:
+def test_query_with_a_repeated_word_quotes_a_sentence_that_repeats_it() -> None:
     captions = {"en": [(0, "so new"), (5_000, "It was so, so new.")]}
     assert quote("so so new", captions) == (5_000, "It was [so], [so] [new].")
 
 
-def test_a_sentence_ends_where_its_question_does() -> None:
+def test_complete_last_word_of_a_query_matches_only_complete_words() -> None:
     captions = {"en": [(0, "new 東 newer"), (5_000, "new 東 new")]}
     assert quote("new 東 new ", captions) == (5_000, "[new] [東] [new]")
     assert quote("new 東 new", captions) == (0, "[new] [東] [newer]")
 
 
-def test_hostile_captions_are_compared_a_limited_number_of_times(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each of their words is nearly one of the question."""
+def test_number_of_word_comparisons_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nearly every word of the captions is a typo of a word of the query."""
     anagrams = ["".join(letters) for letters in permutations("abcdef")]
     compared = Counter[str]()
 
@@ -196,11 +197,11 @@ def test_hostile_captions_are_compared_a_limited_number_of_times(monkeypatch: py
     assert compared["words"] <= 1_000
 
 
-def test_the_first_place_is_shown_of_those_that_fit_alike() -> None:
+def test_first_of_equally_good_cues_is_quoted() -> None:
     assert quote("force") == (5_500, "The [Force] is strong with this one.")
 
 
-def test_the_language_is_shown_that_says_most_of_it() -> None:
+def test_quote_is_in_the_best_matching_language() -> None:
     captions = {"de": [(1, "Möge die Macht mit dir sein, you")], "en": LINES}
     assert quote("macht dir", captions) == (1, "Möge die [Macht] mit [dir] sein, you")
     assert quote("force you", captions) == (9_000, "Remember, the [Force] will be with [you],")
@@ -212,7 +213,7 @@ def test_runs_without_spaces_are_found_in_cues() -> None:
     assert quote("京へ", captions) == (2_000, "東[京へ]")
 
 
-def test_words_that_are_said_everywhere_are_shown_only_if_they_add_something() -> None:
+def test_quote_of_common_words_alone_is_omitted() -> None:
     captions = {"en": [(0, "the end")]}
     assert highlights("the matrix", stored("The Matrix", captions=captions)).quote is None
     assert highlights("matrix end", stored("The Matrix", captions=captions)).quote is not None
@@ -221,7 +222,7 @@ def test_words_that_are_said_everywhere_are_shown_only_if_they_add_something() -
     )
 
 
-def test_quotes_lead_to_where_they_are_said() -> None:
+def test_quote_starts_with_the_cue_of_its_first_word() -> None:
     random_ = random.Random(3)
     vocabulary = ["".join(random_.choices("abcdefghijklmnop", k=random_.randint(2, 7))) for _ in range(400)]
     cues = [(1_000 * number, " ".join(random_.choices(vocabulary, k=6))) for number in range(300)]
@@ -240,7 +241,9 @@ WORDS = st.sampled_from(["force", "the", "You", "always", "far", "東京", "x", 
 
 
 @given(st.lists(WORDS, max_size=6).map(" ".join), st.lists(WORDS, max_size=12), st.lists(WORDS, max_size=12))
-def test_ranges_lie_in_their_texts_and_do_not_overlap(q: str, described: list[str], spoken_words: list[str]) -> None:
+def test_highlighted_ranges_are_within_their_texts_and_do_not_overlap(
+    q: str, described: list[str], spoken_words: list[str]
+) -> None:
     try:
         query = parse(q)
     except InvalidParameter:

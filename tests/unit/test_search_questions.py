@@ -18,7 +18,7 @@ from shared.search.query_parser import (
 )
 
 
-def test_the_last_word_may_still_be_typed() -> None:
+def test_last_word_without_a_following_space_is_a_prefix() -> None:
     assert parse("The Spide").clauses == (
         QueryWord("the", may_lack_letter=True),
         QueryWord("spide", typos=1, is_prefix=True),
@@ -26,7 +26,7 @@ def test_the_last_word_may_still_be_typed() -> None:
     assert parse("The Spide ").clauses == (QueryWord("the", may_lack_letter=True), QueryWord("spide", typos=1))
 
 
-def test_long_starts_of_words_may_have_a_typo_too() -> None:
+def test_long_prefix_may_have_a_typo() -> None:
     assert parse("terminat").clauses == (QueryWord("terminat", typos=2, is_prefix=True, prefix_typos=1),)
 
 
@@ -43,18 +43,18 @@ def test_phrases_are_exact() -> None:
     )
 
 
-def test_a_quote_that_is_not_closed_is_one_that_is_still_typed() -> None:
+def test_unclosed_phrase_ends_with_a_prefix() -> None:
     assert parse('"may the fo').clauses == (QueryPhrase(("may", "the")), QueryWord("fo", is_prefix=True))
     assert parse('"ma').clauses == (QueryWord("ma"),)
 
 
-def test_minus_leaves_out() -> None:
+def test_minus_excludes_words_and_phrases() -> None:
     query = parse('matrix -reloaded -"the second part" --x')
     assert query.clauses == (QueryWord("matrix", typos=1),)
     assert query.excluded == (QueryWord("reloaded"), QueryPhrase(("the", "second", "part")), QueryWord("x"))
 
 
-def test_a_hyphen_within_a_word_leaves_nothing_out() -> None:
+def test_hyphen_within_a_word_excludes_nothing() -> None:
     query = parse("spider-man ")
     assert query.clauses == (QueryWord("spider", typos=1), QueryWord("man", may_lack_letter=True))
     assert query.excluded == ()
@@ -82,7 +82,7 @@ def test_operators_of_other_engines_are_plain_text(operators: str) -> None:
     assert set(texts) <= {"a", "9", "to"}
 
 
-def test_repeated_words_make_one_clause() -> None:
+def test_repeated_words_become_one_clause() -> None:
     query = parse("new york new york ")
     assert query.clauses == (QueryWord("new", may_lack_letter=True), QueryWord("york", typos=1))
     assert query.words == ("new", "york", "new", "york"), "as it may be said"
@@ -112,7 +112,7 @@ def test_invalid_query_is_refused_with_a_reason(q: str, detail: str) -> None:
     assert refused.value.errors == [{"parameter": "q", "detail": detail}]
 
 
-def test_words_that_are_everywhere_are_words_like_others() -> None:
+def test_query_keeps_common_words() -> None:
     assert parse("the of and ").words == ("the", "of", "and")
 
 
@@ -124,7 +124,7 @@ def test_words_that_are_everywhere_are_words_like_others() -> None:
         ("heat ", "heats", TYPO),
         ("heat ", "heater", 0),
         ("hea", "hat", 0),
-        ("het ", "heat", TYPO),  # a word of four letters that lacks one
+        ("het ", "heat", TYPO),  # one letter is missing
         ("hat ", "heats", 0),
         ("999 ", "1999", 0),
         ("terminatr", "terminator", TYPO),
@@ -141,7 +141,7 @@ def test_word_fit_is_exact_prefix_typo_or_none(q: str, word: str, fit: int) -> N
 
 
 @given(st.text(st.characters(exclude_categories=["Cc", "Cs"], exclude_characters="\u2028\u2029"), max_size=80))
-def test_any_text_is_a_question_or_has_no_word(q: str) -> None:
+def test_any_text_is_a_query_with_words_or_refused(q: str) -> None:
     try:
         query = parse(q)
     except InvalidParameter:

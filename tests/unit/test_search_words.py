@@ -1,4 +1,4 @@
-"""Splitting texts into words, and the equivalence of words."""
+"""Splitting of texts into words, and spellings that count as the same word."""
 
 import unicodedata
 
@@ -36,17 +36,17 @@ def test_words_are_runs_of_letters_and_digits_folded(text: str, expected: list[s
     assert words(text) == expected
 
 
-def test_a_word_is_found_where_it_stands_in_the_text() -> None:
+def test_tokens_have_the_positions_of_their_words() -> None:
     text = "Die Straße, L'été — ﬁn e\u0301te\u0301 東京"
     parts = [text[token.start : token.end] for token in tokens(text)]
     assert parts == ["Die", "Straße", "L", "été", "ﬁn", "e\u0301te\u0301", "東京", "京"]
 
 
-def test_long_words_are_found_by_their_start() -> None:
+def test_long_words_are_truncated() -> None:
     assert words("a" * 1000) == ["a" * LONGEST_WORD]
 
 
-def test_words_are_also_found_without_what_joins_them() -> None:
+def test_joined_returns_words_without_their_hyphens_and_dots() -> None:
     for text, expected in {
         "Spider-Man and the X-Men": ["spiderman", "xmen"],
         "U.S.A. or WALL·E": ["usa", "walle"],
@@ -67,13 +67,13 @@ def test_words_are_also_found_without_what_joins_them() -> None:
 @example("ŉ ẞ ǰ ﷺ")
 def test_all_forms_of_a_text_have_the_same_words(text: str) -> None:
     composed = unicodedata.normalize("NFC", text)
-    # Some characters, when they are taken apart, change what the marks after them belong to.
+    # Decomposition can attach the marks after some characters to another character; these texts are not compared.
     if unicodedata.normalize("NFC", unicodedata.normalize("NFD", composed)) == composed:
         assert words(unicodedata.normalize("NFD", composed)) == words(composed)
 
 
 @given(st.text(max_size=60))
-def test_places_are_in_order_and_lead_back_to_their_words(text: str) -> None:
+def test_tokens_are_ordered_and_within_the_text(text: str) -> None:
     expected = tokens(text)
     for token in expected:
         assert 0 <= token.start < token.end <= len(text)
@@ -83,9 +83,10 @@ def test_places_are_in_order_and_lead_back_to_their_words(text: str) -> None:
 
 
 @given(st.text(max_size=30))
-def test_words_stay_as_they_are_when_they_are_folded_again(text: str) -> None:
+def test_splitting_a_word_again_returns_the_same_word(text: str) -> None:
     for word in words(text):
-        if len(words(word)) == 1:  # a pair of a run becomes a pair and its last character
+        # for runs without spaces, a pair of characters yields the pair and its last character
+        if len(words(word)) == 1:
             assert words(word) == [word]
 
 
@@ -106,16 +107,16 @@ def test_longer_words_may_have_more_typos(word: str, typos: int) -> None:
         ("matrix", "matirx", 1),
         ("matrix", "amtirx", 2),
         ("matrix", "trix", 2),
-        ("abc", "ca", 3),  # no letter is moved twice
+        ("abc", "ca", 3),  # the distance moves no letter twice
         ("matrix", "heat", 3),
     ],
 )
-def test_an_exchange_of_neighbours_is_one_typo(one: str, other: str, typos: int) -> None:
+def test_swapped_neighbours_are_one_typo(one: str, other: str, typos: int) -> None:
     assert distance(one, other, 2) == distance(other, one, 2) == typos
 
 
 @given(st.text("abc", max_size=8), st.text("abc", max_size=8))
-def test_typos_are_counted_alike_however_many_matter(one: str, other: str) -> None:
+def test_distance_is_capped_one_above_the_maximum(one: str, other: str) -> None:
     exact = distance(one, other, 20)
     assert [distance(one, other, most) for most in range(4)] == [min(exact, most + 1) for most in range(4)]
     assert prefix_distance(one, other, 2) == min([distance(one, other[:end], 2) for end in range(len(other) + 1)])

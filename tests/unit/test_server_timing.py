@@ -1,4 +1,4 @@
-"""Server-Timing: what an answer took, and for owners and admins each request to DynamoDB that was made for it."""
+"""The header Server-Timing: the duration of a response. Owners and admins also see each request to DynamoDB."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -18,7 +18,7 @@ ELSEWHERE = {"headers": {"If-Match": '"9"'}}
 
 
 def entries(reply: Reply) -> list[str]:
-    """The entries of the header, with every time as 1."""
+    """Return the entries of the header, with every duration replaced by 1."""
     return re.sub(r"dur=\d+\.\d", "dur=1", reply.headers["server-timing"]).split(", ")
 
 
@@ -47,24 +47,24 @@ HIDING_REQUESTS: Mapping[str, Callable[[Api, str], Reply]] = {
     "a region's list": lambda api, _: api.get("/v1/videos", query="region=NZ", user="bob"),
     "the owner's playlists": lambda api, _: api.get("/v1/playlists", query="userId=alice", user="bob"),
 }
-"""Requests by a user who must not detect a hidden video or playlist."""
+"""Requests by a user who must not be able to detect a hidden video or playlist."""
 
 
 class TestEveryResponse:
-    def test_has_its_time_and_its_requests_to_dynamodb_by_kind(self, api: Api) -> None:
+    def test_has_its_duration_and_the_kinds_of_dynamodb_requests(self, api: Api) -> None:
         path = f"/v1/videos/{api.publish()['videoId']}"
         assert entries(api.get(path, user="bob")) == ["total;dur=1", 'ddb;dur=1;desc="BatchGetItem"']
         assert entries(api.get("/v1/videos", user="bob"))[1:] == ['ddb;dur=1;desc="Query RelationIndex"']
         assert entries(api.get("/openapi.json", query="explain=true")) == ["total;dur=1"]
 
-    def test_has_the_units_for_admins_and_for_owners_of_all_that_is_read(self, api: Api) -> None:
+    def test_has_the_units_for_admins_and_owners_of_all_items_read(self, api: Api) -> None:
         api.publish()
-        # The units are those of the stand-in for DynamoDB.
+        # units of the DynamoDB stub
         assert entries(api.get("/v1/videos", query="userId=alice"))[1:] == ['ddb;dur=1;desc="Query UserIdIndex 1"']
         assert entries(api.get("/v1/videos", user="admin"))[1:] == ['ddb;dur=1;desc="Query RelationIndex x4 4"']
 
     @pytest.mark.parametrize("send", HIDING_REQUESTS.values(), ids=list(HIDING_REQUESTS))
-    def test_does_not_tell_hidden_from_absent(self, api: Api, send: Callable[[Api, str], Reply]) -> None:
+    def test_does_not_distinguish_hidden_from_absent_items(self, api: Api, send: Callable[[Api, str], Reply]) -> None:
         without = entries(send(api, ABSENT))
         hidden = [api.create(description="x" * 5000, tags=["a"])["videoId"] for _ in range(3)]
         for video_id in hidden:
@@ -72,11 +72,12 @@ class TestEveryResponse:
             playlist_id = api.post("/v1/playlists", {"title": "p"}).json["playlistId"]
             api.post(f"/v1/playlists/{playlist_id}/entries", {"videoId": video_id})
         with_hidden = entries(send(api, hidden[0]))
-        # What is looked up of entries is read only if there are any, so a kind may be named; never how often.
+        # Child items of entries are read only if there are entries. So a kind of request may appear, but never its
+        # number.
         assert set(without) <= set(with_hidden)
         assert not any(re.search(r"\d", entry.partition("desc=")[2]) for entry in [*without, *with_hidden])
 
-    def test_adds_nothing_to_background_work(self, api: Api, table: Table, clock: Clock) -> None:
+    def test_capacity_is_not_requested_by_background_work(self, api: Api, table: Table, clock: Clock) -> None:
         background = BackgroundWork(table, clock)
         api.create()
         with record_operations(table.client) as operations:
@@ -85,9 +86,9 @@ class TestEveryResponse:
 
 
 class TestExplained:
-    """`?explain=true`"""
+    """`?explain=true`: one entry per request to DynamoDB."""
 
-    def test_names_each_request_and_what_it_examined(self, api: Api) -> None:
+    def test_lists_each_request_with_its_examined_items(self, api: Api) -> None:
         for title in ("a", "b"):
             api.create(title=title)
         reply = api.get("/v1/videos", query="userId=alice&explain=true")
@@ -95,30 +96,30 @@ class TestExplained:
         assert entries(reply) == ["total;dur=1", each]
         assert len(entries(api.get("/v1/videos", query="explain=true", user="admin"))) == 5
 
-    def test_names_retries_and_conflicts(self, api: Api, table: Table) -> None:
+    def test_counts_retries_and_conflicts(self, api: Api, table: Table) -> None:
         video_id = api.create()["videoId"]
         undo = intercept(table.client, conflicting(2))
         reply = api.patch(f"/v1/videos/{video_id}", {"title": "b"}, query="explain=true")
         undo()
         assert entries(reply)[2].endswith(";examined=0;retries=2;conflicts=2")
 
-    def test_names_at_most_fifty(self) -> None:
+    def test_lists_at_most_fifty_requests(self) -> None:
         lines = [RequestUsage("GetItem", None, started=float(number), seconds=0.5) for number in range(60)]
         _, *explained, summary = server_timing.header(lines, 61, 200, units=True, explained=True).split(", ")
         assert (len(explained), summary) == (50, 'ddb;dur=9500.0;desc="10 more"')
 
-    def test_leaves_the_answer_as_it_is(self, api: Api) -> None:
+    def test_body_and_etag_are_the_same_as_without_explain(self, api: Api) -> None:
         video_id = api.create()["videoId"]
         unexplained, explained = (api.get(f"/v1/videos/{video_id}", query=query) for query in ("", "explain=true"))
         assert (explained.body, explained.etag) == (unexplained.body, unexplained.etag)
 
     @pytest.mark.parametrize("query", ["", "userId=alice", "tag=a", "tag=a&userId=alice", "region=NZ&userId=bob"])
-    def test_is_refused_to_those_who_own_nothing_of_it(self, api: Api, query: str) -> None:
+    def test_is_refused_for_lists_of_other_owners(self, api: Api, query: str) -> None:
         api.publish(tags=["a"])
         assert api.get("/v1/videos", query=f"{query}&explain=true", user="bob").status == 403
         assert api.get("/v1/videos", query=query, user="bob").status == 200
 
-    def test_is_refused_where_more_may_be_examined_than_is_shown(self, api: Api) -> None:
+    def test_is_refused_where_hidden_items_may_be_examined(self, api: Api) -> None:
         video_id = api.publish("bob")["videoId"]
         for path in (f"/v1/videos/{video_id}/playlists", "/v1/tags", f"/v1/videos/{video_id}/rating"):
             assert api.get(path, query="explain=true", user="bob").status == 403
@@ -126,7 +127,7 @@ class TestExplained:
         assert api.post("/v1/videos/batch", body, query="explain=true", user="bob").status == 403
         assert api.get(f"/v1/videos/{video_id}", user="bob").json["status"] == "ready"
 
-    def test_is_shown_to_the_owner_of_a_document_that_says_whose_it_is(self, api: Api) -> None:
+    def test_is_accepted_from_the_owner_if_the_response_names_the_owner(self, api: Api) -> None:
         path = f"/v1/videos/{api.publish()['videoId']}"
         tag = api.get(path).etag
         assert api.get(path, query="explain=true").status == 200
@@ -137,11 +138,11 @@ class TestExplained:
         assert api.get("/v1/playlists", query="explain=true").status == 200
 
     @pytest.mark.parametrize("path", ["/docs", "/docs/start.js", "/health", "/openapi.json", "/"])
-    def test_means_nothing_where_no_token_is_needed(self, api: Api, path: str) -> None:
+    def test_is_ignored_on_routes_without_a_token(self, api: Api, path: str) -> None:
         unexplained, explained = (api.get(path, query=query) for query in ("", "explain=true"))
         assert (explained.status, explained.body) == (200, unexplained.body)
 
-    def test_is_refused_before_a_change_of_what_is_another_s(self, api: Api) -> None:
+    def test_is_refused_before_a_write_to_another_owners_video(self, api: Api) -> None:
         path = f"/v1/videos/{api.publish()['videoId']}"
         assert api.post(f"{path}/views", query="explain=true", user="bob").status == 403
         assert api.get(path).json["viewCount"] == 0

@@ -1,4 +1,4 @@
-"""Settings of the functions."""
+"""Settings of the functions, read from environment variables."""
 
 from collections.abc import Mapping
 
@@ -48,7 +48,7 @@ def test_settings_have_defaults_for_optional_variables_that_are_missing_or_empty
     assert (settings.is_local, settings.bus, settings.answer_seconds) == (False, None, 5)
 
 
-def test_the_error_of_invalid_settings_names_every_variable_at_fault() -> None:
+def test_error_of_invalid_settings_names_every_invalid_variable() -> None:
     faults = {"TABLE_NAME": "", "MOST": "many", "IS_LOCAL": "yes", "QUOTAS": "probe", "B_URL": "", "NAMES": ""}
     with pytest.raises(InvalidSettings) as raised:
         Example.read(VALID | faults)

@@ -1,4 +1,5 @@
-"""`make soak` repeats stages under load, counts the failures of each test, and ends in time with all that it started."""
+"""`make soak`: it repeats stages under load, counts the failures of each test, and ends its processes within the time
+limit."""
 
 import subprocess
 import sys
@@ -49,7 +50,7 @@ def test_soak_counts_the_failures_of_each_test(
     assert (logs / "2" / "unit.txt").exists()
 
 
-def test_soak_begins_no_run_after_the_time_limit(
+def test_soak_starts_no_run_after_the_time_limit(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert _soak(monkeypatch, tmp_path, _stage("unit", "raise SystemExit(1)"), minutes=0) == 0

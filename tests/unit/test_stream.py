@@ -1,4 +1,4 @@
-"""Stream records and the loop over them: processed, retried and abandoned records."""
+"""Stream records and batches of them: processed, retried and discarded records."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -28,7 +28,7 @@ class TestRecord:
     def test_record_time_is_in_milliseconds(self, seconds: float, milliseconds: int) -> None:
         assert Record(stream_record(None, ITEM, at=seconds)).at_ms == milliseconds
 
-    def test_an_image_that_is_not_there_is_an_error_and_not_an_empty_item(self) -> None:
+    def test_missing_image_is_an_error(self) -> None:
         with pytest.raises(KeyError):
             _ = Record(stream_record(None, ITEM)).old
         with pytest.raises(KeyError):
@@ -56,12 +56,12 @@ class TestRecord:
 
 
 def process(event: dict[str, Any], handle: Callable[[Record], object]) -> dict[str, Any]:
-    """Process a batch; returns the report."""
+    """Process a batch, and return the report of failures."""
     return runtime.process(event, handle, StreamProcessor())
 
 
 class Reader:
-    """Handles records; fails at those in `failing`."""
+    """Handler that records sequence numbers, and fails for those in `failing`."""
 
     def __init__(self, *failing: str) -> None:
         self.failing = failing
@@ -115,13 +115,13 @@ class TestProcess:
         response = process(event(raw), Reader(sequence_of(raw)))
         assert response == {"batchItemFailures": [{"itemIdentifier": sequence_of(raw)}]}
 
-    def test_a_batch_of_which_nothing_could_be_done_raises_so_that_it_is_bisected(self) -> None:
+    def test_batch_whose_first_record_fails_raises_so_that_lambda_bisects_it(self) -> None:
         batch = _batch(3)
         with pytest.raises(BatchProcessingError, match="not now"):
             process(event(*batch), Reader(sequence_of(batch[0])))
 
     @pytest.mark.parametrize("position", range(6))
-    def test_good_records_around_a_poison_one_are_all_handled(self, position: int) -> None:
+    def test_all_records_except_a_poison_record_are_handled(self, position: int) -> None:
         batch, reader = _batch(6), Reader()
         batch[position] = _poison(batch[position])
         discarded = deliver(batch, lambda e: process(e, reader), retries=3)
@@ -129,7 +129,7 @@ class TestProcess:
         assert list(dict.fromkeys(reader.handled)) == [sequence_of(raw) for raw in batch if raw is not batch[position]]
 
     @pytest.mark.parametrize("missing", ["eventName", "dynamodb"])
-    def test_a_record_without_its_parts_is_poison_too(self, missing: str) -> None:
+    def test_record_without_required_attributes_is_a_poison_record(self, missing: str) -> None:
         batch, handled = _batch(4), []
         batch[2] = {name: value for name, value in batch[2].items() if name != missing}
 
@@ -139,7 +139,7 @@ class TestProcess:
         assert deliver(batch, lambda e: process(e, handle), retries=2) == [batch[2]]
         assert len(set(handled)) == 3
 
-    def test_a_failure_is_logged_with_the_keys_and_without_the_content(self, caplog: pytest.LogCaptureFixture) -> None:
+    def test_failure_is_logged_with_keys_and_without_content(self, caplog: pytest.LogCaptureFixture) -> None:
         (raw,) = _batch(1)
         with caplog.at_level(logging.ERROR):
             process(event(raw), Reader(sequence_of(raw)))
@@ -150,9 +150,9 @@ class TestProcess:
 
 
 class Store:
-    """Stores the sequence numbers of records.
+    """Store of the sequence numbers of records.
 
-    Fails at those in `failing`, and processes `more` records after a failure.
+    It fails for the numbers in `failing`, and processes at most `more` records after a failure.
     """
 
     def __init__(self, *failing: str, more: int = 0) -> None:
@@ -161,7 +161,7 @@ class Store:
         self.finished: list[list[str]] = []
 
     def read(self, record: Record) -> str | None:
-        """Return the record's sequence number, `None` if the record needs no work."""
+        """Return the record's sequence number, or `None` if the record needs no work."""
         return record.sequence if record.new.get("wanted", True) else None
 
     def store(self, work: Sequence[tuple[Record, str]]) -> list[Exception | None]:
@@ -185,7 +185,7 @@ class Store:
         return self.process(event_, self.store)
 
     def process(self, event_: dict[str, Any], store: Callable[[Any], Sequence[Exception | None]]) -> dict[str, Any]:
-        """Process a batch by another way to store; returns the report."""
+        """Process a batch with another store function, and return the report of failures."""
         processor = StoringProcessor[str](store, lambda done: self.finished.append(list(done)))
         return runtime.process(event_, self.read, processor)
 
@@ -197,27 +197,27 @@ class TestProcessBatch:
         assert store.stored == [sequence_of(raw) for raw in batch]
         assert store.finished == [store.stored]
 
-    def test_a_batch_of_which_nothing_is_wanted_stores_nothing(self) -> None:
+    def test_batch_without_work_stores_nothing(self) -> None:
         batch, store = [stream_record(None, ITEM | {"wanted": False})], Store()
         assert store(event(*batch)) == {"batchItemFailures": []}
         assert (store.stored, store.finished) == ([], [[]])
 
     @pytest.mark.parametrize("more", [0, 1, 5])
-    def test_the_first_record_that_was_not_stored_is_reported_and_those_before_it_are_finished(self, more: int) -> None:
+    def test_first_record_not_stored_is_reported_and_earlier_records_are_finished(self, more: int) -> None:
         batch = _batch(6)
         batch[1] = stream_record(None, ITEM | {"wanted": False}, sequence=1)
         store = Store(sequence_of(batch[3]), sequence_of(batch[5]), more=more)
         assert store(event(*batch)) == {"batchItemFailures": [{"itemIdentifier": sequence_of(batch[3])}]}
         assert store.finished == [[sequence_of(batch[0]), sequence_of(batch[2])]]
 
-    def test_an_unreadable_record_ends_what_is_stored(self) -> None:
+    def test_records_before_an_unreadable_record_are_stored(self) -> None:
         batch, store = _batch(5), Store()
         batch[2] = _poison(batch[2])
         assert store(event(*batch)) == {"batchItemFailures": [{"itemIdentifier": sequence_of(batch[2])}]}
         assert store.stored == [sequence_of(raw) for raw in batch[:2]]
         assert store.finished == [store.stored]
 
-    def test_a_failure_before_an_unreadable_record_is_the_one_that_is_reported(self) -> None:
+    def test_failure_before_an_unreadable_record_is_reported(self) -> None:
         batch = _batch(5)
         batch[4], store = _poison(batch[4]), Store(sequence_of(batch[2]))
         assert store(event(*batch)) == {"batchItemFailures": [{"itemIdentifier": sequence_of(batch[2])}]}
@@ -229,7 +229,7 @@ class TestProcessBatch:
             store(event(*batch))
         assert store.finished == []
 
-    def test_a_store_that_raises_has_stored_nothing_for_sure(self) -> None:
+    def test_store_that_raises_finishes_no_record(self) -> None:
         def broken(_: Sequence[tuple[Record, str]]) -> list[Exception | None]:
             raise OSError("broken")
 
@@ -241,7 +241,7 @@ class TestProcessBatch:
             store.process(event(*_batch(2)), broken)
 
     @pytest.mark.parametrize("position", range(6))
-    def test_good_records_around_a_poison_one_are_all_stored(self, position: int) -> None:
+    def test_all_records_except_a_poison_record_are_stored(self, position: int) -> None:
         batch, store = _batch(6), Store()
         batch[position] = _poison(batch[position])
         assert deliver(batch, store, retries=3) == [batch[position]]

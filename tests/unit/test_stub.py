@@ -1,4 +1,5 @@
-"""The stub of DynamoDB refuses requests that DynamoDB refuses, and returns the item of a failed condition only on request."""
+"""The stub of DynamoDB: it refuses the same requests as DynamoDB, and returns the item of a failed condition only on
+request."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Rules for the tests themselves: no test depends on how busy the machine is, or on a port that another program may have."""
+"""Rules for tests: no test depends on the speed of the machine, or on a port that another program may use."""
 
 import ast
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 FOLDERS = (ROOT / "tests", ROOT / "local" / "testbed")
 WAITS = {"wait", "join", "settimeout", "result", "acquire"}
-"""Methods whose first number is a time limit."""
+"""Names of methods whose first argument is a time limit in seconds."""
 LISTENERS = {"bind", "connect", "connect_ex", "create_connection", "create_server", "is_taken", "require_free"} | {
     "HTTPServer",
     "ThreadingHTTPServer",
@@ -17,7 +17,7 @@ LISTENERS = {"bind", "connect", "connect_ex", "create_connection", "create_serve
     "MiniStack",
     "Issuer",
 }
-"""Functions and classes that use the port they are given, alone or in an address."""
+"""Functions and classes that use the port in their arguments, alone or in an address."""
 ALLOWED = {
     (
         "tests/e2e/clients/client.py",
@@ -32,11 +32,11 @@ ALLOWED = {
         "connection.settimeout(0.005)",
     ): "the pace of a slow server, not a limit",
 }
-"""Calls that keep to no rule, with the reason."""
+"""Calls that may break a rule, with the reason."""
 
 
 def faults_of(text: str) -> Iterator[tuple[str, str]]:
-    """Yield each call of a module that breaks a rule, as source, and the rule."""
+    """Yield the source of each call that breaks a rule, and the rule."""
     for call in ast.walk(ast.parse(text)):
         if not isinstance(call, ast.Call):
             continue
@@ -57,18 +57,18 @@ def faults_of(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _name(node: ast.AST | None) -> str:
-    """Return the last part of a dotted name; empty for any other expression."""
+    """Return the last part of a dotted name, or `""` for any other expression."""
     return str(getattr(node, "attr", getattr(node, "id", "")))
 
 
 def _is_number(node: ast.expr) -> bool:
-    """Return whether an expression is computed from numbers only, and is not plain 0."""
+    """Return whether an expression consists only of numbers, and is not plain 0."""
     parts = [node.left, node.right] if isinstance(node, ast.BinOp) else [node]
     values = [part.value for part in parts if isinstance(part, ast.Constant)]
     return len(values) == len(parts) and all(type(value) in (int, float) for value in values) and values != [0]
 
 
-def test_no_test_sleeps_has_a_limit_of_its_own_or_uses_a_fixed_port() -> None:
+def test_no_test_sleeps_sets_a_time_limit_or_uses_a_fixed_port() -> None:
     faults = {
         (path.relative_to(ROOT).as_posix(), source): rule
         for folder in FOLDERS
@@ -95,7 +95,7 @@ def test_no_test_sleeps_has_a_limit_of_its_own_or_uses_a_fixed_port() -> None:
         "MiniStack(4566, log)",
     ],
 )
-def test_a_line_that_breaks_a_rule_is_found(line: str) -> None:
+def test_line_that_breaks_a_rule_is_reported(line: str) -> None:
     assert list(faults_of(line))
 
 
@@ -109,5 +109,5 @@ def test_a_line_that_breaks_a_rule_is_found(line: str) -> None:
         "create_server(('127.0.0.1', 0))",
     ],
 )
-def test_a_line_that_keeps_to_the_rules_is_not_found(line: str) -> None:
+def test_line_that_follows_the_rules_is_not_reported(line: str) -> None:
     assert list(faults_of(line)) == []

@@ -1,4 +1,4 @@
-"""Tags and regions: videos are found by any spelling of a tag, and by where they were released."""
+"""Lists by tag and by region: any spelling of a tag finds the video, and so does any region with a release."""
 
 from typing import Any
 from urllib.parse import quote
@@ -37,7 +37,7 @@ def _walk(api: Api, query: str) -> list[list[str]]:
 
 
 def _entries(table: Table, video: dict[str, Any]) -> list[dict[str, Any]]:
-    """The tag entries of a video as they are stored."""
+    """Return the stored tag entries of a video."""
     return table.query(
         index=None,
         condition=Expression(
@@ -62,7 +62,7 @@ def _release(table: Table, video: dict[str, Any], region: str, language: str = "
 
 
 def _make_older(table: Table, video: dict[str, Any], tags: set[str]) -> None:
-    """Give a video the form of the schema version before, which knew several spellings of a tag."""
+    """Rewrite a video in the previous schema version, in which it could have several spellings of a tag."""
     change = Expression("SET schemaVersion = :two, tags = :tags", {}, {":two": 2, ":tags": tags})
     table.write(table.update(VIDEO.key(videoId=video["videoId"]), change))
 
@@ -84,7 +84,7 @@ class TestSpelling:
             ("\uff46ull", "full"),
         ],
     )
-    def test_a_video_shows_its_spelling_and_is_found_by_any(self, api: Api, one: str, other: str) -> None:
+    def test_video_keeps_its_spelling_of_a_tag_and_is_found_by_any(self, api: Api, one: str, other: str) -> None:
         video = api.publish(title="t", tags=[one])
         assert video["tags"] == [one]
         for spelling in (one, other, normalise_tag(one)):
@@ -96,13 +96,13 @@ class TestSpelling:
         for reply in (api.post("/v1/videos", {"title": "t", "tags": tags}), api.patch(_path(video), {"tags": tags})):
             assert (reply.status, reply.json["errors"][0]["pointer"]) == (422, "/tags")
 
-    def test_a_tag_that_is_long_when_written_out_is_refused_or_found(self, api: Api) -> None:
-        wide = "\ufdfa"  # one character that stands for a sentence
+    def test_tag_length_is_limited_after_normalisation(self, api: Api) -> None:
+        wide = "\ufdfa"  # one character that normalises to a sentence of 18 characters
         assert api.post("/v1/videos", {"title": "t", "tags": [wide * 30]}).status == 422
         api.publish(title="t", tags=[wide * 10])
         assert _titles(api, f"tag={quote(normalise_tag(wide * 10))}") == ["t"]
 
-    def test_signs_that_keys_are_made_of_are_taken_as_they_are(self, api: Api) -> None:
+    def test_tags_may_contain_the_separators_of_keys(self, api: Api) -> None:
         for tag in ("c#", "c%23", "c", "VIDEO#x", "a,b&c=d+e/f"):
             api.publish(title=tag, tags=[tag])
         for tag in ("c#", "c%23", "c", "VIDEO#x", "a,b&c=d+e/f"):
@@ -117,7 +117,7 @@ class TestSpelling:
 
 
 class TestEntries:
-    def test_creating_puts_one_for_each_tag_in_the_same_transaction(self, api: Api, table: Table) -> None:
+    def test_creation_writes_an_entry_per_tag_in_one_transaction(self, api: Api, table: Table) -> None:
         with record_operations(table.client) as operations:
             video = api.publish("alice", createdAt=5, tags=["B", "a"])
         assert _sent(operations) == ["TransactWriteItems"]
@@ -128,7 +128,7 @@ class TestEntries:
         ]
         assert not {"userId", "createdAt"} & {name for entry in entries for name in entry}
 
-    def test_without_tags_a_video_costs_what_it_did(self, api: Api, table: Table) -> None:
+    def test_video_without_tags_is_written_without_a_transaction(self, api: Api, table: Table) -> None:
         with record_operations(table.client) as operations:
             video = api.create()
             api.patch(_path(video), {"title": "new"})
@@ -142,7 +142,7 @@ class TestEntries:
             api.post(f"{_path(video)}/restore")
         assert set(_sent(operations)) == {"GetItem", "UpdateItem"}
 
-    def test_a_change_of_tags_moves_only_those_that_come_or_go(self, api: Api, table: Table) -> None:
+    def test_changed_tags_write_only_added_and_removed_entries(self, api: Api, table: Table) -> None:
         video = api.publish(title="t", tags=["stays", "goes"])
         with record_operations(table.client) as operations:
             api.patch(_path(video), {"tags": ["Stays", "comes"]})
@@ -152,12 +152,12 @@ class TestEntries:
         assert [_titles(api, f"tag={tag}") for tag in ("stays", "comes", "goes")] == [["t"], ["t"], []]
 
     @pytest.mark.parametrize("none", [None, []])
-    def test_a_video_can_lose_all_its_tags(self, api: Api, table: Table, none: Any) -> None:
+    def test_all_tags_can_be_removed(self, api: Api, table: Table, none: Any) -> None:
         video = api.publish(tags=["a", "b"])
         assert "tags" not in api.patch(_path(video), {"tags": none}).json
         assert (_entries(table, video), _titles(api, "tag=a")) == ([], [])
 
-    def test_all_thirty_tags_can_change_at_once_and_once(self, api: Api, table: Table) -> None:
+    def test_thirty_tags_can_be_replaced_in_one_request(self, api: Api, table: Table) -> None:
         key = {"Idempotency-Key": "k"}
         body = {"title": "t", "tags": [f"old {n}" for n in range(30)], "visibility": "public", "status": "ready"}
         video = api.post("/v1/videos", body, headers=key, user="admin").json
@@ -166,7 +166,7 @@ class TestEntries:
         assert len(_entries(table, video)) == 30
         assert (_titles(api, "tag=new+7"), _titles(api, "tag=old+7")) == (["t"], [])
 
-    def test_a_lost_condition_moves_no_entry(self, api: Api, table: Table) -> None:
+    def test_failed_condition_writes_no_entry(self, api: Api, table: Table) -> None:
         video = api.publish(tags=["a"])
         assert api.patch(_path(video), {"tags": ["b"]}, headers={"If-Match": '"9"'}).status == 412
         existing = {"title": "t", "videoId": video["videoId"], "tags": ["c"]}
@@ -174,7 +174,7 @@ class TestEntries:
         assert [entry["tag"] for entry in _entries(table, video)] == ["a"]
 
 
-class TestVideosOfTheVersionBefore:
+class TestVideosOfThePreviousSchema:
     def test_older_video_keeps_one_spelling_of_a_tag_after_the_next_change(self, api: Api, table: Table) -> None:
         video = api.publish(tags=["cats"])
         _make_older(table, video, {"Cats", "cats", "CATS"})
@@ -190,14 +190,14 @@ class TestVideosOfTheVersionBefore:
         assert api.post(f"{_path(video)}/restore").json["tags"] == ["Cats"]
         assert _titles(api, "tag=cats") == ["t"]
 
-    def test_a_request_that_changes_nothing_writes_nothing(self, api: Api, table: Table) -> None:
+    def test_request_without_changes_writes_nothing(self, api: Api, table: Table) -> None:
         video = api.publish(title="t", tags=["cats"])
         _make_older(table, video, {"Cats", "cats"})
         with record_operations(table.client) as operations:
             api.patch(_path(video), {"title": "t"})
         assert _sent(operations) == ["GetItem"]
 
-    def test_a_job_leaves_the_upgrade_to_the_next_change_by_people(self, api: Api, table: Table) -> None:
+    def test_jobs_do_not_upgrade_tags_of_older_videos(self, api: Api, table: Table) -> None:
         video = api.publish(title="t", tags=["cats"])
         _make_older(table, video, {"Cats", "cats"})
         with record_operations(table.client) as operations:
@@ -213,7 +213,7 @@ class TestVideosOfTheVersionBefore:
 
 
 class TestListsByTag:
-    def test_newest_first_in_a_time_range_page_by_page(self, api: Api) -> None:
+    def test_tag_list_has_order_time_range_and_pages(self, api: Api) -> None:
         for second in range(7):
             api.publish(title=str(second), createdAt=1000 + second, tags=["a"])
         api.publish(title="other", createdAt=1003, tags=["b"])
@@ -222,7 +222,7 @@ class TestListsByTag:
         assert _walk(api, "tag=a&limit=3") == [["6", "5", "4"], ["3", "2", "1"], ["0"]]
         assert _walk(api, "tag=A&limit=2&order=asc&from=1003") == [["3", "4"], ["5", "6"]]
 
-    def test_everybody_finds_what_is_published_and_owners_all_of_their_own(self, api: Api) -> None:
+    def test_tag_list_has_published_videos_and_all_videos_of_the_owner(self, api: Api) -> None:
         states: dict[str, dict[str, Any]] = {
             "published": {},
             "private": {"visibility": "private"},
@@ -243,13 +243,13 @@ class TestListsByTag:
         assert _titles(api, "tag=a&userId=alice&status=failed", user="alice") == ["failed"]
         assert _walk(api, "tag=a&userId=alice&limit=2") == [list(states)[:2], list(states)[2:4], list(states)[4:]]
 
-    def test_pages_are_full_though_much_is_hidden(self, api: Api) -> None:
+    def test_pages_are_full_despite_hidden_videos(self, api: Api) -> None:
         for second in range(30):
             hidden = {"visibility": "private"} if second % 3 else {}
             api.publish("bob", title=str(second), createdAt=1000 + second, tags=["a"], **hidden)
         assert _walk(api, "tag=a&limit=4") == [["27", "24", "21", "18"], ["15", "12", "9", "6"], ["3", "0"]]
 
-    def test_delete_takes_the_entries_out_and_restore_puts_them_back(self, api: Api, table: Table) -> None:
+    def test_delete_removes_the_entries_and_restore_adds_them(self, api: Api, table: Table) -> None:
         video = api.publish("alice", title="t", tags=["a"])
         api.delete(_path(video))
         assert (_entries(table, video), _titles(api, "tag=a", user="admin")) == ([], [])
@@ -271,7 +271,7 @@ class TestListsByTag:
             ("userId=alice&category=film", ["long"]),
         ],
     )
-    def test_other_parameters_filter(self, api: Api, query: str, titles: list[str]) -> None:
+    def test_tag_list_applies_other_filters(self, api: Api, query: str, titles: list[str]) -> None:
         api.publish("alice", title="long", createdAt=1, tags=["a"], category="film", duration=1000)
         api.publish("alice", title="short", createdAt=2, tags=["a"], category="news", duration=10, format="mp4")
         api.publish("bob", title="bob's", createdAt=3, tags=["a"], category="film")
@@ -281,7 +281,7 @@ class TestListsByTag:
         api.publish(title="t", tags=["a"])
         assert api.get("/v1/videos", query="tag=a&fields=title").json["items"] == [{"title": "t"}]
 
-    def test_no_attribute_of_an_index_entry_but_its_place_is_read(self, api: Api, table: Table) -> None:
+    def test_tag_list_projects_only_the_position_of_index_entries(self, api: Api, table: Table) -> None:
         api.publish(tags=["a"])
         with record_operations(table.client) as operations:
             api.get("/v1/videos", query="tag=a")
@@ -291,7 +291,7 @@ class TestListsByTag:
             projected = {names[placeholder] for placeholder in query.parameters["ProjectionExpression"].split(", ")}
             assert projected == {"relId", "relSort"}
 
-    def test_a_cursor_belongs_to_its_tag_in_whatever_spelling(self, api: Api) -> None:
+    def test_cursor_is_valid_only_for_its_tag_in_any_spelling(self, api: Api) -> None:
         for _ in range(2):
             api.publish(title="t", tags=["a", "b"])
         cursor = api.get("/v1/videos", query="tag=a&limit=1").json["nextCursor"]
@@ -299,7 +299,7 @@ class TestListsByTag:
         for other in ("tag=b", "", "tag=a&userId=alice"):
             assert api.get("/v1/videos", query=f"{other}&limit=1&cursor={cursor}".lstrip("&")).status == 400
 
-    def test_an_entry_that_is_older_than_the_videos_tags_leads_nowhere(self, api: Api, table: Table) -> None:
+    def test_outdated_tag_entry_is_not_listed(self, api: Api, table: Table) -> None:
         video = api.publish(title="t", tags=["a"])
         change = Expression("SET tags = :tags", {}, {":tags": {"b"}})
         table.write(table.update(VIDEO.key(videoId=video["videoId"]), change))
@@ -333,16 +333,16 @@ class TestListsByRegion:
         assert _titles(api, "region=NZ&category=f", user="bob") == ["film"]
         assert sorted(_titles(api, "region=NZ&userId=alice", user="alice")) == ["film", "news"]
 
-    def test_a_release_of_an_ids_earlier_owner_leads_nowhere(self, api: Api, table: Table) -> None:
+    def test_release_of_an_earlier_video_with_the_id_is_not_listed(self, api: Api, table: Table) -> None:
         video = api.publish(createdAt=1000)
         _release(table, video | {"createdAt": 999}, "NZ")
         assert _titles(api, "region=NZ") == []
 
 
-class TestTrouble:
-    """Answers that are lost, and others who write at the same time."""
+class TestFaultsAndConflicts:
+    """Lost responses and concurrent writes."""
 
-    def test_a_change_whose_answer_was_lost_is_recognised(
+    def test_change_with_a_lost_response_is_recognised(
         self, api: Api, table: Table, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         video = api.publish(title="t", tags=["a"])
@@ -363,7 +363,7 @@ class TestTrouble:
         assert (_titles(api, "tag=a"), _titles(api, "tag=b")) == ([], ["t"])
 
     @pytest.mark.parametrize("tags", [[], ["a"]])
-    def test_a_creation_whose_answer_was_lost_is_recognised(
+    def test_creation_with_a_lost_response_is_recognised(
         self, api: Api, table: Table, monkeypatch: pytest.MonkeyPatch, tags: list[str]
     ) -> None:
         for name in ("put_item", "transact_write_items"):
@@ -371,12 +371,12 @@ class TestTrouble:
         assert api.post("/v1/videos", {"title": "t", "tags": tags}).status == 201
         assert len(api.get("/v1/videos", query="userId=alice").json["items"]) == 1
 
-    def test_a_contended_change_reads_again_and_continues(
+    def test_change_is_retried_after_transaction_conflicts(
         self, api: Api, table: Table, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         video = api.publish(tags=["a"])
         real = table.client.transact_write_items
-        conflicts = iter(range(6))  # more than one request is sent again for
+        conflicts = iter(range(6))  # more conflicts than the retries of one request
 
         def conflicting(**parameters: Any) -> Any:
             if next(conflicts, None) is None:
@@ -388,7 +388,9 @@ class TestTrouble:
         monkeypatch.setattr(table.client, "transact_write_items", conflicting)
         assert api.patch(_path(video), {"tags": ["b"]}).status == 200
 
-    def test_a_contended_creation_says_so(self, api: Api, table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_creation_with_lasting_conflicts_is_409(
+        self, api: Api, table: Table, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         def conflicting(**_: Any) -> Any:
             raise ClientError({"Error": {"Code": "TransactionConflictException", "Message": ""}}, "Any")
 
@@ -400,7 +402,7 @@ class TestTrouble:
 
 
 def _losing_first(operation: Any) -> Any:
-    """The operation, whose first answer gets lost."""
+    """Return the operation without its first response, which gets lost."""
     losses: list[int] = []
 
     def call(**parameters: Any) -> Any:

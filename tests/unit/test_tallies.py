@@ -1,4 +1,5 @@
-"""Counts from the stream: each change once, even if repeated, late, lost or out of order; and first views of hours."""
+"""Counts from the stream: each change counts once, even if it is repeated, late, lost or out of order. Also starts of
+hours and days."""
 
 import itertools
 import random
@@ -50,13 +51,13 @@ NO_SUMS = dict.fromkeys(SUMS, 0)
 
 
 def put(table: Table, item: Item) -> None:
-    """Write an item as it is."""
+    """Write an item without conditions."""
     table.client.put_item(TableName=table.name, Item=encode_item(item))
 
 
 @pytest.fixture
 def video(table: Table) -> Item:
-    """A public video with a category."""
+    """Return a public video with a category."""
     item: Item = {
         **VIDEO_KEY,
         "videoId": VIDEO,
@@ -70,36 +71,37 @@ def video(table: Table) -> Item:
 
 
 def marker(viewer: str, at: int = NOW, **more: Any) -> Item:
-    """Return the marker item of a viewer's view."""
+    """Return the item of a viewer's view."""
     lane = schema.lane_of(viewer)
     key = schema.VIEWER.key(videoId=VIDEO, lane=lane, id=viewer)
     return {**key, "videoId": VIDEO, "lane": lane, "at": at, "purgeAt": at + 3600, **more}
 
 
 def rating(user: str, value: int | None = None, **more: Any) -> Item:
-    """A user's rating item; without a value, the item that remains after withdrawal."""
+    """Return a user's rating item. Without a value, it is the item that remains after a withdrawal."""
     key = schema.RATING.key(videoId=VIDEO, lane=schema.lane_of(user), userId=user)
     return {**key, "videoId": VIDEO, "userId": user, **({} if value is None else {"value": value}), **more}
 
 
 def counter(shard: int = 0, **content: Any) -> Item:
-    """A shard of the counter."""
+    """Return a shard of the view counter."""
     return {**schema.VIEW_COUNTER.key(videoId=VIDEO, shard=shard), **content}
 
 
 def views(number: int, *, first: int = 0, at: int = NOW, a_second: int = 10) -> list[list[object]]:
-    """Entries of a message: views of different viewers, with one second watched each, some in each second."""
+    """Return entries of a message: `number` views by different viewers, `a_second` per second, with one second watched
+    each."""
     numbers = range(first, first + number)
     return [[deduplication_key(f"change {number}", at + number // a_second), 1000] for number in numbers]
 
 
 def message(**lists: Sequence[object]) -> dict[str, Any]:
-    """A message of the video."""
+    """Return a tally message of the video."""
     return tally_message(VIDEO, lists)
 
 
 class Stream:
-    """The stream router, and the messages that it sends to the tallies queue."""
+    """Stream router that returns the messages for the tallies queue."""
 
     def __init__(self, table: Table) -> None:
         self.queues = {name: FakeQueue() for name in ("tallies", "aggregates")}
@@ -107,7 +109,7 @@ class Stream:
         self._numbers = itertools.count(1)
 
     def changed(self, old: Item | None, new: Item | None) -> Raw:
-        """The next record."""
+        """Return a stream record of a change, with the next sequence number."""
         return stream_record(old, new, sequence=next(self._numbers))
 
     def sent(self, *raws: Raw) -> list[dict[str, Any]]:
@@ -118,18 +120,18 @@ class Stream:
         return self.queues["tallies"].take()
 
     def starts(self, old: Item | None, new: Item | None) -> list[Any]:
-        """Return the hours that begin with a change."""
+        """Return the starts of hours that the router sends for a change of a counter."""
         messages = self.sent(self.changed(old, new))
         return [start for sent in messages for start in parse(TallyMessage, sent).starts]
 
 
 @pytest.fixture
 def stream(table: Table) -> Stream:
-    """The router over an empty table."""
+    """Return a router over an empty table."""
     return Stream(table)
 
 
-class TestTheRouter:
+class TestRouter:
     def test_sends_the_views_of_a_video_in_one_message(self, stream: Stream) -> None:
         other = marker("ann") | {"videoId": "other"}
         first, repeated, another = stream.changed(None, marker("ann")), None, stream.changed(None, other)
@@ -140,7 +142,7 @@ class TestTheRouter:
         assert (others["videoId"], len(others["views"])) == ("other", 1)
         assert stream.sent() == []
 
-    def test_a_change_has_the_same_mark_each_time_and_another_has_another(self, stream: Stream) -> None:
+    def test_repeated_record_has_the_same_deduplication_key(self, stream: Stream) -> None:
         raw = stream.changed(None, marker("ann"))
         assert stream.sent(raw) == stream.sent(raw)
         assert stream.sent(raw) != stream.sent(stream.changed(None, marker("ann")))
@@ -163,7 +165,7 @@ class TestTheRouter:
         ],
         ids=["given", "changed", "liked", "disliked", "taken back", "given again"],
     )
-    def test_sends_what_a_rating_adds(
+    def test_sends_the_difference_of_a_changed_rating(
         self, stream: Stream, old: Item | None, new: Item, difference: tuple[int, ...]
     ) -> None:
         (sent,) = stream.sent(stream.changed(old, new))
@@ -175,44 +177,44 @@ class TestTheRouter:
         [(None, rating("u")), (rating("u", 8), rating("u", 8, ratedAt=NOW)), (rating("u"), rating("u", purgeAt=NOW))],
         ids=["taken back before it was given", "given again", "nothing as before"],
     )
-    def test_sends_nothing_of_a_rating_that_adds_nothing(self, stream: Stream, old: Item | None, new: Item) -> None:
+    def test_sends_nothing_for_a_rating_without_a_difference(self, stream: Stream, old: Item | None, new: Item) -> None:
         assert stream.sent(stream.changed(old, new)) == []
 
-    def test_sends_what_a_counter_had_when_its_hour_began(self, stream: Stream) -> None:
+    def test_sends_the_sums_of_a_counter_before_a_new_hour(self, stream: Stream) -> None:
         old, new = (
             counter(3, hour="2026-11-22T13", views=7, keyed=2),
             counter(3, hour="2026-11-22T14", views=8, keyed=2),
         )
         assert stream.starts(old, new) == [(3, "2026-11-22T14", False, NO_SUMS | {"views": 7, "keyed": 2})]
 
-    def test_a_new_counter_had_nothing(self, stream: Stream) -> None:
+    def test_new_counter_starts_from_zero(self, stream: Stream) -> None:
         assert stream.starts(None, counter(views=1, hour=HOUR)) == [(0, HOUR, True, NO_SUMS)]
 
     def test_imported_counter_starts_from_its_imported_sums(self, stream: Stream) -> None:
         starts = stream.starts(counter(views=42), counter(views=43, hour=HOUR))
         assert starts == [(0, HOUR, True, NO_SUMS | {"views": 42})]
 
-    def test_a_day_begins_with_its_first_hour(self, stream: Stream) -> None:
+    def test_first_hour_of_a_day_also_starts_the_day(self, stream: Stream) -> None:
         ((_, hour, day_began, _),) = stream.starts(counter(hour="2026-11-22T23"), counter(hour="2026-11-23T05"))
         assert (hour, day_began) == ("2026-11-23T05", True)
 
-    def test_no_hour_begins_by_a_clock_that_is_behind(self, stream: Stream) -> None:
+    def test_earlier_hour_of_a_slow_clock_starts_nothing(self, stream: Stream) -> None:
         assert stream.starts(counter(hour="2026-11-22T14"), counter(hour="2026-11-22T13", views=1)) == []
 
-    def test_reads_nothing_but_the_hour_while_it_stays(self, stream: Stream) -> None:
-        """Nearly every record of a video that is viewed very much is one of these."""
+    def test_counter_within_the_same_hour_is_not_decoded(self, stream: Stream) -> None:
+        """Nearly all stream records of a very popular video are of this kind."""
         raw = stream.changed(counter(hour=HOUR, views=1), counter(hour=HOUR, views=2))
         for image in ("OldImage", "NewImage"):
             raw["dynamodb"][image]["views"] = {"X": "cannot be read"}
         assert stream.sent(raw) == []
 
     @pytest.mark.parametrize("name", ["what hours began with", "what top lists show"])
-    def test_counts_nothing_else_of_those_partitions(self, stream: Stream, name: str) -> None:
+    def test_sends_nothing_for_other_items_of_view_partitions(self, stream: Stream, name: str) -> None:
         entity = schema.VIEW_DAY if "hours" in name else schema.VIEW_HOUR
         item = {**entity.key(videoId=VIDEO, hour=HOUR, day=HOUR[:10]), "hour": HOUR}
         assert stream.sent(stream.changed(None, item)) == []
 
-    def test_keeps_nothing_of_a_flush_that_failed(self, stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_failed_flush_discards_its_messages(self, stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
         """Lambda delivers the records again."""
         raw = stream.changed(None, marker("ann"))
 
@@ -227,7 +229,7 @@ class TestTheRouter:
 
 
 class Counting:
-    """The tallies function over a table, with injected failures. Failed messages are redelivered, as SQS does."""
+    """The tallies function with injected faults. Failed messages are delivered again, as SQS does."""
 
     def __init__(self, table: Table) -> None:
         self.table = table
@@ -235,7 +237,7 @@ class Counting:
         self.line = FaultLine(table.client)
 
     def deliver(self, *bodies: Mapping[str, Any]) -> None:
-        """Deliver messages until they are done."""
+        """Deliver messages until none of them fails."""
         records = streams.sqs_event(*bodies)["Records"]
         for _ in range(20):
             with suppress(Killed):
@@ -248,38 +250,38 @@ class Counting:
         raise AssertionError("it never gets done")
 
     def disturbed(self, incident: Incident, at: int, *bodies: Mapping[str, Any]) -> None:
-        """Deliver messages; at one of the requests something happens."""
+        """Deliver messages, with an incident at one of the requests."""
         self.line.arm(incident, at)
         self.deliver(*bodies)
         self.line.disarm()
 
     def counter(self, video_id: str = VIDEO) -> Item:
-        """Shard 0 of a counter."""
+        """Return shard 0 of a counter, or `{}`."""
         return self.table.get(schema.VIEW_COUNTER.key(videoId=video_id, shard=0)) or {}
 
     def totals(self) -> Item:
-        """The totals of the ratings."""
+        """Return the rating totals, or `{}`."""
         return self.table.get(TOTALS_KEY) or {}
 
     def pages(self) -> list[Item]:
-        """Return the pages of processed ids that totals store outside their items."""
+        """Return the pages of processed ids that totals store in separate items."""
         return [item for item in items_of(self.table) if item["pk"].startswith("SEEN#")]
 
 
 @pytest.fixture
 def counting(table: Table, video: Item) -> Counting:
-    """The function, and a video to count for."""
+    """Return the function, and a video for its counts."""
     return Counting(table)
 
 
 class TestViewsAndRatings:
-    def test_are_added_to_what_there_is(self, counting: Counting, table: Table) -> None:
+    def test_views_are_added_to_the_stored_sums(self, counting: Counting, table: Table) -> None:
         put(table, counter(views=5, keyed=1, watched=10, hour=HOUR))
         counting.deliver(message(views=views(3)))
         assert counting.counter().items() >= {"views": 5, "keyed": 4, "watched": 3010, "hour": HOUR}.items()
         assert ViewCounters(table).read([VIDEO])[VIDEO].views == 9
 
-    def test_ratings_are_signed(self, counting: Counting) -> None:
+    def test_rating_totals_have_audit_fields(self, counting: Counting) -> None:
         contribution, changed = (
             {"votes": 1, "sum": 8, "likes": 0, "dislikes": 0},
             {"votes": 0, "sum": -5, "likes": 0, "dislikes": 0},
@@ -297,12 +299,12 @@ class TestViewsAndRatings:
         expected = {"votes": 2, "sum": 11, "likes": 0, "dislikes": 0, "version": 1} | signed
         assert counting.totals().items() >= expected.items()
 
-    def test_count_in_the_hour_in_which_they_are_counted(self, counting: Counting, table: Table) -> None:
+    def test_views_count_in_the_current_hour(self, counting: Counting, table: Table) -> None:
         put(table, counter(views=5, hour="2025-06-15T09"))
         counting.deliver(message(views=views(1)))
         assert counting.counter()["hour"] == HOUR
 
-    def test_a_message_again_counts_nothing_and_writes_nothing(self, counting: Counting, table: Table) -> None:
+    def test_repeated_message_counts_and_writes_nothing(self, counting: Counting, table: Table) -> None:
         contribution = {"votes": 1, "sum": 8, "likes": 0, "dislikes": 0}
         bodies = [message(views=views(5)), message(ratings=[["00" * 12, contribution]])]
         counting.deliver(*bodies)
@@ -329,7 +331,7 @@ class TestViewsAndRatings:
     @pytest.mark.parametrize(
         "incident", [kill_before, kill_after, lose_request, lose_response, throttle], ids=lambda it: it.__name__
     )
-    def test_no_failure_at_any_request_changes_the_count(
+    def test_fault_at_any_request_does_not_change_the_count(
         self, counting: Counting, table: Table, incident: Incident, exists: bool
     ) -> None:
         bodies = [message(views=views(50)), message(views=views(45, first=40))]
@@ -345,7 +347,7 @@ class TestViewsAndRatings:
     def test_concurrent_worker_on_the_same_video_is_retried_and_nothing_counts_twice(
         self, counting: Counting, table: Table
     ) -> None:
-        """A worker that took too long may still be at it when its messages have come again."""
+        """A slow worker can still be running when SQS delivers its messages to another worker."""
         interrupted = False
         other = Tallies(table)
 
@@ -360,10 +362,10 @@ class TestViewsAndRatings:
         assert interrupted
         assert counting.counter()["keyed"] == 20
 
-    def test_a_page_that_a_worker_left_when_it_died_is_not_taken_for_another(
+    def test_page_of_a_killed_worker_is_not_confused_with_a_later_page(
         self, small_pages: None, counting: Counting
     ) -> None:
-        """It begins with the same change as the page that is kept later, but has one less."""
+        """Both pages begin with the same change, but the page of the killed worker has one change fewer."""
         changes: list[list[object]] = sorted(views(9, a_second=9))
         early, late = changes[1], [change for change in changes if change is not changes[1]]
         counting.deliver(message(views=late[:2]), message(views=late[2:4]))
@@ -377,7 +379,7 @@ class TestViewsAndRatings:
         counting.deliver(message(views=changes))
         assert counting.counter()["keyed"] == 9
 
-    def test_when_others_are_always_faster_the_message_comes_again(self, counting: Counting, table: Table) -> None:
+    def test_worker_that_loses_every_race_raises_write_contention(self, counting: Counting, table: Table) -> None:
         numbers = itertools.count(1)
 
         def count_before(_: Any) -> None:
@@ -415,8 +417,8 @@ class TestViewsAndRatings:
         counting.deliver(message(views=views(2)))
         assert counting.counter() == {}
 
-    def test_a_restored_table_goes_on_where_its_copy_was_taken(self, counting: Counting, table: Table) -> None:
-        """Its stream has a new ARN and restarts its sequence numbers, so its changes count as new."""
+    def test_restored_table_counts_changes_of_its_new_stream(self, counting: Counting, table: Table) -> None:
+        """The stream of the restored table has a new ARN, so its sequence numbers do not collide with earlier ones."""
         counting.deliver(message(views=views(3)))
         stream = Stream(table)
         raw = stream.changed(None, marker("ann"))
@@ -427,7 +429,7 @@ class TestViewsAndRatings:
         assert counting.counter()["keyed"] == 4
 
 
-class TestTheCost:
+class TestCost:
     def test_messages_of_one_batch_take_one_read_and_one_write(self, counting: Counting, table: Table) -> None:
         put(table, counter(views=1, hour=HOUR))
         parts = [message(views=views(AT_ONCE // 2, first=number)) for number in (0, AT_ONCE // 2)]
@@ -443,8 +445,8 @@ class TestTheCost:
         assert {name: names.count(name) for name in set(names)} == {"GetItem": 1, "UpdateItem": 16, "PutItem": 15}
         assert counting.counter()["keyed"] == 500
 
-    def test_no_write_is_of_more_than_one_unit(self, counting: Counting, table: Table) -> None:
-        """A unit is 1 KB. The counter has all that it can have, of a video that is viewed very much."""
+    def test_every_write_costs_one_unit(self, counting: Counting, table: Table) -> None:
+        """A unit is 1 KB. The counter has the largest possible values of a very popular video."""
         large = 10**12
         merged = dict.fromkeys(SUMS, large)
         put(table, counter(**merged, shards=1, spread=64, folded=merged, calmedAt=NOW, hour=HOUR))
@@ -453,8 +455,8 @@ class TestTheCost:
             assert size(counting.counter()) < 1024
         assert max(map(size, counting.pages())) < 1024
 
-    def test_a_video_with_few_viewers_needs_no_page(self, counting: Counting, table: Table) -> None:
-        """Ids that can no longer be redelivered are deleted."""
+    def test_video_with_few_viewers_needs_no_page(self, counting: Counting, table: Table) -> None:
+        """Ids of messages that can no longer be redelivered are deleted."""
         for day in range(3):
             for number in range(30):
                 at = NOW + day * 26 * 3600
@@ -462,13 +464,13 @@ class TestTheCost:
         assert counting.counter()["keyed"] == 90
         assert counting.pages() == []
 
-    def test_pages_are_removed_when_no_message_can_bring_their_changes_again(self, counting: Counting) -> None:
+    def test_pages_are_deleted_when_their_messages_can_no_longer_be_redelivered(self, counting: Counting) -> None:
         counting.deliver(message(views=views(100)))
         assert {page["purgeAt"] for page in counting.pages()} == {NOW + 6 * 86400}
 
 
 def size(item: Item) -> int:
-    """Bytes as DynamoDB counts them, a little more than less."""
+    """Return an upper estimate of an item's size in bytes, by DynamoDB's rules."""
     total = 0
     for name, value in encode_item(item).items():
         ((type_, content),) = value.items()
@@ -479,7 +481,7 @@ def size(item: Item) -> int:
 
 @pytest.fixture
 def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let totals remember little themselves, so that a handful of changes fills pages."""
+    """Lower the limits of the ledger, so that a few changes fill pages."""
     for name, value in {"ROOM": 5, "RETAINED": 2, "AT_ONCE": 3}.items():
         monkeypatch.setattr(ledger, name, value)
 
@@ -487,12 +489,13 @@ def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
 IDS = map("video {}".format, itertools.count())
 INCIDENTS = (kill_before, kill_after, lose_request, lose_response, throttle)
 TIMES = (NOW, NOW + 1, NOW + 1, NOW + 2, NOW + 59, NOW + 61, NOW + 4000, NOW + 80_000)
-"""Times of changes: within a second, a minute, and the day in which they may be redelivered."""
+"""Times of changes: within a second, within a minute, and within the day in which a change may be redelivered."""
 
 
 @st.composite
 def _deliveries(draw: st.DrawFn) -> tuple[dict[str, int], list[list[list[str]]]]:
-    """Changes by id with when they are made; and batches of messages in which each comes at least once, in any order."""
+    """Draw the times of changes by id, and batches of messages. Each change is in at least one message, in any
+    order."""
     changes = {f"change {number}": draw(st.sampled_from(TIMES)) for number in range(draw(st.integers(1, 14)))}
     ids = st.sampled_from(sorted(changes))
     order = [*draw(st.permutations(sorted(changes))), *draw(st.lists(ids, max_size=14))]
@@ -507,8 +510,8 @@ def _deliveries(draw: st.DrawFn) -> tuple[dict[str, int], list[list[list[str]]]]
     return changes, batches
 
 
-class TestWhateverIsDelivered:
-    """Every order, every repetition, every split into messages and batches, and a failure at any request."""
+class TestAnyDelivery:
+    """Every order, repetition and split into messages and batches, with a fault at any request."""
 
     @given(delivered=_deliveries(), incident=st.sampled_from(INCIDENTS), at=st.integers(0, 25))
     @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -539,7 +542,7 @@ class TestWhateverIsDelivered:
 
     @given(delivered=_deliveries(), incident=st.sampled_from(INCIDENTS), at=st.integers(0, 25))
     @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-    def test_ratings_count_once_whatever_is_repeated_or_fails(
+    def test_ratings_count_once(
         self,
         small_pages: None,
         counting: Counting,
@@ -590,11 +593,11 @@ STARTS = [
     _start(1, "2026-11-22T14", True, 4),
     _start(0, "2026-11-23T00", True, 30),
 ]
-"""Hour starts of two shards. A slow clock started an hour twice, and a day in one of them."""
+"""Starts of hours and days in two shards. A slow clock repeated one start."""
 
 
 class TestStarts:
-    def test_are_kept_with_where_the_video_is_found_by_them(self, counting: Counting, table: Table) -> None:
+    def test_starts_are_stored_with_index_attributes_of_the_video(self, counting: Counting, table: Table) -> None:
         counting.deliver(message(starts=STARTS[:2]))
         hour = table.get(schema.VIEW_HOUR.key(videoId=VIDEO, hour="2026-11-22T14")) or {}
         day = table.get(schema.VIEW_DAY.key(videoId=VIDEO, day="2026-11-22")) or {}
@@ -612,14 +615,14 @@ class TestStarts:
         assert day["starts"] == {"0": NO_SUMS}
         assert "purgeAt" not in day
 
-    def test_the_category_stays_that_of_the_beginning(self, counting: Counting, table: Table, video: Item) -> None:
+    def test_start_keeps_the_first_category(self, counting: Counting, table: Table, video: Item) -> None:
         counting.deliver(message(starts=STARTS[2:3]))
         put(table, video | {"category": "comedy"})
         counting.deliver(message(starts=STARTS[1:2]))
         hour = table.get(schema.VIEW_HOUR.key(videoId=VIDEO, hour="2026-11-22T14")) or {}
         assert (hour["category"], hour["relSort"]) == ("drama", 15)
 
-    def test_whatever_comes_in_whatever_order_and_how_often_the_same_is_kept(self, table: Table, video: Item) -> None:
+    def test_order_and_repetition_of_starts_do_not_matter(self, table: Table, video: Item) -> None:
         stored = []
         orders = random.Random(15).sample(list(itertools.permutations(STARTS)), 20)
         for number, order in enumerate(orders):
@@ -637,7 +640,7 @@ class TestStarts:
     @pytest.mark.parametrize(
         "incident", [kill_before, kill_after, lose_request, lose_response, throttle], ids=lambda it: it.__name__
     )
-    def test_no_failure_at_any_request_changes_what_is_kept(
+    def test_fault_at_any_request_does_not_change_the_starts(
         self, counting: Counting, table: Table, incident: Incident
     ) -> None:
         counting.deliver(*(message(starts=[start]) for start in STARTS))
@@ -649,7 +652,7 @@ class TestStarts:
             counting.disturbed(incident, at, *(message(starts=[start]) for start in STARTS))
             assert _without_ids(table) == expected
 
-    def test_a_start_that_is_kept_is_not_written_again(self, counting: Counting, table: Table) -> None:
+    def test_repeated_start_writes_nothing(self, counting: Counting, table: Table) -> None:
         counting.deliver(message(starts=STARTS))
         before = items_of(table)
         counting.deliver(message(starts=STARTS))
@@ -668,7 +671,7 @@ class TestStarts:
         hour = table.get(schema.VIEW_HOUR.key(videoId=VIDEO, hour="2026-11-22T14")) or {}
         assert {shard: sums["views"] for shard, sums in hour["starts"].items()} == {"0": 10, "1": 0}
 
-    def test_the_least_of_two_is_the_same_either_way(self) -> None:
+    def test_least_is_symmetric(self) -> None:
         one, other = {"0": NO_SUMS | {"views": 3}}, {"0": NO_SUMS | {"views": 2, "keyed": 1}, "5": NO_SUMS}
         assert least(one, other) == least(other, one) == {"0": NO_SUMS | {"views": 2}, "5": NO_SUMS}
 
@@ -680,16 +683,17 @@ def _without_ids(table: Table) -> list[Item]:
 
 
 class TestEndToEnd:
-    """The whole path from a request's write to the tallies, through the stream."""
+    """The path from a written item through the stream and the router to the totals."""
 
     @pytest.fixture
     def background(self, table: Table, clock: Clock) -> BackgroundWork:
-        """The stream, the router and the worker."""
+        """Return the stream, the router and the worker."""
         return BackgroundWork(table, clock)
 
     @pytest.fixture
     def records(self, api: Api, background: BackgroundWork, table: Table) -> list[Raw]:
-        """Stream records of a video with ten ratings and 40 viewers. Two viewers viewed it twice."""
+        """Return stream records of a video with ten ratings and 40 viewers. Two viewers viewed the video twice, and one
+        user withdrew the rating."""
         put(table, {**VIDEO_KEY, "videoId": VIDEO, "userId": "alice", "status": "ready", "visibility": "public"})
         background.settle()
         for number in range(42):
@@ -705,7 +709,7 @@ class TestEndToEnd:
         assert (counted["keyed"], counted["watched"]) == (42, 4200)
         assert (totals["votes"], totals["sum"]) == (9, 45)
 
-    def test_a_view_is_counted_and_its_hour_is_kept(
+    def test_views_are_counted_and_start_an_hour(
         self, records: list[Raw], background: BackgroundWork, table: Table
     ) -> None:
         assert background.router({"Records": records}, Context()) == {"batchItemFailures": []}
@@ -715,13 +719,14 @@ class TestEndToEnd:
         assert (table.get(schema.VIEW_HOUR.key(videoId=VIDEO, hour=HOUR)) or {})["starts"] == {"0": NO_SUMS}
 
     @pytest.mark.parametrize("seed", range(5))
-    def test_reversed_batches_duplicates_and_routers_that_die_change_nothing(
+    def test_reordered_and_repeated_batches_do_not_change_the_counts(
         self, records: list[Raw], background: BackgroundWork, table: Table, seed: int
     ) -> None:
-        """Lambda keeps the records of one item in order, and no more."""
+        """Lambda guarantees only the order of records of one item."""
         chance = random.Random(seed)
         batches = [records[start : start + 7] for start in range(0, len(records), 7)]
-        halves = [batch[: len(batch) // 2] for batch in batches]  # of batches that failed half-way, and were sent again
+        # batches that failed half-way, which Lambda delivers again
+        halves = [batch[: len(batch) // 2] for batch in batches]
         deliveries = [*batches, *halves, *chance.choices(batches, k=4)]
         chance.shuffle(deliveries)
         for batch in deliveries:
@@ -734,7 +739,7 @@ class TestEndToEnd:
         self._assert_counted(table)
 
 
-class TestTheFunction:
+class TestFunction:
     def test_failed_message_holds_back_only_later_messages_of_its_video(self, counting: Counting, table: Table) -> None:
         put(table, {**schema.VIDEO.key(videoId="other"), "videoId": "other", "userId": "alice"})
         other = tally_message("other", {"views": views(2)})
@@ -746,7 +751,7 @@ class TestTheFunction:
         assert counting.counter()["keyed"] == 1
         assert counting.counter("other")["keyed"] == 2
 
-    def test_all_of_a_video_comes_again_while_dynamodb_is_busy(self, counting: Counting) -> None:
+    def test_throttled_messages_of_a_video_are_all_redelivered(self, counting: Counting) -> None:
         counting.line.arm(throttle)
         response = counting.tallies(streams.sqs_event(message(views=views(1)), message(views=views(2))), Context())
         assert response == {"batchItemFailures": [{"itemIdentifier": "m0"}, {"itemIdentifier": "m1"}]}

@@ -1,4 +1,4 @@
-"""Metrics: counted events, each exactly once, and dimensions. The documentation page lists them."""
+"""Metrics: each event counts once, with its dimensions. The documentation lists every metric. Also log lines."""
 
 import json
 import re
@@ -65,7 +65,7 @@ class TestEmit:
             {"environment": "test", "IndexLag": 3},
         ]
 
-    def test_a_failure_is_logged_and_breaks_nothing(self, capsys: Printed, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_metric_that_cannot_be_emitted_is_logged(self, capsys: Printed, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv("ENVIRONMENT")
         with log_lines() as lines:
             emit_views(1)
@@ -80,7 +80,7 @@ class TestEmit:
 class TestAudit:
     @pytest.fixture
     def handle(self, table: Table, objects: Objects) -> LambdaHandler:
-        """The function, over a table and an archive."""
+        """Return the audit function with a table and an archive."""
         return make_audit(Table(AUDIT_TABLE_NAME, table.client), objects=objects)
 
     def test_audit_counts_created_deleted_and_removed_videos(self, handle: LambdaHandler, capsys: Printed) -> None:
@@ -132,7 +132,7 @@ class TestAudit:
             {"environment": "test", "kind": "transcode", "JobsDone": 2, "JobsFailed": 1},
         ]
 
-    def test_a_change_that_is_neither_is_not_counted(self, handle: LambdaHandler, capsys: Printed) -> None:
+    def test_other_change_of_a_video_is_not_counted(self, handle: LambdaHandler, capsys: Printed) -> None:
         handle(streams.event(stream_record(VIDEO_ITEM, VIDEO_ITEM | {"title": "t", "version": 2})), Context())
         assert metrics(capsys) == []
 
@@ -164,14 +164,14 @@ class TestViews:
 class TestSweeper:
     @staticmethod
     def _waiting(api: Api, table: Table, clock: Clock) -> tuple[BackgroundWork, str]:
-        """Return the background work and a video whose source file waits to be probed."""
+        """Return the background work, and the id of a video whose probe job is waiting."""
         background = BackgroundWork(table, clock)
         video_id = str(api.create()["videoId"])
         background.arrive(video_id)
         return background, video_id
 
     def _sweep(self, background: BackgroundWork, capsys: Printed) -> dict[str, dict[str, float]]:
-        """The metrics of one sweep by queue; those without a queue under ``."""
+        """Run a sweep, and return its metrics by queue. The key of metrics without a queue is `""`."""
         capsys.readouterr()
         background.sweeper({}, Context())
         emitted = metrics(capsys)
@@ -196,7 +196,7 @@ class TestSweeper:
             "transcode": {"OpenJobs": 2, "OldestJobSeconds": 120},
         }
 
-    def test_a_job_grows_old_from_when_it_was_wanted_whatever_is_tried(
+    def test_age_of_a_job_includes_earlier_attempts(
         self, api: Api, table: Table, clock: Clock, capsys: Printed
     ) -> None:
         background = BackgroundWork(table, clock)
@@ -207,10 +207,10 @@ class TestSweeper:
         clock.advance(kind_of("poster").lease + 1)
         assert self._sweep(background, capsys)[""] == {"JobsRequeued": 1}
         clock.advance(10)
-        # The next attempt has waited for 10 seconds; whoever waits for the picture, for longer.
+        # The next attempt has been waiting for 10 seconds, but the job for longer.
         assert self._sweep(background, capsys)["thumbnails"]["OldestJobSeconds"] == 100 + 361 + 10
 
-    def test_a_job_that_is_tried_again_by_hand_is_new(
+    def test_age_of_a_manually_retried_job_starts_at_the_retry(
         self, api: Api, table: Table, clock: Clock, capsys: Printed
     ) -> None:
         background, video_id = self._waiting(api, table, clock)
@@ -246,15 +246,13 @@ class TestSweeper:
         monkeypatch.setattr(JobStore, "fail", broken)
         assert self._sweep(background, capsys)[""] == {"JobsSkipped": 1}
 
-    def test_a_job_of_a_kind_of_a_later_release_is_left_out(
-        self, api: Api, table: Table, clock: Clock, capsys: Printed
-    ) -> None:
+    def test_job_of_an_unknown_kind_is_not_counted(self, api: Api, table: Table, clock: Clock, capsys: Printed) -> None:
         background, video_id = self._waiting(api, table, clock)
         job = background.job(video_id, "probe")
         table.write(table.put(job | {SORT_KEY: "JOB#scent", "kind": "scent", "relId": f"{video_id}/scent"}))
         assert self._sweep(background, capsys) == {"probe": {"OpenJobs": 1, "OldestJobSeconds": 0}}
 
-    def test_a_backlog_is_counted_up_to_a_bound_and_all_that_is_overdue_is_handled(
+    def test_count_of_open_jobs_is_bounded_and_all_overdue_jobs_are_resent(
         self, api: Api, table: Table, clock: Clock, capsys: Printed, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(sweeping, "MAX_MEASURED", 3)
@@ -265,12 +263,12 @@ class TestSweeper:
         clock.advance(kind_of("probe").patience + 1)
         assert self._sweep(background, capsys)[""] == {"JobsResent": 5}
 
-    def test_jobs_are_in_the_index_of_relations_alone(self, api: Api, table: Table, clock: Clock) -> None:
+    def test_jobs_are_only_in_the_relation_index(self, api: Api, table: Table, clock: Clock) -> None:
         background = BackgroundWork(table, clock)
         video_id = background.uploaded_film(api)
         job = background.job(video_id, "poster")
         assert job["createdAt"] == NOW
-        # Else they would be listed among their owner's videos.
+        # Otherwise lists of the owner's videos would contain jobs.
         assert not {"userId", "category", "categoryShard"} & job.keys()
 
     def test_sweeper_metrics_name_existing_outcomes(self) -> None:
@@ -278,7 +276,7 @@ class TestSweeper:
 
 
 class TestLogger:
-    def test_the_previous_id_is_back_afterwards(self) -> None:
+    def test_correlation_id_is_restored_after_its_block(self) -> None:
         logger = service_logger()
         with log_lines() as lines:
             with use_correlation_id("outer"):
@@ -303,13 +301,13 @@ class TestLogger:
         assert [line["function_request_id"] for line in lines] == [context.aws_request_id]
 
 
-class TestLambdasFilter:
+class TestLambdaLogFilter:
     """Lambda drops lines below the function's log level, if it can parse the level of a line."""
 
     @pytest.mark.parametrize(
         ("method", "least"), [("info", "INFO"), ("warning", "WARN"), ("error", "ERROR"), ("critical", "FATAL")]
     )
-    def test_keeps_what_is_as_bad_as_asked_for_and_drops_the_rest(self, method: str, least: str) -> None:
+    def test_line_passes_at_its_level_and_below(self, method: str, least: str) -> None:
         with log_lines() as lines:
             getattr(service_logger(), method)("happened")
         (line,) = lines
@@ -317,21 +315,24 @@ class TestLambdasFilter:
             level for level in LAMBDA_LEVELS if LAMBDA_LEVELS.index(level) <= LAMBDA_LEVELS.index(least)
         ]
 
-    def test_reads_the_line_that_a_function_prints(self, capsys: Printed, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Not only the form that tests ask for: a logger that was never made before writes it too."""
+    def test_line_of_a_new_logger_has_the_level_of_the_filter(
+        self, capsys: Printed, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """`log_lines` sets the format of the tests' loggers. A logger that no test has used must have the same
+        format."""
         monkeypatch.setenv("POWERTOOLS_SERVICE_NAME", "made-for-this-test")
         service_logger().warning("happened")
         line = json.loads(capsys.readouterr().out)
         assert (line["service"], line["message"]) == ("made-for-this-test", "happened")
         assert passes_lambda_filter(line, "WARN")
 
-    def test_takes_metrics_for_info_so_that_alarms_need_that_level(self, capsys: Printed) -> None:
+    def test_metrics_pass_only_at_level_info(self, capsys: Printed) -> None:
         emit({"OpenJobs": 1}, queue="probe")
         line = json.loads(capsys.readouterr().out)
         assert [level for level in ("INFO", "WARN", "ERROR") if passes_lambda_filter(line, level)] == ["INFO"]
 
-    def test_meets_no_other_logger(self) -> None:
-        """The first that is made for a service sets the form of all its lines."""
+    def test_only_telemetry_creates_loggers(self) -> None:
+        """The first logger of a service determines the format of all its log lines."""
         makers = {
             path.relative_to(ROOT).as_posix()
             for folder in ("functions", "shared")
@@ -341,7 +342,7 @@ class TestLambdasFilter:
         assert makers == {"shared/core/telemetry.py"}
 
 
-class TestThePage:
+class TestPage:
     def test_page_lists_every_metric_with_its_unit_and_dimension(self) -> None:
         table = PAGE.partition("## Metrics")[2].partition("\n## ")[0]
         rows = re.findall(r"^\| `(\w+)` \| (\w+) \| `?(\w*)`? ?\|", table, re.MULTILINE)

@@ -1,4 +1,4 @@
-"""The bounded pool of threads."""
+"""Thread pool of limited size."""
 
 import threading
 from concurrent.futures import Future

@@ -1,4 +1,5 @@
-"""The page of one video: its title where the reader is, and all that belongs to it in one Query."""
+"""The title page of a video: its title in the reader's region and language, and its child items, read with one
+Query."""
 
 import json
 from typing import Any
@@ -21,12 +22,12 @@ ALL = "include=credits,releases,ratings,tags,jobs"
 
 @pytest.fixture
 def video(api: Api) -> dict[str, Any]:
-    """Create a published video, visible to everyone."""
+    """Create a published video, visible to everyone, and return its document."""
     return api.publish("alice", videoId=VIDEO_ID, title="The Piano", tags=["drama", "NZ"], releaseYear=1993)
 
 
 def release(api: Api, *locales: str) -> None:
-    """Give the film a title in each place, named for the place."""
+    """Create a release for each locale, with the locale as its first title."""
     for locale in locales:
         assert (
             api.put(f"{PATH}/releases/{locale}", {"titles": [{"title": locale}, {"title": "less usual"}]}).status == 201
@@ -73,7 +74,7 @@ def test_the_languages_of_a_header_come_in_the_order_of_their_weights(header: st
     assert accepted_languages(header) == ranges
 
 
-# The title in a place -----------------------------------------------------------------------------------------------
+# The title in a region and language ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -106,7 +107,7 @@ def test_the_languages_of_a_header_come_in_the_order_of_their_weights(header: st
         ("NZ/en AU/en", "AU", "en-NZ", "AU/en", "region-and-language"),
     ],
 )
-def test_the_title_that_fits_best_is_chosen(
+def test_local_title_is_the_best_match(
     api: Api, video: dict[str, Any], locales: str, region: str, languages: str, title: str, match: str
 ) -> None:
     release(api, *locales.split())
@@ -119,7 +120,7 @@ def test_the_title_that_fits_best_is_chosen(
     assert chosen == expected | {"title": title, "match": match}
 
 
-def test_a_reader_of_the_video_s_own_language_gets_its_own_title(api: Api) -> None:
+def test_reader_of_the_videos_language_gets_the_original_title(api: Api) -> None:
     api.publish("alice", videoId=VIDEO_ID, title="The Piano", language="en")
     release(api, "IN/en", "FR/fr", "NZ/en")
 
@@ -132,13 +133,13 @@ def test_a_reader_of_the_video_s_own_language_gets_its_own_title(api: Api) -> No
     assert read(api, languages="en-NZ").json["localTitle"]["title"] == "NZ/en"
 
 
-def test_a_singleton_is_left_out_when_a_tag_is_cut_short() -> None:
+def test_language_subtags_after_a_singleton_are_ignored() -> None:
     video = {"title": "Original"}
     releases = [{"region": "DE", "language": "de", "titles": [{"title": "Deutsch"}]}]
     assert local_title(video, releases, Locale(None, ("de-x-custom",)))["title"] == "Deutsch"
 
 
-def test_without_a_place_nothing_more_is_read_or_shown(api: Api, video: dict[str, Any], table: Table) -> None:
+def test_request_without_region_and_language_reads_no_releases(api: Api, video: dict[str, Any], table: Table) -> None:
     release(api, "NZ")
     for languages in (None, "*", "_"):
         with record_operations(table.client) as operations:
@@ -148,7 +149,7 @@ def test_without_a_place_nothing_more_is_read_or_shown(api: Api, video: dict[str
         assert reply.headers["vary"] == "Accept-Language"
 
 
-def test_a_local_title_can_be_all_that_is_asked_for(api: Api, video: dict[str, Any], table: Table) -> None:
+def test_local_title_can_be_the_only_requested_field(api: Api, video: dict[str, Any], table: Table) -> None:
     release(api, "NZ")
     local = {"localTitle": {"title": "NZ", "region": "NZ", "match": "region"}}
 
@@ -164,7 +165,7 @@ def test_a_local_title_can_be_all_that_is_asked_for(api: Api, video: dict[str, A
     assert read(api, "fields=title&region=NZ").json == {"title": "The Piano"}
 
 
-def test_the_etag_tells_titles_apart(api: Api, video: dict[str, Any]) -> None:
+def test_etag_depends_on_the_local_title(api: Api, video: dict[str, Any]) -> None:
     release(api, "NZ", "AU")
     here = read(api, "region=NZ")
     assert read(api, "region=NZ", headers={"If-None-Match": here.etag}).status == 304
@@ -172,7 +173,7 @@ def test_the_etag_tells_titles_apart(api: Api, video: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("region", ["ZZ", "NZL", "", "n%00"])
-def test_a_region_that_does_not_exist_is_refused(api: Api, video: dict[str, Any], region: str) -> None:
+def test_unknown_region_is_refused(api: Api, video: dict[str, Any], region: str) -> None:
     reply = read(api, f"region={region}")
     assert (reply.status, reply.json["errors"][0]["parameter"]) == (400, "region")
 
@@ -184,10 +185,10 @@ def test_a_hidden_video_does_not_reveal_its_title(api: Api) -> None:
     assert read(api, ALL, user="bob").status == 404
 
 
-# All that belongs to it ---------------------------------------------------------------------------------------------
+# Sections of the title page ----------------------------------------------------------------------------------------
 
 
-def test_a_title_page_is_one_query_and_the_counter(api: Api, video: dict[str, Any], table: Table) -> None:
+def test_title_page_takes_one_query_and_one_counter_read(api: Api, video: dict[str, Any], table: Table) -> None:
     release(api, "NZ/mi", "AU")
     credit(api, "a", 2)
     credit(api, "b", 1)
@@ -242,7 +243,7 @@ def test_jobs_are_for_the_owner_and_admins(api: Api, table: Table) -> None:
     assert api.get(path, query="include=jobs,tags", user="bob").json["included"] == {"tags": []}
 
 
-def test_strangers_see_no_owner_s_fields_on_a_title_page(api: Api) -> None:
+def test_other_users_see_no_private_fields_on_a_title_page(api: Api) -> None:
     api.publish("alice", videoId=VIDEO_ID, expiresAt=2_000_000_000)
     assert "purgeAt" in read(api, ALL).json
     other_user = read(api, ALL, user="bob").json
@@ -250,7 +251,7 @@ def test_strangers_see_no_owner_s_fields_on_a_title_page(api: Api) -> None:
     assert "jobs" not in other_user["included"]
 
 
-def test_a_title_page_that_is_too_long_says_where_its_lists_continue(
+def test_truncated_lists_of_a_title_page_have_cursors(
     api: Api, video: dict[str, Any], table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(title_page, "LARGEST_SECTION", 2)
@@ -262,7 +263,8 @@ def test_a_title_page_that_is_too_long_says_where_its_lists_continue(
     with record_operations(table.client) as operations:
         reply = read(api, ALL)
 
-    # One for the beginning of the partition, then the counter, and one for each section that was not reached.
+    # A Query for the beginning of the partition, the counter, and a Query for each section that the first Query did not
+    # reach.
     assert [operation.name for operation in operations] == ["Query", "GetItem", "Query", "Query"]
     first_page, cursor = people(reply), reply.json["included"]["credits"]["nextCursor"]
     next_page = api.get(f"{PATH}/credits", query=f"cursor={cursor}").json
@@ -274,7 +276,9 @@ def test_a_title_page_that_is_too_long_says_where_its_lists_continue(
     assert [item["region"] for item in next_page["items"]] == ["NZ"]
 
 
-def test_lists_on_a_title_page_have_a_size(api: Api, video: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_size_of_lists_on_a_title_page_is_limited(
+    api: Api, video: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     for ordering, person in enumerate("dcba"):
         credit(api, person, ordering + 1)
     release(api, "AU", "FR", "NZ")
@@ -283,7 +287,7 @@ def test_lists_on_a_title_page_have_a_size(api: Api, video: dict[str, Any], monk
 
     reply = read(api, "include=credits,releases")
 
-    # Cut in the order of the cursor, then sorted.
+    # The list is cut in cursor order, then sorted by `ordering`.
     assert people(reply) == ["b", "a"]
     for section, name, included, remaining in (
         ("credits", "personId", ["b", "a"], ["c", "d"]),
@@ -295,17 +299,19 @@ def test_lists_on_a_title_page_have_a_size(api: Api, video: dict[str, Any], monk
         assert [item[name] for item in next_page] == remaining
 
 
-def test_sections_stand_in_one_parameter_or_in_several(api: Api, video: dict[str, Any]) -> None:
+def test_sections_may_be_in_one_or_several_parameters(api: Api, video: dict[str, Any]) -> None:
     for query in ("include=credits,tags", "include=credits&include=tags", "include=tags&include=credits,tags"):
         assert set(read(api, query).json["included"]) == {"credits", "tags"}
 
 
-def test_a_title_page_with_the_largest_lists_fits_what_lambda_answers_with() -> None:
+def test_title_page_with_the_largest_lists_fits_the_lambda_limit() -> None:
     largest_item = 400 * 1024
     assert 2 * (title_page.LARGEST_LIST + largest_item) < 5_000_000
 
 
-def test_jobs_are_whole_wherever_reading_breaks_off(api: Api, table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_title_page_has_all_jobs_even_if_its_first_query_ends_early(
+    api: Api, table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = f"/v1/videos/{BackgroundWork(table, api.clock).uploaded_film(api)}"
     jobs = api.get(f"{path}/jobs").json["items"]
     monkeypatch.setattr(title_page, "LARGEST_SECTION", len(jobs))
@@ -332,7 +338,7 @@ def test_a_limited_number_of_releases_is_read_for_a_title(
     assert {operation.parameters["Limit"] for operation in operations if operation.name == "Query"} == {3}
 
 
-def test_the_title_on_a_title_page_does_not_depend_on_what_is_included(
+def test_local_title_does_not_depend_on_the_included_sections(
     api: Api, video: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     release(api, "AU", "FR", "NZ")

@@ -1,4 +1,4 @@
-"""Export and import in the service's own format: round trips, invalid lines, and interrupted runs."""
+"""Export and import in the service's format: round trips, invalid lines, and interrupted runs."""
 
 import gzip
 import json
@@ -46,12 +46,12 @@ OTHER_ID = "5c9b2f8e-1111-4222-8333-0305e82c3302"
 LIST_ID = "9b2f8e5c-1111-4222-8333-0305e82c3303"
 VIDEO_LINE: dict[str, Any] = {"entity": "Video", "videoId": VIDEO_ID, "userId": "alice", "createdAt": 5, "status": "ready", "title": "A film"}  # fmt: skip
 DERIVED = ("AGG", "#PROFILE", "#COUNT")
-"""Sort keys of what an export leaves out and the stream makes again."""
+"""Sort keys of items that an export omits, because the stream creates them again."""
 
 
 @pytest.fixture
 def target(table: Table) -> Table:
-    """Another table, which is empty."""
+    """Return another table, which is empty."""
     client = make_client()
     create_table(client, "Target")
     return Table("Target", client, sleep=lambda _: None)
@@ -59,14 +59,14 @@ def target(table: Table) -> Table:
 
 @pytest.fixture(scope="module")
 def filled(fill_once: Callable[[Callable[[Api], None]], tuple[bytes, None]]) -> bytes:
-    """The tables of a service with one of everything that an export has."""
+    """Return the serialised tables of a service that has every kind of exported item."""
     tables, _ = fill_once(_fill)
     return tables
 
 
 @pytest.fixture
 def full(filled: bytes, api: Api) -> Api:
-    """The service with one of everything that an export has."""
+    """Return a service that has every kind of exported item."""
     put_back(filled)
     return api
 
@@ -103,26 +103,26 @@ def _fill(api: Api) -> None:
 
 
 def settle(table: Table) -> None:
-    """Apply the stream after all writes; call once per table."""
+    """Apply the stream after all writes. Call it once per table."""
     ids = {item["videoId"] for item in contents(table).values() if "videoId" in item}
     Aggregates(table).settle(sorted(ids), NOW)
     settle_ratings(table)
 
 
 def contents(table: Table) -> dict[tuple[str, str], Item]:
-    """Everything in the table."""
+    """Return all items of the table, by key."""
     pages = table.client.get_paginator("scan").paginate(TableName=table.name)
     items = [decode_item(cast(AttributeMap, raw)) for page in pages for raw in page["Items"]]
     return {(item["pk"], item["sk"]): item for item in items}
 
 
 def export(table: Table, file: Path, *, raw: bool = False, page: int = 50) -> dict[str, int]:
-    """Run `python -m tools export`."""
+    """Run `python -m tools export`, and return the number of lines by entity."""
     return Export(table, file, raw=raw, bars=Bars(), clock=lambda: NOW, page=page).run()
 
 
 def lines(file: Path) -> list[dict[str, Any]]:
-    """The lines of an export."""
+    """Return the lines of an export."""
     content = file.read_bytes()
     text = gzip.decompress(content) if file.suffix == ".gz" else content
     return [json.loads(line) for line in text.splitlines()]
@@ -137,7 +137,7 @@ class Run:
 
 
 def import_file(table: Table, file: Path, now: int = NOW) -> Run:
-    """Run `python -m tools import`."""
+    """Run `python -m tools import`, and return its outcome."""
     work = WorkFile(file.with_suffix(".state"), {}, table)
     try:
         LineImport(file, table, work, rate=RateLimiter(None), pool=Pool(1), bars=Bars(), clock=lambda: now).run()
@@ -149,7 +149,7 @@ def import_file(table: Table, file: Path, now: int = NOW) -> Run:
 
 
 def import_lines(table: Table, tmp_path: Path, entries: Sequence[Any], now: int = NOW) -> Run:
-    """Import these lines, each as it is or to be written as JSON."""
+    """Import these lines. Byte strings are written unchanged, other values as JSON."""
     file = tmp_path / "lines.jsonl"
     texts = [entry if isinstance(entry, bytes) else json.dumps(entry).encode() for entry in entries]
     file.write_bytes(b"".join(text + b"\n" for text in texts))
@@ -168,8 +168,8 @@ def test_exported_items_are_imported_unchanged(full: Api, target: Table, tmp_pat
     for key, item in before.items():
         if key[1] in DERIVED or key[1] == RATING_TOTALS.sk:
             continue
-        # An id of a request means something in the logs of its own deployment only. No hour saw the views that are imported,
-        # and no trail the entries of playlists.
+        # Request ids are valid only in their own deployment. An import adds views to no hour, and has no trail of
+        # playlist entries.
         comparable = {name: value for name, value in item.items() if name not in (UPDATED_FOR, "hour", "moves")}
         assert {name: value for name, value in after[key].items() if name != UPDATED_FOR} == comparable
     written_for = {item.get(UPDATED_FOR) for key, item in after.items() if key[0].startswith(("VIDEO#", "PLAYLIST#"))}
@@ -180,9 +180,7 @@ def test_exported_items_are_imported_unchanged(full: Api, target: Table, tmp_pat
             assert item[UPDATED_FOR] == change_set
 
 
-def test_entries_of_the_trail_say_whose_the_credits_and_imported_ratings_are(
-    full: Api, target: Table, tmp_path: Path
-) -> None:
+def test_imported_child_items_have_the_owner_of_their_video(full: Api, target: Table, tmp_path: Path) -> None:
     RatingStore(full.table).set_imported(VIDEO_ID, 7.5, 10, Caller.job("import"), NOW)
     export(full.table, tmp_path / "all.jsonl")
     assert not {"owner", "removing", "moves"} & {
@@ -198,7 +196,7 @@ def test_entries_of_the_trail_say_whose_the_credits_and_imported_ratings_are(
     assert owners == {"alice"}
 
 
-def test_a_playlist_that_is_deleted_is_not_exported_and_left_as_it_is_by_an_import(full: Api, tmp_path: Path) -> None:
+def test_deleted_playlist_is_neither_exported_nor_changed_by_an_import(full: Api, tmp_path: Path) -> None:
     export(full.table, tmp_path / "before.jsonl")
     for playlist in full.get("/v1/playlists", query="userId=alice", user="alice").json["items"]:
         assert full.delete(f"/v1/playlists/{playlist['playlistId']}").status == 204
@@ -209,7 +207,7 @@ def test_a_playlist_that_is_deleted_is_not_exported_and_left_as_it_is_by_an_impo
     assert export(full.table, tmp_path / "after.jsonl").get("Playlist", 0) < 2
 
 
-def test_totals_are_made_again(full: Api, target: Table, tmp_path: Path) -> None:
+def test_totals_are_computed_again_after_an_import(full: Api, target: Table, tmp_path: Path) -> None:
     export(full.table, tmp_path / "all.jsonl")
     import_file(target, tmp_path / "all.jsonl")
     settle(target)
@@ -226,7 +224,7 @@ def test_totals_are_made_again(full: Api, target: Table, tmp_path: Path) -> None
         assert copy.get(path, user=user).json == full.get(path, user=user).json
 
 
-def test_imported_ratings_are_exported_beside_own_ones(api: Api, target: Table, tmp_path: Path) -> None:
+def test_imported_ratings_are_exported(api: Api, target: Table, tmp_path: Path) -> None:
     run = import_lines(api.table, tmp_path, [VIDEO_LINE, {"entity": "ImportedRating", "videoId": VIDEO_ID, "imported": {"average": 7.5, "votes": 9}}])  # fmt: skip
     assert run.outcomes == {"created": 2}
     export(api.table, tmp_path / "all.jsonl")
@@ -236,13 +234,13 @@ def test_imported_ratings_are_exported_beside_own_ones(api: Api, target: Table, 
 
 
 class TestViews:
-    """The count of a video is one line, and one item where it is imported, however many shards it has had."""
+    """The view count of a video is one line of an export, and one item after an import, for any number of shards."""
 
     LINE: ClassVar[dict[str, Any]] = {"entity": "Views", "videoId": VIDEO_ID, "views": 118, "watched": 7000, "owner": 2}
 
     @pytest.fixture
     def spread(self, api: Api, tmp_path: Path) -> Table:
-        """A table with a video that was viewed in every way."""
+        """Return a table with a video that has three counter shards and views of every kind."""
         import_lines(api.table, tmp_path, [VIDEO_LINE])
         first: Item = {"views": 6, "keyed": 2, "watched": 7000, "hour": "2025-06-15T15", "spread": 4}
         for shard, sums in enumerate((first, {"views": 10, "owner": 2}, {"views": 100})):
@@ -265,7 +263,7 @@ class TestViews:
     ) -> None:
         assert import_lines(spread, tmp_path, [self.LINE | line]).outcomes == {outcome: 1}
 
-    def test_the_raw_form_has_all_shards_and_hours(self, spread: Table, tmp_path: Path) -> None:
+    def test_raw_export_has_all_shards_and_hours(self, spread: Table, tmp_path: Path) -> None:
         export(spread, tmp_path / "raw.jsonl", raw=True)
         items = [decode_item(line["Item"]) for line in lines(tmp_path / "raw.jsonl")]
         assert sorted(item["pk"] for item in items if item["pk"].startswith("VIEWS#")) == [
@@ -274,7 +272,7 @@ class TestViews:
         ]
 
 
-def test_the_text_of_captions_does_not_come_along_and_whoever_reads_them_is_told(
+def test_captions_without_their_text_are_404_after_an_import(
     full: Api, target: Table, objects: Objects, tmp_path: Path
 ) -> None:
     export(full.table, tmp_path / "all.jsonl")
@@ -305,7 +303,7 @@ def test_the_text_of_captions_does_not_come_along_and_whoever_reads_them_is_told
         ({"entity": "Chapters", "chapters": [{"start": 5, "title": "a"}, {"start": 5, "title": "b"}]}, "must be more"),
     ],
 )
-def test_captions_and_chapters_that_no_request_could_write_are_refused(line: dict[str, Any], detail: str) -> None:
+def test_captions_and_chapters_that_the_api_would_refuse_are_refused(line: dict[str, Any], detail: str) -> None:
     with pytest.raises(RowRefused) as refused:
         parse_line(1, json.dumps({"videoId": VIDEO_ID} | line).encode())
     assert refused.value.reason == f"not a valid {line['entity']}"
@@ -321,7 +319,7 @@ def test_a_second_import_changes_nothing(full: Api, target: Table, tmp_path: Pat
     assert contents(target) == before
 
 
-def test_an_export_of_the_import_is_the_same(full: Api, target: Table, tmp_path: Path) -> None:
+def test_export_of_imported_items_equals_the_first_export(full: Api, target: Table, tmp_path: Path) -> None:
     export(full.table, tmp_path / "one.jsonl")
     import_file(target, tmp_path / "one.jsonl")
     settle(target)
@@ -329,13 +327,13 @@ def test_an_export_of_the_import_is_the_same(full: Api, target: Table, tmp_path:
     assert lines(tmp_path / "one.jsonl") == lines(tmp_path / "two.jsonl")
 
 
-def test_the_raw_form_has_every_item_as_it_is(full: Api, tmp_path: Path) -> None:
+def test_raw_export_has_every_item_unchanged(full: Api, tmp_path: Path) -> None:
     export(full.table, tmp_path / "all.json.gz", raw=True)
     items = [decode_item(line["Item"]) for line in lines(tmp_path / "all.json.gz")]
     assert {(item["pk"], item["sk"]): item for item in items} == contents(full.table)
 
 
-def test_an_export_scans_nothing(full: Api, tmp_path: Path) -> None:
+def test_export_sends_no_scan(full: Api, tmp_path: Path) -> None:
     with record_operations(full.table.client) as operations:
         export(full.table, tmp_path / "all.jsonl")
     assert {operation.name for operation in operations} == {"Query", "GetItem", "BatchGetItem"}
@@ -349,7 +347,7 @@ def test_an_empty_table_is_exported_as_an_empty_file(table: Table, target: Table
 
 @pytest.mark.parametrize("raw", [False, True])
 @pytest.mark.parametrize("queries", [1, 3, 9, 25, 33])
-def test_an_export_that_crashed_continues_and_ends_like_an_undisturbed_one(
+def test_crashed_export_resumes_and_equals_an_undisturbed_one(
     full: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, queries: int, raw: bool
 ) -> None:
     export(full.table, tmp_path / "whole.jsonl.gz", raw=raw, page=1)
@@ -358,7 +356,7 @@ def test_an_export_that_crashed_continues_and_ends_like_an_undisturbed_one(
         with pytest.raises(Crash):
             export(full.table, tmp_path / "all.jsonl.gz", raw=raw, page=1)
     assert not (tmp_path / "all.jsonl.gz").exists()
-    # As when the power fails after a part of a page was written.
+    # as after a power failure during the write of a page
     with (tmp_path / "all.jsonl.gz.part").open("ab") as file:
         file.write(b"half a li")
     export(full.table, tmp_path / "all.jsonl.gz", raw=raw, page=1)
@@ -367,17 +365,17 @@ def test_an_export_that_crashed_continues_and_ends_like_an_undisturbed_one(
 
 
 @pytest.mark.parametrize("raw", [False, True])
-def test_an_export_shows_how_much_of_all_is_done_also_after_an_interruption(
+def test_progress_of_an_export_includes_the_work_before_an_interruption(
     full: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, raw: bool
 ) -> None:
     class Watched(Bars):
-        """Bars of a terminal."""
+        """Progress bars of a terminal."""
 
         is_shown = True
 
         @contextmanager
         def bar(self, title: str, total: int | None, *, counted: bool = False) -> Iterator[Advance]:
-            """Progress bar that records its arguments."""
+            """Record the arguments of a progress bar."""
             titles.append(title)
             totals.append(total)
             yield done.append
@@ -390,7 +388,7 @@ def test_an_export_shows_how_much_of_all_is_done_also_after_an_interruption(
         Export(full.table, tmp_path / "all.jsonl", raw=raw, bars=Watched(), clock=lambda: NOW, page=1).run()
 
     with monkeypatch.context() as patched:
-        crash_after(40, patched, "begin_query")  # behind those that count
+        crash_after(40, patched, "begin_query")  # after the queries that count the items
         with pytest.raises(Crash):
             run()
     assert 0 < done[-1] < (totals[0] or 0)
@@ -400,14 +398,14 @@ def test_an_export_shows_how_much_of_all_is_done_also_after_an_interruption(
     assert titles == ["Videos, users and tags" if raw else "Videos and users"] * 2
 
 
-def test_an_export_replaces_no_file(table: Table, tmp_path: Path) -> None:
+def test_export_does_not_overwrite_a_file(table: Table, tmp_path: Path) -> None:
     (tmp_path / "all.jsonl").write_text("precious")
     with pytest.raises(ToolError, match="exists already"):
         export(table, tmp_path / "all.jsonl")
 
 
 @pytest.mark.parametrize("writes", [0, 1, 4, 9, 12, 14])
-def test_an_import_that_crashed_continues_and_ends_like_an_undisturbed_one(
+def test_crashed_import_resumes_and_equals_an_undisturbed_one(
     full: Api, target: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writes: int
 ) -> None:
     export(full.table, tmp_path / "all.jsonl")
@@ -422,7 +420,7 @@ def test_an_import_that_crashed_continues_and_ends_like_an_undisturbed_one(
     assert lines(tmp_path / "again.jsonl") == lines(tmp_path / "all.jsonl")
 
 
-def test_every_whole_line_of_an_export_that_was_cut_off_is_imported(full: Api, target: Table, tmp_path: Path) -> None:
+def test_import_of_a_truncated_export_resumes_with_the_complete_file(full: Api, target: Table, tmp_path: Path) -> None:
     export(full.table, tmp_path / "all.jsonl")
     complete = (tmp_path / "all.jsonl").read_bytes()
     (tmp_path / "all.jsonl").write_bytes(complete[:-20])
@@ -450,7 +448,7 @@ def test_malformed_line_is_refused(table: Table, tmp_path: Path, line: bytes) ->
 
 
 @pytest.mark.parametrize("times", [{"expiresAt": 6}, {"publishAt": NOW + 9, "expiresAt": NOW + 5}], ids=str)
-def test_a_video_whose_times_the_api_refuses_is_imported_as_it_was_exported(
+def test_video_with_times_that_the_api_refuses_is_imported_unchanged(
     table: Table, tmp_path: Path, times: dict[str, int]
 ) -> None:
     run = import_lines(table, tmp_path, [VIDEO_LINE | times])
@@ -506,9 +504,7 @@ def test_a_line_that_is_not_valid_is_refused_and_leaves_nothing(
         ("Entry", {"playlistId": LIST_ID}),
     ],
 )  # fmt: skip
-def test_attributes_that_nobody_knows_are_refused_by_name(
-    table: Table, entity: str, attributes: dict[str, Any]
-) -> None:
+def test_unknown_attributes_are_refused_by_name(table: Table, entity: str, attributes: dict[str, Any]) -> None:
     line = attributes | {"entity": entity} | ({} if entity == "Playlist" else {"videoId": VIDEO_ID})
     parse_line(1, json.dumps(line).encode())
     with pytest.raises(RowRefused) as refused:
@@ -516,7 +512,7 @@ def test_attributes_that_nobody_knows_are_refused_by_name(
     assert refused.value.detail.startswith("/viewCount: is unknown")
 
 
-def test_missing_fields_of_a_line_are_filled_in(api: Api, tmp_path: Path) -> None:
+def test_missing_fields_of_a_line_get_default_values(api: Api, tmp_path: Path) -> None:
     entries: list[dict[str, Any]] = [
         {
             "entity": "Video",
@@ -545,7 +541,7 @@ def test_missing_fields_of_a_line_are_filled_in(api: Api, tmp_path: Path) -> Non
     assert (second.outcomes, second.refused) == ({"unchanged": 6}, [])
 
 
-def test_entries_without_a_rank_follow_the_others_in_the_order_of_their_lines(
+def test_entries_without_a_rank_follow_ranked_entries_in_line_order(
     api: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     videos = [api.publish()["videoId"] for _ in range(5)]
@@ -563,7 +559,7 @@ def test_entries_without_a_rank_follow_the_others_in_the_order_of_their_lines(
     assert [entry["videoId"] for entry in listed] == [videos[n] for n in (1, 3, 0, 2, 4)]
 
 
-def test_an_entry_behind_the_last_rank_of_all_is_refused(api: Api, tmp_path: Path) -> None:
+def test_entry_after_the_highest_rank_is_refused(api: Api, tmp_path: Path) -> None:
     playlist = {"entity": "Playlist", "playlistId": LIST_ID, "userId": "alice", "title": "T"}
     entry = {"entity": "Entry", "playlistId": LIST_ID}
     last = entry | {"videoId": VIDEO_ID, "rank": "zzzzzz"}
@@ -571,7 +567,7 @@ def test_an_entry_behind_the_last_rank_of_all_is_refused(api: Api, tmp_path: Pat
     assert run.refused == [(3, "no rank is left after the last entry")]
 
 
-def test_a_packed_export_that_is_damaged_within_is_refused_as_a_whole(full: Api, target: Table, tmp_path: Path) -> None:
+def test_damaged_compressed_export_is_refused_completely(full: Api, target: Table, tmp_path: Path) -> None:
     file = tmp_path / "all.jsonl.gz"
     export(full.table, file)
     content = bytearray(file.read_bytes())
@@ -583,7 +579,7 @@ def test_a_packed_export_that_is_damaged_within_is_refused_as_a_whole(full: Api,
 
 
 @pytest.mark.parametrize("size", [1, 2, 9])
-def test_a_compressed_export_that_is_cut_off_where_a_page_begins_is_not_damaged(
+def test_compressed_export_truncated_between_pages_is_reported_as_truncated(
     full: Api, target: Table, tmp_path: Path, size: int
 ) -> None:
     file = tmp_path / "all.jsonl.gz"
@@ -592,7 +588,7 @@ def test_a_compressed_export_that_is_cut_off_where_a_page_begins_is_not_damaged(
         import_file(target, file)
 
 
-def test_keys_and_index_attributes_are_not_taken_from_a_line(table: Table, tmp_path: Path) -> None:
+def test_line_with_keys_or_index_attributes_is_refused(table: Table, tmp_path: Path) -> None:
     run = import_lines(table, tmp_path, [VIDEO_LINE | {"rel": "FEED"}, VIDEO_LINE | {"pk": "VIDEO#x"}])
     assert {reason for _, reason in run.refused} == {"keys and index attributes are made by the import"}
     assert contents(table) == {}
@@ -606,7 +602,7 @@ def test_rating_or_entry_without_its_parent_is_refused(table: Table, tmp_path: P
     assert contents(table) == {}
 
 
-def test_an_episode_is_listed_however_its_line_spells_the_series(api: Api, tmp_path: Path) -> None:
+def test_episode_is_listed_for_any_spelling_of_its_series_id(api: Api, tmp_path: Path) -> None:
     series = str(api.publish("alice")["videoId"])
     line = VIDEO_LINE | {"visibility": "public", "userId": "alice", "seriesId": series.upper(), "season": 1}
     assert import_lines(api.table, tmp_path, [line]).outcomes == {"created": 1}
@@ -614,7 +610,7 @@ def test_an_episode_is_listed_however_its_line_spells_the_series(api: Api, tmp_p
     assert [item["video"]["videoId"] for item in items] == [VIDEO_ID]
 
 
-def test_lines_of_ones_own_making_need_no_versions(api: Api, tmp_path: Path) -> None:
+def test_handwritten_lines_need_no_versions(api: Api, tmp_path: Path) -> None:
     entries = [
         {"entity": "Rating", "videoId": VIDEO_ID, "userId": "bob", "value": 5, "ratedAt": 5},
         VIDEO_LINE | {"visibility": "public", "tags": ["a"]},
@@ -643,7 +639,7 @@ def test_item_that_exists_and_differs_is_skipped(full: Api, tmp_path: Path) -> N
     assert contents(full.table) == before
 
 
-def test_an_import_leaves_a_video_that_is_created_after_it_has_looked(api: Api, tmp_path: Path) -> None:
+def test_import_skips_a_video_that_is_created_concurrently(api: Api, tmp_path: Path) -> None:
     def between(operation: str, _: Mapping[str, Any], send: Callable[..., Any]) -> Any:
         if operation == "PutItem":
             undo()
@@ -666,7 +662,7 @@ def test_thousands_of_ratings_are_imported_in_few_transactions(api: Api, tmp_pat
     assert (totals["votes"], totals["sum"]) == (130, sum(n % 10 + 1 for n in range(130)))
 
 
-def test_a_rating_that_was_taken_back_is_missing_and_is_imported(full: Api, tmp_path: Path) -> None:
+def test_withdrawn_rating_is_imported(full: Api, tmp_path: Path) -> None:
     export(full.table, tmp_path / "all.jsonl")
     full.delete(f"/v1/videos/{VIDEO_ID}/rating", user="bob")
     assert import_file(full.table, tmp_path / "all.jsonl").outcomes["created"] == 1
@@ -679,7 +675,7 @@ def test_a_line_of_a_newer_release_is_refused(api: Api, tmp_path: Path) -> None:
     assert [reason for _, reason in run.refused] == ["not a valid Video"]
 
 
-def test_a_playlist_has_the_entries_that_were_valid(api: Api, tmp_path: Path) -> None:
+def test_playlist_gets_only_its_valid_entries(api: Api, tmp_path: Path) -> None:
     entry = {"entity": "Entry", "playlistId": LIST_ID, "rank": "V00000", "addedAt": 5}
     run = import_lines(
         api.table,
@@ -704,15 +700,15 @@ def test_a_playlist_has_the_entries_that_were_valid(api: Api, tmp_path: Path) ->
     assert api.table.get(MEMBERSHIP.key(playlistId=LIST_ID, videoId=VIDEO_ID))
 
 
-def test_a_video_whose_time_is_over_is_not_brought_back(table: Table, tmp_path: Path) -> None:
+def test_video_past_its_purge_time_is_not_imported(table: Table, tmp_path: Path) -> None:
     over = {"status": "deleted", "deletedAt": 5, "statusBeforeDelete": "ready", "purgeAt": NOW}
     run = import_lines(table, tmp_path, [VIDEO_LINE | over])
     assert run.refused == [(1, "its time is over: it would be removed at once")]
     assert contents(table) == {}
 
 
-def test_a_video_that_waits_for_its_removal_is_not_replaced(table: Table, tmp_path: Path) -> None:
-    """The new one would have all that belonged to it."""
+def test_video_waiting_for_its_purge_is_not_replaced(table: Table, tmp_path: Path) -> None:
+    """Otherwise the new video would have the child items of the old one."""
     waiting = {**VIDEO.key(videoId=VIDEO_ID), "videoId": VIDEO_ID, "purgeAt": 1}
     table.write(table.put(waiting))
     run = import_lines(table, tmp_path, [VIDEO_LINE])

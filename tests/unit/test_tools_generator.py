@@ -1,4 +1,4 @@
-"""The generator: files in the IMDb layout, of any size, and the same for the same seed."""
+"""The generator of IMDb files: any number of titles, and the same files for the same seed."""
 
 import gzip
 import json
@@ -13,7 +13,7 @@ LAYOUTS = (BASICS, EPISODES, PRINCIPALS, CREW, AKAS, RATINGS, NAMES)
 
 
 def rows(folder: Path, layout: Layout) -> list[list[str]]:
-    """The rows of a file, after its header."""
+    """Return the rows of a file after its header."""
     with gzip.open(folder / layout.file, "rt", encoding="utf-8", newline="\n") as file:
         header, *lines = file.read().removesuffix("\n").split("\n")
     assert tuple(header.split("\t")) == layout.columns
@@ -22,7 +22,7 @@ def rows(folder: Path, layout: Layout) -> list[list[str]]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a catalogue of 400 titles."""
+    """Return a folder with a catalogue of 400 titles."""
     generated = tmp_path_factory.mktemp("imdb")
     generate(generated, 400, people=60, seed=1)
     return generated
@@ -33,12 +33,12 @@ def test_every_row_has_all_columns(folder: Path, layout: Layout) -> None:
     assert {len(row) for row in rows(folder, layout)} == {len(layout.columns)}
 
 
-def test_there_are_as_many_titles_and_people_as_were_asked_for(folder: Path) -> None:
+def test_catalogue_has_the_requested_number_of_titles_and_people(folder: Path) -> None:
     assert len({row[0] for row in rows(folder, BASICS)}) == 400
     assert len({row[0] for row in rows(folder, NAMES)}) == 60
 
 
-def test_rows_lead_to_titles_and_people_that_exist(folder: Path) -> None:
+def test_rows_refer_to_existing_titles_and_people(folder: Path) -> None:
     titles = {row[0] for row in rows(folder, BASICS)}
     people = {row[0] for row in rows(folder, NAMES)}
     assert {row[0] for layout in (PRINCIPALS, AKAS, RATINGS) for row in rows(folder, layout)} <= titles
@@ -51,7 +51,7 @@ def test_rows_lead_to_titles_and_people_that_exist(folder: Path) -> None:
     assert pairs == {("tvEpisode", "tvSeries"), ("tvEpisode", "tvMiniSeries")}
 
 
-def test_the_values_are_of_the_kinds_that_imdb_has(folder: Path) -> None:
+def test_values_have_the_variety_of_imdb(folder: Path) -> None:
     basics = rows(folder, BASICS)
     years = [int(row[5]) for row in basics if row[5] != r"\N"]
     assert FIRST_YEAR <= min(years) <= max(years) <= LAST_YEAR
@@ -64,7 +64,7 @@ def test_the_values_are_of_the_kinds_that_imdb_has(folder: Path) -> None:
     assert all(1 <= float(row[1]) <= 10 for row in rows(folder, RATINGS))
 
 
-def test_the_same_seed_makes_the_same_files_and_another_seed_others(folder: Path, tmp_path: Path) -> None:
+def test_seed_determines_the_files(folder: Path, tmp_path: Path) -> None:
     generate(tmp_path / "again", 400, people=60, seed=1)
     generate(tmp_path / "other", 400, people=60, seed=2)
     for layout in LAYOUTS:
@@ -73,7 +73,7 @@ def test_the_same_seed_makes_the_same_files_and_another_seed_others(folder: Path
         assert (tmp_path / "other" / layout.file).read_bytes() != content
 
 
-def test_a_larger_catalogue_begins_like_a_smaller_one(folder: Path, tmp_path: Path) -> None:
+def test_larger_catalogue_begins_with_the_titles_of_a_smaller_one(folder: Path, tmp_path: Path) -> None:
     generate(tmp_path, 10, people=60, seed=1)
     assert rows(folder, BASICS)[:10] == rows(tmp_path, BASICS)
 

@@ -1,4 +1,4 @@
-"""`python -m tools history`: a video's trail in words, and the video as it was."""
+"""`python -m tools history`: it prints the audit trail of a video, earlier versions, and differences."""
 
 import json
 from typing import Any
@@ -18,12 +18,12 @@ from tools.__main__ import main
 from tools.history import LONGEST, Histories, describe_change, describe_entry
 
 DAYS = 36_500
-"""Retention of entries in days; long, because the command uses the real clock."""
+"""Retention of entries in days. It is long because the command uses the real clock."""
 MISSING = "00000000-0000-4000-8000-000000000000"
 
 
 class Trail:
-    """The service, and an audit trail that a test brings up to date explicitly."""
+    """The service, and an audit trail that records a change only when a test calls `record`."""
 
     def __init__(self, api: Api) -> None:
         self.api = api
@@ -31,8 +31,8 @@ class Trail:
         self._recorded: dict[str, Item] = {}
         self._sequence = 0
 
-    def follow(self, video_id: str, **options: Any) -> None:
-        """Keep an entry of how the video differs from when it was last looked at."""
+    def record(self, video_id: str, **options: Any) -> None:
+        """Record how the video differs from its last recorded state."""
         old, new = self._recorded.get(video_id), self.api.table.get(VIDEO.key(videoId=video_id), consistent=True)
         self._sequence += 1
         audited = entry(
@@ -44,33 +44,31 @@ class Trail:
             self._recorded[video_id] = new
 
     def create(self) -> str:
-        """A video of one entry."""
+        """Create a video with one entry, and return its id."""
         video_id = str(self.api.create(title="A film", tags=["noir"])["videoId"])
-        self.follow(video_id)
+        self.record(video_id)
         return video_id
 
     def patch(self, video_id: str, **fields: Any) -> None:
         """Change the video an hour later, as an admin."""
         self.api.clock.advance(3600)
         assert self.api.patch(f"/v1/videos/{video_id}", fields, user="admin").status == 200
-        self.follow(video_id)
+        self.record(video_id)
 
 
 @pytest.fixture
 def trail(api: Api) -> Trail:
-    """The service with an empty trail."""
+    """Return the service with an empty trail."""
     return Trail(api)
 
 
 def command(video_id: str, *options: str) -> list[str]:
-    """The arguments that ask for a video of the table."""
+    """Return the arguments of the command for a video of the table."""
     return ["history", video_id, "--table", "VideoMetadata", *options]
 
 
-class TestTheTrail:
-    def test_says_who_changed_what_and_when_the_newest_last(
-        self, trail: Trail, capsys: pytest.CaptureFixture[str]
-    ) -> None:
+class TestPrintedTrail:
+    def test_prints_author_time_and_changes_newest_last(self, trail: Trail, capsys: pytest.CaptureFixture[str]) -> None:
         video_id = trail.create()
         trail.patch(video_id, title="A better film", tags=["drama", "noir"], releaseYear=1994)
         assert main(command(video_id)) == 0
@@ -81,12 +79,12 @@ class TestTheTrail:
         assert tags == '    tags: ["noir"] -> ["drama", "noir"]'
         assert title == "    title: A film -> A better film"
 
-    def test_says_that_it_was_deleted_and_is_removed(self, trail: Trail, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_prints_deletion_and_removal(self, trail: Trail, capsys: pytest.CaptureFixture[str]) -> None:
         video_id = trail.create()
         assert trail.api.delete(f"/v1/videos/{video_id}").status == 204
-        trail.follow(video_id)
+        trail.record(video_id)
         trail.api.table.delete(VIDEO.key(videoId=video_id))
-        trail.follow(video_id, identity=EXPIRY)
+        trail.record(video_id, identity=EXPIRY)
         assert main(command(video_id)) == 0
         lines = capsys.readouterr().out.splitlines()
         assert any(line.startswith("2025-06-15 15:06:40Z  alice  deleted, version 2  [change set ") for line in lines)
@@ -94,7 +92,7 @@ class TestTheTrail:
         assert any(line.startswith("    purgeAt: set to 2025-09-13 15:06:40Z") for line in lines)
         assert "2025-06-15 15:06:40Z  DynamoDB  removed, as its time was up, version 2" in lines
 
-    def test_shows_the_newest_and_that_there_are_older_ones(
+    def test_prints_the_newest_entries_and_a_hint_for_older_ones(
         self, trail: Trail, capsys: pytest.CaptureFixture[str]
     ) -> None:
         video_id = trail.create()
@@ -108,13 +106,11 @@ class TestTheTrail:
         ]
         assert lines[-1] == "These are the newest 2; --limit 4 shows older ones too."
 
-    def test_has_no_colours_in_a_file(self, trail: Trail, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_output_to_a_file_has_no_colours(self, trail: Trail, capsys: pytest.CaptureFixture[str]) -> None:
         assert main(command(trail.create())) == 0
         assert "\x1b" not in capsys.readouterr().out
 
-    def test_is_for_programs_the_entries_as_the_api_shows_them(
-        self, trail: Trail, capsys: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_json_option_prints_the_entries_of_the_api(self, trail: Trail, capsys: pytest.CaptureFixture[str]) -> None:
         video_id = trail.create()
         trail.patch(video_id, title="Élan")
         assert main(command(video_id, "--json")) == 0
@@ -143,8 +139,8 @@ class TestTheTrail:
         )
 
 
-class TestThePast:
-    def test_is_the_document_as_it_was(self, trail: Trail, capsys: pytest.CaptureFixture[str]) -> None:
+class TestPastVersions:
+    def test_version_option_prints_the_earlier_document(self, trail: Trail, capsys: pytest.CaptureFixture[str]) -> None:
         video_id = trail.create()
         before = trail.api.get(f"/v1/videos/{video_id}").json
         trail.patch(video_id, title="A better film", description="Better.")
@@ -154,7 +150,9 @@ class TestThePast:
         without = document.pop("without")
         assert document == {name: value for name, value in before.items() if name not in without}
 
-    def test_differs_by_these_changes(self, trail: Trail, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_diff_option_prints_the_changes_between_versions(
+        self, trail: Trail, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         video_id = trail.create()
         trail.patch(video_id, title="A better film", description="Better.")
         trail.patch(video_id, title="The best film")
@@ -174,13 +172,13 @@ class TestThePast:
             ],
         }
 
-    def test_is_the_same_without_a_difference(self, trail: Trail, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_diff_option_reports_equal_versions(self, trail: Trail, capsys: pytest.CaptureFixture[str]) -> None:
         video_id = trail.create()
         assert main(command(video_id, "--diff", "1", "1")) == 0
         assert capsys.readouterr().out == "Versions 1 and 1 are the same.\n"
 
     @pytest.mark.parametrize("options", [("--version", "2"), ("--diff", "1", "2")])
-    def test_has_no_version_that_never_was(
+    def test_unknown_version_is_an_error(
         self, trail: Trail, capsys: pytest.CaptureFixture[str], options: tuple[str, ...]
     ) -> None:
         assert main(command(trail.create(), *options)) == 1
@@ -190,7 +188,7 @@ class TestThePast:
         assert main(command(MISSING, "--version", "1")) == 1
         assert capsys.readouterr().err == "The video does not exist.\n"
 
-    def test_names_the_field_of_which_the_trail_has_only_the_beginning(
+    def test_truncated_field_is_named_in_the_error(
         self, trail: Trail, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
         monkeypatch.setattr("shared.history.entries.LARGEST_ENTRY", 4000)
@@ -200,7 +198,7 @@ class TestThePast:
         assert main(command(video_id, "--version", "2")) == 1
         assert "only the beginning of /description" in capsys.readouterr().err
 
-    def test_waits_for_a_trail_that_is_behind(self, trail: Trail, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_command_waits_for_a_lagging_trail(self, trail: Trail, capsys: pytest.CaptureFixture[str]) -> None:
         video_id = trail.create()
         assert trail.api.patch(f"/v1/videos/{video_id}", {"title": "New"}).status == 200
         waits: list[float] = []
@@ -208,14 +206,14 @@ class TestThePast:
         def wait(seconds: float) -> None:
             waits.append(seconds)
             if len(waits) == 2:
-                trail.follow(video_id)
+                trail.record(video_id)
 
         histories = Histories(trail.api.table, trail.store, trail.api.clock, wait)
         assert histories.version(video_id, 1)["title"] == "A film"
         assert waits == [rate_limit.WAIT_SECONDS] * 2
         assert capsys.readouterr().err == "The audit trail is some seconds behind: waiting for it.\n"
 
-    def test_does_not_wait_for_ever(self, trail: Trail) -> None:
+    def test_command_waits_at_most_120_seconds(self, trail: Trail) -> None:
         video_id = trail.create()
         assert trail.api.patch(f"/v1/videos/{video_id}", {"title": "New"}).status == 200
         histories = Histories(trail.api.table, trail.store, trail.api.clock, lambda _: None)
@@ -224,7 +222,7 @@ class TestThePast:
 
 
 def make_entry(**attributes: Any) -> Item:
-    """An entry as the trail keeps it."""
+    """Return an entry as the trail stores it."""
     base = {"videoId": MISSING, "entity": "video", "action": "changed", "at": NOW * 1000, "changes": []}
     return base | {"by": {"kind": "person", "id": "alice"}} | attributes
 
@@ -274,7 +272,7 @@ def test_every_kind_of_entry_has_a_heading(attributes: dict[str, Any], heading: 
         ({"to": "x" * 200, "toBytes": 9000}, f"f: set to {'x' * (LONGEST - 1)}… (9000 bytes, cut)"),
     ],
 )
-def test_a_value_is_one_line_and_harmless(changed: dict[str, Any], words: str) -> None:
+def test_value_is_printed_on_one_line_without_control_characters(changed: dict[str, Any], words: str) -> None:
     assert describe_change({"field": "/f", **changed}).plain == words
 
 

@@ -1,4 +1,4 @@
-"""The import of the IMDb files: converted rows, invalid rows and files, and interrupted imports."""
+"""The import of IMDb files: converted rows, invalid rows and files, and interrupted imports."""
 
 import gzip
 import io
@@ -39,7 +39,7 @@ TITLE_ROW = ("tt1", "movie", 'The "Last" River', "Der letzte Fluß", "0", "1999"
 
 
 class Watched(Bars):
-    """Bars that remember how far they came: for each title its total, and where it stood one step after the other."""
+    """Progress bars that record the total and every position, by title."""
 
     def __init__(self) -> None:
         super().__init__(Console(file=io.StringIO()))
@@ -48,13 +48,13 @@ class Watched(Bars):
 
     @contextmanager
     def bar(self, title: str, total: int | None, *, counted: bool = False) -> Iterator[Advance]:
-        """Record the total and the progress, without display."""
+        """Record the total and the progress without displaying them."""
         self.totals[title] = total
         yield self.moves.setdefault(title, []).append
 
 
 class Importer:
-    """Imports a folder into a table, as `python -m tools import-imdb` does."""
+    """Import of a folder into a table, as `python -m tools import-imdb` runs it."""
 
     def __init__(self, table: Table, folder: Path) -> None:
         self.table = table
@@ -64,7 +64,7 @@ class Importer:
         self.rejects = folder / "rejects.jsonl"
 
     def write(self, layout: Layout, rows: Sequence[Sequence[str]], *, ending: bytes = b"") -> Path:
-        """Write one of the files; `ending` is added as it is."""
+        """Write one of the files, and return its path. `ending` is appended unchanged."""
         lines = ["\t".join(row) for row in (layout.columns, *rows)]
         content = "".join(f"{line}\n" for line in lines).encode() + ending
         path = self.folder / layout.file
@@ -72,19 +72,20 @@ class Importer:
         return path
 
     def write_all(self, files: Mapping[Layout, Sequence[Sequence[str]]]) -> None:
-        """Write all files that an import needs, and the named ones. Files that are not given have no rows."""
+        """Write every file that an import needs. Files missing in `files` have no rows."""
         for layout in {*LAYOUTS, *files}:
             self.write(layout, files.get(layout, ()))
 
     def unpack(self) -> None:
-        """Make plain files of all that were written."""
+        """Replace all written files by uncompressed files."""
         for packed in self.folder.glob("*.tsv.gz"):
             packed.with_suffix("").write_bytes(gzip.decompress(packed.read_bytes()))
             packed.unlink()
 
     def run(self, selection: Selection = EVERYTHING) -> dict[str, dict[str, int]]:
-        """Run an import; return the outcomes by file. Rejected rows are in `rejects` afterwards."""
-        # One thread: moto copies all its tables for each transaction, and puts the copy back when that fails.
+        """Run an import, and return the outcomes by file. Rejected rows are written to `rejects`."""
+        # One thread, because moto copies all its tables for each transaction, and restores the copy if the transaction
+        # fails.
         work = WorkFile(self.state, {"types": sorted(selection.types)}, self.table)
         try:
             ImdbImport(
@@ -106,29 +107,29 @@ class Importer:
 
     @property
     def refused(self) -> list[tuple[str, int, str]]:
-        """File, line and reason of everything that the last run refused."""
+        """Return file, line and reason of every row that the last run refused."""
         if not self.rejects.exists():
             return []
         entries = [json.loads(line) for line in self.rejects.read_text(encoding="utf-8").splitlines()]
         return [(entry["file"], entry["line"], entry["reason"]) for entry in entries]
 
     def children(self, title: str, prefix: str) -> list[Item]:
-        """The items beside a title's video."""
+        """Return the child items of a title's video whose sort keys have this prefix."""
         return children_of(self.table, video_id(title), prefix, limit=1000).items
 
     def video(self, title: str) -> Item | None:
-        """A title's video."""
+        """Return the video of a title, or `None`."""
         return self.table.get(VIDEO.key(videoId=video_id(title)))
 
 
 @pytest.fixture
 def imdb(table: Table, tmp_path: Path) -> Importer:
-    """An importer, and a folder without files."""
+    """Return an importer with an empty folder."""
     return Importer(table, tmp_path)
 
 
 def contents(table: Table) -> dict[tuple[str, str], Item]:
-    """Everything in the table, but who wrote it when, and for which import."""
+    """Return all items by key, without the attributes that name the author, time and change set of the write."""
     items: dict[tuple[str, str], Item] = {}
     for page in table.client.get_paginator("scan").paginate(TableName=table.name):
         for raw in page["Items"]:
@@ -138,15 +139,13 @@ def contents(table: Table) -> dict[tuple[str, str], Item]:
 
 
 def change_sets(table: Table) -> set[str | None]:
-    """Return the change sets of all items of videos."""
+    """Return the change set ids of all items of videos."""
     pages: Any = table.client.get_paginator("scan").paginate(TableName=table.name)
     items = [decode_item(raw) for page in pages for raw in page["Items"]]
     return {item.get(UPDATED_FOR) for item in items if item["pk"].startswith("VIDEO#")}
 
 
-def test_all_that_one_import_writes_is_one_change_set_and_the_next_one_is_another(
-    imdb: Importer, api: Api, table: Table
-) -> None:
+def test_writes_of_each_import_are_one_change_set(imdb: Importer, api: Api, table: Table) -> None:
     imdb.write_all({BASICS: [TITLE_ROW]})
     imdb.run()
     (first,) = change_sets(table)
@@ -186,7 +185,7 @@ def test_a_video_is_found_by_its_tags(imdb: Importer, api: Api) -> None:
     assert [video["videoId"] for video in api.get("/v1/videos", query="tag=war").json["items"]] == [video_id("tt1")]
 
 
-def test_newest_are_the_videos_that_came_last_and_not_those_of_the_latest_year(imdb: Importer, api: Api) -> None:
+def test_newest_videos_are_the_last_created_and_not_the_latest_released(imdb: Importer, api: Api) -> None:
     imdb.write_all({BASICS: [(*TITLE_ROW[:5], "2031", *TITLE_ROW[6:])]})
     imdb.run()
     api.clock.advance(60)
@@ -265,7 +264,7 @@ def test_directors_and_writers_are_credits(imdb: Importer) -> None:
     assert imdb.children("tt1", "CREDIT#nm3")[0]["name"] == "Ida Rey"
 
 
-def test_crew_that_is_not_valid_is_refused_and_the_others_imported(imdb: Importer) -> None:
+def test_invalid_crew_is_refused_and_other_crew_is_imported(imdb: Importer) -> None:
     most = [("tt1", str(n), "nm3", "self", str(n), r"\N") for n in range(1, MAX_ROLES + 1)]
     imdb.write_all({BASICS: [TITLE_ROW], PRINCIPALS: most, CREW: [("tt1", "nm1,x", "nm2"), ("tt1", "nm9", r"\N")]})
     imdb.run(CREWED)
@@ -327,7 +326,7 @@ def test_partial_import_keeps_items_of_the_omitted_parts(imdb: Importer) -> None
 
 
 def _content(item: Item) -> Item:
-    """An entry or credit without the signs of who wrote it when."""
+    """Return an entry or credit without the attributes that name the author and time of the write."""
     return {name: item[name] for name in ("pk", "sk", "rel", "relSort", "roles") if name in item}
 
 
@@ -354,7 +353,7 @@ def test_rows_of_one_region_and_language_become_one_release(imdb: Importer) -> N
     assert imdb.refused == []
 
 
-def test_ratings_are_kept_beside_own_votes(imdb: Importer, api: Api) -> None:
+def test_imported_ratings_are_stored_separately_from_own_votes(imdb: Importer, api: Api) -> None:
     imdb.write_all({BASICS: [TITLE_ROW], RATINGS: [("tt1", "7.6", "1234")]})
     imdb.run()
     api.put(f"/v1/videos/{video_id('tt1')}/rating", {"value": 4})
@@ -390,7 +389,7 @@ def test_titles_are_selected_by_type_and_year(imdb: Importer) -> None:
     assert imdb.refused == []
 
 
-def test_rows_of_titles_that_are_not_there_are_counted_and_not_listed(imdb: Importer) -> None:
+def test_rows_of_unknown_titles_are_counted_and_not_listed(imdb: Importer) -> None:
     refused = ("tt2", "movie", "x" * 301, *TITLE_ROW[3:])
     titles = ("tt1", "tt2", "tt3", "no title")
     imdb.write_all(
@@ -406,7 +405,7 @@ def test_rows_of_titles_that_are_not_there_are_counted_and_not_listed(imdb: Impo
     assert imdb.refused == [("title.basics.tsv.gz", 3, "title is not valid")]
 
 
-def test_rows_that_are_left_out_are_counted_once_when_an_import_continues(
+def test_rows_not_selected_are_counted_once_when_an_import_resumes(
     imdb: Importer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = [(title, "1", "nm1", "self", r"\N", r"\N") for title in ("tt2", "tt1", "tt3")]
@@ -418,7 +417,7 @@ def test_rows_that_are_left_out_are_counted_once_when_an_import_continues(
     assert imdb.run()["title.principals.tsv.gz"] == {"created": 1, "of no title": 2}
 
 
-def test_bad_rows_are_refused_with_their_reasons_and_the_others_imported(imdb: Importer) -> None:
+def test_invalid_rows_are_refused_with_a_reason_and_other_rows_are_imported(imdb: Importer) -> None:
     good = ["tt9", "movie", "Good", "Good", "0", "2000", r"\N", "5", "Drama"]
 
     def bad(column: int, value: str) -> list[str]:
@@ -562,13 +561,13 @@ def test_missing_or_unexpected_file_stops_the_import_before_any_write(imdb: Impo
     assert contents(imdb.table) == {}
 
 
-def test_parts_can_be_left_out(imdb: Importer) -> None:
+def test_parts_can_be_omitted(imdb: Importer) -> None:
     imdb.write(BASICS, [TITLE_ROW])
     imdb.run(Selection(parts=frozenset()))
     assert imdb.video("tt1")
 
 
-def test_unpacked_files_are_read_too(imdb: Importer) -> None:
+def test_uncompressed_files_are_imported(imdb: Importer) -> None:
     imdb.write(BASICS, [TITLE_ROW])
     imdb.unpack()
     imdb.run(Selection(parts=frozenset()))
@@ -577,12 +576,12 @@ def test_unpacked_files_are_read_too(imdb: Importer) -> None:
 
 @pytest.fixture
 def generated(imdb: Importer) -> Importer:
-    """An importer with some titles to import."""
+    """Return an importer with a generated catalogue."""
     generate(imdb.folder, TITLES, people=8, seed=7)
     return imdb
 
 
-def test_a_bar_moves_with_every_title_that_is_written(imdb: Importer) -> None:
+def test_progress_bar_moves_with_every_written_title(imdb: Importer) -> None:
     imdb.write_all({BASICS: [(f"tt{n}", *TITLE_ROW[1:]) for n in range(1, 6)]})
     imdb.run()
     moves, total = imdb.bars.moves["Videos"], imdb.bars.totals["Videos"]
@@ -592,7 +591,7 @@ def test_a_bar_moves_with_every_title_that_is_written(imdb: Importer) -> None:
 
 
 @pytest.mark.parametrize("packed", [True, False])
-def test_every_bar_reaches_its_end(imdb: Importer, packed: bool) -> None:
+def test_every_progress_bar_reaches_its_end(imdb: Importer, packed: bool) -> None:
     imdb.write_all({BASICS: [TITLE_ROW], RATINGS: [("tt1", "5.0", "5")]})
     if not packed:
         imdb.unpack()
@@ -601,7 +600,7 @@ def test_every_bar_reaches_its_end(imdb: Importer, packed: bool) -> None:
     assert {title: moves[-1] for title, moves in imdb.bars.moves.items()} == imdb.bars.totals
 
 
-def test_the_bar_of_an_import_that_continues_begins_where_it_was_broken_off(imdb: Importer) -> None:
+def test_progress_bar_of_a_resumed_import_starts_at_the_interruption(imdb: Importer) -> None:
     imdb.write_all({BASICS: [(f"tt{n}", *TITLE_ROW[1:-1], r"\N") for n in range(1, 150)]})
     complete = (imdb.folder / BASICS.file).read_bytes()
     (imdb.folder / BASICS.file).write_bytes(complete[:-12])
@@ -615,7 +614,7 @@ def test_the_bar_of_an_import_that_continues_begins_where_it_was_broken_off(imdb
     assert total / 2 < imdb.bars.moves["Videos"][0] < imdb.bars.moves["Videos"][-1] == total
 
 
-def test_a_bar_shows_parts_of_a_percent_and_an_estimate() -> None:
+def test_progress_bar_shows_fractions_of_a_percent_and_an_estimate() -> None:
     output = io.StringIO()
     with Bars(Console(file=output, force_terminal=True, width=100)).bar("Videos", 30_000) as advance:
         for done in (100, 101):
@@ -625,7 +624,7 @@ def test_a_bar_shows_parts_of_a_percent_and_an_estimate() -> None:
     assert "-:--:--" not in last
 
 
-def test_a_generated_catalogue_is_imported_whole(generated: Importer) -> None:
+def test_generated_catalogue_is_imported_completely(generated: Importer) -> None:
     outcomes = generated.run()
     assert outcomes["title.basics.tsv.gz"] == {"created": TITLES}
     assert outcomes["title.principals.tsv.gz"].keys() == {"created"}
@@ -641,7 +640,7 @@ def test_a_second_run_changes_nothing(generated: Importer) -> None:
 
 
 @pytest.mark.parametrize("writes", [0, 3, 6, 25])
-def test_an_import_that_crashed_continues_and_ends_like_an_undisturbed_one(
+def test_crashed_import_resumes_and_equals_an_undisturbed_one(
     generated: Importer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writes: int
 ) -> None:
     with monkeypatch.context() as patched:
@@ -658,7 +657,7 @@ def test_an_import_that_crashed_continues_and_ends_like_an_undisturbed_one(
     assert after_crash == undisturbed
 
 
-def test_videos_that_were_lost_after_an_import_was_broken_off_are_imported_again(generated: Importer) -> None:
+def test_videos_lost_after_an_interruption_are_imported_again(generated: Importer) -> None:
     path = generated.folder / RATINGS.file
     complete = path.read_bytes()
     path.write_bytes(complete[:-12])
@@ -690,7 +689,7 @@ def test_truncated_file_is_imported_up_to_the_cut_and_completed_later(
     assert sum(len(generated.children(f"tt{n:07}", "CREDIT#")) for n in range(1, TITLES + 1)) == len(pairs)
 
 
-def test_the_last_title_before_the_damage_is_not_written_in_part(imdb: Importer) -> None:
+def test_title_at_the_end_of_a_truncated_file_is_not_written_partly(imdb: Importer) -> None:
     imdb.write_all({BASICS: [TITLE_ROW, ("tt2", *TITLE_ROW[1:])]})
     rows = [("tt1", "1", "nm1", "self", r"\N", r"\N"), ("tt2", "1", "nm1", "self", r"\N", r"\N")]
     imdb.write(PRINCIPALS, rows, ending=b"tt2\t2\tnm2\tse")
@@ -704,11 +703,11 @@ def test_the_last_title_before_the_damage_is_not_written_in_part(imdb: Importer)
     [
         (-6, 0xFF, "does not match its checksum"),
         (-2, 0xFF, "does not match its checksum"),
-        (10, 0x06, "is damaged and cannot be unpacked"),  # a block of a type that does not exist
+        (10, 0x06, "is damaged and cannot be unpacked"),  # a block of an unknown type
         (0, 0xFF, "is damaged and cannot be unpacked"),
     ],
 )
-def test_files_that_are_damaged_within_write_nothing(imdb: Importer, position: int, bits: int, sentence: str) -> None:
+def test_import_of_a_damaged_file_writes_nothing(imdb: Importer, position: int, bits: int, sentence: str) -> None:
     titles = [(f"tt{n}", *TITLE_ROW[1:]) for n in range(1, 151)]
     imdb.write_all({BASICS: titles})
     path = imdb.write(PRINCIPALS, [(f"tt{n}", "1", "nm1", "self", r"\N", r"\N") for n in range(1, 150)])
@@ -721,7 +720,7 @@ def test_files_that_are_damaged_within_write_nothing(imdb: Importer, position: i
     assert not imdb.state.exists()
 
 
-def test_a_file_that_is_not_packed_as_its_name_says_is_refused_in_plain_words(imdb: Importer) -> None:
+def test_gz_file_that_is_not_compressed_is_refused_with_the_reason(imdb: Importer) -> None:
     imdb.write_all({})
     (imdb.folder / BASICS.file).write_bytes(b"not gzip at all")
     with pytest.raises(Corrupt, match=r"title.basics.tsv.gz is not a gzip file, although its name ends in .gz\.$"):
@@ -735,7 +734,7 @@ def test_a_byte_order_mark_is_skipped(imdb: Importer) -> None:
     assert imdb.run()["title.basics.tsv.gz"] == {"created": 1}
 
 
-def test_two_imports_do_not_use_one_state_file(imdb: Importer) -> None:
+def test_second_import_with_the_same_state_file_is_refused(imdb: Importer) -> None:
     imdb.write_all({BASICS: [TITLE_ROW]})
     other = WorkFile(imdb.state, {"types": []})
     try:
@@ -746,7 +745,7 @@ def test_two_imports_do_not_use_one_state_file(imdb: Importer) -> None:
     assert imdb.run()["title.basics.tsv.gz"] == {"created": 1}
 
 
-def test_a_changed_file_is_started_over_when_an_import_continues_and_so_are_those_that_depend_on_it(
+def test_resumed_import_restarts_a_changed_file_and_its_dependent_files(
     imdb: Importer,
 ) -> None:
     credits_ = [(title, "1", "nm1", "self", r"\N", r"\N") for title in ("tt1", "tt2")]
@@ -762,7 +761,7 @@ def test_a_changed_file_is_started_over_when_an_import_continues_and_so_are_thos
     assert outcomes["title.basics.tsv.gz"] == outcomes["title.principals.tsv.gz"] == {"created": 1, "unchanged": 1}
 
 
-def test_options_that_differ_do_not_mix_with_an_import_that_was_broken_off(imdb: Importer) -> None:
+def test_interrupted_import_refuses_other_options(imdb: Importer) -> None:
     imdb.write_all({BASICS: [TITLE_ROW]})
     path = imdb.folder / BASICS.file
     path.write_bytes(path.read_bytes()[:-12])
@@ -772,7 +771,7 @@ def test_options_that_differ_do_not_mix_with_an_import_that_was_broken_off(imdb:
         imdb.run(Selection(types=frozenset({"movie"})))
 
 
-def test_news_change_what_only_the_import_wrote(imdb: Importer, api: Api) -> None:
+def test_changed_rows_update_items_that_only_the_import_wrote(imdb: Importer, api: Api) -> None:
     by_release = Selection(dated_by_release=True)
     imdb.write_all({BASICS: [TITLE_ROW], PRINCIPALS: [("tt1", "1", "nm1", "self", r"\N", r"\N")]})
     imdb.run(by_release)
@@ -811,7 +810,7 @@ def test_item_changed_by_a_person_is_skipped_and_reported(imdb: Importer, api: A
     assert api.get(path).json["title"] == "Mine"
 
 
-def test_a_deleted_video_stays_deleted_and_gets_no_relations(imdb: Importer, api: Api) -> None:
+def test_deleted_video_stays_deleted_and_gets_no_child_items(imdb: Importer, api: Api) -> None:
     imdb.write_all({BASICS: [TITLE_ROW]})
     imdb.run()
     api.delete(f"/v1/videos/{video_id('tt1')}", user="admin")
@@ -823,19 +822,19 @@ def test_a_deleted_video_stays_deleted_and_gets_no_relations(imdb: Importer, api
     assert imdb.children("tt1", "CREDIT#") == []
 
 
-def test_totals_of_an_import_add_up(generated: Importer, api: Api) -> None:
+def test_totals_of_the_owner_include_imported_videos(generated: Importer, api: Api) -> None:
     generated.run()
     Aggregates(generated.table).settle([video_id(f"tt{n:07}") for n in range(1, TITLES + 1)], NOW)
     assert api.get("/v1/users/imdb", user="admin").json["videos"]["ready"] == TITLES
 
 
-def test_the_work_file_is_gone_after_a_whole_import(imdb: Importer) -> None:
+def test_work_file_is_deleted_after_a_complete_import(imdb: Importer) -> None:
     imdb.write_all({BASICS: [TITLE_ROW]})
     imdb.run()
     assert not imdb.state.exists()
 
 
-def test_writes_wait_for_the_rate() -> None:
+def test_rate_limiter_spaces_the_writes() -> None:
     clock = Clock(0.0)
     waits: list[float] = []
 

@@ -1,4 +1,4 @@
-"""`python -m tools index`: a rebuild that waits for others and goes on where one was cut off, and what the status says."""
+"""`python -m tools index`: rebuilds that wait for other builders and resume after interruptions, and the status."""
 
 from pathlib import Path
 from unittest import mock
@@ -22,12 +22,12 @@ from tools.progress import Bars
 
 @pytest.fixture
 def service(table: Table, objects: Objects, clock: Clock) -> IndexedService:
-    """The service, and all that happens behind it."""
+    """Return the service with its background work."""
     return IndexedService(table, objects, clock)
 
 
-def rebuilt(service: IndexedService, folder: Path) -> int:
-    """Run `python -m tools index rebuild`; its waits advance the clock."""
+def run_rebuild(service: IndexedService, folder: Path) -> int:
+    """Run `python -m tools index rebuild`, and return the number of indexed videos. Its waits advance the clock."""
     return rebuild(
         service.table,
         service.feed,
@@ -45,44 +45,42 @@ def index_status(service: IndexedService) -> str:
     return "\n".join(status(service.table, service.feed, service.objects, MEDIA_BUCKET, service.clock))
 
 
-class TestRebuilding:
-    def test_has_all_videos_also_when_one_holds_already(self, service: IndexedService, tmp_path: Path) -> None:
+class TestRebuild:
+    def test_rebuild_indexes_all_videos_even_if_an_index_exists(self, service: IndexedService, tmp_path: Path) -> None:
         service.publish_video("Apples")
-        assert rebuilt(service, tmp_path / "one") == 1
+        assert run_rebuild(service, tmp_path / "one") == 1
         service.publish_video("Pears")
-        assert rebuilt(service, tmp_path / "two") == 2
+        assert run_rebuild(service, tmp_path / "two") == 2
 
-    def test_waits_for_another_builder(self, service: IndexedService, tmp_path: Path) -> None:
+    def test_rebuild_waits_for_another_builder(self, service: IndexedService, tmp_path: Path) -> None:
         service.publish_video("Apples")
         begun = service.clock.now
         assert service.generations.lease()
-        assert rebuilt(service, tmp_path / "one") == 1
+        assert run_rebuild(service, tmp_path / "one") == 1
         assert service.clock.now >= begun + LEASE_SECONDS
 
-    def test_goes_on_where_it_was_cut_off(
+    def test_interrupted_rebuild_resumes(
         self, service: IndexedService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(builder, "PAGE", 1)
         monkeypatch.setattr(builder, "SAVED_EVERY", 4)
         video_ids = [service.publish_video(f"Film {number}") for number in range(6)]
         with mock.patch.object(Generations, "publish", side_effect=KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
-            rebuilt(service, tmp_path / "one")
+            run_rebuild(service, tmp_path / "one")
         assert "A rebuild started at 2025-06-15 15:06:" in index_status(service)
         with mock.patch.object(builder, "read_video_ids", wraps=builder.read_video_ids) as read_ids:
-            assert rebuilt(service, tmp_path / "two") == len(video_ids)
+            assert run_rebuild(service, tmp_path / "two") == len(video_ids)
         first = read_ids.call_args_list[0].args[1]
         assert first.source > 0 or first.after
 
 
-class TestTheStatus:
-    def test_says_that_there_is_none(self, service: IndexedService) -> None:
+class TestStatus:
+    def test_status_reports_a_missing_index(self, service: IndexedService) -> None:
         assert index_status(service) == "No index has been published yet."
 
-    def test_says_which_generation_holds_and_how_many_changes_wait(
-        self, service: IndexedService, tmp_path: Path
-    ) -> None:
+    def test_status_shows_the_generation_and_the_pending_changes(self, service: IndexedService, tmp_path: Path) -> None:
         video_id = service.publish_video("Apples")
-        rebuilt(service, tmp_path / "one")
+        run_rebuild(service, tmp_path / "one")
         generation = service.generations.pointer().generation
         assert index_status(service).startswith(f"Generation {generation}: 1 videos, ")
         assert index_status(service).endswith("\nNo changes are pending.")
@@ -93,20 +91,20 @@ class TestTheStatus:
             in index_status(service)
         )
 
-    def test_says_that_this_release_cannot_read_it(
+    def test_status_reports_an_index_of_another_format(
         self, service: IndexedService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        rebuilt(service, tmp_path / "one")
+        run_rebuild(service, tmp_path / "one")
         assert "Its format version" not in index_status(service)
         monkeypatch.setattr("shared.search.generations.FORM", FORM + 1)
         assert f"Its format version is {FORM}, and this release requires" in index_status(service)
 
-    def test_says_who_has_it_and_that_it_cannot_go_on(
+    def test_status_reports_a_lease_and_expired_changes(
         self, service: IndexedService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(log, "LARGEST_TAIL", 300)
         video_id = service.publish_video("Apples")
-        rebuilt(service, tmp_path / "one")
+        run_rebuild(service, tmp_path / "one")
         for number in range(9):
             service.patch(video_id, title=f"Apples {number}")
         service.clock.advance((DAYS_KEPT + 1) * 86_400)
@@ -117,12 +115,12 @@ class TestTheStatus:
         assert "A builder holds the lease until 2025-07-16 " in output
 
 
-class TestTheBucket:
+class TestBucket:
     @pytest.mark.parametrize(
         ("table", "stack"),
         [("VideoMetadata", "VideoMetadata-dev-Media"), ("VideoMetadata-prod", "VideoMetadata-prod-Media")],
     )
-    def test_is_the_one_of_the_tables_deployment(self, table: str, stack: str) -> None:
+    def test_bucket_is_that_of_the_tables_deployment(self, table: str, stack: str) -> None:
         client = mock.Mock()
         outputs = [{"OutputKey": "MediaBucket", "OutputValue": "pictures"}]
         client.describe_stacks.return_value = {"Stacks": [{"Outputs": outputs}]}
@@ -149,7 +147,7 @@ class TestTheBucket:
         with pytest.raises(ToolError, match=f"The bucket other cannot be read: .*{why}"):
             require_bucket("other", client)
 
-    def test_has_to_be_named_for_a_table_of_no_deployment(self) -> None:
+    def test_bucket_option_is_required_for_a_table_without_a_deployment(self) -> None:
         client = mock.Mock()
         client.describe_stacks.return_value = {"Stacks": [{}]}
         with pytest.raises(ToolError, match="Give --bucket"):

@@ -35,11 +35,11 @@ CHANGE: Change = {
 LINE = "2026-11-22 21:50:06Z  video.changed  3f2504e0-4f89-41d3-9a0c-0305e82c3301  version 3  by alice  /title /tags"
 
 Deliver = Callable[["Fake", str], None]
-"""Behaviour of a service that receives the URL of a new webhook."""
+"""Function of a fake service that runs when a webhook is created, with the webhook's URL."""
 
 
 class Fake(ThreadingHTTPServer):
-    """The API of webhooks, with one secret for all of them."""
+    """Fake API of webhooks. All webhooks have the same secret."""
 
     daemon_threads = True
 
@@ -63,13 +63,13 @@ class Fake(ThreadingHTTPServer):
     def deliver_change(
         self, url: str, change: Change, *, secret: bytes = SECRET, late: float = 0, body: bytes = b""
     ) -> None:
-        """Deliver a change as the service does."""
+        """Deliver a change with a signature, as the service does."""
         content = event.event_body(change)
         headers = event.event_headers(change["id"], content, [secret], time.time() - late)
         self.responses.append(send(url, headers, body or content, local=True, seconds=LIMIT))
 
     def handle_error(self, *_: object) -> None:
-        """A listener that ends may leave an answer unread."""
+        """Ignore errors, because a listener that ends may close a connection without reading its response."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -129,7 +129,7 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[Fake]:
 
 @pytest.fixture
 def ended_after(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Lets something happen in the terminal once this many events were shown: by default, Ctrl-C."""
+    """Return a function that runs `how` after `events` events were printed. By default, `how` presses Ctrl-C."""
 
     def end(events: int, how: Callable[[], object] = lambda: signal.raise_signal(signal.SIGINT)) -> None:
         describe, described = listening.describe_event, []
@@ -146,7 +146,7 @@ def ended_after(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
 
 def deliver(*changes: Change) -> Deliver:
-    """Deliver some changes, and one more, at which the listener ends."""
+    """Return a function that delivers these changes, then a last change at which the listener ends."""
 
     def deliver_all(fake: Fake, url: str) -> None:
         for change in (*changes, CHANGE | {"id": "last"}):
@@ -160,7 +160,7 @@ class TestOutput:
     def _ends(self, ended_after: Callable[..., None]) -> None:
         ended_after(1)
 
-    def test_an_event_that_is_verified_is_one_line(self, fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_verified_event_is_printed_on_one_line(self, fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
         fake.deliver = deliver(CHANGE)
         assert main(["listen"]) == 0
         out = capsys.readouterr().out
@@ -196,7 +196,8 @@ class TestOutput:
         fake.deliver = deliver_refused
         assert main(["listen"]) == 0
         assert [response.status for response in fake.responses[:1]] == [404]
-        assert fake.responses[1].status in (413, None)  # or it closes before all was sent
+        # 413, or no status if the connection closed before the whole body was sent
+        assert fake.responses[1].status in (413, None)
 
     def test_text_from_an_event_is_printed_with_control_characters_escaped(
         self, fake: Fake, capsys: pytest.CaptureFixture[str]
@@ -208,7 +209,7 @@ class TestOutput:
         assert line.isprintable()
         assert line.count(r"\u001b[2J\u0007[red]\r\n") == 3
 
-    def test_a_test_is_shown_too(self, fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_test_event_is_printed(self, fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
         fake.deliver = deliver(event.test_change("hook-0", 1_795_384_206.5))
         assert main(["listen"]) == 0
         assert "\n2026-11-22 21:50:06Z  webhook.test\n" in capsys.readouterr().out
@@ -223,25 +224,25 @@ def test_event_sent_again_is_marked(
     assert f"{LINE}\n{LINE}  (sent again)\n3 events received; the webhook is deleted." in capsys.readouterr().out
 
 
-class TestItsWebhook:
+class TestWebhook:
     @pytest.fixture(autouse=True)
     def _ends(self, ended_after: Callable[..., None]) -> None:
         ended_after(0)
 
-    def test_is_of_all_changes_and_of_nobody_who_has_others(self, fake: Fake) -> None:
+    def test_webhook_of_the_tool_subscribes_to_all_changes(self, fake: Fake) -> None:
         assert main(["listen"]) == 0
         (webhook,) = fake.created
         assert webhook["url"].startswith("http://127.0.0.1:")
         assert (webhook["userId"], "types" in webhook) == ("*", False)
         assert fake.tokens == {"Bearer tools-listen may videos/read videos/write videos/changes"}
 
-    def test_is_of_what_was_asked_for(self, fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_options_select_types_and_user(self, fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["listen", "--types", "video.*, job.done", "--user-id", "alice"]) == 0
         (webhook,) = fake.created
         assert (webhook["userId"], webhook["types"]) == ("alice", ["job.done", "video.*"])
         assert "for changes of the videos of alice (job.done, video.*)." in capsys.readouterr().out
 
-    def test_leads_through_a_tunnel(self, fake: Fake) -> None:
+    def test_url_option_sets_the_url_of_a_tunnel(self, fake: Fake) -> None:
         port = free_port()
         fake.deliver = lambda fake, url: fake.deliver_change(
             url.replace("https://tunnel.example.com", f"http://127.0.0.1:{port}"), CHANGE
@@ -249,11 +250,13 @@ class TestItsWebhook:
         assert main(["listen", "--url", "https://tunnel.example.com/", "--port", str(port)]) == 0
         assert fake.created[0]["url"].startswith("https://tunnel.example.com/")
 
-    def test_may_be_one_of_a_deployed_service(self, fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_api_option_creates_the_webhook_at_a_deployed_service(
+        self, fake: Fake, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         fake.deliver = lambda fake, url: fake.deliver_change(url, CHANGE)
         monkeypatch.setenv("TOKEN", "mine")
         port = free_port()
-        # Here the tunnel begins where it ends.
+        # the tunnel's public URL is the listener itself
         assert main(["listen", "--api", fake.url, "--url", f"http://127.0.0.1:{port}", "--port", str(port)]) == 0
         assert fake.tokens == {"Bearer mine"}
         assert "userId" not in fake.created[0]
@@ -261,7 +264,7 @@ class TestItsWebhook:
 
 class TestCleanup:
     @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
-    def test_after_a_signal(
+    def test_webhook_is_deleted_after_a_signal(
         self,
         fake: Fake,
         ended_after: Callable[..., None],
@@ -275,7 +278,7 @@ class TestCleanup:
         assert "\n1 event received; the webhook is deleted.\n" in capsys.readouterr().out
         assert signal.getsignal(number) == before
 
-    def test_after_an_error(self, fake: Fake, ended_after: Callable[..., None]) -> None:
+    def test_webhook_is_deleted_after_an_error(self, fake: Fake, ended_after: Callable[..., None]) -> None:
         def fail() -> None:
             raise ZeroDivisionError
 
@@ -284,7 +287,9 @@ class TestCleanup:
             main(["listen"])
         assert (len(fake.created), fake.hooks) == (1, {})
 
-    def test_when_the_answer_of_its_creation_was_lost(self, fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_webhook_whose_creation_response_was_lost_is_deleted(
+        self, fake: Fake, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         fake.is_mute = True
         fake.hooks["mine"] = {"webhookId": "mine", "url": "https://example.com/in"}
         assert main(["listen"]) == 1
@@ -355,7 +360,9 @@ class TestErrors:
         assert main(["listen"]) == 0
         assert capsys.readouterr().out.count("The webhook is paused. The receiver returned 410 Gone.") == 1
 
-    def test_why_there_is_no_webhook(self, fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_listen_reports_why_the_webhook_was_not_created(
+        self, fake: Fake, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         detail = "There is no type video.seen."
         fake.refusal = (422, {"detail": "No.", "errors": [{"pointer": "/types/0", "detail": detail}]})
         assert main(["listen", "--types", "video.seen"]) == 1

@@ -77,7 +77,7 @@ VERBS = {"PutItem", "UpdateItem", "DeleteItem", "TransactWriteItems", "BatchWrit
 
 
 class Source:
-    """Files of a foreign catalogue, and runs of `python -m tools import --map` on a table."""
+    """Files of a foreign catalogue with a map, imported by `python -m tools import --map` into a table."""
 
     def __init__(self, table: Table, folder: Path) -> None:
         self.table = table
@@ -87,17 +87,20 @@ class Source:
             self.write(name, text)
 
     def write(self, name: str, text: str) -> None:
-        """Replace a file of the folder."""
+        """Replace a file in the folder."""
         (self._folder / name).write_text(text, encoding="utf-8")
 
     def change(self, name: str, old: str, new: str) -> None:
-        """Replace text that occurs once in a file."""
+        """Replace a text that occurs once in a file."""
         text = (self._folder / name).read_text(encoding="utf-8")
         assert text.count(old) == 1
         self.write(name, text.replace(old, new))
 
     def run(self, *, compares: bool = False) -> tuple[dict[str, int], dict[tuple[str, int], str]]:
-        """Run the import. Returns the outcomes, and reason and detail of the refused rows by file and row."""
+        """Run the import.
+
+        Return the outcomes, and by file and row the reason and detail of each refused row.
+        """
         work = WorkFile(self._folder / "state", {}, None if compares else self.table)
         try:
             MappedImport(
@@ -121,7 +124,7 @@ class Source:
         return outcomes, refused
 
     def video(self, key: str) -> Item:
-        """Return the stored video of a key."""
+        """Return the stored video with this external id."""
         found = find(self.table, "studio", "externalId", key)
         assert found
         return self.table.get(VIDEO.key(videoId=found)) or {}
@@ -129,7 +132,7 @@ class Source:
 
 @pytest.fixture
 def source(table: Table, tmp_path: Path) -> Source:
-    """Two films with credits and releases, and an empty table."""
+    """Return two videos with credits and releases, and an empty table."""
     return Source(table, tmp_path)
 
 
@@ -336,7 +339,7 @@ def test_repeated_import_writes_no_item(source: Source) -> None:
     with record_operations(source.table.client) as operations:
         assert source.run() == ({"unchanged": 7}, {})
     written = [call for call in operations if call.name in VERBS]
-    # Only the checkpoint of the import is written and deleted.
+    # The import writes and deletes only its checkpoint.
     assert {call.parameters["Key"]["pk"]["S"].partition("#")[0] for call in written} == {"IMPORT"}
 
 
@@ -566,7 +569,8 @@ def test_comparison_with_an_empty_table_reports_every_video(source: Source) -> N
 
 @pytest.fixture
 def command(source: Source, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Run `python -m tools import` on the source with further options, and return the exit status."""
+    """Return a function that runs `python -m tools import` on the source with further options, and returns the exit
+    status."""
     monkeypatch.setattr("tools.__main__.open_table", lambda _: source.table)
     monkeypatch.setattr("tools.__main__.paced", lambda table, _: (table, None))
 

@@ -1,4 +1,5 @@
-"""Commands that write much wait for the audit trail: which writes they remember, when they wait, and when they give up."""
+"""Commands with many writes wait for the audit trail: which writes they sample, when they wait, and when they give
+up."""
 
 import json
 from collections.abc import Callable
@@ -19,8 +20,8 @@ RUN = "import-1"
 VIDEO_ID = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
 
 
-class Following(AuditStore):
-    """A trail that follows a write after some seconds of a clock, and says how often it was asked."""
+class LaggingTrail(AuditStore):
+    """Audit trail that contains each write `lag` seconds later, and counts how often it was queried."""
 
     def __init__(self, clock: Clock, lag: float) -> None:
         self.clock, self.lag = clock, lag
@@ -28,16 +29,16 @@ class Following(AuditStore):
         self.checks = 0
 
     def follows(self, partition: str, entity: str, changeset_id: str, version: int) -> bool:
-        """Whether enough time has passed since the write."""
+        """Return whether `lag` seconds have passed since the write."""
         self.checks += 1
         return self.clock() - self.written[partition] >= self.lag
 
 
 class Command:
-    """A command that writes a video each second, and waits for its trail."""
+    """Command that writes a video each second, and waits for its trail."""
 
     def __init__(self, table: Table, clock: Clock, lag: float) -> None:
-        self.clock, self.trail = clock, Following(clock, lag)
+        self.clock, self.trail = clock, LaggingTrail(clock, lag)
         self.waits: list[float] = []
         self.pace = TrailLagLimiter(self.trail, RUN, clock=clock, sleep=self._sleep)
         self.table = PacedTable(self.pace, table.name, table.client)
@@ -47,7 +48,7 @@ class Command:
         self.clock.advance(seconds)
 
     def write(self, seconds: int) -> None:
-        """Write for some seconds, as far as the trail allows."""
+        """Write for this number of seconds, and wait whenever the limiter does."""
         for number in range(seconds):
             self.pace.wait()
             key = VIDEO.key(videoId=f"{len(self.trail.written)}-{number}")
@@ -57,18 +58,18 @@ class Command:
 
 
 class TestWaiting:
-    def test_a_command_whose_trail_keeps_up_never_waits(self, table: Table, clock: Clock) -> None:
+    def test_command_with_a_current_trail_does_not_wait(self, table: Table, clock: Clock) -> None:
         command = Command(table, clock, lag=MAX_BEHIND - 1)
         command.write(100)
         assert command.waits == []
         assert 0 < command.trail.checks <= 100
 
-    def test_a_short_command_never_asks_the_trail(self, table: Table, clock: Clock) -> None:
+    def test_short_command_does_not_query_the_trail(self, table: Table, clock: Clock) -> None:
         command = Command(table, clock, lag=1_000)
         command.write(MAX_BEHIND)
         assert (command.waits, command.trail.checks) == ([], 0)
 
-    def test_a_command_writes_no_faster_than_its_trail_follows(
+    def test_command_writes_as_fast_as_its_trail(
         self, table: Table, clock: Clock, capsys: pytest.CaptureFixture[str]
     ) -> None:
         command = Command(table, clock, lag=2 * MAX_BEHIND)
@@ -79,13 +80,13 @@ class TestWaiting:
         assert clock() - start >= 300
         assert capsys.readouterr().err.count("behind") == 1
 
-    def test_a_trail_that_follows_nothing_ends_the_command(self, table: Table, clock: Clock) -> None:
+    def test_trail_without_progress_ends_the_command(self, table: Table, clock: Clock) -> None:
         command = Command(table, clock, lag=1e9)
         with pytest.raises(ToolError, match=r"makes no progress: see docs/runbooks/stream-lag\.md.*to continue"):
             command.write(100)
         assert sum(command.waits) > STANDSTILL_SECONDS
 
-    def test_a_pool_begins_no_batch_before_the_trail_allows_it(self) -> None:
+    def test_pool_waits_for_the_limiter_before_each_batch(self) -> None:
         order: list[str] = []
         pool = Pool(1, before=lambda: order.append("waited"))
         for name in ("a", "b"):
@@ -95,24 +96,24 @@ class TestWaiting:
 
 class TestSamples:
     @pytest.fixture
-    def remembered(self, table: Table, clock: Clock) -> tuple[PacedTable, Callable[[], list[LagSample]]]:
-        """A table whose writes are rate-limited, and a function that returns the samples of its writes."""
-        limiter = TrailLagLimiter(Following(clock, 0), RUN, clock=clock)
+    def sampled(self, table: Table, clock: Clock) -> tuple[PacedTable, Callable[[], list[LagSample]]]:
+        """Return a rate-limited table, and a function that returns the samples of its writes."""
+        limiter = TrailLagLimiter(LaggingTrail(clock, 0), RUN, clock=clock)
         return PacedTable(limiter, table.name, table.client), lambda: list(limiter._samples)
 
     def test_sampler_stores_one_write_per_second(
-        self, remembered: tuple[PacedTable, Callable[[], list[LagSample]]], clock: Clock
+        self, sampled: tuple[PacedTable, Callable[[], list[LagSample]]], clock: Clock
     ) -> None:
-        table, samples = remembered
+        table, samples = sampled
         for number in range(10):
             table.write(table.put(VIDEO.key(videoId=str(number)) | {"updatedFor": RUN, "version": 1}))
             clock.advance(0.5)
         assert [sample.partition for sample in samples()] == [f"VIDEO#{number}" for number in range(0, 10, 2)]
 
-    def test_writes_that_make_no_entry_of_the_change_set_are_not_remembered(
-        self, remembered: tuple[PacedTable, Callable[[], list[LagSample]]]
+    def test_writes_without_an_entry_in_the_change_set_are_not_sampled(
+        self, sampled: tuple[PacedTable, Callable[[], list[LagSample]]]
     ) -> None:
-        table, samples = remembered
+        table, samples = sampled
         table.write(table.put(VIDEO.key(videoId="a") | {"updatedFor": "another"}))
         table.write(table.put(VIDEO.key(videoId="b")))
         table.write(table.put(JOB.key(videoId="a", kind="probe") | {"updatedFor": RUN}))
@@ -120,11 +121,11 @@ class TestSamples:
         table.write(table.remove(VIDEO.key(videoId="a")))
         assert samples() == []
 
-    def test_writes_of_a_transaction_are_remembered_by_what_they_are(
-        self, remembered: tuple[PacedTable, Callable[[], list[LagSample]]], monkeypatch: pytest.MonkeyPatch
+    def test_writes_of_a_transaction_are_sampled_by_entity_and_version(
+        self, sampled: tuple[PacedTable, Callable[[], list[LagSample]]], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(rate_limit, "SAMPLE_SECONDS", 0)
-        table, samples = remembered
+        table, samples = sampled
         video, credit = VIDEO.key(videoId=VIDEO_ID), CREDIT.key(videoId=VIDEO_ID, personId="p")
         table.transact(
             [
@@ -135,10 +136,10 @@ class TestSamples:
         assert [(sample.entity, sample.version) for sample in samples()] == [("video", 4), ("credit", 0)]
 
 
-class TestWithATrail:
+class TestWithTrail:
     @pytest.fixture
     def paces(self, monkeypatch: pytest.MonkeyPatch) -> list[TrailLagLimiter]:
-        """Rate limiters of the commands, which record every write."""
+        """Return the rate limiters of the commands. They sample every write."""
         limiters: list[TrailLagLimiter] = []
 
         class Recorded(TrailLagLimiter):
@@ -155,13 +156,13 @@ class TestWithATrail:
         return limiters
 
     def in_trail(self, service: AuditedService, paced: TrailLagLimiter) -> list[bool]:
-        """Whether the trail has each write that a command remembers."""
+        """Return for each sampled write of a command whether the trail contains it."""
         return [
             service.trail.follows(sample.partition, sample.entity, paced._id, sample.version)
             for sample in paced._samples
         ]
 
-    def test_every_remembered_write_of_an_import_and_of_its_undo_comes_into_the_trail(
+    def test_trail_contains_every_sampled_write_of_an_import_and_its_undo(
         self, api: Api, paces: list[TrailLagLimiter], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.chdir(tmp_path)
@@ -181,7 +182,7 @@ class TestWithATrail:
         service.settle()
         assert all(self.in_trail(service, undo_limiter))
 
-    def test_an_export_that_is_imported_is_followed_too(
+    def test_trail_contains_every_sampled_write_of_an_imported_export(
         self, api: Api, paces: list[TrailLagLimiter], tmp_path: Path
     ) -> None:
         service = AuditedService(api)
@@ -198,7 +199,7 @@ class TestWithATrail:
         service.settle()
         assert all(self.in_trail(service, imported))
 
-    def test_a_later_version_of_the_same_change_set_is_waited_for(self, api: Api) -> None:
+    def test_follows_requires_the_entity_version_and_change_set_of_the_write(self, api: Api) -> None:
         service = AuditedService(api)
         video_id = service.create()
         change_set = service.entries(video_id)[0]["changeset"]
@@ -207,7 +208,7 @@ class TestWithATrail:
         assert not service.trail.follows(f"VIDEO#{video_id}", "credit", change_set, 0)
         assert not service.trail.follows(f"VIDEO#{video_id}", "video", "another", 1)
 
-    def test_a_table_without_a_trail_is_written_to_all_the_same(
+    def test_table_without_a_trail_is_written_without_waiting(
         self, table: Table, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         table.client.delete_table(TableName=AUDIT_TABLE_NAME)

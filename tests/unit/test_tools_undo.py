@@ -1,4 +1,4 @@
-"""`python -m tools undo`: reverts a change set, reports later changes, and counts nothing twice."""
+"""`python -m tools undo`: it reverts a change set, reports fields that were changed since, and counts nothing twice."""
 
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -30,17 +30,17 @@ from tools.rate_limit import THREADS, WAIT_SECONDS
 from tools.undo import UNDOER, SavedRevert, UndoCommand, describe_part, entries_of
 
 LATER = "2025-06-15 15:06:4"
-"""Seconds after the beginning of the tests' present."""
+"""Prefix of printed times within ten seconds of the tests' start time."""
 
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of state files. Entries of the trail do not expire here, because the command uses the real clock."""
+    """Return the folder of state files. Trail entries do not expire, because the command uses the real clock."""
     folder = tmp_path / "undo"
     folder.mkdir()
     monkeypatch.setattr("tools.__main__.UNDOS", folder)
     monkeypatch.setattr("local.testbed.audited.DAYS", 36_500)
-    # moto copies all its tables for each transaction, and puts the copy back when that fails.
+    # moto copies all its tables for each transaction, and restores the copy if the transaction fails.
     monkeypatch.setattr("shared.history.parts.CONCURRENT_PARTS", 1)
     monkeypatch.setattr("tools.__main__.THREADS", 1)
     return folder
@@ -48,12 +48,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def service(api: Api) -> AuditedService:
-    """The service with an empty trail."""
+    """Return the service with an empty audit trail."""
     return AuditedService(api)
 
 
 def retitled(service: AuditedService, count: int) -> tuple[list[str], str]:
-    """Videos that one request has given a wrong title, and the change set of that."""
+    """Return new videos, and the change set of a request that gave them a wrong title."""
     videos = [service.create(title=f"Film {number}") for number in range(count)]
     operations = [{"op": "patch", "videoId": video_id, "patch": {"title": "Untitled"}} for video_id in videos]
     service.write("POST", "/v1/videos/batch", {"operations": operations})
@@ -66,7 +66,7 @@ def titles(service: AuditedService, videos: list[str]) -> list[str]:
 
 
 class Terminal:
-    """Output of a command as a user at the terminal sees it."""
+    """Terminal: it runs the command, and stores the lines of output and errors."""
 
     def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
         self._capsys = capsys
@@ -74,8 +74,8 @@ class Terminal:
         self.err: list[str] = []
 
     def run(self, changeset_id: str, *options: str) -> int:
-        """Take a change set of the table back; the exit status."""
-        self._capsys.readouterr()  # the log lines of the service
+        """Revert a change set of the table, and return the exit status."""
+        self._capsys.readouterr()  # discards the log lines of the service
         status = main(["undo", changeset_id, "--table", "VideoMetadata", *options])
         captured = self._capsys.readouterr()
         self.out, self.err = captured.out.splitlines(), captured.err.splitlines()
@@ -84,19 +84,19 @@ class Terminal:
 
 @pytest.fixture
 def terminal(capsys: pytest.CaptureFixture[str]) -> Terminal:
-    """One on which nothing stands."""
+    """Return a terminal without output."""
     return Terminal(capsys)
 
 
 @pytest.fixture
-def small_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Treat change sets of more than 2 entries as large, and revert 2 entries per turn."""
+def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Treat change sets of more than two entries as large, and revert two entries per step."""
     monkeypatch.setattr("shared.history.changeset_reverts.MAX_ENTRIES_INLINE", 2)
     monkeypatch.setattr("shared.history.changeset_reverts.ENTRIES_PER_STEP", 2)
 
 
-class Counting(Bars):
-    """Bars that remember how far they came."""
+class RecordingBars(Bars):
+    """Progress bars that record their positions."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -105,13 +105,13 @@ class Counting(Bars):
 
     @contextmanager
     def bar(self, title: str, total: int | None, *, counted: bool = False) -> Iterator[Advance]:
-        """One that shows nothing."""
+        """Record the total and the positions without displaying them."""
         self.total = total
         yield self.done.append
 
 
 def run_undo(service: AuditedService, changeset_id: str, bars: Bars | None = None, **options: Any) -> Mapping[str, Any]:
-    """Revert a change set by the tests' clock, and return the report."""
+    """Revert a change set with the tests' clock, and return the report."""
     request = RevertRequest(UNDOER.acting_for("undo-1"), attended=True)
     reverts = ChangeSetReverts(service.table, service.trail, QuotaStore(service.table, 100))
     undo = UndoCommand(
@@ -121,7 +121,7 @@ def run_undo(service: AuditedService, changeset_id: str, bars: Bars | None = Non
 
 
 def stop_after(patch: pytest.MonkeyPatch, writes: int) -> None:
-    """Let a process end right after it has written this often."""
+    """End the process right after this number of writes."""
     remaining = [writes]
 
     def counted(write: Callable[..., Any]) -> Callable[..., Any]:
@@ -141,7 +141,7 @@ def stop_after(patch: pytest.MonkeyPatch, writes: int) -> None:
 
 
 class TestSmall:
-    def test_comes_back_but_for_what_was_changed_since(
+    def test_undo_reverts_all_fields_except_those_changed_since(
         self, service: AuditedService, terminal: Terminal, folder: Path
     ) -> None:
         videos, changeset_id = retitled(service, 3)
@@ -159,7 +159,7 @@ class TestSmall:
         assert own.endswith(" --table VideoMetadata")
         assert list(folder.iterdir()) == []
 
-    def test_comes_back_in_part(self, service: AuditedService, terminal: Terminal) -> None:
+    def test_undo_may_revert_a_video_partly(self, service: AuditedService, terminal: Terminal) -> None:
         video_id = service.create(title="A film", tags=["noir"])
         service.patch(video_id, title="Untitled", tags=["todo"])
         changeset_id = str(service.entries(video_id)[0][CHANGESET])
@@ -170,7 +170,7 @@ class TestSmall:
         assert skipped_line.startswith(f"video {video_id}: skipped: tags, changed since by admin at {LATER}")
         assert counts == "1 reverted (1 only partly), 0 unchanged, 0 skipped, 0 failed."
 
-    def test_is_a_change_set_itself(self, service: AuditedService, terminal: Terminal) -> None:
+    def test_undo_is_a_change_set_that_can_be_undone(self, service: AuditedService, terminal: Terminal) -> None:
         videos, changeset_id = retitled(service, 2)
         assert terminal.run(changeset_id) == 0
         service.settle()
@@ -183,7 +183,7 @@ class TestSmall:
         assert terminal.run(own) == 0
         assert titles(service, videos) == ["Untitled", "Untitled"]
 
-    def test_changes_nothing_the_second_time(self, service: AuditedService, terminal: Terminal) -> None:
+    def test_second_undo_changes_nothing(self, service: AuditedService, terminal: Terminal) -> None:
         videos, changeset_id = retitled(service, 2)
         assert terminal.run(changeset_id) == 0
         service.settle()
@@ -192,7 +192,7 @@ class TestSmall:
         assert terminal.out == ["0 reverted, 2 unchanged, 0 skipped, 0 failed."]
         assert [service.item(video_id) for video_id in videos] == before
 
-    def test_can_be_rehearsed(self, service: AuditedService, terminal: Terminal, folder: Path) -> None:
+    def test_dry_run_writes_nothing(self, service: AuditedService, terminal: Terminal, folder: Path) -> None:
         videos, changeset_id = retitled(service, 1)
         before = service.item(videos[0])
         assert terminal.run(changeset_id, "--dry-run") == 0
@@ -203,7 +203,7 @@ class TestSmall:
         assert service.item(videos[0]) == before
         assert list(folder.iterdir()) == []
 
-    def test_leaves_nothing_in_the_current_folder_also_when_it_is_stopped(
+    def test_undo_writes_no_files_to_the_current_folder(
         self, service: AuditedService, terminal: Terminal, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         _, changeset_id = retitled(service, 2)
@@ -215,10 +215,10 @@ class TestSmall:
                     stop_after(stopping, 1)
                 assert terminal.run(changeset_id) == status
             assert list((tmp_path / name).iterdir()) == []
-            # Found again from any folder, and removed at the end.
+            # the state file is found from any folder, and deleted at the end
             assert len(list(folder.iterdir())) == status
 
-    def test_is_complete_although_the_reader_of_its_output_leaves(
+    def test_undo_completes_when_its_output_is_closed(
         self, service: AuditedService, terminal: Terminal, folder: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         videos, changeset_id = retitled(service, 1)
@@ -228,13 +228,15 @@ class TestSmall:
         assert (titles(service, videos), terminal.err, list(folder.iterdir())) == (["Film 0"], [], [])
 
     @pytest.mark.parametrize("field", ["title", "/title", ""])
-    def test_comes_back_by_force(self, service: AuditedService, terminal: Terminal, field: str) -> None:
+    def test_force_reverts_fields_changed_since(self, service: AuditedService, terminal: Terminal, field: str) -> None:
         videos, changeset_id = retitled(service, 1)
         service.patch(videos[0], "admin", title="A good title")
         assert terminal.run(changeset_id, "--force", field) == 0
         assert titles(service, videos) == ["Film 0"]
 
-    def test_fails_where_the_video_is_gone(self, service: AuditedService, terminal: Terminal) -> None:
+    def test_undo_fails_for_a_deleted_video_and_reverts_the_rest(
+        self, service: AuditedService, terminal: Terminal
+    ) -> None:
         videos, changeset_id = retitled(service, 2)
         remove_video(service.table, videos[0])
         service.settle()
@@ -251,9 +253,7 @@ class TestSmall:
         ]
         assert list(folder.iterdir()) == []
 
-    def test_waits_for_a_trail_that_is_behind(
-        self, service: AuditedService, capsys: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_undo_waits_for_a_lagging_trail(self, service: AuditedService, capsys: pytest.CaptureFixture[str]) -> None:
         videos, changeset_id = retitled(service, 1)
         service.api.patch(f"/v1/videos/{videos[0]}", {"category": "new"}, user="admin")
         waits: list[float] = []
@@ -267,9 +267,9 @@ class TestSmall:
         assert capsys.readouterr().err == "The audit trail is some seconds behind: waiting for it.\n"
 
 
-@pytest.mark.usefixtures("small_turns")
+@pytest.mark.usefixtures("small_steps")
 class TestLarge:
-    def test_says_in_the_end_what_was_left_alone(self, service: AuditedService, terminal: Terminal) -> None:
+    def test_undo_lists_skipped_fields_at_the_end(self, service: AuditedService, terminal: Terminal) -> None:
         videos, changeset_id = retitled(service, 5)
         service.patch(videos[3], "admin", title="A good title")
         assert terminal.run(changeset_id) == 0
@@ -278,14 +278,14 @@ class TestLarge:
         assert skipped_line.startswith(f"video {videos[3]}: skipped: title, changed since by admin at {LATER}")
         assert counts == "4 reverted, 0 unchanged, 1 skipped, 0 failed."
 
-    def test_leaves_nothing_to_the_workers(self, service: AuditedService, terminal: Terminal) -> None:
+    def test_undo_queues_no_messages_for_workers(self, service: AuditedService, terminal: Terminal) -> None:
         _, changeset_id = retitled(service, 3)
         assert terminal.run(changeset_id) == 0
         service.settle()
         assert service.queues["reverts"].take() == []
 
     @pytest.mark.parametrize("written", range(1, 10))
-    def test_goes_on_where_it_was_stopped_and_counts_nothing_twice(
+    def test_stopped_undo_resumes_and_counts_nothing_twice(
         self, service: AuditedService, terminal: Terminal, folder: Path, monkeypatch: pytest.MonkeyPatch, written: int
     ) -> None:
         videos, changeset_id = retitled(service, 5)
@@ -300,17 +300,17 @@ class TestLarge:
         assert [service.item(video_id)["version"] for video_id in videos] == [3] * 5
         assert list(folder.iterdir()) == []
 
-    def test_has_as_many_writes_in_flight_as_an_import(
+    def test_undo_has_as_many_concurrent_writes_as_an_import(
         self, service: AuditedService, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """The first writes wait for each other, until as many are in flight as an import has threads."""
+        """The first writes wait until there are as many concurrent writes as an import has threads."""
         monkeypatch.setattr("tools.__main__.THREADS", THREADS)
         monkeypatch.setattr("tools.__main__.open_table", lambda _: service.table)
         monkeypatch.setattr("tools.__main__.open_trail", lambda _: service.trail)
         videos, changeset_id = retitled(service, THREADS + 1)
         in_flight = threading.Barrier(THREADS)
         remaining = iter(range(THREADS))
-        one_at_a_time = threading.RLock()  # moto's tables are for one thread
+        one_at_a_time = threading.RLock()  # moto's tables are not thread-safe
 
         def between(operation: str, _: Mapping[str, Any], send: Callable[[], Any]) -> Any:
             is_revert = operation in WRITES and threading.current_thread() is not threading.main_thread()
@@ -327,17 +327,15 @@ class TestLarge:
         assert titles(service, videos) == [f"Film {number}" for number in range(len(videos))]
         assert next(remaining, None) is None
 
-    def test_moves_a_bar(self, service: AuditedService) -> None:
+    def test_undo_shows_its_progress(self, service: AuditedService) -> None:
         _, changeset_id = retitled(service, 5)
-        bars = Counting()
+        bars = RecordingBars()
         run_undo(service, changeset_id, bars)
         assert bars.total == 5
         assert bars.done == sorted(bars.done)
         assert (bars.done[0], bars.done[-1]) == (0, 5)
 
-    def test_waits_for_a_trail_that_is_behind(
-        self, service: AuditedService, capsys: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_undo_waits_for_a_lagging_trail(self, service: AuditedService, capsys: pytest.CaptureFixture[str]) -> None:
         videos, changeset_id = retitled(service, 3)
         service.api.patch(f"/v1/videos/{videos[0]}", {"category": "new"}, user="admin")
 
@@ -355,8 +353,8 @@ class TestLarge:
 SETTINGS = {"changeset": "c"}
 
 
-class TestTheStateFile:
-    def test_has_one_id_until_all_is_done(self, folder: Path) -> None:
+class TestStateFile:
+    def test_state_file_has_one_id_until_the_undo_completes(self, folder: Path) -> None:
         path = folder / "undo.state"
         first = SavedRevert(path, SETTINGS).id()
         assert SavedRevert(path, SETTINGS).id() == first
@@ -364,7 +362,7 @@ class TestTheStateFile:
         assert not path.exists()
         assert SavedRevert(path, SETTINGS).id() != first
 
-    def test_belongs_to_one_command(self, folder: Path) -> None:
+    def test_state_file_of_other_options_is_refused(self, folder: Path) -> None:
         path = folder / "undo.state"
         SavedRevert(path, SETTINGS).id()
         with pytest.raises(ToolError, match="belongs to an undo with other options"):
@@ -380,7 +378,7 @@ class TestTheStateFile:
 
 
 def part(**attributes: Any) -> Item:
-    """Return a part of the service's report on a change set."""
+    """Return a part of the report on a change set, as the service returns it."""
     return {"entity": "video", "videoId": "v", "result": "reverted", "fields": [], "skipped": []} | attributes
 
 
@@ -431,10 +429,10 @@ BY = {"by": {"kind": "person", "id": "bob"}, "at": NOW * 1000}
         (part(fields=["/title"], omitted=3), ["video v: reverted: title", "video v: and 3 more fields"]),
     ],
 )
-def test_every_outcome_has_its_sentence(report: Item, lines: list[str]) -> None:
+def test_every_outcome_is_described(report: Item, lines: list[str]) -> None:
     assert [line.plain for line in describe_part(report, is_rehearsal=False)] == lines
 
 
-def test_a_rehearsal_says_what_would_be() -> None:
+def test_rehearsal_describes_what_would_be_reverted() -> None:
     lines = [line.plain for line in describe_part(part(fields=["/title"]), is_rehearsal=True)]
     assert lines == ["video v: would be reverted: title"]

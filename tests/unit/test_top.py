@@ -1,4 +1,4 @@
-"""Lists of the most viewed videos: computed from hourly and daily views, and served."""
+"""Lists of the most viewed videos: their computation from hourly and daily views, and their responses."""
 
 import random
 import uuid
@@ -33,22 +33,22 @@ from shared.views.top import (
 )
 
 HOUR = NOW // HOUR_SECONDS * HOUR_SECONDS
-"""Start of the current hour."""
+"""Start of the current hour, in seconds since the epoch."""
 
 
 @pytest.fixture
 def viewed(table: Table) -> CountedViews:
-    """Counted views."""
+    """Return a store of counted views."""
     return CountedViews(table)
 
 
 def compute(table: Table, now: int = NOW) -> dict[str, int]:
-    """Compute the lists that are due."""
+    """Compute the lists that are due, and return the counts of the run."""
     return Rankings(table).compute(now)
 
 
 def listed(api: Api, query: str = "", **options: Any) -> dict[str, Any]:
-    """The answer to GET /v1/top."""
+    """Return the response to GET /v1/top."""
     reply = api.get("/v1/top", query=query, **options)
     assert reply.status == 200, reply.body
     content: dict[str, Any] = reply.json
@@ -56,12 +56,12 @@ def listed(api: Api, query: str = "", **options: Any) -> dict[str, Any]:
 
 
 def titles(api: Api, query: str = "") -> list[str]:
-    """The titles of the list."""
+    """Return the titles of a list in order."""
     return [item["title"] for item in listed(api, query)["items"]]
 
 
 def published(api: Api, viewed: CountedViews, **views: int) -> dict[str, str]:
-    """Videos by their titles, with as many views in this hour."""
+    """Publish videos with these titles and numbers of views in the current hour. Return their ids by title."""
     video_ids = {title: api.publish(title=title)["videoId"] for title in views}
     for title, count in views.items():
         viewed.count(video_ids[title], HOUR, views=count)
@@ -71,7 +71,7 @@ def published(api: Api, viewed: CountedViews, **views: int) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class View:
-    """Some views at a time."""
+    """Several views of a video at the same time."""
 
     video_id: str
     at: int
@@ -80,13 +80,13 @@ class View:
 
 
 def expected(views: list[View], window: str, category: str) -> dict[str, tuple[int, int, int]]:
-    """Return the views of each video in the window, in the previous window, and in total, computed from every view."""
+    """Compute from every view the views of each video in the window, in the previous window, and in total."""
     seconds, periods = WINDOWS[window].period_seconds, WINDOWS[window].periods
     start = NOW // seconds * seconds - (periods - 1) * seconds
     categories: dict[str, str] = {}
     opened: dict[str, int] = {}
     for view in views:
-        # The category is that at the first view of the latest hour or day.
+        # A video has the category of its first view in its latest hour or day.
         if opened.get(view.video_id) != view.at // seconds:
             categories[view.video_id], opened[view.video_id] = view.category, view.at // seconds
     sums: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
@@ -102,7 +102,7 @@ def expected(views: list[View], window: str, category: str) -> dict[str, tuple[i
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_every_list_is_what_looking_at_each_view_finds(table: Table, viewed: CountedViews, seed: int) -> None:
+def test_every_list_equals_a_computation_from_all_views(table: Table, viewed: CountedViews, seed: int) -> None:
     draw = random.Random(seed)
     videos = [f"{number:08d}-0000-4000-8000-{seed:012d}" for number in range(12)]
     spread = dict.fromkeys(videos[:3], 4)
@@ -130,7 +130,7 @@ def test_every_list_is_what_looking_at_each_view_finds(table: Table, viewed: Cou
             assert ranked == expected(views, window, category), (window, category)
 
 
-def test_views_rank_a_video_when_the_stream_has_reported_them(api: Api, table: Table, clock: Clock) -> None:
+def test_views_from_the_stream_rank_videos(api: Api, table: Table, clock: Clock) -> None:
     background, video_ids = (
         BackgroundWork(table, clock),
         {title: api.publish(title=title)["videoId"] for title in ("a", "b", "c")},
@@ -156,7 +156,7 @@ def test_views_rank_a_video_when_the_stream_has_reported_them(api: Api, table: T
 
 
 class TestOrders:
-    def test_a_list_has_the_first_hundred_in_each_order(self) -> None:
+    def test_list_has_the_first_hundred_videos_of_each_order(self) -> None:
         draw = random.Random(0)
         videos = [
             RankedVideo(f"{number:04d}", draw.randint(1, 50), draw.randint(0, 50), draw.randint(50, 90))
@@ -165,11 +165,11 @@ class TestOrders:
         top = TopVideos(0, 0, first_in_each_order(videos))
         assert len(top.videos) <= len(ORDERS) * LARGEST_TOP
         for order, value in ORDERS.items():
-            by_id = sorted(videos, key=lambda video: video.video_id)  # ties are in the order of their ids
+            by_id = sorted(videos, key=lambda video: video.video_id)  # videos with equal values are ordered by id
             by_id.sort(key=value, reverse=True)
             assert top.by(order) == by_id[:LARGEST_TOP]
 
-    def test_the_largest_come_first(self, api: Api, table: Table, viewed: CountedViews) -> None:
+    def test_each_order_is_descending(self, api: Api, table: Table, viewed: CountedViews) -> None:
         old, new, steady = (api.publish(title=title)["videoId"] for title in ("old", "new", "steady"))
         viewed.count(old, HOUR - 30 * HOUR_SECONDS, views=1000)
         viewed.count(steady, HOUR - 29 * HOUR_SECONDS, views=60)
@@ -195,7 +195,7 @@ class TestContent:
             "items": [],
         }
 
-    def test_videos_as_other_lists_show_them_now(self, api: Api, table: Table, viewed: CountedViews) -> None:
+    def test_top_list_has_current_summaries(self, api: Api, table: Table, viewed: CountedViews) -> None:
         video_id = published(api, viewed, a=3)["a"]
         compute(table)
         api.patch(f"/v1/videos/{video_id}", {"title": "b"})
@@ -205,14 +205,14 @@ class TestContent:
         assert summary["title"] == "b"
         assert (content["from"], content["computedAt"]) == (HOUR - 23 * HOUR_SECONDS, NOW)
 
-    def test_posters_have_addresses(self, api: Api, table: Table, viewed: CountedViews) -> None:
+    def test_top_list_has_poster_urls(self, api: Api, table: Table, viewed: CountedViews) -> None:
         video_id = published(api, viewed, a=3)["a"]
         picture = {"url": "s3://media/thumbnails/a.jpg", "width": 1, "height": 1}
         assert api.patch(f"/v1/videos/{video_id}", {"thumbnails": {"poster": picture}}).status == 200
         compute(table)
         assert listed(api)["items"][0].get("poster") == api.get("/v1/videos").json["items"][0].get("poster")
 
-    def test_the_next_take_the_places_of_those_that_are_not_published_any_more(
+    def test_top_list_skips_videos_that_are_no_longer_published(
         self, api: Api, table: Table, viewed: CountedViews
     ) -> None:
         video_ids = published(api, viewed, a=5, b=4, c=3, d=2, e=1)
@@ -224,9 +224,7 @@ class TestContent:
             assert [item["title"] for item in items] == ["b", "d", "e"]
         assert titles(api, "limit=2") == ["b", "d"]
 
-    def test_a_video_that_left_a_category_is_not_in_its_list(
-        self, api: Api, table: Table, viewed: CountedViews
-    ) -> None:
+    def test_video_with_a_changed_category_leaves_the_list(self, api: Api, table: Table, viewed: CountedViews) -> None:
         one, other = (api.publish(title=title, category="c")["videoId"] for title in ("one", "other"))
         viewed.categories |= {one: "c", other: "c"}
         viewed.count(one, HOUR, views=2)
@@ -249,7 +247,7 @@ class TestContent:
         assert titles(api, f"category={quote(category)}") == ["one"]
         assert titles(api) == ["other", "one"]
 
-    def test_views_that_did_not_count_rank_nothing(self, api: Api, table: Table, viewed: CountedViews) -> None:
+    def test_uncounted_views_do_not_rank_a_video(self, api: Api, table: Table, viewed: CountedViews) -> None:
         viewed.count(api.publish()["videoId"], HOUR, repeated=5, owner=1)
         viewed.store()
         compute(table)
@@ -279,7 +277,7 @@ class TestContent:
 
 
 class TestRuns:
-    def test_lists_by_hours_are_computed_in_each_run_those_by_days_once_an_hour(
+    def test_hourly_lists_are_computed_in_each_run_and_daily_lists_once_an_hour(
         self, api: Api, table: Table, viewed: CountedViews
     ) -> None:
         video_id = published(api, viewed, a=1)["a"]
@@ -301,9 +299,7 @@ class TestRuns:
             "month": [0] * 11 + [12],
         }
 
-    def test_a_run_that_has_little_time_left_leaves_days_to_the_next(
-        self, api: Api, table: Table, viewed: CountedViews
-    ) -> None:
+    def test_run_without_time_skips_daily_lists(self, api: Api, table: Table, viewed: CountedViews) -> None:
         published(api, viewed, a=1)
         function = FakeResources(table, lambda: NOW).make(handler.lambda_handler)
         function({}, ShortContext(0))
@@ -311,7 +307,7 @@ class TestRuns:
         function({}, Context())
         assert len(titles(api, "window=week")) == 1
 
-    def test_a_list_that_has_not_changed_is_written_again_when_it_gets_old(
+    def test_unchanged_list_is_written_again_after_the_refresh_time(
         self, api: Api, table: Table, viewed: CountedViews
     ) -> None:
         published(api, viewed, a=1)
@@ -319,7 +315,7 @@ class TestRuns:
         written = {late: compute(table, now + late)["lists"] for late in (0, 300, REFRESH_SECONDS - 1, REFRESH_SECONDS)}
         assert written == {0: 4, 300: 0, REFRESH_SECONDS - 1: 0, REFRESH_SECONDS: 2}
 
-    def test_a_category_that_is_no_longer_viewed_has_an_empty_list_and_then_none(
+    def test_list_of_a_category_without_views_is_empty_then_expires(
         self, api: Api, table: Table, viewed: CountedViews, clock: Clock
     ) -> None:
         video_id = api.publish(category="c")["videoId"]
@@ -339,7 +335,7 @@ class TestRuns:
         clock.now = later + RETENTION_SECONDS
         assert listed(api, "window=hour&category=c")["computedAt"] is None
 
-    def test_the_categories_with_the_most_views_have_lists(
+    def test_only_the_most_viewed_categories_have_lists(
         self, table: Table, viewed: CountedViews, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(rankings, "MAX_CATEGORIES", 2)
@@ -351,7 +347,7 @@ class TestRuns:
         listed = {category: TopStore(table).read("day", category, NOW) for category in ("c0", "c1", "c2", "c3")}
         assert [category for category, top in listed.items() if top] == ["c2", "c3"]
 
-    def test_with_more_entries_than_may_be_read_windows_are_shorter_and_say_so(
+    def test_window_is_shorter_when_it_has_too_many_entries(
         self, table: Table, viewed: CountedViews, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         for hours in range(60, -1, -1):
@@ -361,7 +357,7 @@ class TestRuns:
         monkeypatch.setattr(rankings, "MAX_ENTRIES", 21)
         compute(table)
         top = TopStore(table).read("day", ALL, NOW)
-        # Ten whole hours have 20 entries: five for the window, and five for the one before.
+        # Ten whole hours have 20 entries: five hours for the window, and five for the previous window.
         assert top
         assert top.start == HOUR - 4 * HOUR_SECONDS
         assert [(video.views, video.before) for video in top.videos] == [(5, 5)] * 2
@@ -385,7 +381,7 @@ class TestRuns:
         queries = [operation for operation in operations if operation.index]
         assert len(queries) == 4 * 48
 
-    def test_runs_fold_a_counter_that_is_calm_again(self, table: Table, viewed: CountedViews) -> None:
+    def test_runs_merge_the_shards_of_a_calm_counter(self, table: Table, viewed: CountedViews) -> None:
         for shard in range(4):
             viewed.count("v", NOW, shard=shard, views=10)
         viewed.store()
@@ -399,7 +395,7 @@ class TestRuns:
         assert counter
         assert counter["folded"] == {"views": 30}
 
-    def test_a_counter_in_a_storm_holds_up_no_list(self, table: Table, viewed: CountedViews) -> None:
+    def test_throttled_counter_does_not_delay_lists(self, table: Table, viewed: CountedViews) -> None:
         for shard in range(2):
             viewed.count("v", NOW, shard=shard, views=10)
         viewed.store()

@@ -1,4 +1,4 @@
-"""The totals of users, and the most used tags, as clients see them."""
+"""Totals of users and the most used tags, in API responses."""
 
 import json
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ ZEROS = {"total": 0, "uploaded": 0, "processing": 0, "ready": 0, "failed": 0, "d
 
 
 class TestUsers:
-    def test_a_user_that_has_nothing_has_zeros(self, api: Api) -> None:
+    def test_user_without_videos_has_zeros(self, api: Api) -> None:
         reply = api.get("/v1/users/alice")
         assert reply.status == 200
         assert reply.json == {"userId": "alice", "videos": ZEROS, "bytes": 0, "duration": 0, "playlists": 0}
@@ -35,13 +35,13 @@ class TestUsers:
         assert (totals["bytes"], totals["duration"]) == (150, 1000)
 
     @pytest.mark.parametrize("user_id", ["x" * 256, "\N{CLAPPER BOARD}" * 251, " "])
-    def test_a_name_is_what_a_subject_can_be(self, api: Api, user_id: str) -> None:
+    def test_user_id_that_no_token_can_have_is_400(self, api: Api, user_id: str) -> None:
         reply = api.get(f"/v1/users/{quote(user_id)}", user="admin")
         assert reply.status == 400
         assert reply.json["errors"][0]["parameter"] == "userId"
 
     @pytest.mark.parametrize("user_id", ["a\nb", "a\x7fb", "a\u2028b"])
-    def test_a_name_has_no_control_characters(self, api: Api, user_id: str) -> None:
+    def test_user_id_with_control_characters_is_400(self, api: Api, user_id: str) -> None:
         assert api.get(f"/v1/users/{quote(user_id)}", user="admin").status == 400
 
     @pytest.mark.parametrize("reader", ["the user", "admin"])
@@ -61,13 +61,15 @@ class TestUsers:
             *("a/b", "/", "https://issuer.example/u/1?x=y&z", "50%", "50%25", "%2F", "a\\b", "`{}[]^", "..a"),
         ],
     )
-    def test_a_user_may_have_any_other_name(self, api: Api, background: BackgroundWork, name: str, reader: str) -> None:
+    def test_user_id_may_have_any_other_characters(
+        self, api: Api, background: BackgroundWork, name: str, reader: str
+    ) -> None:
         assert api.post("/v1/videos", {"title": "t"}, user=name).status == 201
         background.settle_totals()
         totals = api.get(f"/v1/users/{quote(name, safe='')}", user=name if reader == "the user" else reader).json
         assert (totals["userId"], totals["videos"]["total"]) == (name, 1)
 
-    def test_a_gateway_may_decode_percent_signs_too(self, api: Api) -> None:
+    def test_user_id_is_decoded_once_even_if_the_gateway_decodes_it(self, api: Api) -> None:
         route = next(route for route in ROUTES if route.operation == "getUser")
         event = make_event("GET", "/v1/users/50%", None, "", {}, "50%25", "videos/read", route)
         event["pathParameters"] = {"userId": "50%25"}
@@ -75,16 +77,16 @@ class TestUsers:
         assert json.loads(response["body"])["userId"] == "50%25"
 
     @pytest.mark.parametrize("path", ["/v1/users/imdb/totals", "/v1/users/imdb%2Ftotals", "/v1/users/alice/"])
-    def test_a_path_below_a_user_is_no_user_without_anything(self, api: Api, path: str) -> None:
+    def test_unknown_path_below_a_user_is_404(self, api: Api, path: str) -> None:
         assert api.get(path, user="admin").status == 404
         assert api.get(path, user="bob").status == 403
 
-    def test_no_parameter_is_known(self, api: Api) -> None:
+    def test_query_parameters_are_refused(self, api: Api) -> None:
         assert api.get("/v1/users/alice", query="x=1").status == 400
 
 
 def pages(api: Api, limit: int) -> Iterator[list[tuple[str, int]]]:
-    """All pages of the list of tags."""
+    """Yield the pages of the tag list, as pairs of tag and count."""
     cursor = ""
     while cursor is not None:
         query = f"limit={limit}" + (f"&cursor={cursor}" if cursor else "")
@@ -95,10 +97,10 @@ def pages(api: Api, limit: int) -> Iterator[list[tuple[str, int]]]:
 
 
 class TestTags:
-    def test_without_any_the_list_is_empty(self, api: Api) -> None:
+    def test_tag_list_without_tags_is_empty(self, api: Api) -> None:
         assert api.get("/v1/tags").json == {"items": [], "nextCursor": None}
 
-    def test_the_most_used_come_first(self, api: Api, background: BackgroundWork) -> None:
+    def test_most_used_tags_are_listed_first(self, api: Api, background: BackgroundWork) -> None:
         for tags in (["Drama", "b"], ["DRAMA"], ["drama", "c"], ["c"]):
             api.publish(tags=tags)
         background.settle_totals()
@@ -116,7 +118,7 @@ class TestTags:
         assert list(pages(api, 100)) == [[]]
 
     @pytest.mark.parametrize("limit", [1, 2, 3, 7, 8])
-    def test_pages_hold_every_tag_once(self, api: Api, background: BackgroundWork, limit: int) -> None:
+    def test_pages_contain_every_tag_once(self, api: Api, background: BackgroundWork, limit: int) -> None:
         for number in range(1, 4):
             api.publish(tags=[f"t{n}" for n in range(7) if n % number == 0])
         background.settle_totals()
@@ -126,13 +128,13 @@ class TestTags:
         assert len(listed) == len(dict(listed)) == 7
         assert [count for _, count in listed] == sorted((count for _, count in listed), reverse=True)
 
-    def test_the_next_page_is_also_a_link(self, api: Api, background: BackgroundWork) -> None:
+    def test_response_has_a_link_to_the_next_page(self, api: Api, background: BackgroundWork) -> None:
         api.publish(tags=["a", "b"])
         background.settle_totals()
         reply = api.get("/v1/tags", query="limit=1")
         assert 'rel="next"' in reply.headers["link"]
 
-    def test_a_cursor_holds_the_longest_tag(self, api: Api, background: BackgroundWork) -> None:
+    def test_cursor_can_contain_the_longest_tag(self, api: Api, background: BackgroundWork) -> None:
         tag = "\N{CUNEIFORM SIGN A}" * 64
         api.publish(tags=[tag, "z"])
         api.publish(tags=[tag])
@@ -142,7 +144,7 @@ class TestTags:
         cursor = api.get("/v1/tags", query="limit=1").json["nextCursor"]
         assert len(cursor) <= LONGEST
 
-    def test_the_longest_position_fits_a_cursor(self, api: Api, table: Table) -> None:
+    def test_cursor_can_contain_the_longest_position(self, api: Api, table: Table) -> None:
         for tag, count in (("é" * 256, 10**9), ("z", 1)):
             table.client.put_item(
                 TableName=table.name,
@@ -156,7 +158,7 @@ class TestTags:
             )
         assert list(pages(api, 1)) == [[("é" * 256, 10**9)], [("z", 1)]]
 
-    def test_a_cursor_belongs_to_its_caller(self, api: Api, background: BackgroundWork) -> None:
+    def test_cursor_is_valid_only_for_its_caller(self, api: Api, background: BackgroundWork) -> None:
         api.publish(tags=["a", "b"])
         background.settle_totals()
         cursor = api.get("/v1/tags", query="limit=1").json["nextCursor"]

@@ -1,4 +1,4 @@
-"""Uploads over HTTP: where a client sends its film, what that is bound to, and how it ends."""
+"""Uploads over HTTP: presigned requests and their conditions, completion, and abort."""
 
 import json
 import re
@@ -50,19 +50,19 @@ NO_UPLOAD = "019775a1c00-9f86d081884c7d65"
 
 @pytest.fixture
 def api(table: Table, clock: Clock, objects: Objects) -> Api:
-    """The service, with its buckets."""
+    """Return the service with its buckets."""
     return make_api(table, clock, objects)
 
 
 @pytest.fixture(autouse=True)
 def _small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let moto take parts of less than 5 MiB."""
+    """Allow parts of less than 5 MiB in moto."""
     monkeypatch.setattr(moto_s3, "S3_UPLOAD_PART_MIN_SIZE", 1)
 
 
 @pytest.fixture
 def video_id(api: Api) -> str:
-    """A video of alice's."""
+    """Create a video of alice, and return its id."""
     return str(api.create()["videoId"])
 
 
@@ -80,7 +80,7 @@ def _item(table: Table, video_id: str, upload_id: str) -> Upload:
 
 
 def _send_parts(objects: Objects, video_id: str, begun: dict[str, Any], table: Table) -> list[dict[str, Any]]:
-    """Send every part as a client would, but small ones, because moto keeps them in memory."""
+    """Send every part, as a client does. The parts are small because moto stores them in memory."""
     item = _item(table, video_id, begun["uploadId"])
     parts = []
     for part in begun["parts"]:
@@ -106,12 +106,12 @@ def _abort(api: Api, video_id: str, upload_id: str, **options: Any) -> Reply:
 
 
 class TestIds:
-    def test_later_ones_sort_higher(self) -> None:
+    def test_later_upload_ids_sort_higher(self) -> None:
         ids = [new_upload_id(NOW * 1000 + step) for step in (0, 1, 2, 1000, 10**9)]
         assert ids == sorted(ids)
         assert all(re.fullmatch(UPLOAD_ID, upload_id) for upload_id in ids)
 
-    def test_two_of_the_same_moment_differ(self) -> None:
+    def test_upload_ids_of_the_same_moment_differ(self) -> None:
         assert new_upload_id(NOW) != new_upload_id(NOW)
 
     def test_uploads_of_one_second_have_distinct_ids(self, api: Api, video_id: str) -> None:
@@ -124,7 +124,7 @@ class TestIds:
 
 class TestPartSizes:
     @pytest.mark.parametrize("size", [1, LARGEST_PUT, 10**10, 32 * MIB * MAX_PARTS, 10**11, MAX_SOURCE_BYTES])
-    def test_parts_are_few_large_and_whole(self, size: int) -> None:
+    def test_part_size_respects_the_limits_of_s3(self, size: int) -> None:
         one = part_size(size)
         assert one % MIB == 0
         assert SMALLEST_PART <= one <= 5 * 1024 * MIB
@@ -148,7 +148,7 @@ class TestPut:
         assert signed == ["content-length;content-type;host;if-none-match"]
         assert reply.headers["cache-control"] == "no-store"
         item = _item(table, video_id, upload_id)
-        assert item.pop("updatedFor")  # the request's id, which the gateway made
+        assert item.pop("updatedFor")  # the request id that the gateway created
         assert item == {
             **UPLOAD.key(videoId=video_id, uploadId=upload_id),
             "videoId": video_id,
@@ -163,7 +163,7 @@ class TestPut:
             "purgeAt": NOW + RETENTION_SECONDS,
         }
 
-    def test_the_largest_one(self, api: Api, video_id: str) -> None:
+    def test_put_upload_may_have_the_largest_size(self, api: Api, video_id: str) -> None:
         assert "url" in _begin(api, video_id, {"contentType": "video/mp4", "fileSize": LARGEST_PUT})
 
     def test_every_upload_has_a_separate_key(self, api: Api, video_id: str) -> None:
@@ -197,7 +197,7 @@ class TestPut:
             ({"key": "../other"}, "/key"),
         ],
     )
-    def test_bad_bodies(self, api: Api, video_id: str, table: Table, change: Any, pointer: str) -> None:
+    def test_invalid_body_is_422(self, api: Api, video_id: str, table: Table, change: Any, pointer: str) -> None:
         reply = api.post(f"/v1/videos/{video_id}/upload", NEW_UPLOAD | change)
         assert reply.status == 422
         assert pointer in [error["pointer"] for error in reply.json["errors"]]
@@ -223,10 +223,9 @@ class TestParts:
     def test_largest_upload_with_long_credentials_fits_the_response_limit(
         self, table: Table, clock: Clock, objects: Objects, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setenv("AWS_SESSION_TOKEN", "IQoJb3JpZ2luX2VjE/+=" * 75)  # 1.5 KB, some of it to be escaped
-        monkeypatch.setattr(
-            "shared.aws.boto3_client.session", botocore.session.get_session
-        )  # one that knows no credentials yet
+        monkeypatch.setenv("AWS_SESSION_TOKEN", "IQoJb3JpZ2luX2VjE/+=" * 75)  # 1.5 KB; the URL escapes some characters
+        # A session without cached credentials.
+        monkeypatch.setattr("shared.aws.boto3_client.session", botocore.session.get_session)
         client = make_client()
         api = make_api(table, clock, Objects(client))
         video_id = api.create()["videoId"]
@@ -237,14 +236,14 @@ class TestParts:
         assert "X-Amz-Security-Token" in reply.json["parts"][0]["url"]
         assert len(reply.json["parts"]) <= MAX_PARTS
         assert sum(part["size"] for part in reply.json["parts"]) == MAX_SOURCE_BYTES
-        # Lambda takes 6 MB, in the JSON around it, where every quotation mark is escaped.
+        # Lambda limits responses to 6 MB, measured as a JSON string with escaped quotation marks.
         assert len(json.dumps(reply.body.decode())) < 4_000_000
 
-    def test_completed_it_is_there(self, api: Api, video_id: str, objects: Objects, table: Table) -> None:
+    def test_completed_upload_is_stored_in_s3(self, api: Api, video_id: str, objects: Objects, table: Table) -> None:
         begun = _begin(api, video_id, LARGE)
         upload_id = begun["uploadId"]
         parts = _send_parts(objects, video_id, begun, table)
-        for _ in range(3):  # a client that lost the answer asks again
+        for _ in range(3):  # a client that lost the response sends the request again
             reply = _complete(api, video_id, upload_id, parts)
             assert (reply.status, reply.json) == (
                 200,
@@ -255,7 +254,7 @@ class TestParts:
         assert (facts.size, facts.content_type) == (18, "video/mp4")
         assert _item(table, video_id, upload_id)["state"] == "received"
 
-    def test_missing_and_wrong_parts_are_refused_and_can_be_mended(
+    def test_missing_or_wrong_parts_are_refused_and_can_be_corrected(
         self, api: Api, video_id: str, objects: Objects, table: Table
     ) -> None:
         begun = _begin(api, video_id, LARGE)
@@ -294,15 +293,15 @@ class TestParts:
             None,
         ],
     )
-    def test_bad_bodies(self, api: Api, video_id: str, parts: Any) -> None:
+    def test_invalid_body_is_422(self, api: Api, video_id: str, parts: Any) -> None:
         upload_id = _begin(api, video_id, LARGE)["uploadId"]
         assert _complete(api, video_id, upload_id, parts).status == 422
 
-    def test_a_single_put_is_not_completed(self, api: Api, video_id: str) -> None:
+    def test_complete_of_a_put_upload_is_409(self, api: Api, video_id: str) -> None:
         upload_id = _begin(api, video_id)["uploadId"]
         assert _complete(api, video_id, upload_id, [{"partNumber": 1, "etag": "e"}]).status == 409
 
-    def test_aborted_it_cannot_be_completed(self, api: Api, video_id: str, objects: Objects, table: Table) -> None:
+    def test_aborted_upload_cannot_be_completed(self, api: Api, video_id: str, objects: Objects, table: Table) -> None:
         begun = _begin(api, video_id, LARGE)
         parts = _send_parts(objects, video_id, begun, table)
         for _ in range(3):
@@ -310,7 +309,7 @@ class TestParts:
         assert _complete(api, video_id, begun["uploadId"], parts).status == 409
         assert objects.client.list_multipart_uploads(Bucket=SOURCES_BUCKET).get("Uploads", []) == []
 
-    def test_completed_it_cannot_be_aborted(self, api: Api, video_id: str, objects: Objects, table: Table) -> None:
+    def test_completed_upload_cannot_be_aborted(self, api: Api, video_id: str, objects: Objects, table: Table) -> None:
         begun = _begin(api, video_id, LARGE)
         assert _complete(api, video_id, begun["uploadId"], _send_parts(objects, video_id, begun, table)).status == 200
         assert _abort(api, video_id, begun["uploadId"]).status == 409
@@ -334,7 +333,7 @@ def _read(api: Api, video_id: str, upload_id: str, **options: Any) -> Reply:
 
 
 def _response_validator() -> Any:
-    """Validator of responses against the document: exactly one of the three schemas matches."""
+    """Return a validator of the response schema, by which exactly one of three schemas must match."""
     responses = document()["paths"]["/v1/videos/{videoId}/upload/{uploadId}"]["get"]["responses"]
     schema = responses["200"]["content"]["application/json"]["schema"]
     return jsonschema_rs.Draft202012Validator({**schema, "components": document()["components"]})
@@ -346,7 +345,7 @@ RESPONSE = _response_validator()
 def _send_part(
     objects: Objects, table: Table, video_id: str, upload_id: str, number: int, size: int, fill: bytes = b"x"
 ) -> str:
-    """Send one part by the service's own client, which is bound to no size; returns its ETag."""
+    """Send a part with the service's own client, for which S3 checks no size. Return the ETag."""
     response = objects.client.upload_part(
         Bucket=SOURCES_BUCKET,
         Key=f"{video_id}/{upload_id}",
@@ -358,18 +357,18 @@ def _send_part(
 
 
 def _set_source(table: Table, video_id: str, upload_id: str) -> None:
-    """Let the film of an upload be the video's."""
+    """Make the file of an upload the source of the video."""
     video = table.get(VIDEO.key(videoId=video_id))
     assert video
     table.write(table.put({**video, "source": {"uploadId": upload_id, "etag": "e"}}))
 
 
-class TestGoingOn:
-    """Reading an upload: everything that an interrupted client needs, within the original conditions."""
+class TestResume:
+    """Reading an upload: the response has all that an interrupted client needs, with the original conditions."""
 
     @pytest.fixture(autouse=True)
     def _in_small_parts(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Let 25 bytes be three parts, which need not be kept in memory."""
+        """Lower the part size, so that 25 bytes become three parts and fit in memory."""
         monkeypatch.setattr("shared.processing.uploads.LARGEST_PUT", 20)
         monkeypatch.setattr("shared.processing.uploads.part_size", lambda _: 10)
 
@@ -409,7 +408,9 @@ class TestGoingOn:
         sent = [{"partNumber": part["partNumber"], "etag": part["etag"]} for part in parts]
         assert _complete(api, video_id, begun["uploadId"], sent).status == 200
 
-    def test_a_part_of_another_size_is_missing(self, api: Api, video_id: str, table: Table, objects: Objects) -> None:
+    def test_part_with_a_wrong_size_counts_as_missing(
+        self, api: Api, video_id: str, table: Table, objects: Objects
+    ) -> None:
         begun = _begin(api, video_id, self.IN_PARTS)
         for number, size in ((1, 9), (3, 10)):
             _send_part(objects, table, video_id, begun["uploadId"], number, size)
@@ -451,9 +452,9 @@ class TestGoingOn:
         assert table.get(QUOTA.key(userId="alice", date="2025-06-15")) == quota
 
     @pytest.mark.parametrize(("announced", "seconds"), [(SMALL, PUT_SECONDS), (IN_PARTS, MULTIPART_SECONDS)])
-    def test_urls_end_with_the_upload_s_days(self, api: Api, video_id: str, announced: Any, seconds: int) -> None:
+    def test_urls_expire_with_the_upload(self, api: Api, video_id: str, announced: Any, seconds: int) -> None:
         upload_id = _begin(api, video_id, announced)["uploadId"]
-        end = -(-(NOW + UPLOAD_DAYS * DAY) // DAY) * DAY  # at midnight
+        end = -(-(NOW + UPLOAD_DAYS * DAY) // DAY) * DAY  # midnight UTC
         for now, ends in (
             (NOW + DAY, NOW + DAY + seconds),
             (end - seconds, end),
@@ -469,7 +470,7 @@ class TestGoingOn:
         assert _ended(_read(api, video_id, upload_id), announced) == "aborted"
 
     @pytest.mark.parametrize("announced", [SMALL, IN_PARTS])
-    def test_aborted_it_has_no_urls(self, api: Api, video_id: str, announced: Any) -> None:
+    def test_aborted_upload_has_no_urls(self, api: Api, video_id: str, announced: Any) -> None:
         upload_id = _begin(api, video_id, announced)["uploadId"]
         assert _abort(api, video_id, upload_id).status == 204
         assert _ended(_read(api, video_id, upload_id), announced) == "aborted"
@@ -551,7 +552,7 @@ class TestGoingOn:
 
 
 def _ended(reply: Reply, announced: Any) -> str:
-    """The state of an upload that has ended, which has facts and no URLs."""
+    """Assert that an upload has ended without URLs, and return its state."""
     assert reply.status == 200, reply.body
     assert set(reply.json) == {"uploadId", "videoId", "state", "contentType", "fileSize"}
     assert {name: reply.json[name] for name in announced} == announced
@@ -559,7 +560,7 @@ def _ended(reply: Reply, announced: Any) -> str:
 
 
 def _unsigned(response: dict[str, Any]) -> dict[str, Any]:
-    """An answer without the signatures of its URLs, which differ from second to second."""
+    """Return a response without the signatures in its URLs, which differ from second to second."""
     text = re.sub(r"X-Amz-(Date|Signature)=\w+", "", json.dumps(response))
     unsigned: dict[str, Any] = json.loads(text)
     return unsigned
@@ -587,19 +588,19 @@ class TestAbortOfAPut:
 
 
 class TestPermissions:
-    def test_reading_is_not_enough(self, api: Api, video_id: str) -> None:
+    def test_uploads_require_the_write_scope(self, api: Api, video_id: str) -> None:
         begun = _begin(api, video_id)
         assert api.post(f"/v1/videos/{video_id}/upload", NEW_UPLOAD, scopes="videos/read").status == 403
         assert _read(api, video_id, begun["uploadId"], scopes="videos/read").status == 403
 
-    def test_an_upload_belongs_to_one_video(self, api: Api, video_id: str) -> None:
+    def test_upload_of_another_video_is_404(self, api: Api, video_id: str) -> None:
         upload_id = _begin(api, video_id)["uploadId"]
         other = api.create()["videoId"]
         assert _read(api, other, upload_id).status == 404
         assert _abort(api, other, upload_id).status == 404
         assert _complete(api, other, upload_id, [{"partNumber": 1, "etag": "e"}]).status == 404
 
-    def test_unknown_videos_and_uploads(self, api: Api, video_id: str) -> None:
+    def test_unknown_videos_and_uploads_are_404(self, api: Api, video_id: str) -> None:
         nowhere = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
         parts = [{"partNumber": 1, "etag": "e"}]
         assert api.post(f"/v1/videos/{nowhere}/upload", NEW_UPLOAD).status == 404
@@ -628,7 +629,7 @@ class TestPermissions:
 class TestQuota:
     @pytest.fixture
     def api(self, table: Table, clock: Clock, objects: Objects) -> Api:
-        """The service for owners who may upload twice a day."""
+        """Return the service with a quota of two uploads a day."""
         return make_api(table, clock, objects, JOBS_PER_DAY=str(2 * JOBS_PER_UPLOAD + 1))
 
     def test_exceeded_quota_has_retry_after(self, api: Api, video_id: str, table: Table) -> None:
@@ -659,7 +660,7 @@ REQUESTS = {"begin": 4, "read": 3, "complete": 4, "abort": 4}
 
 
 class TestFaults:
-    """Each call to DynamoDB and S3 fails once, fails permanently, or is the last before the process dies."""
+    """Each request to DynamoDB and S3 fails once, fails permanently, or is the last request of a killed process."""
 
     def _run(
         self, api: Api, table: Table, objects: Objects, operation: str, line: FaultLine, incident: Any, at: int
@@ -728,8 +729,8 @@ class TestFaults:
                     break
             assert at >= REQUESTS[operation]
 
-    def test_completing_and_aborting_at_once_has_one_outcome(self, api: Api, table: Table, objects: Objects) -> None:
-        # The completion's process died after S3 was asked: the film is there, whatever the item says.
+    def test_concurrent_complete_and_abort_have_one_outcome(self, api: Api, table: Table, objects: Objects) -> None:
+        # The process was killed after S3 had completed the upload, so S3 has the file whatever the item's state is.
         line = FaultLine(table.client, objects.client, transport=botocore_stubber)
         video_id = str(api.create()["videoId"])
         begun = _begin(api, video_id, LARGE)
@@ -743,7 +744,7 @@ class TestFaults:
         assert _item(table, video_id, begun["uploadId"])["state"] == "received"
 
     @pytest.mark.parametrize(("code", "status"), [("NoSuchUpload", 404), ("PreconditionFailed", 412)])
-    def test_a_completion_that_s3_remembers_in_its_own_way_is_one(
+    def test_repeated_complete_succeeds_for_any_response_of_s3(
         self, api: Api, video_id: str, table: Table, objects: Objects, code: str, status: int
     ) -> None:
         begun = _begin(api, video_id, LARGE)

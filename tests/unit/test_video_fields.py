@@ -1,4 +1,5 @@
-"""Each row of shared/video_fields.py reaches what cannot be made of it: every failure names the file to edit."""
+"""Each row of shared/video_fields.py has the other definitions that its field needs. A failure names the file to
+edit."""
 
 from shared.openapi.document import document
 from shared.search.document import FORM
@@ -9,7 +10,7 @@ from tests.unit.test_videos import EVERYTHING
 from tools.exchange_format import VideoLine
 
 
-def test_every_field_has_what_is_not_made_of_its_row() -> None:
+def test_every_field_has_its_other_definitions() -> None:
     names = {field.name for field in VIDEO_FIELDS}
     shown_fields = {field.name for field in VIDEO_FIELDS if field.is_shown}
     labelled = {field.name for field in VIDEO_FIELDS if field.label}
@@ -29,7 +30,7 @@ def test_every_field_has_what_is_not_made_of_its_row() -> None:
     assert missing == {}
 
 
-def test_fields_of_whole_numbers_are_those_that_the_models_say() -> None:
+def test_integer_fields_equal_those_of_the_models() -> None:
     for name, schema in VideoContent.model_json_schema()["properties"].items():
         types = {option.get("type") for option in schema.get("anyOf", [schema])}
         assert (name in INTEGERS) == ("integer" in types), name

@@ -1,4 +1,4 @@
-"""One video: created, read, changed, deleted and restored, by its owner, an admin and strangers."""
+"""A single video: created, read, changed, deleted and restored by its owner, an admin and other users."""
 
 import re
 from typing import Any, get_args
@@ -135,7 +135,7 @@ class TestIdempotencyKey:
         other = api.post("/v1/videos", {"title": "t"}, headers=KEY, user="bob")
         assert first.json["videoId"] != other.json["videoId"]
 
-    def test_a_key_is_forgotten_after_a_day(self, api: Api, clock: Clock) -> None:
+    def test_a_key_expires_after_a_day(self, api: Api, clock: Clock) -> None:
         first = api.post("/v1/videos", {"title": "t"}, headers=KEY)
         clock.advance(24 * 3600)
         later = api.post("/v1/videos", {"title": "u"}, headers=KEY)
@@ -196,7 +196,7 @@ class TestRead:
     def test_unknown_video_is_404(self, api: Api) -> None:
         assert api.get("/v1/videos/3f2504e0-4f89-41d3-9a0c-0305e82c3301").status == 404
 
-    def test_an_id_is_read_in_either_case(self, api: Api) -> None:
+    def test_video_id_is_case_insensitive(self, api: Api) -> None:
         video = api.create()
         assert api.get(f"/v1/videos/{video['videoId'].upper()}").json == video
 
@@ -235,7 +235,7 @@ class TestVisibility:
         assert api.get(_path(video), user="alice").status == 200
         assert api.get(_path(video), user="admin").status == 200
 
-    def test_a_video_expires_at_its_very_second(self, api: Api, clock: Clock) -> None:
+    def test_a_video_expires_at_the_second_of_expires_at(self, api: Api, clock: Clock) -> None:
         video = api.publish("alice", expiresAt=NOW + 5)
         assert api.get(_path(video), user="bob").status == 200
         clock.advance(5)
@@ -266,7 +266,7 @@ class TestVisibility:
 
 
 class TestChange:
-    def test_members_replace_null_removes_maps_merge(self, api: Api) -> None:
+    def test_patch_replaces_fields_removes_null_and_merges_maps(self, api: Api) -> None:
         video = api.create(**EVERYTHING)
 
         reply = api.patch(
@@ -296,7 +296,7 @@ class TestChange:
         api.patch(_path(video), {"metadata": {"flag": 1}})
         assert api.get(_path(video)).json["metadata"]["flag"] is not True
 
-    def test_a_change_that_changes_nothing_writes_nothing(self, api: Api, table: Table) -> None:
+    def test_patch_without_changes_writes_nothing(self, api: Api, table: Table) -> None:
         video = api.create(title="same")
         with record_operations(table.client) as operations:
             reply = api.patch(_path(video), {"title": "same"})
@@ -309,7 +309,7 @@ class TestChange:
             api.patch(_path(video), {"title": "new"})
         change = operations[-1].parameters
         written = {change["ExpressionAttributeNames"][name] for name in re.findall(r"#\w+", change["UpdateExpression"])}
-        # The clock stands still here, or updatedAt would be among them.
+        # The clock is constant in this test. Otherwise the attributes would include updatedAt.
         assert written == {"title", "version", "writeId", "updatedFor"}
 
     @pytest.mark.parametrize(
@@ -339,7 +339,7 @@ class TestChange:
         assert (reply.status, reply.json["errors"][0]["pointer"]) == (422, "/metadata")
         assert len(api.get(_path(video)).json["metadata"]) == 30
 
-    def test_the_change_names_its_author_to_the_stream(self, api: Api, table: Table) -> None:
+    def test_patch_stores_its_author(self, api: Api, table: Table) -> None:
         video = api.create("alice")
         api.patch(_path(video), {"title": "by an admin"}, user="admin")
         item = table.get(VIDEO.key(videoId=video["videoId"]))
@@ -363,7 +363,7 @@ class TestStatusMachine:
         assert set(get_args(LiveStatus)) == set(STATUSES) - {"deleted"}
         assert {status for ways in TRANSITIONS.values() for status in ways} <= set(get_args(LiveStatus))
 
-    def test_the_way_from_upload_to_ready(self, api: Api) -> None:
+    def test_uploaded_video_becomes_processing_then_ready(self, api: Api) -> None:
         video = api.create()
         assert [api.patch(_path(video), {"status": status}).status for status in ("ready", "processing", "ready")] == [
             409,
@@ -371,7 +371,7 @@ class TestStatusMachine:
             200,
         ]
 
-    def test_deleting_is_not_a_patch(self, api: Api) -> None:
+    def test_patch_cannot_set_the_status_deleted(self, api: Api) -> None:
         assert api.patch(_path(api.create()), {"status": "deleted"}).status == 422
 
 
@@ -419,12 +419,12 @@ class TestDeleteAndRestore:
 
         clock.advance(GRACE_SECONDS)
 
-        # DynamoDB has not removed it yet; it is gone all the same.
+        # DynamoDB has not deleted the item yet, but the API no longer returns it.
         assert api.get(_path(video)).status == 404
         assert api.post(f"{_path(video)}/restore").status == 404
         assert api.get("/v1/videos", query="userId=alice&status=deleted").json["items"] == []
 
-    def test_an_expired_video_is_removed_after_a_grace(self, api: Api, clock: Clock) -> None:
+    def test_expired_video_is_purged_after_the_grace_period(self, api: Api, clock: Clock) -> None:
         video = api.create(expiresAt=NOW + 100)
         assert video["purgeAt"] == NOW + 100 + GRACE_SECONDS
         assert "purgeAt" not in api.patch(_path(video), {"expiresAt": None}).json
@@ -444,7 +444,7 @@ class TestDeleteAndRestore:
         clock.advance(GRACE_SECONDS - 1)
         assert api.post("/v1/videos", second, user="admin").status == 409
         clock.advance(1)
-        # DynamoDB has not removed the old one yet; now it goes, and with it what belonged to it.
+        # DynamoDB has not deleted the old item yet. The first request deletes it, and later its child items.
         reply = api.post("/v1/videos", second, user="admin")
         assert (reply.status, reply.json["type"]) == (409, "urn:video-metadata:problem:being-removed")
         assert reply.headers["retry-after"] == "10"
@@ -470,7 +470,7 @@ IMPOSSIBLE: list[tuple[dict[str, Any], dict[str, str]]] = [
 ]
 
 
-class TestFieldsThatExcludeEachOther:
+class TestConflictingFields:
     @pytest.mark.parametrize(("fields", "faults"), IMPOSSIBLE, ids=str)
     def test_conflicting_fields_are_refused_by_create_patch_and_batch(
         self, api: Api, fields: dict[str, Any], faults: dict[str, str]
@@ -492,7 +492,7 @@ class TestFieldsThatExcludeEachOther:
             ]
         assert api.get(_path(video)).json["version"] == 1
 
-    def test_a_patch_is_compared_with_the_field_that_is_stored(self, api: Api) -> None:
+    def test_patched_time_must_fit_the_stored_time(self, api: Api) -> None:
         video = api.create(publishAt=NOW + 50)
         reply = api.patch(_path(video), {"expiresAt": NOW + 50})
         assert _faults(reply.json) == {"/expiresAt": f"must be after publishAt {NOW + 50}, not {NOW + 50}"}
@@ -501,7 +501,7 @@ class TestFieldsThatExcludeEachOther:
         assert _faults(reply.json) == {"/publishAt": f"must be before expiresAt {NOW + 51}, not {NOW + 51}"}
         assert api.patch(_path(video), {"publishAt": NOW + 99, "expiresAt": None}).status == 200
 
-    def test_a_video_that_has_expired_can_be_changed_and_sent_back_as_it_is(self, api: Api, clock: Clock) -> None:
+    def test_expired_video_can_be_patched_with_its_own_expiry(self, api: Api, clock: Clock) -> None:
         video = api.create(expiresAt=NOW + 5)
         clock.advance(10)
         assert api.patch(_path(video), {"title": "Another", "expiresAt": NOW + 5}).status == 200
@@ -512,7 +512,7 @@ class TestFieldsThatExcludeEachOther:
         reply = api.post("/v1/videos", {"title": "t", "createdAt": 1000, "expiresAt": 1000}, user="admin")
         assert _faults(reply.json) == {"/expiresAt": "must be after createdAt 1000, not 1000"}
 
-    def test_a_video_is_no_episode_of_itself(self, api: Api) -> None:
+    def test_video_cannot_be_its_own_series(self, api: Api) -> None:
         video_id = api.create()["videoId"]
         reply = api.patch(f"/v1/videos/{video_id}", {"seriesId": video_id.upper()})
         assert (reply.status, _faults(reply.json)) == (422, {"/seriesId": "must be the id of another video"})

@@ -1,4 +1,4 @@
-"""Batches of views from a player's offline queue: each view has its own result, and a retry counts none twice."""
+"""Batches of views from a player's offline queue: each view has its own result, and a retry counts no view twice."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -39,7 +39,7 @@ def _results(api: Api, *queue: View, user: str = "bob") -> list[dict[str, Any]]:
 
 
 def _reasons(api: Api, *queue: View, user: str = "bob") -> list[str | int | None]:
-    """Return the reason why each view does not count, `None` if it counts, or the status of its problem."""
+    """Return for each view the reason why it does not count, `None` if it counts, or the status of its problem."""
     results = _results(api, *queue, user=user)
     assert all(result.get("counted") == (result["reason"] is None) for result in results if "problem" not in result)
     return [result["problem"]["status"] if "problem" in result else result["reason"] for result in results]
@@ -90,12 +90,12 @@ def test_every_view_has_its_result_in_order(api: Api, table: Table) -> None:
             "windowEnds": ends,
         },
     ]
-    # What counts has a marker, and the stream counts it.
+    # Each counted view has an item, which the stream consumer counts.
     assert {marker["id"]["S"]: marker.get("watched") for marker in _markers(table)} == {"a": {"N": "5000"}, "c": None}
     assert (_counter(table, one), _counter(table, other)) == ({"repeated": 1}, {})
 
 
-def test_a_view_of_a_batch_is_a_view_like_one_by_itself(api: Api) -> None:
+def test_view_of_a_batch_and_single_view_exclude_each_other(api: Api) -> None:
     video = api.publish()
     path = f"/v1/videos/{video['videoId']}/views"
     assert api.post(path, {"viewerId": "tv"}, user="bob").json["counted"] is True
@@ -105,7 +105,7 @@ def test_a_view_of_a_batch_is_a_view_like_one_by_itself(api: Api) -> None:
 
 
 @pytest.mark.parametrize("viewer", [{}, {"viewerId": "tv"}], ids=["by id", "by viewer"])
-def test_a_batch_that_is_sent_again_counts_nothing_twice(api: Api, clock: Clock, viewer: dict[str, Any]) -> None:
+def test_repeated_batch_counts_nothing_twice(api: Api, clock: Clock, viewer: dict[str, Any]) -> None:
     video = api.publish()
     queue = [_of(video, str(number), NOW - number * HOUR, **viewer) for number in range(5)]
     assert _reasons(api, *queue) == [None] * 5
@@ -114,7 +114,7 @@ def test_a_batch_that_is_sent_again_counts_nothing_twice(api: Api, clock: Clock,
         assert None not in _reasons(api, *queue)
 
 
-def test_an_id_is_known_for_as_long_as_its_view_can_be_sent(api: Api, clock: Clock) -> None:
+def test_view_id_is_retained_as_long_as_its_view_is_accepted(api: Api, clock: Clock) -> None:
     video = api.publish()
     assert _reasons(api, _of(video, "a")) == [None]
     clock.advance(EARLIEST_SECONDS)
@@ -123,7 +123,7 @@ def test_an_id_is_known_for_as_long_as_its_view_can_be_sent(api: Api, clock: Clo
     assert _reasons(api, _of(video, "a", NOW + MARKER_SECONDS)) == [None]
 
 
-def test_the_views_of_a_viewer_are_taken_in_the_order_of_their_times(api: Api) -> None:
+def test_views_of_a_viewer_are_counted_in_order_of_their_times(api: Api) -> None:
     video, other = api.publish(), api.publish()
     queue = [
         _of(video, "late", NOW - 60, viewerId="tv"),
@@ -135,24 +135,24 @@ def test_the_views_of_a_viewer_are_taken_in_the_order_of_their_times(api: Api) -
     assert _reasons(api, *queue) == [None, None, None, "repeated", None]
 
 
-def test_an_id_belongs_to_one_caller_and_video(api: Api) -> None:
+def test_view_ids_are_unique_per_caller_and_video(api: Api) -> None:
     one, other = api.publish(), api.publish()
     assert _reasons(api, _of(one, "a")) == _reasons(api, _of(other, "a")) == [None]
     assert _reasons(api, _of(one, "a"), user="carol") == [None]
     assert _reasons(api, _of(one, "a")) == ["duplicate"]
 
 
-def test_rules_hold_for_batches_too_and_are_added_up(api: Api, table: Table) -> None:
+def test_rules_apply_to_batches_and_are_counted_in_one_update_per_video(api: Api, table: Table) -> None:
     own, hidden = api.publish("alice"), api.create("alice")
     queue = [*(_of(own, f"o{number}") for number in range(3)), *(_of(hidden, f"h{number}") for number in range(2))]
     with record_operations(table.client) as operations:
         assert _reasons(api, *queue, user="alice") == ["owner"] * 3 + ["unpublished"] * 2
-    # One addition for each video, however many of its views do not count.
+    # one update per video, for any number of views that do not count
     assert sorted(operation.name for operation in operations) == ["BatchGetItem"] * 2 + ["UpdateItem"] * 2
     assert (_counter(table, own), _counter(table, hidden)) == ({"owner": 3}, {"unpublished": 2})
 
 
-def test_a_view_costs_a_marker_and_videos_and_counters_are_read_together(api: Api, table: Table) -> None:
+def test_batch_reads_videos_and_counters_once_and_writes_one_item_per_view(api: Api, table: Table) -> None:
     videos = [api.publish() for _ in range(10)]
     queue = [_of(video, f"{number}-{which}") for which, video in enumerate(videos) for number in range(10)]
     with record_operations(table.client) as operations:
@@ -163,17 +163,17 @@ def test_a_view_costs_a_marker_and_videos_and_counters_are_read_together(api: Ap
 
 
 class TestTimes:
-    """A view that is too old, or whose clock is wrong, must not block the others."""
+    """A view that is too old or has a wrong time must not block other views."""
 
     @pytest.mark.parametrize("at", [NOW - EARLIEST_SECONDS - 1, NOW + LATEST_SECONDS + 1])
-    def test_a_view_outside_of_the_time_fails_alone(self, api: Api, table: Table, at: int) -> None:
+    def test_view_with_an_invalid_time_fails_alone(self, api: Api, table: Table, at: int) -> None:
         video = api.publish()
         good, bad = _results(api, _of(video, "a"), _of(video, "b", at))
         assert good["counted"] is True
         assert (bad["problem"]["status"], bad["problem"]["errors"][0]["pointer"]) == (422, "/views/1/at")
         assert len(_markers(table)) == 1
 
-    def test_a_view_at_the_edge_counts(self, api: Api) -> None:
+    def test_view_at_the_earliest_or_latest_time_counts(self, api: Api) -> None:
         video = api.publish()
         edges = (NOW - EARLIEST_SECONDS, NOW + LATEST_SECONDS)
         assert _reasons(api, *(_of(video, str(at), at) for at in edges)) == [None, None]
@@ -214,14 +214,14 @@ def test_a_batch_has_1_to_100_views(api: Api, count: int) -> None:
     assert (reply.status, reply.json["errors"][0]["pointer"]) == (422, "/views")
 
 
-def test_the_ids_of_a_batch_differ(api: Api) -> None:
+def test_batch_with_equal_ids_is_refused(api: Api) -> None:
     video = api.publish()
     reply = _send(api, [_of(video, id_) for id_ in ("a", "b", "a")])
     assert "0 and 2 have the same" in reply.json["errors"][0]["detail"]
 
 
 class TestWhenDynamoDBFails:
-    def test_a_view_that_is_throttled_fails_alone_and_can_be_sent_again(
+    def test_throttled_view_fails_alone_and_can_be_retried(
         self, api: Api, table: Table, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         video = api.publish()
@@ -238,7 +238,7 @@ class TestWhenDynamoDBFails:
             assert _reasons(api, *queue) == [None, 503, None]
         assert _reasons(api, *queue) == ["duplicate", None, "duplicate"]
 
-    def test_views_whose_rule_could_not_be_added_fail(
+    def test_views_whose_rule_cannot_be_counted_are_503(
         self, api: Api, table: Table, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         own, other = api.publish("alice"), api.publish("bob")
@@ -260,7 +260,7 @@ class TestWhenDynamoDBFails:
         undo()
         assert _markers(table) == []
 
-    def test_a_bug_does_not_hide_what_became_of_the_others(
+    def test_internal_error_of_one_view_does_not_affect_other_results(
         self, api: Api, table: Table, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         one, other = api.publish(), api.publish()
@@ -272,7 +272,7 @@ class TestWhenDynamoDBFails:
         assert _reasons(api, _of(one, "a"), _of(other, "b")) == [None, 500]
 
     def test_views_beyond_the_time_limit_fail_with_503_and_can_be_retried(self, table: Table, api: Api) -> None:
-        # Each look at the clock takes five seconds, and half a minute is more than the function has.
+        # Each read of the clock advances it by five seconds, so the function runs out of time.
         video = api.publish()
         seconds = iter(range(0, 100_000, 5))
         resources = FakeResources(table, Clock(), elapsed=lambda: next(seconds))

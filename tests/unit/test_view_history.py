@@ -1,4 +1,4 @@
-"""Counted views of a video over time: by hour and day, in any time zone, and the counting rule."""
+"""Counted views of a video over time, by hour and by day in any time zone, and the counting rules."""
 
 import random
 from datetime import datetime
@@ -16,19 +16,19 @@ from shared.videos.counters import SUMS, UNCOUNTED, ViewCount
 from shared.views.history import Buckets, sums_at
 
 HOUR = NOW // HOUR_SECONDS * HOUR_SECONDS
-"""Start of the current hour."""
+"""Start of the current hour, in seconds since the epoch."""
 DAY = NOW // DAY_SECONDS * DAY_SECONDS
 EARLIEST = HOUR - HOURS_RETAINED_DAYS * DAY_SECONDS + HOUR_SECONDS
 
 
 @pytest.fixture
 def viewed(table: Table) -> CountedViews:
-    """Counted views."""
+    """Return a store of counted views."""
     return CountedViews(table)
 
 
 def history(api: Api, video_id: str, query: str = "", **options: Any) -> dict[str, Any]:
-    """The answer to GET .../views."""
+    """Return the response to GET .../views."""
     reply = api.get(f"/v1/videos/{video_id}/views", query=query, **options)
     assert reply.status == 200, reply.body
     content: dict[str, Any] = reply.json
@@ -36,7 +36,7 @@ def history(api: Api, video_id: str, query: str = "", **options: Any) -> dict[st
 
 
 def counts(content: dict[str, Any]) -> dict[int, int]:
-    """The views of the buckets that have any, by when they begin."""
+    """Return the views of each bucket that has any, by the start of the bucket."""
     return {item["from"]: item["views"] for item in content["items"] if item["views"]}
 
 
@@ -60,7 +60,7 @@ class TestHours:
         content = history(api, api.publish()["videoId"])
         assert (len(content["items"]), counts(content), content["total"]) == (24, {}, 0)
 
-    def test_an_hour_counts_whole_if_part_of_it_is_asked_for(self, api: Api, viewed: CountedViews) -> None:
+    def test_hours_at_the_ends_of_a_range_are_counted_completely(self, api: Api, viewed: CountedViews) -> None:
         video_id = api.publish()["videoId"]
         for hour in range(-4, 1):
             viewed.count(video_id, HOUR + hour * HOUR_SECONDS, views=1)
@@ -71,9 +71,7 @@ class TestHours:
             HOUR - HOUR_SECONDS: 1,
         }
 
-    def test_the_views_before_the_first_start_are_of_no_hour(
-        self, api: Api, table: Table, viewed: CountedViews
-    ) -> None:
+    def test_views_before_the_first_start_belong_to_no_hour(self, api: Api, table: Table, viewed: CountedViews) -> None:
         """An imported counter has no starts."""
         video_id = api.publish()["videoId"]
         viewed.counters[video_id, 0]["views"] = 1000
@@ -81,15 +79,13 @@ class TestHours:
         viewed.store()
         assert counts(history(api, video_id)) == {HOUR: 1}
 
-    def test_a_counter_that_is_read_before_its_last_start_loses_nothing_below_zero(self) -> None:
+    def test_counter_read_before_its_last_start_has_no_negative_hour(self) -> None:
         live = ViewCount({0: dict.fromkeys(SUMS, 3)})
         before, after = sums_at([HOUR, HOUR + 3600], [(HOUR, {0: dict.fromkeys(SUMS, 5)})], live)
         assert (before["views"], after["views"]) == (5, 3)
 
     @pytest.mark.parametrize("seed", range(5))
-    def test_shards_are_summed_whichever_of_them_were_written_in_an_hour(
-        self, api: Api, viewed: CountedViews, seed: int
-    ) -> None:
+    def test_hour_is_the_sum_of_all_shards(self, api: Api, viewed: CountedViews, seed: int) -> None:
         draw, video_id = random.Random(seed), api.publish()["videoId"]
         expected: dict[int, int] = {}
         for hour in range(HOUR - 40 * HOUR_SECONDS, NOW, HOUR_SECONDS):
@@ -105,7 +101,7 @@ class TestHours:
 
 
 class TestDays:
-    def test_days_in_utc_are_kept_for_good(self, api: Api, viewed: CountedViews) -> None:
+    def test_days_in_utc_are_retained_permanently(self, api: Api, viewed: CountedViews) -> None:
         video_id, then = api.publish()["videoId"], DAY - 300 * DAY_SECONDS
         viewed.count(video_id, then + 5, views=2)
         viewed.count(video_id, then + DAY_SECONDS - 1, views=1)
@@ -114,13 +110,13 @@ class TestDays:
         content = history(api, video_id, f"granularity=day&from={then}")
         assert (len(content["items"]), counts(content), content["total"]) == (301, {then: 3, DAY: 4}, 7)
 
-    def test_the_last_30_are_shown(self, api: Api) -> None:
+    def test_last_30_days_are_listed_by_default(self, api: Api) -> None:
         for zone in ("UTC", "Europe/Berlin"):
             items = history(api, api.publish()["videoId"], f"granularity=day&tz={zone}")["items"]
             assert len(items) == 30
             assert items[-1]["from"] <= NOW < items[-1]["to"]
 
-    def test_days_elsewhere_begin_at_their_midnight(self, api: Api, viewed: CountedViews) -> None:
+    def test_days_of_a_time_zone_begin_at_its_midnight(self, api: Api, viewed: CountedViews) -> None:
         video_id = api.publish()["videoId"]
         midnight = int(datetime(2025, 6, 15, tzinfo=ZoneInfo("America/New_York")).timestamp())
         for at in (midnight - 1, midnight, midnight + 1):
@@ -138,7 +134,7 @@ class TestDays:
         for at in (midnight + 1799, midnight + 1800):
             viewed.count(video_id, at)
         viewed.store()
-        # The half hour after midnight is part of the day before, also where a list begins with it.
+        # The half hour after midnight belongs to the previous day, even if a list begins with it.
         content = history(api, video_id, f"granularity=day&tz=Asia/Kolkata&from={midnight + 60}")
         assert counts(content) == {midnight + 1800 - DAY_SECONDS: 1, midnight + 1800: 1}
 
@@ -147,12 +143,12 @@ class TestDays:
         [
             ("Europe/Berlin", (2025, 3, 30), 23),
             ("Europe/Berlin", (2025, 10, 26), 25),
-            ("America/Havana", (2025, 3, 9), 23),  # its midnight does not exist
-            ("America/Havana", (2025, 11, 2), 25),  # it has two
+            ("America/Havana", (2025, 3, 9), 23),  # midnight does not exist on this day
+            ("America/Havana", (2025, 11, 2), 25),  # midnight occurs twice on this day
             ("Asia/Kolkata", (2025, 3, 30), 24),
         ],
     )
-    def test_a_day_on_which_clocks_change_is_shorter_or_longer(
+    def test_day_with_a_clock_change_is_shorter_or_longer(
         self, zone: str, day: tuple[int, int, int], hours: int
     ) -> None:
         noon = int(datetime(*day, 12, tzinfo=ZoneInfo(zone)).timestamp())
@@ -208,18 +204,18 @@ class TestRange:
             ("tz=Pacific/Chatham&granularity=day", 30),
         ],
     )
-    def test_the_longest_and_the_earliest_are_answered(self, api: Api, query: str, count: int) -> None:
+    def test_longest_and_earliest_ranges_are_accepted(self, api: Api, query: str, count: int) -> None:
         assert len(history(api, api.publish()["videoId"], query)["items"]) == count
 
 
 @pytest.mark.parametrize("path", ["views", "views/explain"])
 class TestReaders:
-    def test_are_the_owner_and_admins(self, api: Api, path: str) -> None:
+    def test_views_are_readable_by_owner_and_admins_only(self, api: Api, path: str) -> None:
         video_id = api.publish()["videoId"]
         statuses = [api.get(f"/v1/videos/{video_id}/{path}", user=user).status for user in ("alice", "admin", "bob")]
         assert statuses == [200, 200, 403]
 
-    def test_need_one_query_beside_the_video_and_its_counter(
+    def test_views_take_one_query_besides_the_video_and_its_counter(
         self, api: Api, table: Table, viewed: CountedViews, path: str
     ) -> None:
         video_id = api.publish()["videoId"]
@@ -238,7 +234,7 @@ class TestExplanation:
         content: dict[str, Any] = reply.json
         return content
 
-    def test_says_how_many_counted_and_why_others_did_not(self, api: Api, viewed: CountedViews) -> None:
+    def test_explanation_counts_views_by_outcome_and_rule(self, api: Api, viewed: CountedViews) -> None:
         video_id = api.publish()["videoId"]
         viewed.count(video_id, NOW - DAY_SECONDS - 1, views=100, keyed=50, repeated=9)
         uncounted = {rule: number for number, rule in enumerate(UNCOUNTED, start=1)}
@@ -250,7 +246,7 @@ class TestExplanation:
         assert content["viewCount"] == 192
         assert (content["from"], content["to"]) == (HOUR - 23 * HOUR_SECONDS, NOW)
 
-    def test_has_a_sentence_for_each_rule(self, api: Api) -> None:
+    def test_explanation_has_a_sentence_for_each_rule(self, api: Api) -> None:
         rules = self.explained(api, api.publish()["videoId"])["rules"]
         assert [rule["rule"] for rule in rules] == list(UNCOUNTED)
         assert "30 minutes" in rules[0]["because"]

@@ -1,4 +1,4 @@
-"""View counts: one more for each view that counts, one write each, and never two for one viewer or key."""
+"""View counts: each counted view costs one write, and no viewer or key counts twice."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -34,7 +34,7 @@ def _send(api: Api, video: Mapping[str, Any], body: Any = None, *, user: str = "
 
 
 def _counted(api: Api, video: Mapping[str, Any], body: Any = None, **options: Any) -> dict[str, Any]:
-    """Send a view; return its result without the video's id."""
+    """Send a view, and return its result without the video's id."""
     reply = _send(api, video, body, **options)
     assert reply.status == 200, reply.body
     result: dict[str, Any] = reply.json
@@ -43,7 +43,7 @@ def _counted(api: Api, video: Mapping[str, Any], body: Any = None, **options: An
 
 
 def _view(api: Api, video: Mapping[str, Any], body: Any = None, **options: Any) -> int:
-    """The count after a view that counts."""
+    """Send a view that must count, and return the view count."""
     result = _counted(api, video, body, **options)
     assert (result["counted"], result["reason"]) == (True, None)
     count: int = result["viewCount"]
@@ -51,7 +51,7 @@ def _view(api: Api, video: Mapping[str, Any], body: Any = None, **options: Any) 
 
 
 def _reason(api: Api, video: Mapping[str, Any], body: Any = None, **options: Any) -> str | None:
-    """Return the reason why a view does not count, `None` if it counts."""
+    """Return the reason why a view does not count, or `None` if it counts."""
     result = _counted(api, video, body, **options)
     assert result["counted"] == (result["reason"] is None)
     reason: str | None = result["reason"]
@@ -89,7 +89,7 @@ def test_view_writes_one_small_item_for_a_video_of_any_size(api: Api, table: Tab
 
 
 @pytest.mark.parametrize("options", [{"body": TV}, {"headers": KEY}, {"body": TV, "headers": KEY}], ids=str)
-def test_a_view_of_a_viewer_or_key_writes_one_small_marker_and_reads_the_count(
+def test_view_with_a_viewer_or_key_writes_one_small_item_and_reads_the_count(
     api: Api, table: Table, options: dict[str, Any]
 ) -> None:
     video = api.publish(description="x" * 5000)
@@ -101,7 +101,7 @@ def test_a_view_of_a_viewer_or_key_writes_one_small_marker_and_reads_the_count(
     assert (len(read["Keys"]), read.get("ConsistentRead", False)) == (1, False)
     (marker,) = _markers(table)
     assert _size(marker) < 1024
-    # The stream counts it.
+    # The stream consumer counts the view later.
     assert _counter(table, video) == {"views": 1}
 
 
@@ -128,7 +128,7 @@ class TestKeys:
         clock.advance(1)
         assert _reason(api, video, headers=KEY) is None
 
-    def test_a_key_belongs_to_one_video(self, api: Api) -> None:
+    def test_key_counts_once_per_video(self, api: Api) -> None:
         one, other = api.publish(), api.publish()
         assert [_reason(api, video, headers=KEY) for video in (one, other, one, other)] == [
             None,
@@ -148,7 +148,7 @@ class TestViewers:
         assert first == {"counted": True, "reason": None, "viewCount": 1, "windowEnds": NOW + WINDOW_SECONDS}
         clock.advance(WINDOW_SECONDS - 1)
         second = _counted(api, video, TV)
-        # The stream adds the first, and does not run here.
+        # The stream consumer would add the first view, but does not run in this test.
         assert second == {"counted": False, "reason": "repeated", "viewCount": 0, "windowEnds": NOW + WINDOW_SECONDS}
         clock.advance(1)
         assert _counted(api, video, TV)["windowEnds"] == NOW + 2 * WINDOW_SECONDS
@@ -164,12 +164,12 @@ class TestViewers:
         video = api.publish()
         assert [_reason(api, video, TV, user=user) for user in ("mallory", "bob")] == [None, None]
 
-    def test_a_viewer_is_not_a_key_of_the_same_name(self, api: Api) -> None:
+    def test_viewer_and_key_of_the_same_name_are_independent(self, api: Api) -> None:
         video = api.publish()
         assert _reason(api, video, {"viewerId": "x"}) is None
         assert _reason(api, video, headers={"Idempotency-Key": "x"}) is None
 
-    def test_no_name_of_a_viewer_is_stored(self, api: Api, table: Table) -> None:
+    def test_viewer_id_is_stored_only_as_a_hash(self, api: Api, table: Table) -> None:
         _view(api, api.publish(), {"viewerId": "somebody@example.com"})
         (marker,) = _markers(table)
         assert "somebody" not in str(marker)
@@ -203,7 +203,7 @@ class TestViewers:
         assert _reason(api, video, TV, headers={"Idempotency-Key": "another"}) == "repeated"
         assert _counter(table, video) == {"repeated": 1}
 
-    def test_a_retry_does_not_count_though_the_window_has_ended(self, api: Api, clock: Clock) -> None:
+    def test_retry_after_the_end_of_the_window_does_not_count(self, api: Api, clock: Clock) -> None:
         video = api.publish()
         assert _reason(api, video, TV, headers=KEY) is None
         clock.advance(WINDOW_SECONDS)
@@ -214,14 +214,14 @@ class TestViewers:
         clock.advance(WINDOW_SECONDS)
         assert _reason(api, video, TV, headers=KEY) is None
 
-    def test_an_earlier_view_than_the_last_never_counts(self, api: Api) -> None:
-        # It may be a retry of one that has counted already.
+    def test_view_earlier_than_the_last_view_does_not_count(self, api: Api) -> None:
+        # an earlier view may be a retry of a counted view
         video = api.publish()
         hours = [NOW - 5 * 3600, NOW - 3 * 3600, NOW - 5 * 3600, NOW - 4 * 3600]
         reasons = [_reason(api, video, TV | {"at": at}) for at in hours]
         assert reasons == [None, None, "repeated", "repeated"]
 
-    def test_a_marker_outlives_all_that_may_still_be_sent(self, api: Api, clock: Clock) -> None:
+    def test_viewer_item_is_retained_as_long_as_its_views_are_accepted(self, api: Api, clock: Clock) -> None:
         video = api.publish()
         _view(api, video, TV, headers=KEY)
         clock.advance(EARLIEST_SECONDS)
@@ -229,7 +229,7 @@ class TestViewers:
         clock.advance(MARKER_SECONDS - EARLIEST_SECONDS)
         assert _reason(api, video, TV, headers=KEY) is None
 
-    def test_the_window_is_a_choice_of_the_deployment(self, table: Table, clock: Clock) -> None:
+    def test_window_is_configurable(self, table: Table, clock: Clock) -> None:
         api = make_api(table, clock, VIEW_WINDOW_SECONDS="60")
         video = api.publish()
         assert _counted(api, video, TV)["windowEnds"] == NOW + 60
@@ -251,7 +251,7 @@ class TestRules:
         ],
     )
     @pytest.mark.parametrize("options", [{}, {"headers": KEY}, {"body": TV}], ids=str)
-    def test_a_hidden_video(
+    def test_view_of_a_hidden_video_does_not_count(
         self, api: Api, table: Table, fields: dict[str, Any], reason: str, options: dict[str, Any]
     ) -> None:
         video = api.publish()
@@ -262,7 +262,7 @@ class TestRules:
         assert _send(api, video, user="bob", **options).status == 404
         assert (_counter(table, video), _markers(table)) == ({reason: 2}, [])
 
-    def test_a_deleted_video_before_all(self, api: Api, table: Table) -> None:
+    def test_deletion_takes_precedence_over_other_rules(self, api: Api, table: Table) -> None:
         video = api.publish(expiresAt=NOW + 1)
         api.delete(f"/v1/videos/{video['videoId']}")
         _alter(table, video, {"expiresAt": NOW})
@@ -270,7 +270,7 @@ class TestRules:
         assert _send(api, video).status == 404
         assert _counter(table, video) == {"deleted": 1}
 
-    def test_ones_own_video(self, api: Api, table: Table) -> None:
+    def test_view_of_the_callers_own_video_does_not_count(self, api: Api, table: Table) -> None:
         video = api.publish("alice")
         _view(api, video)
         assert _counted(api, video, user="alice") == {
@@ -283,7 +283,7 @@ class TestRules:
         assert _reason(api, api.publish("admin"), user="admin") == "owner"
         assert _counter(table, video) == {"views": 2, "owner": 1}
 
-    def test_a_deployment_may_count_ones_own(self, table: Table, clock: Clock) -> None:
+    def test_counting_of_own_views_is_configurable(self, table: Table, clock: Clock) -> None:
         api = make_api(table, clock, COUNT_OWN_VIEWS="true")
         video = api.publish("alice")
         assert _reason(api, video, user="alice") is None
@@ -362,7 +362,7 @@ class TestCache:
         clock.advance(1)
         assert api.post(f"{path}/views", user="bob").status == 404
 
-    def test_expiry_needs_no_forgetting(self, api: Api, clock: Clock) -> None:
+    def test_cached_video_expires_on_time(self, api: Api, clock: Clock) -> None:
         video = api.publish(expiresAt=NOW + 1)
         _view(api, video, user="bob")
         clock.advance(1)
@@ -380,12 +380,12 @@ class TestCache:
             with record_operations(table.client) as operations:
                 store.require_visible(video_id, caller, NOW)
             reads.append(len(operations))
-        # The third pushed the second out, because the first had been asked for since.
+        # The third video evicted the second, because the first had been used more recently.
         assert reads == [1, 1, 0, 1, 0, 1]
 
 
 class TestWhenDynamoDBFails:
-    """An addition is tried again only when DynamoDB certainly did not carry it out."""
+    """An increment is retried only if DynamoDB certainly did not apply it."""
 
     @pytest.fixture
     def video(self, api: Api) -> dict[str, Any]:
@@ -393,7 +393,8 @@ class TestWhenDynamoDBFails:
 
     @pytest.fixture
     def failing(self, table: Table, monkeypatch: pytest.MonkeyPatch) -> Failing:
-        """Lets the next additions fail with these errors; returns where the number of additions is kept."""
+        """Return a function that makes the next increments fail with these errors, and returns a list with their
+        number."""
 
         def fail(errors: list[Exception]) -> list[int]:
             calls = [0]
@@ -459,7 +460,7 @@ class TestWhenDynamoDBFails:
 
     @pytest.fixture
     def losing(self, table: Table, video: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> list[str]:
-        """Carries the next put out and loses its answer; returns the partitions of the puts."""
+        """Lose the response of the next put, after DynamoDB applied it. Return a list of the partitions of all puts."""
         partitions: list[str] = []
         put = table.client.put_item
 
@@ -511,7 +512,7 @@ class TestWhenDynamoDBFails:
 
 
 def _alter(table: Table, video: Mapping[str, Any], fields: Mapping[str, Any]) -> None:
-    """Change a stored video as time or a worker would."""
+    """Change attributes of a stored video, as time or a worker would."""
     item = table.get(VIDEO.key(videoId=video["videoId"]))
     assert item is not None
     table.write(table.put({**item, **fields}))

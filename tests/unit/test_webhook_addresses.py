@@ -1,4 +1,4 @@
-"""Forbidden addresses of webhooks: deliveries refuse each address in each spelling, also if a test's resolver returns it."""
+"""Forbidden addresses of webhooks: deliveries refuse each address in any spelling, and names that resolve to it."""
 
 import socket
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ HOOK = "https://hooks.example.com/in"
 
 
 class Network:
-    """Names that resolve as a test says, and connections that are refused, but remembered."""
+    """Network with configured DNS results. It refuses and records all connections."""
 
     def __init__(self, *turns: Sequence[str]) -> None:
         self.turns = list(turns)
@@ -53,28 +53,28 @@ FORBIDDEN = {
         *("10.0.0.0", "10.255.255.255", "172.16.0.0", "172.31.255.255", "192.168.0.0", "192.168.255.255"),
         *("fc00::", "fd12:3456:789a::1", "fdff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "fec0::1"),
         *("::ffff:10.0.0.1", "::ffff:192.168.1.1", "64:ff9b::10.0.0.1", "64:ff9b::a9f:1"),
-        "fd00:ec2::254",  # the metadata of AWS
-        "fd20:ce::254",  # of Google's cloud
-        "fd00:ec2::23",  # credentials of pods
+        "fd00:ec2::254",  # metadata service of AWS
+        "fd20:ce::254",  # metadata service of Google Cloud
+        "fd00:ec2::23",  # credentials of EKS pods
     ],
     "link-local": [
-        "169.254.169.254",  # the metadata of AWS, Azure, Google's and most other clouds
-        "169.254.170.2",  # credentials of containers
-        "169.254.170.23",  # of pods
-        "169.254.100.1",  # Lambda's own
+        "169.254.169.254",  # metadata service of AWS, Azure, Google Cloud and most others
+        "169.254.170.2",  # credentials of ECS containers
+        "169.254.170.23",  # credentials of EKS pods
+        "169.254.100.1",  # within Lambda
         *("169.254.0.0", "169.254.255.255", "fe80::", "fe80::1", "febf::1"),
         *("::ffff:169.254.169.254", "::ffff:a9fe:a9fe", "64:ff9b::169.254.169.254"),
     ],
     "within a cloud": ["168.63.129.16", "::ffff:168.63.129.16", "64:ff9b::a83f:8110"],
     "shared": [
-        "100.100.100.200",  # the metadata of Alibaba's cloud
+        "100.100.100.200",  # metadata service of Alibaba Cloud
         *("100.64.0.0", "100.127.255.255", "::ffff:100.64.0.1"),
     ],
     "multicast": ["224.0.0.1", "239.255.255.255", "ff02::1", "ff0e::1", "::ffff:224.0.0.251"],
     "documentation": ["192.0.2.1", "198.51.100.1", "203.0.113.255", "2001:db8::1", "3fff::1", "::ffff:192.0.2.1"],
     "benchmarking": ["198.18.0.0", "198.19.255.255", "2001:2::1"],
     "reserved": [
-        "192.0.0.192",  # the metadata of Oracle's cloud
+        "192.0.0.192",  # metadata service of Oracle Cloud
         *("192.0.0.8", "240.0.0.1", "254.1.2.3", "255.255.255.255"),
         *("100::1", "2001:10::1", "2001:20::1", "5f00::1", "4000::1", "1::1", "fe00::1", "64:ff9c::1"),
         *("::ffff:255.255.255.255", "64:ff9b::f000:1"),
@@ -103,21 +103,22 @@ EACH = [pytest.param(address, kind, id=f"{kind}-{address}") for kind in FORBIDDE
 PUBLIC_ONES = [
     *(PUBLIC, "1.1.1.1", "8.8.8.8", "::ffff:8.8.8.8", "64:ff9b::808:808"),
     *("2606:4700:4700::1111", "2a00:1450:4001:81b::200e", "2600:1f18::1"),
-    # Beside what is forbidden.
+    # Addresses next to forbidden ranges.
     *("1.0.0.0", "9.255.255.255", "11.0.0.0", "100.63.255.255", "100.128.0.0", "126.255.255.255", "128.0.0.0"),
     *("168.63.129.15", "168.63.129.17", "169.253.255.255", "169.255.0.0", "172.15.255.255", "172.32.0.0"),
     *("192.167.255.255", "192.169.0.0", "198.17.255.255", "198.20.0.0", "223.255.255.255", "2003::1"),
 ]
 
 
-class TestANameThatResolvesTo:
+class TestNameThatResolvesTo:
     @pytest.mark.parametrize(("address", "kind"), EACH)
     def test_a_forbidden_address_is_not_called(self, address: str, kind: str) -> None:
         network = Network([address])
         response = network.send()
         assert (response.is_forbidden, response.status, network.opened) == (True, None, [])
         assert kind in str(response.error)
-        assert not address or address not in str(response.error)  # what a network's own names lead to stays its secret
+        # the error does not reveal addresses of an internal network
+        assert not address or address not in str(response.error)
 
         for addresses in ([PUBLIC, address], [address, PUBLIC], [PUBLIC, "8.8.8.8", address]):
             network = Network(addresses)
@@ -139,11 +140,11 @@ class TestANameThatResolvesTo:
         network = Network([PUBLIC], ["169.254.169.254"])
         assert not network.send().is_forbidden
         assert (network.resolved, network.opened) == (["hooks.example.com"], [(PUBLIC, 443)])
-        # The next event is another request, which is checked as the first was.
+        # The next event is another request, for which the name is resolved and checked again.
         assert network.send().is_forbidden
         assert network.opened == [(PUBLIC, 443)]
 
-    def test_several_public_addresses_is_called_at_the_next_when_one_refuses(self) -> None:
+    def test_several_public_addresses_falls_back_to_the_next(self) -> None:
         network = Network([PUBLIC, "8.8.8.8", PUBLIC])
         assert network.send("https://hooks.example.com:8443/").error == "The receiver refused the connection."
         assert network.opened == [(PUBLIC, 8443), ("8.8.8.8", 8443)]
@@ -157,7 +158,9 @@ class TestANameThatResolvesTo:
 
 
 @given(st.ip_addresses())
-def test_whatever_the_standard_library_does_not_know_as_public_is_forbidden(address: IPv4Address | IPv6Address) -> None:
+def test_address_that_the_standard_library_does_not_consider_public_is_forbidden(
+    address: IPv4Address | IPv6Address,
+) -> None:
     if forbidden_reason(str(address), local=False) is None:
         last = ip_address(int(address) % 2**32)
         assert address.is_global
@@ -170,7 +173,7 @@ def test_whatever_the_standard_library_does_not_know_as_public_is_forbidden(addr
 
 
 HOSTS = {
-    # Spellings of 127.0.0.1, 10.0.0.1 and 169.254.169.254 that some programs take.
+    # Spellings of 127.0.0.1, 10.0.0.1 and 169.254.169.254 that some programs accept.
     "decimal": ["2130706433", "2852039166", "167772161"],
     "octal": ["0177.0.0.1", "0177.0.0.01", "017700000001", "0251.0376.0251.0376", "127.0.0.01"],
     "hexadecimal": ["0x7f000001", "0x7f.0.0.1", "0x7F.0x0.0x0.0x1", "0xa9fea9fe", "0x", "a.0x1"],
@@ -311,7 +314,7 @@ LOCAL_URLS = {
 }
 
 
-class TestAUrl:
+class TestUrl:
     @pytest.mark.parametrize("url", BAD_URLS, ids=lambda url: ascii(url)[:60])
     def test_url_that_is_not_public_is_refused_with_a_reason_and_not_called(self, url: str) -> None:
         fault = find_fault(url, local=False)
@@ -331,7 +334,7 @@ class TestAUrl:
         assert network.opened == [(host if ":" in host or host == "1.1.1.1" else PUBLIC, port)]
 
     @pytest.mark.parametrize("url", LOCAL_URLS)
-    def test_may_lead_to_this_machine_on_a_laptop_only(self, url: str) -> None:
+    def test_local_url_is_accepted_in_local_mode_only(self, url: str) -> None:
         assert find_fault(url, local=False)
         assert find_fault(url, local=True) is None
         receiver = parse_receiver(url, local=True)
@@ -351,15 +354,15 @@ class TestAUrl:
             ),
         ],
     )
-    def test_may_lead_to_nothing_else_within_a_network_on_a_laptop(self, url: str) -> None:
+    def test_other_internal_url_is_refused_in_local_mode(self, url: str) -> None:
         assert find_fault(url, local=True)
 
     @given(
         st.text(alphabet="ahtps:/@.?#[]%\\ 0179x-_&é．\t", max_size=40).map("https://".__add__)
         | st.from_regex(r"https://[a-z0-9.:@%\[\]-]{1,30}(/[!-~]{0,9})?", fullmatch=True)
     )
-    def test_is_read_as_others_read_it(self, url: str) -> None:
-        """Else one program would check another host than the next one calls."""
+    def test_url_is_parsed_as_by_the_standard_library(self, url: str) -> None:
+        """Otherwise the checked host could differ from the host to which another program connects."""
         try:
             receiver = parse_receiver(url, local=False)
         except ForbiddenAddress:

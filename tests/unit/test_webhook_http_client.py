@@ -1,4 +1,4 @@
-"""Requests to untrusted servers, whatever they respond. Each server here listens on loopback."""
+"""Requests to untrusted servers, with any response. The servers listen on loopback."""
 
 import socket
 import ssl
@@ -27,7 +27,7 @@ BODY = b'{"type":"video.changed"}'
 HEADERS = {"webhook-id": "a", "content-type": "application/json"}
 PUBLIC = "93.184.215.14"
 IPV4 = partial(socket.getaddrinfo, family=socket.AF_INET)
-"""Lookup that ignores IPv6, where another program may listen on the same port."""
+"""DNS lookup that ignores IPv6, because another program may listen on the same port there."""
 SHORT = 0.1
 """Time limit in seconds for exchanges that never end."""
 LATE = "The receiver did not respond within 0.1 seconds."
@@ -35,11 +35,11 @@ NOT_HTTP = "The receiver's response is not HTTP."
 NO_RESPONSE = "The receiver closed the connection without a response."
 
 Converse = Callable[[socket.socket, bytes], None]
-"""Given a connection and the request that came by it."""
+"""Function that serves a connection, with the request that arrived on it."""
 
 
 class Receiver(Listener):
-    """A server on loopback that does what a test says with each connection."""
+    """Server on loopback that serves each connection with a function of the test."""
 
     def __init__(self, converse: Converse, tls: ssl.SSLContext | None = None, *, expects_http: bool = True) -> None:
         self.requests: list[bytes] = []
@@ -69,13 +69,13 @@ def responds_with(response: bytes) -> Converse:
 
 
 def waits(connection: socket.socket, _: bytes, before: bytes = b"") -> None:
-    """Say nothing more until the other side closes, which it has to."""
+    """Send `before`, then nothing until the client closes the connection."""
     connection.sendall(before)
     assert connection.recv(1) == b""
 
 
 def trickles(connection: socket.socket, _: bytes, text: bytes, before: bytes = b"") -> None:
-    """Send a byte whenever the other side has been silent for 5 ms, until it closes."""
+    """Send a byte whenever the client has sent nothing for 5 ms, until it closes the connection."""
     connection.sendall(before)
     connection.settimeout(0.005)
     for position in range(len(text)):
@@ -102,7 +102,7 @@ class _Read(socket.socket):
 def hurry(monkeypatch: pytest.MonkeyPatch) -> Hurry:
     """Return a `connect` function that advances the clock to SHORT before the limit once it has read a text.
 
-    Until then the clock stands still.
+    Until then the clock is constant.
     """
     clock = Clock()
     monkeypatch.setattr(http_client, "time", SimpleNamespace(monotonic=clock, time=time.time))
@@ -141,7 +141,7 @@ def sent(receiver: Receiver, seconds: float = LIMIT, path: str = "/in") -> Recei
     return send(receiver.url(path), HEADERS, BODY, local=True, seconds=seconds)
 
 
-def test_the_request_is_one_post_of_what_was_given(receiver: Make) -> None:
+def test_request_is_one_post_with_the_headers_and_body(receiver: Make) -> None:
     one = receiver(responds_with(b"HTTP/1.1 204 No Content\r\n\r\n"))
     sent(one, path="/in?a=b%20c")
     head, _, body = one.requests.pop().partition(b"\r\n\r\n")
@@ -180,7 +180,7 @@ RESPONSES = {
     "410": (b"HTTP/1.1 410 Gone\r\nContent-Length: 4\r\n\r\ngone", 410, b"gone"),
     "500": (b"HTTP/1.1 500 Oops\r\ncontent-length: 0\r\n\r\n", 500, b""),
     "a status of nobody's": (b"HTTP/1.1 599 Because\r\ncontent-length: 0\r\n\r\n", 599, b""),
-    # The status has come, so the receiver has answered; the rest is only for showing.
+    # The status has arrived, so the delivery has a result. The body is only displayed.
     "a body that is cut off": (b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\npart", 200, b"part"),
     "no body, but a length": (b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n", 200, b""),
     "a chunk that is cut off": (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n9\r\npa", 200, b""),
@@ -191,7 +191,7 @@ RESPONSES = {
 
 
 @pytest.mark.parametrize(("raw", "status", "body"), RESPONSES.values(), ids=RESPONSES)
-def test_the_status_and_the_body_are_those_of_the_answer(receiver: Make, raw: bytes, status: int, body: bytes) -> None:
+def test_response_has_the_status_and_body_that_were_sent(receiver: Make, raw: bytes, status: int, body: bytes) -> None:
     response = sent(receiver(responds_with(raw)))
     assert (response.status, response.error, response.is_forbidden) == (status, None, False)
     assert body in (response.body, b"") if body == b"" else response.body == body
@@ -254,32 +254,32 @@ def test_invalid_response_is_an_error(receiver: Make, raw: bytes, error: str) ->
 
 class TestTimeout:
     @pytest.mark.parametrize("before", [b"", b"HTTP/1.1 ", b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 100 Continue\r\n\r\n"])
-    def test_hangs(self, receiver: Make, before: bytes) -> None:
+    def test_server_that_hangs_is_a_timeout(self, receiver: Make, before: bytes) -> None:
         response = sent(receiver(partial(waits, before=before)), SHORT)
         assert (response.status, response.error) == (None, LATE)
 
-    def test_hangs_after_its_headers(self, receiver: Make, hurry: Hurry) -> None:
+    def test_server_that_hangs_after_its_headers_is_a_response(self, receiver: Make, hurry: Hurry) -> None:
         one = receiver(partial(waits, before=b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\npart"))
         response = send(one.url(), HEADERS, BODY, local=True, seconds=LIMIT, connect=hurry(b"part"))
         assert (response.status, response.error, response.body) == (200, None, b"part")
 
-    def test_trickles_its_headers(self, receiver: Make) -> None:
+    def test_server_that_trickles_its_headers_is_a_timeout(self, receiver: Make) -> None:
         response = sent(receiver(partial(trickles, text=b"HTTP/1.1 200 OK\r\n" + b"a: b\r\n" * 99)), SHORT)
         assert (response.status, response.error) == (None, LATE)
 
-    def test_trickles_interim_answers(self, receiver: Make) -> None:
+    def test_server_that_trickles_interim_responses_is_a_timeout(self, receiver: Make) -> None:
         response = sent(receiver(partial(trickles, text=b"HTTP/1.1 100 Continue\r\n\r\n" * 99)), SHORT)
         assert (response.status, response.error) == (None, LATE)
 
     @pytest.mark.parametrize("head", [b"\r\nstart", b"Transfer-Encoding: chunked\r\n\r\n5\r\nstart\r\n"])
-    def test_trickles_its_body(self, receiver: Make, hurry: Hurry, head: bytes) -> None:
+    def test_server_that_trickles_its_body_is_a_response(self, receiver: Make, hurry: Hurry, head: bytes) -> None:
         text = b"1\r\nx\r\n" * 500
         one = receiver(partial(trickles, text=text, before=b"HTTP/1.1 200 OK\r\n" + head))
         response = send(one.url(), HEADERS, BODY, local=True, seconds=LIMIT, connect=hurry(b"x\r\n"))
         assert (response.status, response.error, response.body[:5]) == (200, None, b"start")
         assert len(response.body) < len(text) / 2
 
-    def test_does_not_read(self) -> None:
+    def test_server_that_does_not_read_is_a_timeout(self) -> None:
         """The server does not read, so its buffers and the client's buffers fill up."""
         with socket.create_server(("127.0.0.1", 0)) as listener:
             url = f"http://127.0.0.1:{listener.getsockname()[1]}/"
@@ -289,7 +289,7 @@ class TestTimeout:
     @pytest.mark.parametrize(
         "converse", [waits, partial(trickles, text=b"\x16\x03\x03\x3f\xff\x02\x00\x3f\x00" + b"\x03" * 2000)]
     )
-    def test_never_ends_its_handshake(self, receiver: Make, converse: Converse) -> None:
+    def test_server_that_never_ends_its_handshake_is_a_timeout(self, receiver: Make, converse: Converse) -> None:
         one = receiver(converse, expects_http=False)
         response = send(one.url().replace("http", "https"), HEADERS, BODY, local=True, seconds=SHORT)
         assert (response.status, response.error) == (None, LATE)
@@ -303,8 +303,8 @@ def assert_no_lookup_remains() -> None:
 
 
 class TestNameLookup:
-    def test_never_ends_is_given_up(self) -> None:
-        """The threads that wait for the system are limited, and give their places back."""
+    def test_lookup_that_never_ends_is_abandoned(self) -> None:
+        """The number of lookup threads is limited. A thread is available again when its lookup ends."""
         lookups, release = [], threading.Event()
 
         def hang(host: str, port: int, **_: Any) -> list[tuple[Any, ...]]:
@@ -320,7 +320,8 @@ class TestNameLookup:
         try:
             for _ in range(16):
                 give_up()
-            eventually(give_up, lambda lookups: lookups == 16)  # on a busy machine, one was over before it began
+            # on a busy machine, a request may time out before its lookup starts
+            eventually(give_up, lambda lookups: lookups == 16)
             for _ in range(2):
                 give_up()
         finally:
@@ -333,15 +334,15 @@ class TestNameLookup:
     @pytest.mark.parametrize(
         "error", [socket.gaierror(-2, "unknown"), UnicodeError("label"), OSError("files")], ids=repr
     )
-    def test_fails_is_an_error(self, error: Exception) -> None:
+    def test_failed_lookup_is_an_error(self, error: Exception) -> None:
         def fail(host: str, port: int, **_: Any) -> list[tuple[Any, ...]]:
             raise error
 
         response = send("https://example.com/", HEADERS, BODY, local=False, resolve=fail)
         assert (response.error, response.is_forbidden) == ("The name of the receiver cannot be resolved.", False)
 
-    def test_fails_for_real_is_an_error(self) -> None:
-        """`.invalid` resolves nowhere (RFC 6761)."""
+    def test_lookup_of_an_invalid_name_is_an_error(self) -> None:
+        """RFC 6761 guarantees that names in `.invalid` do not resolve."""
         response = send("https://a.invalid/", HEADERS, BODY, local=False)
         assert (response.status, response.is_forbidden) == (None, False)
         assert response.error
@@ -349,19 +350,19 @@ class TestNameLookup:
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Certificate of hooks.example.com."""
+    """Return a certificate of hooks.example.com."""
     return make_certificate(tmp_path_factory.mktemp("tls"), "hooks.example.com")
 
 
-class TestOverTls:
+class TestTls:
     URL = "https://hooks.example.com/in"
 
     def send(
         self, one: Receiver, trust: ssl.SSLContext | None, url: str = URL
     ) -> tuple[ReceiverResponse, list[tuple[str, int]]]:
-        """Send to a public name whose address is redirected to a receiver on loopback.
+        """Send to a public name, with connections redirected to a receiver on loopback.
 
-        Return the response and the targets.
+        Return the response, and the addresses of the connections.
         """
         addresses = []
 
@@ -375,13 +376,13 @@ class TestOverTls:
         response = send(url, HEADERS, BODY, local=False, seconds=LIMIT, resolve=resolve, connect=connect, trust=trust)
         return response, addresses
 
-    def test_a_receiver_that_proves_its_name_is_sent_the_event(self, receiver: Make, certificate: Path) -> None:
+    def test_receiver_with_a_valid_certificate_gets_the_event(self, receiver: Make, certificate: Path) -> None:
         one = receiver(responds_with(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"), server_side(certificate))
         trust = ssl.create_default_context(cafile=certificate)
         response, addresses = self.send(one, trust)
         assert (response.status, response.body, addresses) == (200, b"ok", [(PUBLIC, 443)])
         assert b"\r\nhost: hooks.example.com\r\n" in one.requests[0]
-        # However much it answers, and whether or not it ends TLS as it should.
+        # also with a long response, and whether or not the server closes TLS properly
         one.converse = responds_with(b"HTTP/1.1 200 OK\r\n\r\n" + MEGABYTE)
         response, _ = self.send(one, trust)
         assert (response.status, MAX_BYTES - 2000 < len(response.body) < MAX_BYTES) == (200, True)
@@ -396,7 +397,7 @@ class TestOverTls:
         ],
         ids=str,
     )
-    def test_a_receiver_that_is_another_is_sent_nothing(
+    def test_receiver_with_an_invalid_certificate_gets_nothing(
         self, receiver: Make, tmp_path: Path, host: str | IPv4Address, days: int, reason: str
     ) -> None:
         cafile = make_certificate(tmp_path, host, days=days)
@@ -414,8 +415,10 @@ class TestOverTls:
         assert response.error == "The receiver's certificate is invalid: self-signed certificate."
         assert one.requests == []
 
-    def test_the_system_is_trusted(self, receiver: Make, certificate: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """OpenSSL's default trust store, which on Lambda is Amazon Linux's bundle."""
+    def test_system_trust_store_is_used(
+        self, receiver: Make, certificate: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """On Lambda, OpenSSL's default trust store is the bundle of Amazon Linux."""
         monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
         http_client._system_trust.cache_clear()
         response, _ = self.send(
@@ -424,17 +427,17 @@ class TestOverTls:
         http_client._system_trust.cache_clear()
         assert response.status == 204
 
-    def test_an_address_is_proved_too(self, receiver: Make, tmp_path: Path) -> None:
+    def test_certificate_of_an_ip_address_is_accepted(self, receiver: Make, tmp_path: Path) -> None:
         cafile = make_certificate(tmp_path, IPv4Address(PUBLIC))
         one = receiver(responds_with(b"HTTP/1.1 204 No Content\r\n\r\n"), server_side(cafile))
         response, addresses = self.send(one, ssl.create_default_context(cafile=cafile), f"https://{PUBLIC}:8443/")
         assert (response.status, addresses) == (204, [(PUBLIC, 8443)])
 
-    def test_a_receiver_that_speaks_plain_http_is_an_error(self, receiver: Make) -> None:
+    def test_receiver_without_tls_is_an_error(self, receiver: Make) -> None:
         response, _ = self.send(receiver(responds_with(b"HTTP/1.1 400 Bad Request\r\n\r\n"), expects_http=False), None)
         assert (response.status, response.error) == (None, "The TLS handshake with the receiver failed.")
 
-    def test_an_old_tls_is_an_error(self, receiver: Make, certificate: Path) -> None:
+    def test_old_version_of_tls_is_an_error(self, receiver: Make, certificate: Path) -> None:
         tls = server_side(certificate)
         tls.set_ciphers("ECDHE-ECDSA-AES128-SHA:@SECLEVEL=0")
         with pytest.warns(DeprecationWarning, match="TLSv1 is deprecated"):
@@ -452,7 +455,7 @@ def test_refused_connection_is_an_error() -> None:
     )
 
 
-def test_a_connection_that_breaks_is_an_error(receiver: Make) -> None:
+def test_reset_connection_is_an_error(receiver: Make) -> None:
     def breaks(connection: socket.socket, _: bytes) -> None:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
         connection.close()
@@ -469,7 +472,7 @@ def test_no_proxy_is_used(receiver: Make, monkeypatch: pytest.MonkeyPatch) -> No
     assert proxy.accepted == []
 
 
-def test_eight_at_a_time_get_each_its_own_answer_and_leave_no_thread_behind(receiver: Make) -> None:
+def test_concurrent_requests_get_their_own_responses_and_leave_no_threads(receiver: Make) -> None:
     def echo(connection: socket.socket, request: bytes) -> None:
         connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n" + request.split()[1])
 
@@ -501,11 +504,11 @@ def test_eight_at_a_time_get_each_its_own_answer_and_leave_no_thread_behind(rece
         ("Thu, 01 Jan 99999 00:20:00 GMT", None),
     ],
 )
-def test_retry_after_is_read_in_both_forms(header: str, seconds: int | None) -> None:
+def test_retry_after_may_be_seconds_or_a_date(header: str, seconds: int | None) -> None:
     assert seconds_of(header, 1000) == seconds
 
 
-def test_retry_after_comes_with_its_answer(receiver: Make) -> None:
+def test_response_has_its_retry_after(receiver: Make) -> None:
     response = sent(receiver(responds_with(b"HTTP/1.1 503 Busy\r\nRetry-After: 120\r\ncontent-length: 0\r\n\r\n")))
     assert (response.status, response.retry_after) == (503, 120)
     assert sent(receiver(responds_with(b"HTTP/1.1 503 Busy\r\ncontent-length: 0\r\n\r\n"))).retry_after is None

@@ -1,4 +1,4 @@
-"""Signatures of deliveries: any library of Standard Webhooks can verify them."""
+"""Signatures of deliveries, which any library of Standard Webhooks can verify."""
 
 import json
 import re
@@ -29,7 +29,7 @@ CHANGE: Change = {
 CURRENT, PREVIOUS, UNRELATED = (secret_of(MASTER, "hook", generation) for generation in (2, 1, 3))
 
 
-def test_a_library_verifies_what_is_sent() -> None:
+def test_standard_webhooks_library_verifies_a_delivery() -> None:
     body = event_body(CHANGE)
     headers = event_headers("Zm9v", body, [CURRENT], time.time())
     assert Webhook(encode_secret(CURRENT)).verify(body, headers)["type"] == "video.changed"
@@ -56,7 +56,7 @@ def test_altered_body_or_header_is_not_verified(header: str) -> None:
 
 
 def example(name: str) -> Callable[..., Any]:
-    """A function of the page about receivers of webhooks."""
+    """Return a function from the page about receivers of webhooks."""
     page = (ROOT / "docs" / "webhook-receivers.md").read_text(encoding="utf-8")
     (code,) = (block for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if f"def {name}(" in block)
     defined: dict[str, Any] = {}
@@ -64,7 +64,7 @@ def example(name: str) -> Callable[..., Any]:
     return cast(Callable[..., Any], defined[name])
 
 
-def test_the_examples_of_the_page_verify_what_is_sent_and_nothing_else() -> None:
+def test_examples_of_the_page_verify_only_genuine_deliveries() -> None:
     receive, is_ours = example("receive"), example("is_ours")
     body, now = event_body(CHANGE), time.time()
     headers = event_headers("Zm9v", body, [CURRENT, PREVIOUS], now)
@@ -78,8 +78,8 @@ def test_the_examples_of_the_page_verify_what_is_sent_and_nothing_else() -> None
             receive(encode_secret(secret), sent, content)
 
 
-def test_the_signature_is_that_of_the_specification() -> None:
-    """Its own example, from the tests of its libraries."""
+def test_signature_equals_the_example_of_the_specification() -> None:
+    """The example is from the tests of the Standard Webhooks libraries."""
     secret = b64decode("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
     signed = signature([secret], "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, b'{"test": 2432232314}')
     assert signed == "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
@@ -94,14 +94,14 @@ def test_every_webhook_and_rotation_has_a_separate_secret() -> None:
     assert secret_of("a", "x", 1) in secrets
 
 
-def test_the_body_has_the_change_and_when_it_was_made() -> None:
+def test_body_has_the_change_and_its_time() -> None:
     sent = json.loads(event_body(CHANGE))
     assert list(sent) == ["type", "timestamp", "data"]
     assert sent["timestamp"] == "2026-11-22T21:50:06.007Z"
     assert {"type": sent["type"], **sent["data"]} == CHANGE
 
 
-def test_the_same_change_has_the_same_body_and_id_however_often_it_is_sent() -> None:
+def test_repeated_delivery_has_the_same_body_and_id() -> None:
     first, later = (event_headers(CHANGE["id"], event_body(CHANGE), [CURRENT], now) for now in (1000.9, 2000))
     assert (first["webhook-id"], first["webhook-timestamp"]) == (later["webhook-id"], "1000")
     assert first["webhook-signature"] != later["webhook-signature"]

@@ -1,4 +1,4 @@
-"""Webhooks as their owners manage them: who may have which, where they lead, their secrets, and where they go on."""
+"""Management of webhooks by their owners: permissions, URLs, secrets, and positions in the change logs."""
 
 import json
 import zlib
@@ -45,7 +45,7 @@ DAY = 86_400
 
 
 class Receiver:
-    """Receiver of a webhook: returns the configured response and records requests."""
+    """Receiver of a webhook: it returns the configured response and records requests."""
 
     def __init__(self) -> None:
         self.response = ReceiverResponse(204, 7, b"", None, is_forbidden=False, retry_after=None)
@@ -58,7 +58,7 @@ class Receiver:
 
 
 class Service:
-    """The webhooks function with its dependencies, and its responses."""
+    """Test double of the webhooks function: its dependencies, and methods that send requests."""
 
     def __init__(self, table: Table, clock: Clock) -> None:
         self.table = table
@@ -73,14 +73,14 @@ class Service:
         self.api = Api(table, {"webhooks": resources.make(webhooks.lambda_handler, make)}, clock)
 
     def send(self, message: Mapping[str, object], delay_seconds: int) -> None:
-        """Take a message for the worker."""
+        """Record a message for the worker."""
         if self.queue_is_busy:
             raise Unavailable("The queue is busy.")
         assert message["schema"] == DELIVER_SCHEMA
         self.notified.append((str(message["webhookId"]), delay_seconds))
 
     def create(self, user: str = "alice", *, scopes: str | None = None, **fields: Any) -> dict[str, Any]:
-        """The document of a new webhook, with its secret."""
+        """Create a webhook, and return its document with the secret."""
         reply = self.post("", {"url": URL} | fields, user=user, scopes=scopes)
         assert reply.status == 201, reply.body
         created: dict[str, Any] = reply.json
@@ -99,19 +99,19 @@ class Service:
         return self.api.delete(f"/v1/webhooks/{webhook_id}", **options)
 
     def ids(self, **options: Any) -> list[str]:
-        """The webhooks of a user, as they are listed."""
+        """Return the ids of a user's webhooks in listed order."""
         return [item["webhookId"] for item in self.get(**options).json["items"]]
 
     def hook(self, webhook_id: str) -> Webhook:
-        """A webhook as it is stored."""
+        """Return the stored webhook, or `{}`."""
         return cast(Webhook, self.states.webhook(webhook_id) or {})
 
     def state(self, webhook_id: str) -> WebhookState:
-        """Return the stored checkpoint of a webhook."""
+        """Return the stored delivery state of a webhook, or `{}`."""
         return cast(WebhookState, self.states.read(webhook_id) or {})
 
     def change(self, number: int, user: str = "alice") -> Change:
-        """Let something be changed; returns the change."""
+        """Append a change to the feed, and return the change."""
         change_: Change = {"id": f"c{number}", "type": "video.changed", "videoId": MISSING, "userId": user}
         change_ |= {"at": int(self.clock() * 1000), "fields": []}
         self.feed.prepare([change_])
@@ -119,16 +119,16 @@ class Service:
         return change_
 
     def next_change(self, webhook_id: str, log: str) -> str | None:
-        """The id of the change with which a webhook goes on in a log."""
+        """Return the id of the next change of a webhook in a log, or `None`."""
         entries = self.feed.read(log, LogCursor(*self.state(webhook_id)["places"][log]), 1).entries
         return str(entries[0].change["id"]) if entries else None
 
     def work(self, webhook_id: str) -> "Worker":
-        """Let a worker take the webhook."""
+        """Return a worker that has the lease of the webhook."""
         return Worker(self, webhook_id)
 
     def fail(self, webhook_id: str, because: str | None = None) -> None:
-        """Leave behind what a worker does whose attempts fail, until it pauses the webhook."""
+        """Store the state after failed attempts. With a reason, the worker has also paused the webhook."""
         state = self.state(webhook_id)
         failing = state | {"failures": 3, "failingSince": NOW, "tried": {"c1": 3}, "oldestWaiting": NOW * 1000}
         if because is None:
@@ -138,7 +138,7 @@ class Service:
 
 
 class Worker:
-    """One that has taken the lease of a webhook."""
+    """Worker that has the lease of a webhook."""
 
     def __init__(self, service: Service, webhook_id: str) -> None:
         self.states = service.states
@@ -146,7 +146,7 @@ class Worker:
         self.state = self.states.save(state, state | {"lease": "worker", "leaseUntil": NOW + 60}, NOW)
 
     def save(self, cursors: Mapping[str, LogCursor]) -> bool:
-        """Whether how far it has come counts."""
+        """Save the positions, and return whether the worker still had the lease."""
         try:
             self.state = self.states.save(self.state, self.state | {"places": encode_cursors(cursors)}, NOW)
         except LeaseLost:
@@ -156,7 +156,7 @@ class Worker:
 
 @pytest.fixture
 def service(table: Table, clock: Clock) -> Service:
-    """The function over empty tables."""
+    """Return the function with empty tables."""
     return Service(table, clock)
 
 
@@ -172,7 +172,7 @@ def _conforms(name: str, content: Any) -> None:
 
 @contextmanager
 def _losing_response(table: Table, operation: str) -> Iterator[list[str]]:
-    """Carry out the first request of an operation, and lose its answer."""
+    """Lose the response of the first request of an operation, after DynamoDB applied it."""
     calls: list[str] = []
 
     def between(requested: str, _: Mapping[str, Any], send: Callable[..., Any]) -> Any:
@@ -191,7 +191,7 @@ def _losing_response(table: Table, operation: str) -> Iterator[list[str]]:
 
 @contextmanager
 def _before_request(table: Table, operation: str, act: Callable[[], object]) -> Iterator[None]:
-    """Do something before the first request of an operation is carried out."""
+    """Call `act` before DynamoDB receives the first request of an operation."""
     pending = [operation]
 
     def between(requested: str, _: Mapping[str, Any], send: Callable[..., Any]) -> Any:
@@ -209,7 +209,7 @@ def _before_request(table: Table, operation: str, act: Callable[[], object]) -> 
 
 
 class TestCreate:
-    def test_a_webhook_is_its_creators_and_sends_their_own_changes(self, service: Service) -> None:
+    def test_webhook_belongs_to_its_creator_and_sends_the_creators_changes(self, service: Service) -> None:
         reply = service.post("", {"url": URL, "description": "The index"})
         created = reply.json
         assert reply.status == 201
@@ -265,7 +265,7 @@ class TestCreate:
             assert hook["relId"] == created["webhookId"]
 
     def test_worker_is_notified_once_the_index_has_the_webhook(self, service: Service) -> None:
-        # A change just before may have been told to those only who stood in the index.
+        # The router may have sent an earlier change only to webhooks that were already in the index.
         webhook_id = service.create()["webhookId"]
         assert service.notified == [(webhook_id, webhooks.INDEX_SECONDS)]
 
@@ -303,7 +303,7 @@ class TestCreate:
         other = service.post("", {"url": f"{URL}/other"}, headers=KEY)
         assert (other.status, other.slug) == (422, "idempotency-key-reused")
 
-    def test_the_record_of_the_key_does_not_have_the_secret(self, service: Service, table: Table) -> None:
+    def test_idempotency_record_does_not_contain_the_secret(self, service: Service, table: Table) -> None:
         with record_operations(table.client) as operations:
             secret = service.post("", {"url": URL}, headers=KEY).json["secret"]
         record = operations[-1].parameters["TransactItems"][0]["Put"]["Item"]
@@ -323,48 +323,48 @@ class TestCreate:
 
 
 class TestLimit:
-    """A user has at most 20."""
+    """A user has at most 20 webhooks."""
 
     @pytest.fixture
-    def nearly(self, service: Service) -> Service:
-        """A user has one less."""
+    def almost_full(self, service: Service) -> Service:
+        """Return a service with a user who has one webhook fewer than the maximum."""
         for _ in range(MAX_WEBHOOKS - 1):
             service.create()
         return service
 
-    def test_creating_a_webhook_beyond_the_limit_is_refused(self, nearly: Service) -> None:
-        last = nearly.create()["webhookId"]
-        refused = nearly.post("", {"url": URL})
+    def test_creating_a_webhook_beyond_the_limit_is_refused(self, almost_full: Service) -> None:
+        last = almost_full.create()["webhookId"]
+        refused = almost_full.post("", {"url": URL})
         assert (refused.status, refused.slug) == (409, "limit-reached")
-        assert len(nearly.ids()) == MAX_WEBHOOKS
-        assert nearly.create("bob")["userId"] == "bob"
-        assert nearly.delete(last).status == 204
-        assert nearly.post("", {"url": URL}).status == 201
+        assert len(almost_full.ids()) == MAX_WEBHOOKS
+        assert almost_full.create("bob")["userId"] == "bob"
+        assert almost_full.delete(last).status == 204
+        assert almost_full.post("", {"url": URL}).status == 201
 
-    def test_second_of_two_concurrent_creates_is_refused_at_the_limit(self, nearly: Service, table: Table) -> None:
+    def test_second_of_two_concurrent_creates_is_refused_at_the_limit(self, almost_full: Service, table: Table) -> None:
         replies: list[Reply] = []
-        with _before_request(table, "TransactWriteItems", lambda: replies.append(nearly.post("", {"url": URL}))):
-            replies.append(nearly.post("", {"url": URL}))
+        with _before_request(table, "TransactWriteItems", lambda: replies.append(almost_full.post("", {"url": URL}))):
+            replies.append(almost_full.post("", {"url": URL}))
         assert [reply.status for reply in replies] == [201, 409]
-        assert len(nearly.ids()) == MAX_WEBHOOKS
+        assert len(almost_full.ids()) == MAX_WEBHOOKS
 
-    def test_create_with_a_lost_response_creates_one_webhook(self, nearly: Service, table: Table) -> None:
+    def test_create_with_a_lost_response_creates_one_webhook(self, almost_full: Service, table: Table) -> None:
         with _losing_response(table, "TransactWriteItems") as attempts:
-            created = nearly.create()
+            created = almost_full.create()
         assert len(attempts) == 2
-        assert created["webhookId"] in nearly.ids()
-        assert len(nearly.ids()) == MAX_WEBHOOKS
+        assert created["webhookId"] in almost_full.ids()
+        assert len(almost_full.ids()) == MAX_WEBHOOKS
 
-    def test_used_key_gets_its_response_at_the_limit(self, nearly: Service) -> None:
-        first, second = (nearly.post("", {"url": URL}, headers=KEY) for _ in range(2))
+    def test_used_key_gets_its_response_at_the_limit(self, almost_full: Service) -> None:
+        first, second = (almost_full.post("", {"url": URL}, headers=KEY) for _ in range(2))
         assert (second.status, second.body) == (201, first.body)
 
-    def test_admins_do_not_delete_from_their_own_list(self, nearly: Service) -> None:
-        last = nearly.create()["webhookId"]
-        assert nearly.delete(last, user="admin").status == 204
-        listed = nearly.table.get(WEBHOOKS.key(userId="alice")) or {}
+    def test_delete_by_an_admin_updates_the_list_of_the_owner(self, almost_full: Service) -> None:
+        last = almost_full.create()["webhookId"]
+        assert almost_full.delete(last, user="admin").status == 204
+        listed = almost_full.table.get(WEBHOOKS.key(userId="alice")) or {}
         assert len(listed["ids"]) == MAX_WEBHOOKS - 1
-        assert nearly.create()["webhookId"]
+        assert almost_full.create()["webhookId"]
 
 
 BAD_URLS = [
@@ -408,12 +408,12 @@ BAD_URLS = [
     "https://[fd00:ec2::254]/",
     f"https://hooks.acme.com/{'x' * 2048}",
 ]
-"""Rejected URLs, one of each kind; tests/unit/test_webhook_addresses.py has all addresses."""
+"""URLs that are refused, one of each kind. `tests/unit/test_webhook_addresses.py` has all addresses."""
 
 
 class TestBadInput:
     @pytest.mark.parametrize("url", BAD_URLS, ids=lambda url: repr(url[:40]))
-    def test_a_url_that_must_not_be_called_is_pointed_at(self, service: Service, table: Table, url: str) -> None:
+    def test_forbidden_url_is_refused_with_its_pointer(self, service: Service, table: Table, url: str) -> None:
         with record_operations(table.client) as operations:
             replies = [service.post("", {"url": url}), service.patch(MISSING, {"url": url})]
         for reply in replies:
@@ -452,7 +452,7 @@ class TestBadInput:
             ("rel", "FOLLOWERS", "/rel"),
         ],
     )
-    def test_a_bad_field_is_pointed_at(
+    def test_invalid_field_is_refused_with_its_pointer(
         self, service: Service, table: Table, field: str, value: Any, pointer: str
     ) -> None:
         with record_operations(table.client) as operations:
@@ -466,7 +466,7 @@ class TestBadInput:
         assert service.create(types=[*TYPES, *GROUPS])["types"] == [*TYPES, *GROUPS]
 
     @pytest.mark.parametrize("user_id", ["", "a\nb", "x" * 256, 1])
-    def test_a_bad_user_is_pointed_at(self, service: Service, user_id: Any) -> None:
+    def test_invalid_user_is_refused_with_its_pointer(self, service: Service, user_id: Any) -> None:
         assert list(_faults(service.post("", {"url": URL, "userId": user_id}, user="admin"))) == ["/userId"]
 
     def test_patch_of_secret_or_user_is_refused_with_the_reason(self, service: Service) -> None:
@@ -490,12 +490,12 @@ class TestBadInput:
         assert list(_faults(service.post(f"/{webhook_id}/{action}", {"secret": "whsec_x"}))) == ["/secret"]
         assert service.get(f"/{webhook_id}").json["version"] == 1
 
-    def test_a_path_that_names_no_uuid(self, service: Service) -> None:
+    def test_webhook_id_that_is_no_uuid_is_400(self, service: Service) -> None:
         assert service.get("/no-uuid").status == 400
 
 
 class TestRead:
-    def test_a_list_is_the_callers_own_and_newest_first(self, service: Service, clock: Clock) -> None:
+    def test_list_has_the_callers_webhooks_newest_first(self, service: Service, clock: Clock) -> None:
         first = service.create()
         clock.advance(1)
         second, _ = service.create(), service.create("bob")
@@ -512,7 +512,7 @@ class TestRead:
         assert (refused.status, refused.slug) == (403, "forbidden")
         assert service.get(query="userId=alice", user="bob", scopes=FEED_SCOPES).status == 403
 
-    def test_pages_of_a_list_are_asked_for_one_after_the_other(self, service: Service) -> None:
+    def test_webhooks_are_listed_in_pages(self, service: Service) -> None:
         created = {service.create()["webhookId"] for _ in range(3)}
         first = service.get(query="limit=2").json
         second = service.get(query=f"limit=2&cursor={first['nextCursor']}").json
@@ -538,7 +538,7 @@ class TestRead:
         assert (service.hook(webhook_id), service.state(webhook_id)) == before
         assert service.receiver.got == []
 
-    def test_admins_may_do_everything_with_it(self, service: Service) -> None:
+    def test_admins_may_use_every_operation_on_a_users_webhook(self, service: Service) -> None:
         webhook_id = service.create()["webhookId"]
         path = f"/{webhook_id}"
         replies = [
@@ -572,7 +572,7 @@ class TestRead:
 
 
 class TestSubscriptions:
-    """Subscribers to all users or to one user, as listed for admins, who may delete such webhooks."""
+    """Webhooks that subscribe to all users or to one user. Admins can list and delete them."""
 
     def test_admin_lists_webhooks_subscribed_to_all_users(self, service: Service, clock: Clock) -> None:
         service.create()
@@ -637,7 +637,7 @@ class TestSubscriptions:
 
 
 class TestChange:
-    def test_a_patch_replaces_and_null_removes(self, service: Service) -> None:
+    def test_patch_replaces_fields_and_null_removes_them(self, service: Service) -> None:
         webhook_id = service.create(types=["video.*"], description="The index")["webhookId"]
         reply = service.patch(webhook_id, {"url": f"{URL}/2", "types": None, "description": None})
         _conforms("Webhook", reply.json)
@@ -661,7 +661,7 @@ class TestChange:
             assert service.patch(webhook_id, {"description": "late"}, headers={"If-Match": '"3"'}).status == 412
 
     @pytest.mark.parametrize("patch", [{"description": "d"}, {"url": f"{URL}/2"}])
-    def test_a_lost_answer_is_made_good(self, service: Service, table: Table, patch: dict[str, str]) -> None:
+    def test_lost_response_is_recovered(self, service: Service, table: Table, patch: dict[str, str]) -> None:
         webhook_id = service.create()["webhookId"]
         turn = service.state(webhook_id)["turn"]
         operation = "TransactWriteItems" if "url" in patch else "UpdateItem"
@@ -690,9 +690,10 @@ class TestChange:
         worker = service.work(webhook_id)
         assert service.patch(webhook_id, patch).status == 200
         assert not worker.save({owner_log("alice"): LogCursor(1, 1)})
-        assert service.state(webhook_id)["lease"] == "worker"  # which goes on, so that no other one sends meanwhile
+        # the worker still has the lease, so that no other worker sends concurrently
+        assert service.state(webhook_id)["lease"] == "worker"
 
-    def test_a_description_leaves_the_worker_alone(self, service: Service) -> None:
+    def test_changed_description_keeps_the_workers_lease(self, service: Service) -> None:
         webhook_id = service.create()["webhookId"]
         worker = service.work(webhook_id)
         service.notified.clear()
@@ -748,7 +749,7 @@ class TestPause:
         assert service.state(webhook_id)["rel"] == DUE
         assert service.next_change(webhook_id, owner_log("alice")) == "c1"
 
-    def test_reason_and_failures_are_forgotten(self, service: Service) -> None:
+    def test_resume_clears_the_pause_reason_and_failures(self, service: Service) -> None:
         webhook_id = service.create()["webhookId"]
         service.fail(webhook_id, because="The receiver returned 410 Gone.")
         still = service.patch(webhook_id, {"description": "d"}).json
@@ -765,7 +766,7 @@ class TestPause:
 
 
 class TestSecrets:
-    def test_a_rotation_shows_another_secret_once(self, service: Service) -> None:
+    def test_rotation_returns_a_new_secret_once(self, service: Service) -> None:
         created = service.create()
         reply = service.post(f"/{created['webhookId']}/rotate")
         _conforms("WebhookWithSecret", reply.json)
@@ -793,9 +794,7 @@ class TestSecrets:
         service.post(f"/{webhook_id}/rotate")
         assert secrets() == [third, second]
 
-    def test_a_second_rotation_within_the_day_ends_the_first_secret_at_once(
-        self, service: Service, clock: Clock
-    ) -> None:
+    def test_second_rotation_within_a_day_ends_the_first_secret(self, service: Service, clock: Clock) -> None:
         webhook_id = service.create()["webhookId"]
         service.post(f"/{webhook_id}/rotate")
         clock.advance(60)
@@ -822,7 +821,7 @@ class TestSecrets:
         assert reply.json["secret"] == encode_secret(secret_of(MASTER, webhook_id, 2))
         assert service.hook(webhook_id)["generation"] == 2
 
-    def test_two_rotations_at_a_time_are_two(self, service: Service, table: Table) -> None:
+    def test_concurrent_rotations_create_two_secrets(self, service: Service, table: Table) -> None:
         webhook_id = service.create()["webhookId"]
         secrets: list[str] = []
 
@@ -838,7 +837,7 @@ class TestReplay:
     def test_replay_resends_changes_from_a_given_time(
         self, service: Service, clock: Clock, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("shared.feed.log.LARGEST_TAIL", 200)  # so that some of them have left the tail
+        monkeypatch.setattr("shared.feed.log.LARGEST_TAIL", 200)  # some changes are in blocks
         log = owner_log("alice")
         for number in range(40):
             service.change(number)
@@ -854,7 +853,7 @@ class TestReplay:
         assert [at for at in resent_at if at >= start] == [NOW + 10 * number for number in range(25, 40)]
 
     @pytest.mark.parametrize("start", ["2025-06-15T15:06:40Z", "2025-06-15T17:06:40.999+02:00", NOW, float(NOW)])
-    def test_a_time_may_be_written_as_elsewhere(self, service: Service, clock: Clock, start: object) -> None:
+    def test_replay_accepts_all_formats_of_time(self, service: Service, clock: Clock, start: object) -> None:
         service.change(1)
         clock.advance(60)
         webhook_id = service.create()["webhookId"]
@@ -883,7 +882,7 @@ class TestReplay:
         cleared = {"delivered", "caughtUpAt", "oldestWaiting", "failures", "failingSince", "tried"}
         assert cleared.isdisjoint(service.state(webhook_id))
 
-    def test_a_worker_that_is_delivering_does_not_undo_it(self, service: Service, clock: Clock) -> None:
+    def test_replay_is_not_undone_by_a_delivering_worker(self, service: Service, clock: Clock) -> None:
         service.change(1)
         clock.advance(60)
         webhook_id = service.create()["webhookId"]
@@ -916,7 +915,7 @@ class TestReplay:
 
 
 class TestTest:
-    def test_an_event_is_sent_as_changes_are(self, service: Service) -> None:
+    def test_test_event_is_signed_and_sent_like_a_change(self, service: Service) -> None:
         webhook_id = service.create()["webhookId"]
         service.post(f"/{webhook_id}/rotate")
         reply = service.post(f"/{webhook_id}/test")
@@ -1010,7 +1009,7 @@ class TestTest:
 class TestDeliveries:
     @pytest.fixture
     def webhook_id(self, service: Service) -> str:
-        """A webhook with three runs of three attempts each."""
+        """Return a webhook with three runs of three delivery attempts each."""
         webhook_id = str(service.create()["webhookId"])
         for run in range(3):
             at = NOW * 1000 + run * DAY * 1000
@@ -1023,9 +1022,7 @@ class TestDeliveries:
         return webhook_id
 
     @pytest.mark.parametrize("limit", [1, 2, 3, 4, 8, 9, 100])
-    def test_all_of_them_are_listed_latest_first_page_by_page(
-        self, service: Service, webhook_id: str, limit: int
-    ) -> None:
+    def test_deliveries_are_listed_latest_first_in_pages(self, service: Service, webhook_id: str, limit: int) -> None:
         pages: list[list[str]] = []
         cursor = ""
         while True:
@@ -1068,7 +1065,7 @@ class TestDelete:
         assert not worker.save({owner_log("alice"): LogCursor(1, 1)})
         assert not service.state(webhook_id)
 
-    def test_a_lost_answer_is_made_good(self, service: Service, table: Table) -> None:
+    def test_lost_response_is_recovered(self, service: Service, table: Table) -> None:
         webhook_id = service.create()["webhookId"]
         with _losing_response(table, "TransactWriteItems") as attempts:
             assert service.delete(webhook_id).status == 204

@@ -1,4 +1,4 @@
-"""The functions that look at films and make pictures of them, over S3 and the table; films are made by PyAV."""
+"""Functions that probe videos and create thumbnails, with moto's S3 and the table. PyAV creates the test videos."""
 
 import io
 import itertools
@@ -25,7 +25,7 @@ from tests.workers import ProcessingWorkers
 
 @pytest.fixture
 def workers(api: Api, table: Table, clock: Clock, objects: Objects) -> ProcessingWorkers:
-    """The functions over empty stores."""
+    """Return the functions with empty stores."""
     return ProcessingWorkers(api, BackgroundWork(table, clock), objects)
 
 
@@ -75,7 +75,7 @@ class TestProbe:
         )
         assert explanation["blocker"]["error"]["final"] is True
 
-    def test_a_film_that_claims_too_much_fails_after_one_attempt_and_the_next_is_read(
+    def test_video_with_too_many_frames_fails_after_one_attempt_and_the_next_is_probed(
         self, workers: ProcessingWorkers
     ) -> None:
         video_id = workers.upload(make_with_sample_count(80_000_000))
@@ -87,7 +87,7 @@ class TestProbe:
         workers.work()
         assert workers.background.states(other)["probe"] == "done"
 
-    def test_a_film_that_takes_too_long_fails_after_one_attempt(
+    def test_video_that_takes_too_long_fails_after_one_attempt(
         self, workers: ProcessingWorkers, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         times = itertools.chain([0.0], itertools.repeat(1000.0))
@@ -98,7 +98,7 @@ class TestProbe:
         workers.work()
         job = workers.background.job(video_id, "probe")
         assert (job["state"], job["attempt"], job["error"]["reason"]) == ("failed", 1, errors.TOO_SLOW)
-        assert "final" not in job["error"]  # perhaps the storage was slow
+        assert "final" not in job["error"]  # a retry is allowed, because storage may have been slow
 
     def test_failed_probe_removes_the_properties_of_an_earlier_file(self, workers: ProcessingWorkers) -> None:
         video_id = workers.upload(film(1))
@@ -118,8 +118,8 @@ class TestProbe:
         assert (document["status"], "failure" in document) == ("processing", False)
 
 
-class TestPictures:
-    def test_there_are_posters_and_a_storyboard_that_open(self, workers: ProcessingWorkers) -> None:
+class TestThumbnails:
+    def test_posters_and_storyboard_are_readable_images(self, workers: ProcessingWorkers) -> None:
         video_id = workers.upload(film(3, (640, 360)))
         workers.work()
         pictures = workers.document(video_id)["thumbnails"]
@@ -136,7 +136,7 @@ class TestPictures:
         assert pictures["poster"]["time"] <= 3000
         assert workers.picture(pictures["storyboard.vtt"]["url"]).startswith(b"WEBVTT")
 
-    def test_the_storyboard_proposes_chapters_where_scenes_change(self, workers: ProcessingWorkers) -> None:
+    def test_storyboard_job_proposes_chapters_at_scene_changes(self, workers: ProcessingWorkers) -> None:
         video_id = workers.upload(
             film(8, (96, 64), paint=lambda number, size: Image.new("RGB", size, "red" if number < 40 else "blue"))
         )
@@ -148,14 +148,14 @@ class TestPictures:
         proposed = workers.api.get(f"/v1/videos/{video_id}/chapters").json["proposed"]
         assert proposed == [{"start": 0}, {"start": 4000}]
 
-    def test_the_feed_shows_the_poster_where_clients_find_it(self, workers: ProcessingWorkers) -> None:
+    def test_list_has_the_public_poster_url(self, workers: ProcessingWorkers) -> None:
         video_id = workers.upload(film(1))
         workers.work()
         (listed,) = workers.api.get("/v1/videos", query="userId=alice").json["items"]
         assert listed["poster"] == workers.document(video_id)["thumbnails"]["poster"]["url"]
         assert listed["poster"].startswith("https://pictures.example/thumbnails/")
 
-    def test_caches_may_keep_them_for_ever(self, workers: ProcessingWorkers) -> None:
+    def test_thumbnails_are_immutable_for_caches(self, workers: ProcessingWorkers) -> None:
         video_id = workers.upload(film(1))
         workers.work()
         prefix = f"thumbnails/{video_id}/"
@@ -163,9 +163,7 @@ class TestPictures:
             head = workers.objects.client.head_object(Bucket=MEDIA_BUCKET, Key=stored["Key"])
             assert "immutable" in head["CacheControl"]
 
-    def test_a_moment_that_was_chosen_changes_the_poster_and_not_the_storyboard(
-        self, workers: ProcessingWorkers
-    ) -> None:
+    def test_chosen_position_changes_the_poster_and_not_the_storyboard(self, workers: ProcessingWorkers) -> None:
         video_id = workers.upload(film(3))
         workers.work()
         before = workers.document(video_id)["thumbnails"]
@@ -186,7 +184,7 @@ class TestThumbnailPatches:
         reply = workers.api.patch(f"/v1/videos/{video_id}", same)
         assert (reply.status, reply.json["version"]) == (200, document["version"])
 
-    def test_null_removes_a_picture_until_it_is_made_again(self, workers: ProcessingWorkers) -> None:
+    def test_null_removes_a_thumbnail(self, workers: ProcessingWorkers) -> None:
         video_id = workers.upload(film(1))
         workers.work()
         reply = workers.api.patch(f"/v1/videos/{video_id}", {"thumbnails": {"poster": None}})
@@ -194,7 +192,7 @@ class TestThumbnailPatches:
         assert "storyboard.jpg" in reply.json["thumbnails"]
         assert "poster" not in workers.api.get("/v1/videos", query="userId=alice").json["items"][0]
 
-    def test_removed_pictures_are_made_again_by_a_retry(self, workers: ProcessingWorkers) -> None:
+    def test_removed_thumbnails_are_created_again_by_a_retry(self, workers: ProcessingWorkers) -> None:
         video_id = workers.upload(film(1))
         workers.work()
         path = f"/v1/videos/{video_id}"
@@ -207,14 +205,14 @@ class TestThumbnailPatches:
         assert workers.document(video_id)["thumbnails"] == before
         assert workers.api.post(f"{path}/jobs/poster/retry").status == 409
 
-    def test_a_part_of_a_picture_can_be_changed(self, workers: ProcessingWorkers) -> None:
+    def test_single_property_of_a_thumbnail_can_be_changed(self, workers: ProcessingWorkers) -> None:
         video_id = workers.upload(film(1))
         workers.work()
         before = workers.document(video_id)["thumbnails"]["poster"]
         reply = workers.api.patch(f"/v1/videos/{video_id}", {"thumbnails": {"poster": {"time": 5}}})
         assert reply.json["thumbnails"]["poster"] == before | {"time": 5}
 
-    def test_a_rendition_of_the_film_can_be_replaced_and_not_removed(self, workers: ProcessingWorkers) -> None:
+    def test_rendition_can_be_replaced_and_not_removed(self, workers: ProcessingWorkers) -> None:
         video_id = workers.upload(film(1))
         workers.work()
         message = workers.background.message("transcode", "transcode.240p")
@@ -236,16 +234,14 @@ class TestRepeats:
             assert workers.deliver(queue, *bodies, *reversed(bodies)) == {"batchItemFailures": []}
         assert {job["attempt"] for job in workers.background.jobs.list_for_video(video_id)} == {1}
 
-    def test_a_poison_message_does_not_keep_back_the_good_one(self, workers: ProcessingWorkers) -> None:
+    def test_poison_message_does_not_block_other_messages(self, workers: ProcessingWorkers) -> None:
         video_id = workers.upload(film(1))
         (good,) = workers.background.queues["probe"].take()
         explanation = workers.deliver("probe", {"schema": "something else"}, good, {"schema": good["schema"]})
         assert explanation == {"batchItemFailures": [{"itemIdentifier": "m0"}, {"itemIdentifier": "m2"}]}
         assert workers.background.states(video_id)["probe"] == "done"
 
-    def test_a_film_replaced_while_it_is_read_is_dropped_and_the_new_one_is_done(
-        self, workers: ProcessingWorkers
-    ) -> None:
+    def test_job_of_a_replaced_source_is_dropped_and_the_new_source_is_probed(self, workers: ProcessingWorkers) -> None:
         video_id = workers.upload(film(1))
         (old,) = workers.background.queues["probe"].take()
         workers.upload(film(2), video_id, "0002")
@@ -254,7 +250,7 @@ class TestRepeats:
         assert workers.document(video_id)["source"]["uploadId"] == "0002"
         assert abs(workers.document(video_id)["duration"] - 2000) < 100
 
-    def test_a_video_deleted_while_its_film_is_read_stays_as_it_is(
+    def test_video_deleted_during_its_probe_is_unchanged(
         self, workers: ProcessingWorkers, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         video_id = workers.upload(film(1))
@@ -272,7 +268,7 @@ class TestRepeats:
 
 
 class TestFaults:
-    def test_a_worker_that_is_killed_loses_its_job_to_the_next(
+    def test_job_of_a_killed_worker_is_claimed_by_another_worker(
         self, workers: ProcessingWorkers, clock: Clock, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         video_id = workers.upload(film(1))
@@ -282,7 +278,7 @@ class TestFaults:
             with pytest.raises(SystemExit):
                 workers.deliver("probe", body)
         assert workers.background.states(video_id) == {"probe": "running"}
-        # SQS delivers the message again; the job is still the dead worker's.
+        # SQS delivers the message again, but the killed worker still has the lease of the job.
         workers.deliver("probe", body)
         clock.advance(kind_of("probe").lease + 1)
         workers.background.sweep()
@@ -312,9 +308,7 @@ class TestFaults:
         workers.deliver("probe")
         assert workers.background.states(video_id)["probe"] == "done"
 
-    def test_a_fault_that_stays_ends_as_failed(
-        self, workers: ProcessingWorkers, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_permanent_fault_fails_the_job(self, workers: ProcessingWorkers, monkeypatch: pytest.MonkeyPatch) -> None:
         video_id = workers.upload(film(1))
         monkeypatch.setattr(workers.objects, "read", _raise(Unavailable()))
         for _ in range(LAST_ATTEMPT):
@@ -322,13 +316,13 @@ class TestFaults:
         assert workers.background.queues["probe"].take() == []
         assert workers.document(video_id)["failure"]["job"] == "probe"
 
-    def test_a_film_that_is_gone_fails_at_once(self, workers: ProcessingWorkers) -> None:
+    def test_deleted_source_fails_the_job_immediately(self, workers: ProcessingWorkers) -> None:
         video_id = workers.upload(film(1))
         workers.objects.delete_prefix(SOURCES_BUCKET, f"{video_id}/")
         workers.deliver("probe")
         assert workers.document(video_id)["failure"]["reason"] == "The uploaded file was deleted."
 
-    def test_a_picture_that_cannot_be_stored_is_made_again(
+    def test_thumbnail_that_cannot_be_stored_is_created_again(
         self, workers: ProcessingWorkers, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         video_id = workers.upload(film(1))
@@ -350,7 +344,7 @@ class TestFaults:
         assert {workers.background.states(video_id)[kind] for kind in pictures} == {"done"}
 
     @pytest.mark.parametrize("queue", ["probe", "thumbnails"])
-    def test_an_answer_of_dynamodb_that_is_lost_costs_no_attempt(
+    def test_lost_response_of_dynamodb_costs_no_attempt(
         self, workers: ProcessingWorkers, monkeypatch: pytest.MonkeyPatch, queue: str
     ) -> None:
         for at in range(4):
@@ -369,7 +363,7 @@ class TestFaults:
 
     @pytest.mark.parametrize("queue", ["probe", "thumbnails"])
     @pytest.mark.parametrize("applied", [False, True], ids=["lost", "applied"])
-    def test_dynamodb_failing_at_any_call_leaves_a_job_that_is_done_in_the_end(
+    def test_job_completes_after_dynamodb_fails_at_any_call(
         self, workers: ProcessingWorkers, clock: Clock, monkeypatch: pytest.MonkeyPatch, queue: str, applied: bool
     ) -> None:
         for at in range(4):
@@ -381,7 +375,7 @@ class TestFaults:
                 _break_call(patch, workers.background.table, at, applied=applied)
                 explanation = workers.handlers[queue](sqs_event(*bodies), Context())
             workers.background.settle()
-            # SQS delivers what was not done again.
+            # SQS delivers failed messages again.
             for failed in explanation["batchItemFailures"]:
                 workers.deliver(queue, bodies[int(failed["itemIdentifier"][1:])])
             for _ in range(2):
@@ -406,7 +400,7 @@ REFUSED = ClientError({"Error": {"Code": "AccessDenied", "Message": "secret"}}, 
 
 
 def _break_call(patch: pytest.MonkeyPatch, table: Table, at: int, *, applied: bool, error: Exception = REFUSED) -> None:
-    """Let one call fail, carried out or not; those after it get through."""
+    """Make call number `at` fail, before or after DynamoDB applies it. All other calls succeed."""
     count = 0
     for name in ("get_item", "update_item", "transact_write_items"):
         real = getattr(table.client, name)
