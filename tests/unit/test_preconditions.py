@@ -9,7 +9,7 @@ from local.testbed.harness import Api, Reply
 from shared.openapi.document import document
 from shared.routes import ROUTES, Route
 from tests.integration.contents import items_of
-from tests.unit.test_authorization import World, world  # noqa: F401 -- a fixture
+from tests.unit.test_authorization import AccessTestbed, testbed  # noqa: F401 -- a fixture
 from tests.unit.test_declared_statuses import CAPTIONS, CREDIT
 
 CONDITIONAL = [
@@ -49,23 +49,23 @@ def _stored(api: Api) -> list[Any]:
     return sorted(items_of(api.table), key=str)
 
 
-def _path_parameters(world: World, route: Route) -> dict[str, str]:  # noqa: F811
+def _path_parameters(testbed: AccessTestbed, route: Route) -> dict[str, str]:  # noqa: F811
     """Create the items of alice that an operation needs, and return its path parameters."""
     if route.path.startswith("/v1/playlists"):
-        first, second = (str(world.api.publish()["videoId"]) for _ in range(2))
+        first, second = (str(testbed.api.publish()["videoId"]) for _ in range(2))
         listed = [first] if route.operation == "appendEntry" else [first, second]
-        return {"playlistId": world.playlist("private", *listed), "videoId": second}
+        return {"playlistId": testbed.playlist("private", *listed), "videoId": second}
     if route.path.startswith("/v1/webhooks"):
-        return {"webhookId": world.api.post("/v1/webhooks", BODIES["createWebhook"]).json["webhookId"]}
-    return {"videoId": world.video("private", route.function)}
+        return {"webhookId": testbed.api.post("/v1/webhooks", BODIES["createWebhook"]).json["webhookId"]}
+    return {"videoId": testbed.video("private", route.function)}
 
 
 @pytest.mark.parametrize("route", CONDITIONAL, ids=lambda route: route.operation)
 def test_a_write_with_an_older_version_is_refused_and_with_the_current_version_succeeds(
-    world: World,  # noqa: F811
+    testbed: AccessTestbed,  # noqa: F811
     route: Route,
 ) -> None:
-    api, parameters = world.api, _path_parameters(world, route)
+    api, parameters = testbed.api, _path_parameters(testbed, route)
     path = _versioned_path(route.path).format_map({**PLACES, **parameters})
     old = api.get(path).headers.get("etag", '"1"')  # GET of a region returns a list, which has no ETag
     method, change = next(change for end, change in CHANGES.items() if _versioned_path(route.path).endswith(end))
@@ -73,7 +73,7 @@ def test_a_write_with_an_older_version_is_refused_and_with_the_current_version_s
     assert changed.status == 200
     if route.operation == "restoreVideo":
         assert api.delete(path).status == 204
-    world.background.settle()
+    testbed.background.settle()
     present, before = api.get(path).headers.get("etag", changed.etag), _stored(api)
     assert old != present
 
@@ -90,9 +90,9 @@ def test_a_write_with_an_older_version_is_refused_and_with_the_current_version_s
 
 @pytest.mark.parametrize("tag", ['"1"', "*"])
 @pytest.mark.parametrize("route", CREATIONS, ids=lambda route: route.operation)
-def test_a_write_with_if_match_creates_nothing(world: World, route: Route, tag: str) -> None:  # noqa: F811
-    path = path_of(route, videoId=str(world.api.publish()["videoId"]))
-    before = _stored(world.api)
-    reply = world.api.put(path, BODIES[route.operation], headers={"If-Match": tag})
+def test_a_write_with_if_match_creates_nothing(testbed: AccessTestbed, route: Route, tag: str) -> None:  # noqa: F811
+    path = path_of(route, videoId=str(testbed.api.publish()["videoId"]))
+    before = _stored(testbed.api)
+    reply = testbed.api.put(path, BODIES[route.operation], headers={"If-Match": tag})
     assert (reply.status, reply.slug) == (412, "version-mismatch")
-    assert _stored(world.api) == before
+    assert _stored(testbed.api) == before
