@@ -5,6 +5,7 @@ have a backlog, so every batch is full. The benchmark measures the function's pr
 scales the time to the fraction of a core that the function has on Lambda.
 """
 
+import argparse
 import logging
 import os
 import time
@@ -41,6 +42,9 @@ BATCHES = 5
 SQS_SECONDS, S3_SECONDS = 0.01, 0.03
 """Seconds to send a message to SQS, and seconds to store an object in S3."""
 DAYS = 400
+SIMULATED_PROCESSOR = 0.0003
+"""Seconds of a core that a record takes, as measured by this benchmark. Simulations with `--shards` use this constant, so
+that their results do not depend on the machine."""
 IMPORT = Caller.job("import").acting_for("import-0d9a5f0e-6f8e-4f07-9f0c-8f3a1f9f3c55")
 
 
@@ -81,13 +85,14 @@ class SimulatedServices(Objects):
 class Shards:
     """A stream with a backlog, and one audit function per shard."""
 
-    def __init__(self, reader: StreamReader, *, owners: int, processor: float = 0.0) -> None:
+    def __init__(self, reader: StreamReader, *, owners: int, processor: float = 0.0, shards: int | None = None) -> None:
         """Generate the backlog with videos of `owners` owners. `processor` is the processor time of a record on a full
-        core, in seconds."""
+        core, in seconds. By default, there are SHARDS shards."""
         self._reader, self._processor = reader, processor * CORE_MB / MEMORY_MB
-        self._batches = iter(batches(SHARDS * BATCHES, reader.batch, owners))
+        self._shards = shards or SHARDS
+        self._batches = iter(batches(self._shards * BATCHES, reader.batch, owners))
         self.simulation: Simulation[LambdaHandler] = Simulation(
-            self._function, writers=SHARDS, is_pipelined=reader.is_pipelined
+            self._function, writers=self._shards, is_pipelined=reader.is_pipelined
         )
 
     def _function(self, table: Table) -> LambdaHandler:
@@ -99,8 +104,8 @@ class Shards:
 
         Raises RuntimeError if a call fails.
         """
-        done = self.simulation.run(0.01, SHARDS * 100, self._work)  # all begin at once
-        if done.done != SHARDS:
+        done = self.simulation.run(0.01, self._shards * 100, self._work)  # all begin at once
+        if done.done != self._shards:
             raise RuntimeError(f"{done.failed[:1]} {done.unknown[:1]}")
         return BATCHES * self._reader.batch / done.seconds
 
@@ -178,10 +183,27 @@ def processor_seconds() -> float:
     return min(times) / BATCH
 
 
-def main() -> None:
-    """Measure all configurations, and print the rates and ratios."""
+def appended(shards: int, batch: int, processor: float) -> float:
+    """Return the changes per second of all shards together, if each batch has `batch` changes.
+
+    Every function appends to the same four logs. So with many shards and small batches, the functions conflict.
+    """
+    small = StreamReader(batch, is_pipelined=True)
+    return Shards(small, owners=1_000, processor=processor, shards=shards).read() * shards
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure all configurations, and print the rates and ratios. With `--shards`, measure only that number of shards."""
+    parser = argparse.ArgumentParser(prog="python -m bench.trail", description="Throughput of the audit function.")
+    parser.add_argument("--shards", type=int, metavar="N", help="measure N shards with the batches of --batch")
+    parser.add_argument("--batch", type=int, default=1, metavar="N", help="changes of each batch (default: 1)")
+    options = parser.parse_args(arguments)
     os.environ |= {"ENVIRONMENT": "bench", "POWERTOOLS_SERVICE_NAME": "audit"}
     logging.disable(logging.INFO)
+    if options.shards:
+        rate = appended(options.shards, options.batch, SIMULATED_PROCESSOR)
+        print(f"{options.shards} shards append {rate:,.0f} changes a second in batches of {options.batch}.")
+        return
     processor = processor_seconds()
     print(
         f"A record takes {processor * 1e3:.2f} ms of a core, {processor * 1e3 * CORE_MB / MEMORY_MB:.2f} ms with {MEMORY_MB} MB."

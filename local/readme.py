@@ -195,11 +195,17 @@ def _data_model() -> dict[str, str]:
 def calls_a_month() -> Counter[str]:
     """Return the number of calls in a month of the reference workload, by request of the access pattern."""
     workload = tomllib.loads(WORKLOAD.read_text(encoding="utf-8"))
-    patterns = {pattern.request for pattern in ACCESS_PATTERNS}
     calls = Counter({request: workload[figure] for request, figure in SCHEDULED_CALLS.items()})
     for request, times in workload["calls"].items():
-        calls[request if request in patterns else SAME_PATTERN.get(request, request.rpartition(" (")[0])] += times
+        calls[pattern_of(request)] += times
     return calls
+
+
+def pattern_of(request: str) -> str:
+    """Return the request of the access pattern that serves a request of the workload."""
+    if any(pattern.request == request for pattern in ACCESS_PATTERNS):
+        return request
+    return SAME_PATTERN.get(request, request.rpartition(" (")[0])
 
 
 def _item_section(item: ItemDescription) -> str:

@@ -1,6 +1,7 @@
 """Resources that the background work of a request uses in the stream, the router, the audit trail, the queues and the
 workers."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -87,10 +88,14 @@ class BackgroundCost:
     trips: int = 0
     routed: int = 0
     """Number of stream records that invoke the router."""
+    routed_trips: int = 0
+    """Number of sequential round trips of the router to DynamoDB."""
     audited: int = 0
     """Number of stream records that invoke the audit function."""
     messages: int = 0
     """Number of messages to all worker queues, except the queue of deliveries."""
+    messages_by_queue: Counter[str] = field(default_factory=Counter)
+    """The same messages by name of the queue."""
     fifo_messages: int = 0
     """Number of messages to FIFO queues. `messages` includes them."""
     worked: int = 0
@@ -182,7 +187,9 @@ class _BackgroundMeter:
             audited_records = [record for record in records if _invokes_audit(record)]
             self.followed.audited += len(audited_records)
             self.followed.routed += sum(_invokes_router(record) for record in records)
+            trips = self.followed.trips
             self.followed.work += self._used(self._background.router, records)
+            self.followed.routed_trips += self.followed.trips - trips
             with self._feed_meter.measure() as appended:
                 self.followed.trail += self._used(self._audit, audited_records)
             self.followed.feed += appended.units
@@ -203,6 +210,7 @@ class _BackgroundMeter:
     def _take_messages(self) -> bool:
         waiting = [(name, body) for name, queue in self._background.queues.items() for body in queue.take()]
         self.followed.messages += len(waiting)
+        self.followed.messages_by_queue.update(name for name, _ in waiting)
         self.followed.fifo_messages += sum(name in FIFO_QUEUES for name, _ in waiting)
         for name, body in waiting:
             if name == "transcode":

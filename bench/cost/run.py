@@ -8,7 +8,7 @@ import random
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from types import SimpleNamespace
 from typing import Any
@@ -22,7 +22,7 @@ from local.stream_records import stream_record
 from local.testbed.calls import CALLS
 from local.testbed.harness import NOW, Api, Reply, create_audit_table, create_table, make_api
 from local.testbed.lean_moto import MotoClient
-from local.testbed.meter import Meter
+from local.testbed.meter import Meter, Partition
 from local.testbed.units import CapacityUnits, StoredSize
 from shared.aws import boto3_client
 from shared.aws.dynamodb import Table
@@ -108,6 +108,10 @@ class MeasuredRequest:
     log_lines: int
     """Number of log lines that the function's code writes. Lambda adds further lines."""
     metric_lines: int
+    read_from: Mapping[Partition, float] = field(default_factory=dict)
+    """Read units by partition."""
+    written_to: Mapping[Partition, float] = field(default_factory=dict)
+    """Write units by partition of a table or an index."""
 
 
 @dataclass(frozen=True)
@@ -371,6 +375,8 @@ def _measure(request: str, service: MeasuredService, api: Api) -> MeasuredReques
         out,
         log_lines=log.lines - lines,
         metric_lines=log.metric_lines - metric_lines,
+        read_from=dict(used.read_from),
+        written_to=dict(used.written_to),
     )
 
 

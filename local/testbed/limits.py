@@ -33,7 +33,7 @@ from typing import Any, Generic, TypeVar
 
 from local.testbed.harness import NOW
 from local.testbed.stub import Place, Stub, cancelled
-from local.testbed.units import READ_BYTES, WRITE_BYTES, index_entry, size
+from local.testbed.units import READ_BYTES, WRITE_BYTES, index_writes, size
 from shared.aws.dynamodb import OPERATIONS, Table
 from shared.aws.lean import client
 from shared.aws.lean.client import ErrorResponse
@@ -277,7 +277,9 @@ class _Limited(Stub):
             if not self._simulation.take(place, max(_units(old, WRITE_BYTES), _units(new, WRITE_BYTES)), WRITES):
                 raise _throttled("TableWrite")
             # A throttled index throttles the table's writes, after the other indexes have consumed their units.
-            taken = [self._simulation.take(entry, units, WRITES) for entry, units in _index_units(old, new).items()]
+            taken = [
+                self._simulation.take(entry, units, WRITES) for entry, units in index_writes(old, new, INDEXES).items()
+            ]
             if not all(taken):
                 raise _throttled("IndexWrite")
 
@@ -285,7 +287,7 @@ class _Limited(Stub):
         asked: Counter[Place] = Counter()
         for place, old, new in changes:
             asked[place] += 2 * max(_units(old, WRITE_BYTES), _units(new, WRITE_BYTES))
-            asked.update(_index_units(old, new))
+            asked.update(index_writes(old, new, INDEXES))
         # All items consume units, because a transaction that is throttled by one item still costs the units of all
         # others.
         taken = [self._simulation.take(place, units, WRITES) for place, units in asked.items()]
@@ -337,28 +339,6 @@ def _throttled(what: str) -> ErrorResponse:
     reasons = [{"reason": f"{what}KeyRangeThroughputExceeded", "resource": f"arn:aws:dynamodb:::table/{TABLE_NAME}"}]
     message = "Throughput exceeds the current capacity of one or more of your partitions."
     return ErrorResponse(400, {"__type": "ThrottlingException", "message": message, "throttlingReasons": reasons})
-
-
-def _index_units(old: AttributeMap | None, new: AttributeMap | None) -> Counter[Place]:
-    """Return the write units of a change, by index partition.
-
-    An unchanged entry costs nothing. A change of an entry's keys costs the units of a delete and of a put.
-    """
-    asked: Counter[Place] = Counter()
-    for index in INDEXES:
-        before, after = index_entry(old, index), index_entry(new, index)
-        if before != after:
-            is_moved = (
-                before
-                and after
-                and any(before[part.name] != after[part.name] for part in (*index.partition, *index.sort))
-            )
-            entries = (before, after) if is_moved else (after or before,)
-            for entry in entries:
-                if entry:
-                    values = (next(iter(entry[part.name].values())) for part in index.partition)
-                    asked[index.name, "#".join(values)] += _units(entry, WRITE_BYTES)
-    return asked
 
 
 def _units(item: AttributeMap | None, unit: int) -> int:

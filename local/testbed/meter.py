@@ -13,13 +13,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from local.access_patterns.pattern import round_trips
-from local.testbed.units import CapacityUnits, index_entry, read, size, write, written
+from local.testbed.units import TRANSACTION, CapacityUnits, index_entry, index_writes, read, size, write, written
 from local.testbed.wire import intercept
 from shared.aws.records import key_of
 from shared.core.attributes import AttributeMap
-from shared.schema import AUDIT_INDEXES, AUDIT_TABLE_NAME, INDEXES, TABLE_NAME, Index
+from shared.schema import AUDIT_INDEXES, AUDIT_TABLE_NAME, INDEXES, PARTITION_KEY, TABLE_NAME, Index
 
 _WRITES = ("PutItem", "UpdateItem", "DeleteItem")
+
+Partition = tuple[str, str]
+"""Name of a table or an index, and a partition of it. The values of several partition attributes are joined by `#`."""
 
 
 @dataclass
@@ -34,6 +37,10 @@ class MeteredUsage:
     """Read units that eventually consistent GetItem requests for the items of all reads by key would consume."""
     queried: Counter[str | None] = field(default_factory=Counter)
     """Number of bytes that queries examined, by name of the index; `None` for the table."""
+    read_from: Counter[Partition] = field(default_factory=Counter)
+    """Read units by partition."""
+    written_to: Counter[Partition] = field(default_factory=Counter)
+    """Write units by partition of a table or an index."""
 
     @property
     def trips(self) -> int:
@@ -103,22 +110,26 @@ class Meter:
     ) -> CapacityUnits:
         if not writes:
             return self._read(operation, parameters)
-        units = self._written(writes, before, done=done)
-        return units.in_transaction() if "Transact" in operation else units
+        is_transaction = "Transact" in operation
+        units = self._written(writes, before, done=done, factor=TRANSACTION if is_transaction else 1)
+        return units.in_transaction() if is_transaction else units
 
     def _written(
-        self, writes: Sequence[tuple[str, Any]], before: Sequence[AttributeMap | None], *, done: bool
+        self, writes: Sequence[tuple[str, Any]], before: Sequence[AttributeMap | None], *, done: bool, factor: int
     ) -> CapacityUnits:
+        """Return the units of single writes. `factor` multiplies the units of a partition of the table."""
         total = CapacityUnits()
         for (table, key), old in zip(writes, before, strict=True):
             if done:
                 new = self._item(table, key)
                 taken = write(old, new, _indexes(table))
-                total += taken
                 if new != old:
                     self._used.changed += taken
+                self._used.written_to.update(index_writes(old, new, _indexes(table)))
             else:
-                total += CapacityUnits(table_writes=written(size(old)))
+                taken = CapacityUnits(table_writes=written(size(old)))
+            total += taken
+            self._used.written_to[table, key[PARTITION_KEY]["S"]] += factor * taken.table_writes
         return total
 
     def _read(self, operation: str, params: Mapping[str, Any]) -> CapacityUnits:
@@ -143,7 +154,9 @@ class Meter:
     def _looked_up(self, table: str, key: Any, options: Mapping[str, Any]) -> CapacityUnits:
         bytes_ = size(self._item(table, key))
         self._used.looked_up += read(bytes_, consistent=False).reads
-        return read(bytes_, consistent=options.get("ConsistentRead", False))
+        units = read(bytes_, consistent=options.get("ConsistentRead", False))
+        self._add_read(table, key[PARTITION_KEY]["S"], units)
+        return units
 
     def _query(self, params: Mapping[str, Any]) -> CapacityUnits:
         """Return the units of all examined items, including filtered items and attributes outside the projection."""
@@ -157,7 +170,18 @@ class Meter:
         index = next((known for known in indexes if known.name == params.get("IndexName")), None)
         bytes_ = sum(size(index_entry(item, index) if index else item) for item in examined)
         self._used.queried[index.name if index else None] += bytes_
-        return read(bytes_, consistent=params.get("ConsistentRead", False))
+        units = read(bytes_, consistent=params.get("ConsistentRead", False))
+        names, values = params["ExpressionAttributeNames"], params["ExpressionAttributeValues"]
+        equal = {
+            names[name]: next(iter(values[value].values())) for name, value in re.findall(r"(#\w+) = (:\w+)", condition)
+        }
+        keys = [attribute.name for attribute in index.partition] if index else [PARTITION_KEY]
+        self._add_read(index.name if index else params["TableName"], "#".join(equal[key] for key in keys), units)
+        return units
+
+    def _add_read(self, place: str, partition: str, units: CapacityUnits) -> None:
+        # Counter[...] is typed for integers, but adds halves exactly.
+        self._used.read_from[place, partition] += units.reads  # type: ignore[assignment]
 
     def _item(self, table: str, key: Any) -> AttributeMap | None:
         stored: AttributeMap | None = self._reader.get_item(TableName=table, Key=key, ConsistentRead=True).get("Item")

@@ -7,6 +7,7 @@ https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/transaction-api
 
 import base64
 import math
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -96,7 +97,7 @@ def write(old: AttributeMap | None, new: AttributeMap | None, indexes: Iterable[
     """
     return CapacityUnits(
         table_writes=written(max(size(old), size(new))),
-        index_writes=sum(_index_writes(index_entry(old, index), index_entry(new, index), index) for index in indexes),
+        index_writes=sum(index_writes(old, new, indexes).values()),
     )
 
 
@@ -114,15 +115,30 @@ def index_entry(item: AttributeMap | None, index: Index) -> AttributeMap | None:
     return {name: value for name, value in item.items() if name in {*keys, PARTITION_KEY, SORT_KEY, *index.projection}}
 
 
-def _index_writes(old: AttributeMap | None, new: AttributeMap | None, index: Index) -> int:
-    """Return the write units of a change in an index. An unchanged entry costs 0. Changed keys cost a delete and a
-    put."""
-    if old == new:
-        return 0
-    keys = _keys(index)
-    if old and new and any(old[name] != new[name] for name in keys):
-        return written(size(old)) + written(size(new))
-    return written(max(size(old), size(new)))
+def index_writes(
+    old: AttributeMap | None, new: AttributeMap | None, indexes: Iterable[Index]
+) -> Counter[tuple[str, str]]:
+    """Return the write units of a change in the indexes, by index and partition.
+
+    The values of a partition's attributes are joined by `#`. An unchanged entry costs nothing. Changed keys cost a
+    delete and a put.
+    """
+    units: Counter[tuple[str, str]] = Counter()
+    for index in indexes:
+        before, after = index_entry(old, index), index_entry(new, index)
+        if before == after:
+            continue
+        if before and after and all(before[name] == after[name] for name in _keys(index)):
+            units[index.name, _partition(after, index)] += written(max(size(before), size(after)))
+            continue
+        for entry in (before, after):
+            if entry:
+                units[index.name, _partition(entry, index)] += written(size(entry))
+    return units
+
+
+def _partition(entry: AttributeMap, index: Index) -> str:
+    return "#".join(next(iter(entry[attribute.name].values())) for attribute in index.partition)
 
 
 def _keys(index: Index) -> Mapping[str, None]:

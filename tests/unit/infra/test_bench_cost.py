@@ -56,6 +56,13 @@ from bench.cost.run import (
     measure_small,
     measured_service,
 )
+from bench.scale.deployed import deployment
+from bench.scale.load import is_http
+from bench.scale.model import ScaleModel
+from bench.scale.page import PAGE as SCALE_PAGE
+from bench.scale.page import PICTURE, picture
+from bench.scale.page import updated as scale_page_updated
+from bench.scale.target import PublishedLimits, Target
 from functions.indexer import handler as indexer
 from functions.rankings import handler as rankings
 from functions.sweeper import handler as sweeper
@@ -348,6 +355,38 @@ class TestBackgroundCost:
 def test_the_page_shows_what_is_measured(report: CostReport) -> None:
     text = PAGE.read_text(encoding="utf-8")
     assert updated(text, report) == text, "run: python -m bench.cost --docs"
+
+
+@pytest.fixture
+def scale(
+    measured: tuple[dict[str, MeasuredRequest], CatalogueSize], background: dict[str, BackgroundCost], prod: "Templates"
+) -> ScaleModel:
+    """Limits of production at the target."""
+    settings = deployment(prod.parts().values())
+    return ScaleModel(*measured, background, Workload.load(), settings, PublishedLimits.load(), Target.load())
+
+
+def test_scale_page_and_picture_show_what_is_computed(scale: ScaleModel) -> None:
+    text = SCALE_PAGE.read_text(encoding="utf-8")
+    assert scale_page_updated(text, scale) == text, "run: python -m bench.scale --docs"
+    assert PICTURE.read_text(encoding="utf-8") == picture(scale), "run: python -m bench.scale --docs"
+
+
+def test_scale_has_a_row_for_each_function_behind_the_api(scale: ScaleModel, prod: "Templates") -> None:
+    handlers = [
+        resource["Properties"]["Handler"].split(".")[1]
+        for resource in prod.jobs["Resources"].values()
+        if resource["Type"] == "AWS::Lambda::Function"
+    ]
+    assert [row.name for row in scale.consumers()] == sorted(handlers)
+    assert [row.name for row in scale.patterns()] == [pattern.request for pattern in ACCESS_PATTERNS]
+
+
+def test_scale_target_is_the_sum_of_its_requests(scale: ScaleModel) -> None:
+    requests = sum(row.load for row in scale.patterns() if is_http(row.name))
+    audited = sum(scale.load.followed({request: cost.audited}) for request, cost in scale.background.items())
+    assert round(requests) == scale.target["requests"]
+    assert audited == pytest.approx(scale.load.changes)
 
 
 def test_repeated_measurements_of_a_create_are_equal() -> None:

@@ -6,13 +6,11 @@ from collections.abc import Iterator
 import pytest
 
 from bench import trail
-from bench.trail import BATCH, DEPLOYED, SEQUENTIAL, SHARDS, Shards
+from bench.trail import BATCH, DEPLOYED, SEQUENTIAL, SHARDS, SIMULATED_PROCESSOR, Shards, appended
 from tests.unit.infra.templates import Templates
 
 RATE = 450
 """Changes a second that a shard takes at least, from the first batch on; docs/limits.md says how many after some batches."""
-PROCESSOR = 0.0003
-"""Seconds of a core that a record takes: `python -m bench.trail` measures it."""
 
 
 @pytest.fixture(autouse=True)
@@ -28,7 +26,7 @@ def test_shard_of_the_stream_is_read_at_the_rate_that_imports_rely_on(
     owners: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(trail, "BATCHES", 2)
-    shards = Shards(DEPLOYED, owners=owners, processor=PROCESSOR)
+    shards = Shards(DEPLOYED, owners=owners, processor=SIMULATED_PROCESSOR)
     assert shards.read() > RATE
     # Each change is told once, at dense positions, although the readers of all shards append to the same logs.
     assert shards.count_logged_changes() == 2 * SHARDS * BATCH
@@ -39,6 +37,11 @@ def test_sequential_processing_would_be_several_times_slower(monkeypatch: pytest
     shards = Shards(SEQUENTIAL, owners=50)
     assert 5 * shards.read() < RATE
     assert shards.count_logged_changes() == SHARDS * SEQUENTIAL.batch
+
+
+def test_many_shards_with_single_changes_append_less_than_full_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trail, "BATCHES", 2)
+    assert 40 < appended(40, 1, SIMULATED_PROCESSOR) < RATE
 
 
 def test_bench_reads_the_stream_as_the_deployed_function_does(aws: Templates) -> None:
