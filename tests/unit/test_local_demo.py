@@ -1,4 +1,4 @@
-"""The demo's source videos: irregular records become valid documents, and every run sends the same requests."""
+"""Tests of `make demo`: irregular records become valid documents, and every run sends the same requests."""
 
 import json
 from datetime import UTC, datetime
@@ -25,7 +25,7 @@ RECORD = {
 }
 
 
-def test_a_film_becomes_a_document() -> None:
+def test_film_is_converted_to_a_document() -> None:
     movie = demo.document(0, RECORD)
     assert movie.pop("videoId")
     assert movie == {
@@ -49,7 +49,7 @@ def test_a_film_becomes_a_document() -> None:
 
 
 @pytest.mark.parametrize("record", [{}, dict.fromkeys(RECORD), dict.fromkeys(RECORD, ""), dict.fromkeys(RECORD, " \n")])
-def test_a_film_of_which_nothing_is_known_is_still_sound(record: dict[str, Any]) -> None:
+def test_film_without_data_is_a_valid_document(record: dict[str, Any]) -> None:
     movie = demo.document(1, record)
     assert (movie["title"], movie["userId"]) == ("Untitled", "unknown-distributor")
     assert not {"createdAt", "duration", "category", "tags", "metadata"} & set(movie)
@@ -77,7 +77,7 @@ def test_titles_are_cleaned(value: object, expected: str) -> None:
     [
         ("Jun 12 1998", "1998-06-12"),
         ("Dec 23 2011", "2011-12-23"),
-        ("Feb 08 2015", "1970-01-01"),  # actually of 1915, before the earliest time that the service accepts
+        ("Feb 08 2015", "1970-01-01"),  # actually 1915, before the earliest time that the service accepts
         ("Dec 31 2046", "1970-01-01"),
         ("Feb 30 1999", None),
         ("1998", None),
@@ -86,22 +86,22 @@ def test_titles_are_cleaned(value: object, expected: str) -> None:
         (None, None),
     ],
 )
-def test_release_dates_are_read_or_left_out(value: object, expected: str | None) -> None:
+def test_release_date_is_parsed_or_omitted(value: object, expected: str | None) -> None:
     seconds = demo.release_time(value)
     assert (None if seconds is None else datetime.fromtimestamp(seconds, UTC).date().isoformat()) == expected
 
 
 @pytest.mark.parametrize("minutes", [None, 0, -1, "90", True, float("nan")])
-def test_an_invalid_running_time_is_left_out(minutes: object) -> None:
+def test_invalid_running_time_is_omitted(minutes: object) -> None:
     assert "duration" not in demo.document(0, RECORD | {"Running Time min": minutes})
 
 
 @pytest.mark.parametrize(("value", "expected"), [("Warner Bros.", "warner-bros"), ("Café & Co", "cafe-co"), ("--", "")])
-def test_owners_are_slugs(value: str, expected: str) -> None:
+def test_owner_is_a_slug(value: str, expected: str) -> None:
     assert demo.slug(value) == expected
 
 
-def test_every_run_sends_the_same_keys_and_no_two_films_share_one() -> None:
+def test_every_run_sends_the_same_idempotency_keys_and_each_film_has_its_own() -> None:
     movies = [demo.document(position, RECORD) for position in range(3)]
     keys = [demo.idempotency_key(position, movie) for position, movie in enumerate(movies)]
     repeated = [demo.idempotency_key(position, demo.document(position, RECORD)) for position in range(3)]
@@ -125,13 +125,13 @@ def problem(status: int, slug: str = "", **more: Any) -> httpx.Response:
         (httpx.Response(201, json={}), False, False),
     ],
 )
-def test_which_answers_are_worth_another_try(response: httpx.Response, busy: bool, there: bool) -> None:
+def test_response_is_classified_as_busy_existing_or_neither(response: httpx.Response, busy: bool, there: bool) -> None:
     assert demo.is_busy(response) is busy
     assert demo.is_there_already(response) is there
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("3", 3.0), ("", 0.0), ("Wed, 21 Oct 2026 07:28:00 GMT", 0.0)])
-def test_the_service_may_ask_to_wait(text: str, seconds: float) -> None:
+def test_retry_after_is_parsed_to_seconds(text: str, seconds: float) -> None:
     assert demo.retry_after(httpx.Response(429, headers={"Retry-After": text})) == seconds
 
 
@@ -145,10 +145,10 @@ def test_the_service_may_ask_to_wait(text: str, seconds: float) -> None:
         (httpx.Response(502, text="oops"), "502 oops"),
     ],
 )
-def test_a_refusal_says_why(response: httpx.Response, expected: str) -> None:
+def test_refusal_is_summarised_by_its_reason(response: httpx.Response, expected: str) -> None:
     assert demo.reason(response) == expected
 
 
-def test_without_a_service_it_says_how_to_start_one(tmp_path: Path) -> None:
+def test_demo_without_a_service_is_refused_with_the_command_that_starts_one(tmp_path: Path) -> None:
     with pytest.raises(LocalError, match="make run"):
         running_service(tmp_path / "service.json")

@@ -1,4 +1,4 @@
-"""Conditions for redeploying the local service, and the reach of a deployment."""
+"""Tests of the local deployment: when the service is deployed again, and which AWS account a deployment can reach."""
 
 import json
 import os
@@ -18,7 +18,7 @@ AWS = Aws(ENDPOINT, "http://127.0.0.1:4568", "a secret")
 
 @pytest.fixture
 def sources(tmp_path: Path) -> Path:
-    """A small checkout."""
+    """A small checkout of the project."""
     for name in ("functions/videos", "shared", "infra/__pycache__", "tests"):
         (tmp_path / name).mkdir(parents=True)
     for name in ("app.py", "requirements.txt", "functions/videos/handler.py", "shared/schema.py"):
@@ -26,7 +26,7 @@ def sources(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_same_sources_have_the_same_fingerprint(sources: Path) -> None:
+def test_same_sources_have_the_same_fingerprint(sources: Path) -> None:
     assert fingerprint(ENDPOINT, ISSUER, root=sources) == fingerprint(ENDPOINT, ISSUER, root=sources)
 
 
@@ -62,7 +62,7 @@ def test_irrelevant_change_keeps_the_fingerprint(sources: Path, change: Callable
     assert fingerprint(ENDPOINT, ISSUER, root=sources) == before
 
 
-def test_other_ports_are_another_deployment(sources: Path) -> None:
+def test_different_ports_have_different_fingerprints(sources: Path) -> None:
     settings = [
         (ENDPOINT, ISSUER),
         ("http://127.0.0.1:1", ISSUER),
@@ -72,7 +72,7 @@ def test_other_ports_are_another_deployment(sources: Path) -> None:
     assert len({fingerprint(*setting, root=sources) for setting in settings}) == len(settings)
 
 
-def test_a_deploy_cannot_reach_the_developers_own_account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_deployment_cannot_reach_the_developers_own_account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_ROLE_ARN", "AWS_ENDPOINT_URL_S3", "CDK_DEFAULT_ACCOUNT"):
         monkeypatch.setenv(name, "real")
     env = environment(AWS, tmp_path)
@@ -82,50 +82,52 @@ def test_a_deploy_cannot_reach_the_developers_own_account(tmp_path: Path, monkey
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"fingerprint": "f"}', '{"unknown": 1}'])
-def test_a_damaged_record_of_the_last_deploy_counts_as_none(tmp_path: Path, text: str) -> None:
+def test_damaged_deployment_file_is_ignored(tmp_path: Path, text: str) -> None:
     file = tmp_path / "deployment.json"
     assert Deployment.load(file) is None
     file.write_text(text)
     assert Deployment.load(file) is None
 
 
-def test_the_record_of_the_last_deploy_is_read_back(tmp_path: Path) -> None:
+def test_deployment_file_is_read_back(tmp_path: Path) -> None:
     file = tmp_path / "deployment.json"
     deployment = Deployment("f", ISSUER, "abc", "bucket", "http://localhost:4566/000000000000/queue")
     file.write_text(json.dumps(asdict(deployment)))
     assert Deployment.load(file) == deployment
 
 
-def test_a_record_of_an_earlier_release_counts_as_none(tmp_path: Path) -> None:
-    """It does not say all that is needed, so the service is deployed again."""
+def test_deployment_file_of_an_earlier_release_is_ignored(tmp_path: Path) -> None:
+    """The file lacks values that are needed now, so the service is deployed again."""
     file = tmp_path / "deployment.json"
     file.write_text(json.dumps({"fingerprint": "f", "issuer": ISSUER, "api_id": "abc"}))
     assert Deployment.load(file) is None
 
 
-def test_a_deploy_reports_each_package_and_stack_as_it_begins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_deployment_reports_each_package_and_stack_when_it_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lines = [
         "Bundling asset VideoMetadata-dev-Jobs/Router/Function/Code/Stage...",
         "VideoMetadata-dev-Jobs: success: Built Router/Function/Code",
         "VideoMetadata-dev-Data: deploying... [1/4]",
     ]
-    program, announced = tmp_path / "cdk", list[str]()
+    program, reported = tmp_path / "cdk", list[str]()
     program.write_text("#!/bin/sh\n" + "".join(f"echo '{line}'\n" for line in lines))
     program.chmod(0o700)
     monkeypatch.setattr(deployment, "CDK", program)
-    deployment.cdk(["deploy"], dict(os.environ), tmp_path / "deploy.log", announced.append)
-    assert announced == [lines[0], lines[2]]
+    deployment.cdk(["deploy"], dict(os.environ), tmp_path / "deploy.log", reported.append)
+    assert reported == [lines[0], lines[2]]
     assert (tmp_path / "deploy.log").read_text().splitlines() == lines
 
 
-def test_an_output_is_found_by_stack_and_name(tmp_path: Path) -> None:
+def test_output_is_found_by_stack_and_name(tmp_path: Path) -> None:
     outputs = tmp_path / "outputs.json"
     outputs.write_text(json.dumps({"A-Jobs": {"TranscodeQueueUrl": "http://queue"}}))
     assert _output(outputs, "A-Jobs", "TranscodeQueueUrl", tmp_path / "log") == "http://queue"
 
 
 @pytest.mark.parametrize("text", [None, "{", "{}", '{"A-Jobs": {}}'])
-def test_a_missing_output_is_named(tmp_path: Path, text: str | None) -> None:
+def test_missing_output_is_named(tmp_path: Path, text: str | None) -> None:
     outputs = tmp_path / "outputs.json"
     if text is not None:
         outputs.write_text(text)
@@ -145,5 +147,5 @@ def test_a_missing_output_is_named(tmp_path: Path, text: str | None) -> None:
         ([], "it printed nothing"),
     ],
 )
-def test_a_failed_deploy_names_its_cause(lines: list[str], expected: str) -> None:
+def test_failed_deployment_names_its_cause(lines: list[str], expected: str) -> None:
     assert _reason(lines) == expected

@@ -1,5 +1,6 @@
-"""Features that MiniStack lacks, and its internals that we patch: these tests fail when the pinned version changes
-them.
+"""Tests of the features that we add to MiniStack, and of MiniStack's internals that we patch.
+
+They fail if an update of the pinned version changes these internals.
 """
 
 import asyncio
@@ -33,7 +34,7 @@ TWENTY_THOUSAND = 20_000
 
 @pytest.fixture(autouse=True)
 def ministack(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    """MiniStack's modules in this process, empty, and restored afterwards."""
+    """MiniStack's modules in this process, without state. Restores the patched functions after the test."""
     for module, names in {
         apigateway: ("_cors_response_headers", "_validate_jwt_authorizer", "_invoke_lambda_proxy"),
         dynamodb: (
@@ -80,7 +81,7 @@ def _forget() -> None:
     ],
     ids=["no token", "a bad token"],
 )
-def test_a_request_without_a_valid_token_is_challenged_as_on_aws(headers: dict[str, str], challenge: str) -> None:
+def test_request_without_a_valid_token_gets_the_challenge_of_aws(headers: dict[str, str], challenge: str) -> None:
     patch_ministack(None)
     authorizer = {"identitySource": ["$request.header.Authorization"], "jwtConfiguration": {}}
     refused = asyncio.run(apigateway._validate_jwt_authorizer({}, authorizer, headers, {}))
@@ -92,7 +93,7 @@ def test_a_request_without_a_valid_token_is_challenged_as_on_aws(headers: dict[s
 
 
 @pytest.mark.parametrize("bad", [b"\xff", b"\xf0\x9f\x8e", b"\xed\xa0\x80", b"\xe2\x82"])
-def test_the_length_of_a_body_tells_that_bytes_were_replaced(monkeypatch: pytest.MonkeyPatch, bad: bytes) -> None:
+def test_content_length_shows_that_invalid_bytes_were_replaced(monkeypatch: pytest.MonkeyPatch, bad: bytes) -> None:
     invoked: list[Any] = []
 
     async def record(*arguments: Any, **_: Any) -> None:
@@ -107,7 +108,7 @@ def test_the_length_of_a_body_tells_that_bytes_were_replaced(monkeypatch: pytest
     assert body == b'{"title": "' + "\ufffd".encode() * len(bad) + b'"}'
 
 
-def test_a_body_in_utf_8_reaches_the_function_as_it_was_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_valid_utf_8_body_reaches_the_function_unchanged(monkeypatch: pytest.MonkeyPatch) -> None:
     invoked: list[Any] = []
 
     async def record(*arguments: Any, **_: Any) -> None:
@@ -121,7 +122,7 @@ def test_a_body_in_utf_8_reaches_the_function_as_it_was_sent(monkeypatch: pytest
 
 
 def call(operation: str, **parameters: Any) -> dict[str, Any]:
-    """Return DynamoDB's response."""
+    """Send a request to MiniStack's DynamoDB and return its response. Asserts status 200."""
     headers = {"x-amz-target": f"DynamoDB_20120810.{operation}"}
     status, _, body = asyncio.run(dynamodb.handle_request("POST", "/", headers, json.dumps(parameters).encode(), {}))
     assert status == 200, body
@@ -145,27 +146,27 @@ SCHEMA: dict[str, Any] = {
 
 
 def create_table() -> None:
-    """Create a table with a stream and an index."""
+    """Create a table with a stream and a global secondary index."""
     call("CreateTable", TableName=TABLE, **SCHEMA)
 
 
 def key(name: str) -> dict[str, Any]:
-    """Return an item's key."""
+    """Return the key of an item."""
     return {"pk": {"S": name}, "sk": {"S": "#META"}}
 
 
 def video_item(name: str, **more: Any) -> dict[str, Any]:
-    """Return an item."""
+    """Return an item of alice's with the given attributes."""
     return key(name) | {"owner": {"S": "alice"}} | more
 
 
 def put(name: str, **more: Any) -> None:
-    """Write an item."""
+    """Write an item of alice's."""
     call("PutItem", TableName=TABLE, Item=video_item(name, **more))
 
 
 def names() -> set[str]:
-    """Return the items of an index, which is computed from the table's items."""
+    """Return the partition keys of alice's items from the index `Owners`, which is computed from the table's items."""
     page = call(
         "Query",
         TableName=TABLE,
@@ -178,50 +179,50 @@ def names() -> set[str]:
 
 
 def records() -> list[dict[str, Any]]:
-    """Return the records of the table's stream."""
+    """Return the records of the table's stream, oldest first."""
     return list(dynamodb.stream_live_records(TABLE))
 
 
-class Runs:
-    """Consecutive runs of MiniStack on the same folder."""
+class RestartableMiniStack:
+    """Consecutive runs of MiniStack on the same folder. Each run ends as if by `kill -9`."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._mended = {name: getattr(dynamodb, name) for name in ("_set_item", "_remove_item", "_items_replaced")}
+        self._unpatched = {name: getattr(dynamodb, name) for name in ("_set_item", "_remove_item", "_items_replaced")}
         self._get_state = dynamodb.get_state
 
     def start(self) -> StateSaver:
-        """Start a run from the files on disk, after the previous run ended as by `kill -9`."""
-        mappings = dict(lambda_svc._esms._data)  # a deploy had MiniStack save them
+        """End the previous run and start the next run from the files on disk."""
+        mappings = dict(lambda_svc._esms._data)  # a deployment made MiniStack save them
         _forget()
         lambda_svc._esms._data.update(mappings)
-        for name, function in self._mended.items():
+        for name, function in self._unpatched.items():
             setattr(dynamodb, name, function)
         dynamodb.get_state = self._get_state
-        keeper = StateSaver(self.folder)
-        patch_ministack(keeper)
+        saver = StateSaver(self.folder)
+        patch_ministack(saver)
         dynamodb.load_persisted_state(persistence.load_state("dynamodb"))
         sqs.load_persisted_state(persistence.load_state("sqs"))
-        keeper.restore()
-        keeper.is_whole = True
-        return keeper
+        saver.restore()
+        saver.is_whole = True
+        return saver
 
 
 @pytest.fixture
-def runs(tmp_path: Path) -> Runs:
-    """Runs on an empty folder."""
-    return Runs(tmp_path)
+def ministack_runs(tmp_path: Path) -> RestartableMiniStack:
+    """Runs of MiniStack on an empty folder."""
+    return RestartableMiniStack(tmp_path)
 
 
-def read_the_stream(*, until: int) -> None:
-    """Map a function to the table's stream, and let it read all current records."""
+def consume_stream(*, until: int) -> None:
+    """Map a function to the table's stream, and let it read the first `until` records."""
     stream = dynamodb._tables[TABLE]["LatestStreamArn"]
     lambda_svc._esms["reader"] = {"UUID": "reader", "EventSourceArn": stream, "FunctionName": "router"}
     lambda_svc._dynamodb_stream_positions["reader"] = until
 
 
-def test_queues_are_found_by_name_when_the_port_is_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    """MiniStack addresses a function's messages by queue name, but stores queues by URL."""
+def test_queue_is_found_by_name_after_the_port_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """MiniStack addresses the queue of a function by name, but stores queues by URL."""
     patch_ministack(None)
     queue_url = sqs._act_create_queue({"QueueName": "probe"}, "")["QueueUrl"]
     monkeypatch.setattr(sqs, "DEFAULT_PORT", "4999")
@@ -229,17 +230,17 @@ def test_queues_are_found_by_name_when_the_port_is_another(monkeypatch: pytest.M
     assert ":4999/" in sqs._queue_url("robe")
 
 
-class TestKeeping:
-    def test_saved_state_survives_a_kill_and_unsaved_state_does_not(self, runs: Runs) -> None:
-        keeper = runs.start()
+class TestSavedState:
+    def test_saved_state_survives_a_kill_and_unsaved_state_does_not(self, ministack_runs: RestartableMiniStack) -> None:
+        saver = ministack_runs.start()
         create_table()
         put("kept")
         put("removed")
         call("DeleteItem", TableName=TABLE, Key=key("removed"))
-        asyncio.run(keeper.save())
+        asyncio.run(saver.save())
         put("of the last second")
-        assert (runs.folder / HEARTBEAT).exists()
-        runs.start()
+        assert (ministack_runs.folder / HEARTBEAT).exists()
+        ministack_runs.start()
         assert names() == {"kept"}
 
     @pytest.mark.parametrize(
@@ -252,109 +253,111 @@ class TestKeeping:
         ],
         ids=lambda value: value if isinstance(value, str) else "",
     )
-    def test_every_way_to_write_is_noticed(self, runs: Runs, operation: str, parameters: dict[str, Any]) -> None:
-        keeper = runs.start()
+    def test_every_kind_of_write_is_saved(
+        self, ministack_runs: RestartableMiniStack, operation: str, parameters: dict[str, Any]
+    ) -> None:
+        saver = ministack_runs.start()
         create_table()
         put("a")
         put("b")
-        asyncio.run(keeper.save())
+        asyncio.run(saver.save())
         if "UpdateExpression" in parameters:
             parameters = parameters | {"ExpressionAttributeNames": {"#owner": "owner"}}
         call(operation, **parameters)
-        asyncio.run(keeper.save())
-        runs.start()
+        asyncio.run(saver.save())
+        ministack_runs.start()
         assert names() == {"b"}
 
-    def test_a_table_that_was_recreated_has_nothing_of_the_one_before(self, runs: Runs) -> None:
-        keeper = runs.start()
+    def test_recreated_table_has_no_items_of_the_deleted_table(self, ministack_runs: RestartableMiniStack) -> None:
+        saver = ministack_runs.start()
         create_table()
         put("old")
-        asyncio.run(keeper.save())
+        asyncio.run(saver.save())
         call("DeleteTable", TableName=TABLE)
         create_table()
-        asyncio.run(keeper.save())
-        runs.start()
+        asyncio.run(saver.save())
+        ministack_runs.start()
         assert names() == set()
 
-    def test_twenty_thousand_items_are_kept_and_none_of_them_written_twice(
-        self, runs: Runs, monkeypatch: pytest.MonkeyPatch
+    def test_twenty_thousand_items_are_restored_and_each_is_written_once(
+        self, ministack_runs: RestartableMiniStack, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        keeper = runs.start()
+        saver = ministack_runs.start()
         create_table()
         every = {f"film {number}" for number in range(TWENTY_THOUSAND)}
         for name in every:
             dynamodb._set_item(dynamodb._tables[TABLE], name, "#META", video_item(name))
-        asyncio.run(keeper.save())
+        asyncio.run(saver.save())
         written: list[int] = []
         monkeypatch.setattr(engine, "_row", _counted(written, engine._row))
         put("one more")
-        asyncio.run(keeper.save())
+        asyncio.run(saver.save())
         assert len(written) == 1
-        # What MiniStack writes itself does not grow with the items.
-        assert (runs.folder / "dynamodb.json").stat().st_size < TWENTY_THOUSAND
-        runs.start()
+        # The file that MiniStack itself writes does not contain the items.
+        assert (ministack_runs.folder / "dynamodb.json").stat().st_size < TWENTY_THOUSAND
+        ministack_runs.start()
         assert names() == every | {"one more"}
         assert call("DescribeTable", TableName=TABLE)["Table"]["ItemCount"] == TWENTY_THOUSAND + 1
 
-    def test_a_deploy_that_was_broken_off_leaves_no_table_and_no_queue(self, runs: Runs) -> None:
-        keeper = runs.start()
+    def test_interrupted_deployment_leaves_no_new_table_or_queue(self, ministack_runs: RestartableMiniStack) -> None:
+        saver = ministack_runs.start()
         create_table()
         put("before")
-        asyncio.run(keeper.save())
-        keeper = runs.start()
-        keeper.is_whole = False  # it is being deployed to
+        asyncio.run(saver.save())
+        saver = ministack_runs.start()
+        saver.is_whole = False  # a deployment is in progress
         put("meanwhile")
         call("CreateTable", **(SCHEMA | {"TableName": "New"}))
         sqs._queues["http://queue"] = {"messages": [], "attributes": {}, "name": "queue"}
-        asyncio.run(keeper.save())
-        runs.start()
+        asyncio.run(saver.save())
+        ministack_runs.start()
         assert names() == {"before", "meanwhile"}
         assert call("ListTables")["TableNames"] == [TABLE]
         assert len(sqs._queues) == 0
 
-    def test_a_message_in_a_queue_is_kept(self, runs: Runs) -> None:
-        keeper = runs.start()
+    def test_queued_message_is_restored(self, ministack_runs: RestartableMiniStack) -> None:
+        saver = ministack_runs.start()
         sqs._queues["http://queue"] = {"messages": [{"body": "a film has arrived"}], "attributes": {}, "name": "queue"}
-        asyncio.run(keeper.save())
-        runs.start()
+        asyncio.run(saver.save())
+        ministack_runs.start()
         assert [message["body"] for message in sqs._queues["http://queue"]["messages"]] == ["a film has arrived"]
 
-    def test_a_stream_continues_at_the_first_record_that_its_reader_has_not_read(self, runs: Runs) -> None:
-        keeper = runs.start()
+    def test_stream_consumer_continues_at_its_first_unread_record(self, ministack_runs: RestartableMiniStack) -> None:
+        saver = ministack_runs.start()
         create_table()
         put("read")
-        read_the_stream(until=0)
-        asyncio.run(keeper.save())
+        consume_stream(until=0)
+        asyncio.run(saver.save())
         put("unread")
-        read_the_stream(until=1)
-        asyncio.run(keeper.save())
-        runs.start()
+        consume_stream(until=1)
+        asyncio.run(saver.save())
+        ministack_runs.start()
         position = lambda_svc._dynamodb_stream_positions["reader"]
         (record,) = dynamodb.stream_records_since(TABLE, position, 100)
         assert record["dynamodb"]["NewImage"]["pk"] == {"S": "unread"}
         put("new")
         assert len(dynamodb.stream_records_since(TABLE, position, 100)) == 2
 
-    def test_state_that_could_not_be_saved_is_saved_the_next_time(
-        self, runs: Runs, monkeypatch: pytest.MonkeyPatch
+    def test_failed_save_is_repeated_by_the_next_save(
+        self, ministack_runs: RestartableMiniStack, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        keeper = runs.start()
+        saver = ministack_runs.start()
         create_table()
         put("a")
         with monkeypatch.context() as patched:
             patched.setattr(StateSaver, "_write", _fails)
             with pytest.raises(OSError, match="full"):
-                asyncio.run(keeper.save())
-        asyncio.run(keeper.save())
-        runs.start()
+                asyncio.run(saver.save())
+        asyncio.run(saver.save())
+        ministack_runs.start()
         assert names() == {"a"}
 
-    def test_an_orderly_end_leaves_no_heartbeat(self, runs: Runs) -> None:
-        keeper = runs.start()
-        asyncio.run(keeper.save())
-        keeper.end()
-        assert not (runs.folder / HEARTBEAT).exists()
-        asyncio.run(keeper.save())  # a save that was already in progress
+    def test_orderly_end_removes_the_heartbeat_file(self, ministack_runs: RestartableMiniStack) -> None:
+        saver = ministack_runs.start()
+        asyncio.run(saver.save())
+        saver.end()
+        assert not (ministack_runs.folder / HEARTBEAT).exists()
+        asyncio.run(saver.save())  # a save that was already in progress
 
 
 def _counted(counts: list[int], function: Callable[..., Any]) -> Callable[..., Any]:
@@ -373,57 +376,57 @@ class TestStreams:
     """Two functions that consume one stream."""
 
     @pytest.fixture
-    def readers(self, monkeypatch: pytest.MonkeyPatch) -> "_Readers":
-        """The functions, and a stream with three records."""
+    def consumers(self, monkeypatch: pytest.MonkeyPatch) -> "_Consumers":
+        """Two consumers, and a stream with three records."""
         patch_ministack(None)
         create_table()
-        readers = _Readers()
+        consumers = _Consumers()
         monkeypatch.setattr(lambda_svc, "_get_func_record_for_qualifier", lambda name, _: ({"name": name}, {}))
-        monkeypatch.setattr(lambda_svc, "_execute_function", readers.call)
-        monkeypatch.setattr(lambda_svc, "_dispatch_esm_batch", readers.dispatch)
+        monkeypatch.setattr(lambda_svc, "_execute_function", consumers.call)
+        monkeypatch.setattr(lambda_svc, "_dispatch_esm_batch", consumers.dispatch)
         stream = dynamodb._tables[TABLE]["LatestStreamArn"]
         for name in ("router", "audit"):
             mapping = {"UUID": name, "FunctionName": name, "EventSourceArn": stream, "BatchSize": 2}
             lambda_svc._esms[name] = mapping | {"StartingPosition": "TRIM_HORIZON"}
         for key in ("a", "b", "c"):
             put(key)
-        return readers
+        return consumers
 
-    def test_every_stream_reader_gets_every_record_in_order_independently(self, readers: "_Readers") -> None:
-        assert readers.begun() == {"router", "audit"}
+    def test_every_consumer_receives_every_record_in_order(self, consumers: "_Consumers") -> None:
+        assert consumers.begun() == {"router", "audit"}
         for name in ("router", "audit"):
-            readers.run(name)
-            assert readers.calls.pop(name) == [["a", "b"], ["c"]]
-            assert not readers.calls
+            consumers.run(name)
+            assert consumers.calls.pop(name) == [["a", "b"], ["c"]]
+            assert not consumers.calls
 
-    def test_busy_stream_reader_is_not_started_again_and_delays_no_other(
-        self, readers: "_Readers", monkeypatch: pytest.MonkeyPatch
+    def test_busy_consumer_is_not_started_again_and_does_not_delay_others(
+        self, consumers: "_Consumers", monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setitem(lambda_svc._esm_inflight, "audit", 1)
-        assert readers.begun() == {"router"}
-        readers.run("router")
+        assert consumers.begun() == {"router"}
+        consumers.run("router")
         put("d")
-        assert readers.begun() == {"router"}
+        assert consumers.begun() == {"router"}
 
-    def test_stream_reader_that_is_up_to_date_is_not_started(self, readers: "_Readers") -> None:
-        readers.begun()
-        readers.run("router")
-        assert readers.begun() == {"audit"}
+    def test_consumer_without_new_records_is_not_started(self, consumers: "_Consumers") -> None:
+        consumers.begun()
+        consumers.run("router")
+        assert consumers.begun() == {"audit"}
 
-    def test_failed_stream_reader_gets_the_same_records_after_a_backoff(self, readers: "_Readers") -> None:
-        readers.begun()
-        readers.failing.add("router")
-        readers.run("router")
-        assert readers.begun() == {"audit"}
+    def test_failed_consumer_receives_the_same_records_after_a_backoff(self, consumers: "_Consumers") -> None:
+        consumers.begun()
+        consumers.failing.add("router")
+        consumers.run("router")
+        assert consumers.begun() == {"audit"}
         lambda_svc._esm_backoff_until.clear()
-        assert readers.begun() == {"router", "audit"}
-        readers.failing.clear()
-        readers.run("router")
-        assert readers.calls["router"] == [["a", "b"], ["a", "b"], ["c"]]
+        assert consumers.begun() == {"router", "audit"}
+        consumers.failing.clear()
+        consumers.run("router")
+        assert consumers.calls["router"] == [["a", "b"], ["a", "b"], ["c"]]
 
 
-class _Readers:
-    """Functions that record their calls. Each returns only when a test allows it to continue."""
+class _Consumers:
+    """Consumers that record their batches. A test decides when each started consumer runs."""
 
     def __init__(self) -> None:
         self.calls: dict[str, list[list[str]]] = {}
@@ -431,30 +434,30 @@ class _Readers:
         self._tasks: dict[str, Callable[[], None]] = {}
 
     def call(self, function: dict[str, str], event: dict[str, Any]) -> dict[str, Any]:
-        """Record a batch instead of running the function, which fails if its name is in `failing`."""
+        """Record a batch. Fails if the function's name is in `failing`."""
         batch = [record["dynamodb"]["Keys"]["pk"]["S"] for record in event["Records"]]
         self.calls.setdefault(function["name"], []).append(batch)
         return {"error": True} if function["name"] in self.failing else {}
 
     def dispatch(self, name: str, function: Callable[..., None], *arguments: Any) -> None:
-        """Record a task, instead of starting a thread."""
+        """Store the call that MiniStack would run in a thread."""
         self._tasks[name] = partial(function, *arguments)
 
     def begun(self) -> set[str]:
-        """Return the functions that MiniStack's loop started now."""
+        """Return the names of the functions that MiniStack's polling loop starts now."""
         self._tasks.clear()
         assert not lambda_svc._poll_dynamodb_streams()
         return set(self._tasks)
 
     def run(self, name: str) -> None:
-        """Run one of the tasks to its end."""
+        """Run a started consumer until it has read all records."""
         self._tasks[name]()
 
 
 class TestExpiry:
     @pytest.fixture(autouse=True)
     def table(self) -> None:
-        """A table with TTL."""
+        """A table with TTL on `purgeAt`."""
         patch_ministack(None)
         create_table()
         specification = {"Enabled": True, "AttributeName": "purgeAt"}
@@ -478,7 +481,7 @@ class TestExpiry:
             pytest.param({}, id="no time"),
         ],
     )
-    def test_everything_else_stays(self, more: dict[str, Any]) -> None:
+    def test_item_that_is_not_expired_is_kept(self, more: dict[str, Any]) -> None:
         put("a", **more)
         expire(NOW)
         assert names() == {"a"}
@@ -490,19 +493,17 @@ class TestExpiry:
         call("DeleteItem", TableName=TABLE, Key=key("a"))
         assert "userIdentity" not in records()[-1]
 
-    def test_without_ttl_nothing_goes(self) -> None:
+    def test_no_item_expires_without_ttl(self) -> None:
         specification = {"Enabled": False, "AttributeName": "purgeAt"}
         call("UpdateTimeToLive", TableName=TABLE, TimeToLiveSpecification=specification)
         put("over", purgeAt={"N": str(NOW)})
         expire(NOW)
         assert names() == {"over"}
 
-    def test_ministacks_own_reaper_which_leaves_no_record_removes_nothing(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_ministacks_own_reaper_removes_nothing(self, monkeypatch: pytest.MonkeyPatch) -> None:
         put("over", purgeAt={"N": str(NOW)})
         (reaper,) = (thread for thread in threading.enumerate() if thread.name == engine.MINISTACKS_REAPER)
-        clock = _OneRound()
+        clock = _OneRoundClock()
         monkeypatch.setattr(dynamodb, "time", clock)
 
         def reap() -> None:
@@ -516,18 +517,18 @@ class TestExpiry:
         assert names() == {"over"}
 
 
-class _OneRound:
-    """A clock for one round of MiniStack's reaper."""
+class _OneRoundClock:
+    """A clock that ends MiniStack's reaper after one round."""
 
     def __init__(self) -> None:
         self.naps = 0
 
     def time(self) -> float:
-        """Return a time after which the items have expired."""
+        """Return a time at which the items have expired."""
         return NOW + 1
 
     def sleep(self, _: float) -> None:
-        """Return from the first sleep, and end the reaper at the second."""
+        """Return immediately. The second call raises SystemExit, which ends the reaper."""
         self.naps += 1
         if self.naps == 2:
             raise SystemExit
@@ -535,7 +536,7 @@ class _OneRound:
 
 @pytest.fixture
 def start() -> Iterator[Callable[[str], Any]]:
-    """Start a worker of a function with 256 MB, as MiniStack does, from the text of its module."""
+    """Return a function that starts a worker with 256 MB for the source of a module, as MiniStack does."""
     patch_ministack(None)
     workers = []
 
@@ -559,10 +560,10 @@ def start() -> Iterator[Callable[[str], Any]]:
     lambda_runtime.kill_workers(workers)
     for worker in workers:
         if worker._stderr_thread:
-            worker._stderr_thread.join(LIMIT)  # which lets go of a pipe: else the warning of that comes in another test
+            worker._stderr_thread.join(LIMIT)  # closes the pipe; otherwise another test would emit the warning about it
 
 
-# MiniStack leaves the pipes of a function's process to the garbage collector.
+# MiniStack leaves the pipes of a worker process to the garbage collector, which warns about them.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 class TestWorkers:
     HUNGRY = "def handler(event, context):\n    return len(bytearray(event['megabytes'] << 20))\n"
@@ -573,7 +574,7 @@ def handler(event, context):
 """
 
     @pytest.mark.skipif("sys.platform != 'linux'", reason="only Linux counts it")
-    def test_a_function_has_the_memory_that_its_settings_say_and_no_more(self, start: Callable[[str], Any]) -> None:
+    def test_memory_of_a_function_is_limited_to_its_setting(self, start: Callable[[str], Any]) -> None:
         worker = start(self.HUNGRY)
         assert worker.invoke({"megabytes": 100}, "1")["result"] == 100 << 20
         refused = worker.invoke({"megabytes": 300}, "2")
@@ -588,13 +589,13 @@ def handler(event, context):
         assert files[0] == files[1] != files[2]
         assert files[0].is_relative_to(tmp_path)
         lambda_runtime.kill_workers([first])
-        assert files[0].exists()  # the second worker may import more of it
+        assert files[0].exists()  # the second worker may still import modules from it
 
-    def test_a_worker_loads_nothing_but_what_its_function_needs(self, start: Callable[[str], Any]) -> None:
+    def test_worker_does_not_import_botocore(self, start: Callable[[str], Any]) -> None:
         assert "botocore" not in start(self.CURIOUS).invoke({}, "1")["result"]["modules"]
 
 
-def test_an_answer_does_not_wait_for_log_lines_that_a_function_never_writes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_response_does_not_wait_for_log_lines_of_a_silent_function(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock()
     monkeypatch.setattr(lambda_runtime, "time", SimpleNamespace(time=clock, sleep=clock.advance))
     patch_ministack(None)
@@ -606,12 +607,12 @@ def test_an_answer_does_not_wait_for_log_lines_that_a_function_never_writes(monk
 
 
 async def _nothing() -> Message:
-    """Return a request's end."""
+    """Return the end of a request without a body."""
     return {"type": "http.request", "body": b""}
 
 
 class TestSharedCache:
-    """Requests to an application that counts them."""
+    """Cache in front of an application that counts its calls."""
 
     IMMUTABLE = b"public, max-age=31536000, immutable"
 
@@ -619,7 +620,10 @@ class TestSharedCache:
     def responses(
         cache_control: bytes, status: int = 200, *requests: dict[str, str], method: str = "GET"
     ) -> list[bytes]:
-        """Return the body of the response to each request, by its headers; a body is the number of the call."""
+        """Return the body of the response to each request. A body contains the number of the call that produced it.
+
+        `requests` are header fields. The pseudo-header `path` replaces the path.
+        """
         calls: list[int] = []
 
         async def inner(_scope: Message, _receive: Any, send: Any) -> None:
@@ -653,17 +657,17 @@ class TestSharedCache:
 
         return [asyncio.run(content(dict(headers))) for headers in requests]
 
-    def test_an_immutable_public_response_is_sent_again_without_a_call(self) -> None:
+    def test_immutable_public_response_is_served_from_the_cache(self) -> None:
         assert self.responses(self.IMMUTABLE, 200, {}, {}) == [b"call 1", b"call 1"]
 
     @pytest.mark.parametrize(
         "header", ["path", "accept-encoding", "origin", "range", "if-none-match", "if-modified-since"]
     )
-    def test_a_request_that_differs_is_not_answered_from_the_cache(self, header: str) -> None:
+    def test_request_with_other_headers_is_not_served_from_the_cache(self, header: str) -> None:
         assert self.responses(self.IMMUTABLE, 200, {}, {header: "x"}) == [b"call 1", b"call 2"]
 
     @pytest.mark.parametrize("header", ["range", "if-none-match", "if-modified-since"])
-    def test_a_response_to_a_conditional_request_is_not_kept(self, header: str) -> None:
+    def test_response_to_a_conditional_request_is_not_cached(self, header: str) -> None:
         assert self.responses(self.IMMUTABLE, 200, {header: "x"}, {header: "x"}) == [b"call 1", b"call 2"]
 
     @pytest.mark.parametrize(
@@ -676,10 +680,10 @@ class TestSharedCache:
             (IMMUTABLE, 200, "HEAD"),
         ],
     )
-    def test_every_other_response_is_asked_for_each_time(self, cache_control: bytes, status: int, method: str) -> None:
+    def test_any_other_response_is_not_cached(self, cache_control: bytes, status: int, method: str) -> None:
         assert self.responses(cache_control, status, {}, {}, method=method) == [b"call 1", b"call 2"]
 
-    def test_a_full_cache_is_emptied(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_full_cache_is_emptied(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(engine, "MAX_RESPONSES", 1)
         other = {"path": "/b"}
         assert self.responses(self.IMMUTABLE, 200, {}, other, other, {}) == [b"call 1", b"call 2", b"call 2", b"call 3"]

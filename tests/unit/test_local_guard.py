@@ -1,4 +1,4 @@
-"""The guard in front of the embedded AWS: the requests that it admits, from programs and from pages."""
+"""Tests of the guard in front of the embedded AWS: which requests of programs and of web pages it admits."""
 
 import asyncio
 import json
@@ -33,19 +33,19 @@ Headers = Mapping[str, str]
 
 @dataclass
 class Reply:
-    """The response of the guard, or of the engine behind it."""
+    """Response of the guard, or of the engine behind it."""
 
     status: int = 0
     headers: dict[str, str] = field(default_factory=dict)
     body: bytes = b""
     reached: Message | None = None
-    """The request as the engine received it; `None` if it did not."""
+    """ASGI scope that the engine received. `None` if the guard refused the request."""
     read: bytes = b""
-    """The body as the engine read it."""
+    """Body that the engine read."""
 
 
 async def guide(path: str) -> tuple[int, bytes, dict[str, str]]:
-    """Respond with the path, as a page of the guide."""
+    """Return a guide page whose content is the path."""
     return 200, path.encode(), {"content-type": "text/html"}
 
 
@@ -58,7 +58,8 @@ def send_request(
     api: str | None = "abc",
     secrets: Mapping[str, str] | None = None,
 ) -> Reply:
-    """Send one request through a guard, behind which the API `abc` and the buckets `films` and `assets` are deployed."""
+    """Send a request through a guard and return the response. API `abc` and buckets `films` and `assets` are
+    deployed."""
     parts, reply = urlsplit(url), Reply()
     sent = {"host": parts.netloc} | {name.lower(): value for name, value in (headers or {}).items()}
     scope = {
@@ -105,7 +106,7 @@ def send_request(
 def signed(
     method: str, url: str, *, body: bytes = b"", service: str = "dynamodb", key: str = ACCOUNT, secret: str = SECRET
 ) -> dict[str, str]:
-    """Return the headers of a request, signed as an SDK does it."""
+    """Return the headers of a request, with a signature as an AWS SDK creates it."""
     request = AWSRequest(method, url, {"X-Amz-Target": "DynamoDB_20120810.Scan"}, body)
     SigV4Auth(Credentials(key, secret), service, REGION).add_auth(request)
     return dict(request.headers.items())
@@ -114,20 +115,20 @@ def signed(
 def presigned(
     method: str, url: str, *, headers: Headers | None = None, secret: str = SECRET, seconds: int = 3600
 ) -> str:
-    """Return a presigned URL, as the service creates it."""
+    """Return a presigned URL, as the service creates it for clients."""
     request = AWSRequest(method, url, dict(headers or {}))
     S3SigV4QueryAuth(Credentials(ACCOUNT, secret), "s3", REGION, expires=seconds).add_auth(request)
     return str(request.url)
 
 
 def refusal(reply: Reply) -> str:
-    """Return why a request was refused; the engine must not have seen it."""
+    """Return the reason for which the guard refused a request. Asserts that the engine did not receive it."""
     assert (reply.status, reply.reached) == (403, None)
     return str(json.loads(reply.body)["message"])
 
 
 class TestAws:
-    """AWS answers only requests that are signed with this start's secret."""
+    """Requests to AWS services must be signed with the secret of this start."""
 
     @pytest.mark.parametrize(
         ("method", "url", "headers"),
@@ -170,11 +171,11 @@ class TestAws:
         reply = send_request("POST", url, signed("POST", url, body=body), body)
         assert (reply.status, reply.read) == (200, body)
 
-    def test_aws_serves_a_container_by_its_name_for_this_machine(self) -> None:
+    def test_aws_serves_a_container_that_uses_the_docker_host_name(self) -> None:
         url = f"http://host.docker.internal:{PORTS.api}/"
         assert send_request("POST", url, signed("POST", url)).status == 200
 
-    def test_aws_serves_a_role_that_was_assumed(self) -> None:
+    def test_aws_serves_an_assumed_role(self) -> None:
         headers = signed("POST", f"{API}/", key="ASIA1", secret="of the role")
         assert send_request("POST", f"{API}/", headers, secrets={ACCOUNT: SECRET, "ASIA1": "of the role"}).status == 200
 
@@ -190,13 +191,13 @@ class TestAws:
     def test_aws_refuses_a_wrong_signature(self, change: dict[str, Any], why: str) -> None:
         assert why in refusal(send_request("POST", f"{API}/", signed("POST", f"{API}/", **change), b"body"))
 
-    def test_aws_refuses_another_body_than_the_one_that_was_signed(self) -> None:
+    def test_aws_refuses_a_body_that_differs_from_the_signed_one(self) -> None:
         request = AWSRequest("PUT", OBJECT_URL, {}, b"signed")
         S3SigV4Auth(Credentials(ACCOUNT, SECRET), "s3", REGION).add_auth(request)
         assert send_request("PUT", OBJECT_URL, dict(request.headers.items()), b"signed").read == b"signed"
         assert "body" in refusal(send_request("PUT", OBJECT_URL, dict(request.headers.items()), b"other"))
 
-    def test_aws_refuses_an_old_signature(self) -> None:
+    def test_aws_refuses_an_expired_signature(self) -> None:
         with mock.patch("botocore.auth.get_current_datetime", return_value=datetime.now(UTC) - timedelta(hours=1)):
             headers = signed("POST", f"{API}/")
         assert "expired" in refusal(send_request("POST", f"{API}/", headers))
@@ -206,7 +207,7 @@ class TestAws:
         headers = signed("POST", f"{API}/") | {"Sec-Fetch-Site": site}
         assert "Pages of other sites" in refusal(send_request("POST", f"{API}/", headers))
 
-    def test_a_websocket_is_closed(self) -> None:
+    def test_websocket_is_closed(self) -> None:
         sent: list[Message] = []
 
         async def send(message: Message) -> None:
@@ -218,22 +219,22 @@ class TestAws:
 
 
 class TestApi:
-    """The API answers below the address of MiniStack, to every site."""
+    """The API is served without an AWS signature, to pages of every site."""
 
     @pytest.mark.parametrize("path", ["/", "/health", "/v1/videos", "/v2/none", "//v1/videos", "/v1/users/a%2Fb"])
     @pytest.mark.parametrize("name", ["127.0.0.1", "localhost"])
     @pytest.mark.parametrize(
         "headers", [{}, {"Authorization": "Bearer x"}, {"Sec-Fetch-Site": "cross-site", "Origin": "https://a.example"}]
     )
-    def test_the_api_serves_every_site_at_the_short_url(self, path: str, name: str, headers: Headers) -> None:
+    def test_api_is_served_to_every_site_at_its_short_url(self, path: str, name: str, headers: Headers) -> None:
         reached = send_request("GET", f"http://{name}:4566{path}?tag=X-Amz-Demo", headers).reached
         assert reached is not None
         prefix = "/_aws/execute-api/abc/$default"
         assert (reached["path"], reached["raw_path"]) == (prefix + unquote(path), f"{prefix}{path}".encode())
-        # MiniStack takes it for a request of that API.
+        # MiniStack recognises the path as a request to that API.
         assert ministack_app._parse_execute_api_url(f"{name}:4566", reached["path"])[:2] == ("abc", "$default")
 
-    def test_the_api_serves_ministack_s_own_url_of_it(self) -> None:
+    def test_api_is_served_at_the_url_of_ministack(self) -> None:
         reached = send_request("GET", f"{API}/_aws/execute-api/abc/$default/v1/videos").reached
         assert reached is not None
         assert reached["path"] == "/_aws/execute-api/abc/$default/v1/videos"
@@ -242,27 +243,28 @@ class TestApi:
         assert "No API" in refusal(send_request("GET", f"{API}/v1/videos", api=None))
 
     @pytest.mark.parametrize("path", ["/console", "/console/", "/console/a/b.js?x=1"])
-    def test_the_console_has_one_origin(self, path: str) -> None:
+    def test_console_is_redirected_to_one_origin(self, path: str) -> None:
         reply = send_request("GET", f"http://localhost:4566{path}")
         assert (reply.status, reply.headers["location"], reply.reached) == (307, API + path, None)
 
 
 class TestGuide:
-    """The guard serves the documents itself, also before an API is deployed."""
+    """The guard itself serves the guide, even before an API is deployed."""
 
     @pytest.mark.parametrize("path", ["/guide", "/guide/", "/guide/docs/a.html"])
-    def test_the_guide_is_served_without_the_api(self, path: str) -> None:
+    def test_guide_is_served_without_the_api(self, path: str) -> None:
         reply = send_request("GET", API + path, api=None)
         assert (reply.status, reply.body, reply.reached) == (200, path.encode(), None)
         assert send_request("HEAD", API + path).body == b""
 
     @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE"])
-    def test_the_guide_refuses_other_methods_than_get_and_head(self, method: str) -> None:
+    def test_guide_refuses_methods_other_than_get_and_head(self, method: str) -> None:
         assert "GET and HEAD" in refusal(send_request(method, f"{API}/guide/"))
 
 
 class TestHosts:
-    """A domain that a page resolved to this machine has no access (DNS rebinding)."""
+    """Requests with another host name are refused. Such a name may be a domain that a page resolved to this machine
+    (DNS rebinding)."""
 
     @pytest.mark.parametrize(
         "host",
@@ -279,10 +281,10 @@ class TestHosts:
     @pytest.mark.parametrize(
         "path", ["/v1/videos", "/_ministack/health", "/console/", "/guide/", "/_aws/execute-api/abc/$default/"]
     )
-    def test_other_hosts_are_refused(self, host: str, path: str) -> None:
+    def test_other_host_is_refused(self, host: str, path: str) -> None:
         assert "Host" in refusal(send_request("GET", API + path, {"Host": host}))
 
-    def test_other_hosts_get_no_objects(self) -> None:
+    def test_other_host_gets_no_objects(self) -> None:
         for url in (OBJECTS + PICTURE, presigned("GET", OBJECT_URL)):
             assert "Host" in refusal(send_request("GET", url, {"Host": "evil.example:4568"}))
 
@@ -295,15 +297,15 @@ class TestHosts:
 
 
 class TestObjects:
-    """Objects are served at their own port, by presigned URLs; pictures without."""
+    """Objects have their own port and need presigned URLs. Thumbnails need none."""
 
     @pytest.mark.parametrize("site", ["none", "same-site", "cross-site"])
     @pytest.mark.parametrize("key", ["a.mp4", "a%20film%2B.mp4"])
-    def test_a_presigned_url_is_served_to_every_site(self, site: str, key: str) -> None:
+    def test_presigned_url_is_served_to_every_site(self, site: str, key: str) -> None:
         url = presigned("GET", f"{OBJECTS}/films/{key}")
         assert send_request("GET", url, {"Sec-Fetch-Site": site}).status == 200
 
-    def test_a_presigned_upload_needs_the_headers_that_were_signed(self) -> None:
+    def test_presigned_upload_needs_the_signed_headers(self) -> None:
         headers = {"Content-Type": "video/mp4", "If-None-Match": "*"}
         url = presigned("PUT", OBJECT_URL, headers=headers)
         assert send_request("PUT", url, headers, b"film").read == b"film"
@@ -324,19 +326,19 @@ class TestObjects:
             assert why in refusal(send_request(method, changed)), changed
 
     @pytest.mark.parametrize("name", ["X-Amz-Target", "X-Amz-Copy-Source", "Authorization"])
-    def test_a_presigned_url_with_a_header_that_was_not_signed_is_refused(self, name: str) -> None:
+    def test_presigned_url_with_an_unsigned_header_is_refused(self, name: str) -> None:
         assert "must be signed" in refusal(
             send_request("GET", presigned("GET", OBJECT_URL), {name: "secretsmanager.ListSecrets"})
         )
 
-    def test_a_presigned_url_is_refused_at_the_console_s_origin(self) -> None:
+    def test_presigned_url_is_refused_at_the_origin_of_the_console(self) -> None:
         assert refusal(send_request("GET", presigned("GET", f"{API}/films/a.mp4")))
 
     @pytest.mark.parametrize(
         ("site", "status"), [("none", 200), ("same-origin", 200), ("same-site", 200), ("cross-site", 403)]
     )
     @pytest.mark.parametrize("method", ["GET", "HEAD"])
-    def test_a_picture_is_served_without_a_signature_except_to_other_sites(
+    def test_thumbnail_is_served_without_a_signature_except_to_other_sites(
         self, method: str, site: str, status: int
     ) -> None:
         assert send_request(method, OBJECTS + PICTURE, {"Sec-Fetch-Site": site}).status == status
@@ -354,14 +356,14 @@ class TestObjects:
     def test_preflight_succeeds_for_the_console_only(self, origin: str, status: int) -> None:
         assert send_request("OPTIONS", OBJECT_URL, {"Origin": origin}).status == status
 
-    def test_an_object_cannot_run_scripts(self) -> None:
+    def test_object_cannot_run_scripts(self) -> None:
         headers = send_request("GET", presigned("GET", f"{OBJECTS}/films/x.html")).headers
         assert headers["content-security-policy"].startswith("sandbox; default-src 'none'")
         assert headers["x-content-type-options"] == "nosniff"
 
 
 class TestStalls:
-    """A request whose body stalls is closed; a slow one is not."""
+    """A request with a stalled body is closed. A slow request is not."""
 
     @staticmethod
     async def send_request(path: str, headers: Headers) -> tuple[list[Message], list[Message]]:
@@ -396,19 +398,19 @@ class TestStalls:
         """Reduce the stall timeout to zero."""
         monkeypatch.setattr(guard, "STALL_SECONDS", 0)
 
-    def test_a_stalled_request_to_the_api_gets_408(self) -> None:
+    def test_stalled_request_to_the_api_gets_408(self) -> None:
         received, sent = asyncio.run(self.send_request("/v1/videos", {"Host": f"127.0.0.1:{PORTS.api}"}))
         assert received == [{"type": "http.request", "body": b"{", "more_body": True}]
         assert sent[0]["status"] == 408
         assert b"did not continue within" in sent[1]["body"]
 
-    def test_a_stalled_request_to_aws_gets_408_and_does_not_reach_it(self) -> None:
+    def test_stalled_request_to_aws_gets_408_and_does_not_reach_it(self) -> None:
         headers = signed("POST", f"{API}/", body=b"{}") | {"Host": f"127.0.0.1:{PORTS.api}"}
         received, sent = asyncio.run(self.send_request("/", headers))
         assert (received, sent[0]["status"]) == ([], 408)
 
-    def test_waiting_for_the_end_of_the_connection_after_the_body_is_no_stall(self) -> None:
-        async def is_waiting_for_the_end() -> bool:
+    def test_wait_for_a_disconnect_after_the_body_is_not_a_stall(self) -> None:
+        async def is_waiting_for_disconnect() -> bool:
             disconnected, parts = asyncio.Event(), iter([{"type": "http.request", "body": b"{}", "more_body": False}])
 
             async def receive() -> Message:
@@ -421,10 +423,10 @@ class TestStalls:
             await patient()
             waiting = asyncio.ensure_future(patient())
             for _ in range(5):
-                await asyncio.sleep(0)  # the loop runs all timers that are due
+                await asyncio.sleep(0)  # runs all timers that are due
             is_waiting = not waiting.done()
             disconnected.set()
             await waiting
             return is_waiting
 
-        assert asyncio.run(is_waiting_for_the_end())
+        assert asyncio.run(is_waiting_for_disconnect())

@@ -1,4 +1,4 @@
-"""The development issuer: its published key verifies the tokens that it mints."""
+"""Tests of the development issuer: the key that it publishes verifies its tokens."""
 
 import json
 import stat
@@ -18,13 +18,13 @@ from tests.polling import LIMIT
 
 @pytest.fixture(scope="module")
 def key_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One key for all tests here, because creating one is slow."""
+    """Key file for all tests of this module, because creating a key is slow."""
     file = tmp_path_factory.mktemp("issuer") / "key.pem"
     TokenSigner(file)
     return file
 
 
-def test_a_token_is_verified_by_the_keys_that_discovery_leads_to(key_file: Path) -> None:
+def test_token_is_verified_by_the_keys_from_discovery(key_file: Path) -> None:
     before = int(time.time())
     server = Issuer(0, TokenSigner(key_file), "http://127.0.0.1:9")
     with server as issuer, httpx.Client(trust_env=False, timeout=LIMIT) as http:
@@ -48,16 +48,16 @@ def test_a_token_is_verified_by_the_keys_that_discovery_leads_to(key_file: Path)
     assert claims["iat"] <= before + 3600 <= claims["exp"] <= int(time.time()) + 3600
 
 
-def test_the_published_key_holds_nothing_private(key_file: Path) -> None:
+def test_published_key_contains_no_private_part(key_file: Path) -> None:
     assert set(TokenSigner(key_file).public_jwk) == {"kty", "n", "e", "use", "alg", "kid"}
 
 
-def test_the_key_is_kept_and_only_its_owner_can_read_it(key_file: Path) -> None:
+def test_key_is_stored_and_readable_only_by_its_owner(key_file: Path) -> None:
     assert TokenSigner(key_file).public_jwk == TokenSigner(key_file).public_jwk
     assert stat.S_IMODE(key_file.stat().st_mode) == 0o600
 
 
-def test_an_unreadable_key_says_what_to_do(tmp_path: Path) -> None:
+def test_unreadable_key_is_reported_with_the_remedy(tmp_path: Path) -> None:
     file = tmp_path / "key.pem"
     file.write_text("-----BEGIN NOTHING-----")
     with pytest.raises(LocalError, match="Delete it"):
@@ -66,7 +66,7 @@ def test_an_unreadable_key_says_what_to_do(tmp_path: Path) -> None:
 
 @pytest.fixture
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key_file: Path) -> Callable[[str, object], None]:
-    """A checkout in which `checkout(name, content)` writes a run's files."""
+    """A checkout without files of a run. The returned function writes such a file as JSON."""
     monkeypatch.setattr(mint, "SERVICE_FILE", tmp_path / "service.json")
     monkeypatch.setattr(mint, "DEPLOYMENT_FILE", tmp_path / "deployment.json")
     monkeypatch.setattr(mint, "KEY_FILE", key_file)
@@ -95,7 +95,7 @@ def test_make_token_works_while_the_service_is_stopped(checkout: Callable[[str, 
 
 
 @pytest.mark.usefixtures("checkout")
-def test_make_token_before_any_run_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+def test_make_token_before_any_run_prints_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
     assert mint.main(["carol", "videos/read"]) == 1
     printed = capsys.readouterr()
     assert printed.out == ""

@@ -1,4 +1,4 @@
-"""The journal restores its entries after the process ends at any moment, and forgets completed ones."""
+"""Tests of the journal: entries survive the end of the process at any moment, and completed entries are deleted."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +10,7 @@ from local.journal import Journal
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """Path of the journal."""
+    """Path of the journal's file."""
     return tmp_path / "items.sqlite"
 
 
@@ -31,26 +31,26 @@ def test_journal_left_unclosed_is_read_by_another_process(journal: Journal, file
     other.close()
 
 
-def test_a_table_is_replaced_as_a_whole(journal: Journal) -> None:
+def test_emptied_table_has_only_new_items(journal: Journal) -> None:
     journal.write([("t", "a", "1", "{}"), ("other", "a", "1", "{}")], [])
     journal.write([("t", "b", "1", "{}")], [], emptied=["t"])
     assert [list(journal.items(table)) for table in ("t", "other")] == [[("b", "1", "{}")], [("a", "1", "{}")]]
 
 
-def test_records_stay_until_the_slowest_reader_has_read_them(journal: Journal) -> None:
+def test_records_are_retained_until_the_slowest_reader_has_read_them(journal: Journal) -> None:
     journal.write([], [("s", position, "{}") for position in range(5)])
     journal.advance([("fast", "s", 5), ("slow", "s", 2)])
     assert [position for position, _ in journal.records("s")] == [2, 3, 4]
     assert sorted(journal.readers()) == [("fast", "s", 5), ("slow", "s", 2)]
 
 
-def test_records_that_nobody_reads_any_more_are_forgotten(journal: Journal) -> None:
+def test_records_without_a_reader_are_deleted(journal: Journal) -> None:
     journal.write([], [("s", 0, "{}")])
     journal.advance([])
     assert journal.records("s") == []
 
 
-def test_items_of_tables_that_are_gone_are_forgotten(journal: Journal) -> None:
+def test_items_of_deleted_tables_are_deleted(journal: Journal) -> None:
     journal.write([("kept", "a", "1", "{}"), ("gone", "a", "1", "{}")], [])
     journal.keep_only(["kept"])
     assert [len(list(journal.items(table))) for table in ("kept", "gone")] == [1, 0]

@@ -1,4 +1,4 @@
-"""Query on ordered partitions responds as MiniStack's own Query does, which is the oracle of these tests."""
+"""Tests that Query on ordered partitions responds as MiniStack's own Query does. MiniStack's Query is the oracle."""
 
 import asyncio
 import json
@@ -17,7 +17,7 @@ TABLE = "Films"
 STRINGS = ("a", "ab", "abc", "b", "\uffff", "\U0001f600")
 NUMBERS = ("-10", "-1", "0", "1", "1.0", "1.5", "9", "10", "1e3")
 BINARIES = ("AA==", "AAE=", "/w==", "//8=")
-"""Base64 of 00, 0001, ff and ffff."""
+"""Base64 of the bytes 00, 0001, ff and ffff."""
 VALUES = {"S": STRINGS, "N": NUMBERS, "B": BINARIES}
 PARTITIONED = ("pk", "owner", "kind")
 TYPES = {"pk": "S", "sk": "S", "owner": "S", "kind": "N", "at": "N", "tag": "S", "raw": "B"}
@@ -31,7 +31,7 @@ INDEXES: dict[str | None, tuple[list[str], list[str]]] = {
     "Keys": (["sk"], ["pk"]),
     "Local": (["pk"], ["at"]),
 }
-"""The attributes of each index's partition key and sort key; `None` is the table."""
+"""Attributes of the partition key and of the sort key, by index. `None` is the table."""
 
 
 def _index(name: str, projection: str = "ALL") -> dict[str, Any]:
@@ -54,7 +54,7 @@ SCHEMA: dict[str, Any] = {
 
 @pytest.fixture(autouse=True)
 def ministack(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """MiniStack's DynamoDB in this process, with ordered partitions, empty before and after."""
+    """MiniStack's DynamoDB in this process, with ordered partitions. It has no tables before and after a test."""
     for name in ("_query", "_index_item", *queries.PARSERS):
         monkeypatch.setattr(dynamodb, name, getattr(dynamodb, name))
     queries.install()
@@ -63,7 +63,7 @@ def ministack(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def call(operation: str, **parameters: Any) -> dict[str, Any]:
-    """Return DynamoDB's response; the request must succeed."""
+    """Send a request to MiniStack's DynamoDB, and return its response. Asserts status 200."""
     headers = {"x-amz-target": f"DynamoDB_20120810.{operation}"}
     status, _, body = asyncio.run(dynamodb.handle_request("POST", "/", headers, json.dumps(parameters).encode(), {}))
     assert status == 200, body
@@ -72,7 +72,7 @@ def call(operation: str, **parameters: Any) -> dict[str, Any]:
 
 
 def assert_as_ministack(request: dict[str, Any]) -> dict[str, Any]:
-    """Assert that both answer a request in the same way; return the body of the response."""
+    """Assert that both implementations respond equally. Return the body of the response."""
     expected = queries.QUERY(request)
     assert dynamodb._query is queries.query
     assert queries.query(request) == expected, request
@@ -81,7 +81,7 @@ def assert_as_ministack(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def assert_pages_as_ministack(request: dict[str, Any]) -> int:
-    """Assert that both return the same pages; return how many pages there are."""
+    """Assert that both implementations return the same pages. Return the number of pages."""
     pages, last = 1, assert_as_ministack(request).get("LastEvaluatedKey")
     while last:
         pages, last = pages + 1, assert_as_ministack(request | {"ExclusiveStartKey": last}).get("LastEvaluatedKey")
@@ -89,14 +89,14 @@ def assert_pages_as_ministack(request: dict[str, Any]) -> int:
 
 
 def attribute(name: str) -> st.SearchStrategy[dict[str, str]]:
-    """Generate values of a key attribute."""
+    """Generate values of an attribute."""
     values = VALUES[TYPES[name]]
-    # Few partitions, so that they have some items.
+    # Few partition keys, so that partitions have several items.
     return st.sampled_from(values[:2] if name in PARTITIONED else values).map(lambda value: {TYPES[name]: value})
 
 
 def attributes(*names: str) -> st.SearchStrategy[dict[str, Any]]:
-    """Generate the given attributes."""
+    """Generate maps with the given attributes."""
     return st.fixed_dictionaries({name: attribute(name) for name in names})
 
 
@@ -106,7 +106,7 @@ ITEMS = st.fixed_dictionaries(
     {name: attribute(name) for name in ("pk", "sk")},
     optional={name: attribute(name) for name in ("owner", "kind", "at", "tag", "raw")} | {"seen": st.just({"N": "1"})},
 )
-"""Items without some of the attributes are missing from some indexes."""
+"""Generated items. An item that lacks an attribute of an index is not in that index."""
 WRITES = st.one_of(
     st.tuples(st.just("put"), ITEMS),
     st.tuples(st.just("put"), ITEMS),
@@ -125,7 +125,7 @@ WRITES = st.one_of(
 
 
 def write(kind: str, value: Any) -> None:
-    """Send one write of WRITES."""
+    """Carry out one generated write."""
     match kind:
         case "put":
             call("PutItem", TableName=TABLE, Item=value)
@@ -151,7 +151,7 @@ COMPARED = ("=", "<", "<=", ">", ">=")
 
 @st.composite
 def requests(draw: st.DrawFn) -> dict[str, Any]:
-    """Generate queries of any index, most of them valid."""
+    """Generate queries of the table and of all indexes. Most queries are valid."""
     index = draw(st.sampled_from(list(INDEXES)))
     hashes, ranges = INDEXES[index]
     names: dict[str, str] = {}
@@ -287,10 +287,10 @@ def test_page_without_a_limit_ends_at_a_megabyte_as_ministacks_does(forward: boo
     assert assert_pages_as_ministack(request | {"IndexName": "Local"}) > 1
     by_owner = {"KeyConditionExpression": "#o = :a", "ExpressionAttributeNames": {"#o": "owner"}}
     of_keys = request | by_owner | {"IndexName": "Times"}
-    assert assert_pages_as_ministack(of_keys) == 1  # entries of keys only are small
+    assert assert_pages_as_ministack(of_keys) == 1  # these entries contain only keys, so one page has all
 
 
-def test_items_whose_key_has_another_type_than_a_later_index_are_queried_as_by_ministack() -> None:
+def test_items_with_another_key_type_than_a_later_index_are_queried_as_by_ministack() -> None:
     key_schema = {name: value for name, value in SCHEMA.items() if not name.endswith("Indexes")}
     definitions = [{"AttributeName": name, "AttributeType": "S"} for name in ("pk", "sk")]
     call("CreateTable", TableName=TABLE, **key_schema | {"AttributeDefinitions": definitions})
@@ -313,7 +313,7 @@ def test_items_whose_key_has_another_type_than_a_later_index_are_queried_as_by_m
         assert assert_pages_as_ministack(request) == pages
 
 
-def test_legacy_conditions_are_answered_as_by_ministack() -> None:
+def test_legacy_conditions_are_evaluated_as_by_ministack() -> None:
     call("CreateTable", TableName=TABLE, **SCHEMA)
     for name in STRINGS:
         call("PutItem", TableName=TABLE, Item={"pk": {"S": "a"}, "sk": {"S": name}})
@@ -325,7 +325,7 @@ def test_legacy_conditions_are_answered_as_by_ministack() -> None:
 
 
 @pytest.mark.parametrize("index", [None, "Times", "Kinds", "Local"])
-def test_a_page_of_a_large_partition_evaluates_as_many_items_as_one_of_a_small_partition(
+def test_page_of_a_large_partition_evaluates_as_many_items_as_one_of_a_small_partition(
     index: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     call("CreateTable", TableName=TABLE, **SCHEMA)

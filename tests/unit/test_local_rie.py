@@ -1,4 +1,4 @@
-"""The Runtime Interface Emulator: supported platforms, and installation."""
+"""Tests of the installer of the Lambda Runtime Interface Emulator: supported platforms, and installation."""
 
 import platform
 import subprocess
@@ -13,15 +13,15 @@ from local import LocalError, rie
 
 @pytest.fixture
 def requirements(tmp_path: Path) -> Path:
-    """Requirements file to install."""
+    """Requirements file of the emulator."""
     file = tmp_path / "requirements.txt"
     file.write_text("awslambdaric==4.2.2\n")
     return file
 
 
 @pytest.fixture
-def installing(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
-    """The recorded installation commands. Each creates the folder that it names."""
+def install_commands(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """Installation commands so far. The fake `subprocess.run` creates the target folder."""
     commands: list[list[str]] = []
 
     def run(command: list[str], **_: Any) -> "subprocess.CompletedProcess[str]":
@@ -50,17 +50,17 @@ def test_linux_machine_is_supported(monkeypatch: pytest.MonkeyPatch, machine: st
 
 
 def test_emulator_is_installed_once_without_dependencies(
-    requirements: Path, tmp_path: Path, installing: list[list[str]]
+    requirements: Path, tmp_path: Path, install_commands: list[list[str]]
 ) -> None:
     folder = rie.installed(requirements, tmp_path)
     assert rie.installed(requirements, tmp_path) == folder
     assert folder.is_dir()
-    (command,) = installing
+    (command,) = install_commands
     assert "--no-deps" in command
 
 
-def test_other_versions_are_installed_beside_it(
-    requirements: Path, tmp_path: Path, installing: list[list[str]]
+def test_other_version_is_installed_in_another_folder(
+    requirements: Path, tmp_path: Path, install_commands: list[list[str]]
 ) -> None:
     folder = rie.installed(requirements, tmp_path)
     requirements.write_text("awslambdaric==4.2.3\n")

@@ -1,4 +1,4 @@
-"""Tests of `make run`: if it cannot start, it prints one clear sentence and leaves nothing behind."""
+"""Tests of `make run`. If it cannot start, it prints one clear sentence and leaves no files behind."""
 
 import fcntl
 import json
@@ -22,14 +22,14 @@ from local.ports import chosen_port, free_port, is_taken, require_free
 
 @pytest.fixture
 def used_port() -> Iterator[int]:
-    """A port that something listens on."""
+    """A port on which a server listens."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield int(server.getsockname()[1])
 
 
 @pytest.fixture
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Folder of the run's files. The run has ports that are free, and leaves this process's signals alone."""
+    """Folder of the run's files. The run uses free ports, and does not replace the signal handlers of this process."""
     for variable in ("PORT", "ISSUER_PORT", "OBJECTS_PORT"):
         monkeypatch.setenv(variable, str(free_port()))
     monkeypatch.setattr(run, "ROOT", tmp_path)
@@ -40,33 +40,33 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_a_port_is_taken_while_something_listens() -> None:
+def test_port_is_taken_while_a_server_listens() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         assert is_taken(server.getsockname()[1])
     assert not is_taken(free_port())
 
 
 @pytest.mark.skipif("sys.platform != 'linux'", reason="elsewhere a reservation would stop the server")
-def test_a_free_port_is_held_for_the_server_it_is_meant_for() -> None:
+def test_free_port_is_reserved_for_its_server() -> None:
     port = free_port()
-    with socket.socket() as another, pytest.raises(OSError, match="in use"):
-        another.bind(("127.0.0.1", port))
+    with socket.socket() as other_socket, pytest.raises(OSError, match="in use"):
+        other_socket.bind(("127.0.0.1", port))
     with socket.create_server(("127.0.0.1", port)):
         assert is_taken(port)
     assert not is_taken(port)
 
 
-def test_a_server_on_all_interfaces_takes_the_port_too() -> None:
+def test_port_of_a_server_on_all_interfaces_is_taken() -> None:
     with socket.create_server(("", 0)) as server:
         assert is_taken(server.getsockname()[1])
 
 
-def test_a_taken_port_is_named_with_the_way_out(used_port: int) -> None:
+def test_taken_port_is_reported_with_the_remedy(used_port: int) -> None:
     with pytest.raises(LocalError, match=rf"Port {used_port} .*use another port with PORT=<port>\.$"):
         require_free(used_port, "PORT", "for MiniStack")
 
 
-def test_ministack_does_not_mistake_another_server_for_itself(used_port: int, tmp_path: Path) -> None:
+def test_ministack_is_not_started_on_the_port_of_another_server(used_port: int, tmp_path: Path) -> None:
     refused = pytest.raises(LocalError, match=f"Port {used_port} is in use")
     with refused, MiniStack(tmp_path / "ministack.log", port=used_port):
         pass
@@ -74,20 +74,20 @@ def test_ministack_does_not_mistake_another_server_for_itself(used_port: int, tm
 
 
 @pytest.mark.parametrize("text", ["x", "0", "80", "65536", "-1", "4566.0", "٤"])
-def test_a_port_must_be_a_port(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+def test_invalid_port_is_refused(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     monkeypatch.setenv("PORT", text)
     with pytest.raises(LocalError, match=r"1 to 65535|=80 is not supported"):
         chosen_port("PORT", 4566)
 
 
 @pytest.mark.parametrize("text", ["", "4566"])
-def test_the_default_port_holds_when_none_is_chosen(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+def test_default_port_is_used_when_none_is_set(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     monkeypatch.setenv("PORT", text)
     assert chosen_port("PORT", 4566) == 4566
 
 
 @pytest.mark.parametrize("variable", ["PORT", "ISSUER_PORT", "OBJECTS_PORT"])
-def test_run_with_a_taken_port_says_so_and_fails(
+def test_run_with_a_taken_port_fails_with_one_sentence(
     checkout: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], used_port: int, variable: str
 ) -> None:
     monkeypatch.setenv(variable, str(used_port))
@@ -99,7 +99,7 @@ def test_run_with_a_taken_port_says_so_and_fails(
     assert not (checkout / "service.json").exists()
 
 
-def test_run_says_what_may_be_missing_when_the_last_one_was_ended_by_force(
+def test_run_after_a_kill_reports_what_may_be_missing(
     checkout: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     heartbeat = checkout / "ministack" / HEARTBEAT
@@ -118,7 +118,7 @@ def _refuses(*_: object) -> None:
     raise LocalError("It goes no further.")
 
 
-def test_the_first_ctrl_c_stops_and_the_second_says_what_is_going_on(capfd: pytest.CaptureFixture[str]) -> None:
+def test_first_ctrl_c_stops_and_the_second_explains_the_wait(capfd: pytest.CaptureFixture[str]) -> None:
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     try:
         run.stop_on_signals("All is on disk.")
@@ -133,43 +133,41 @@ def test_the_first_ctrl_c_stops_and_the_second_says_what_is_going_on(capfd: pyte
     assert capfd.readouterr().err.strip().splitlines() == [sentence, "", sentence]
 
 
-class _Saved:
-    """A MiniStack that has something to save, and may not be able to."""
+class _SavingMiniStack:
+    """A running MiniStack whose save succeeds, or fails with the given problem."""
 
-    def __init__(self, trouble: str | None = None) -> None:
-        self._trouble = trouble
+    def __init__(self, problem: str | None = None) -> None:
+        self._problem = problem
         self.is_stopped = False
 
     def is_running(self) -> bool:
-        """It is there."""
+        """Return that MiniStack runs."""
         return True
 
     def save(self, report_progress: Callable[[str], None]) -> None:
-        """Say how far it is."""
+        """Report progress, then raise LocalError if there is a problem."""
         report_progress("20 of 45: lambda")
-        if self._trouble:
-            raise LocalError(self._trouble)
+        if self._problem:
+            raise LocalError(self._problem)
 
     def stop(self) -> None:
-        """End."""
+        """Record the stop."""
         self.is_stopped = True
 
 
-@pytest.mark.parametrize("trouble", [None, "The disk is full."])
-def test_at_the_end_it_says_how_far_saving_is_and_what_could_not_be_saved(
-    trouble: str | None, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("problem", [None, "The disk is full."])
+def test_progress_and_failure_of_the_final_save_are_printed(
+    problem: str | None, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    ministack: Any = _Saved(trouble)
+    ministack: Any = _SavingMiniStack(problem)
     run._stop(ministack, run._Terminal())
     output = capsys.readouterr().err
     assert output.startswith("Saving ...\n  20 of 45: lambda\n")
-    assert (trouble or "Saving: done") in output
+    assert (problem or "Saving: done") in output
     assert ministack.is_stopped
 
 
-def test_the_banner_has_a_short_command_that_works_and_no_token(
-    checkout: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_banner_has_a_short_working_command_and_no_token(checkout: Path, capsys: pytest.CaptureFixture[str]) -> None:
     issuer: Any = SimpleNamespace(url="http://127.0.0.1:4567", mint=lambda user, scopes: f"token of {user}")
     run._announce(Aws("http://127.0.0.1:4566", "http://127.0.0.1:4568", "a secret"), issuer)
     banner = capsys.readouterr().out
@@ -179,7 +177,7 @@ def test_the_banner_has_a_short_command_that_works_and_no_token(
     assert json.loads((checkout / "service.json").read_text())["tokens"]["alice"] == "token of alice"
 
 
-def test_a_second_run_in_the_same_checkout_leaves_the_first_alone(
+def test_second_run_in_the_same_checkout_does_not_affect_the_first(
     checkout: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (checkout / "service.json").write_text("{}")
@@ -190,7 +188,7 @@ def test_a_second_run_in_the_same_checkout_leaves_the_first_alone(
     assert (checkout / "service.json").exists()
 
 
-def test_private_files_are_replaced_whole_and_for_their_owner_only(tmp_path: Path) -> None:
+def test_private_file_is_replaced_atomically_and_readable_only_by_its_owner(tmp_path: Path) -> None:
     file = tmp_path / "new" / "service.json"
     write_private(file, "old")
     file.chmod(0o644)

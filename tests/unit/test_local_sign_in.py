@@ -1,4 +1,4 @@
-"""Sign-in at the development issuer: the standard authorization code flow with PKCE."""
+"""Tests of the sign-in at the development issuer: the standard authorization code flow with PKCE."""
 
 import hashlib
 import re
@@ -23,7 +23,7 @@ ALL = "videos/read videos/write videos/admin"
 
 
 def challenge(verifier: str) -> str:
-    """Return the challenge of a verifier (RFC 7636, section 4.2)."""
+    """Return the code challenge of a verifier (RFC 7636, section 4.2)."""
     return urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
 
 
@@ -38,36 +38,36 @@ REQUEST = {
 }
 
 
-class People:
-    """Browsers at an issuer."""
+class SignInClient:
+    """Browser client of a development issuer."""
 
     def __init__(self, issuer: Issuer, http: httpx.Client) -> None:
         self.issuer = issuer
         self.http = http
 
     def authorize(self, **changed: str) -> httpx.Response:
-        """Get the issuer's page. A parameter with an empty value is omitted."""
+        """Get the sign-in page. A parameter with an empty value is omitted."""
         return self.http.get(f"{self.issuer.url}/authorize", params=_parameters(REQUEST | changed))
 
     def choose(self, user: str, **changed: str) -> httpx.Response:
-        """Click on a user of a fresh page, and return the response."""
+        """Choose a user on a new sign-in page, and return the response."""
         page = self.authorize(**changed)
         assert f'<button name="user" value="{user}"' in page.text
         return self.send({"page": token_of(page), "user": user})
 
     def send(self, form: dict[str, str], **headers: str) -> httpx.Response:
-        """Send the form of a sign-in page, as its browser does."""
+        """Submit the form of a sign-in page, with the headers of its browser."""
         browser_headers = {"Origin": self.issuer.url, "Sec-Fetch-Site": "same-origin"}
         browser_headers |= {name.replace("_", "-"): value for name, value in headers.items()}
         return self.http.post(f"{self.issuer.url}/authorize", data=form, headers=browser_headers)
 
     def code(self, user: str = "alice", **changed: str) -> str:
-        """Sign in, and return the authorization code of the redirect."""
+        """Sign in, and return the authorization code in the redirect."""
         (code,) = parse_qs(urlsplit(self.choose(user, **changed).headers["location"]).query)["code"]
         return code
 
     def redeem(self, code: str, **changed: str) -> httpx.Response:
-        """Redeem the code, and return the response."""
+        """Redeem a code for tokens, and return the response."""
         form = {
             "grant_type": "authorization_code",
             "client_id": CONSOLE_CLIENT,
@@ -82,12 +82,12 @@ class People:
         return self.token({"grant_type": "refresh_token", "client_id": CONSOLE_CLIENT, "refresh_token": token})
 
     def token(self, form: dict[str, str]) -> httpx.Response:
-        """Return the token endpoint's response."""
+        """Send a form to the token endpoint, and return the response."""
         return self.http.post(f"{self.issuer.url}/token", data=_parameters(form))
 
 
 def token_of(page: httpx.Response) -> str:
-    """Return the token in a sign-in page, which proves that a form was sent from the page."""
+    """Return the token in a sign-in page. A form must contain it as proof that it comes from the page."""
     (token,) = re.findall(r'name="page" value="([^"]+)"', page.text)
     return str(token)
 
@@ -97,45 +97,45 @@ def _parameters(parameters: dict[str, str]) -> dict[str, str]:
 
 
 def claims(response: httpx.Response) -> dict[str, Any]:
-    """Return the claims of the access token in a response."""
+    """Return the claims of the access token in a response, without verification."""
     return dict(jwt.decode(response.json()["access_token"], options={"verify_signature": False}))
 
 
 @pytest.fixture(scope="module")
 def signer(tmp_path_factory: pytest.TempPathFactory) -> TokenSigner:
-    """One key for all tests here, because creating one is slow."""
+    """Signer for all tests of this module, because creating a key is slow."""
     return TokenSigner(tmp_path_factory.mktemp("issuer") / "key.pem")
 
 
 @pytest.fixture(scope="module")
 def http() -> Iterator[httpx.Client]:
-    """One browser for all tests here. It keeps no state between them."""
+    """HTTP client for all tests of this module. It keeps no state between tests."""
     with httpx.Client(trust_env=False, timeout=LIMIT) as client:
         yield client
 
 
 @pytest.fixture
-def people(signer: TokenSigner, clock: Clock, http: httpx.Client) -> Iterator[People]:
-    """People at the test's own issuer, which uses the test's clock."""
+def client(signer: TokenSigner, clock: Clock, http: httpx.Client) -> Iterator[SignInClient]:
+    """Client of an issuer that uses the test clock."""
     with Issuer(0, signer, API, clock) as issuer:
-        yield People(issuer, http)
+        yield SignInClient(issuer, http)
 
 
 def is_refused(response: httpx.Response, error: str) -> bool:
-    """Return whether the token request was refused with this error (RFC 6749, section 5.2)."""
+    """Return whether a token request was refused with the given error (RFC 6749, section 5.2)."""
     return (response.status_code, response.json()) == (400, {"error": error})
 
 
 class TestSigningIn:
-    def test_the_page_offers_everybody_there_is(self, people: People) -> None:
-        page = people.authorize()
+    def test_page_offers_every_user(self, client: SignInClient) -> None:
+        page = client.authorize()
         assert (page.status_code, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
         assert re.findall(r'<button name="user" value="(\w+)" aria-labelledby="\1"', page.text) == [*USERS]
 
-    def test_the_page_has_the_design_of_the_console_and_its_policy_permits_only_that_style_sheet(
-        self, people: People
+    def test_page_contains_the_design_tokens_of_the_console_and_permits_only_that_style_sheet(
+        self, client: SignInClient
     ) -> None:
-        page = people.authorize()
+        page = client.authorize()
         (style,) = re.findall(r"<style>(.*?)</style>", page.text, re.DOTALL)
         assert (ROOT / "console" / "design" / "tokens.css").read_text("utf-8") in style
         digest = b64encode(hashlib.sha256(style.encode()).digest()).decode()
@@ -143,17 +143,17 @@ class TestSigningIn:
         assert policy == f"default-src 'none'; style-src 'sha256-{digest}'; frame-ancestors 'none'"
         assert "style=" not in page.text
 
-    def test_chosen_user_is_redirected_with_a_code_and_the_sent_state(self, people: People) -> None:
-        response = people.choose("alice")
+    def test_chosen_user_is_redirected_with_a_code_and_the_sent_state(self, client: SignInClient) -> None:
+        response = client.choose("alice")
         address, _, query = response.headers["location"].partition("?")
         assert (response.status_code, address, parse_qs(query)["state"]) == (303, BACK, ["a&b"])
 
-    def test_a_code_becomes_tokens_that_the_service_accepts(self, people: People) -> None:
-        response = people.redeem(people.code("admin"))
-        keys = jwt.PyJWKSet.from_dict(people.http.get(f"{people.issuer.url}/.well-known/jwks.json").json())
+    def test_code_is_redeemed_for_tokens_that_the_service_accepts(self, client: SignInClient) -> None:
+        response = client.redeem(client.code("admin"))
+        keys = jwt.PyJWKSet.from_dict(client.http.get(f"{client.issuer.url}/.well-known/jwks.json").json())
         token = response.json()["access_token"]
         key = keys[jwt.get_unverified_header(token)["kid"]]
-        verified = jwt.decode(token, key, algorithms=["RS256"], audience=AUDIENCE, issuer=people.issuer.url)
+        verified = jwt.decode(token, key, algorithms=["RS256"], audience=AUDIENCE, issuer=client.issuer.url)
         assert (verified["sub"], verified["scope"], verified["client_id"]) == ("admin", ALL, CONSOLE_CLIENT)
         assert (response.json()["token_type"], response.json()["expires_in"]) == ("Bearer", SESSION)
 
@@ -166,14 +166,14 @@ class TestSigningIn:
             ("bob", "videos/transcode other", ""),
         ],
     )
-    def test_the_scopes_are_those_that_were_asked_for_and_the_user_has(
-        self, people: People, user: str, requested: str, granted: str
+    def test_granted_scopes_are_the_requested_ones_that_the_user_has(
+        self, client: SignInClient, user: str, requested: str, granted: str
     ) -> None:
-        response = people.redeem(people.code(user, scope=requested))
+        response = client.redeem(client.code(user, scope=requested))
         assert response.json()["scope"] == claims(response)["scope"] == granted
 
-    def test_tokens_are_not_cached(self, people: People) -> None:
-        assert people.redeem(people.code()).headers["cache-control"] == "no-store"
+    def test_tokens_are_not_cached(self, client: SignInClient) -> None:
+        assert client.redeem(client.code()).headers["cache-control"] == "no-store"
 
 
 class TestCodes:
@@ -182,49 +182,49 @@ class TestCodes:
         [{"code_verifier": "another"}, {"code_verifier": ""}, {"redirect_uri": f"{BACK}index.html"}],
         ids=str,
     )
-    def test_need_their_verifier_and_their_address(self, people: People, changed: dict[str, str]) -> None:
-        assert is_refused(people.redeem(people.code(), **changed), "invalid_grant")
+    def test_code_needs_its_verifier_and_redirect_uri(self, client: SignInClient, changed: dict[str, str]) -> None:
+        assert is_refused(client.redeem(client.code(), **changed), "invalid_grant")
 
-    def test_cannot_be_guessed(self, people: People) -> None:
-        assert is_refused(people.redeem("guessed"), "invalid_grant")
-        assert people.code() != people.code()
+    def test_code_cannot_be_guessed(self, client: SignInClient) -> None:
+        assert is_refused(client.redeem("guessed"), "invalid_grant")
+        assert client.code() != client.code()
 
-    def test_are_good_for_one_use(self, people: People) -> None:
-        code = people.code()
-        assert people.redeem(code).status_code == 200
-        assert is_refused(people.redeem(code), "invalid_grant")
+    def test_code_can_be_redeemed_once(self, client: SignInClient) -> None:
+        code = client.code()
+        assert client.redeem(code).status_code == 200
+        assert is_refused(client.redeem(code), "invalid_grant")
 
-    def test_are_used_up_by_a_wrong_verifier(self, people: People) -> None:
-        code = people.code()
-        people.redeem(code, code_verifier="guessed")
-        assert is_refused(people.redeem(code), "invalid_grant")
+    def test_code_is_invalid_after_a_wrong_verifier(self, client: SignInClient) -> None:
+        code = client.code()
+        client.redeem(code, code_verifier="guessed")
+        assert is_refused(client.redeem(code), "invalid_grant")
 
-    def test_expire(self, people: People, clock: Clock) -> None:
-        in_time, late = people.code(), people.code()
+    def test_code_expires(self, client: SignInClient, clock: Clock) -> None:
+        in_time, late = client.code(), client.code()
         clock.advance(CODE_SECONDS)
-        assert people.redeem(in_time).status_code == 200
+        assert client.redeem(in_time).status_code == 200
         clock.advance(1)
-        assert is_refused(people.redeem(late), "invalid_grant")
+        assert is_refused(client.redeem(late), "invalid_grant")
 
-    def test_are_of_one_client(self, people: People) -> None:
-        assert is_refused(people.redeem(people.code(), client_id="another"), "invalid_client")
+    def test_code_belongs_to_one_client(self, client: SignInClient) -> None:
+        assert is_refused(client.redeem(client.code(), client_id="another"), "invalid_client")
 
-    def test_are_the_only_thing_that_is_redeemed_beside_refresh_tokens(self, people: People) -> None:
-        assert is_refused(people.redeem(people.code(), grant_type="password"), "unsupported_grant_type")
+    def test_other_grant_types_are_refused(self, client: SignInClient) -> None:
+        assert is_refused(client.redeem(client.code(), grant_type="password"), "unsupported_grant_type")
 
 
 class TestRefreshTokens:
-    def test_give_new_tokens_of_the_same_user_with_the_same_scopes(self, people: People) -> None:
-        first = people.redeem(people.code("bob", scope="videos/read"))
-        second = people.refresh(first.json()["refresh_token"])
+    def test_refreshed_tokens_have_the_same_user_and_scopes(self, client: SignInClient) -> None:
+        first = client.redeem(client.code("bob", scope="videos/read"))
+        second = client.refresh(first.json()["refresh_token"])
         assert (claims(second)["sub"], claims(second)["scope"]) == ("bob", "videos/read")
         assert claims(second)["jti"] != claims(first)["jti"]
 
-    def test_are_good_for_one_use(self, people: People) -> None:
-        first = people.redeem(people.code()).json()["refresh_token"]
-        second = people.refresh(first).json()["refresh_token"]
-        assert is_refused(people.refresh(first), "invalid_grant")
-        assert people.refresh(second).status_code == 200
+    def test_refresh_token_can_be_used_once(self, client: SignInClient) -> None:
+        first = client.redeem(client.code()).json()["refresh_token"]
+        second = client.refresh(first).json()["refresh_token"]
+        assert is_refused(client.refresh(first), "invalid_grant")
+        assert client.refresh(second).status_code == 200
 
 
 class TestRequests:
@@ -249,15 +249,15 @@ class TestRequests:
             "",
         ],
     )
-    def test_redirect_to_no_other_address_than_the_service(self, people: People, address: str) -> None:
-        assert people.authorize(redirect_uri=address).text == "invalid_request\n"
-        signed_out = people.http.get(f"{people.issuer.url}/logout", params={"post_logout_redirect_uri": address})
+    def test_redirect_to_an_address_outside_the_service_is_refused(self, client: SignInClient, address: str) -> None:
+        assert client.authorize(redirect_uri=address).text == "invalid_request\n"
+        signed_out = client.http.get(f"{client.issuer.url}/logout", params={"post_logout_redirect_uri": address})
         assert (signed_out.status_code, "location" in signed_out.headers) == (400, False)
 
     @pytest.mark.parametrize("address", [BACK, f"{BACK}index.html", f"{API}/docs"])
-    def test_redirect_to_the_console_and_to_the_docs(self, people: People, address: str) -> None:
-        assert people.choose("alice", redirect_uri=address).headers["location"].startswith(f"{address}?code=")
-        signed_out = people.http.get(f"{people.issuer.url}/logout", params={"post_logout_redirect_uri": address})
+    def test_redirect_to_the_console_and_the_docs_is_accepted(self, client: SignInClient, address: str) -> None:
+        assert client.choose("alice", redirect_uri=address).headers["location"].startswith(f"{address}?code=")
+        signed_out = client.http.get(f"{client.issuer.url}/logout", params={"post_logout_redirect_uri": address})
         assert (signed_out.status_code, signed_out.headers["location"]) == (302, address)
 
     @pytest.mark.parametrize(
@@ -270,33 +270,35 @@ class TestRequests:
         ],
         ids=str,
     )
-    def test_authorization_request_of_another_kind_is_refused(
-        self, people: People, changed: dict[str, str], error: str
+    def test_unsupported_authorization_request_is_refused(
+        self, client: SignInClient, changed: dict[str, str], error: str
     ) -> None:
-        response = people.authorize(**changed)
+        response = client.authorize(**changed)
         assert (response.status_code, response.text) == (400, f"{error}\n")
 
-    def test_are_shown_as_text_in_the_page(self, people: People) -> None:
-        assert '"><script>' not in people.authorize(state='"><script>alert(1)</script>').text
+    def test_request_parameters_are_escaped_in_the_page(self, client: SignInClient) -> None:
+        assert '"><script>' not in client.authorize(state='"><script>alert(1)</script>').text
 
 
 class TestTheSignInPage:
-    """Only a person who sees the page can sign in: no other page can send its form (CSRF)."""
+    """Only a user of the sign-in page can sign in. Other pages cannot submit its form (CSRF)."""
 
-    def test_the_page_is_good_for_one_use(self, people: People) -> None:
-        form = {"page": token_of(people.authorize()), "user": "alice"}
-        assert [people.send(form).status_code for _ in range(2)] == [303, 400]
+    def test_page_can_be_submitted_once(self, client: SignInClient) -> None:
+        form = {"page": token_of(client.authorize()), "user": "alice"}
+        assert [client.send(form).status_code for _ in range(2)] == [303, 400]
 
-    def test_the_page_expires(self, people: People, clock: Clock) -> None:
-        form = {"page": token_of(people.authorize()), "user": "alice"}
+    def test_page_expires(self, client: SignInClient, clock: Clock) -> None:
+        form = {"page": token_of(client.authorize()), "user": "alice"}
         clock.advance(PAGE_SECONDS + 1)
-        assert people.send(form).status_code == 400
+        assert client.send(form).status_code == 400
 
     @pytest.mark.parametrize("form", [{"user": "admin"}, {"user": "admin", "page": "guessed"}, {"user": "nobody"}, {}])
-    def test_a_form_that_is_not_of_the_page_is_refused(self, people: People, form: dict[str, str]) -> None:
-        token = token_of(people.authorize())
+    def test_form_without_the_token_or_a_known_user_is_refused(
+        self, client: SignInClient, form: dict[str, str]
+    ) -> None:
+        token = token_of(client.authorize())
         form = form if form.get("user") == "admin" else {"page": token} | form
-        response = people.send(form)
+        response = client.send(form)
         assert (response.status_code, "location" in response.headers) == (400, False)
 
     @pytest.mark.parametrize(
@@ -310,18 +312,18 @@ class TestTheSignInPage:
         ],
         ids=str,
     )
-    def test_a_form_that_another_page_sends_is_refused(self, people: People, headers: dict[str, str]) -> None:
-        response = people.send({"page": token_of(people.authorize()), "user": "admin"}, **headers)
+    def test_form_that_another_page_submits_is_refused(self, client: SignInClient, headers: dict[str, str]) -> None:
+        response = client.send({"page": token_of(client.authorize()), "user": "admin"}, **headers)
         assert (response.status_code, "location" in response.headers) == (403, False)
 
-    def test_a_get_signs_nobody_in(self, people: People) -> None:
-        """An image or a navigation cannot get a code."""
+    def test_get_request_does_not_sign_in(self, client: SignInClient) -> None:
+        """An image or a navigation therefore cannot obtain a code."""
         for path in ("/authorize/admin", "/authorize"):
-            response = people.http.get(f"{people.issuer.url}{path}", params=REQUEST | {"user": "admin"})
+            response = client.http.get(f"{client.issuer.url}{path}", params=REQUEST | {"user": "admin"})
             assert "location" not in response.headers
 
-    def test_no_page_can_frame_it_or_run_a_script_in_it(self, people: People) -> None:
-        policy = people.authorize().headers["content-security-policy"]
+    def test_page_cannot_be_framed_and_runs_no_script(self, client: SignInClient) -> None:
+        policy = client.authorize().headers["content-security-policy"]
         assert {"default-src 'none'", "frame-ancestors 'none'"} <= set(policy.split("; "))
 
 
@@ -332,39 +334,39 @@ class TestOtherPages:
     @pytest.mark.parametrize(
         "headers", [{"Host": "evil.example"}, {"Host": "127.0.0.1"}, {"Sec-Fetch-Site": "cross-site"}], ids=str
     )
-    def test_a_page_of_another_site_is_refused(self, people: People, path: str, headers: dict[str, str]) -> None:
-        """Such requests arrive by DNS rebinding, or are cross-site."""
+    def test_request_of_another_site_is_refused(self, client: SignInClient, path: str, headers: dict[str, str]) -> None:
+        """The Host header shows DNS rebinding, and Sec-Fetch-Site shows a request of another site."""
         for method in ("GET", "POST"):
-            response = people.http.request(method, f"{people.issuer.url}{path}", params=REQUEST, headers=headers)
+            response = client.http.request(method, f"{client.issuer.url}{path}", params=REQUEST, headers=headers)
             assert (response.status_code, response.content) == (403, b"")
 
-    def test_published_configuration_and_tokens_are_readable_by_the_console_only(self, people: People) -> None:
-        responses = [people.http.get(f"{people.issuer.url}/.well-known/openid-configuration"), people.redeem("x")]
+    def test_discovery_and_tokens_are_readable_only_by_the_console(self, client: SignInClient) -> None:
+        responses = [client.http.get(f"{client.issuer.url}/.well-known/openid-configuration"), client.redeem("x")]
         assert [response.headers["access-control-allow-origin"] for response in responses] == [API, API]
 
-    def test_no_page_may_read_the_sign_in_page_or_a_code(self, people: People) -> None:
-        for response in (people.authorize(), people.choose("alice")):
+    def test_sign_in_page_and_code_are_readable_by_no_page(self, client: SignInClient) -> None:
+        for response in (client.authorize(), client.choose("alice")):
             assert "access-control-allow-origin" not in response.headers
 
 
 class TestForms:
-    def test_form_that_is_too_large_is_not_read(self, people: People) -> None:
-        response = people.redeem("x" * LARGEST_FORM)
+    def test_form_that_is_too_large_is_not_read(self, client: SignInClient) -> None:
+        response = client.redeem("x" * LARGEST_FORM)
         assert (response.status_code, response.content, response.headers["connection"]) == (400, b"", "close")
 
-    def test_without_a_length_are_not_read(self, people: People) -> None:
-        response = people.http.post(f"{people.issuer.url}/token", content=iter([b"grant_type=x"]))
+    def test_form_without_a_length_is_not_read(self, client: SignInClient) -> None:
+        response = client.http.post(f"{client.issuer.url}/token", content=iter([b"grant_type=x"]))
         assert (response.status_code, response.headers["connection"]) == (400, "close")
 
-    def test_elsewhere_are_not_read(self, people: People) -> None:
-        response = people.http.post(f"{people.issuer.url}/logout", data=REQUEST)
+    def test_form_for_another_endpoint_is_not_read(self, client: SignInClient) -> None:
+        response = client.http.post(f"{client.issuer.url}/logout", data=REQUEST)
         assert (response.status_code, response.headers["connection"]) == (404, "close")
 
 
-def test_discovery_says_all_that_a_client_needs(people: People) -> None:
+def test_discovery_contains_the_required_metadata(client: SignInClient) -> None:
     """https://openid.net/specs/openid-connect-discovery-1_0.html#ProviderMetadata"""
-    document = people.http.get(f"{people.issuer.url}/.well-known/openid-configuration").json()
-    assert document["authorization_endpoint"] == f"{people.issuer.url}/authorize"
-    assert document["token_endpoint"] == f"{people.issuer.url}/token"
+    document = client.http.get(f"{client.issuer.url}/.well-known/openid-configuration").json()
+    assert document["authorization_endpoint"] == f"{client.issuer.url}/authorize"
+    assert document["token_endpoint"] == f"{client.issuer.url}/token"
     assert document["code_challenge_methods_supported"] == ["S256"]
     assert document["token_endpoint_auth_methods_supported"] == ["none"]
