@@ -56,7 +56,7 @@ BACKSTAGE = 6
 TITLES = 2_000
 """Maximum number of videos to read from the list of all videos. Queries consist of words of the titles of these videos."""
 PAGE = 100
-SIDE_BY_SIDE = 4
+CONCURRENCY = 4
 """Number of concurrent requests. Each request occupies one worker process of the function."""
 LONGEST_WAIT = 30.0
 """Maximum seconds until search must find a written video."""
@@ -441,7 +441,7 @@ def count_readable_hits(callers: Callers, requests: Sequence[SearchRequest]) -> 
                 wrong.append(f"{request} found {video_id}, of which GET says {status}")
         return len(ids), wrong
 
-    checked = [looked for looked in map_threads(look, requests, SIDE_BY_SIDE) if looked is not None]
+    checked = [looked for looked in map_threads(look, requests, CONCURRENCY) if looked is not None]
     wrong = [fault for _, faults in checked for fault in faults]
     for fault in wrong:
         print(f"not to be shown: {fault}")

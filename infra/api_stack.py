@@ -152,7 +152,7 @@ class ApiStack(cdk.Stack):
         )
         captions.allow_secret(secret)
         captions.allow_items("BatchGetItem", "DeleteItem", "GetItem", "PutItem", "Query", of=[schema.VIDEO])
-        captions.allow_items("UpdateItem", of=[schema.CAPTION, schema.CHAPTERS], attributes=attributes.LEAVING)
+        captions.allow_items("UpdateItem", of=[schema.CAPTION, schema.CHAPTERS], attributes=attributes.REMOVAL)
         captions.allow_objects("GetObject", "PutObject", bucket=media, below=(CAPTIONS,))
         captions.allow_listing(media)  # to get 404, not 403, for a missing text
         return captions

@@ -34,7 +34,7 @@ RATED = (*VISIBILITY_ATTRIBUTES, "votes", "sum", "likes", "dislikes", "imported"
 """Attributes that a request to rate a video reads: who may see the video, the rating totals, and the caller's own
 rating."""
 
-CALMED = ("shards", "folded", "calmedAt", "checked", "checkedAt")
+SHARD_CONTROL = ("shards", "folded", "calmedAt", "checked", "checkedAt")
 """Attributes that the merge of a view counter's shards changes. The merge does not change the counts."""
 
 RATING_TOTALS = ("votes", "sum", "likes", "dislikes", "version", "videoId", *_STAMP)
@@ -58,16 +58,16 @@ ENTRY = (*_RELATION, "writeId")
 """Attributes of a credit or release that a change of its index position writes, including `writeId`, which detects
 concurrent changes."""
 
-LEAVING = ("removing", "updatedBy", "updatedFor", "writeId")
+REMOVAL = ("removing", "updatedBy", "updatedFor", "writeId")
 """Attributes that record the author of a deletion. The service writes them immediately before it deletes the item."""
 
 EMBEDDED_CAPTIONS = (
     *("videoId", "language", "owner", "version", "text", "cues", "size", "origin", "upload", *_STAMP),
-    *LEAVING,
+    *REMOVAL,
 )
 """Attributes of captions that were extracted from a source file."""
 
-RELATION = (*ENTRY, *LEAVING[:-1])
+RELATION = (*ENTRY, *REMOVAL[:-1])
 """Attributes in `ENTRY`, and attributes that record the author of a deletion."""
 
 USER_VIDEOS = ("uploaded", "processing", "ready", "failed", "deleted", "bytes", "milliseconds")

@@ -272,7 +272,7 @@ class JobsStack(cdk.Stack):
         router.allow_items("UpdateItem", of=[schema.JOB], attributes=attributes.REQUESTED_JOB)
         # Captions that were extracted from a replaced source file.
         router.allow_items("DeleteItem", "Query", of=[schema.CAPTION])
-        router.allow_items("UpdateItem", of=[schema.CAPTION], attributes=attributes.LEAVING)
+        router.allow_items("UpdateItem", of=[schema.CAPTION], attributes=attributes.REMOVAL)
         router.allow_items("DeleteItem", "PutItem", "Query", of=[schema.SHARE])
         router.allow_items("UpdateItem", of=[schema.SHARE], attributes=attributes.QUOTA_CLAIMS)
         router.allow_send(*queues.values())

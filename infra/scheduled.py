@@ -51,7 +51,7 @@ def _rankings(new: NewFunction) -> ServiceFunction:
     """
     rankings = new("Rankings", memory_mb=RANKINGS_MB, timeout=RANKINGS_TIMEOUT)
     rankings.allow_items("BatchGetItem", "GetItem", "Query", of=[schema.VIEW_COUNTER])
-    rankings.allow_items("UpdateItem", of=[schema.VIEW_COUNTER], attributes=attributes.CALMED)
+    rankings.allow_items("UpdateItem", of=[schema.VIEW_COUNTER], attributes=attributes.SHARD_CONTROL)
     rankings.allow_items("BatchGetItem", "GetItem", "PutItem", of=[schema.TOP])
     rankings.allow_queries(schema.RELATION_INDEX)
     return rankings

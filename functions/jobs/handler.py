@@ -123,12 +123,12 @@ class JobHandlers:
         if not re.fullmatch(RENDITION, name):
             raise InvalidParameter.named("name", "must have 1 to 64 letters, digits, dots, hyphens or underscores")
         report = RenditionReport.parse(request.content(JSON))
-        ticket = JobAttempt(request.video_id(), rendition_kind(name), report.inputHash, report.attempt)
-        job = self.jobs.get(ticket)
+        attempt = JobAttempt(request.video_id(), rendition_kind(name), report.inputHash, report.attempt)
+        job = self.jobs.get(attempt)
         if job is None:
             raise NotFound("The video has no job for this rendition. Discard the result.")
         try:
-            after = self._apply_report(job, ticket, name, report, request)
+            after = self._apply_report(job, attempt, name, report, request)
         except WriteContention as contention:
             # A 409 would tell the transcoder to stop, because the result is no longer required (docs/transcode-queue.md).
             raise Unavailable("Other requests are changing the job.") from contention
@@ -139,7 +139,7 @@ class JobHandlers:
         return respond(200, document(after))
 
     def _apply_report(
-        self, job: "Job", ticket: JobAttempt, name: str, report: "RenditionReport", request: Request
+        self, job: "Job", attempt: JobAttempt, name: str, report: "RenditionReport", request: Request
     ) -> "Job | None":
         """Apply a transcoder's report to the job, and return the job. `None` if the report is outdated."""
         caller, now = request.caller, request.now
@@ -147,26 +147,26 @@ class JobHandlers:
         match report.state:
             case "running":
                 if job["state"] == "queued":
-                    claimed = self.jobs.claim(ticket, caller, now, instance)
+                    claimed = self.jobs.claim(attempt, caller, now, instance)
                     if claimed is None or not report.progress:
                         return claimed
                 progress = job["progress"] if report.progress is None else report.progress
-                return self.jobs.advance(ticket, int(progress), caller, now, instance)
+                return self.jobs.advance(attempt, int(progress), caller, now, instance)
             case "done":
                 uri = str(report.uri)
-                folder = rendition_folder(self.media_bucket, ticket.video_id, ticket.input_hash)
+                folder = rendition_folder(self.media_bucket, attempt.video_id, attempt.input_hash)
                 # Only a plain path below the folder. Other software could resolve a path with special characters differently.
                 if not (uri.startswith(folder) and re.fullmatch(OBJECT, uri.removeprefix(folder))):
                     raise invalid_field("/uri", "must be an object below the `output` of the job's message")
                 size = report.fileSize
                 output = {"uri": uri} | ({} if size is None else {"fileSize": size})
                 done = self.jobs.complete(
-                    ticket, output, caller, now, lambda item: video.add_rendition(item, name, uri, size)
+                    attempt, output, caller, now, lambda item: video.add_rendition(item, name, uri, size)
                 )
-                return done or (_repeated(job, ticket, "done") if job.get("output", {}).get("uri") == uri else None)
+                return done or (_repeated(job, attempt, "done") if job.get("output", {}).get("uri") == uri else None)
             case "failed":
-                failed = self.jobs.fail(ticket, str(report.reason), caller, now, retry=report.retry)
-                return failed or _repeated(job, ticket, "failed")
+                failed = self.jobs.fail(attempt, str(report.reason), caller, now, retry=report.retry)
+                return failed or _repeated(job, attempt, "failed")
 
     def _list_jobs(self, item: Item) -> "Sequence[Job]":
         return owned_jobs(item, self.jobs.list_for_video(item["videoId"]))
@@ -176,10 +176,10 @@ class JobHandlers:
         return require_owned(self.videos.table.get(key), request.caller, request.now)
 
 
-def _repeated(job: "Job", ticket: JobAttempt, state: str) -> "Job | None":
+def _repeated(job: "Job", attempt: JobAttempt, state: str) -> "Job | None":
     """Return the job if this report has already been applied to it, otherwise `None`. `state` is the state that the
     report causes."""
-    same = job["inputHash"] == ticket.input_hash and (state == "done" or job["attempt"] == ticket.attempt)
+    same = job["inputHash"] == attempt.input_hash and (state == "done" or job["attempt"] == attempt.number)
     return job if same and job["state"] == state else None
 
 

@@ -173,10 +173,10 @@ class BackgroundWork:
         message = self.message("probe", "probe")
         assert message.videoId == video_id
         worker, now = Caller.job("probe"), int(self.clock())
-        assert self.jobs.claim(message.ticket, worker, now)
+        assert self.jobs.claim(message.job_attempt, worker, now)
         wanted = RENDITIONS if renditions is None else renditions
         assert self.jobs.complete(
-            message.ticket, {}, worker, now, lambda item: video.apply_probe(item, MEDIA, FIELDS | fields, wanted)
+            message.job_attempt, {}, worker, now, lambda item: video.apply_probe(item, MEDIA, FIELDS | fields, wanted)
         )
         self.settle()
 

@@ -190,8 +190,8 @@ def _with_film(api: Api) -> str:
 def _with_failed_poster(api: Api) -> str:
     work = BackgroundWork(api.table, api.clock)
     video_id = work.uploaded_film(api)
-    ticket = work.message("thumbnails", "poster").ticket
-    assert work.jobs.fail(ticket, "It broke.", Caller.job("thumbnails"), int(api.clock()), retry=False)
+    attempt = work.message("thumbnails", "poster").job_attempt
+    assert work.jobs.fail(attempt, "It broke.", Caller.job("thumbnails"), int(api.clock()), retry=False)
     return video_id
 
 

@@ -11,7 +11,7 @@ from shared.core.attributes import AnyItem, Item, Value
 from shared.core.caller import Caller, request_id_of
 from shared.core.telemetry import log_failure, service_logger, use_correlation_id
 from shared.job_kinds import KINDS, base_of
-from shared.processing.job_states import ticket_of
+from shared.processing.job_states import attempt_of
 from shared.processing.job_store import JobStore, is_overdue
 from shared.processing.messages import aggregates_message, deliver_message
 from shared.schema import DUE, SCHEDULED
@@ -80,7 +80,7 @@ def sweep(store: JobStore, now: int, in_time: Callable[[], bool]) -> SweepResult
             return outcome
 
     def silent(job: "Job") -> str | None:
-        after = store.fail(ticket_of(job), SILENT, Caller.job("sweeper"), now, retry=True)
+        after = store.fail(attempt_of(job), SILENT, Caller.job("sweeper"), now, retry=True)
         return _outcome(after, "requeued")
 
     def waiting(job: "Job") -> str | None:

@@ -19,9 +19,9 @@ SEQUENTIAL = 4
 """Number of sequential requests before the request size begins to double."""
 CACHED_BYTES = 32 * BLOCK
 """Maximum bytes of the cached ranges."""
-SIDE_BY_SIDE = 10
+CONCURRENCY = 10
 """Maximum number of concurrent requests, which is the size of botocore's connection pool."""
-SIDE_BY_SIDE_BYTES = CACHED_BYTES // 2
+CONCURRENT_BYTES = CACHED_BYTES // 2
 """Maximum bytes to prefetch: half of the cache, because other reads must not evict prefetched ranges."""
 
 
@@ -50,7 +50,7 @@ def read_all(source: Source, ranges: Sequence[Range]) -> list[bytes]:
         return source.read_all(ranges)
     if len(ranges) == 1:
         return [source.read(*ranges[0])]
-    return map_threads(lambda range_: source.read(*range_), ranges, SIDE_BY_SIDE)
+    return map_threads(lambda range_: source.read(*range_), ranges, CONCURRENCY)
 
 
 class BytesSource:
@@ -193,7 +193,7 @@ class SourceFile:
         """
         for number, (start, length) in enumerate(self._expected):
             if start <= position < start + length:
-                due, budget = [(position, start + length - position)], SIDE_BY_SIDE_BYTES - length
+                due, budget = [(position, start + length - position)], CONCURRENT_BYTES - length
                 for later in self._expected[number + 1 :]:
                     budget -= later[1]
                     if budget < 0:

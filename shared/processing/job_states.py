@@ -67,7 +67,8 @@ class JobAttempt(NamedTuple):
     video_id: str
     kind: str
     input_hash: str
-    attempt: int
+    number: int
+    """1 for the first attempt at a job."""
 
 
 class ExtraWrites(NamedTuple):
@@ -79,7 +80,7 @@ class ExtraWrites(NamedTuple):
     """Writes of other items, at most 98. Each has its own condition."""
 
 
-def ticket_of(job: "Job") -> JobAttempt:
+def attempt_of(job: "Job") -> JobAttempt:
     """Return the values that identify a job's current attempt."""
     return JobAttempt(job["videoId"], job["kind"], job["inputHash"], int(job["attempt"]))
 

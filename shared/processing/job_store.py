@@ -31,11 +31,11 @@ from shared.processing.job_states import (
     ExtraWrites,
     JobAttempt,
     attempt_number,
+    attempt_of,
     audit_fields_of,
     due,
     for_job,
     has_current_pictures,
-    ticket_of,
     to_finished,
     to_queued,
     to_requested,
@@ -75,9 +75,9 @@ class JobStore:
     >>> jobs, worker, now = JobStore(table), Caller.job("probe"), 1_750_000_000
     >>> jobs.request_missing(video, now)
     1
-    >>> ticket = ticket_of(jobs.list_for_video(video["videoId"])[0])
-    >>> running = jobs.claim(ticket, worker, now)
-    >>> done = jobs.complete(ticket, {"duration": 5000}, worker, now, edit=lambda video: video | {"duration": 5000})
+    >>> attempt = attempt_of(jobs.list_for_video(video["videoId"])[0])
+    >>> running = jobs.claim(attempt, worker, now)
+    >>> done = jobs.complete(attempt, {"duration": 5000}, worker, now, edit=lambda video: video | {"duration": 5000})
     """
 
     def __init__(self, table: Table) -> None:
@@ -157,12 +157,12 @@ class JobStore:
         changed = to_finished(withdrawn, ROUTER, now)
         self._replace(present, changed)
 
-    def claim(self, ticket: JobAttempt, worker: Caller, now: int, instance: str = "") -> "Job | None":
+    def claim(self, attempt: JobAttempt, worker: Caller, now: int, instance: str = "") -> "Job | None":
         """Start an attempt and return the running job. `instance` distinguishes workers with the same name.
 
         Returns `None` if the attempt has already started, or if the video no longer requires the job.
         """
-        lease = Lease.new(now + kind_of(ticket.kind).lease)
+        lease = Lease.new(now + kind_of(attempt.kind).lease)
         change: Item = {
             "state": "running",
             **lease.attributes,
@@ -172,29 +172,29 @@ class JobStore:
             **due("running", lease.until),
             **audit_fields_of(worker, now),
         }
-        return self._update_leased(ticket, change, lease.attributes, _is_at(ticket, "queued"))
+        return self._update_leased(attempt, change, lease.attributes, _is_at(attempt, "queued"))
 
-    def advance(self, ticket: JobAttempt, progress: int, worker: Caller, now: int, instance: str = "") -> "Job | None":
+    def advance(self, attempt: JobAttempt, progress: int, worker: Caller, now: int, instance: str = "") -> "Job | None":
         """Renew the lease of a running attempt and record its progress in percent.
 
         Returns `None` if the attempt has ended, the video no longer requires the job, or another worker holds the
         lease.
         """
-        until = now + kind_of(ticket.kind).lease
+        until = now + kind_of(attempt.kind).lease
         change: Item = {
             "progress": progress,
             "leaseUntil": until,
             **due("running", until),
             **audit_fields_of(worker, now),
         }
-        mine = _is_at(ticket, "running") & fence(worker=instance)
-        return self._update_leased(ticket, change, change, mine)
+        mine = _is_at(attempt, "running") & fence(worker=instance)
+        return self._update_leased(attempt, change, change, mine)
 
     def _update_leased(
-        self, ticket: JobAttempt, change: Item, new: Mapping[str, Any], condition: Expression
+        self, attempt: JobAttempt, change: Item, new: Mapping[str, Any], condition: Expression
     ) -> "Job | None":
         write = self.table.update(
-            JOB.key(videoId=ticket.video_id, kind=ticket.kind), change_between({}, change), condition=condition
+            JOB.key(videoId=attempt.video_id, kind=attempt.kind), change_between({}, change), condition=condition
         )
         with suppress(LeaseLost):
             return _as_job(write_with_lease(self.table, [write], new, returning="ALL_NEW"))
@@ -202,7 +202,7 @@ class JobStore:
 
     def complete(
         self,
-        ticket: JobAttempt,
+        attempt: JobAttempt,
         output: Item,
         worker: Caller,
         now: int,
@@ -211,14 +211,15 @@ class JobStore:
     ) -> "Job | None":
         """Write a result to the job and its video in one transaction. Returns `None` if the job's input is outdated.
 
-        The stored job must have the ticket's input, but may have a later attempt. A worker with an expired lease may
-        finish first. `edit` receives the video's item and returns it with the result. If it returns the item unchanged,
-        the video is not written. `extra_writes` receives the video's item and returns writes to add to the transaction.
+        The stored job must have the same input as the attempt, but may have a later attempt. A worker with an expired
+        lease may finish first. `edit` receives the video's item and returns it with the result. If it returns the item
+        unchanged, the video is not written. `extra_writes` receives the video's item and returns writes to add to the
+        transaction.
         Both functions are called again on each retry after a conflict.
         """
 
-        def attempt(_: Item | None) -> "Job | None":
-            job = self._pending(ticket)
+        def write(_: Item | None) -> "Job | None":
+            job = self._pending(attempt)
             video = self.find_video(job) if job else None
             if job is None or video is None:
                 return None
@@ -231,10 +232,10 @@ class JobStore:
             self._write_both(job, done, video, video if edited == video else new, more.writes)
             return done
 
-        return self._retry(attempt, "the video")
+        return self._retry(write, "the video")
 
     def fail(
-        self, ticket: JobAttempt, reason: str, worker: Caller, now: int, *, retry: bool, final: bool = False
+        self, attempt: JobAttempt, reason: str, worker: Caller, now: int, *, retry: bool, final: bool = False
     ) -> "Job | None":
         """End an attempt that has no result.
 
@@ -244,16 +245,16 @@ class JobStore:
         `final` records that no retry can succeed, because the source file is the cause. Returns `None` if the attempt
         is outdated.
         """
-        error: JobError = {"reason": reason, "at": now, "attempt": ticket.attempt}
+        error: JobError = {"reason": reason, "at": now, "attempt": attempt.number}
         if final:
             error["final"] = True
 
-        def attempt(_: Item | None) -> "Job | None":
-            job = self._pending(ticket)
-            if job is None or job["attempt"] != ticket.attempt:
+        def write(_: Item | None) -> "Job | None":
+            job = self._pending(attempt)
+            if job is None or job["attempt"] != attempt.number:
                 return None
             if retry and attempt_number(job) < LAST_ATTEMPT:
-                return self._replaced(job, to_queued(job | {"error": error}, worker, now, attempt=ticket.attempt + 1))
+                return self._replaced(job, to_queued(job | {"error": error}, worker, now, attempt=attempt.number + 1))
             failed = to_finished(job | {"state": "failed", "error": error, "finishedAt": now}, worker, now)
             video = self.find_video(job) if kind_of(job["kind"]).needed else None
             if video is None:
@@ -263,7 +264,7 @@ class JobStore:
             self._write_both(job, failed, video, new)
             return failed
 
-        return self._retry(attempt, "the video")
+        return self._retry(write, "the video")
 
     def requeue(self, job: "Job", now: int, actor: Caller = SWEEPER) -> "Job | None":
         """Make the router send the message of a waiting job again, for the same attempt. A job that waited too long
@@ -274,7 +275,7 @@ class JobStore:
         kind = kind_of(job["kind"])
         if now - job["queuedAt"] >= kind.longest_wait:
             reason = f"No worker took the job within {kind.longest_wait // HOUR} hours."
-            return self.fail(ticket_of(job), reason, actor, now, retry=False)
+            return self.fail(attempt_of(job), reason, actor, now, retry=False)
         sends = int(job["sends"]) + 1
         due = now + min(kind.patience * 2 ** (sends - 1), MAX_QUEUE_SECONDS)
         changed: Job = {**job, "sentAt": now, "sends": sends, "relSort": due, **audit_fields_of(actor, now)}
@@ -291,7 +292,7 @@ class JobStore:
         """
         charged = False
 
-        def attempt(_: Item | None) -> "Job":
+        def write(_: Item | None) -> "Job":
             nonlocal charged
             video = require_owned(self.table.get(VIDEO.key(videoId=video_id), consistent=True), caller, now)
             job = self._read(video_id, kind)
@@ -311,7 +312,7 @@ class JobStore:
                 charged = True
             if present is None:
                 self.request(video, kind, job_input, now, caller)
-                raise ConditionFailed(None)  # `retry_on_conflict` then calls `attempt` again, which reads the new job
+                raise ConditionFailed(None)  # `retry_on_conflict` then calls `write` again, which reads the new job
             requeued = to_requested(present, caller, now, attempt=int(present["attempt"]) + 1)
             requeued = without(requeued, "error") | {"spent": present["attempt"]}
             freed = self._freed(video, kind)
@@ -321,7 +322,7 @@ class JobStore:
             self._write_both(present, requeued, video, new)
             return requeued
 
-        return self._retry(attempt, "the job")
+        return self._retry(write, "the job")
 
     def _freed(self, video: Item, kind: str) -> Item:
         """Return the video without the failure of a job that is retried.
@@ -336,12 +337,12 @@ class JobStore:
                 return video | {"failure": {"job": job["kind"], "reason": error["reason"], "at": error["at"]}}
         return {name: value for name, value in video.items() if name != "failure"} | {"status": "processing"}
 
-    def get(self, ticket: JobAttempt) -> "Job | None":
+    def get(self, attempt: JobAttempt) -> "Job | None":
         """Return the job of an attempt, even if the job now has another attempt or another input.
 
         `None` if the job does not exist or was withdrawn. Costs one GetItem.
         """
-        job = self._read(ticket.video_id, ticket.kind)
+        job = self._read(attempt.video_id, attempt.kind)
         return job if job and job["state"] in STATES else None
 
     def list_for_video(self, video_id: str) -> "list[Job]":
@@ -404,9 +405,9 @@ class JobStore:
     def _read(self, video_id: str, kind: str) -> "Job | None":
         return _as_job(self.table.get(JOB.key(videoId=video_id, kind=kind), consistent=True))
 
-    def _pending(self, ticket: JobAttempt) -> "Job | None":
-        job = self._read(ticket.video_id, ticket.kind)
-        return job if job and job["inputHash"] == ticket.input_hash and job["state"] in PENDING else None
+    def _pending(self, attempt: JobAttempt) -> "Job | None":
+        job = self._read(attempt.video_id, attempt.kind)
+        return job if job and job["inputHash"] == attempt.input_hash and job["state"] in PENDING else None
 
     def find_video(self, job: "Job") -> Item | None:
         """Return the job's video by a consistent read. `None` if its current state does not require a job with exactly
@@ -460,6 +461,6 @@ def is_overdue(entry: Mapping[str, Any], state: str, now: int) -> bool:
     return at < now or (state == "running" and at > now and not is_leased({"leaseUntil": at}, now, LONGEST_LEASE))
 
 
-def _is_at(ticket: JobAttempt, state: str) -> Expression:
+def _is_at(attempt: JobAttempt, state: str) -> Expression:
     """Return the condition that the stored job still has this input and attempt, and this state."""
-    return fence(inputHash=ticket.input_hash, attempt=ticket.attempt, state=state)
+    return fence(inputHash=attempt.input_hash, attempt=attempt.number, state=state)

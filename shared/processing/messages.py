@@ -84,7 +84,7 @@ class JobMessage(_OfRequest):
     report: str | None = Field(default=None, description="Path of the API to PUT reports to")
 
     @property
-    def ticket(self) -> JobAttempt:
+    def job_attempt(self) -> JobAttempt:
         """Identity of the attempt that the message is for."""
         return JobAttempt(self.videoId, self.kind, self.inputHash, self.attempt)
 

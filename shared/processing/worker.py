@@ -93,9 +93,9 @@ class JobConsumer:
         Unavailable or WriteContention if the failure cannot be recorded. The sweeper then requeues the job after its
         lease expires.
         """
-        ticket = parse(JobMessage, message.json_body).ticket
-        log = {"video_id": ticket.video_id, "kind": ticket.kind, "attempt": ticket.attempt}
-        job = self._jobs.claim(ticket, self._caller, self._now())
+        attempt = parse(JobMessage, message.json_body).job_attempt
+        log = {"video_id": attempt.video_id, "kind": attempt.kind, "attempt": attempt.number}
+        job = self._jobs.claim(attempt, self._caller, self._now())
         video = self._jobs.find_video(job) if job else None
         if job is None or video is None:
             self._logger.info("job obsolete", extra=log)
@@ -105,14 +105,14 @@ class JobConsumer:
         except (UnreadableVideo, ObjectMissing, ObjectChanged) as error:
             self._logger.info("source file not usable", extra=log | {"reason": str(error)})
             self._jobs.fail(
-                ticket, _reason(error), self._caller, self._now(), retry=False, final=getattr(error, "is_final", True)
+                attempt, _reason(error), self._caller, self._now(), retry=False, final=getattr(error, "is_final", True)
             )
         except Exception as error:
             self._logger.exception("job failed", exc_info=error, extra=log)
-            self._jobs.fail(ticket, _reason(error), self._caller, self._now(), retry=True)
+            self._jobs.fail(attempt, _reason(error), self._caller, self._now(), retry=True)
         else:
             done = self._jobs.complete(
-                ticket, result.output, self._caller, self._now(), result.edit, result.extra_writes
+                attempt, result.output, self._caller, self._now(), result.edit, result.extra_writes
             )
             self._logger.info("job done" if done else "result obsolete", extra=log)
 

@@ -46,7 +46,7 @@ LEASE_SECONDS = 4 * HEARTBEAT_SECONDS
 KEPT_SECONDS = 3600
 """Minimum age of an object, in seconds, before an unreferenced object is deleted. A builder may be about to reference a
 younger object, or a reader may be copying it."""
-SIDE_BY_SIDE = 8
+CONCURRENCY = 8
 """Maximum number of objects that are uploaded or downloaded concurrently."""
 MAX_COPIES = 3
 """Maximum attempts to copy the newest generation, including the first. An attempt fails if the generation is deleted
@@ -353,7 +353,7 @@ class Generations:
             if not _is(target, file):
                 raise DamagedFile(f"{file.key} is not the file that the generation {generation} was made of.")
 
-        map_threads(copy_file, copy.keep(self._manifest(generation)), SIDE_BY_SIDE)
+        map_threads(copy_file, copy.keep(self._manifest(generation)), CONCURRENCY)
         copy.is_of(generation)
 
     def tidy(self, held: GenerationPointer) -> tuple[GenerationPointer, int]:
@@ -404,7 +404,7 @@ class Generations:
             self._objects.put_file(self._bucket, key, path, "application/octet-stream")
             return stored
 
-        stored = map_threads(upload, files, SIDE_BY_SIDE)
+        stored = map_threads(upload, files, CONCURRENCY)
         manifest = {"generation": generation, "files": [file._asdict() for file in stored]}
         self._objects.put(self._bucket, _manifest_key(generation), json.dumps(manifest).encode(), "application/json")
         return generation, stored

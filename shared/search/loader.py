@@ -15,7 +15,7 @@ from shared.schema import CAPTION, CREDIT, PARTITION_KEY, RELEASE, SORT_KEY, VID
 from shared.search.document import VideoDocument, build_document, searchable_texts
 from shared.threads import map_threads
 
-SIDE_BY_SIDE = 16
+CONCURRENCY = 16
 """Maximum number of videos or caption texts that are read concurrently."""
 LARGEST_READ = 1000
 """Maximum number of items per Query for one video. DynamoDB also limits a page to 1 MB."""
@@ -39,8 +39,8 @@ class DocumentLoader:
 
         Raises Unavailable.
         """
-        for start in range(0, len(video_ids), SIDE_BY_SIDE):
-            batch = video_ids[start : start + SIDE_BY_SIDE]
+        for start in range(0, len(video_ids), CONCURRENCY):
+            batch = video_ids[start : start + CONCURRENCY]
             firsts = require_all(gather(partial(self._begin, video_id) for video_id in batch))
             for video_id, first in zip(batch, firsts, strict=True):
                 yield video_id, self._document(video_id, first)
@@ -78,7 +78,7 @@ class DocumentLoader:
         """Return the cues of these caption items by language. Omits captions without cues."""
         if not captions:
             return {}
-        texts = map_threads(self._text, captions, SIDE_BY_SIDE)
+        texts = map_threads(self._text, captions, CONCURRENCY)
         read = {
             item["language"]: _read(item, text) for item, text in zip(captions, texts, strict=True) if text is not None
         }

@@ -9,7 +9,7 @@ MAX_VIEW_SHARDS, and each view is added to a random shard. Two attributes of sha
 number of shards that receive writes. `spread` is the number of shards that readers must sum, and never shrinks. Each
 attribute is absent while its value is 1.
 
-When a counter receives few views, `calm` directs writers back to shard 0. A later call of `calm` stores the sums of the
+When a counter receives few views, `merge_shards` directs writers back to shard 0. A later call stores the sums of the
 other shards in the attribute `folded` of shard 0. Readers then need only that item. The other shards are not deleted.
 """
 
@@ -44,17 +44,17 @@ CONTROL = ("shards", "spread", "folded")
 
 CACHE_SECONDS = 5
 """Seconds for which a writer caches the number of shards. It is less than FOLD_SECONDS, so all caches have expired when
-`calm` merges a counter."""
+`merge_shards` merges a counter."""
 MAX_CACHED = 1000
 """Maximum number of cached counters per instance. Only sharded counters are cached, so there are few."""
 
-CALM = 300
-"""Rate, in views per second, below which `calm` merges a counter. One item accepts 1,000 writes per second."""
+MAX_MERGED_RATE = 300
+"""Rate, in views per second, below which `merge_shards` merges a counter. One item accepts 1,000 writes per second."""
 LOOK_SECONDS = 60
-"""Minimum interval, in seconds, over which `calm` measures the rate of views."""
+"""Minimum interval, in seconds, over which `merge_shards` measures the rate of views."""
 FOLD_SECONDS = 300
-"""Seconds between the call of `calm` that directs writers to shard 0 and the call that merges the shards. After this
-time, no writer uses the other shards."""
+"""Seconds between the call of `merge_shards` that directs writers to shard 0 and the call that stores the sums. After
+this time, no writer uses the other shards."""
 
 _ShardId = tuple[str, int]
 """Video id and shard number, which identify an item of a counter."""
@@ -210,14 +210,14 @@ class ViewCounters:
             shards[video_id][shard] = sums_of(item)
         return {video_id: ViewCount(sums) for video_id, sums in shards.items()}
 
-    def calm(self, video_id: str, now: int) -> None:
+    def merge_shards(self, video_id: str, now: int) -> None:
         """Advance the merge of a rarely viewed, sharded counter into shard 0 by one step.
 
         A scheduled job calls this every few minutes. Extra calls are harmless.
 
         The merge takes three calls:
         - The first call records the current count.
-        - The second call directs all writers to shard 0 if fewer than CALM views a second were counted since the first.
+        - The second call directs all writers to shard 0 if fewer than MAX_MERGED_RATE views a second were counted since the first.
         - The third call, FOLD_SECONDS later, stores the sums of the other shards in shard 0.
 
         If the shards double between the calls, the procedure restarts. `now` is in epoch seconds. Costs a consistent
@@ -241,7 +241,7 @@ class ViewCounters:
             condition = _has_shards(first.get("shards", 1))
             if "checkedAt" in first and elapsed < LOOK_SECONDS:
                 return
-            if "checkedAt" in first and checked - first["checked"] < CALM * elapsed:
+            if "checkedAt" in first and checked - first["checked"] < MAX_MERGED_RATE * elapsed:
                 change = Expression.of("SET #calmedAt = :now REMOVE #shards, #checked, #checkedAt", now=now)
             else:
                 change = Expression.of("SET #checked = :checked, #checkedAt = :now", checked=checked, now=now)

@@ -44,7 +44,7 @@ REFRESH_SECONDS = 15 * 60
 LARGEST_PAGE = 5000
 """Maximum number of entries per Query. This many have about 1 MB, the size at which DynamoDB ends a page."""
 
-SIDE_BY_SIDE = 4
+CONCURRENCY = 4
 """Maximum number of BatchGetItem requests that read counters in parallel."""
 
 Entries = Mapping[str, tuple[int, str]]
@@ -118,7 +118,7 @@ class Rankings:
         if period_seconds == HOUR_SECONDS:
             for video_id in [video_id for video_id, counted in live.items() if len(counted.shards) > 1]:
                 with suppress(Unavailable):  # may occur under heavy load; the next run retries
-                    self.history.counters.calm(video_id, now)
+                    self.history.counters.merge_shards(video_id, now)
         done["entries"] += sum(map(len, active.periods))
         done["videos"] += len(viewed)
 
@@ -175,7 +175,7 @@ class Rankings:
     def _live(self, video_ids: Sequence[str]) -> dict[str, ViewCount]:
         """Return the current counters of the videos."""
         live: dict[str, ViewCount] = {}
-        size = SIDE_BY_SIDE * LARGEST_BATCH_GET
+        size = CONCURRENCY * LARGEST_BATCH_GET
         for start in range(0, len(video_ids), size):
             live |= self.history.counters.read(video_ids[start : start + size])
         return live

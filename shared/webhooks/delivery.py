@@ -15,7 +15,7 @@ change is skipped. Deliveries continue in each of these cases:
 - The receiver fails, or the webhook was created, changed or replayed: it is in the index of due webhooks. The sweeper
   sends a message if the first message was not sent or was lost. A minute later, the sweeper also checks a new or
   changed webhook, because the index of subscribers may have been stale.
-- TURN_SECONDS or the run time of the worker ends: the worker sends a new message after it releases the lease.
+- RUN_SECONDS or the run time of the worker ends: the worker sends a new message after it releases the lease.
 - The quota of the owner is used up: the webhook waits, and the worker that releases a claim sends a message. If that
   message is lost, the sweeper finds the webhook in the index of due webhooks.
 - The receiver is slow: deliveries pause after each run of a worker, and the webhook is due again after the pause.
@@ -69,11 +69,11 @@ MAX_DELIVERED = 64
 change delays at most this number of other changes."""
 MAX_EXAMINED = 5000
 """Maximum number of changes that a worker reads for one page if few of them have the webhook's types."""
-TURN_SECONDS = 10
+RUN_SECONDS = 10
 """Seconds during which a worker starts requests for one webhook before it serves other webhooks. A slow request can
 double the duration of the run."""
-REST_TIMES, MAX_REST = 3, 60
-"""Pause after a worker's run to a slow receiver. It is REST_TIMES as long as the run, and at most MAX_REST seconds."""
+PAUSE_FACTOR, MAX_PAUSE = 3, 60
+"""Pause after a worker's run to a slow receiver. It is PAUSE_FACTOR as long as the run, and at most MAX_PAUSE seconds."""
 QUOTA_SECONDS, MAX_QUOTA_SECONDS = 120, 900
 """Minimum and maximum seconds after which the sweeper sends a message for a webhook that waits for a quota.
 
@@ -251,7 +251,7 @@ class _DeliveryRun:
 
     def in_time(self) -> bool:
         """Return whether this run has time left for another request."""
-        return self.seconds_left() > SECONDS_TO_STOP and self.to.clock() < self.begun + TURN_SECONDS
+        return self.seconds_left() > SECONDS_TO_STOP and self.to.clock() < self.begun + RUN_SECONDS
 
     def carry_on(self) -> None:
         """Deliver changes from the stored positions until none are left or the run must end. Raises LeaseLost."""
@@ -433,7 +433,7 @@ class _DeliveryRun:
         run."""
         if not is_slow(self.answer_ms):
             return 0
-        return min(MAX_REST, math.ceil(REST_TIMES * (self.to.clock() - self.begun)))
+        return min(MAX_PAUSE, math.ceil(PAUSE_FACTOR * (self.to.clock() - self.begun)))
 
     def _resting(self, new: "WebhookState") -> "WebhookState":
         """Return the delivery state `new` at the end of this run. If the receiver is slow, adds a pause before the next

@@ -16,7 +16,8 @@ import pytest
 
 from local import STATE, example_data
 from local.assembly import SynthesizedFunction, configuration, synthesised
-from local.events import Event, examples
+from local.events import examples
+from local.http_events import Event
 from local.rie import Emulator, installed
 from shared.aws.dynamodb import Table
 from shared.schema import CREDIT, JOB, VIDEO

@@ -82,13 +82,13 @@ def called_back(table: Table, hot: Table) -> int:
     """A counter that was spread, and whose writers have come back to shard 0; returns the time at which it can be folded."""
     _viewing(hot)
     for now in (NOW, NOW + LOOK_SECONDS):
-        ViewCounters(table).calm(VIDEO, now)
+        ViewCounters(table).merge_shards(VIDEO, now)
     assert "calmedAt" in _first(table)
     return NOW + LOOK_SECONDS + FOLD_SECONDS
 
 
 def test_many_that_fold_at_once_fold_once(table: Table, called_back: int) -> None:
-    run_concurrently(*[lambda: ViewCounters(table).calm(VIDEO, called_back)] * THREADS)
+    run_concurrently(*[lambda: ViewCounters(table).merge_shards(VIDEO, called_back)] * THREADS)
     assert _first(table)["folded"] == {"views": VIEWS}
     assert _stored_views(table) == VIEWS
 
@@ -96,7 +96,7 @@ def test_many_that_fold_at_once_fold_once(table: Table, called_back: int) -> Non
 def test_a_storm_and_a_fold_at_once_lose_nothing(table: Table, hot: Table, called_back: int) -> None:
     def folding() -> list[int]:
         for later in range(VIEWS):
-            ViewCounters(table).calm(VIDEO, called_back + later)
+            ViewCounters(table).merge_shards(VIDEO, called_back + later)
         return []
 
     run_concurrently(*[partial(_viewing, hot, called_back)] * (THREADS - 2), folding, folding)

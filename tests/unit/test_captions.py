@@ -400,10 +400,10 @@ def propose_chapters(
     """Process a source video up to its storyboard, whose job proposes chapters. `output` replaces the job's output."""
     background.arrive(video_id, upload)
     background.probe(video_id)
-    ticket, worker, now = background.message("thumbnails", "storyboard").ticket, Caller.job("thumbnails"), 1
+    attempt, worker, now = background.message("thumbnails", "storyboard").job_attempt, Caller.job("thumbnails"), 1
     job_output = {"pictures": [], "chapters": PROPOSED} if output is None else output
-    assert background.jobs.claim(ticket, worker, now)
-    assert background.jobs.complete(ticket, job_output, worker, now, lambda item: item)
+    assert background.jobs.claim(attempt, worker, now)
+    assert background.jobs.complete(attempt, job_output, worker, now, lambda item: item)
 
 
 def test_proposed_chapters_are_shown_only_to_owner_and_admins(

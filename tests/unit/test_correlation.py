@@ -205,9 +205,9 @@ class TestUploadCorrelation:
     def test_retry_of_a_job_has_its_own_correlation_id(self, service: Service) -> None:
         video_id = service.api.create()["videoId"]
         service.upload(video_id, film(1))
-        ticket = service.background.message("probe", "probe").ticket
+        attempt = service.background.message("probe", "probe").job_attempt
         service.background.queues["probe"].take()
-        service.background.jobs.fail(ticket, "It broke.", Caller.job("probe"), NOW, retry=False)
+        service.background.jobs.fail(attempt, "It broke.", Caller.job("probe"), NOW, retry=False)
         retried = service.send("POST", f"/v1/videos/{video_id}/jobs/probe/retry")
         service.settle()
         assert [body["correlationId"] for body in service.background.queues["probe"].take()] == [retried]

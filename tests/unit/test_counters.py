@@ -16,7 +16,7 @@ from shared.background.ledger import KEY_BYTES, ROOM, SEEN, SEEN_UP_TO, TALLY
 from shared.core.attributes import Item, encode_item
 from shared.core.errors import NotApplied, Throttled, Unavailable
 from shared.schema import MAX_VIEW_SHARDS, PARTITION_KEY, SCHEMA_VERSION, VIEW_COUNTER
-from shared.videos.counters import CACHE_SECONDS, CALM, FOLD_SECONDS, LOOK_SECONDS, SUMS, ViewCounters, sums_of
+from shared.videos.counters import CACHE_SECONDS, MAX_MERGED_RATE, FOLD_SECONDS, LOOK_SECONDS, SUMS, ViewCounters, sums_of
 
 VIDEO = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
 OTHER = "9d1f2c7e-0b1a-4c53-8f0e-6a2f4f1f0a11"
@@ -288,38 +288,38 @@ class TestFold:
     @pytest.fixture
     def calm(self, counters: ViewCounters) -> None:
         """A counter whose writers use one item again, and whose other shards are not merged yet."""
-        counters.calm(VIDEO, NOW)
-        counters.calm(VIDEO, self.LATER)
+        counters.merge_shards(VIDEO, NOW)
+        counters.merge_shards(VIDEO, self.LATER)
 
     @pytest.fixture
     def merged(self, counters: ViewCounters, calm: None) -> None:
-        counters.calm(VIDEO, self.MERGED)
+        counters.merge_shards(VIDEO, self.MERGED)
 
     def test_calm_call_records_the_count(self, counters: ViewCounters, table: Table) -> None:
-        counters.calm(VIDEO, NOW)
+        counters.merge_shards(VIDEO, NOW)
         assert _control(table) == {"shards": 2, "spread": 4, "checked": 11_113, "checkedAt": NOW}
 
     def test_calm_call_after_too_short_a_time_changes_nothing(self, counters: ViewCounters, table: Table) -> None:
-        counters.calm(VIDEO, NOW)
-        counters.calm(VIDEO, self.LATER - 1)
+        counters.merge_shards(VIDEO, NOW)
+        counters.merge_shards(VIDEO, self.LATER - 1)
         assert _control(table)["checkedAt"] == NOW
 
-    @pytest.mark.parametrize(("views", "is_calm"), [(CALM * LOOK_SECONDS - 1, True), (CALM * LOOK_SECONDS, False)])
+    @pytest.mark.parametrize(("views", "is_calm"), [(MAX_MERGED_RATE * LOOK_SECONDS - 1, True), (MAX_MERGED_RATE * LOOK_SECONDS, False)])
     def test_writers_are_called_back_when_views_are_few(
         self, counters: ViewCounters, table: Table, views: int, *, is_calm: bool
     ) -> None:
-        counters.calm(VIDEO, NOW)
+        counters.merge_shards(VIDEO, NOW)
         counters.add(VIDEO, {"views": views}, NOW)
-        counters.calm(VIDEO, self.LATER)
+        counters.merge_shards(VIDEO, self.LATER)
         expected = (
             {"calmedAt": self.LATER} if is_calm else {"shards": 2, "checked": 11_113 + views, "checkedAt": self.LATER}
         )
         assert _control(table) == {"spread": 4} | expected
 
     def test_counts_added_by_the_stream_do_not_prevent_calming(self, counters: ViewCounters, table: Table) -> None:
-        counters.calm(VIDEO, NOW)
-        counters.add(VIDEO, {"keyed": 10 * CALM * LOOK_SECONDS}, NOW)
-        counters.calm(VIDEO, self.LATER)
+        counters.merge_shards(VIDEO, NOW)
+        counters.add(VIDEO, {"keyed": 10 * MAX_MERGED_RATE * LOOK_SECONDS}, NOW)
+        counters.merge_shards(VIDEO, self.LATER)
         assert "calmedAt" in _control(table)
 
     def test_readers_sum_all_shards_while_writers_return_to_fewer(
@@ -338,14 +338,14 @@ class TestFold:
             for _ in range(20):
                 late.add(VIDEO, ONE, self.LATER)
         assert set(sent) == {3}
-        counters.calm(VIDEO, self.MERGED)
+        counters.merge_shards(VIDEO, self.MERGED)
         assert counters.counts({VIDEO: _first(table)}) == {VIDEO: counters.read([VIDEO])[VIDEO].views}
         assert counters.read([VIDEO])[VIDEO].views == 11_131
 
     def test_merge_waits_until_no_writer_has_cached_the_shards(
         self, counters: ViewCounters, table: Table, calm: None
     ) -> None:
-        counters.calm(VIDEO, self.MERGED - 1)
+        counters.merge_shards(VIDEO, self.MERGED - 1)
         assert "folded" not in _control(table)
         assert FOLD_SECONDS > 10 * CACHE_SECONDS
 
@@ -363,7 +363,7 @@ class TestFold:
         other = ViewCounters(table)
         assert counters.count(VIDEO, NOW) == 11_115
         for now in (NOW, self.LATER, self.MERGED):
-            other.calm(VIDEO, now)
+            other.merge_shards(VIDEO, now)
         assert "folded" in _control(table)
         assert counters.count(VIDEO, self.MERGED) == 11_115
 
@@ -376,8 +376,8 @@ class TestFold:
     @pytest.mark.usefixtures("merged")
     def test_more_calm_calls_change_nothing(self, counters: ViewCounters, table: Table) -> None:
         before = _first(table)
-        counters.calm(VIDEO, self.MERGED + FOLD_SECONDS)
-        counters.calm(OTHER, NOW)
+        counters.merge_shards(VIDEO, self.MERGED + FOLD_SECONDS)
+        counters.merge_shards(OTHER, NOW)
         assert (_first(table), table.get(VIEW_COUNTER.key(videoId=OTHER, shard=0))) == (before, None)
 
     @pytest.mark.parametrize("step", ["calm", "merged"])
@@ -400,7 +400,7 @@ class TestFold:
             return send()
 
         undo = intercept(table.client, between)
-        counters.calm(VIDEO, self.MERGED)
+        counters.merge_shards(VIDEO, self.MERGED)
         assert _control(table) == {"shards": 2, "spread": 4}
         assert counters.counts({VIDEO: _first(table)}) == {VIDEO: 11_116}
 
@@ -472,13 +472,13 @@ class TestStorm:
         return sum(sums_of(item)["views"] for item in simulation.items.stored())
 
     def _fold(self, simulation: Simulation[ViewCounters], per_second: float) -> tuple[list[SimulatedRun], list[Item]]:
-        """Call `calm` four times, with runs of `per_second` views before and after each call. Return the runs, and
+        """Call `merge_shards` four times, with runs of `per_second` views before and after each call. Return the runs, and
         shard 0's control attributes after each call."""
         runs, firsts = [], []
         for _ in range(4):
             runs.append(simulation.run(1, per_second, self._view))
             simulation.rest(LOOK_SECONDS if len(runs) < 3 else FOLD_SECONDS)
-            ViewCounters(simulation.table).calm(VIDEO, simulation.now)
+            ViewCounters(simulation.table).merge_shards(VIDEO, simulation.now)
             runs.append(simulation.run(1, per_second, self._view))
             firsts.append(_control(simulation.table))
         return runs, firsts

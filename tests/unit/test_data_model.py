@@ -154,12 +154,12 @@ def stored(table: Table, clock: Clock, objects: Objects, tmp_path: Path) -> Attr
     background.probe(video, videoCodec="h264", frameRate=25, fileSize=1000)
     assert api.post(f"{path}/thumbnail", {"position": 7500}).status < 300
     background.settle_totals()
-    poster = background.message("thumbnails", "poster").ticket
+    poster = background.message("thumbnails", "poster").job_attempt
     assert background.jobs.claim(poster, WORKER, int(clock()))
     record(*items_of(table))
     pictures: Item = {"poster": {"url": "s3://media/thumbnails/a.jpg"}}
     assert background.jobs.complete(poster, {}, WORKER, int(clock()), lambda item: apply_pictures(item, pictures))
-    rendition = background.message("transcode", "transcode.240p").ticket
+    rendition = background.message("transcode", "transcode.240p").job_attempt
     assert background.jobs.claim(rendition, WORKER, int(clock()))
     assert background.jobs.fail(rendition, "It is damaged.", WORKER, int(clock()), retry=False)
     assert api.post(f"{path}/jobs/transcode.240p/retry").status == 202
@@ -179,12 +179,12 @@ def stored(table: Table, clock: Clock, objects: Objects, tmp_path: Path) -> Attr
     with throttle_once(table.client, "UpdateItem"):
         counters.add(video, {"views": 1}, now)
     for later in (now, now + LOOK_SECONDS, now + LOOK_SECONDS + FOLD_SECONDS):
-        counters.calm(video, later)
+        counters.merge_shards(video, later)
         record(*items_of(table))
     assert api.delete(path).status == 204
     failing = str(api.create()["videoId"])
     background.arrive(failing)
-    probe = background.message("probe", "probe").ticket
+    probe = background.message("probe", "probe").job_attempt
     assert background.jobs.claim(probe, WORKER, int(clock()))
     assert background.jobs.fail(probe, "It is no film.", WORKER, int(clock()), retry=False)
     for _ in range(JOB_QUEUES["probe"] + 1):

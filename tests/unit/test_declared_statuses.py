@@ -95,8 +95,8 @@ def _of_sources(api: Api, table: Table, objects: Objects, send: Send) -> Iterato
     message = background.message("transcode", "transcode.360p")
     for report in (BODIES["reportRendition"], BODIES["reportRendition"] | {"inputHash": message.inputHash}):
         yield send(video_id, report, user="transcoder", scopes="videos/transcode")
-    ticket = background.message("thumbnails", "poster").ticket
-    background.jobs.fail(ticket, "It broke.", WORKER, int(api.clock()), retry=False)
+    attempt = background.message("thumbnails", "poster").job_attempt
+    background.jobs.fail(attempt, "It broke.", WORKER, int(api.clock()), retry=False)
     yield send(video_id, None)
     yield send(video_id, None, kind="probe")
     for size in (1, 2):
@@ -118,7 +118,7 @@ def _of_sources(api: Api, table: Table, objects: Objects, send: Send) -> Iterato
         yield send(video_id, BODIES["completeUpload"], **ids)
     yield send(DELETED, BODIES["createUpload"])
     background.settle()
-    storyboard = background.message("thumbnails", "storyboard").ticket
+    storyboard = background.message("thumbnails", "storyboard").job_attempt
     background.jobs.fail(storyboard, "It broke.", WORKER, int(api.clock()), retry=False)
     background.spend_quota("alice")
     yield send(video_id, None, kind="storyboard")
@@ -375,7 +375,7 @@ def test_write_contention_is_a_declared_409_with_retry_after(
     monkeypatch.setattr(uploads, "LARGEST_PUT", 1)  # makes an upload of two bytes a multipart upload
     upload = _begin_multipart(api, objects, video_id)
     background.jobs.fail(
-        background.message("thumbnails", "poster").ticket, "It broke.", WORKER, int(api.clock()), retry=False
+        background.message("thumbnails", "poster").job_attempt, "It broke.", WORKER, int(api.clock()), retry=False
     )
     completion = {"parts": [{"partNumber": 1, "etag": upload["etag"]}]}
     body = completion if operation == "completeUpload" else BODIES.get(operation)

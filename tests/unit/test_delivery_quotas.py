@@ -16,7 +16,7 @@ from shared.aws.quotas import CHECK_SECONDS
 from shared.core.caller import Caller
 from shared.processing.messages import changed_message, deliver_message
 from shared.routes import READ, WRITE
-from shared.webhooks.delivery import MAX_REST, QUOTA_SECONDS, REST_TIMES
+from shared.webhooks.delivery import MAX_PAUSE, PAUSE_FACTOR, QUOTA_SECONDS
 from shared.webhooks.delivery_state import LEASE_SECONDS, DeliveryStateStore
 from shared.webhooks.http_client import ReceiverResponse
 from shared.webhooks.quotas import ALL_SLOW, EVERYBODY, QUICK, SLOW, SLOW_MS, average_ms, is_slow
@@ -320,7 +320,7 @@ class TestSlowReceiver:
         self, service: DeliveryTestbed, slow: Callable[[dict[str, Any]], ReceiverResponse]
     ) -> None:
         _deliver_slowly(service, slow)
-        pause = min(MAX_REST, REST_TIMES * 2 * SECONDS)
+        pause = min(MAX_PAUSE, PAUSE_FACTOR * 2 * SECONDS)
         assert service.receiver.ids == ["a", "b"]
         assert service.place()["nextAttemptAt"] == int(service.clock()) + pause
         assert service.queue.waits == [pause]
@@ -342,7 +342,7 @@ class TestSlowReceiver:
         service.change("b")
         service.deliver()
         assert service.receiver.ids == ["a"]
-        service.clock.advance(MAX_REST)
+        service.clock.advance(MAX_PAUSE)
         service.work()
         assert service.receiver.ids == ["a", "b"]
 
@@ -354,7 +354,7 @@ class TestSlowReceiver:
         service.change("a")
         service.deliver()
         service.queue.waiting.clear()
-        service.clock.advance(MAX_REST)
+        service.clock.advance(MAX_PAUSE)
         assert service.sweep() == 1
 
     def test_slow_receiver_is_quick_again_after_some_quick_responses(
@@ -368,7 +368,7 @@ class TestSlowReceiver:
         turns = 0
         while is_slow(service.place().get("answerMs")):
             turns += 1
-            service.clock.advance(MAX_REST)
+            service.clock.advance(MAX_PAUSE)
             service.change(f"c{turns}")
             service.deliver()
         assert 3 <= turns <= 8
@@ -532,7 +532,7 @@ def test_slow_webhook_holds_its_owner_slot_while_it_waits_for_a_slot_of_all_slow
     service.receiver.answer = slow
     service.change("a")
     service.deliver()
-    service.clock.advance(MAX_REST)
+    service.clock.advance(MAX_PAUSE)
     service.change("b")
     others = {f"other{number}" for number in range(DELIVERY_SHARES[ALL_SLOW])}
     quota = {"pk": f"SHARE#{EVERYBODY}", "sk": f"SENT#{ALL_SLOW}", "jobs": others, "checkedAt": int(service.clock())}

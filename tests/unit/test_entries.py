@@ -298,8 +298,8 @@ class TestTime:
         publish(api, publishAt=NOW + 3660)
         background.settle_totals()
         video_id = background.uploaded_film(api)
-        ticket = background.message("thumbnails", "poster").ticket
-        assert background.jobs.claim(ticket, Caller.job("thumbnails"), int(clock()))
+        attempt = background.message("thumbnails", "poster").job_attempt
+        assert background.jobs.claim(attempt, Caller.job("thumbnails"), int(clock()))
 
         def unreachable(*_: object, **__: object) -> None:
             raise Unavailable

@@ -14,7 +14,7 @@ from shared.core.errors import Unavailable
 from shared.entities import Job
 from shared.job_kinds import JOB_QUEUES, kind_of
 from shared.processing.concurrency import JobQuotas
-from shared.processing.job_states import JobAttempt, ticket_of
+from shared.processing.job_states import JobAttempt, attempt_of
 from shared.processing.messages import JobMessage, parse
 from tests.integration.contents import items_of
 
@@ -39,11 +39,11 @@ class JobTestbed:
         """Return the messages queued since the last call, in order."""
         return [parse(JobMessage, body) for body in self.background.queues["probe"].take()]
 
-    def finish(self, ticket: JobAttempt, *, retry: bool = False) -> Job:
+    def finish(self, attempt: JobAttempt, *, retry: bool = False) -> Job:
         """Claim a job and fail it. The failure is final unless `retry` is true."""
         now = int(self.background.clock())
-        assert self.background.jobs.claim(ticket, WORKER, now)
-        ended = self.background.jobs.fail(ticket, "It is not a film.", WORKER, now, retry=retry)
+        assert self.background.jobs.claim(attempt, WORKER, now)
+        ended = self.background.jobs.fail(attempt, "It is not a film.", WORKER, now, retry=retry)
         self.background.settle()
         assert ended
         return ended
@@ -85,7 +85,7 @@ def test_finished_job_starts_the_next_of_its_owner_in_arrival_order(testbed: Job
     begun = testbed.received()
     assert [message.videoId for message in begun] == videos[:QUOTA]
     for number, message in enumerate(begun[:3]):
-        testbed.finish(message.ticket)
+        testbed.finish(message.job_attempt)
         assert [message.videoId for message in testbed.received()] == [videos[QUOTA + number]]
 
 
@@ -95,7 +95,7 @@ def test_all_jobs_finish_and_the_quota_is_empty(testbed: JobTestbed) -> None:
     while messages := testbed.received():
         assert len(messages) <= QUOTA
         for message in messages:
-            testbed.finish(message.ticket)
+            testbed.finish(message.job_attempt)
             done.add(message.videoId)
     assert done == videos
     assert [item.get("jobs") for item in testbed.quota_items()] == [None]
@@ -106,7 +106,7 @@ def test_waiting_does_not_count_as_an_attempt(testbed: JobTestbed) -> None:
         testbed.upload("alice")
     last = testbed.upload("alice")
     for message in testbed.received():
-        testbed.finish(message.ticket)
+        testbed.finish(message.job_attempt)
     (message,) = testbed.received()
     assert (message.videoId, message.attempt) == (last, 1)
 
@@ -117,7 +117,7 @@ def test_retried_job_keeps_its_slot_in_the_quota(testbed: JobTestbed) -> None:
     for _ in range(QUOTA):
         testbed.upload("alice")
     assert len(testbed.received()) == QUOTA - 1
-    testbed.finish(first.ticket, retry=True)
+    testbed.finish(first.job_attempt, retry=True)
     (retried,) = testbed.received()
     assert (retried.videoId, retried.attempt) == (first.videoId, 2)
 
@@ -128,7 +128,7 @@ def test_job_deleted_while_it_waits_is_skipped(testbed: JobTestbed) -> None:
     waiting = [video_id for video_id in videos if video_id not in {message.videoId for message in begun}]
     testbed.api.delete(f"/v1/videos/{waiting[0]}")
     testbed.background.settle()
-    testbed.finish(begun[0].ticket)
+    testbed.finish(begun[0].job_attempt)
     assert [message.videoId for message in testbed.received()] == [waiting[1]]
     assert sum(item["sk"].startswith("WAITS#") for item in testbed.quota_items()) == 0
 
@@ -161,8 +161,8 @@ def test_message_that_could_not_be_sent_is_sent_when_the_record_is_redelivered(
         raise Unavailable
 
     now = int(testbed.background.clock())
-    assert testbed.background.jobs.claim(begun[0].ticket, WORKER, now)
-    assert testbed.background.jobs.fail(begun[0].ticket, "It is not a film.", WORKER, now, retry=False)
+    assert testbed.background.jobs.claim(begun[0].job_attempt, WORKER, now)
+    assert testbed.background.jobs.fail(begun[0].job_attempt, "It is not a film.", WORKER, now, retry=False)
     records = testbed.background.records()
     with monkeypatch.context() as patch:
         patch.setattr(FakeQueue, "send", refused)
@@ -177,8 +177,8 @@ def test_unreleased_slot_is_recovered_by_the_sweeper(testbed: JobTestbed, clock:
         testbed.upload("alice")
     for message in testbed.received():
         now = int(clock())
-        assert testbed.background.jobs.claim(message.ticket, WORKER, now)
-        assert testbed.background.jobs.fail(message.ticket, "It is not a film.", WORKER, now, retry=False)
+        assert testbed.background.jobs.claim(message.job_attempt, WORKER, now)
+        assert testbed.background.jobs.fail(message.job_attempt, "It is not a film.", WORKER, now, retry=False)
     testbed.background.records()  # these records are lost, so no consumer learns that the jobs ended
     last = testbed.upload("alice")
     assert testbed.received() == []
@@ -192,8 +192,8 @@ def test_unreleased_slot_is_recovered_by_the_next_upload(testbed: JobTestbed, cl
     for _ in range(QUOTA):
         testbed.upload("alice")
     for message in testbed.received():
-        assert testbed.background.jobs.claim(message.ticket, WORKER, int(clock()))
-        assert testbed.background.jobs.fail(message.ticket, "It is not a film.", WORKER, int(clock()), retry=False)
+        assert testbed.background.jobs.claim(message.job_attempt, WORKER, int(clock()))
+        assert testbed.background.jobs.fail(message.job_attempt, "It is not a film.", WORKER, int(clock()), retry=False)
     testbed.background.records()
     clock.advance(CHECK_SECONDS)
     next_one = testbed.upload("alice")
@@ -203,7 +203,7 @@ def test_unreleased_slot_is_recovered_by_the_next_upload(testbed: JobTestbed, cl
 def test_job_removed_with_its_video_releases_its_slot(testbed: JobTestbed) -> None:
     videos = [testbed.upload("alice") for _ in range(QUOTA + 1)]
     removed = testbed.received()[0]
-    assert testbed.background.jobs.claim(removed.ticket, WORKER, int(testbed.background.clock()))
+    assert testbed.background.jobs.claim(removed.job_attempt, WORKER, int(testbed.background.clock()))
     remove_video(testbed.background.table, removed.videoId)
     testbed.background.settle()
     assert [message.videoId for message in testbed.received()] == [videos[-1]]
@@ -217,4 +217,4 @@ def test_kinds_with_one_queue_use_one_quota(testbed: JobTestbed) -> None:
     assert len(pictures) == JOB_QUEUES["thumbnails"]
     assert {body["kind"] for body in pictures} == {"poster", "storyboard"}
     job = testbed.background.job(pictures[0]["videoId"], "poster")
-    assert ticket_of(job).attempt == 1
+    assert attempt_of(job).number == 1

@@ -16,7 +16,7 @@ from shared.core.caller import Caller
 from shared.core.errors import IllegalTransition, NotFound, Unavailable
 from shared.entities import Job
 from shared.job_kinds import kind_of
-from shared.processing.job_states import LAST_ATTEMPT, JobAttempt, attempt_number, delay_before, ticket_of
+from shared.processing.job_states import LAST_ATTEMPT, JobAttempt, attempt_number, attempt_of, delay_before
 from shared.processing.job_store import JobStore
 from shared.schema import SCHEMA_VERSION, VIDEO
 from shared.videos import video
@@ -38,17 +38,17 @@ def _item(table: Table, video_id: str) -> Item:
     return item
 
 
-def _finish(background: BackgroundWork, ticket: JobAttempt, name: str = "360p") -> Job | None:
+def _finish(background: BackgroundWork, attempt: JobAttempt, name: str = "360p") -> Job | None:
     uri = f"s3://media/{name}.mp4"
     done = background.jobs.complete(
-        ticket, {"uri": uri}, WORKER, int(background.clock()), lambda item: video.add_rendition(item, name, uri)
+        attempt, {"uri": uri}, WORKER, int(background.clock()), lambda item: video.add_rendition(item, name, uri)
     )
     background.settle()
     return done
 
 
-def _fail(background: BackgroundWork, ticket: JobAttempt, *, retry: bool = False) -> Job | None:
-    failed = background.jobs.fail(ticket, "It broke.", WORKER, int(background.clock()), retry=retry)
+def _fail(background: BackgroundWork, attempt: JobAttempt, *, retry: bool = False) -> Job | None:
+    failed = background.jobs.fail(attempt, "It broke.", WORKER, int(background.clock()), retry=retry)
     background.settle()
     return failed
 
@@ -87,9 +87,9 @@ class TestRequestedJobs:
 
     def test_video_is_ready_with_its_last_rendition(self, api: Api, background: BackgroundWork) -> None:
         video_id = background.uploaded_film(api)
-        assert _finish(background, background.message("transcode", "transcode.360p").ticket, "360p")
+        assert _finish(background, background.message("transcode", "transcode.360p").job_attempt, "360p")
         assert _item(background.table, video_id)["status"] == "processing"
-        assert _finish(background, background.message("transcode", "transcode.240p").ticket, "240p")
+        assert _finish(background, background.message("transcode", "transcode.240p").job_attempt, "240p")
         document = api.get(f"/v1/videos/{video_id}").json
         assert document["status"] == "ready"
         assert document["resolutions"] == {"240p": "s3://media/240p.mp4", "360p": "s3://media/360p.mp4"}
@@ -103,7 +103,7 @@ class TestRequestedJobs:
 
     def test_new_source_file_replaces_all_jobs_and_their_results(self, api: Api, background: BackgroundWork) -> None:
         video_id = background.uploaded_film(api)
-        _finish(background, background.message("transcode", "transcode.360p").ticket)
+        _finish(background, background.message("transcode", "transcode.360p").job_attempt)
         background.arrive(video_id, upload="0002", etag="e2")
         assert background.states(video_id) == {"probe": "queued"}
         background.probe(video_id, {"240p": RENDITIONS["240p"]})
@@ -137,7 +137,7 @@ class TestRequestedJobs:
 class TestRepeatedAndReorderedRecords:
     def test_stream_records_delivered_twice_change_nothing(self, api: Api, background: BackgroundWork) -> None:
         video_id = background.uploaded_film(api)
-        _finish(background, background.message("transcode", "transcode.360p").ticket)
+        _finish(background, background.message("transcode", "transcode.360p").job_attempt)
         before = background.jobs.list_for_video(video_id)
         background.replay()
         assert background.jobs.list_for_video(video_id) == before
@@ -163,50 +163,50 @@ class TestRepeatedAndReorderedRecords:
 
     def test_message_delivered_twice_is_claimed_once(self, api: Api, background: BackgroundWork) -> None:
         background.uploaded_film(api)
-        ticket = background.message("thumbnails", "poster").ticket
-        assert background.jobs.claim(ticket, WORKER, int(background.clock()))
-        assert background.jobs.claim(ticket, WORKER, int(background.clock())) is None
+        attempt = background.message("thumbnails", "poster").job_attempt
+        assert background.jobs.claim(attempt, WORKER, int(background.clock()))
+        assert background.jobs.claim(attempt, WORKER, int(background.clock())) is None
 
     def test_message_of_an_earlier_attempt_is_not_claimed(self, api: Api, background: BackgroundWork) -> None:
         video_id = background.uploaded_film(api)
-        ticket = background.message("thumbnails", "poster").ticket
-        _fail(background, ticket, retry=True)
+        attempt = background.message("thumbnails", "poster").job_attempt
+        _fail(background, attempt, retry=True)
         assert background.job(video_id, "poster")["attempt"] == 2
-        assert background.jobs.claim(ticket, WORKER, int(background.clock())) is None
+        assert background.jobs.claim(attempt, WORKER, int(background.clock())) is None
 
     def test_result_for_another_source_is_dropped(self, api: Api, background: BackgroundWork) -> None:
         video_id = background.uploaded_film(api)
-        ticket = background.message("transcode", "transcode.360p").ticket
+        attempt = background.message("transcode", "transcode.360p").job_attempt
         background.arrive(video_id, upload="0002", etag="e2")
-        assert _finish(background, ticket) is None
+        assert _finish(background, attempt) is None
         background.probe(video_id)
-        assert _finish(background, ticket) is None
+        assert _finish(background, attempt) is None
         assert "made" in _item(background.table, video_id)["source"]
         assert _item(background.table, video_id)["source"]["made"] == {}
 
     def test_result_that_overtakes_the_router_is_dropped(self, api: Api, background: BackgroundWork) -> None:
         # The source file was replaced, and the stream consumer has not updated the jobs yet.
         video_id = background.uploaded_film(api)
-        ticket = background.message("transcode", "transcode.360p").ticket
+        attempt = background.message("transcode", "transcode.360p").job_attempt
         item = _item(background.table, video_id)
         newer = item["source"] | {"uploadId": "0002", "etag": "e2"}
         background.videos.change(
             video_id, WORKER, int(background.clock()), lambda current: video.attach_source(current, newer)
         )
-        assert _finish(background, ticket) is None
+        assert _finish(background, attempt) is None
 
     def test_result_that_is_reported_twice_is_applied_once(self, api: Api, background: BackgroundWork) -> None:
         video_id = background.uploaded_film(api)
-        ticket = background.message("transcode", "transcode.360p").ticket
-        assert _finish(background, ticket)
+        attempt = background.message("transcode", "transcode.360p").job_attempt
+        assert _finish(background, attempt)
         version = _item(background.table, video_id)["version"]
-        assert _finish(background, ticket) is None
+        assert _finish(background, attempt) is None
         assert _item(background.table, video_id)["version"] == version
 
     def test_concurrent_results_are_all_stored(self, api: Api, background: BackgroundWork) -> None:
         video_id = background.uploaded_film(api)
-        first = background.message("transcode", "transcode.360p").ticket
-        second = background.message("transcode", "transcode.240p").ticket
+        first = background.message("transcode", "transcode.360p").job_attempt
+        second = background.message("transcode", "transcode.240p").job_attempt
 
         def complete_concurrently(item: Item) -> Item:
             # The other result is stored once, between the read and the write of this one.
@@ -223,24 +223,24 @@ class TestDeletion:
         self, api: Api, background: BackgroundWork
     ) -> None:
         video_id = background.uploaded_film(api)
-        ticket = background.message("transcode", "transcode.360p").ticket
+        attempt = background.message("transcode", "transcode.360p").job_attempt
         api.delete(f"/v1/videos/{video_id}")
         background.settle()
         assert background.states(video_id) == {"probe": "done"}
-        assert _finish(background, ticket) is None
+        assert _finish(background, attempt) is None
 
     def test_result_after_the_deletion_is_dropped_before_the_stream_consumer_sees_the_deletion(
         self, api: Api, background: BackgroundWork
     ) -> None:
         video_id = background.uploaded_film(api)
-        ticket = background.message("transcode", "transcode.360p").ticket
+        attempt = background.message("transcode", "transcode.360p").job_attempt
         api.delete(f"/v1/videos/{video_id}")
-        assert _finish(background, ticket) is None
+        assert _finish(background, attempt) is None
         assert _item(background.table, video_id)["status"] == "deleted"
 
     def test_restored_video_continues_with_its_open_jobs(self, api: Api, background: BackgroundWork) -> None:
         video_id = background.uploaded_film(api)
-        _finish(background, background.message("transcode", "transcode.360p").ticket)
+        _finish(background, background.message("transcode", "transcode.360p").job_attempt)
         api.delete(f"/v1/videos/{video_id}")
         background.settle()
         for queue in background.queues.values():
@@ -253,7 +253,7 @@ class TestDeletion:
 
     def test_restoring_a_video_does_not_retry_its_failed_jobs(self, api: Api, background: BackgroundWork) -> None:
         video_id = background.uploaded_film(api)
-        _fail(background, background.message("transcode", "transcode.360p").ticket)
+        _fail(background, background.message("transcode", "transcode.360p").job_attempt)
         api.delete(f"/v1/videos/{video_id}")
         background.settle()
         api.post(f"/v1/videos/{video_id}/restore")
@@ -267,7 +267,7 @@ class TestDeletion:
         video_id = background.uploaded_film(api)
         for begun in range(LAST_ATTEMPT):
             assert background.job(video_id, "poster")["attempt"] == begun + 1
-            assert background.jobs.claim(background.message("thumbnails", "poster").ticket, WORKER, int(clock()))
+            assert background.jobs.claim(background.message("thumbnails", "poster").job_attempt, WORKER, int(clock()))
             api.delete(f"/v1/videos/{video_id}")
             background.settle()
             api.post(f"/v1/videos/{video_id}/restore")
@@ -293,16 +293,16 @@ class TestDeletion:
 
     def test_result_for_a_purged_video_writes_nothing(self, api: Api, background: BackgroundWork) -> None:
         video_id = background.uploaded_film(api)
-        ticket = background.message("transcode", "transcode.360p").ticket
+        attempt = background.message("transcode", "transcode.360p").job_attempt
         background.table.delete(VIDEO.key(videoId=video_id))
-        assert _finish(background, ticket) is None
+        assert _finish(background, attempt) is None
         assert background.table.get(VIDEO.key(videoId=video_id)) is None
 
 
 class TestFailure:
     def test_failed_attempt_is_retried_after_a_delay(self, api: Api, background: BackgroundWork) -> None:
         video_id = background.uploaded_film(api)
-        _fail(background, background.message("thumbnails", "poster").ticket, retry=True)
+        _fail(background, background.message("thumbnails", "poster").job_attempt, retry=True)
         job = background.job(video_id, "poster")
         assert (job["state"], job["attempt"], job["error"]["reason"]) == ("queued", 2, "It broke.")
         assert background.message("thumbnails", "poster").attempt == 2
@@ -311,14 +311,14 @@ class TestFailure:
     def test_job_fails_with_its_reason_after_the_last_attempt(self, api: Api, background: BackgroundWork) -> None:
         video_id = background.uploaded_film(api)
         for _ in range(LAST_ATTEMPT):
-            assert _fail(background, background.message("thumbnails", "poster").ticket, retry=True)
+            assert _fail(background, background.message("thumbnails", "poster").job_attempt, retry=True)
         job = background.job(video_id, "poster")
         assert (job["state"], job["attempt"], job["error"]["reason"]) == ("failed", LAST_ATTEMPT, "It broke.")
-        assert _fail(background, ticket_of(job), retry=True) is None
+        assert _fail(background, attempt_of(job), retry=True) is None
 
     def test_failed_poster_does_not_fail_the_video(self, api: Api, background: BackgroundWork) -> None:
         video_id = background.uploaded_film(api)
-        _fail(background, background.message("thumbnails", "poster").ticket)
+        _fail(background, background.message("thumbnails", "poster").job_attempt)
         assert _item(background.table, video_id)["status"] == "processing"
 
     @pytest.mark.parametrize(("queue", "kind"), [("probe", "probe"), ("transcode", "transcode.360p")])
@@ -329,7 +329,7 @@ class TestFailure:
         background.arrive(video_id)
         if kind != "probe":
             background.probe(video_id)
-        _fail(background, background.message(queue, kind).ticket)
+        _fail(background, background.message(queue, kind).job_attempt)
         document = api.get(f"/v1/videos/{video_id}").json
         assert document["status"] == "failed"
         assert document["failure"] == {"job": kind, "reason": "It broke.", "at": int(background.clock())}
@@ -345,15 +345,15 @@ class TestSweeper:
         self, api: Api, background: BackgroundWork, clock: Clock
     ) -> None:
         video_id = background.uploaded_film(api)
-        ticket = background.message("thumbnails", "poster").ticket
-        assert background.jobs.claim(ticket, WORKER, int(clock()))
+        attempt = background.message("thumbnails", "poster").job_attempt
+        assert background.jobs.claim(attempt, WORKER, int(clock()))
         clock.advance(kind_of("poster").lease)
         assert not any(background.sweep().values())
         clock.advance(1)
         assert background.sweep()["requeued"] == 1
-        second_ticket = background.message("thumbnails", "poster").ticket
-        assert second_ticket.attempt == 2
-        assert background.jobs.claim(second_ticket, WORKER, int(clock()))
+        second_attempt = background.message("thumbnails", "poster").job_attempt
+        assert second_attempt.number == 2
+        assert background.jobs.claim(second_attempt, WORKER, int(clock()))
         assert background.job(video_id, "poster")["error"]["reason"] == "The worker did not finish in time, or stopped."
 
     def test_unknown_job_kind_does_not_block_other_jobs(
@@ -361,7 +361,7 @@ class TestSweeper:
     ) -> None:
         for _ in range(2):
             background.uploaded_film(api)
-            assert background.jobs.claim(background.message("thumbnails", "poster").ticket, WORKER, int(clock()))
+            assert background.jobs.claim(background.message("thumbnails", "poster").job_attempt, WORKER, int(clock()))
         videos = [key["pk"] for key in background.jobs.list_pending("running")]
         newer = Expression.of("SET #schemaVersion = :schemaVersion", schemaVersion=SCHEMA_VERSION + 1)
         table.write(table.update({"pk": videos[0], "sk": "JOB#poster"}, newer))
@@ -373,13 +373,13 @@ class TestSweeper:
         self, api: Api, background: BackgroundWork, clock: Clock
     ) -> None:
         background.uploaded_film(api)
-        ticket = background.message("transcode", "transcode.360p").ticket
-        background.jobs.claim(ticket, WORKER, int(clock()))
+        attempt = background.message("transcode", "transcode.360p").job_attempt
+        background.jobs.claim(attempt, WORKER, int(clock()))
         clock.advance(kind_of("transcode").lease + 1)
         background.sweep()
-        assert _finish(background, ticket)
+        assert _finish(background, attempt)
         assert (
-            background.jobs.claim(background.message("transcode", "transcode.360p").ticket, WORKER, int(clock()))
+            background.jobs.claim(background.message("transcode", "transcode.360p").job_attempt, WORKER, int(clock()))
             is None
         )
 
@@ -387,11 +387,11 @@ class TestSweeper:
         self, api: Api, background: BackgroundWork, clock: Clock
     ) -> None:
         video_id = background.uploaded_film(api)
-        ticket = background.message("transcode", "transcode.360p").ticket
-        background.jobs.claim(ticket, WORKER, int(clock()))
+        attempt = background.message("transcode", "transcode.360p").job_attempt
+        background.jobs.claim(attempt, WORKER, int(clock()))
         for progress in (20, 40, 60):
             clock.advance(kind_of("transcode").lease)
-            assert background.jobs.advance(ticket, progress, WORKER, int(clock()))
+            assert background.jobs.advance(attempt, progress, WORKER, int(clock()))
             background.sweep()
         assert background.job(video_id, "transcode.360p")["attempt"] == 1
 
@@ -428,7 +428,9 @@ class TestSweeper:
     ) -> None:
         video_id = background.uploaded_film(api)
         for _ in range(LAST_ATTEMPT):
-            assert background.jobs.claim(background.message("transcode", "transcode.360p").ticket, WORKER, int(clock()))
+            assert background.jobs.claim(
+                background.message("transcode", "transcode.360p").job_attempt, WORKER, int(clock())
+            )
             clock.advance(kind_of("transcode").lease + 1)
             background.sweep()
         assert background.job(video_id, "transcode.360p")["state"] == "failed"
@@ -439,9 +441,9 @@ class TestSweeper:
     def test_finished_and_failed_jobs_are_skipped(self, api: Api, background: BackgroundWork, clock: Clock) -> None:
         video_id = background.uploaded_film(api)
         for kind in ("poster", "storyboard"):
-            _fail(background, background.message("thumbnails", kind).ticket)
+            _fail(background, background.message("thumbnails", kind).job_attempt)
         for name in RENDITIONS:
-            _finish(background, background.message("transcode", f"transcode.{name}").ticket, name)
+            _finish(background, background.message("transcode", f"transcode.{name}").job_attempt, name)
         before = background.states(video_id)
         clock.advance(10**6)
         assert not any(background.sweep().values())
@@ -467,10 +469,10 @@ class TestSweeper:
         clock.advance(10**6)
         fail = JobStore.fail
 
-        def fail_unless_poster(store: JobStore, ticket: JobAttempt, *args: Any, **more: Any) -> Job | None:
-            if ticket.kind == "poster":
+        def fail_unless_poster(store: JobStore, attempt: JobAttempt, *args: Any, **more: Any) -> Job | None:
+            if attempt.kind == "poster":
                 raise error
-            return fail(store, ticket, *args, **more)
+            return fail(store, attempt, *args, **more)
 
         monkeypatch.setattr(JobStore, "fail", fail_unless_poster)
         assert {name: count for name, count in background.sweep().items() if count} == {"failed": 3, "skipped": 1}
@@ -493,7 +495,7 @@ class TestSweeper:
 class TestRetry:
     def _failed(self, api: Api, background: BackgroundWork, kind: str = "transcode.360p") -> str:
         video_id = background.uploaded_film(api)
-        _fail(background, background.message(kind_of(kind).queue, kind).ticket)
+        _fail(background, background.message(kind_of(kind).queue, kind).job_attempt)
         return video_id
 
     def _retry(self, background: BackgroundWork, video_id: str, kind: str, caller: Caller = OWNER) -> list[str]:
@@ -514,7 +516,7 @@ class TestRetry:
         assert (job["state"], job["attempt"], attempt_number(job), "error" in job) == ("queued", 2, 1, False)
         assert _fail(background, JobAttempt(video_id, "transcode.360p", job["inputHash"], 1)) is None
         for name in RENDITIONS:
-            assert _finish(background, background.message("transcode", f"transcode.{name}").ticket, name)
+            assert _finish(background, background.message("transcode", f"transcode.{name}").job_attempt, name)
         assert _item(background.table, video_id)["status"] == "ready"
 
     def test_repeated_retry_of_a_queued_job_has_no_effect_or_cost(self, api: Api, background: BackgroundWork) -> None:
@@ -526,10 +528,10 @@ class TestRetry:
 
     def test_two_failed_jobs_are_retried_one_after_the_other(self, api: Api, background: BackgroundWork) -> None:
         video_id = self._failed(api, background)
-        _fail(background, background.message("transcode", "transcode.240p").ticket)
+        _fail(background, background.message("transcode", "transcode.240p").job_attempt)
         for kind in ("transcode.360p", "transcode.240p"):
             self._retry(background, video_id, kind)
-            _finish(background, background.message("transcode", kind).ticket, kind.partition(".")[2])
+            _finish(background, background.message("transcode", kind).job_attempt, kind.partition(".")[2])
         assert _item(background.table, video_id)["status"] == "ready"
 
     @pytest.mark.parametrize("first", ["transcode.360p", "transcode.240p"])
@@ -538,7 +540,7 @@ class TestRetry:
     ) -> None:
         kinds = {"transcode.360p", "transcode.240p"}
         video_id = self._failed(api, background)
-        _fail(background, background.message("transcode", "transcode.240p").ticket)
+        _fail(background, background.message("transcode", "transcode.240p").job_attempt)
         self._retry(background, video_id, first)
         video_item = _item(background.table, video_id)
         assert (video_item["status"], {video_item["failure"]["job"]}) == ("failed", kinds - {first})
@@ -549,7 +551,7 @@ class TestRetry:
         assert _item(background.table, video_id)["failure"]["job"] == "transcode.360p"
         self._retry(background, video_id, "transcode.360p")
         for name in RENDITIONS:
-            _finish(background, background.message("transcode", f"transcode.{name}").ticket, name)
+            _finish(background, background.message("transcode", f"transcode.{name}").job_attempt, name)
         document = api.get(f"/v1/videos/{video_id}").json
         assert (document["status"], "failure" in document) == ("ready", False)
 
@@ -557,7 +559,7 @@ class TestRetry:
         self, api: Api, background: BackgroundWork
     ) -> None:
         video_id = background.uploaded_film(api)
-        done = background.message("thumbnails", "poster").ticket
+        done = background.message("thumbnails", "poster").job_attempt
         background.jobs.complete(done, {}, WORKER, 1, lambda item: video.apply_pictures(item, {}))
         api.post(f"/v1/videos/{video_id}/thumbnail", {"position": 2000})
         background.records()  # the stream consumer never receives these records
@@ -648,13 +650,13 @@ class TestUserFields:
         video_id = api.create(thumbnails=mine, resolutions={"360p": "s3://mine/360p.mp4"})["videoId"]
         background.arrive(video_id)
         background.probe(video_id)
-        _finish(background, background.message("transcode", "transcode.360p").ticket)
+        _finish(background, background.message("transcode", "transcode.360p").job_attempt)
         job_pictures = {
             "poster": {"url": "s3://media/thumbnails/x.jpg"},
             "other": {"url": "s3://media/thumbnails/o.jpg"},
         }
         background.jobs.complete(
-            background.message("thumbnails", "poster").ticket,
+            background.message("thumbnails", "poster").job_attempt,
             {},
             WORKER,
             int(background.clock()),

@@ -138,11 +138,11 @@ class TestVersions:
 
     def test_thumbnails_of_jobs_in_past_versions_have_public_urls(self, api: Api, trail: AuditedService) -> None:
         video_id = trail.uploaded_film(api)
-        ticket = trail.message("thumbnails", "poster").ticket
+        attempt = trail.message("thumbnails", "poster").job_attempt
         worker, now = Caller.job("thumbnails"), int(api.clock())
-        assert trail.jobs.claim(ticket, worker, now)
+        assert trail.jobs.claim(attempt, worker, now)
         job_pictures = {"poster": {"url": "s3://media/thumbnails/1/poster.jpg"}}
-        assert trail.jobs.complete(ticket, {}, worker, now, lambda item: item | {"pictures": job_pictures})
+        assert trail.jobs.complete(attempt, {}, worker, now, lambda item: item | {"pictures": job_pictures})
         trail.settle()
         read = api.get(f"/v1/videos/{video_id}").json
         api.patch(f"/v1/videos/{video_id}", {"thumbnails": None})

@@ -369,7 +369,7 @@ class TestKilledBuilders:
         clock: Clock,
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        monkeypatch.setattr(generations, "SIDE_BY_SIDE", 1)
+        monkeypatch.setattr(generations, "CONCURRENCY", 1)
         video_ids = [service.publish_video("Apples 0"), service.publish_video("Pears 0")]
         builder = service.builder(fresh())
         builder.run()
@@ -404,7 +404,7 @@ class TestKilledBuilders:
         clock: Clock,
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        monkeypatch.setattr(generations, "SIDE_BY_SIDE", 1)
+        monkeypatch.setattr(generations, "CONCURRENCY", 1)
         monkeypatch.setattr(building, "PAGE", 1)
         monkeypatch.setattr(building, "SAVED_EVERY", 2)
         monkeypatch.setattr(building, "SOURCES", SOURCES[:4])

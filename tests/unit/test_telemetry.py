@@ -201,9 +201,9 @@ class TestSweeper:
     ) -> None:
         background = BackgroundWork(table, clock)
         background.uploaded_film(api)
-        ticket = background.message("thumbnails", "poster").ticket
+        attempt = background.message("thumbnails", "poster").job_attempt
         clock.advance(100)
-        assert background.jobs.claim(ticket, Caller.job("thumbnails"), int(clock()))
+        assert background.jobs.claim(attempt, Caller.job("thumbnails"), int(clock()))
         clock.advance(kind_of("poster").lease + 1)
         assert self._sweep(background, capsys)[""] == {"JobsRequeued": 1}
         clock.advance(10)
@@ -215,7 +215,7 @@ class TestSweeper:
     ) -> None:
         background, video_id = self._waiting(api, table, clock)
         background.jobs.fail(
-            background.message("probe", "probe").ticket, "No film.", Caller.job("probe"), int(clock()), retry=False
+            background.message("probe", "probe").job_attempt, "No film.", Caller.job("probe"), int(clock()), retry=False
         )
         assert self._sweep(background, capsys) == {}
         clock.advance(1000)

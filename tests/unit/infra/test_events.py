@@ -33,7 +33,7 @@ from functions.thumbnails import handler as thumbnails
 from infra.console import ROUTES as CONSOLE_ROUTES
 from infra.jobs_stack import AUDIT_FILTERS, ROUTER_FILTERS
 from infra.site import bundle_site
-from local import events, example_data
+from local import events, example_data, http_events
 from local.events import EVENTS, examples
 from local.testbed.background import FakeQueue
 from local.testbed.harness import (
@@ -253,7 +253,7 @@ def test_no_two_events_share_a_file() -> None:
 
 def test_events_name_nobody_and_no_account() -> None:
     everything = "".join(path.read_text(encoding="utf-8") for path in EVENTS.rglob("*.json"))
-    assert set(re.findall(r"(?<![0-9a-f-])\d{12}(?![0-9a-f-])", everything)) <= {events.ACCOUNT}
+    assert set(re.findall(r"(?<![0-9a-f-])\d{12}(?![0-9a-f-])", everything)) <= {http_events.ACCOUNT}
     assert set(re.findall(r"\b\d+\.\d+\.\d+\.\d+\b", everything)) == {"192.0.2.10"}  # for documentation (RFC 5737)
     assert not re.search(r"\b(AKIA|ASIA)[A-Z0-9]{16}\b|[\w.]+@[\w.]+", everything)
 

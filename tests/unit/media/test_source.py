@@ -8,8 +8,8 @@ import pytest
 from shared.media.source import (
     BLOCK,
     CACHED_BYTES,
+    CONCURRENT_BYTES,
     LARGEST_BLOCK,
-    SIDE_BY_SIDE_BYTES,
     BytesSource,
     FileSource,
     SourceFile,
@@ -90,7 +90,7 @@ def test_expected_ranges_are_fetched_ahead_within_the_buffer_limit() -> None:
     for start, length in expected:
         file.seek(start)
         file.read(length)
-        assert len(source.requests) * BLOCK <= start + BLOCK + SIDE_BY_SIDE_BYTES
+        assert len(source.requests) * BLOCK <= start + BLOCK + CONCURRENT_BYTES
     assert sorted(source.requests) == expected
 
 

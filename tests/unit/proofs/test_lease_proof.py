@@ -22,7 +22,7 @@ from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.entities import Job, WebhookState
 from shared.history.revert_runs import RevertRequest, RunStore
-from shared.processing.job_states import ticket_of
+from shared.processing.job_states import attempt_of
 from shared.processing.job_store import JobStore, is_overdue
 from shared.schema import INDEX, JOB
 from shared.search.generations import GenerationPointer, Generations
@@ -78,15 +78,15 @@ class LeasedJob(Leased):
         return cast(Job, job)
 
     def claim(self, worker: str, now: int) -> Job | None:
-        return self.jobs.claim(ticket_of(self.job()), WORKER, now, worker)
+        return self.jobs.claim(attempt_of(self.job()), WORKER, now, worker)
 
     def write(self, worker: str, state: Job, value: int, now: int) -> Job:
-        if job := self.jobs.advance(ticket_of(state), value, WORKER, now, worker):
+        if job := self.jobs.advance(attempt_of(state), value, WORKER, now, worker):
             return job
         raise LeaseLost
 
     def release(self, state: Job, now: int) -> None:
-        self.jobs.fail(ticket_of(state), "It stopped.", WORKER, now, retry=True)
+        self.jobs.fail(attempt_of(state), "It stopped.", WORKER, now, retry=True)
 
     def value(self) -> int:
         return int(self.job()["progress"])
@@ -95,7 +95,7 @@ class LeasedJob(Leased):
         job = self.job()
         is_expired = job["state"] == "running" and is_overdue(job, "running", now)
         if is_expired:
-            self.jobs.fail(ticket_of(job), "It fell silent.", WORKER, now, retry=True)
+            self.jobs.fail(attempt_of(job), "It fell silent.", WORKER, now, retry=True)
         if job["state"] == "failed":
             self.request(now)  # its owner asks once more
         return is_expired

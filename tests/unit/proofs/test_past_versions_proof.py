@@ -243,8 +243,8 @@ class Chronicle:
             next(body for body in messages if body["videoId"] == message.videoId and body["kind"] == message.kind)
         )
         worker = Caller.job(queue)
-        if self.background.jobs.claim(message.ticket, worker, self.now):
-            self.background.jobs.complete(message.ticket, {}, worker, self.now, lambda item: edit(message, item))
+        if self.background.jobs.claim(message.job_attempt, worker, self.now):
+            self.background.jobs.complete(message.job_attempt, {}, worker, self.now, lambda item: edit(message, item))
 
     def probe(self, _: str) -> None:
         """A film is looked at."""
@@ -279,7 +279,7 @@ class Chronicle:
             if messages := self.background.queues[queue].sent:
                 message = self.background.message(queue, messages[-1]["kind"])
                 messages.pop()
-                self.background.jobs.fail(message.ticket, "It broke.", Caller.job(queue), self.now, retry=False)
+                self.background.jobs.fail(message.job_attempt, "It broke.", Caller.job(queue), self.now, retry=False)
                 return
 
     def retry(self, video_id: str) -> None:
