@@ -16,7 +16,15 @@ from shared.background.ledger import KEY_BYTES, ROOM, SEEN, SEEN_UP_TO, TALLY
 from shared.core.attributes import Item, encode_item
 from shared.core.errors import NotApplied, Throttled, Unavailable
 from shared.schema import MAX_VIEW_SHARDS, PARTITION_KEY, SCHEMA_VERSION, VIEW_COUNTER
-from shared.videos.counters import CACHE_SECONDS, MAX_MERGED_RATE, FOLD_SECONDS, LOOK_SECONDS, SUMS, ViewCounters, sums_of
+from shared.videos.counters import (
+    CACHE_SECONDS,
+    FOLD_SECONDS,
+    LOOK_SECONDS,
+    MAX_MERGED_RATE,
+    SUMS,
+    ViewCounters,
+    sums_of,
+)
 
 VIDEO = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
 OTHER = "9d1f2c7e-0b1a-4c53-8f0e-6a2f4f1f0a11"
@@ -304,7 +312,9 @@ class TestFold:
         counters.merge_shards(VIDEO, self.LATER - 1)
         assert _control(table)["checkedAt"] == NOW
 
-    @pytest.mark.parametrize(("views", "is_calm"), [(MAX_MERGED_RATE * LOOK_SECONDS - 1, True), (MAX_MERGED_RATE * LOOK_SECONDS, False)])
+    @pytest.mark.parametrize(
+        ("views", "is_calm"), [(MAX_MERGED_RATE * LOOK_SECONDS - 1, True), (MAX_MERGED_RATE * LOOK_SECONDS, False)]
+    )
     def test_writers_are_called_back_when_views_are_few(
         self, counters: ViewCounters, table: Table, views: int, *, is_calm: bool
     ) -> None:
