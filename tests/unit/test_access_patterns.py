@@ -92,7 +92,7 @@ class TestWorkbenchModel:
                 for item in facet["TableData"]:
                     assert item in queried(filled, described["TableName"], entity.sort_prefix, pk=item["pk"]["S"])
 
-    def test_samples_answer_every_access_pattern(self, filled: Table) -> None:
+    def test_samples_cover_every_access_pattern(self, filled: Table) -> None:
         assert {
             pattern.request: missing for pattern in ACCESS_PATTERNS if (missing := without_samples(filled, pattern))
         } == {}

@@ -224,7 +224,7 @@ class _BusyAtFirst(FakeQueue):
     is_busy = True
 
     def send_all(self, bodies: Sequence[Mapping[str, object]]) -> None:
-        """Store the messages. Raises Unavailable on the first call, and after `is_busy` was set again."""
+        """Store the messages. Raises Unavailable while `is_busy` is set, and then resets `is_busy`."""
         was_busy, self.is_busy = self.is_busy, False
         if was_busy:
             raise Unavailable
@@ -541,7 +541,7 @@ class TestYearsOfCredits:
         assert _years(table, video_id) == [1999] * 4
 
     @pytest.mark.parametrize("year", [1999, 2001, None])
-    def test_interrupted_move_leaves_no_entry_behind(
+    def test_entries_are_complete_after_an_interrupted_move(
         self, api: Api, table: Table, background: BackgroundWork, monkeypatch: pytest.MonkeyPatch, year: int | None
     ) -> None:
         monkeypatch.setattr("shared.relations.entry_updates.MOVED_AT_A_TIME", 1)
@@ -802,7 +802,7 @@ class TestUploads:
         aggregates.settle([first], NOW)
         assert self._uploads(table) == {hour_of(NOW): 2, hour_of(NOW - 3600): 1}
 
-    def test_a_file_that_arrived_long_ago_does_not_count(self, api: Api, table: Table) -> None:
+    def test_file_that_arrived_long_ago_does_not_count(self, api: Api, table: Table) -> None:
         video_id = api.create()["videoId"]
         self._arrive(table, video_id, NOW - UPLOADS_RETAINED_DAYS * DAY_SECONDS)
         Aggregates(table).settle([video_id], NOW)

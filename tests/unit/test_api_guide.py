@@ -18,7 +18,7 @@ COMMANDS = [
 
 
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.operation)
-def test_a_page_calls_each_endpoint(route: Route) -> None:
+def test_every_endpoint_is_called_by_a_page(route: Route) -> None:
     path = re.sub(r"\\{\w+\\}", r"[^/?\\s\"]+", re.escape(route.path))
     request = re.compile(rf"""(?:api "\$\w+" {route.method} ["']?|curl -sS -X {route.method} "\$URL){path}["'?\s|]""")
     assert any(request.search(f"{command} ") for command in COMMANDS)

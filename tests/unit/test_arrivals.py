@@ -326,7 +326,7 @@ class TestIgnored:
         assert table.get(schema.VIDEO.key(videoId=video_id)) is None
 
     @pytest.mark.parametrize(("data", "is_moved"), [(SOURCE, True), (b"short", False)])
-    def test_arrival_for_a_deleted_video_is_kept_for_its_restore(
+    def test_arrival_for_a_deleted_video_is_stored_for_a_restore(
         self, api: Api, table: Table, arrivals: LambdaHandler, objects: Objects, data: bytes, is_moved: bool
     ) -> None:
         key = _begin(api, api.create()["videoId"])
@@ -396,7 +396,7 @@ class TestOrder:
         assert _video(table, video_id)["source"]["uploadId"] == key.partition("/")[2]
 
 
-class TestPoison:
+class TestInvalidMessages:
     @pytest.mark.parametrize(
         "body",
         [

@@ -534,7 +534,7 @@ def without_incidents() -> Cloud:
 
 
 class TestAuditFunction:
-    def test_a_batch_is_stored_and_then_archived_in_one_object(self) -> None:
+    def test_batch_is_stored_and_then_archived_in_one_object(self) -> None:
         cloud = without_incidents()
         # Reads of the ends of two logs, six audit entries, and an append to each log.
         assert cloud.calls == ["GetItem"] * 2 + ["PutItem"] * (6 + 2) + ["PutObject", "answer"]
@@ -684,7 +684,7 @@ class TestManyItems:
 
 
 def _ends(*raws: Raw) -> int:
-    """Return the number of requests before the first entry is stored. They find the ends of the logs of new videos."""
+    """Return the number of requests that find the ends of the new videos' logs. They precede the first stored entry."""
     created = [entry(Record(raw), DAYS) for raw in raws]
     return len({log for item in created if item for log in logs_of(change_of(item))})
 

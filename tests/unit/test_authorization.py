@@ -55,7 +55,7 @@ CALLERS = {
 }
 """Columns of the tables: subject and scopes of each caller. Alice owns all resources."""
 
-# Result by caller: owner (read) writer reader transc. admin
+# Result by caller:          owner  (read)  writer reader  transc. admin
 READABLE = """
     private                  ok     ok      404    404     403     ok
     processing               ok     ok      404    404     403     ok

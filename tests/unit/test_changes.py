@@ -62,7 +62,7 @@ class TestReverting:
 
 class TestPointers:
     @given(st.lists(NAMES, max_size=4))
-    def test_parts_of_a_pointer_are_those_it_was_built_from(self, parts: list[str]) -> None:
+    def test_split_pointer_has_the_parts_from_which_it_was_built(self, parts: list[str]) -> None:
         assert split_pointer("".join(f"/{escape_pointer(part)}" for part in parts)) == parts
 
     @pytest.mark.parametrize(

@@ -88,7 +88,7 @@ def _doubles(parameters: Any) -> bool:
 class TestOneItem:
     """A counter is one item, and each view is one request, unless DynamoDB throttles the item."""
 
-    def test_a_view_is_one_write_that_returns_the_exact_count(self, counters: ViewCounters, table: Table) -> None:
+    def test_view_is_one_write_that_returns_the_exact_count(self, counters: ViewCounters, table: Table) -> None:
         with record_operations(table.client) as operations:
             assert [counters.add(VIDEO, ONE, NOW) for _ in range(3)] == [1, 2, 3]
         assert [operation.name for operation in operations] == ["UpdateItem"] * 3
@@ -255,7 +255,7 @@ class TestSpread:
         assert sent == [0, 3, 0, 3]
 
     @pytest.mark.usefixtures("last_shard")
-    def test_an_instance_forgets_the_longest_unused_video(
+    def test_cache_of_an_instance_evicts_the_longest_unused_video(
         self, counters: ViewCounters, table: Table, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("shared.videos.counters.MAX_CACHED", 1)
@@ -281,7 +281,7 @@ class TestSpread:
         assert (read[VIDEO].views, read[OTHER].views, read[OTHER].shards) == (1115, 0, {})
 
 
-class TestFold:
+class TestMerge:
     """A counter with little traffic is merged into one item, without losing views."""
 
     LATER = NOW + LOOK_SECONDS
@@ -469,7 +469,7 @@ class TestReaders:
         assert [operation.name for operation in operations] == ["BatchGetItem"]
 
 
-class TestStorm:
+class TestSimulatedLoad:
     """Simulation of DynamoDB's limits: 64 instances send views of one video as fast as they can."""
 
     @staticmethod

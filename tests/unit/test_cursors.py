@@ -75,7 +75,7 @@ def test_cursor_of_an_earlier_release_is_refused() -> None:
 
 
 def test_position_has_only_one_accepted_spelling() -> None:
-    """With several spellings, a client that compares cursors to detect a cycle would fail."""
+    """If a position had several spellings, a client could not detect a repeated page by comparing cursors."""
     cursor = CURSORS.seal("q", POSITION, NOW)
     assert len(cursor) % 4 == 2  # the last letter has four unused bits
     letters = string.ascii_uppercase + string.ascii_lowercase + string.digits + "-_"

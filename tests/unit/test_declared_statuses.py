@@ -217,7 +217,7 @@ def _of_changes(api: Api, table: Table, monkeypatch: pytest.MonkeyPatch) -> Iter
     feed = Feed(Table(AUDIT_TABLE_NAME, table.client), api.clock)
     append_changes(feed, change(1))
     query = f"userId=alice&after={api.get('/v1/changes', query='userId=alice').json['nextCursor']}"
-    monkeypatch.setattr("shared.feed.log.LARGEST_TAIL", 1)  # makes each change a block of its own
+    monkeypatch.setattr("shared.feed.log.LARGEST_TAIL", 1)  # makes each change a separate block
     append_changes(feed, change(2))
     append_changes(feed, change(3))
     api.clock.advance(31 * 86_400)

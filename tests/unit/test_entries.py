@@ -273,7 +273,7 @@ class TestTime:
         video_id = publish(api, publishAt=NOW + 10, visibility="private")
         background.settle_totals()
         clock.advance(10)
-        EntryUpdater(table).update_entries(video_id, int(clock()))  # the video is private, so nothing changes
+        EntryUpdater(table).update_entries(video_id, int(clock()))  # the video is still private, so no entry changes
         VideoStore(table).change(
             video_id, Caller("alice", frozenset()), NOW + 9, lambda item: item | {"visibility": "public"}
         )

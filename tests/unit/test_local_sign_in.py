@@ -280,7 +280,7 @@ class TestRequests:
         assert '"><script>' not in client.authorize(state='"><script>alert(1)</script>').text
 
 
-class TestTheSignInPage:
+class TestSignInPage:
     """Only a user of the sign-in page can sign in. Other pages cannot submit its form (CSRF)."""
 
     def test_page_can_be_submitted_once(self, client: SignInClient) -> None:
