@@ -1,4 +1,4 @@
-"""Certificates for servers of tests, which sign themselves: trust one to trust its server."""
+"""Self-signed certificates for servers in tests. A client that trusts a certificate trusts its server."""
 
 import datetime
 import ssl
@@ -12,7 +12,8 @@ from cryptography.x509.oid import NameOID
 
 
 def make_certificate(folder: Path, host: str | IPv4Address, *, days: int = 1) -> Path:
-    """Write `certificate.pem`, for a host, and its `key.pem`; it ends in `days` from now. Returns the certificate's path."""
+    """Write `certificate.pem` for a host and its `key.pem`, valid for `days` days. Return the path of the
+    certificate."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "tests")])
     now = datetime.datetime.now(datetime.UTC)
@@ -32,7 +33,7 @@ def make_certificate(folder: Path, host: str | IPv4Address, *, days: int = 1) ->
 
 
 def server_side(certificate: Path) -> ssl.SSLContext:
-    """Return a server's TLS context for a certificate written by make_certificate."""
+    """Return a server's TLS context for a certificate of `make_certificate`."""
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(certificate, certificate.with_name("key.pem"))
     return tls

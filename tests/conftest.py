@@ -1,4 +1,5 @@
-"""Shared fixtures: settings that prevent access to real AWS accounts, and the service over a layer's `table`."""
+"""Shared fixtures and settings. The settings prevent access to real AWS accounts. Each folder defines its own
+`table`."""
 
 import gc
 import os
@@ -13,7 +14,7 @@ from hypothesis import HealthCheck, settings
 from local.testbed.harness import Api, Clock, make_api
 from shared.aws.dynamodb import Table
 
-# At import, so that they hold before any client is made, whatever the developer's own profile says.
+# Set at import, before any client is created, so that the developer's AWS profile is never used.
 os.environ |= {
     "AWS_ACCESS_KEY_ID": "test",
     "AWS_SECRET_ACCESS_KEY": "test",
@@ -30,20 +31,22 @@ os.environ |= {
 for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN"):
     os.environ.pop(name, None)
 
-# A shell starts background jobs with SIGINT ignored. Tests of Ctrl-C, and the programs that they start, would hang.
+# A shell may start background jobs with SIGINT ignored. Then tests of Ctrl-C and the programs that they start would
+# hang.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Collecting young objects as often as by default takes 8 percent of the CPU of the unit tests.
+# Garbage collection with the default thresholds takes 8 percent of the CPU time of the unit tests.
 gc.set_threshold(100_000, 50, 100)
 
-# How long an example takes depends on what else the machine does.
+# The duration of an example depends on the load of the machine.
 settings.register_profile("untimed", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
 
 
 @pytest.fixture(scope="session", autouse=True)
 def models_loaded_once() -> Iterator[None]:
-    """Share one botocore loader between all sessions. It caches the models it read; parsing S3's model takes 130 ms."""
+    """Share one botocore loader between all sessions, because it caches parsed models. Parsing the model of S3 takes
+    130 ms."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(botocore.session, "create_loader", cache(botocore.session.create_loader))
         yield
@@ -57,11 +60,11 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture
 def clock() -> Clock:
-    """The time, which stands still until it is moved."""
+    """Return a clock that moves only when a test advances it."""
     return Clock()
 
 
 @pytest.fixture
 def api(table: Table, clock: Clock) -> Api:
-    """The service over an empty table."""
+    """Return the service with an empty table."""
     return make_api(table, clock=clock)

@@ -1,4 +1,4 @@
-"""A server on loopback that takes connections as they come, and treats each as a test says."""
+"""Server on loopback that serves each connection with a function of the test."""
 
 import socket
 import ssl
@@ -9,7 +9,7 @@ from contextlib import suppress
 from tests.polling import LIMIT
 
 Converse = Callable[[socket.socket], None]
-"""Reads from a connection and answers by it; it is closed afterwards."""
+"""Function that reads from a connection and writes to it. The server closes the connection afterwards."""
 
 
 class Listener:
@@ -25,7 +25,7 @@ class Listener:
         self._threads[0].start()
 
     def close(self) -> None:
-        """End all connections, and take no more; fails unless every thread ends."""
+        """Close all connections and the server. Fails unless every thread ends."""
         self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
         for connection in self.accepted:

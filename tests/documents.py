@@ -1,4 +1,4 @@
-"""Documents that tests of several layers send."""
+"""Documents that several folders of tests send."""
 
 from typing import Any
 
@@ -13,4 +13,4 @@ EXAMPLE: dict[str, Any] = {
     },
     "tags": ["product", "demo", "launch"],
 }
-"""A whole video as an import brings it."""
+"""A complete video, as in an import."""

@@ -1,4 +1,4 @@
-"""The service with its feed, and the index of films that follows it."""
+"""The service with its change feed, and a search index that follows the feed."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -23,7 +23,7 @@ WEBVTT = "WEBVTT\n\n00:01.000 --> 00:02.000\n{}\n"
 
 
 def publish_index(table: Table, objects: Objects, clock: Clock, folder: Path) -> None:
-    """Build the first index, for tests that are of something else; `folder` is the builder's."""
+    """Publish the first index in `folder`, for tests of other subjects."""
     assert IndexedService(table, objects, clock).builder(folder).run().outcome == "published"
 
 
@@ -46,13 +46,13 @@ class IndexedService(AuditedService):
         self.feed.append([change])
 
     def publish_video(self, title: str, owner: str = "alice", **fields: object) -> str:
-        """Publish a video, visible to everyone, and bring the feed up to date."""
+        """Publish a video, visible to everyone, and update the feed. Return its id."""
         video_id = str(self.api.publish(owner, title=title, **fields)["videoId"])
         self.settle()
         return video_id
 
     def put_captions(self, video_id: str, text: str, language: str = "en") -> None:
-        """Upload captions with this text, and bring the feed up to date."""
+        """Upload captions with this text, and update the feed."""
         path = f"/v1/videos/{video_id}/captions/{language}"
         reply = self.api.request("PUT", path, body=WEBVTT.format(text), headers={"content-type": "text/vtt"})
         assert reply.status in (200, 201), reply.body
@@ -64,7 +64,7 @@ class IndexedService(AuditedService):
         report_progress: Callable[[int], None] = lambda _: None,
         heartbeat: Callable[[Callable[[], None]], AbstractContextManager[Any]] = nullcontext,
     ) -> IndexBuilder:
-        """Create a builder with its own folder. Its lease is renewed only if a test passes a heartbeat."""
+        """Return a builder with its own folder. Its lease is renewed only if the test passes a heartbeat."""
         return IndexBuilder(
             self.generations,
             LocalCopy(folder),

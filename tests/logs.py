@@ -1,4 +1,4 @@
-"""Log lines and metrics of functions, as CloudWatch would receive them."""
+"""Log lines and metrics of functions, as CloudWatch receives them."""
 
 import json
 import logging
@@ -22,14 +22,14 @@ def log_lines() -> Iterator[list[Line]]:
 
     class _Keeper(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            # At once: the keys that all lines carry change from one to the next.
+            # formatted immediately, because the keys common to all lines change between lines
             lines.append(json.loads(self.format(record)))
 
     keeper = _Keeper()
     keeper.setFormatter(logger.registered_formatter)
     logger.addHandler(keeper)
     try:
-        with use_correlation_id(None):  # whatever a function of another test left
+        with use_correlation_id(None):  # ignores the id that a function of another test has left
             yield lines
     finally:
         logging.getLogger(logger.name).removeHandler(keeper)
@@ -41,7 +41,7 @@ RFC_3339 = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)"
 
 
 def passes_lambda_filter(line: Line, least: str) -> bool:
-    """Whether Lambda hands a line on to CloudWatch when `least`, one of its levels, is set for the function.
+    """Return whether Lambda sends a line to CloudWatch if the function has the log level `least`.
 
     https://docs.aws.amazon.com/lambda/latest/dg/monitoring-cloudwatchlogs-log-level.html
     """
@@ -51,7 +51,7 @@ def passes_lambda_filter(line: Line, least: str) -> bool:
 
 
 def metrics(printed: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
-    """The metrics that were emitted since the last time: of each line its dimensions and values."""
+    """Return the metrics emitted since the last call: the dimensions and values of each line."""
     emitted = []
     for text in printed.readouterr().out.splitlines():
         line = json.loads(text) if text.startswith("{") else {}

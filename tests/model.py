@@ -1,7 +1,7 @@
-"""Model of the service: a dict of videos and the guarantees to clients, in plain Python.
+"""Model of the service in plain Python: a dict of videos, and the guarantees to clients.
 
-It uses none of the service's own logic. `check` lets hypothesis drive both, request by request, and compares every
-response. Unit tests run it on moto, integration tests on an endpoint.
+It uses no code of the service. `check` sends random requests to both and compares every response. Unit tests run it on
+moto, integration tests on an endpoint.
 """
 
 import json
@@ -35,12 +35,12 @@ GRACE = 90 * DAY
 WINDOW = 1800
 """Seconds in which the views of a viewer count once."""
 VIEWS_CACHED = 5
-"""Seconds in which counting views may not notice that a video changed."""
+"""Seconds in which the counting of views may use a cached video."""
 
 Video = dict[str, Any]
 DEFAULTS: Video = {"visibility": "private", "resolutions": {}, "metadata": {}, "thumbnails": {}}
 PROBED = ("duration", "format")
-"""Written fields of which the service records the origin."""
+"""Writable fields for which the service records the origin."""
 ADMINS_OWN = ("videoId", "userId", "createdAt", "status")
 NEVER = "00000000-0000-4000-8000-000000000000"
 INTERNAL = ("before", "deletedAt")
@@ -57,7 +57,7 @@ NEXT = {
 
 
 class Expected(NamedTuple):
-    """A status, and the content or the last word of a problem's type."""
+    """Expected status, and the content or the last word of the problem type."""
 
     status: int
     content: Any = None
@@ -72,12 +72,12 @@ ILLEGAL, REUSED = Expected(409, "illegal-transition"), Expected(422, "idempotenc
 
 
 def canonical(value: Any) -> str:
-    """Tells 1 from true, which Python takes for equal."""
+    """Return the value as JSON, in which 1 and true differ. Python treats them as equal."""
     return json.dumps(value, sort_keys=True)
 
 
 def merged(target: Any, patch: Any) -> Any:
-    """JSON Merge Patch (RFC 7396)."""
+    """Return the result of a JSON Merge Patch (RFC 7396)."""
     if not isinstance(patch, dict):
         return patch
     result = dict(target) if isinstance(target, dict) else {}
@@ -86,7 +86,7 @@ def merged(target: Any, patch: Any) -> Any:
 
 
 class Model:
-    """Expected responses. `now` is in epoch seconds; `version` comes from If-Match."""
+    """Expected responses. `now` is in seconds since the epoch, and `version` is from If-Match."""
 
     def __init__(self) -> None:
         self.videos: dict[str, Video] = {}
@@ -98,7 +98,7 @@ class Model:
         """Time and key of the last counted view, by caller, video and viewer."""
 
     def create(self, user: str, body: Video, key: str | None, now: int, video_id: str) -> Expected:
-        """Create a video; `video_id` is the id in the response."""
+        """Create a video. `video_id` is the id in the service's response."""
         content = DEFAULTS | body
         if stored := self._stored_response(user, "create", key, content, now):
             return stored
@@ -173,7 +173,7 @@ class Model:
                 reason = "duplicate"
             else:
                 self.keys[user, video_id, key] = now
-        # What has a viewer or key is counted by the stream, which does not run here.
+        # The stream consumer counts views with a viewer or key, but does not run here.
         is_deferred = not reason and bool(viewer or key)
         self.views[video_id] += not reason and not is_deferred
         content = {
@@ -188,7 +188,7 @@ class Model:
     def _of_viewer(
         self, viewer_key: tuple[str, str, str], key: str | None, at: int, now: int
     ) -> tuple[str | None, int]:
-        """Why a viewer's view does not count, and when the window ends."""
+        """Return the reason why a viewer's view does not count, or `None`, and the end of the window."""
         last, last_key = self.viewers.get(viewer_key, (0, None))
         is_remembered = last + 8 * DAY > now
         if is_remembered and key and key == last_key:
@@ -199,7 +199,7 @@ class Model:
         return None, at + WINDOW
 
     def list(self, user: str, query: Mapping[str, Any], now: int) -> Expected:
-        """The whole list, in order."""
+        """Return the complete list in order."""
         start, end = query.get("from", 0), query.get("to", 10**12)
         shortest, longest = query.get("minDuration", 0), query.get("maxDuration", 10**12)
         owner, status, category = query.get("userId"), query.get("status"), query.get("category")
@@ -274,7 +274,7 @@ class Model:
 
 
 def _is_impossible(old: Video, new: Video, first: int) -> bool:
-    """Whether the times that changed leave no second in which others can see the video."""
+    """Return whether the changed times leave no second in which other users can see the video."""
     changed = {name for name in ("publishAt", "expiresAt") if name in new and new[name] != old.get(name)}
     ends = new.get("expiresAt", first + 10**9)
     return ("expiresAt" in changed and ends <= first) or (bool(changed) and ends <= new.get("publishAt", 0))
@@ -314,12 +314,12 @@ def _without_empty_tags(video: Video) -> Video:
 
 
 def some(fields: Mapping[str, st.SearchStrategy[Any]], most: int) -> st.SearchStrategy[Video]:
-    """A few of these fields: all of them at once would seldom meet."""
+    """Draw up to `most` of these fields. Drawing all of them would rarely produce conflicts."""
     pairs = [st.tuples(st.just(name), values) for name, values in fields.items()]
     return st.lists(st.one_of(pairs), max_size=most, unique_by=lambda pair: pair[0]).map(dict)
 
 
-# Few values of each kind, so that they meet. publishAt and expiresAt are drawn as seconds from the present.
+# Few values of each kind, so that requests interact. publishAt and expiresAt are drawn as seconds from now.
 USERS = st.sampled_from(["admin", "alice", "bob"])
 ACTORS = st.sampled_from(["its owner", "its owner", "admin", "alice", "bob"])
 KEYS = st.sampled_from([None, None, "key-1", "key-2"])
@@ -405,7 +405,7 @@ AT_FIRST: list[Video] = [
 
 
 class Catalogue(RuleBasedStateMachine):
-    """Sends each request to the service and to the model."""
+    """State machine that sends each request to the service and to the model."""
 
     ids = Bundle("ids")
 
@@ -499,7 +499,8 @@ class Catalogue(RuleBasedStateMachine):
         self._advance(seconds)
 
     def _advance(self, seconds: float) -> None:
-        """Let time pass, and the videos move whose time has come in it, as the sweeper and the stream have them do."""
+        """Advance the clock, and update the index entries of videos that become visible or expire, as the sweeper
+        does."""
         self.clock.advance(seconds)
         for video_id, video in self.model.videos.items():
             if {"publishAt", "expiresAt"} & video.keys():
@@ -553,9 +554,9 @@ def _once(key: str | None) -> dict[str, str]:
 
 
 def check(new_api: Callable[[Clock], Api], examples: int = EXAMPLES) -> None:
-    """Compare the service with the model; `new_api` makes it over an empty table.
+    """Compare the service with the model. `new_api` returns a service with an empty table.
 
-    The examples are the same each time; MODEL_EXAMPLES=1000 takes that many others, by chance.
+    The examples are the same in each run. With MODEL_EXAMPLES=1000, 1,000 random examples run.
     """
 
     class OverThis(Catalogue):

@@ -1,7 +1,7 @@
-"""IAM evaluation: the statements of a synthesised role against the requests that its function really sends.
+"""IAM evaluation: compares the statements of a synthesised role with the requests that its function sends.
 
-Only features that this service's policies use are supported. Anything else raises, so that no statement is misread. AWS
-documents the condition keys at
+It supports only features that this service's policies use, and raises an error for others, so that no statement is
+misread. AWS documents the condition keys at
 https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/specifying-conditions.html
 """
 
@@ -28,7 +28,7 @@ RESOURCES = {
     MEDIA_BUCKET: "Media",
     ARCHIVE_BUCKET: "Archive",
 }
-"""Names of the tests' tables and buckets in the CDK app."""
+"""Names in the CDK app of the tests' tables and buckets."""
 
 OBJECT_ACTIONS = {
     "AbortMultipartUpload": "AbortMultipartUpload",
@@ -59,12 +59,12 @@ EXPRESSIONS = (
 
 @dataclass(frozen=True)
 class Access:
-    """One thing that a request does, as IAM sees it: a transaction does as many as it has parts."""
+    """Access to one resource, as IAM evaluates it. A transaction has one access per item."""
 
     action: str
     resource: str
     context: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """The condition keys that the request has, with their values."""
+    """Values of the condition keys in the request."""
 
 
 def accesses(service: str, operation: str, parameters: Mapping[str, Any]) -> Iterator[Access]:
@@ -130,7 +130,7 @@ def _selection(action: str, request: Mapping[str, Any]) -> dict[str, frozenset[s
 
 
 def _named(request: Mapping[str, Any]) -> set[str]:
-    """The top-level attributes that a request's expressions name."""
+    """Return the top-level attributes in a request's expressions."""
     named = set()
     for expression in EXPRESSIONS:
         text = re.sub(r":\w+", "", request.get(expression, ""))
@@ -155,12 +155,12 @@ def _of_s3(operation: str, request: Mapping[str, Any]) -> Iterator[Access]:
 
 @dataclass(frozen=True)
 class IamRole:
-    """Permissions of one function: a request that no statement allows is denied."""
+    """Permissions of one function. A request that no statement allows is denied."""
 
     statements: Sequence[Json]
 
     def refusal(self, access: Access) -> str | None:
-        """None if the role allows it; else why not."""
+        """Return the reason why the role denies an access, or `None` if the role allows it."""
         about = [
             statement
             for statement in self.statements
@@ -174,7 +174,7 @@ class IamRole:
 
 
 def _unmet(conditions: Mapping[str, Mapping[str, Any]], context: Mapping[str, frozenset[str]]) -> str | None:
-    """The first condition that a request does not meet, in words."""
+    """Return a description of the first condition that a request does not meet, or `None`."""
     for operator, expectations in conditions.items():
         for key, expected in expectations.items():
             if not _holds(operator, [to_text(value) for value in as_list(expected)], context.get(key)):
@@ -184,7 +184,8 @@ def _unmet(conditions: Mapping[str, Mapping[str, Any]], context: Mapping[str, fr
 
 
 def _holds(operator: str, expected: Sequence[str], actual: frozenset[str] | None) -> bool:
-    """Whether a condition holds for the values of its key in a request; `None` if the request lacks the key."""
+    """Return whether a condition holds for the values of its key in a request. The values are `None` if the request
+    lacks the key."""
     if operator == "Null":
         return expected == ["false" if actual else "true"]
     if operator == "ForAllValues:StringLike":
@@ -199,7 +200,8 @@ def _holds(operator: str, expected: Sequence[str], actual: frozenset[str] | None
 
 
 class PolicyWatch:
-    """Holds functions to their roles: each request that one sends through a watched client is looked up in its role."""
+    """Check of functions against their roles: it evaluates each request of a watched client with the role of the
+    running function."""
 
     def __init__(self, roles: Mapping[str, IamRole]) -> None:
         self.roles = roles
@@ -218,7 +220,7 @@ class PolicyWatch:
         return watched
 
     def on(self, *clients: Any) -> None:
-        """Watch what these clients send, and sign for others to send."""
+        """Watch the requests and presigned URLs of these clients."""
         for client in clients:
             service = client.meta.service_model.service_name
             intercept(client, partial(self._sent, service))
@@ -226,7 +228,8 @@ class PolicyWatch:
                 self._watch_signing(client)
 
     def _watch_signing(self, client: Any) -> None:
-        """Check a signer's permission for each presigned URL, because S3 checks it when the URL is used."""
+        """Check the permission of the signing function for each presigned URL, because S3 does so when the URL is
+        used."""
         sign = client.generate_presigned_url
 
         def signed(method: str, Params: Mapping[str, Any], **options: Any) -> str:
@@ -236,11 +239,11 @@ class PolicyWatch:
         vars(client)["generate_presigned_url"] = signed
 
     def as_test(self) -> AbstractContextManager[None]:
-        """Attribute requests within the context to the test."""
+        """Attribute requests within the context to the test, which may send any request."""
         return self._as(None)
 
     def check(self, access: Access) -> None:
-        """Note what the function at work does, and whether its role refuses it."""
+        """Record an access of the running function, and whether its role denies the access."""
         if self._at_work is None:
             return
         self.accesses.append((self._at_work, access))
@@ -257,7 +260,7 @@ class PolicyWatch:
             self._at_work = before
 
     def _sent(self, service: str, operation: str, parameters: Mapping[str, Any], send: Callable[[], Any]) -> Any:
-        if self._at_work is not None:  # else it is the test itself
+        if self._at_work is not None:  # otherwise, the test itself sends the request
             for access in accesses(service, operation, parameters):
                 self.check(access)
         return send()

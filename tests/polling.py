@@ -1,23 +1,24 @@
-"""The one way in which tests wait: for an event, within one limit that the whole suite shares."""
+"""Waiting in tests: all tests wait for events with one time limit."""
 
 import time
 from collections.abc import Callable
 from typing import TypeVar
 
 LIMIT = 120.0
-"""Seconds until a wait fails. Generous, because a busy machine may need a minute to start a function."""
+"""Seconds until a wait fails. The limit is generous, because a busy machine may need a minute to start a function."""
 POLL_SECONDS = 0.05
-"""Shortest pause between two looks at a condition that cannot notify."""
+"""Shortest pause between two polls, in seconds."""
 LONGEST_POLL_SECONDS = 1.0
 """Longest pause between two polls, in seconds.
 
-Each pause is a tenth of the elapsed time, so long waits leave the processor to the awaited work."""
+Each pause is a tenth of the elapsed time, so long waits leave the processor to the awaited work.
+"""
 
 _Result = TypeVar("_Result")
 
 
 def eventually(read: Callable[[], _Result], until: Callable[[_Result], object] = bool) -> _Result:
-    """Call `look` until `until` accepts its result, and return that result.
+    """Call `read` until `until` accepts its result, and return that result.
 
     Raises AssertionError with the last result after LIMIT seconds.
     """

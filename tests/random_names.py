@@ -1,13 +1,14 @@
-"""Random names for what tests create in a service that all of them share."""
+"""Random names for resources that tests create in a shared service."""
 
 import secrets
 
 LETTERS = "bcdfghjklmnpqrstvwxz"
-"""Consonants: without vowels there are no words."""
+"""Consonants, because names without vowels contain no words."""
 DIGITS = "0123456789"
 PAIRS = 12
 
 
 def random_name() -> str:
-    """A name that no other test uses and that contains no word of any interface: letters and digits take turns."""
+    """Return a random name of alternating letters and digits. It is unique, and contains no word of a user
+    interface."""
     return "".join(secrets.choice(LETTERS) + secrets.choice(DIGITS) for _ in range(PAIRS))

@@ -1,4 +1,4 @@
-"""Lets the totals of ratings follow, as router, queue and the function `tallies` have them follow."""
+"""Updates totals of ratings from the stream, as the router, the queue and the function `tallies` do."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from shared.schema import RATING
 
 
 def settle_ratings(table: Table, streams: Any = None) -> None:
-    """Apply every change of a rating in the table's stream. Changes that were applied before count nothing.
+    """Apply every change of a rating in the table's stream. Changes that were applied before do not count again.
 
     `streams` is a client of DynamoDB Streams, or `None` for the stream of moto's table in unit tests.
     """
@@ -25,7 +25,7 @@ def settle_ratings(table: Table, streams: Any = None) -> None:
 
 def _records(table: Table, streams: Any) -> list[Record]:
     raws = _read(table, streams) if streams else _unit_records(table.name)
-    # All of one time, as the clock of a test stands still.
+    # All records have the same time, because the clock of a test is constant.
     return [Record({**raw, "dynamodb": raw["dynamodb"] | {"ApproximateCreationDateTime": NOW}}) for raw in raws]
 
 
@@ -44,6 +44,6 @@ def _read(table: Table, streams: Any) -> list[Any]:
 
 
 def _unit_records(table: str) -> list[Any]:
-    from local.testbed.lean_moto import stream_records  # loads moto, which integration tests do without
+    from local.testbed.lean_moto import stream_records  # loads moto, which integration tests do not need
 
     return stream_records(table, 0)

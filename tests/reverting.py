@@ -1,4 +1,4 @@
-"""Change sets of all kinds, what takes them back, and the worker that does so when they are large."""
+"""Change sets with all kinds of changes, their reverts, and the worker that reverts large ones."""
 
 import uuid
 from collections.abc import Callable, Mapping
@@ -35,16 +35,16 @@ CONTENTS: Item = {"chapters": [{"start": 0, "title": "Opening"}, {"start": 9000,
 
 
 WRITES = {"PutItem", "UpdateItem", "DeleteItem", "TransactWriteItems", "BatchWriteItem"}
-"""Operations that change a table."""
+"""Names of DynamoDB operations that change a table."""
 
 
 def allow_any(_: Item | None) -> bool:
-    """Accept any current state: no condition."""
+    """Accept any current state, as a write without a precondition."""
     return True
 
 
 class RevertTestbed(AuditedService):
-    """The service, its trail, and the worker on the queue `reverts`."""
+    """The service, its audit trail, and the worker for the queue `reverts`."""
 
     def __init__(self, api: Api) -> None:
         super().__init__(api)
@@ -56,18 +56,18 @@ class RevertTestbed(AuditedService):
         self.set_page_size(1)
 
     def set_page_size(self, pages: int) -> None:
-        """Let a turn take back this many pages of a change set."""
+        """Limit each step of the worker to this many pages of a change set."""
         resources = FakeResources(self.api.table, self.clock, audit=self.trail.table, queues=self.queues)
         with patch.object(reverts, "ChangeSetReverts", partial(ChangeSetReverts, pages=pages)):
             self.worker = resources.make(reverts.lambda_handler)
 
     @property
     def now(self) -> int:
-        """Epoch seconds."""
+        """Current time, in seconds since the epoch."""
         return int(self.clock())
 
     def admin(self, changeset_id: str) -> Caller:
-        """An admin, for a request of this id."""
+        """Return an admin whose writes belong to this change set."""
         return Caller("admin", frozenset({READ, WRITE, ADMIN}), correlation_id=changeset_id)
 
     def last_changeset(self, video_id: str) -> str:
@@ -75,7 +75,7 @@ class RevertTestbed(AuditedService):
         return self._last(AUDIT.key(videoId=video_id, at="", sequence="")["pk"])
 
     def last_changeset_of_playlist(self, playlist_id: str) -> str:
-        """The change set that wrote last to a playlist."""
+        """Return the change set that last wrote to a playlist."""
         return self._last(PLAYLIST_AUDIT.key(playlistId=playlist_id, at="", sequence="")["pk"])
 
     def _last(self, partition: str) -> str:
@@ -84,11 +84,11 @@ class RevertTestbed(AuditedService):
         return str(page.items[0][CHANGESET])
 
     def discard_records(self) -> None:
-        """Let all that was written and not followed yet be lost to the trail."""
+        """Discard the stream records of all writes since the last `settle`, so that the trail never contains them."""
         self.records()
 
     def create_change_set(self, changeset_id: str, user: str = "alice", *, videos: int = 1) -> "CreatedChangeSet":
-        """A change set that creates something of every kind."""
+        """Create something of every kind in one change set."""
         caller = self.admin(changeset_id)._replace(subject=user)
         video_ids = []
         for _ in range(videos):
@@ -122,7 +122,7 @@ class RevertTestbed(AuditedService):
         return self.api.post(f"/v1/changesets/{changeset_id}/revert", body or None, query=query, user=user)
 
     def revert_and_settle(self, changeset_id: str, **options: Any) -> dict[str, Any]:
-        """The report on a change set that was taken back at once; the trail follows."""
+        """Revert a change set, update the trail, and return the report. The revert must complete within the request."""
         reply = self.undo(changeset_id, **options)
         assert reply.status == 200, reply.body
         self.settle()
@@ -130,11 +130,11 @@ class RevertTestbed(AuditedService):
         return report
 
     def deliver(self, *bodies: dict[str, Any], context: Context | None = None) -> dict[str, Any]:
-        """Hand messages to the worker as SQS does."""
+        """Deliver messages to the worker, as SQS does."""
         return self.worker(sqs_event(*bodies), context or Context())
 
     def work(self, *, context: Callable[[], Context] = Context, follow: bool = True) -> int:
-        """Let the worker have all messages until there are none; returns how many there were."""
+        """Deliver all messages to the worker until none is left. Return the number of messages."""
         count = 0
         self.settle()
         while messages := self.queues["reverts"].take():
@@ -150,7 +150,7 @@ class RevertTestbed(AuditedService):
         return self.api.get(f"/v1/changesets/{changeset_id}/reverts/{revert_id}", query=query, user=user)
 
     def stored(self) -> dict[tuple[str, str], Item]:
-        """All items but runs, without what each write changes."""
+        """Return all stored items, except runs."""
         pages: Any = self.table.client.get_paginator("scan").paginate(TableName=self.table.name)
         raw = [item for page in pages for item in page["Items"] if not item["pk"]["S"].startswith("REVERT#")]
         return {(item["pk"]["S"], item["sk"]["S"]): item for item in raw}
@@ -163,7 +163,7 @@ class CreatedChangeSet:
         self.testbed, self.video_ids, self.playlist_id = testbed, video_ids, playlist_id
 
     def there(self) -> dict[str, Any]:
-        """Return the existing items of the change set, for the first video."""
+        """Return which kinds of items of the change set exist, for the first video."""
         video_id, table = self.video_ids[0], self.testbed.table
         playlist = table.get(PLAYLIST.key(playlistId=self.playlist_id), consistent=True) or {}
         totals = table.get(RATING_TOTALS.key(videoId=video_id), consistent=True) or {}
@@ -180,7 +180,7 @@ class CreatedChangeSet:
 
 
 def kill_at(table: Table, at: int, *, after: bool) -> Callable[[], None]:
-    """End the process before or after a write, counted from 0. Return a function that restores it."""
+    """Kill the process before or after write number `at`, counted from 0. Return a function that ends this."""
     count = 0
 
     def between(operation: str, _: Mapping[str, Any], send: Callable[[], Any]) -> Any:

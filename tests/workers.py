@@ -1,4 +1,4 @@
-"""The functions that read films, over S3 and the table."""
+"""Functions that process source files, with moto's S3 and the table."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ LADDER = ("720p", "240p")
 
 
 class ProcessingWorkers:
-    """The two functions, and a film that was uploaded for them."""
+    """The probe and thumbnails functions, and methods that upload source files for them."""
 
     def __init__(self, api: Api, background: BackgroundWork, objects: Objects) -> None:
         self.api = api
@@ -22,7 +22,7 @@ class ProcessingWorkers:
         self.begin()
 
     def begin(self) -> None:
-        """Start both functions afresh."""
+        """Start both functions again, without cached state."""
         resources = FakeResources(self.api.table, self.background.clock, objects=self.objects)
         self.handlers = {
             "probe": resources.make(probe.lambda_handler, RENDITIONS=",".join(LADDER)),
@@ -30,7 +30,7 @@ class ProcessingWorkers:
         }
 
     def upload(self, data: bytes, video_id: str | None = None, upload: str = "0001") -> str:
-        """Put a film where an upload puts it, and let the router know."""
+        """Store a source file as an upload does, and deliver its arrival to the router. Return the video's id."""
         video_id = video_id or str(self.api.create()["videoId"])
         key = f"{video_id}/{upload}"
         etag = self.objects.client.put_object(Bucket=SOURCES_BUCKET, Key=key, Body=data)["ETag"].strip('"')
@@ -38,23 +38,23 @@ class ProcessingWorkers:
         return video_id
 
     def deliver(self, queue: str, *bodies: dict[str, Any]) -> dict[str, Any]:
-        """Deliver the waiting or the given messages to a function, as Lambda does."""
+        """Deliver these messages to a function, as Lambda does. Without messages, deliver those in its queue."""
         waiting = bodies or self.background.queues[queue].take()
         response = self.handlers[queue](sqs_event(*waiting), Context())
         self.background.settle()
         return response
 
     def work(self) -> None:
-        """Let both functions do what there is to do."""
+        """Deliver the messages in the queues of both functions."""
         for queue in self.handlers:
             assert self.deliver(queue) == {"batchItemFailures": []}
 
     def document(self, video_id: str) -> dict[str, Any]:
-        """The video as its owner sees it."""
+        """Return the video as its owner sees it."""
         video: dict[str, Any] = self.api.get(f"/v1/videos/{video_id}").json
         return video
 
     def picture(self, uri: str) -> bytes:
-        """Return the bytes of a thumbnail by its URL."""
+        """Return the bytes of a thumbnail."""
         key = uri.removeprefix("https://pictures.example/")
         return self.objects.client.get_object(Bucket=MEDIA_BUCKET, Key=key)["Body"].read()

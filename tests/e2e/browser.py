@@ -1,8 +1,8 @@
 """The console in a real browser: Debian's Chromium, driven by Playwright.
 
-In every test the page may send requests only to the service and its issuer. It must not violate its Content Security
-Policy or log an error. `Console.close` checks all of this. With CONSOLE_LIVE=1 pages load the files of this checkout
-instead of the deployed files.
+In every test, the page may send requests only to the service and its issuer. It must not violate its Content Security
+Policy or log an error. `Console.close` checks all of this. With CONSOLE_LIVE=1, pages load the console's files from
+this checkout instead of the deployed files.
 """
 
 import hashlib
@@ -30,10 +30,10 @@ from tests.e2e.locators import account, button
 from tests.polling import LIMIT, eventually
 
 LIMIT_MS = LIMIT * 1000
-"""For what a page shows at last."""
+"""Milliseconds until a wait for an element of a page fails."""
 
 _FILE = re.compile(r"/console/[0-9a-f]{16}/(.+)$")
-"""A file of the console in a URL."""
+"""Pattern of the URL of a console file."""
 
 AXE = PACKAGES / "axe-core" / "axe.min.js"
 SERIOUS = """
@@ -54,13 +54,14 @@ new MutationObserver(() => {
   if (text && text !== window.said.at(-1)) window.said.push(text);
 }).observe(document, { subtree: true, childList: true, characterData: true });
 """
-"""Keeps what a page announces, which goes away after some seconds."""
+"""Script that stores the announcements of a page in `window.said`, because they disappear after some seconds."""
 NO_FRAMES = """() => {
   const { setTimeout } = window;
   window.requestAnimationFrame = () => 0;
   window.setTimeout = (run, milliseconds, ...more) => milliseconds > 100 ? setTimeout(run, milliseconds, ...more) : 0;
 }"""
-"""Timers of up to 100 ms too, by which Preact replaces frames that a hidden page does not get."""
+"""Script that disables animation frames. It also disables timers of up to 100 ms, with which Preact replaces the frames
+of a hidden page."""
 GO_ON = """
 (text) => {
   if (document.querySelector("main")?.textContent.includes(text)) return true;
@@ -70,39 +71,40 @@ GO_ON = """
 """
 
 HOSTILE = '<img src=x onerror="window.hit=1">\u202e\u0645\u064a\u0646\u0627\u0621 \U0001f3ac ' + "W" * 150
-"""A text with markup, a right-to-left override and a long word."""
+"""Text with markup, a right-to-left override and a long word."""
 IS_AT = """(seconds) => {
   const video = document.querySelector("media-controller video");
   return video && Math.abs(video.currentTime - seconds) < 0.2 && !video.seeking;
 }"""
-"""Whether the player is at a time, in seconds."""
+"""Script that returns whether the player is at a time, in seconds."""
 PHONE_AND_DESK: tuple[tuple[Literal["light", "dark"], int], ...] = (("light", 360), ("dark", 1280))
 FAULTS = """(width) => {
   const { scrollWidth } = document.documentElement;
   return { wider: scrollWidth > width ? scrollWidth : null, hit: window.hit ?? null };
 }"""
-"""Whether a page is wider than its window, and what a hostile text has run."""
+"""Script that returns the page's width if it exceeds the window's, and the value that a hostile text has set."""
 
 
 def seek(page: Page, text: str) -> None:
-    """Load more pages of the displayed list until it contains a text. Items that other tests created may precede it."""
+    """Load more pages of the displayed list until it contains a text. Items of other tests may precede it."""
     page.wait_for_function(GO_ON, arg=text)
 
 
 def announced(page: Page, text: str) -> None:
-    """Wait until a page has announced a text, even if it is no longer there."""
+    """Wait until a page has announced a text, even if the announcement has already disappeared."""
     page.wait_for_function("(text) => window.said.includes(text)", arg=text)
 
 
 def wait_until(page: Page, condition: Callable[[], object]) -> None:
-    """Wait for what handlers of a page's events note, such as its requests: they run only while the page is asked something."""
+    """Wait for a condition that handlers of page events change. Playwright runs the handlers only during calls for the
+    page."""
     eventually(lambda: (page.context.cookies(), condition())[1])
 
 
 class HeldRequests:
     """Requests of a page that match a pattern and wait until the test releases them.
 
-    As a context manager it releases them at the end of the block.
+    At the end of its context, it releases all requests.
     """
 
     def __init__(
@@ -121,12 +123,12 @@ class HeldRequests:
         self.let_go()
 
     def wait_for(self, count: int) -> None:
-        """Wait until this many requests hang."""
+        """Wait until this many requests are held."""
         wait_until(self.page, lambda: len(self._waiting()) >= count)
 
     def clear(self) -> None:
-        """Hold nothing from now on."""
-        self.is_open = True  # ending the routing would release the held requests at an unpredictable time
+        """Hold no further requests."""
+        self.is_open = True  # unrouting would release the held requests at an unpredictable time
 
     def let_go(self) -> None:
         """Continue all held requests that the page has not aborted."""
@@ -135,13 +137,13 @@ class HeldRequests:
             route.fallback()
 
     def fail(self) -> None:
-        """Lose all that hangs, and nothing else."""
+        """Abort all held requests with an error. Later requests succeed."""
         self.clear()
         for route in self._waiting():
             route.abort()
 
     def cut(self) -> None:
-        """Lose the connection, and with it all that hangs."""
+        """Disconnect the page from the network, and abort all held requests."""
         self.page.context.set_offline(True)
         self.clear()
         for route in self._waiting():
@@ -169,7 +171,8 @@ def meet_first(page: Page, pattern: str | re.Pattern[str], meet: Callable[[Route
 
 
 def disable_frames(page: Page) -> None:
-    """Draw no frame any more, nor run what waits for one: what happens now happened in the same turn as its cause."""
+    """Disable animation frames, and callbacks that wait for one. So the test sees only the synchronous effects of its
+    next event."""
     page.evaluate(NO_FRAMES)
 
 
@@ -182,9 +185,10 @@ def list_serious_violations(page: Page) -> list[str]:
 
 
 def require_good_layout(page: Page, *layouts: tuple[Literal["light", "dark"], int]) -> None:
-    """Require that a page has no serious fault, runs no text of users, and is at most as wide as its window.
+    """Assert that a page has no serious accessibility violation, runs no user text, and is at most as wide as its
+    window.
 
-    `shown` are colours and widths, without which it is looked at in light colours on a phone and in dark ones on a desk.
+    `layouts` are pairs of colour scheme and width. The default is light on a phone and dark on a desktop.
     """
     for scheme, width in layouts or PHONE_AND_DESK:
         page.emulate_media(color_scheme=scheme)
@@ -194,7 +198,7 @@ def require_good_layout(page: Page, *layouts: tuple[Literal["light", "dark"], in
 
 
 def _checkout() -> dict[str, bytes]:
-    """The console's files as they are in the checkout now, put together once for all requests between two changes."""
+    """Return the console's files from the checkout, bundled once after each change."""
     return _bundle(max(file.stat().st_mtime_ns for file in CONSOLE.rglob("*")))
 
 
@@ -205,7 +209,7 @@ def _bundle(_changed: int) -> dict[str, bytes]:
 
 @contextmanager
 def launched() -> Iterator[Browser]:
-    """Launch a browser. Without one the tests are skipped, except in CI, where they fail."""
+    """Launch a browser. Without Chromium, tests are skipped, except in CI, where they fail."""
     try:
         chromium()
     except LocalError as error:
@@ -221,16 +225,16 @@ class Console:
     service: Service
     context: BrowserContext
     config: dict[str, Any]
-    """The deployed console's config.json."""
+    """Content of the deployed console's config.json."""
     errors: list[str] = field(default_factory=list)
-    """Errors of all pages: failed scripts and policy violations."""
+    """Errors of all pages: script errors and policy violations."""
     foreign: list[str] = field(default_factory=list)
-    """Requests to addresses other than the service, its objects and its issuer."""
+    """URLs of requests to addresses other than the service, its objects and its issuer."""
     pages: list[Page] = field(default_factory=list)
 
     @property
     def issuer(self) -> str:
-        """The issuer's origin."""
+        """Origin of the issuer."""
         return re.sub(r"(?<=[^:/])/.*", "", self.config["issuer"])
 
     def __post_init__(self) -> None:
@@ -243,7 +247,7 @@ class Console:
         self.context.on("page", self._watch)
 
     def _serve(self, route: Route) -> None:
-        """Answer with a file as it is in the checkout now: while one works on it, nothing has to be deployed."""
+        """Respond with a file from the checkout, so that developers need not deploy changes."""
         name = _FILE.split(route.request.url)[1]
         content = next((content for file, content in _checkout().items() if file.partition("/")[2] == name), None)
         kind, _ = mimetypes.guess_type(name)
@@ -255,7 +259,7 @@ class Console:
         page.on("console", self._record_policy_violation)
 
     def _record_policy_violation(self, message: ConsoleMessage) -> None:
-        """Keep what breaks the page's policy, in whichever document: the browser says so on its console."""
+        """Record a violation of the page's policy in any document. The browser reports it on its console."""
         if "Content Security Policy" in message.text:
             self.errors.append(message.text)
 
@@ -269,10 +273,11 @@ class Console:
         """Open a page of the console, such as `upload`, as a signed-in user; `None` leaves the page signed out."""
         page = self.context.new_page()
         if user is not None:
-            # Any page of the same origin can keep what the console will find.
+            # Tokens can be stored from any page of the same origin.
             page.goto(f"{self.service.base_url}/console/config.json")
             page.evaluate("(tokens) => sessionStorage.setItem('tokens', JSON.stringify(tokens))", self._tokens(user))
-        # Not until all of it is loaded: a page whose files were refused loads itself again, which would break that off.
+        # Waits for the response only: a page that fails to load its files reloads itself, which would abort a longer
+        # wait.
         page.goto(f"{self.service.base_url}/console/#/{route}", wait_until="commit")
         if user is not None:
             expect(account(page)).to_be_visible()
@@ -306,17 +311,18 @@ class Console:
         return {"accessToken": tokens["access_token"], "refreshToken": tokens["refresh_token"]}
 
     def sign_in(self, page: Page, user: str) -> None:
-        """Sign in as people do: by a click here, and one at the issuer."""
+        """Sign in as a user does, with a click on this page and a click on the issuer's page."""
         button(page, "Sign in").click()
         self.identify(page, user)
         expect(account(page)).to_be_visible()
 
     def identify(self, page: Page, user: str) -> None:
-        """Choose a user on the issuer's page."""
+        """Click a user on the issuer's page."""
         button(page, user).click()
 
     def sign_out(self, page: Page, by: str = "Sign out") -> None:
-        """Sign out with a button, and wait until the issuer has redirected: evaluations fail while a page navigates."""
+        """Sign out with a button, and wait until the issuer has redirected, because scripts fail while a page
+        navigates."""
         if by == "Sign out":
             account(page).click()
         with page.expect_navigation(url=f"{self.service.base_url}/console/**"):
@@ -324,8 +330,8 @@ class Console:
         expect(button(page, "Sign in")).to_be_visible()
 
     def close(self) -> None:
-        """Close it, and see that nothing went wrong that no test looked for."""
-        # A handler that is still fetching a response fails when its page closes, and would fail the next test.
+        """Close the context, and assert that no error occurred in any page."""
+        # A handler that is fetching a response fails when its page closes, and would fail the next test.
         for page in self.context.pages:
             page.unroute_all(behavior="ignoreErrors")
         self.context.unroute_all(behavior="ignoreErrors")
@@ -334,6 +340,6 @@ class Console:
 
 
 def new_console(browser: Browser, service: Service, *, width: int = 1280, height: int = 800) -> Console:
-    """A console in a window of this many pixels; close it at the end."""
+    """Return a console in a window of this size in pixels. The caller must close it."""
     context = browser.new_context(viewport={"width": width, "height": height}, locale="en-GB", reduced_motion="reduce")
     return Console(service, context, service.http.get(f"{service.base_url}/console/config.json").json())

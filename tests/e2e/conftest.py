@@ -41,26 +41,26 @@ if TYPE_CHECKING:
 
 @dataclass
 class Service:
-    """A running service, and tokens for it."""
+    """Running service with tokens of its users."""
 
     base_url: str
     tokens: Mapping[str, str]
     bad_tokens: Mapping[str, str] = field(default_factory=dict)
-    """Tokens that the gateway must refuse, by the reason."""
+    """Tokens that the gateway must refuse, by reason."""
     assembly: Path | None = None
-    """The folder of the CDK's assembly that was deployed."""
+    """Folder of the deployed CDK assembly."""
     embedded: Aws | None = None
-    """The embedded AWS below it; `None` if the service runs elsewhere."""
+    """Embedded AWS on which the service runs, or `None` if the service runs elsewhere."""
     http: httpx.Client = field(default_factory=lambda: httpx.Client(timeout=LIMIT, trust_env=False))
     mint: Callable[[str, Sequence[str]], str] | None = None
-    """Signs a token of any subject with these scopes; `None` if only the given tokens are known."""
+    """Function that signs a token for a subject and scopes, or `None` if the issuer's key is unknown."""
     subjects: Mapping[str, str] = field(default_factory=lambda: {user: user for user in USERS})
     """Subject of each user's token."""
 
     def with_own_users(self, word: str) -> "Service":
-        """Return the same service with users of the caller alone in place of alice, bob and admin.
+        """Return the same service with new users in place of alice, bob and admin.
 
-        So lists, totals, logs and quotas of these users contain only what this caller put into them.
+        So lists, totals, logs and quotas of these users contain only items of the caller.
         """
         if self.mint is None:
             return self
@@ -69,7 +69,7 @@ class Service:
         return replace(self, tokens={**self.tokens, **own}, subjects=subjects)
 
     def request(self, method: str, path: str, user: str | None = "alice", **options: Any) -> httpx.Response:
-        """Send a request as a user, or without a token; the clients of several threads share one pool."""
+        """Send a request as a user, or without a token. All threads share one connection pool."""
         headers = dict(options.pop("headers", {}))
         if user is not None:
             headers.setdefault("Authorization", f"Bearer {self.tokens[user]}")
@@ -77,13 +77,13 @@ class Service:
 
     @property
     def aws(self) -> Aws:
-        """The embedded AWS below it; the test is skipped if the service runs elsewhere."""
+        """Embedded AWS of the service. Skips the test if the service runs elsewhere."""
         if self.embedded is None:
             pytest.skip("needs the embedded AWS")
         return self.embedded
 
     def upload(self, video: Mapping[str, Any], data: bytes, user: str = "alice", kind: str = "video/mp4") -> str:
-        """Send a film as any client would, and return the upload's id."""
+        """Upload a source file as a client does, and return the upload's id."""
         announced = {"contentType": kind, "fileSize": len(data)}
         begun = self.request("POST", f"/v1/videos/{video['videoId']}/upload", user, json=announced)
         assert begun.status_code == 201, begun.text
@@ -93,7 +93,7 @@ class Service:
         return str(upload["uploadId"])
 
     def create(self, user: str = "alice", **fields: Any) -> dict[str, Any]:
-        """A new video."""
+        """Create a video, and return its document."""
         reply = self.request("POST", "/v1/videos", user, json={"title": "A film"} | fields)
         assert reply.status_code == 201, reply.text
         video: dict[str, Any] = reply.json()
@@ -113,7 +113,8 @@ class Service:
             params["cursor"] = page["nextCursor"]
 
     def at_once(self, count: int, method: str, path: str, **options: Any) -> list[httpx.Response]:
-        """Send the same request several times at once; options that are callable are called with each number."""
+        """Send the same request concurrently `count` times. Callable options are called with the number of the
+        request."""
 
         def send(number: int) -> httpx.Response:
             chosen = {name: value(number) if callable(value) else value for name, value in options.items()}
@@ -124,7 +125,7 @@ class Service:
 
 
 LONGEST = ("test_runtime", "test_readme", "test_clients")
-"""Modules whose tests begin first, so that none of them is alone at the end."""
+"""Modules whose tests start first, so that no long module runs alone at the end."""
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
@@ -138,14 +139,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def service(deployment: Service) -> Iterator[Service]:
-    """The service under test."""
+    """Return the service under test."""
     with deployment.http:
         yield deployment
 
 
 @pytest.fixture(scope="module")
 def own_service(service: Service, request: pytest.FixtureRequest) -> Service:
-    """The service under test, with users of this test file alone. A file takes it by a fixture `service` that returns it."""
+    """Return the service under test with separate users. A test file uses it by a fixture `service` that returns it."""
     return service.with_own_users(f"{Path(request.node.path).stem}-{random_name()}")
 
 
@@ -170,7 +171,7 @@ def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 
 
 def _mint(issuer: str | None, key_file: Path) -> Callable[[str, Sequence[str]], str] | None:
-    """Signs tokens as the development issuer that has this key; `None` if there is none."""
+    """Return a function that signs tokens with the development issuer's key, or `None` if the key does not exist."""
     return partial(TokenSigner(key_file).mint, issuer) if issuer is not None and key_file.exists() else None
 
 
@@ -186,21 +187,21 @@ def _forged(token: str) -> dict[str, str]:
 
 @pytest.fixture
 def unique() -> str:
-    """A word that no other test uses, and that no text of an interface contains: the service is shared by all."""
+    """Return a unique word that no user interface contains, because all tests share the service."""
     return random_name()
 
 
 @pytest.fixture
 def receiver(service: Service) -> Iterator[Receiver]:
-    """Receiver for the webhooks of a test."""
-    assert service.aws  # what is deployed elsewhere cannot reach this machine
+    """Return a receiver for the webhooks of a test."""
+    assert service.aws  # a service that is deployed elsewhere cannot reach this machine
     with receiving() as opened:
         yield opened
 
 
 @pytest.fixture(scope="session")
 def browser() -> "Iterator[Browser]":
-    """A browser for all tests of the console that this process runs."""
+    """Launch one browser for all console tests of this process."""
     from tests.e2e.browser import launched
 
     with launched() as launched_browser:
@@ -209,7 +210,7 @@ def browser() -> "Iterator[Browser]":
 
 @pytest.fixture
 def console(browser: "Browser", service: Service) -> "Iterator[Console]":
-    """The console in a new browser context without a session."""
+    """Return the console in a new browser context without a session."""
     from tests.e2e.browser import new_console
 
     opened = new_console(browser, service)

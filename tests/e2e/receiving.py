@@ -18,7 +18,7 @@ class Receiver:
     status: int = 200
     body: bytes = b"taken"
     received: list[tuple[dict[str, str], bytes]] = field(default_factory=list)
-    """Headers, with their names in lower case, and bodies."""
+    """Headers, with lowercase names, and bodies of the received requests."""
 
     def __post_init__(self) -> None:
         receiver = self
@@ -27,14 +27,14 @@ class Receiver:
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 receiver.received.append(({name.lower(): value for name, value in self.headers.items()}, body))
-                with suppress(ConnectionError):  # who asked may have gone
+                with suppress(ConnectionError):  # the client may have closed the connection
                     self.send_response(receiver.status)
                     self.send_header("Content-Length", str(len(receiver.body)))
                     self.end_headers()
                     self.wfile.write(receiver.body)
 
             def log_message(self, *_: object) -> None:
-                """Say nothing."""
+                """Write no log."""
 
         self.server = ThreadingHTTPServer((LOOPBACK, 0), Handler)
         self.url = f"http://{LOOPBACK}:{self.server.server_address[1]}/changes"
@@ -50,13 +50,14 @@ class Receiver:
         return [headers["webhook-id"] for headers, _ in self.about(text)]
 
     def verified(self, secret: str, text: str) -> list[dict[str, Any]]:
-        """The events that came about something; raises WebhookVerificationError for what this secret has not signed."""
+        """Return the received events about a subject. Raises WebhookVerificationError if this secret has not signed one
+        of them."""
         return [Webhook(secret).verify(body, headers) for headers, body in self.about(text)]
 
 
 @contextmanager
 def receiving() -> Iterator[Receiver]:
-    """A receiver that answers inside the block."""
+    """Run a receiver within the block."""
     receiver = Receiver()
     with serving(receiver.server):
         yield receiver

@@ -1,4 +1,4 @@
-"""Web pages cannot use the embedded AWS and the development issuer of a developer who visits them."""
+"""Web pages that a developer visits cannot use the embedded AWS and the development issuer."""
 
 import json
 import re
@@ -34,7 +34,7 @@ document.documentElement.append(frame);
 
 @pytest.fixture
 def attacks(service: Service) -> dict[str, str]:
-    """URLs of the attacks, by the name of each attack."""
+    """Return the URL of each attack, by its name."""
     aws, s3 = service.aws, service.aws.client("s3")
     (assets,) = [bucket["Name"] for bucket in s3.list_buckets()["Buckets"] if "-assets-" in bucket["Name"]]
     query = {
@@ -63,7 +63,7 @@ def attacks(service: Service) -> dict[str, str]:
 
 @contextmanager
 def at_another_origin(page: str) -> Iterator[int]:
-    """Serve a page at another origin than the service's; yields its port."""
+    """Serve a page from another origin than the service's, and yield its port."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -88,7 +88,7 @@ def _require_untouched(service: Service, attacks: dict[str, str]) -> None:
     assert FILE not in {listed["Key"] for listed in keys}
 
 
-def test_requests_without_this_start_s_secret_are_refused(service: Service, attacks: dict[str, str]) -> None:
+def test_requests_without_the_secret_of_the_start_are_refused(service: Service, attacks: dict[str, str]) -> None:
     endpoint, objects = service.aws.endpoint, service.aws.objects_endpoint
     responses = {
         "a stack": service.http.get(attacks["create_stack"]),
@@ -105,10 +105,10 @@ def test_requests_without_this_start_s_secret_are_refused(service: Service, atta
 
 
 @pytest.mark.parametrize("name", ["localhost", "127.0.0.1"])
-def test_a_page_of_another_origin_reaches_neither_aws_nor_the_issuer(
+def test_page_of_another_origin_cannot_use_aws_or_the_issuer(
     service: Service, browser: Browser, attacks: dict[str, str], name: str
 ) -> None:
-    """`localhost` is another site than the service's, and another port of 127.0.0.1 is the same."""
+    """`localhost` is another site than the service's, and another port of 127.0.0.1 is the same site."""
     ended: set[str] = set()
 
     def note(request: Request) -> None:
@@ -122,7 +122,7 @@ def test_a_page_of_another_origin_reaches_neither_aws_nor_the_issuer(
             page.on("requestfailed", note)
             page.goto(f"http://{name}:{port}/")
             wait_until(page, lambda: ended >= set(attacks.values()))
-            assert not page.frames[1].get_by_role("button").count()  # the issuer's page offers nobody
+            assert not page.frames[1].get_by_role("button").count()  # the issuer's page shows no users
         finally:
             context.close()
     _require_untouched(service, attacks)

@@ -1,4 +1,5 @@
-"""Clients that are generated from the served document: they come without warnings, and what uses them compiles and works."""
+"""Clients generated from the served OpenAPI document: they are generated without warnings, and programs that use them
+work."""
 
 import json
 import os
@@ -19,11 +20,11 @@ from tests.polling import LIMIT
 pytestmark = pytest.mark.xdist_group("e2e")
 
 USERS = Path(__file__).parent / "clients"
-"""Example programs, one for each generated client."""
+"""Folder of the example programs, one for each generated client."""
 
 EXPECTED = {
     "description": "Of a harbour",
-    # Nobody but its owner sees the video yet.
+    # only the owner can see the video
     "views": {"viewCount": 0, "counted": False, "reason": "unpublished"},
     "queued": {"id": "a", "counted": False, "reason": "unpublished"},
     "fetched": {"title": "A film", "viewCount": 0, "tags": ["sea"], "average": None, "renditions": 0},
@@ -73,7 +74,7 @@ COMPILER = {
 
 @pytest.fixture(scope="module")
 def service(own_service: Service) -> Service:
-    """The service, with users of this file alone."""
+    """Return the service with users of this file."""
     return own_service
 
 
@@ -106,7 +107,7 @@ def _call(folder: Path, service: Service, category: str, *command: str) -> Mappi
     return results
 
 
-def test_a_python_client(service: Service, folder: Path, unique: str) -> None:
+def test_python_client_is_generated_without_warnings_and_works(service: Service, folder: Path, unique: str) -> None:
     (folder / "config.yaml").write_text(CONFIG)
     _run(
         folder,
@@ -118,7 +119,7 @@ def test_a_python_client(service: Service, folder: Path, unique: str) -> None:
     assert _call(folder, service, unique, sys.executable, "client.py") == EXPECTED
 
 
-def test_a_typescript_client(service: Service, folder: Path, unique: str) -> None:
+def test_typescript_client_is_generated_compiles_and_works(service: Service, folder: Path, unique: str) -> None:
     output = _run(
         folder, "node", "node_modules/openapi-typescript/bin/cli.js", "openapi.json", "--output", "schema.d.ts"
     )
@@ -129,5 +130,5 @@ def test_a_typescript_client(service: Service, folder: Path, unique: str) -> Non
     assert _call(folder, service, unique, "node", "--input-type=module", "--eval", CALL) == EXPECTED
 
 
-def test_redocly_has_nothing_to_say_about_the_document(folder: Path) -> None:
+def test_redocly_reports_no_problems_of_the_document(folder: Path) -> None:
     assert json.loads(_run(folder, "node", "--eval", LINT)) == []

@@ -1,4 +1,4 @@
-"""The console: its page, its files, signing in, and what happens when a session or the connection ends."""
+"""The console: its page, its files, sign-in, and the behaviour when a session or the connection ends."""
 
 import re
 from urllib.parse import parse_qs, urlsplit
@@ -17,26 +17,27 @@ SPOIL = """
   sessionStorage.setItem("tokens", JSON.stringify(tokens));
 }
 """
-"""Creates tokens that were never issued. The service and the issuer treat them like expired tokens."""
+"""Script that replaces tokens by tokens that were never issued. The service and the issuer treat them like expired
+tokens."""
 AT_ONCE = "const wait = setTimeout; window.setTimeout = (act, _milliseconds, ...rest) => wait(act, 0, ...rest);"
-"""Lets no script wait before it tries again."""
+"""Script that removes all waits of the page before retries."""
 
 
 def _denied(route: Route) -> None:
-    """Answer as an issuer that denies access."""
+    """Respond as an issuer that denies access."""
     parameters = parse_qs(urlsplit(route.request.url).query)
     back = f"{parameters['redirect_uri'][0]}?error=access_denied&state={parameters['state'][0]}"
     route.fulfill(status=302, headers={"Location": back})
 
 
 def _second_window(console: Console, page: Page) -> Page:
-    """The window that the dialog of an ended session opens."""
+    """Return the window that the dialog of an ended session opens."""
     with console.context.expect_page() as opened:
         button(dialog(page, "Your session has ended"), "Sign in again").click()
     return opened.value
 
 
-def test_a_person_who_follows_a_link_signs_in_reloads_and_signs_out(console: Console) -> None:
+def test_user_follows_a_link_signs_in_reloads_and_signs_out(console: Console) -> None:
     urls: list[str] = []
     console.context.on("request", lambda request: urls.append(request.url))
     page = console.open("upload?video=1", user=None)
@@ -55,20 +56,20 @@ def test_a_person_who_follows_a_link_signs_in_reloads_and_signs_out(console: Con
     expect(link(page, "Skip to content")).to_be_focused()
     page.keyboard.press("Enter")
     expect(page.get_by_role("main")).to_be_focused()
-    with page.expect_request(f"{console.issuer}/logout?*"):  # else the issuer might let the next person in as alice
+    with page.expect_request(f"{console.issuer}/logout?*"):  # otherwise the issuer could sign in the next user as alice
         console.sign_out(page)
     assert page.evaluate("sessionStorage.length + localStorage.length") == 0
     assert not [url for url in urls if any(token in url for token in tokens)]
 
 
-def test_a_token_that_has_ended_is_renewed_but_not_for_somebody_who_signs_out(console: Console) -> None:
+def test_expired_token_is_renewed_except_after_sign_out(console: Console) -> None:
     page = console.open("nowhere")
     page.evaluate(SPOIL, ["accessToken"])
     spoilt = page.evaluate("sessionStorage.getItem('tokens')")
     failing = {"error": "server_error"}
     meet_first(page, f"{console.issuer}/token", lambda route: route.fulfill(status=503, json=failing))
     link(page, "Library").click()
-    expect(page.get_by_role("alert")).to_contain_text("No connection")  # which ends no session
+    expect(page.get_by_role("alert")).to_contain_text("No connection")  # an error of the issuer ends no session
     expect(page.get_by_role("dialog")).to_have_count(0)
     with page.expect_response(lambda response: "/v1/videos?" in response.url and response.status == 200):
         button(page, "Try again").click()
@@ -79,18 +80,19 @@ def test_a_token_that_has_ended_is_renewed_but_not_for_somebody_who_signs_out(co
     renewal = HeldRequests(page, f"{console.issuer}/token")
     link(page, "Playlists").click()
     renewal.wait_for(1)
-    page.route(f"{console.issuer}/logout?*", lambda route: route.fulfill(status=204))  # so that this page stays
+    page.route(f"{console.issuer}/logout?*", lambda route: route.fulfill(status=204))  # keeps the browser on this page
     account(page).click()
     button(page, "Sign out").click()
     expect(button(page, "Sign in")).to_be_visible()
     with page.expect_response(f"{console.issuer}/token"):
         renewal.let_go()
-    page.evaluate("fetch('config.json').then((answer) => answer.text())")  # by then the page has handled that answer
+    # by then the page has processed the issuer's response
+    page.evaluate("fetch('config.json').then((answer) => answer.text())")
     expect(button(page, "Sign in")).to_be_visible()
     assert page.evaluate("sessionStorage.getItem('tokens')") is None
 
 
-def test_an_ended_session_waits_for_the_same_person_to_sign_in_again(console: Console) -> None:
+def test_ended_session_resumes_when_the_same_user_signs_in_again(console: Console) -> None:
     page = console.open("nowhere")
     page.evaluate(SPOIL, ["accessToken", "refreshToken"])
     link(page, "Playlists").click()
@@ -115,7 +117,7 @@ def test_an_ended_session_waits_for_the_same_person_to_sign_in_again(console: Co
     expect(heading(page, "Playlists")).to_be_visible()
 
 
-def test_signing_in_that_fails_says_why(console: Console) -> None:
+def test_failed_sign_in_shows_the_reason(console: Console) -> None:
     page = console.open(user=None)
     meet_first(page, "**/authorize?*", _denied)
     button(page, "Sign in").click()
@@ -126,7 +128,7 @@ def test_signing_in_that_fails_says_why(console: Console) -> None:
     expect(page.get_by_role("alert")).to_contain_text("Set consoleClient")
 
 
-def test_files_that_are_refused_are_asked_for_again_until_the_page_says_so(console: Console) -> None:
+def test_refused_files_are_retried_then_reported(console: Console) -> None:
     refused: list[str] = []
 
     def refuse_once(route: Route) -> None:
@@ -144,7 +146,7 @@ def test_files_that_are_refused_are_asked_for_again_until_the_page_says_so(conso
     expect(console.open(user=None).locator("#app")).to_contain_text("The console cannot be loaded")
 
 
-def test_without_a_connection_each_screen_says_so_and_can_be_tried_again(console: Console) -> None:
+def test_each_screen_reports_a_lost_connection_and_can_be_retried(console: Console) -> None:
     page = console.open("nowhere")
     title = page.get_by_role("heading", level=1)
     expect(title).to_have_text("Not found")
@@ -165,12 +167,12 @@ def test_without_a_connection_each_screen_says_so_and_can_be_tried_again(console
     screen.wait_for(1)
     link(page, "Library").click()
     expect(title).to_have_text("Library")
-    screen.fail()  # which is of no matter to somebody who has gone elsewhere
+    screen.fail()  # has no effect, because the user has left this screen
     link(page, "Playlists").click()
     expect(title).to_have_text("Playlists")
 
 
-def test_search_of_the_guide_leads_to_a_page(console: Console) -> None:
+def test_search_of_the_guide_finds_a_page(console: Console) -> None:
     if console.service.embedded is None:
         pytest.skip("only the embedded AWS serves the guide")
     page = console.context.new_page()
@@ -182,7 +184,7 @@ def test_search_of_the_guide_leads_to_a_page(console: Console) -> None:
     expect(page.get_by_role("main")).to_contain_text("WebVTT")
 
 
-def test_files_are_named_after_their_content_and_kept_for_good(service: Service) -> None:
+def test_files_are_named_by_a_content_hash_and_cached_permanently(service: Service) -> None:
     page = service.request("GET", "/console/", None, follow_redirects=True)
     assert page.headers["cache-control"] == "no-cache"
     (folder,) = set(re.findall(r"=\"([0-9a-f]{16})/", page.text))

@@ -20,14 +20,15 @@ SHOWS = """([language, expected]) => {
   const cues = shown.flatMap((track) => [...(track.cues ?? [])].map((cue) => [cue.startTime, cue.text]));
   return JSON.stringify(cues) === JSON.stringify(expected);
 }"""
-"""Whether the player shows these cues in a language: from when, in seconds, and the text of each."""
+"""Script that returns whether the player shows these cues in a language. A cue is a start time in seconds, and a
+text."""
 HAS_PICTURE = "() => document.querySelector('media-controller video').readyState > 1"
 CUES = [[1, "We ride <i>out</i>"], [5, "to the sea &amp; back"]]
 NEW_ZEALAND = "the captions in English (New Zealand)"
 
 
 def opened(console: Console, video: dict[str, Any], user: str = "alice") -> Page:
-    """A page at the captions and chapters of a video, whose film can be played."""
+    """Open the captions and chapters of a video that can be played."""
     page = console.open(f"videos/{video['videoId']}?tab=captions", user)
     expect(field(page, "Quality")).to_be_visible()
     return page
@@ -39,7 +40,7 @@ def texts(page: Page) -> Locator:
 
 
 def send(page: Page, name: str, content: bytes, language: str = "") -> Locator:
-    """Add captions by a file; the form."""
+    """Add captions from a file, and return the form."""
     button(page, "Add captions").click()
     adding = dialog(page, "Add captions")
     field(adding, "File").set_input_files(FilePayload(name=name, mimeType="", buffer=content))
@@ -49,7 +50,7 @@ def send(page: Page, name: str, content: bytes, language: str = "") -> Locator:
     return adding
 
 
-def test_owners_write_captions_and_chapters_that_everybody_gets_in_the_player(console: Console) -> None:
+def test_captions_and_chapters_of_the_owner_are_shown_to_all_viewers(console: Console) -> None:
     service = console.service
     video = service.create(title="A ride with words", visibility="public")
     path = f"/v1/videos/{video['videoId']}"
@@ -59,7 +60,7 @@ def test_owners_write_captions_and_chapters_that_everybody_gets_in_the_player(co
     page = opened(console, video)
 
     expect(texts(page)).to_contain_text("No captions yet.")
-    expect(send(page, "ride.en-NZ.srt", SUBRIP)).to_have_count(0)  # its name says the language
+    expect(send(page, "ride.en-NZ.srt", SUBRIP)).to_have_count(0)  # the name of the file contains the language
     announced(page, "Saved.")
     row = texts(page).get_by_role("listitem").filter(has_text="English (New Zealand)")
     expect(row).to_contain_text("2 cues")
@@ -90,7 +91,7 @@ def test_owners_write_captions_and_chapters_that_everybody_gets_in_the_player(co
     field(chapters, f"Title of chapter {added}").fill("Out at sea")
     button(chapters, "Save chapters").click()
     expect(chapters).to_contain_text("Enter a time such as 5:30")
-    start.fill("1:00")  # behind the end of the film, which the service knows
+    start.fill("1:00")  # after the end of the video, which only the service knows
     button(chapters, "Save chapters").click()
     expect(start).to_have_accessible_description(re.compile("source video"))
     start.fill("0:06.5")
@@ -122,8 +123,8 @@ def test_owners_write_captions_and_chapters_that_everybody_gets_in_the_player(co
     expect(field(page, "Captions")).to_have_count(0)
 
 
-def test_a_form_has_the_focus_before_the_next_frame(console: Console) -> None:
-    """Regression: a late focus took text that was typed into another field."""
+def test_form_has_the_focus_before_the_next_frame(console: Console) -> None:
+    """Regression: a late focus change moved typed text into another field."""
     video = console.service.create(title="For a fast typist")
     page = console.open(f"videos/{video['videoId']}")
     expect(button(page, "Edit")).to_be_visible()

@@ -12,20 +12,20 @@ from tests.polling import eventually
 
 
 def details(console: Console, video: dict[str, Any], tab: str = "facts", user: str | None = "alice") -> Page:
-    """A page at a tab of a video."""
+    """Open a tab of a video."""
     page = console.open(f"videos/{video['videoId']}?tab={tab}", user)
     expect(page.get_by_role("tab", selected=True)).to_be_visible()
     return page
 
 
 def edit(page: Page) -> Locator:
-    """The form of the video."""
+    """Open the form of the video, and return it."""
     button(page, "Edit").click()
     return form(page, "Edit video")
 
 
 def stored(console: Console, video: dict[str, Any]) -> dict[str, Any]:
-    """The video as the API has it now."""
+    """Return the current video from the API."""
     document: dict[str, Any] = console.service.request("GET", f"/v1/videos/{video['videoId']}").json()
     return document
 
@@ -38,7 +38,7 @@ def published(service: Service, **fields: Any) -> dict[str, Any]:
     return video
 
 
-def test_facts_are_found_by_tabs_and_only_the_owner_deletes_and_restores(console: Console, unique: str) -> None:
+def test_tabs_show_the_facts_and_only_the_owner_can_delete_and_restore(console: Console, unique: str) -> None:
     series = published(
         console.service,
         title="The series",
@@ -93,7 +93,7 @@ def test_credits_are_added_and_removed(console: Console, unique: str) -> None:
     button(page, "Add credit").click()
     adding = dialog(page, "Add credit")
     field(adding, "Person").fill(unique)
-    for _ in range(3):  # what was typed stays, however often somebody escapes
+    for _ in range(3):  # Escape never discards the input
         page.keyboard.press("Escape")
     button(page, "Keep editing").click()
     field(adding, "Name").fill("Ada Mason")
@@ -114,7 +114,7 @@ def test_credits_are_added_and_removed(console: Console, unique: str) -> None:
     assert console.service.request("GET", path).json()["items"] == []
 
 
-def test_a_video_is_rated_and_put_into_playlists(console: Console, unique: str) -> None:
+def test_video_is_rated_and_added_to_playlists(console: Console, unique: str) -> None:
     video = published(console.service, title="Rated")
     page = details(console, video, user="bob")
     rating = page.get_by_role("complementary", name="Rating", exact=True)
@@ -127,7 +127,7 @@ def test_a_video_is_rated_and_put_into_playlists(console: Console, unique: str) 
     expect(rating).to_contain_text("1 of 10, 1 vote0 likes, 1 dislike")
     button(rating, "Remove my rating").click()
     announced(page, "Rating removed.")
-    expect(rating.get_by_role("group")).to_be_focused()  # for the button is gone
+    expect(rating.get_by_role("group")).to_be_focused()  # because the button was removed
     expect(rating).to_contain_text("No ratings yet.")
     assert "own" not in console.service.request("GET", f"/v1/videos/{video['videoId']}/rating", "bob").json()
 
@@ -151,12 +151,12 @@ def test_a_video_is_rated_and_put_into_playlists(console: Console, unique: str) 
     button(page, f"Remove it from {old}").click()
     button(dialog(page, f"Remove it from {old}?"), "Remove").click()
     expect(playlists.get_by_role("link")).to_have_text([new])
-    expect(playlists).to_be_focused()  # for the button is gone
+    expect(playlists).to_be_focused()  # because the button was removed
     response = console.service.request("GET", f"/v1/videos/{video['videoId']}/playlists", "bob").json()
     assert [playlist["title"] for playlist in response["items"]] == [new]
 
 
-def test_hostile_texts_of_a_video_run_nothing_and_break_no_layout(console: Console, unique: str) -> None:
+def test_hostile_texts_of_a_video_run_no_script_and_keep_the_layout(console: Console, unique: str) -> None:
     word = HOSTILE[:64]
     video = console.service.create(
         title=HOSTILE,

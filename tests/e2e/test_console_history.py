@@ -20,23 +20,23 @@ from tests.e2e.locators import button, dialog, field, group, heading, link, pane
 from tests.polling import eventually
 
 LARGE = 101
-"""Entries of a change set that is too large to be taken back at once."""
+"""Number of entries in a change set that is too large to be reverted within one request."""
 
 
 def sent(service: Service, method: str, path: str, body: Any = None, user: str = "alice") -> httpx.Response:
-    """Send a request that must succeed, and return its response body."""
+    """Send a request that must succeed, and return the response."""
     reply = service.request(method, path, user, **({} if body is None else {"json": body}))
     assert reply.status_code < 300, reply.text
     return reply
 
 
 def patched(service: Service, video: dict[str, Any], user: str = "alice", **fields: Any) -> None:
-    """Change a video."""
+    """Patch a video."""
     sent(service, "PATCH", f"/v1/videos/{video['videoId']}", fields, user)
 
 
 def listed(service: Service, path: str, count: int) -> list[dict[str, Any]]:
-    """The entries of a history, once there are `count` of them: they appear a moment after the changes."""
+    """Return the entries of a history as soon as it has `count` of them. They appear a moment after the changes."""
 
     def entries() -> list[dict[str, Any]]:
         return list(service.request("GET", path, "admin").json().get("items", []))
@@ -45,7 +45,8 @@ def listed(service: Service, path: str, count: int) -> list[dict[str, Any]]:
 
 
 def settled(service: Service, video: dict[str, Any]) -> str:
-    """Wait until the trail has the newest version of a video; returns the id of the change set that made it."""
+    """Wait until the trail has the newest version of a video. Return the id of the change set that wrote the
+    version."""
     path = f"/v1/videos/{video['videoId']}"
     version = service.request("GET", path).json()["version"]
 
@@ -57,24 +58,24 @@ def settled(service: Service, video: dict[str, Any]) -> str:
 
 
 def stored(service: Service, video: dict[str, Any]) -> dict[str, Any]:
-    """The video as the API has it now."""
+    """Return the current video from the API."""
     return dict(service.request("GET", f"/v1/videos/{video['videoId']}").json())
 
 
 def history(console: Console, video: dict[str, Any], user: str | None = "alice") -> Page:
-    """A page at the history of a video."""
+    """Open the history of a video."""
     page = console.open(f"videos/{video['videoId']}?tab=history", user)
     expect(panel(page, "History")).to_be_visible()
     return page
 
 
 def entries(page: Page) -> Locator:
-    """The entries of the history that the page shows."""
+    """Locate the displayed entries of the history."""
     return page.locator(".timeline > li")
 
 
 def spoilt(service: Service) -> dict[str, Any]:
-    """A video that alice made, admin spoilt, and alice changed again; all of it is in the trail."""
+    """Return a video that alice created, admin changed wrongly, and alice changed again. The trail has all changes."""
     video = service.create(title="The harbour", description="Ships at dawn.", category="travel")
     patched(service, video, "admin", title="SPOILT", description="spoilt")
     patched(service, video, category="spoilt", metadata={"take/one": "x"})
@@ -123,7 +124,7 @@ def test_versions_of_a_video_are_listed_compared_viewed_and_reverted(console: Co
     assert {name: stored(service, video)[name] for name in fields} == {
         "title": "The harbour",
         "category": "spoilt",
-        "description": "spoilt",  # not ticked
+        "description": "spoilt",  # its box is not ticked
         "metadata": {"take/one": "x"},
         "version": 4,
     }
@@ -135,7 +136,7 @@ def test_versions_of_a_video_are_listed_compared_viewed_and_reverted(console: Co
 
 
 def renamed(service: Service, count: int, **fields: Any) -> tuple[str, list[dict[str, Any]]]:
-    """Videos whose titles one request spoilt, and the id of its change set, once all of it is listed."""
+    """Return a change set that gave videos a wrong title, and the videos. The change set lists all its entries."""
     videos = [service.create(title=f"Film {number}", **fields) for number in range(count)]
     operations = [
         {"op": "patch", "videoId": video["videoId"], "patch": {"title": f"SPOILT {number}", "category": "spoilt"}}
@@ -147,7 +148,7 @@ def renamed(service: Service, count: int, **fields: Any) -> tuple[str, list[dict
     return set_id, videos
 
 
-def test_a_change_set_is_looked_at_undone_and_put_back(console: Console) -> None:
+def test_change_set_is_shown_reverted_and_restored(console: Console) -> None:
     set_id, videos = renamed(console.service, 3)
     patched(console.service, videos[0], "admin", title="Mended")
     settled(console.service, videos[0])
@@ -156,7 +157,7 @@ def test_a_change_set_is_looked_at_undone_and_put_back(console: Console) -> None
         return [stored(console.service, video)["title"] for video in videos]
 
     theirs = console.open(f"changesets/{set_id}", "bob")
-    # It looks some times, because the trail may be behind, and then it ends.
+    # The page retries some times, because the trail may lag, before it shows this message.
     expect(theirs.get_by_role("main")).to_contain_text("Change set not found.")
     theirs.close()
     page = console.open("changesets")
@@ -177,7 +178,7 @@ def test_a_change_set_is_looked_at_undone_and_put_back(console: Console) -> None
     assert not any("category" in stored(console.service, video) for video in videos)
     require_good_layout(page)
 
-    undo_link = link(undo, "View the change set of this revert")  # the undo is a change set as well
+    undo_link = link(undo, "View the change set of this revert")  # the revert is itself a change set
     undo_id = str(undo_link.get_attribute("href")).rpartition("/")[2]
     listed(console.service, f"/v1/changesets/{undo_id}?limit=100", len(videos))
     undo_link.click()
@@ -188,7 +189,7 @@ def test_a_change_set_is_looked_at_undone_and_put_back(console: Console) -> None
     assert titles() == ["Mended", "SPOILT 1", "SPOILT 2"]
 
 
-def test_a_large_change_set_goes_on_by_itself_and_is_watched(console: Console, tmp_path: Path) -> None:
+def test_revert_of_a_large_change_set_runs_in_the_background_with_progress(console: Console, tmp_path: Path) -> None:
     set_id, videos = imported(console.service, tmp_path)
     eventually(lambda: size_of(console.service, set_id), lambda size: size == LARGE)
     page = console.open(f"changesets/{set_id}")
@@ -199,14 +200,14 @@ def test_a_large_change_set_goes_on_by_itself_and_is_watched(console: Console, t
     expect(undo.get_by_role("status")).to_contain_text(f"{LARGE} would be reverted")
     button(undo, "Revert now").click()
     expect(heading(undo, re.compile("^(Reverting|Reverted)$"))).to_be_visible()
-    page.reload()  # the address says which run it is
+    page.reload()  # the URL contains the id of the run
     expect(heading(undo, "Reverted")).to_be_visible()
     expect(undo.get_by_role("status")).to_contain_text(f"{LARGE} reverted")
     assert {stored(console.service, {"videoId": video})["status"] for video in videos[::20]} == {"deleted"}
 
 
 def imported(service: Service, folder: Path) -> tuple[str, list[str]]:
-    """The change set of an import, as it prints it, and the ids of alice's videos that it wrote."""
+    """Return the change set that an import prints, and the ids of alice's videos that it wrote."""
     videos = [str(uuid.uuid4()) for _ in range(LARGE)]
     lines = [
         json.dumps({"entity": "Video", "videoId": video, "userId": "alice", "status": "uploaded", "title": "Imported"})
@@ -232,7 +233,7 @@ def size_of(service: Service, changeset_id: str) -> int:
     return count
 
 
-def test_a_playlist_has_a_history_and_is_brought_back_by_it(console: Console) -> None:
+def test_playlist_is_restored_from_its_history(console: Console) -> None:
     service = console.service
     videos = [service.create(title=title) for title in ("First", "Second")]
     playlist = sent(service, "POST", "/v1/playlists", {"title": "An evening"}).json()
@@ -271,7 +272,7 @@ def test_a_playlist_has_a_history_and_is_brought_back_by_it(console: Console) ->
     expect(page.get_by_role("article")).to_contain_text("Second")
 
 
-def test_hostile_texts_of_a_history_run_nothing_and_break_no_layout(console: Console) -> None:
+def test_hostile_texts_of_a_history_run_no_script_and_keep_the_layout(console: Console) -> None:
     service = console.service
     video = service.create(title=HOSTILE, description=HOSTILE, category=HOSTILE[:100])
     path = f"/v1/videos/{video['videoId']}"

@@ -14,7 +14,7 @@ from tests.e2e.locators import button, dialog, field, group, heading, link, text
 MINUTE = 60_000
 BATCH = 100
 FIRST_SCREEN = 150_000
-"""Bytes, as they are transferred."""
+"""Maximum bytes of the first screen, compressed as transferred."""
 
 RIGHT_TO_LEFT, LEFT_TO_RIGHT, ISOLATE, MARK, TOWER = "\u202e", "\u202d", "\u2067", "\u200f", "\u0301\u0322\u033f\u0489"
 HOSTILE = (
@@ -67,17 +67,17 @@ BROKEN = """
 
 
 def cards(page: Page) -> Locator:
-    """The videos that are shown."""
+    """Locate the displayed videos."""
     return page.get_by_role("list", name="Videos", exact=True).locator("a.card")
 
 
 def titles(page: Page) -> list[str]:
-    """Their titles, in their order."""
+    """Return the displayed titles in order."""
     return page.locator(".library a .title").all_text_contents()
 
 
 def create(service: Service, videos: Sequence[Mapping[str, Any]], user: str = "alice") -> None:
-    """Create many videos, the first of them first."""
+    """Create many videos in this order."""
     for start in range(0, len(videos), BATCH):
         operations = [{"op": "create", "video": video} for video in videos[start : start + BATCH]]
         reply = service.request("POST", "/v1/videos/batch", user, json={"operations": operations})
@@ -85,17 +85,17 @@ def create(service: Service, videos: Sequence[Mapping[str, Any]], user: str = "a
 
 
 def at(page: Page, query: str) -> None:
-    """Wait until the page's address has this query."""
+    """Wait until the page's URL ends with this query."""
     expect(page).to_have_url(re.compile(re.escape(f"#/{query}") + "$"))
 
 
 def enter(page: Page, label: str, value: str) -> None:
-    """Type a value of the choice, and be done with it."""
+    """Type a value into a filter, and apply it."""
     field(page, label).fill(value)
     field(page, label).press("Enter")
 
 
-def test_every_choice_has_an_address_to_link_reload_and_go_back_to(console: Console, unique: str) -> None:
+def test_every_filter_is_in_the_url_for_links_reload_and_back(console: Console, unique: str) -> None:
     create(console.service, [{"title": "Short", "category": unique, "duration": MINUTE - 1}])
     create(console.service, [{"title": "Long", "category": unique, "duration": 90_000, "format": "webm"}])
     page = console.open()
@@ -123,7 +123,7 @@ def test_every_choice_has_an_address_to_link_reload_and_go_back_to(console: Cons
     at(page, "?userId=me&order=asc")
 
 
-def test_a_long_list_goes_on_to_its_end_and_keeps_its_place(console: Console, unique: str) -> None:
+def test_long_list_loads_to_its_end_and_keeps_its_scroll_position(console: Console, unique: str) -> None:
     create(console.service, [{"title": f"Part {number}", "category": unique} for number in range(120)])
     page = console.open(f"?userId=me&category={unique}&order=asc")
     to_the_end(page, 120)
@@ -144,12 +144,12 @@ def test_a_long_list_goes_on_to_its_end_and_keeps_its_place(console: Console, un
     expect(opened).to_be_focused()
     page.wait_for_function("place => scrollY === place", arg=scroll_offset)
     assert cards(page).count() == 120
-    # The first page may be looked at: what other tests do is among the changes that the console follows.
+    # The page may request the first page, because it receives changes by other tests.
     assert not [url for url in requests if "cursor=" in url]
 
 
 def to_the_end(page: Page, number: int) -> None:
-    """Scroll until the list ends, which is so long."""
+    """Scroll to the end of a list of `number` videos."""
     expect(cards(page).first).to_be_visible()
     while page.locator(".more").count():
         before = cards(page).count()
@@ -161,7 +161,7 @@ def to_the_end(page: Page, number: int) -> None:
     expect(text(page, f"{number:,} videos")).to_be_visible()
 
 
-def test_a_hundred_hostile_titles_run_nothing_and_break_no_layout(console: Console, unique: str) -> None:
+def test_hundred_hostile_titles_run_no_script_and_keep_the_layout(console: Console, unique: str) -> None:
     hostile = [title % number if "%d" in title else title for number in range(5) for title in HOSTILE]
     create(console.service, [{"title": title, "category": unique} for title in hostile])
     refused = {"op": "create", "video": {"title": "two\nlines"}}
@@ -184,7 +184,7 @@ def test_a_hundred_hostile_titles_run_nothing_and_break_no_layout(console: Conso
     assert (page.evaluate("window.ran"), dialogs) == ([], [])
 
 
-def test_the_first_screen_is_small_and_everything_on_it_is_done_by_keyboard(console: Console, unique: str) -> None:
+def test_first_screen_is_small_and_usable_by_keyboard(console: Console, unique: str) -> None:
     create(console.service, [{"title": f"Part {number}", "category": unique} for number in range(48)])
     page = console.open(f"?userId=me&category={unique}")
     expect(cards(page)).to_have_count(48)
@@ -224,7 +224,7 @@ def test_the_first_screen_is_small_and_everything_on_it_is_done_by_keyboard(cons
     expect(heading(page, title)).to_be_visible()
 
 
-def test_selected_videos_are_edited_together_and_the_edit_is_undone(console: Console, unique: str) -> None:
+def test_selected_videos_are_edited_together_and_reverted(console: Console, unique: str) -> None:
     create(console.service, [{"title": f"Part {number}", "category": unique, "tags": ["old"]} for number in range(3)])
     page = console.open(f"?userId=me&category={unique}")
     button(page, "Table").click()

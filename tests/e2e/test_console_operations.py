@@ -1,4 +1,4 @@
-"""The console's operations: what failed and why, what waits, and numbers, for administrators alone."""
+"""The console's operations screen for administrators: failed videos with their reasons, pending jobs, and figures."""
 
 import re
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from tests.polling import eventually
 
 NOT_A_VIDEO = b"This is not a film. " * 64
 FAILED = "**/v1/videos?status=failed*"
-"""The list of the videos that failed."""
+"""Pattern of the requests that list failed videos."""
 TITLES = (
     HOSTILE,
     "<script>window.hit = 1</script>",
@@ -26,7 +26,7 @@ TITLES = (
 
 
 def failed(console: Console, title: str) -> str:
-    """A video whose film is not a film; its id."""
+    """Create a video with a source file that is no video. Return its id after it has failed."""
     video = console.service.create(title=title)
     console.service.upload(video, NOT_A_VIDEO)
     eventually(lambda: status(console, video["videoId"]), lambda now: now == "failed")
@@ -34,14 +34,13 @@ def failed(console: Console, title: str) -> str:
 
 
 def status(console: Console, video_id: str) -> str:
-    """A video's status, as the API has it."""
+    """Return a video's status from the API."""
     return str(console.service.request("GET", f"/v1/videos/{video_id}").json()["status"])
 
 
 def only(*video_ids: str) -> Callable[[Route], None]:
-    """Lists of these videos alone, on whatever page they are: a test retries nothing of its neighbours', and they push
-    nothing of it away.
-    """
+    """Return a handler that restricts lists to these videos, from all pages. So a test retries only its own videos, and
+    other videos do not displace them."""
 
     def fulfill(route: Route) -> None:
         url = route.request.url.replace("limit=12", "limit=100")
@@ -58,7 +57,7 @@ def only(*video_ids: str) -> Callable[[Route], None]:
 
 
 def without_final(route: Route) -> None:
-    """Report the worker as the cause of the failure, not the source file."""
+    """Respond as if the worker caused the failure, not the source file."""
     reply = route.fetch()
     jobs = reply.json()
     for job in jobs["items"]:
@@ -66,7 +65,7 @@ def without_final(route: Route) -> None:
     route.fulfill(response=reply, json=jobs)
 
 
-def test_failed_films_say_why_and_are_retried_where_that_can_help(console: Console, unique: str) -> None:
+def test_failed_videos_show_the_reason_and_are_retried_if_useful(console: Console, unique: str) -> None:
     hopeless, worth = f"Hopeless {unique}", f"Worth it {unique}"
     ids = {title: failed(console, title) for title in (hopeless, worth)}
     retried: list[str] = []
@@ -81,10 +80,10 @@ def test_failed_films_say_why_and_are_retried_where_that_can_help(console: Conso
         expect(row).to_contain_text("The file is not a video in a supported format")
     expect(rows[hopeless]).to_contain_text("Upload a different file")
     expect(link(rows[hopeless], hopeless)).to_have_attribute("href", f"#/videos/{ids[hopeless]}")
-    expect(rows[hopeless].get_by_role("button")).to_have_count(0)  # to try this film again cannot help
+    expect(rows[hopeless].get_by_role("button")).to_have_count(0)  # a retry with this file cannot succeed
     expect(button(rows[worth], f"Retry: Probe, {worth}")).to_be_visible()
 
-    # Else it may have failed again before anybody saw it queued.
+    # Otherwise the job could fail again before the test sees it as queued.
     held_reads = HeldRequests(page, f"**/v1/videos/{ids[worth]}/jobs", lambda _: bool(retried))
     button(failures, "Retry all shown").click()
     expect(failures.get_by_role("status").filter(has_text="Done")).to_have_text(
@@ -93,7 +92,7 @@ def test_failed_films_say_why_and_are_retried_where_that_can_help(console: Conso
     assert retried == [f"{console.service.base_url}/v1/videos/{ids[worth]}/jobs/probe/retry"]
     expect(rows[worth]).to_contain_text("Queued")
     held_reads.let_go()
-    expect(rows[worth]).to_contain_text("The file is not a video in a supported format")  # once it has failed again
+    expect(rows[worth]).to_contain_text("The file is not a video in a supported format")  # after the second failure
     jobs = console.service.request("GET", f"/v1/videos/{ids[worth]}/jobs").json()["items"]
     assert [(job["kind"], job["state"], job["attempt"]) for job in jobs] == [("probe", "failed", 2)]
     with page.expect_response(re.compile("/jobs/probe/retry$")) as retry:
@@ -103,7 +102,7 @@ def test_failed_films_say_why_and_are_retried_where_that_can_help(console: Conso
     expect(heading(page, f"Replace the file of {hopeless}")).to_be_visible()
 
 
-def test_hostile_titles_of_failed_videos_break_no_layout(console: Console) -> None:
+def test_hostile_titles_of_failed_videos_keep_the_layout(console: Console) -> None:
     videos = [console.service.create("admin", title=title, status="failed")["videoId"] for title in TITLES]
     page = console.open("", "admin")
     page.route(FAILED, only(*videos))

@@ -1,4 +1,4 @@
-"""The console's playlists: made, changed, filled, and put into order by hand."""
+"""The console's playlists: created, changed, filled and reordered."""
 
 import re
 from collections.abc import Callable
@@ -22,7 +22,7 @@ TITLES = (
 
 
 def playlist(console: Console, *titles: str, name: str = "An evening", **fields: Any) -> tuple[str, list[str]]:
-    """A playlist of alice's with a new video for each title; its id, and theirs."""
+    """Create a playlist of alice with a new video for each title. Return the playlist's id and the videos' ids."""
     reply = console.service.request("POST", "/v1/playlists", json={"title": name} | fields)
     assert reply.status_code == 201, reply.text
     playlist_id = reply.json()["playlistId"]
@@ -35,13 +35,13 @@ def playlist(console: Console, *titles: str, name: str = "An evening", **fields:
 
 
 def order(console: Console, playlist_id: str) -> list[str]:
-    """The titles of a playlist's videos, as the API has them."""
+    """Return the titles of a playlist's videos from the API."""
     entries = console.service.request("GET", f"/v1/playlists/{playlist_id}/entries?limit=100").json()["items"]
     return [entry["video"]["title"] for entry in entries]
 
 
 def rows(page: Page) -> Locator:
-    """The entries that the page shows."""
+    """Locate the displayed entries."""
     return page.get_by_role("list", name="Videos", exact=True).get_by_role("listitem")
 
 
@@ -51,7 +51,7 @@ def handle_of(page: Page, title: str) -> Locator:
 
 
 def handle_position(page: Page, title: str) -> tuple[float, float]:
-    """Return the position of a video's handle, from the left and from the top."""
+    """Return the coordinates of a video's handle, from the left and from the top."""
     box = handle_of(page, title).bounding_box()
     assert box
     return box["x"] + 10, box["y"] + 10
@@ -63,14 +63,14 @@ def wait_for_order(page: Page, *titles: str) -> None:
 
 
 def moves(page: Page, act: Callable[[], object]) -> None:
-    """Do what moves an entry, and wait until the service has moved it."""
+    """Do an action that moves an entry, and wait until the service has stored the move."""
     with page.expect_response(lambda response: response.request.method == "PATCH") as response:
         act()
     assert response.value.status == 200, response.value.text()
 
 
 def pull(page: Page, title: str, onto: str) -> None:
-    """Drag a video by its handle over another one, and hold it there."""
+    """Drag a video by its handle over another video, without releasing it."""
     (x, start), (_, end) = handle_position(page, title), handle_position(page, onto)
     page.mouse.move(x, start)
     page.mouse.down()
@@ -79,7 +79,7 @@ def pull(page: Page, title: str, onto: str) -> None:
 
 
 def drag(page: Page, title: str, onto: str) -> None:
-    """Drag a video by its handle to the place of another one."""
+    """Drag a video by its handle to the position of another video."""
     pull(page, title, onto)
     page.mouse.up()
 
@@ -139,7 +139,7 @@ def test_playlist_form_loses_no_input_while_saving_or_after_a_concurrent_change(
     path = f"/v1/playlists/{playlist_id}"
     video_id = console.service.create(title="One")["videoId"]
     page = console.open(f"playlists/{playlist_id}")
-    # Even if it cannot be read after it was added, it is listed.
+    # The new entry is listed even if the video cannot be read.
     page.route(f"**/v1/videos/{video_id}", lambda route: route.abort("connectionfailed"))
     adding = field(page, "Add a video")
     adding.fill(video_id)
@@ -158,7 +158,7 @@ def test_playlist_form_loses_no_input_while_saving_or_after_a_concurrent_change(
     title = field(page, "Title")
     expect(title).to_have_value(f"Old {unique}")
     title.fill(f"New {unique}")
-    # An entry that came meanwhile is no reason to ask.
+    # An entry that was added concurrently causes no conflict.
     video = {"videoId": console.service.create()["videoId"]}
     assert console.service.request("POST", f"{path}/entries", json=video).status_code == 201
     with HeldRequests(page, f"**{path}", lambda request: request.method != "GET") as saving:
@@ -215,7 +215,7 @@ def test_videos_are_reordered_by_mouse_and_touch(console: Console) -> None:
     wait_for_order(page, "Three", "Four", "Two", "One", "Five", "Six", "Seven")
 
     page.set_viewport_size({"width": 800, "height": 500})
-    # Above the bar at the bottom, which a row that is in the viewport may be behind.
+    # Scrolls the row above the bar at the bottom, which could cover it.
     handle_of(page, "Three").evaluate("handle => handle.scrollIntoView({ block: 'center' })")
 
     def to_the_edge() -> None:
@@ -223,7 +223,7 @@ def test_videos_are_reordered_by_mouse_and_touch(console: Console) -> None:
         page.mouse.move(x, start)
         page.mouse.down()
         page.mouse.move(x, 495, steps=3)
-        expect(rows(page).last).to_be_in_viewport(ratio=1)  # the page rolls
+        expect(rows(page).last).to_be_in_viewport(ratio=1)  # the page scrolls
         page.mouse.up()
 
     moves(page, to_the_edge)
@@ -272,7 +272,7 @@ def test_videos_are_reordered_by_keyboard_and_by_buttons(console: Console) -> No
     assert order(console, playlist_id) == ["One", "Two", "Three"]
 
 
-def test_a_move_that_is_refused_is_put_back_and_can_be_tried_again(console: Console) -> None:
+def test_refused_move_is_reverted_and_can_be_retried(console: Console) -> None:
     playlist_id, (one, two, _) = playlist(console, "One", "Two", "Three")
     page = console.open(f"playlists/{playlist_id}")
     wait_for_order(page, "One", "Two", "Three")
@@ -287,7 +287,7 @@ def test_a_move_that_is_refused_is_put_back_and_can_be_tried_again(console: Cons
     assert order(console, playlist_id) == ["Two", "Three", "One"]
 
     console.service.request("DELETE", f"/v1/playlists/{playlist_id}/entries/{two}")
-    drag(page, "One", onto="Three")  # behind one that is gone
+    drag(page, "One", onto="Three")  # after a removed entry
     expect(page.get_by_role("main")).to_contain_text("“One” was not moved.")
     button(page, "Try again").click()
     wait_for_order(page, "Three", "One")
@@ -316,7 +316,7 @@ def test_public_playlists_are_read_only_for_other_users(console: Console, unique
     expect(page.get_by_role("alert")).to_contain_text("The playlist does not exist")
 
 
-def test_a_long_playlist_goes_on_and_its_end_is_where_end_puts_a_video(console: Console) -> None:
+def test_long_playlist_loads_to_its_end_and_the_end_key_moves_a_video_there(console: Console) -> None:
     playlist_id, _ = playlist(console, "One", "Two", "Three", "Four", "Five")
     page = console.open("playlists")
     entries = f"**/v1/playlists/{playlist_id}/entries?*"
@@ -337,7 +337,7 @@ def test_a_long_playlist_goes_on_and_its_end_is_where_end_puts_a_video(console: 
     assert order(console, playlist_id) == ["Two", "Three", "Four", "Five", "One"]
 
 
-def test_hostile_titles_of_a_playlist_run_nothing_and_break_no_layout(console: Console, unique: str) -> None:
+def test_hostile_titles_of_a_playlist_run_no_script_and_keep_the_layout(console: Console, unique: str) -> None:
     name = (unique + "W" * 300)[:300]
     playlist_id, _ = playlist(console, *TITLES, name=name, description="<b>W</b>" * 100)
     page = console.open("playlists")

@@ -1,4 +1,4 @@
-"""The console: search for a remembered word or sentence."""
+"""The console's search, by words and by spoken sentences."""
 
 import re
 
@@ -30,16 +30,16 @@ def tally(page: Page) -> Locator:
 
 
 def query(page: Page) -> Locator:
-    """The search box of the header."""
+    """Locate the search box of the header."""
     return page.get_by_role("combobox", name="Search videos", exact=True)
 
 
 def typed(page: Page, text: str) -> None:
-    """Type a query, on the search screen."""
+    """Type a query on the search screen."""
     query(page).fill(text)
 
 
-def test_a_film_is_found_by_what_is_said_in_it_and_plays_from_there(
+def test_video_is_found_by_its_captions_and_plays_from_the_quote(
     console: Console, service: Service, unique: str
 ) -> None:
     video = service.create(title="A ride", visibility="public")
@@ -63,7 +63,7 @@ def test_a_film_is_found_by_what_is_said_in_it_and_plays_from_there(
     expect(field(page, "Captions")).to_have_value("en")
 
 
-def test_facets_lead_to_fewer_videos_whatever_their_titles_are(console: Console, service: Service, unique: str) -> None:
+def test_facets_narrow_the_results_despite_hostile_titles(console: Console, service: Service, unique: str) -> None:
     hostile = f"\U0001f3ac {HOSTILE[:80]} {unique} {'W' * 150}"
     for number, title in enumerate(("Part one of", "Part two of", hostile)):
         service.create(title=title if number == 2 else f"{title} {unique}", tags=["odd" if number % 2 else "even"])

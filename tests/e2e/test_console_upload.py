@@ -17,7 +17,7 @@ from tests.e2e.conftest import Service
 from tests.e2e.locators import button, dialog, field, heading, link
 
 LARGE = 100 * 1000**2 + 1
-"""Bytes: the smallest film that is sent in parts, which are three."""
+"""Bytes of the smallest file that is sent in parts. It has three parts."""
 SO_FAR = "33.6 MB of 100 MB"
 """Displayed progress after the first part."""
 HOLD_LATER_PARTS = r"""
@@ -42,12 +42,12 @@ request of a page take ten times as long."""
 LET_GO = "() => { window.isOpen = true; for (const send of window.held.splice(0)) send(); }"
 HOLDS_BOTH = "() => window.held.length === 2"
 SMALL = "carphone_distorted"
-"""A clip of 7 KB, for tests that need a film and not its renditions: its only one is made in a moment."""
+"""Name of a clip of 7 KB, for tests that do not need renditions. Its only rendition is created in a moment."""
 
 
 @pytest.fixture(scope="module")
 def zeros(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A large file that takes no space on the disk, and is not a film."""
+    """Return a large sparse file, which is no video."""
     file = tmp_path_factory.mktemp("films") / "zeros.mp4"
     with file.open("wb") as opened:
         opened.truncate(LARGE)
@@ -56,12 +56,12 @@ def zeros(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 def choose(page: Page, *files: Path | str, label: str = "Select files") -> None:
-    """Choose files as people do."""
+    """Select files in a file field."""
     field(page, label).set_input_files(list(files))
 
 
 def stored_parts(page: Page) -> list[str]:
-    """The numbers of the parts that S3 takes from now on."""
+    """Return a list to which the page's completed uploads of parts add their numbers."""
     stored: list[str] = []
 
     def note(request: Request) -> None:
@@ -74,12 +74,12 @@ def stored_parts(page: Page) -> list[str]:
 
 
 def row(page: Page, title: str) -> Locator:
-    """The upload of a title."""
+    """Locate the upload with this title."""
     return page.get_by_role("article", name=title, exact=True)
 
 
 def send(page: Page, file: Path, title: str) -> Locator:
-    """Choose a file and begin to send it under a title; return its row."""
+    """Select a file, start its upload with this title, and return its row."""
     choose(page, file)
     field(page, "Title").fill(title)
     button(page, "Upload").click()
@@ -87,17 +87,17 @@ def send(page: Page, file: Path, title: str) -> Locator:
 
 
 def step(item: Locator, words: str) -> Locator:
-    """A step of a film that was sent."""
+    """Locate a step of an uploaded file."""
     return item.get_by_role("listitem").filter(has_text=words)
 
 
 def videos(service: Service, title: str, user: str = "alice") -> list[dict[str, Any]]:
-    """The videos of this title that a user has."""
+    """Return the videos of a user with this title."""
     return [service.request("GET", f"/v1/videos/{id_}", user).json() for id_ in service.titled(title, user)]
 
 
 def reload(page: Page) -> None:
-    """Load the page again although it asks not to."""
+    """Reload the page, and confirm its warning."""
     with page.expect_event("dialog") as prompt:
         page.once("dialog", lambda dialog: dialog.accept())
         page.reload()
@@ -105,7 +105,7 @@ def reload(page: Page) -> None:
 
 
 def spoil_tokens(page: Page, **changes: str) -> None:
-    """Change the tokens that the page has."""
+    """Replace tokens that the page has stored."""
     page.evaluate(
         "(changes) => sessionStorage.setItem('tokens',"
         " JSON.stringify({ ...JSON.parse(sessionStorage.getItem('tokens')), ...changes }))",
@@ -114,12 +114,12 @@ def spoil_tokens(page: Page, **changes: str) -> None:
 
 
 def refused(service: Service) -> str:
-    """A token that says alice, as before, and that the gateway refuses: an expired one where there is one."""
+    """Return a token of alice that the gateway refuses: an expired token if there is one."""
     bad: Mapping[str, str] = service.bad_tokens
     return bad.get("expired", bad["with an altered signature"])
 
 
-def test_a_film_becomes_a_video_once_what_is_wrong_is_put_right(console: Console, tmp_path: Path, unique: str) -> None:
+def test_file_becomes_a_video_after_its_errors_are_corrected(console: Console, tmp_path: Path, unique: str) -> None:
     (tmp_path / "empty.mp4").touch()
     (tmp_path / "notes.txt").write_text("no film")
     page = console.open("upload", "bob")
@@ -150,7 +150,7 @@ def test_a_film_becomes_a_video_once_what_is_wrong_is_put_right(console: Console
     assert (video["category"], sorted(video["tags"]), video["visibility"]) == ("cycling", ["bikes", "street"], "public")
 
 
-def test_a_file_that_is_dropped_anywhere_and_is_no_film_makes_place_for_another(console: Console, unique: str) -> None:
+def test_dropped_file_that_is_no_video_can_be_replaced(console: Console, unique: str) -> None:
     page = console.open("upload", "bob")
     expect(heading(page, "Upload")).to_be_visible()
     dropped = page.evaluate_handle(
@@ -185,24 +185,22 @@ def test_a_file_that_is_dropped_anywhere_and_is_no_film_makes_place_for_another(
     expect(row(page, title)).not_to_contain_text("waiting")
 
 
-def test_neither_a_pause_nor_a_reload_nor_the_end_of_a_session_loses_what_was_sent(
-    console: Console, zeros: Path, unique: str
-) -> None:
+def test_upload_resumes_after_a_pause_a_reload_and_an_ended_session(console: Console, zeros: Path, unique: str) -> None:
     console.context.add_init_script(HOLD_LATER_PARTS)
     page = console.open("upload")
     parts = stored_parts(page)
     item = send(page, zeros, unique)
-    # Another screen does not disturb it, and leads back.
+    # The upload continues while another screen is open, which has a link back.
     link(page, "Library").click()
     link(page, re.compile(r"^Uploading, \d+%$")).click()
     expect(item).to_contain_text(SO_FAR)
-    wait_until(page, lambda: parts == ["1"])  # all of it is sent a moment before S3 has it
+    wait_until(page, lambda: parts == ["1"])  # the browser has sent the part a moment before S3 has stored it
     page.wait_for_function(HOLDS_BOTH)
     button(item, "Pause").click()
     expect(field(item, "Paused")).to_be_visible()
     reload(page)
     assert "X-Amz" not in page.evaluate("JSON.stringify(sessionStorage)"), "a presigned URL lets its holder upload"
-    # Each page links to the uploads that wait for their files.
+    # Every screen has a link to paused uploads.
     link(page, "Playlists").click()
     link(page, "Resume upload").click()
     choose(page, clip(SMALL), label="Select file again")
@@ -211,7 +209,7 @@ def test_neither_a_pause_nor_a_reload_nor_the_end_of_a_session_loses_what_was_se
     field(item, "Select file again").focus()
     choose(page, zeros, label="Select file again")
     expect(item).to_contain_text(SO_FAR)
-    expect(item.get_by_role("heading")).to_be_focused()  # the button has gone
+    expect(item.get_by_role("heading")).to_be_focused()  # the button was removed
     page.wait_for_function(HOLDS_BOTH)
 
     spoil_tokens(page, accessToken=refused(console.service), refreshToken="it has ended")

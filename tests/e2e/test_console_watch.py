@@ -1,4 +1,4 @@
-"""The console: watching a video, and seeing it made."""
+"""The console: playing a video, and watching its processing."""
 
 import json
 import re
@@ -14,9 +14,9 @@ from tests.e2e.locators import button, dialog, field, group, heading, link, text
 from tests.polling import eventually
 
 RENDITION = re.compile(r"/renditions/.+\.mp4")
-"""A version that the transcoder made, in a URL."""
+"""Pattern of the URL of a rendition."""
 SOURCE = re.compile(r"-sources-")
-"""A film as it was uploaded, in a URL."""
+"""Pattern of the URL of a source file."""
 PLAYED = """(video, [seconds, patience]) => new Promise((done, fail) => {
   const look = () => !video.paused && video.currentTime > seconds && done(video.currentTime);
   video.addEventListener("timeupdate", look);
@@ -28,15 +28,15 @@ NOTE_CHANGE = """(video) => {
   video.addEventListener("timeupdate", () => { if (video.src === src) window.left = video.currentTime; });
   video.addEventListener("seeked", () => { window.wentOn = video.currentTime; }, { once: true });
 }"""
-"""Notes where a film leaves the file that it has now, and where it goes on: it plays while the test asks."""
+"""Script that records the time at which the player leaves its current file, and at which it continues."""
 HAS_CUES = "() => [...document.querySelector('media-controller video').textTracks].some(({ cues }) => cues?.length)"
-"""Whether the player has loaded the storyboard's cues. It shows no thumbnails on hover before."""
+"""Script that returns whether the player has loaded the storyboard's cues. Before, it shows no thumbnails on hover."""
 LOADED = "(image) => image.decode()"
 
 
 @pytest.fixture(scope="module")
 def video(service: Service) -> dict[str, Any]:
-    """A public video of alice's, ten seconds long, all of whose jobs are done."""
+    """Return a public video of alice that lasts ten seconds. All its jobs are done."""
     video = service.create(title="A ride through the city", visibility="public")
     service.upload(video, clip("bikes").read_bytes())
     path = f"/v1/videos/{video['videoId']}"
@@ -49,18 +49,18 @@ def video(service: Service) -> dict[str, Any]:
 
 
 def player(page: Page) -> Locator:
-    """The video element, once there is one."""
+    """Locate the video element."""
     return page.locator("media-controller video")
 
 
 def play(page: Page, seconds: float = 1) -> float:
-    """Play until a time, as people do; where it is then."""
+    """Play until a time by a click on the button, and return the current time."""
     button(page, "play").click()
     return played(page, seconds)
 
 
 def played(page: Page, seconds: float) -> float:
-    """Wait until it has played to a time; where it is then."""
+    """Wait until the player has reached a time, and return the current time."""
     return float(player(page).evaluate(PLAYED, [seconds, LIMIT_MS]))
 
 
@@ -69,7 +69,7 @@ def job(page: Page, name: str) -> Locator:
     return page.get_by_role("listitem").filter(has_text=name)
 
 
-def test_a_film_is_watched_while_it_is_made_and_after_it_was_deleted_and_restored(console: Console) -> None:
+def test_video_is_played_while_processing_and_after_a_restore(console: Console) -> None:
     video = console.service.create(title="To be made")
     page = console.open(f"videos/{video['videoId']}")
     expect(page.get_by_role("main")).to_contain_text("No source video has arrived.")
@@ -82,7 +82,7 @@ def test_a_film_is_watched_while_it_is_made_and_after_it_was_deleted_and_restore
     page.locator("media-poster-image img").evaluate(LOADED)
     expect(page.get_by_role("main")).to_contain_text("Only you can play this video. The video is private.")
     expect(player(page)).to_have_attribute("src", RENDITION)
-    expect(text(page, "All 4 steps done")).to_be_visible()  # so that nothing changes it from here on
+    expect(text(page, "All 4 steps done")).to_be_visible()  # no job changes the page from here on
     before = play(page)
     assert before > 1
     assert page.evaluate("performance.getEntriesByType('navigation')[0].type") == "navigate"
@@ -96,7 +96,9 @@ def test_a_film_is_watched_while_it_is_made_and_after_it_was_deleted_and_restore
     assert play(page, before) >= before
 
 
-def test_a_film_goes_on_in_another_quality_and_after_a_lost_connection(console: Console, video: dict[str, Any]) -> None:
+def test_playback_continues_in_another_quality_and_after_a_lost_connection(
+    console: Console, video: dict[str, Any]
+) -> None:
     page = console.open(f"videos/{video['videoId']}")
     interrupted: list[bool] = []
     for pattern in (RENDITION, SOURCE):
@@ -107,9 +109,7 @@ def test_a_film_goes_on_in_another_quality_and_after_a_lost_connection(console: 
     field(page, "Quality").select_option("source")
     expect(player(page)).to_have_attribute("src", SOURCE)
     assert played(page, before) > before
-    page.wait_for_function(
-        "window.wentOn !== undefined"
-    )  # a time is announced before the seek that leads to it has ended
+    page.wait_for_function("window.wentOn !== undefined")  # the time changes before the seek has ended
     assert -0.1 < page.evaluate("window.wentOn - window.left") < 5
 
     interrupted.append(True)
@@ -122,7 +122,7 @@ def test_a_film_goes_on_in_another_quality_and_after_a_lost_connection(console: 
     assert played(page, before) >= before
     expect(notice).to_have_count(0)
 
-    for _ in ("240p", "source"):  # as when each of them is damaged
+    for _ in ("240p", "source"):  # as if both files were damaged
         player(page).evaluate("""(video) => {
           Object.defineProperty(video, "error", { value: { code: 3 }, configurable: true });
           video.dispatchEvent(new Event("error"));
@@ -133,9 +133,7 @@ def test_a_film_goes_on_in_another_quality_and_after_a_lost_connection(console: 
     assert play(page, before) >= before
 
 
-def test_the_scrubber_shows_pictures_of_the_storyboard_and_none_of_elsewhere(
-    console: Console, video: dict[str, Any]
-) -> None:
+def test_scrubber_shows_storyboard_thumbnails_only_of_the_service(console: Console, video: dict[str, Any]) -> None:
     page = console.open(f"videos/{video['videoId']}", "bob")
     scrubber = page.locator("media-time-range")
     expect(scrubber).to_have_attribute("mediaduration", re.compile(r"^10(\.|$)"))
@@ -151,7 +149,7 @@ def test_the_scrubber_shows_pictures_of_the_storyboard_and_none_of_elsewhere(
     page.close()
 
     def elsewhere(route: Route) -> None:
-        """Their owner may say any address."""
+        """Respond with thumbnails of another origin, which an owner may set."""
         response = route.fetch()
         pictures = {"poster": {"url": "https://elsewhere.example/poster.jpg"}}
         pictures["storyboard.vtt"] = {"url": "https://elsewhere.example/storyboard.vtt"}
@@ -167,14 +165,14 @@ def test_the_scrubber_shows_pictures_of_the_storyboard_and_none_of_elsewhere(
     page = console.open("nowhere")
     page.route(f"**/v1/videos/{video['videoId']}", elsewhere)
     page.route("**/storyboard.vtt*", sheets)
-    with page.expect_response("**/storyboard.vtt*"):  # the one that the service itself says
+    with page.expect_response("**/storyboard.vtt*"):  # the URL is that of the service
         page.goto(f"{console.service.base_url}/console/#/videos/{video['videoId']}")
     expect(text(page, "All 4 steps done")).to_be_visible()
     page.locator("media-time-range").hover()
-    expect(page.locator("media-poster-image")).to_have_count(0)  # and `console` knows who was asked
+    expect(page.locator("media-poster-image")).to_have_count(0)  # `console` records requests to other origins
 
 
-def test_an_address_that_has_ended_is_renewed_and_another_film_plays_for_one_that_cannot(
+def test_expired_url_is_renewed_and_the_source_replaces_an_unplayable_rendition(
     console: Console, video: dict[str, Any]
 ) -> None:
     page = console.open("nowhere")
@@ -188,7 +186,7 @@ def test_an_address_that_has_ended_is_renewed_and_another_film_plays_for_one_tha
     with HeldRequests(page, "**/playback", lambda _: bool(refused)) as renewal:
         page.goto(f"{console.service.base_url}/console/#/videos/{video['videoId']}")
         renewal.wait_for(1)
-        button(page, "play").click()  # while there is nothing to play yet
+        button(page, "play").click()  # before the player has a URL
     assert played(page, 1) > 1
     page.close()
 
@@ -208,10 +206,8 @@ def test_an_address_that_has_ended_is_renewed_and_another_film_plays_for_one_tha
     assert play(page) > 1
 
 
-def test_a_view_counts_once_for_each_visit_and_owners_see_it_and_choose_the_poster(
-    console: Console, video: dict[str, Any]
-) -> None:
-    page = console.open(f"videos/{video['videoId']}", "bob")  # nobody else of these tests plays it, but for its owner
+def test_view_counts_once_and_the_owner_sees_it_and_chooses_the_poster(console: Console, video: dict[str, Any]) -> None:
+    page = console.open(f"videos/{video['videoId']}", "bob")  # no other test plays this video as bob
     play(page)
     expect(page.locator(".facts")).to_contain_text("1 view")
     page.reload()
@@ -242,7 +238,7 @@ def test_a_view_counts_once_for_each_visit_and_owners_see_it_and_choose_the_post
     require_good_layout(page, ("light", 1280), ("dark", 360))
 
 
-def test_a_film_that_cannot_be_shown_says_why(console: Console) -> None:
+def test_video_that_cannot_be_played_shows_the_reason(console: Console) -> None:
     page = console.open(f"videos/{console.service.create(user='bob', title='Mine alone')['videoId']}", "alice")
     expect(heading(page, "Video unavailable")).to_be_visible()
     expect(page.get_by_role("main")).to_contain_text("It may be private, not ready, not yet published, or expired")
@@ -257,5 +253,5 @@ def test_a_film_that_cannot_be_shown_says_why(console: Console) -> None:
     expect(probe.get_by_role("button")).to_have_count(0)
     expect(page.get_by_role("main")).to_contain_text("This video cannot be played.")
     expect(page.get_by_role("main")).not_to_contain_text("Either this browser")
-    expect(page.get_by_role("main")).not_to_contain_text("POST")  # which is what programs are told to do
+    expect(page.get_by_role("main")).not_to_contain_text("POST")  # the text is meant for API clients
     require_good_layout(page)

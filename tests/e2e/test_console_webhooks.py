@@ -1,4 +1,4 @@
-"""Webhooks in the console, and its lists that change as the feed says."""
+"""Webhooks in the console, and lists that update from the change feed."""
 
 import json
 import re
@@ -20,15 +20,16 @@ from tests.polling import eventually
 
 WIDTHS: tuple[tuple[Literal["light", "dark"], int], ...] = (("light", 360), ("dark", 1280), ("light", 2560))
 TITLES = ["release.*"]
-"""Filter of these tests' webhooks. Few other tests change such titles of alice's videos concurrently."""
+"""Filter of these tests' webhooks. Few other tests concurrently change such titles of alice's videos."""
 FEED = re.compile("/v1/changes")
 BEGINNING = re.compile(r"/v1/changes\?(.*&)?after=now(&|$)")
-"""The first request of a list that follows the feed. Later ones, also of a list that was just left, have a cursor."""
+"""Pattern of a list's first request to the feed. Later requests, also of a list that was just left, have a cursor."""
 
 
 @pytest.fixture
 def named(service: Service, unique: str) -> Iterator[str]:
-    """Description of a test's webhooks. They are deleted at its end, because each user may have only a few."""
+    """Return the description of a test's webhooks. They are deleted at the end, because the number of webhooks per user
+    is limited."""
     yield unique
     for user in ("alice", "admin"):
         for hook in service.request("GET", "/v1/webhooks", user).json()["items"]:
@@ -37,7 +38,7 @@ def named(service: Service, unique: str) -> Iterator[str]:
 
 
 def hooked(service: Service, url: str, description: str, **fields: Any) -> dict[str, Any]:
-    """A webhook of alice's, with its secret."""
+    """Create a webhook of alice, and return its document with the secret."""
     webhook = {"url": url, "description": description, "types": TITLES, **fields}
     reply = service.request("POST", "/v1/webhooks", json=webhook)
     assert reply.status_code == 201, reply.text
@@ -46,7 +47,7 @@ def hooked(service: Service, url: str, description: str, **fields: Any) -> dict[
 
 
 def released(service: Service) -> str:
-    """A new video of alice's with a title in Germany; its id."""
+    """Create a video of alice with a title in Germany, and return its id."""
     video_id = str(service.create()["videoId"])
     reply = service.request("PUT", f"/v1/videos/{video_id}/releases/DE", json={"titles": [{"title": "Der Hafen"}]})
     assert reply.status_code < 300, reply.text
@@ -54,13 +55,13 @@ def released(service: Service) -> str:
 
 
 def patched(service: Service, video: dict[str, Any], user: str = "alice", **fields: Any) -> None:
-    """Change a video."""
+    """Patch a video."""
     reply = service.request("PATCH", f"/v1/videos/{video['videoId']}", user, json=fields)
     assert reply.status_code == 200, reply.text
 
 
 def opened(console: Console, hook: dict[str, Any]) -> Page:
-    """A page at a webhook of alice's."""
+    """Open a webhook of alice."""
     page = console.open(f"webhooks/{hook['webhookId']}")
     expect(heading(page, "Deliveries")).to_be_visible()
     return page
@@ -72,28 +73,29 @@ def state(page: Page) -> Locator:
 
 
 def delivery_rows(page: Page, video_id: str) -> Locator:
-    """The deliveries that the page shows of changes of a video."""
+    """Locate the displayed deliveries of changes of a video."""
     its_video = page.locator(f'a[href="#/videos/{video_id}"]')
     return region(page, "Deliveries").get_by_role("listitem").filter(has=its_video)
 
 
 def click_new_items(page: Page, within: Locator, noun: str) -> None:
-    """From now on show what a list offers as soon as it does; what other tests made may be offered first. Open no dialog after it."""
+    """Click the list's button for new items whenever it appears, because items of other tests may appear first. Do not
+    open a dialog afterwards."""
     offered = button(within, re.compile(rf"^Show \d+ new {noun}s?$"))
     page.add_locator_handler(offered, lambda offer: offer.click())
 
 
 def acting(page: Page, name: str) -> Locator:
-    """A button, in the dialog if one is open."""
+    """Locate a button, in the dialog if one is open."""
     return button(page.locator("dialog[open], :root:not(:has(dialog[open]))"), name)
 
 
 def card_of(page: Page, name: str) -> Locator:
-    """A webhook in the list of webhooks."""
+    """Locate a webhook in the list of webhooks."""
     return page.locator("a.webhook-card").filter(has_text=name)
 
 
-def test_a_webhook_is_made_with_a_secret_that_is_shown_once_and_delivers(
+def test_webhook_is_created_with_a_secret_shown_once_and_delivers(
     console: Console, receiver: Receiver, named: str
 ) -> None:
     console.context.grant_permissions(["clipboard-read", "clipboard-write"])
@@ -122,7 +124,7 @@ def test_a_webhook_is_made_with_a_secret_that_is_shown_once_and_delivers(
     assert page.evaluate("navigator.clipboard.readText()") == secret
     page.keyboard.press("Escape")
     page.keyboard.press("Escape")
-    expect(keeping).to_be_visible()  # nobody can see it again
+    expect(keeping).to_be_visible()  # the secret is never shown again
     button(keeping, "I stored the secret").click()
     expect(heading(page, named)).to_be_visible()
     expect(page.get_by_role("main")).not_to_contain_text("whsec_")
@@ -138,7 +140,7 @@ def test_a_webhook_is_made_with_a_secret_that_is_shown_once_and_delivers(
     expect(state(page)).to_contain_text("Up to date")
 
 
-def test_a_webhook_is_paused_changed_and_deleted_by_keyboard(console: Console, receiver: Receiver, named: str) -> None:
+def test_webhook_is_paused_changed_and_deleted_by_keyboard(console: Console, receiver: Receiver, named: str) -> None:
     hook = hooked(console.service, receiver.url, named)
     path = f"/v1/webhooks/{hook['webhookId']}"
     moved, mine = f"{receiver.url}/moved", f"{named} of mine"
@@ -176,7 +178,7 @@ def test_a_webhook_is_paused_changed_and_deleted_by_keyboard(console: Console, r
     assert console.service.request("GET", path).status_code == 404
 
 
-def test_a_webhook_that_fails_says_so_with_the_answer_and_why_it_is_paused(
+def test_failing_webhook_shows_the_response_and_the_pause_reason(
     console: Console, receiver: Receiver, named: str
 ) -> None:
     receiver.status, receiver.body = 503, b"Closed for the night."
@@ -184,7 +186,7 @@ def test_a_webhook_that_fails_says_so_with_the_answer_and_why_it_is_paused(
     video_id = released(console.service)
     expect(state(page)).to_contain_text(re.compile("Delivery failed.*Behind since .*Next attempt: "))
     click_new_items(page, region(page, "Deliveries"), "attempt")
-    delivery = delivery_rows(page, video_id).last  # later ones come before it
+    delivery = delivery_rows(page, video_id).last  # the first attempt is at the end
     expect(delivery).to_contain_text("503")
     text(delivery, "Response body").click()
     expect(text(delivery, "Closed for the night.")).to_be_visible()
@@ -194,8 +196,8 @@ def test_a_webhook_that_fails_says_so_with_the_answer_and_why_it_is_paused(
 
     button(page, "Pause").click()
     expect(button(page, "Resume")).to_be_visible()
-    receiver.status = 410  # only now: an attempt that meets it pauses the webhook by itself
-    button(page, "Resume").click()  # it tries again at once
+    receiver.status = 410  # not earlier, because an attempt with this response pauses the webhook
+    button(page, "Resume").click()  # triggers an attempt immediately
     expect(state(page)).to_contain_text("410 Gone")
     link(page.get_by_role("article"), "Webhooks").click()
     expect(card_of(page, named)).to_contain_text(re.compile("Paused.*410 Gone"))
@@ -205,7 +207,7 @@ def test_a_webhook_that_fails_says_so_with_the_answer_and_why_it_is_paused(
     expect(state(page)).to_contain_text("No pending changes.")
 
 
-def test_a_webhook_sends_again_and_signs_with_both_secrets_for_a_day(
+def test_webhook_replays_and_signs_with_both_secrets_for_a_day(
     console: Console, receiver: Receiver, named: str
 ) -> None:
     hook = hooked(console.service, receiver.url, named)
@@ -238,7 +240,7 @@ def test_a_webhook_sends_again_and_signs_with_both_secrets_for_a_day(
         assert Webhook(secret).verify(body, headers)["type"] == "webhook.test"
 
 
-def test_webhooks_of_everybodys_changes_are_for_administrators_and_followers(
+def test_webhooks_for_all_users_require_an_admin_or_the_changes_scope(
     console: Console, receiver: Receiver, named: str
 ) -> None:
     page = console.open("webhooks", "admin")
@@ -262,7 +264,7 @@ def test_webhooks_of_everybodys_changes_are_for_administrators_and_followers(
     expect(field(page, "Changes of")).to_have_count(0)
     page.close()
 
-    # Nobody signs in here with just the scope of followers, so the page gets a token of the test's, and the test's answers.
+    # No user of the issuer has only this scope. So the page gets a fake token, and the test responds to its requests.
     sent: list[Any] = []
 
     def fulfill(route: Route) -> None:
@@ -282,7 +284,7 @@ def test_webhooks_of_everybodys_changes_are_for_administrators_and_followers(
     button(page, "Create").click()
     expect(page.get_by_role("alert")).to_contain_text("Unavailable")
     assert sent[0]["userId"] == "*"
-    # The webhooks of other users are for administrators.
+    # only administrators can list webhooks of other users
     expect(page.get_by_role("search", name="Webhooks of a user", exact=True)).to_have_count(0)
 
 
@@ -292,7 +294,7 @@ def token_of(*scopes: str) -> dict[str, str | None]:
     return {"accessToken": f"header.{claims}.signature", "refreshToken": None}
 
 
-def test_hostile_answers_and_names_of_webhooks_break_no_layout(
+def test_hostile_responses_and_names_of_webhooks_keep_the_layout(
     console: Console, receiver: Receiver, named: str
 ) -> None:
     receiver.body = HOSTILE.encode()
@@ -324,12 +326,12 @@ def open_following(console: Console, route: str, user: str = "alice") -> Page:
 
 
 def follow(console: Console, page: Page, route: str) -> None:
-    """Open a place in a page, and wait until the page has its position in the feed."""
+    """Open a route in a page, and wait until the page has its position in the feed."""
     with page.expect_response(BEGINNING) as begun:
         page.goto(f"{console.service.base_url}/console/#/{route}")
     assert begun.value.status == 200
     begun.value.finished()
-    if route != "operations":  # whose rows load when they are seen
+    if route != "operations":  # the operations screen loads its rows when they become visible
         expect(page.locator(".loading, .skeleton")).to_have_count(0)
 
 
@@ -339,17 +341,17 @@ def soon(page: Page) -> None:
 
 
 def cards(page: Page) -> Locator:
-    """The videos that a library shows."""
+    """Locate the displayed videos of a library."""
     return page.get_by_role("list", name="Videos", exact=True).locator("a.card")
 
 
-def test_a_library_changes_in_place_and_offers_what_would_move_it(console: Console, unique: str) -> None:
+def test_library_updates_in_place_and_offers_new_items(console: Console, unique: str) -> None:
     service = console.service
     page = open_following(console, f"?userId=me&category={unique}")
     expect(page.get_by_role("main")).to_contain_text("No videos match these filters.")
     created = [service.create(title="Film 0", category=unique)]
     soon(page)
-    expect(cards(page)).to_contain_text(["Film 0"])  # an empty list begins by itself
+    expect(cards(page)).to_contain_text(["Film 0"])  # an empty list shows new videos immediately
 
     created += [service.create(title=f"Film {number}", category=unique) for number in range(1, 8)]
     with page.expect_response(BEGINNING) as begun:
@@ -358,7 +360,7 @@ def test_a_library_changes_in_place_and_offers_what_would_move_it(console: Conso
     expect(cards(page)).to_have_count(8)
     cards(page).filter(has_text="Film 3").focus()
     before = cards(page).filter(has_text="Film 3").bounding_box()
-    # Not the last of them, which may leave at once. Those of one second are in any order.
+    # Not the last card, which could disappear immediately. Cards of the same second are in any order.
     leaving_title = cards(page).locator(".title").filter(has_not_text="Film 3").first.inner_text()
     (leaving,) = (video for video in created if video["title"] == leaving_title)
     service.create(title="New", category=unique)
@@ -374,7 +376,7 @@ def test_a_library_changes_in_place_and_offers_what_would_move_it(console: Conso
     expect(cards(page).filter(has_text="New")).to_have_count(1)
     expect(cards(page).filter(has_text=leaving_title)).to_have_count(0)
     expect(shows).to_have_count(0)
-    page.keyboard.press("Tab")  # the list begins where the button was
+    page.keyboard.press("Tab")  # the focus moves to the start of the list, where the button was
     expect(cards(page).and_(page.locator(":focus"))).to_have_count(1)
 
     cards(page).filter(has_text="New").click()
@@ -385,7 +387,7 @@ def test_a_library_changes_in_place_and_offers_what_would_move_it(console: Conso
     button(page, "Show 1 new change").click()
     expect(cards(page).filter(has_text="Came meanwhile")).to_have_count(1)
 
-    # A feed that no longer has what was missed: the list is read again.
+    # The feed no longer has the missed changes, so the page reads the list again.
     meet_first(page, FEED, lambda route: route.fulfill(status=410, json={"title": "Gone", "status": 410}))
     service.create(title="Missed", category=unique)
     soon(page)
@@ -393,7 +395,7 @@ def test_a_library_changes_in_place_and_offers_what_would_move_it(console: Conso
     expect(cards(page).filter(has_text="Missed")).to_have_count(1)
 
 
-def test_a_video_is_shown_as_others_change_it(console: Console) -> None:
+def test_open_video_shows_changes_by_other_users(console: Console) -> None:
     video = console.service.create(title="Before")
     page = open_following(console, f"videos/{video['videoId']}")
     expect(heading(page, "Before")).to_be_visible()
@@ -403,7 +405,7 @@ def test_a_video_is_shown_as_others_change_it(console: Console) -> None:
     expect(page.locator(".facts .status").first).to_have_text("Failed")
 
 
-def test_administrators_see_the_changes_of_everybody_and_what_has_failed(console: Console, unique: str) -> None:
+def test_administrators_see_changes_of_all_users_and_failed_videos(console: Console, unique: str) -> None:
     fields = {"userId": "bob", "category": unique, "status": "ready", "visibility": "public"}
     video = console.service.create("admin", title="Old", **fields)
     page = open_following(console, f"?category={unique}", "admin")
@@ -412,7 +414,7 @@ def test_administrators_see_the_changes_of_everybody_and_what_has_failed(console
     expect(cards(page)).to_contain_text(["By bob"])
 
     console.service.create("admin", title="Failed before", status="failed")
-    # Other tests' videos may push it off a short list.
+    # Videos of other tests could displace it in a short list.
     page.route(
         "**/v1/videos?status=failed*",
         lambda route: route.continue_(url=route.request.url.replace("limit=12", "limit=100")),
@@ -426,7 +428,7 @@ def test_administrators_see_the_changes_of_everybody_and_what_has_failed(console
     expect(link(failures, unique)).to_be_visible()
 
 
-def test_the_feed_is_asked_while_somebody_looks_at_a_list_that_follows_it(console: Console) -> None:
+def test_feed_is_polled_only_while_a_list_is_visible(console: Console) -> None:
     positions: list[str] = []
 
     def note(route: Route) -> None:
@@ -440,7 +442,7 @@ def test_the_feed_is_asked_while_somebody_looks_at_a_list_that_follows_it(consol
     page.goto(f"{console.service.base_url}/console/#/?userId=me&category=none")
     hold.wait_for(1)
     expect(page.locator(".loading, .skeleton")).to_have_count(0)
-    # It waits for its first answer until its clock stands still, however long that takes: nothing is due by then.
+    # The page waits for its first response until its clock is paused, so no request is due before.
     page.clock.pause_at(page.evaluate("Date.now() / 1000 + 60"))
     poll_feed(page, hold.let_go)
     poll_feed(page, lambda: page.clock.run_for(5000))
@@ -449,7 +451,7 @@ def test_the_feed_is_asked_while_somebody_looks_at_a_list_that_follows_it(consol
     page.clock.run_for(60_000)
     assert positions == ["now", "here"]
     hide(page, False)
-    poll_feed(page, lambda: page.clock.run_for(500))  # what was missed comes soon
+    poll_feed(page, lambda: page.clock.run_for(500))  # missed changes arrive soon
     link(page, "Playlists").click()
     expect(heading(page, "Library")).to_have_count(0)
     page.clock.run_for(60_000)
@@ -462,7 +464,8 @@ def poll_feed(page: Page, act: Callable[[], object]) -> None:
     with page.expect_response(FEED) as response:
         act()
     response.value.finished()
-    page.evaluate("fetch('config.json').then((answer) => answer.text())")  # its answer comes after the feed's
+    # its response arrives after the feed's response
+    page.evaluate("fetch('config.json').then((answer) => answer.text())")
 
 
 def hide(page: Page, is_hidden: bool) -> None:

@@ -1,4 +1,4 @@
-"""`python -m tools listen` against the deployed service: its output, and its cleanup."""
+"""`python -m tools listen` with the deployed service: its output, and the deletion of its webhook."""
 
 import os
 import subprocess
@@ -20,13 +20,14 @@ pytestmark = pytest.mark.xdist_group("e2e")
 
 @pytest.fixture(scope="module")
 def service(own_service: Service) -> Service:
-    """The service, with users of this file alone."""
+    """Return the service with users of this file."""
     return own_service
 
 
 @contextmanager
 def listening(service: Service, url: str, port: int) -> Iterator[tuple["subprocess.Popen[str]", list[str]]]:
-    """The command, and the lines that it prints; it has ended, and they are complete, after the block."""
+    """Run the command, and yield it with the list of its output lines. After the block, the command has ended and the
+    list is complete."""
     command = [sys.executable, "-m", "tools", "listen", "--api", service.base_url, "--url", url, "--port", str(port)]
     environment = {**os.environ, "TOKEN": service.tokens["alice"], "NO_PROXY": LOOPBACK}
     lines: list[str] = []
@@ -34,7 +35,7 @@ def listening(service: Service, url: str, port: int) -> Iterator[tuple["subproce
 
         def read() -> None:
             for line in listener.stdout or ():
-                lines.append(line)  # noqa: PERF402 - at once, as a test waits for it
+                lines.append(line)  # noqa: PERF402 - line by line, because a test waits for lines
 
         reader = Thread(target=read)
         reader.start()
@@ -45,12 +46,12 @@ def listening(service: Service, url: str, port: int) -> Iterator[tuple["subproce
             try:
                 listener.wait(LIMIT)
             finally:
-                listener.kill()  # which does nothing to one that has ended
+                listener.kill()  # has no effect after the command has ended
                 reader.join()
 
 
 def test_listen_shows_verified_events_and_leaves_no_webhook(service: Service) -> None:
-    assert service.aws  # what is deployed elsewhere cannot reach this machine
+    assert service.aws  # a service that is deployed elsewhere cannot reach this machine
     port = free_port()
     url = f"http://{LOOPBACK}:{port}"
 
@@ -64,7 +65,7 @@ def test_listen_shows_verified_events_and_leaves_no_webhook(service: Service) ->
         (hook,) = webhooks()
         attempt = service.request("POST", f"/v1/webhooks/{hook['webhookId']}/test").json()
         assert (attempt["delivered"], attempt["status"]) == (True, 204)
-        # Changes of other tests may come between.
+        # Changes by other tests may arrive between.
         eventually(lambda: any("webhook.test" in line for line in lines))
         video_id = service.create()["videoId"]
         eventually(

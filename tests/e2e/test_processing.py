@@ -22,13 +22,13 @@ SETTLED = ("ready", "failed")
 
 @pytest.fixture(scope="module")
 def service(own_service: Service) -> Service:
-    """The service, with users of this file alone."""
+    """Return the service with users of this file."""
     return own_service
 
 
 @pytest.fixture(scope="module")
 def ready(service: Service) -> dict[str, Any]:
-    """A video of alice's, made of a real clip; tests only read it."""
+    """Return a video of alice with a real clip. Tests must not change it."""
     video = service.create(title="Bikes")
     service.upload(video, clip("bikes").read_bytes())
     return _settled(service, video)
@@ -46,7 +46,7 @@ def _get(service: Service, video: dict[str, Any], below: str = "", user: str = "
 
 
 def _settled(service: Service, video: dict[str, Any]) -> dict[str, Any]:
-    """The video once it is ready or has failed, and nothing is under way any more."""
+    """Return the video as soon as it is ready or has failed, and no job is queued or running."""
     eventually(lambda: _get(service, video, "/why-not-ready"), lambda report: report["status"] in SETTLED)
     eventually(lambda: _states(service, video), lambda states: not {"queued", "running"} & set(states.values()))
     return _get(service, video)
@@ -74,7 +74,7 @@ def _objects(service: Service, video: dict[str, Any]) -> list[str]:
     return [key for key in keys if not key.startswith("audit/")]
 
 
-class TestARealClip:
+class TestRealClip:
     def test_probe_fills_in_its_facts_and_every_job_is_done(self, service: Service, ready: dict[str, Any]) -> None:
         assert ready["status"] == "ready"
         facts = {name: ready[name] for name in ("duration", "format", "resolution", "videoCodec", "frameRate")}
@@ -137,7 +137,7 @@ class TestARealClip:
         assert [entry for entry in story if entry in expected] == expected
 
 
-def test_poster_is_replaced_by_that_of_another_moment(service: Service) -> None:
+def test_chosen_position_replaces_the_poster(service: Service) -> None:
     video = service.create()
     service.upload(video, film())
     before = _settled(service, video)["thumbnails"]["poster"]
@@ -150,7 +150,7 @@ def test_poster_is_replaced_by_that_of_another_moment(service: Service) -> None:
     assert service.http.get(after["url"]).content != poster
 
 
-class TestPlaying:
+class TestPlayback:
     """Playback by a player, which has the URLs but no token, and sends range requests."""
 
     def test_rendition_plays_in_ranges_in_pages_of_the_console(self, service: Service, ready: dict[str, Any]) -> None:
@@ -185,7 +185,7 @@ class TestPlaying:
         assert service.http.delete(url).status_code == 403
 
 
-def test_upload_that_is_no_film_fails_with_its_reason_until_a_film_replaces_it(service: Service) -> None:
+def test_upload_that_is_no_video_fails_until_a_video_replaces_it(service: Service) -> None:
     video = service.create()
     service.upload(video, b"Dear diary, today I filmed nothing at all.")
     failed = _settled(service, video)
@@ -206,7 +206,7 @@ def test_upload_that_is_no_film_fails_with_its_reason_until_a_film_replaces_it(s
 def test_empty_object_fails_its_video(service: Service) -> None:
     video = service.create()
     begun = service.request("POST", f"{_path(video)}/upload", json={"contentType": "video/mp4", "fileSize": 10}).json()
-    # No signature prevents this for a caller that may write to the bucket.
+    # A signed request could not do this; the bucket's owner can.
     bucket, key = re.findall(r"//[^/]+/([^/]+)/([^?]+)", begun["url"])[0]
     _s3(service).put_object(Bucket=bucket, Key=key, Body=b"", ContentType="video/mp4")
     failed = eventually(lambda: _get(service, video), lambda now: now["status"] == "failed")
@@ -229,7 +229,7 @@ class TestUploads:
     def test_large_film_is_uploaded_in_parts(self, service: Service) -> None:
         video = service.create()
         data = film()
-        # A box that players skip makes it large.
+        # The file is enlarged with a `free` box, which players skip.
         size = 101_000_000
         free = size - len(data)
         data += free.to_bytes(4, "big") + b"free" + bytes(free - 8)

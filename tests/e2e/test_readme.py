@@ -1,4 +1,4 @@
-"""The tours and the API guide show what their commands really print."""
+"""The tours in README and docs, and the API guide, show the real output of their commands."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ pytestmark = pytest.mark.xdist_group("e2e")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_a_page_shows_what_its_commands_print(service: Service, page: Path) -> None:
+def test_page_shows_the_output_of_its_commands(service: Service, page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     really = played(text, variables({"baseUrl": service.base_url, "tokens": service.tokens}))
     assert masked(text) == masked(really)

@@ -1,4 +1,4 @@
-"""Relations over HTTP, as the stream and the queues change them after a write."""
+"""Relations over HTTP, with the updates by the stream and the queues after a write."""
 
 import time
 from typing import Any
@@ -13,12 +13,12 @@ from tests.polling import eventually
 pytestmark = pytest.mark.xdist_group("e2e")
 
 PEOPLE = 60
-"""More than one page of a purge takes at a time."""
+"""Number of credits. It exceeds one page of a purge."""
 
 
 @pytest.fixture(scope="module")
 def service(own_service: Service) -> Service:
-    """The service, with users of this file alone."""
+    """Return the service with users of this file."""
     return own_service
 
 
@@ -81,7 +81,7 @@ def test_video_enters_the_lists_at_its_publishAt_and_leaves_them_at_its_expiresA
     eventually(visibility, lambda visible: visible == (False, 0, False))
 
 
-def test_video_that_moves_to_another_year_takes_its_credits_along(service: Service) -> None:
+def test_credits_move_to_the_changed_year_of_their_video(service: Service) -> None:
     video = _published(service, releaseYear=2001)
     role = {"roles": [{"category": "director"}], "ordering": 1}
     person = f"p-{video['videoId']}"
@@ -92,7 +92,7 @@ def test_video_that_moves_to_another_year_takes_its_credits_along(service: Servi
 
     def moved() -> bool:
         response = service.request("GET", later)
-        # Until its credit has moved, the film is in neither year, and a person without any film is not found.
+        # Before the credit has moved, the video is in neither year, and a person without videos is 404.
         assert response.status_code in (200, 404)
         return response.status_code == 200 and bool(response.json()["items"])
 
@@ -145,7 +145,7 @@ def test_removed_video_leaves_no_relation(service: Service, unique: str) -> None
         _put(service, _path(video, f"/credits/{unique}-{number}"), {"roles": [{"category": "actor"}], "ordering": 1})
     dynamodb = service.aws.client("dynamodb")
     partition = {"S": f"VIDEO#{video['videoId']}"}
-    # As TTL does it, 90 days after the deletion.
+    # as DynamoDB's TTL does, 90 days after the deletion
     dynamodb.delete_item(TableName=TABLE_NAME, Key={"pk": partition, "sk": {"S": "#META"}})
 
     def remaining() -> list[str]:

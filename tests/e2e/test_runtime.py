@@ -1,4 +1,4 @@
-"""Each function in Lambda's own runtime, from the folder that was deployed: it answers as it does behind the API.
+"""Each deployed function in Lambda's own runtime: it responds as it does behind the API.
 
 The runtime is AWS's Runtime Interface Emulator with Lambda's client for Python (local/rie.py).
 """
@@ -30,9 +30,9 @@ REQUIREMENTS = Path(__file__).parents[1] / "runtime" / "requirements.txt"
 EXAMPLES = {f"{example.function}/{example.name}": example for example in examples()}
 """Examples by function and name, in the order of the functions."""
 REQUESTS = [where for where, example in EXAMPLES.items() if isinstance(example.answers, int)]
-"""Examples that API Gateway sends."""
+"""Names of the examples that API Gateway sends."""
 EVENTS = [where for where, example in EXAMPLES.items() if not isinstance(example.answers, int)]
-"""Examples that the stream, the queues and the clock send."""
+"""Names of the examples that the stream, the queues and the scheduler send."""
 
 VARYING = {
     *("abort", "addedAt", "at", "createdAt", "expiresAt", "nextCursor", "playlistId", "ratedAt", "updatedAt"),
@@ -56,7 +56,7 @@ COUNTED_LATER = {"viewCount"}
 
 
 class HttpResponse(NamedTuple):
-    """Response as a client sees it."""
+    """Response as a client receives it."""
 
     status: int
     body: Any
@@ -64,7 +64,7 @@ class HttpResponse(NamedTuple):
 
 @pytest.fixture(scope="module")
 def assembly(service: Service) -> dict[str, SynthesizedFunction]:
-    """The functions as they were deployed, by folder."""
+    """Return the deployed functions by folder."""
     if service.assembly is None:
         pytest.skip("needs the folder of the deployed assembly")
     return {function.folder: function for function in synthesised(service.assembly)}
@@ -72,7 +72,8 @@ def assembly(service: Service) -> dict[str, SynthesizedFunction]:
 
 @pytest.fixture(scope="module")
 def table(service: Service, assembly: Mapping[str, SynthesizedFunction]) -> Iterator[Table]:
-    """The deployed table, which each test fills with the world; its films are removed in the end."""
+    """Return the deployed table, to which each test writes the example data. The source files of the examples are
+    deleted at the end."""
     name = configuration(service.aws, assembly["videos"]).environment["TABLE_NAME"]
     yield Table(name, service.aws.client("dynamodb"))
     example_data.forget_films(service.aws.client("s3"))
@@ -80,7 +81,7 @@ def table(service: Service, assembly: Mapping[str, SynthesizedFunction]) -> Iter
 
 @pytest.fixture(scope="module")
 def runtime() -> Path:
-    """The emulator and the client, installed once for this checkout."""
+    """Return the folder of the emulator and the client, which are installed once per checkout."""
     return installed(REQUIREMENTS, STATE)
 
 
@@ -91,7 +92,7 @@ def _seed(service: Service, table: Table) -> None:
 def test_functions_answer_requests_in_lambdas_runtime_as_behind_the_api(
     service: Service, assembly: Mapping[str, SynthesizedFunction], table: Table, runtime: Path, tmp_path: Path
 ) -> None:
-    # Each pass begins with the same world and sends the same requests in the same order, so both write the same.
+    # Each pass starts with the same data and sends the same requests in the same order, so both passes write the same.
     _seed(service, table)
     via_api = {example: _sent(service, EXAMPLES[example].event) for example in REQUESTS}
     _seed(service, table)
@@ -112,12 +113,12 @@ def test_functions_handle_events_in_lambdas_runtime(
             for where in own:
                 response, expected = _invoked(emulator, where), EXAMPLES[where].answers
                 assert isinstance(expected, Mapping)
-                # Counts may exceed those of the world, because the service does other work concurrently.
+                # Counts may be higher than expected, because the service does other work concurrently.
                 assert response.keys() == expected.keys(), where
                 assert response.get("batchItemFailures") == expected.get("batchItemFailures"), where
 
 
-def test_functions_behind_the_api_do_their_work_in_lambda_s_runtime(
+def test_background_functions_do_their_work_in_lambdas_runtime(
     service: Service, assembly: Mapping[str, SynthesizedFunction], table: Table, runtime: Path, tmp_path: Path
 ) -> None:
     def invoke(folder: str, name: str) -> None:
@@ -125,7 +126,8 @@ def test_functions_behind_the_api_do_their_work_in_lambda_s_runtime(
             assert _invoked(emulator, f"{folder}/{name}") == {"batchItemFailures": []}
 
     def await_item(key: Mapping[str, str], expected: Callable[[dict[str, Any]], object]) -> None:
-        # The deployed function may have come first: the stream and the sweeper have read of the world as well.
+        # The deployed function may have done the work first, because the stream and the sweeper also process the
+        # example data.
         eventually(lambda: table.get(dict(key), consistent=True) or {}, until=expected)
 
     _seed(service, table)
@@ -137,26 +139,26 @@ def test_functions_behind_the_api_do_their_work_in_lambda_s_runtime(
     await_item(JOB.key(videoId=example_data.PROBED, kind="poster"), lambda job: job["state"] == "done")
     invoke("arrivals", "film-uploaded")
     await_item(VIDEO.key(videoId=example_data.AWAITED), lambda video: video["status"] == "processing")
-    # What the router sends, the deployed purge takes.
+    # The deployed purge function receives the router's message.
     invoke("stream_router", "video-removed")
     await_item(CREDIT.key(videoId=example_data.GONE, personId=example_data.PERSON), lambda item: not item)
 
 
 def _by_function(names: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
-    """Yield each function's folder with its examples, in their order."""
+    """Yield each function's folder with its examples, in order."""
     for folder, own in groupby(names, lambda where: EXAMPLES[where].function):
         yield folder, list(own)
 
 
 def _invoked(emulator: Emulator, where: str) -> Any:
-    """Return the function's answer to an example; fail if the function raised."""
+    """Return the function's response to an example. Fails if the function raised an error."""
     response = emulator.invoke(EXAMPLES[where].event)
     assert "errorMessage" not in response, f"{where}: {response}\n{emulator.log.read_text()}"
     return response
 
 
 def _sent(service: Service, event: Event) -> HttpResponse | None:
-    """Send the same request through the API. `None` if its caller has no token."""
+    """Send the same request through the API. Return `None` if its caller has no token."""
     context, headers = event["requestContext"], event["headers"]
     user = context["authorizer"]["jwt"]["claims"]["sub"] if "authorizer" in context else None
     if user is not None and user not in service.tokens:
@@ -206,7 +208,7 @@ def _reproducible(where: str, response: HttpResponse | None) -> Any:
 
 
 def _lasting(value: Any, varying: Set[str]) -> Any:
-    """An answer without the values that differ from one time to the next."""
+    """Return a response without values that vary between requests."""
     if isinstance(value, str):
         return re.sub(r"the current time \d+", "the current time", value)
     if isinstance(value, Mapping):

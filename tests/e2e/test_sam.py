@@ -31,7 +31,7 @@ NO_ENGINE = "Error: Running AWS SAM projects locally requires a container runtim
 
 
 class Checkout:
-    """A folder with all that `sam` reads of a checkout, after `make sam-env`."""
+    """Folder with all files of a checkout that `sam` reads, after `make sam-env`."""
 
     def __init__(self, folder: Path, program: Path) -> None:
         self.folder = folder
@@ -43,7 +43,7 @@ class Checkout:
         self.functions: Sequence[SynthesizedFunction] = ()
 
     def run(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
-        """Run `sam` without an AWS account or settings of this user."""
+        """Run `sam` without an AWS account or this user's settings."""
         own = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
         own |= {"HOME": str(self.folder), "SAM_CLI_TELEMETRY": "0"}
         command = [str(self._program), *arguments]
@@ -52,14 +52,14 @@ class Checkout:
 
 @pytest.fixture(scope="module")
 def checkout(service: Service, tmp_path_factory: pytest.TempPathFactory) -> Checkout:
-    """A checkout that is ready for `sam local invoke` with the service under test."""
+    """Return a checkout that is ready for `sam local invoke` with the service under test."""
     if service.assembly is None:
         pytest.skip("needs the folder of the deployed assembly")
     program = installed_once(REQUIREMENTS, STATE / "sam-cli", _commands) / "bin" / "sam"
     prepared = Checkout(tmp_path_factory.mktemp("checkout"), program)
     running = synthesised(service.assembly)
     assembly = service.assembly
-    if HAS_ENGINE:  # containers need the packages for Lambda; those of the service are for this machine's Python
+    if HAS_ENGINE:  # containers need the packages for Lambda; the deployed packages are for this machine's Python
         assembly = prepared.files
         sam.synthesise(service.aws, "http://127.0.0.1", assembly)
     prepared.functions = synthesised(assembly)
@@ -81,8 +81,9 @@ def test_sam_validates_and_lints_the_template(checkout: Checkout) -> None:
     )
 
 
-def test_sam_invokes_a_function_by_its_name_and_an_event(service: Service, checkout: Checkout) -> None:
-    # One suffices, because all commands and events are generated alike. Each start of SAM takes 8 s of CPU.
+def test_sam_invokes_a_function_with_an_event(service: Service, checkout: Checkout) -> None:
+    # One example is enough, because all commands and events are generated in the same way. Each start of SAM takes 8 s
+    # of CPU.
     example = EXAMPLES["stream_router/several"]
     (function,) = (function for function in checkout.functions if function.folder == example.function)
     program, *arguments = sam.command(function, example.name).split()
@@ -106,7 +107,7 @@ def test_sam_invokes_a_function_by_its_name_and_an_event(service: Service, check
 
 
 def require_response(example: EventExample, done: "subprocess.CompletedProcess[str]") -> None:
-    """Assert that a function in a container responded as the example says."""
+    """Assert that a function in a container responded as the example states."""
     assert done.returncode == 0, done.stderr
     response = json.loads(done.stdout.splitlines()[-1])
     if isinstance(example.answers, int):
@@ -115,7 +116,7 @@ def require_response(example: EventExample, done: "subprocess.CompletedProcess[s
         assert response.keys() == example.answers.keys(), done.stderr
 
 
-def test_every_variable_of_a_running_function_reaches_sam(service: Service, checkout: Checkout) -> None:
+def test_sam_gets_every_variable_of_a_running_function(service: Service, checkout: Checkout) -> None:
     resources = json.loads((checkout.files / sam.TEMPLATE).read_text(encoding="utf-8"))["Resources"]
     values = json.loads((checkout.files / sam.VARIABLES).read_text(encoding="utf-8"))
     for function in checkout.functions:

@@ -1,4 +1,4 @@
-"""The deployed service over HTTP: what only gateway, functions and table together can show."""
+"""The deployed service over HTTP: behaviour that needs the gateway, the functions and the table."""
 
 import re
 from typing import Any, ClassVar
@@ -9,13 +9,13 @@ import pytest
 from shared.routes import ROUTES
 from tests.e2e.conftest import Service
 
-# One worker for all of them, because they share one deployment.
+# One worker runs all these tests, because they share one deployment.
 pytestmark = pytest.mark.xdist_group("e2e")
 
 
 @pytest.fixture(scope="module")
 def service(own_service: Service) -> Service:
-    """The service, with users of this file alone."""
+    """Return the service with users of this file."""
     return own_service
 
 
@@ -58,7 +58,7 @@ class TestTokens:
 
 
 class TestBrowsers:
-    """Pages of other web sites: `dev` and a laptop allow them all."""
+    """Pages of other sites: the environment `dev` and the local service allow all origins."""
 
     ORIGIN: ClassVar = {"Origin": "https://films.example"}
 
@@ -78,7 +78,7 @@ class TestBrowsers:
 
 
 class TestGateway:
-    """Requests as the functions receive them, and responses as clients do."""
+    """Requests as the functions receive them, and responses as clients receive them."""
 
     def test_unmatched_routes_reach_the_default_function(self, service: Service) -> None:
         for path in ("/v1", "/v2/videos", "/v1/videos/a/b/c", "/v1/videos/"):
@@ -87,7 +87,7 @@ class TestGateway:
         reply = service.request("PUT", "/v1/videos", user=None)
         assert (reply.status_code, reply.headers["allow"]) == (405, "POST, GET")
 
-    def test_location_of_a_new_video_leads_to_it(self, service: Service) -> None:
+    def test_location_of_a_new_video_is_its_url(self, service: Service) -> None:
         reply = service.request("POST", "/v1/videos", json={"title": "t"})
         url = httpx.URL(f"{service.base_url}/v1/videos").join(reply.headers["location"])
         read = service.http.get(url, headers={"Authorization": f"Bearer {service.tokens['alice']}"})
@@ -95,7 +95,7 @@ class TestGateway:
         assert ("change-set" in reply.headers, "change-set" in read.headers) == (True, False)
 
     def test_merge_patch_is_accepted_by_its_own_content_type(self, service: Service) -> None:
-        # The gateway passes this type on in base64.
+        # The gateway encodes bodies of this type in base64.
         video = service.create(description="d")
         reply = service.request(
             "PATCH",
@@ -106,7 +106,7 @@ class TestGateway:
         assert reply.status_code == 200
         assert (reply.json()["title"], "description" in reply.json()) == ("ä", False)
 
-    def test_bodies_and_queries_that_are_not_valid_are_refused_by_the_functions(self, service: Service) -> None:
+    def test_functions_refuse_invalid_bodies_and_queries(self, service: Service) -> None:
         bodies: list[tuple[bytes, str, int]] = [
             (b"{", "application/json", 400),
             (b'{"title": "\xf0\x9f\x8e"}', "application/json", 400),
@@ -160,7 +160,7 @@ def test_published_video_is_listed_until_it_is_deleted_and_keeps_its_views(servi
     assert service.request("GET", path, "bob").json()["viewCount"] == 1
 
 
-def test_views_that_run_in_several_functions_at_once_are_all_counted(service: Service) -> None:
+def test_concurrent_views_are_all_counted(service: Service) -> None:
     path = _path(service.create("admin", status="ready", visibility="public"))
     replies = service.at_once(6, "POST", f"{path}/views")
     assert sorted(reply.json()["viewCount"] for reply in replies) == list(range(1, 7))

@@ -1,4 +1,4 @@
-"""Changes that go out: to a receiver on this machine, signed, and through the feed."""
+"""Delivery of changes: signed webhooks to a receiver on this machine, and the change feed."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -14,13 +14,13 @@ pytestmark = pytest.mark.xdist_group("e2e")
 
 @pytest.fixture(scope="module")
 def service(own_service: Service) -> Service:
-    """The service, with users of this file alone."""
+    """Return the service with users of this file."""
     return own_service
 
 
 @pytest.fixture
 def hook(service: Service, receiver: Receiver) -> Iterator[dict[str, Any]]:
-    """A webhook of alice's for her videos, with its secret."""
+    """Return a webhook for alice's videos with its secret, and delete it after the test."""
     request = {"url": receiver.url, "types": ["video.*"], "description": "A test"}
     response = service.request("POST", "/v1/webhooks", json=request)
     assert response.status_code == 201, response.text
@@ -40,7 +40,7 @@ def _post(service: Service, hook: Mapping[str, Any], below: str, body: Mapping[s
 
 
 def _changed(service: Service, *titles: str) -> str:
-    """A video of alice's that gets these titles, one after the other; its id."""
+    """Create a video of alice, and give it these titles one after the other. Return its id."""
     video_id = str(service.create()["videoId"])
     for title in titles:
         reply = service.request("PATCH", f"/v1/videos/{video_id}", json={"title": title})
@@ -85,7 +85,7 @@ def test_feed_has_the_changes_of_its_owner_in_dense_positions(service: Service) 
 
 
 def _now(service: Service) -> str:
-    """A cursor of alice's own changes from here on."""
+    """Return a cursor that skips all earlier changes of alice's videos."""
     return str(_page(service, "now")["nextCursor"])
 
 

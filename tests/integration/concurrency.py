@@ -1,4 +1,4 @@
-"""Start calls at the same moment, each in a separate thread."""
+"""Concurrent calls: each runs in a separate thread, and all start at the same moment."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -11,13 +11,13 @@ from tests.polling import LIMIT
 
 Request = Callable[[Api], Reply]
 Instance = Callable[[], Api]
-"""Makes an instance of the service."""
+"""Function that returns an instance of the service."""
 
 _Result = TypeVar("_Result")
 
 
 def run_concurrently(*jobs: Callable[[], _Result]) -> list[_Result]:
-    """The results of jobs that begin at once, in their order."""
+    """Run the jobs concurrently, and return their results in order."""
     start = Barrier(len(jobs))
 
     def run(job: Callable[[], _Result]) -> _Result:

@@ -1,8 +1,8 @@
-"""Integration tests run the service in process, over DynamoDB's HTTP API.
+"""Integration tests run the service in process, with DynamoDB over HTTP.
 
 Each pytest process starts a MiniStack, unless DYNAMODB_ENDPOINT_URL names another DynamoDB. Its indexes must be
-strongly consistent, as in DynamoDB Local; the indexes of AWS are eventually consistent. Only DynamoDB is used there: the
-few tests with S3 and SQS always start a MiniStack for them.
+strongly consistent, as in DynamoDB Local; the indexes of AWS are eventually consistent. The tests use only its
+DynamoDB. The few tests with S3 and SQS always start their own MiniStack.
 """
 
 import os
@@ -29,17 +29,17 @@ if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
 Connect = Callable[[], "DynamoDBClient"]
-"""Makes a client of the service's own kind."""
+"""Function that returns a client of the service's own kind."""
 
 NewTable = Callable[[], Table]
-"""Makes an empty table, which is gone after the test."""
+"""Function that returns an empty table, which is deleted after the test module."""
 
 
 @contextmanager
 def reaching(aws: Aws) -> Iterator[None]:
-    """Let clients that are created inside the block reach an AWS.
+    """Connect clients that are created within the block to an AWS endpoint.
 
-    Sessions keep the credentials that they found first, so each block gets its own: unit tests share the process.
+    Sessions cache their credentials, so each block uses new sessions. Unit tests run in the same process.
     """
     with pytest.MonkeyPatch.context() as patch:
         for name, value in aws.environment().items():
@@ -56,7 +56,8 @@ def _forget_sessions() -> None:
 
 @contextmanager
 def patience() -> Iterator[pytest.MonkeyPatch]:
-    """Let clients wait for LIMIT inside the block, because a busy machine may exceed the service's time-outs for AWS.
+    """Create clients within the block with LIMIT as their time-outs, because a busy machine may exceed the service's
+    time-outs.
 
     A client keeps the time-outs of its creation.
     """
@@ -75,21 +76,22 @@ def patience() -> Iterator[pytest.MonkeyPatch]:
 
 @pytest.fixture(scope="module", autouse=True)
 def patient() -> Iterator[None]:
-    """Wait with patience in all tests of this folder."""
+    """Use long time-outs in all tests of this folder."""
     with patience():
         yield
 
 
 @pytest.fixture(scope="session")
 def aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Aws]:
-    """A DynamoDB and its streams, and nothing else."""
+    """Start DynamoDB with its streams, or use the configured endpoint."""
     endpoint = os.environ.get("DYNAMODB_ENDPOINT_URL")
     if endpoint:
         yield Aws(endpoint, endpoint, "test")
         return
     with ExitStack() as stack:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("SERVICES", "dynamodb,dynamodbstreams")  # no more than an endpoint that is given may have
+            # only the services that a configured endpoint must have
+            patch.setenv("SERVICES", "dynamodb,dynamodbstreams")
             log = tmp_path_factory.mktemp("dynamodb") / "ministack.log"
             ministack = stack.enter_context(MiniStack(log))
         yield ministack.aws
@@ -97,14 +99,14 @@ def aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Aws]:
 
 @pytest.fixture(scope="session")
 def objects_aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Aws]:
-    """An S3 and an SQS that know of each other."""
+    """Start S3 and SQS in one MiniStack, so that S3 can notify queues."""
     with MiniStack(tmp_path_factory.mktemp("objects") / "ministack.log") as ministack:
         yield ministack.aws
 
 
 @pytest.fixture(scope="session")
 def connect(aws: Aws) -> Iterator[Connect]:
-    """Makes clients for the endpoint, exactly as a deployed function makes its own; they are closed at the end."""
+    """Return a function that creates clients as a deployed function does. They are closed at the end of the session."""
     clients: list[Any] = []
 
     def make() -> "DynamoDBClient":
@@ -121,20 +123,20 @@ def connect(aws: Aws) -> Iterator[Connect]:
 
 @pytest.fixture(scope="session")
 def client(connect: Connect) -> "DynamoDBClient":
-    """A client that nothing is ever injected into, and that never tries twice; clients are thread-safe."""
+    """Return a client without fault injection and without retries. Clients are thread-safe."""
     return connect()
 
 
 @pytest.fixture(scope="session")
 def streams(aws: Aws) -> Any:
-    """A client of the streams of its tables."""
+    """Return a client of the tables' streams."""
     with patience():
         return aws.client("dynamodbstreams")
 
 
 @pytest.fixture(scope="module")
 def new_table(client: "DynamoDBClient") -> Iterator[NewTable]:
-    """Creates tables, each with a unique name."""
+    """Return a function that creates tables with unique names. They are deleted after the module."""
     names: list[str] = []
 
     def make() -> Table:
@@ -151,25 +153,25 @@ def new_table(client: "DynamoDBClient") -> Iterator[NewTable]:
 
 @pytest.fixture
 def table(new_table: NewTable) -> Table:
-    """An empty table."""
+    """Return an empty table."""
     return new_table()
 
 
 @pytest.fixture
 def instance(table: Table, clock: Clock) -> Instance:
-    """Makes instances of the service over one table."""
+    """Return a function that creates instances of the service with the same table."""
     return lambda: make_api(table, clock=clock)
 
 
 @pytest.fixture(scope="module")
 def recorded_client(connect: Connect) -> tuple["DynamoDBClient", FaultLine]:
-    """A client and its line."""
+    """Return a client and its fault line."""
     client = connect()
     return client, FaultLine(client)
 
 
 @pytest.fixture
 def line(recorded_client: tuple["DynamoDBClient", FaultLine]) -> Iterator[FaultLine]:
-    """The line, whole again after the test."""
+    """Return the fault line of `recorded_client`, and disarm it after the test."""
     yield recorded_client[1]
     recorded_client[1].disarm()

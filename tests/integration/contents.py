@@ -1,4 +1,4 @@
-"""Contents of a table, in a form that allows comparing two runs of the same request."""
+"""Contents of a table, in a form in which two runs of the same request can be compared."""
 
 import json
 import zlib
@@ -12,7 +12,7 @@ SHARDED = ("relShard", "categoryShard")
 
 
 def items_of(table: Table) -> list[Item]:
-    """All items."""
+    """Return all items of the table."""
     pages: Any = table.client.get_paginator("scan").paginate(TableName=table.name, ConsistentRead=True)
     return [decode_item(item) for page in pages for item in page["Items"]]
 
@@ -43,12 +43,12 @@ def contents(table: Table) -> list[str]:
 
 
 def anonymous(text: str, ids: list[str]) -> str:
-    """The text with each id replaced by its number."""
+    """Return the text with each id replaced by its number."""
     for number, video_id in enumerate(ids, start=1):
         text = text.replace(video_id, f"<video {number}>")
     return text
 
 
 def without_identity(content: Any) -> Any:
-    """A document without its id, when the server made it."""
+    """Return a document without the id that the server created."""
     return {name: value for name, value in content.items() if name != "videoId"}

@@ -24,25 +24,27 @@ if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
 
 Send = Callable[[], AWSResponse]
-"""Carries the request out and returns the answer."""
+"""Function that sends the request and returns the response."""
 
 Transport = Callable[..., Any]
-"""Answers a request, given the name of botocore's event and the request."""
+"""Function that responds to a request in place of the network. Its arguments are the name of botocore's event and the
+request."""
 
 Incident = Callable[[Send], AWSResponse | None]
-"""Effect on one call. `None` lets the request pass through."""
+"""Fault in one call. It returns a response, raises an error, or returns `None` to send the request normally."""
 
 
 class Killed(BaseException):
-    """The function's process is gone: no code of the service runs any more, not even an `except Exception`."""
+    """Simulated end of the function's process. It is no `Exception`, so no `except Exception` of the service can handle
+    it."""
 
 
 class Crash(Exception):
-    """The end of a tool's process, in a test."""
+    """Simulated end of a tool's process."""
 
 
 def crash_after(calls: int, patch: pytest.MonkeyPatch, *methods: str) -> None:
-    """Let methods of Table raise Crash once they have been called `calls` times together."""
+    """Make these methods of Table raise Crash after `calls` calls in total."""
     remaining = iter([True] * calls)
 
     def dying(method: Callable[..., object]) -> Callable[..., object]:
@@ -58,14 +60,14 @@ def crash_after(calls: int, patch: pytest.MonkeyPatch, *methods: str) -> None:
 
 
 class FaultLine:
-    """Watches clients; nothing happens until it is armed."""
+    """Interceptor of the requests of clients. It changes nothing until it is armed."""
 
     def __init__(
         self, *clients: "DynamoDBClient | S3Client | SQSClient | Client", transport: Transport | None = None
     ) -> None:
-        """`carry` takes a request to where it is answered, if that is not the network."""
+        """Watch these clients. `transport` responds to their requests in place of the network."""
         self.calls: list[str] = []
-        """The operations since it was armed, in order; what botocore sends again counts again."""
+        """Operations since the line was armed, in order. Retries by botocore are listed again."""
         self._incident: Incident | None = None
         self._at: int | None = None
         self._lock = threading.Lock()
@@ -75,21 +77,21 @@ class FaultLine:
             self._watch(client)
 
     def arm(self, incident: Incident, at: int | None = None) -> None:
-        """Let the incident happen at one call from here on (0 is the next), or at every one."""
+        """Apply the incident to call number `at` from now on (0 is the next call), or to every call."""
         self.calls.clear()
         self._incident, self._at = incident, at
 
     def disarm(self) -> None:
-        """Let every request through again."""
+        """Send all requests normally again."""
         self._incident = None
 
     def leave(self) -> None:
-        """Stop watching our own clients."""
+        """Stop watching clients of the service's own kind."""
         while self._undo:
             self._undo.pop()()
 
     def _next_incident(self, operation: str) -> Incident | None:
-        """Return the incident of this call, if any."""
+        """Return the incident of this call, or `None`."""
         with self._lock:
             position = len(self.calls)
             self.calls.append(operation)
@@ -118,7 +120,7 @@ class FaultLine:
             self._undo.append(intercept(client, self._between))
             return
         inner: Any = client
-        # Connections as botocore itself uses them, below its own retries.
+        # the connections below botocore's own retries
         transport = inner._endpoint.http_session
 
         def before_send(request: AWSPreparedRequest, event_name: str, **_: Any) -> AWSResponse | None:
@@ -127,53 +129,53 @@ class FaultLine:
                 return None
             response = incident(lambda: carrier(event_name, request) if carrier else transport.send(request))
             if response is not None and carrier:
-                # moto is asked too, whatever was answered here; this address it does not know.
+                # moto responds to every request except to this unknown host, even if the incident has responded
                 request.url = "http://answered.invalid/"
             return response
 
-        events: Any = client.meta.events  # its stubs know of no handler that answers
+        events: Any = client.meta.events  # the stubs do not declare handlers that return a response
         events.register(f"before-send.{client.meta.service_model.service_id.hyphenize()}", before_send)
 
 
 def lose_request(_: Send) -> AWSResponse:
-    """The connection breaks before DynamoDB has the request."""
+    """Break the connection before DynamoDB receives the request."""
     raise ConnectionClosedError(endpoint_url="dynamodb")
 
 
 def lose_response(send: Send) -> AWSResponse:
-    """DynamoDB carries the request out, but its answer never arrives."""
+    """Lose the response after DynamoDB applied the request."""
     send()
     raise ReadTimeoutError(endpoint_url="dynamodb")
 
 
 def kill_before(_: Send) -> AWSResponse:
-    """The function dies before it sends the request."""
+    """Kill the function before it sends the request."""
     raise Killed
 
 
 def kill_after(send: Send) -> AWSResponse:
-    """The function dies after DynamoDB carried the request out."""
+    """Kill the function after DynamoDB applied the request."""
     send()
     raise Killed
 
 
 def throttle(_: Send) -> AWSResponse:
-    """DynamoDB refuses for want of capacity."""
+    """Refuse the request, because the table lacks capacity."""
     return refusal("ProvisionedThroughputExceededException")
 
 
 def fail(_: Send) -> AWSResponse:
-    """DynamoDB has an internal error."""
+    """Return an internal error of DynamoDB."""
     return refusal("InternalServerError", status=500)
 
 
 def conflict(_: Send) -> AWSResponse:
-    """Another transaction holds the item that a plain write is for."""
+    """Refuse a write, because a transaction has locked the item."""
     return refusal("TransactionConflictException")
 
 
 def cancelled(*reasons: str) -> Incident:
-    """A transaction is cancelled; one reason for each of its writes."""
+    """Return an incident that cancels a transaction. There is one reason for each write."""
 
     def incident(_: Send) -> AWSResponse:
         return refusal("TransactionCanceledException", CancellationReasons=[{"Code": reason} for reason in reasons])
@@ -182,7 +184,7 @@ def cancelled(*reasons: str) -> Incident:
 
 
 def run_before_request(action: Callable[[], object]) -> Incident:
-    """Something else happens just before the request goes out."""
+    """Return an incident that calls `action` just before the request is sent."""
 
     def incident(_: Send) -> None:
         action()
@@ -191,12 +193,12 @@ def run_before_request(action: Callable[[], object]) -> Incident:
 
 
 def refusal(code: str, status: int = 400, **more: Any) -> AWSResponse:
-    """An error as DynamoDB spells it."""
+    """Return an error response in DynamoDB's format."""
     return aws_response({"__type": f"com.amazonaws.dynamodb.v20120810#{code}", "message": code, **more}, status)
 
 
 def s3_refusal(code: str, status: int) -> Incident:
-    """S3 answers with an error; to a HEAD it has no body."""
+    """Return an incident in which S3 responds with an error. A response to HEAD has no body."""
     body = f"<Error><Code>{code}</Code><Message>secret-of-s3</Message></Error>"
 
     def incident(_: Send) -> AWSResponse:
@@ -207,7 +209,7 @@ def s3_refusal(code: str, status: int) -> Incident:
 
 
 def aws_response(content: Mapping[str, Any], status: int = 200) -> AWSResponse:
-    """An answer that DynamoDB did not give."""
+    """Return a simulated response of DynamoDB."""
     headers: Any = {"x-amzn-requestid": "none"}
     return AWSResponse("dynamodb", status, headers, _Raw(json.dumps(content).encode()))
 

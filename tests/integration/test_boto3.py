@@ -1,4 +1,5 @@
-"""Stores on boto3's client, which DYNAMODB_CLIENT=boto3 puts in place of the lean one: every operation, with the same results."""
+"""Stores with boto3's DynamoDB client, selected by DYNAMODB_CLIENT=boto3: every operation has the same result as with
+the lean client."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -18,7 +19,7 @@ from tests.integration.conftest import patience, reaching
 
 @pytest.fixture(params=["boto3", "lean"])
 def chosen(aws: Aws, request: pytest.FixtureRequest) -> Iterator[Any]:
-    """The client of a deployed function, by the value of DYNAMODB_CLIENT."""
+    """Return the client that a function creates for a value of DYNAMODB_CLIENT."""
     with reaching(aws), patience() as patch:
         patch.setenv("DYNAMODB_CLIENT", request.param)
         client = make_client()
@@ -60,6 +61,6 @@ def test_stores_send_every_operation_and_get_the_same_results_from_either_client
     assert sent == OPERATIONS.keys()
 
 
-def test_boto3_is_the_session_of_the_client(aws: Aws) -> None:
+def test_client_has_a_session_of_boto3(aws: Aws) -> None:
     with reaching(aws):
         assert type(boto3_client._plain_session()).__module__ == "boto3.session"

@@ -1,4 +1,5 @@
-"""A counter loses nothing while many writers spread and fold it at once, whatever comes between their calls."""
+"""Sharded view counters: no view is lost while many writers add shards and merge them concurrently, or when requests
+fail."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -23,11 +24,11 @@ VIDEO = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
 ONE = {"views": 1}
 THREADS = 8
 VIEWS = 10
-"""Views of each thread."""
+"""Number of views that each thread adds."""
 
 
 def _throttled_below(shard: int, operation: str, parameters: Any, send: Callable[..., Any]) -> Any:
-    """Throttle views on the shards below one; what says how many there are gets through, as it does in the end."""
+    """Throttle views in shards below `shard`. Changes of the number of shards succeed."""
     is_view = operation == "UpdateItem" and parameters["UpdateExpression"].startswith("ADD")
     if is_view and int(parameters["Key"][PARTITION_KEY]["S"].rpartition("#")[2]) < shard:
         raise ErrorResponse(400, {"__type": "ThrottlingException", "message": ""})
@@ -36,7 +37,7 @@ def _throttled_below(shard: int, operation: str, parameters: Any, send: Callable
 
 @pytest.fixture
 def hot(connect: Connect, table: Table) -> Table:
-    """The same table, whose first four shards take no views any more."""
+    """Return the same table with a client for which the first four shards are throttled."""
     client: Any = connect()
     intercept(client, partial(_throttled_below, 4))
     return Table(table.name, client, sleep=lambda _: None)
@@ -60,17 +61,18 @@ def _stored_views(table: Table) -> int:
     return count
 
 
-def test_many_that_double_at_once_agree_and_lose_nothing(table: Table, hot: Table) -> None:
+def test_concurrent_doublings_agree_and_lose_no_view(table: Table, hot: Table) -> None:
     counts = run_concurrently(*[partial(_viewing, hot)] * THREADS)
 
     first = _first(table)
-    # Those who were throttled on shards 0 to 3 went on to twice as many, once, and found room there.
+    # Writers that were throttled in shards 0 to 3 doubled the number of shards once, and added their views to the new
+    # shards.
     assert (first["shards"], first["spread"]) == (8, 8)
     assert _stored_views(table) == THREADS * VIEWS
     assert all(seen_counts == sorted(seen_counts) and seen_counts[-1] <= THREADS * VIEWS for seen_counts in counts)
 
 
-def test_writers_and_readers_agree_when_it_is_done(table: Table, hot: Table) -> None:
+def test_throttled_and_unthrottled_writers_lose_no_view(table: Table, hot: Table) -> None:
     calm = [partial(_viewing, table)] * (THREADS // 2)
     run_concurrently(*calm, *[partial(_viewing, hot)] * (THREADS // 2))
     assert _stored_views(table) == THREADS * VIEWS
@@ -78,8 +80,8 @@ def test_writers_and_readers_agree_when_it_is_done(table: Table, hot: Table) -> 
 
 
 @pytest.fixture
-def called_back(table: Table, hot: Table) -> int:
-    """A counter that was spread, and whose writers have come back to shard 0; returns the time at which it can be folded."""
+def merge_time(table: Table, hot: Table) -> int:
+    """Return the time at which a sharded counter can be merged. Its writers use shard 0 again."""
     _viewing(hot)
     for now in (NOW, NOW + LOOK_SECONDS):
         ViewCounters(table).merge_shards(VIDEO, now)
@@ -87,19 +89,19 @@ def called_back(table: Table, hot: Table) -> int:
     return NOW + LOOK_SECONDS + FOLD_SECONDS
 
 
-def test_many_that_fold_at_once_fold_once(table: Table, called_back: int) -> None:
-    run_concurrently(*[lambda: ViewCounters(table).merge_shards(VIDEO, called_back)] * THREADS)
+def test_concurrent_merges_merge_a_counter_once(table: Table, merge_time: int) -> None:
+    run_concurrently(*[lambda: ViewCounters(table).merge_shards(VIDEO, merge_time)] * THREADS)
     assert _first(table)["folded"] == {"views": VIEWS}
     assert _stored_views(table) == VIEWS
 
 
-def test_a_storm_and_a_fold_at_once_lose_nothing(table: Table, hot: Table, called_back: int) -> None:
+def test_merges_during_many_views_lose_no_view(table: Table, hot: Table, merge_time: int) -> None:
     def folding() -> list[int]:
         for later in range(VIEWS):
-            ViewCounters(table).merge_shards(VIDEO, called_back + later)
+            ViewCounters(table).merge_shards(VIDEO, merge_time + later)
         return []
 
-    run_concurrently(*[partial(_viewing, hot, called_back)] * (THREADS - 2), folding, folding)
+    run_concurrently(*[partial(_viewing, hot, merge_time)] * (THREADS - 2), folding, folding)
     assert _stored_views(table) == VIEWS + (THREADS - 2) * VIEWS
     assert ("folded" in _first(table)) != ("shards" in _first(table))
 
@@ -111,7 +113,7 @@ CALLS = 4
 class TestBrokenCalls:
     @pytest.fixture
     def line(self, connect: Connect, table: Table, monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultLine]:
-        """Connection that breaks; the table `far` uses the client at its end."""
+        """Return the fault line of a client with a throttled first shard. `self.far` is a table with this client."""
         client: Any = connect()
         line = FaultLine(client)
         intercept(client, partial(_throttled_below, 1))
@@ -137,6 +139,6 @@ class TestBrokenCalls:
         line.disarm()
         held = _stored_views(table)
         assert ViewCounters(self.far).add(VIDEO, ONE, NOW) == held + 1
-        # Throttled on the new shard too, the view doubled them once more.
+        # The view was also throttled in the new shard, so the writer doubled the number again.
         shards = 4 if (incident, at) == (faults.throttle, 2) else 2
         assert _first(table)["shards"] == _first(table)["spread"] == shards

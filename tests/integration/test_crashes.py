@@ -1,7 +1,7 @@
-"""A failure between any two DynamoDB calls leaves nothing half-done, and a retry completes the request.
+"""A failure between any two DynamoDB calls leaves no partial change, and a retry completes the request.
 
-Each operation fails at each of its calls, in each possible way. The table must then equal the table of an undisturbed
-run.
+Each operation fails at each of its calls, in each possible way. The table must then equal the table after an
+undisturbed run.
 """
 
 import itertools
@@ -46,16 +46,16 @@ class Case:
     arrange: Callable[[Api], str]
     send: Callable[[Api, str], Reply]
     again: tuple[tuple[str, Any], ...] = ()
-    """Differences of the response if the request was already applied. Empty if the response is the same."""
+    """Differences in the response if the request was already applied. Empty if the response is the same."""
 
     @property
     def calls(self) -> tuple[str, ...]:
-        """The DynamoDB operations of an undisturbed run."""
+        """DynamoDB operations of an undisturbed run."""
         return next(pattern.operations for pattern in ACCESS_PATTERNS if pattern.request == self.row)
 
     @property
     def breaks_at(self) -> Sequence[int]:
-        """Numbers of the calls to break; if one loop sends all calls, its first and its last."""
+        """Numbers of the calls to break. If all calls are queries of one loop, only the first and the last."""
         last = len(self.calls) - 1
         return sorted({0, last}) if set(self.calls) == {"Query"} else range(last + 1)
 
@@ -84,7 +84,7 @@ def listing(query: str, user: str = "alice") -> Callable[[Api, str], Reply]:
     return lambda api, _: api.get("/v1/videos", query=query, user=user)
 
 
-# What may be sent again as it is: it has a key, or to do it twice is to do it once.
+# Requests that a client may send again: they have a key, or are idempotent.
 REPEATABLE = (
     Case(
         "create with a key",
@@ -146,8 +146,8 @@ REPEATABLE = (
 )
 READS = ("GetItem", "Query", "BatchGetItem")
 WRITING = tuple(case for case in REPEATABLE if not set(case.calls) <= set(READS))
-"""Repeatable cases that a death could leave half done."""
-# What a client cannot repeat blindly, but the service can.
+"""Repeatable cases in which a killed process could leave a partial change."""
+# Requests that a client cannot repeat blindly. The service itself retries them.
 UNREPEATABLE = (
     Case("create", "POST /v1/videos", nothing, lambda api, _: api.post("/v1/videos", WITHOUT_TAGS)),
     Case(
@@ -184,7 +184,7 @@ VIEW = Case(
 
 
 def each_call(*cases: Case) -> pytest.MarkDecorator:
-    """A test for each case and each of its calls."""
+    """Parametrize a test with each case and each of its calls."""
     calls = [(case, call) for case in cases for call in case.breaks_at]
     return pytest.mark.parametrize(
         ("case", "call"), calls, ids=[f"{case.name}-{call}-{case.calls[call]}" for case, call in calls]
@@ -192,13 +192,13 @@ def each_call(*cases: Case) -> pytest.MarkDecorator:
 
 
 def each_incident(*incidents: Incident) -> pytest.MarkDecorator:
-    """A test for each incident."""
+    """Parametrize a test with each incident."""
     return pytest.mark.parametrize("incident", incidents, ids=lambda incident: incident.__name__)
 
 
 @dataclass
 class Service:
-    """The service over one table and a line that can break. Every `instance` is a function that just started."""
+    """The service with one table and a fault line. Every `instance` is a newly started function."""
 
     table: Table
     line: FaultLine
@@ -207,7 +207,7 @@ class Service:
     attempts: int
 
     def instance(self) -> Api:
-        """A new instance, whose requests go through the line."""
+        """Return a new instance that sends its requests through the fault line."""
         through = Table(self.table.name, self.client, attempts=self.attempts, sleep=lambda _: None)
         return make_api(through, self.clock)
 
@@ -223,7 +223,7 @@ NewService = Callable[[int], Service]
 def new_service(
     new_table: NewTable, recorded_client: tuple["DynamoDBClient", FaultLine], clock: Clock
 ) -> Iterator[NewService]:
-    """Makes services over empty tables, that try so often."""
+    """Return a function that creates a service with an empty table and a number of attempts per request."""
     client, line = recorded_client
     yield lambda attempts: Service(new_table(), line, client, clock, attempts)
     line.disarm()
@@ -231,13 +231,13 @@ def new_service(
 
 @pytest.fixture
 def service(new_service: NewService) -> Service:
-    """A service that never tries again: the client sees every incident."""
+    """Return a service without retries, so that the client sees every incident."""
     return new_service(1)
 
 
 @pytest.fixture
 def deployed(new_service: NewService) -> Service:
-    """A service with retries as deployed."""
+    """Return a service with retries as deployed."""
     return new_service(REQUEST_ATTEMPTS)
 
 
@@ -261,7 +261,7 @@ def undisturbed(new_table: NewTable) -> Undisturbed:
 
 
 def outcome(reply: Reply, table: Table) -> Outcome:
-    """An answer and what the table holds after it, fit to be compared."""
+    """Return status and content of a response, and the contents of the table, for comparison."""
     return reply.status, _content(reply), contents(table)
 
 
@@ -290,7 +290,8 @@ def assert_unavailable(reply: Reply) -> None:
 
 
 def send_through(service: Service, case: Case, video_id: str, call: int, incident: Incident) -> None:
-    """Send a request, one of whose calls fails. The client must be asked to retry, unless the process was killed."""
+    """Send a request with an incident in one call. The response must allow a retry, unless the incident kills the
+    process."""
     service.line.arm(incident, at=call)
     if incident in FATAL:
         with pytest.raises(Killed):
@@ -301,7 +302,7 @@ def send_through(service: Service, case: Case, video_id: str, call: int, inciden
 
 @each_incident(*REFUSED, *BROKEN)
 @each_call(*REPEATABLE)
-def test_a_client_is_asked_to_retry_and_the_retry_does_it_exactly_once(
+def test_retry_after_a_fault_at_any_call_applies_the_request_once(
     service: Service, undisturbed: Undisturbed, case: Case, call: int, incident: Incident
 ) -> None:
     video_id = service.arrange(case)
@@ -317,7 +318,7 @@ def test_a_client_is_asked_to_retry_and_the_retry_does_it_exactly_once(
 
 @each_incident(*FATAL)
 @each_call(*WRITING)
-def test_a_function_that_dies_leaves_nothing_half_done(
+def test_killed_function_leaves_no_partial_change(
     service: Service, undisturbed: Undisturbed, case: Case, call: int, incident: Incident
 ) -> None:
     video_id = service.arrange(case)
@@ -336,7 +337,7 @@ def test_a_function_that_dies_leaves_nothing_half_done(
 
 @each_incident(*REFUSED, *BROKEN, *FATAL)
 @each_call(*UNREPEATABLE)
-def test_without_a_key_too_it_happens_wholly_or_not_at_all(
+def test_request_without_a_key_is_applied_completely_or_not_at_all(
     service: Service, undisturbed: Undisturbed, case: Case, call: int, incident: Incident
 ) -> None:
     video_id = service.arrange(case)
@@ -352,7 +353,8 @@ def test_without_a_key_too_it_happens_wholly_or_not_at_all(
 def test_single_fault_is_hidden_from_the_client_with_deployed_retries(
     deployed: Service, undisturbed: Undisturbed, case: Case, call: int, incident: Incident
 ) -> None:
-    # A lost answer too: the write that is repeated fails on its condition, and is recognised as our own.
+    # This includes a lost response: the retried write fails on its condition, and the service recognises its own first
+    # write.
     video_id = deployed.arrange(case)
 
     deployed.line.arm(incident, at=call)
@@ -362,8 +364,8 @@ def test_single_fault_is_hidden_from_the_client_with_deployed_retries(
     assert outcome(reply, deployed.table) == undisturbed(case)
 
 
-def test_a_repeated_write_that_others_overtook_is_not_taken_for_our_own(deployed: Service) -> None:
-    # Our first attempt never arrived, somebody else's change did: If-Match must notice.
+def test_write_of_another_user_is_not_mistaken_for_a_repeated_write(deployed: Service) -> None:
+    # The first attempt was lost, and another user changed the video. So the condition of If-Match must fail.
     video_id = published(make_api(deployed.table, clock=deployed.clock))
     path = f"/v1/videos/{video_id}"
 
@@ -383,17 +385,17 @@ def test_a_refused_view_is_counted_once(deployed: Service, undisturbed: Undistur
     video_id = deployed.arrange(VIEW)
     deployed.line.arm(faults.throttle, at=1)
     reply = VIEW.send(deployed.instance(), video_id)
-    # Its counter is spread then, so it may be another item that has the view.
+    # The counter then has two shards, so another item may contain the view.
     assert outcome(reply, deployed.table)[:2] == undisturbed(VIEW)[:2]
     assert ViewCounters(deployed.table).read([video_id], consistent=True)[video_id].views == reply.json["viewCount"]
 
 
 @each_incident(faults.fail, *BROKEN, *FATAL)
 @each_call(VIEW)
-def test_a_view_without_a_key_is_counted_once_at_most(
+def test_view_without_a_key_is_counted_at_most_once(
     service: Service, undisturbed: Undisturbed, case: Case, call: int, incident: Incident
 ) -> None:
-    # An addition cannot be repeated safely, so the client is asked to decide; a key spares it the question.
+    # An increment cannot be repeated safely, so the client must decide. With a key, the service can retry.
     video_id = service.arrange(case)
     before = contents(service.table)
 
@@ -413,7 +415,7 @@ def test_lasting_throttling_is_503_after_a_few_attempts(deployed: Service, case:
 
     assert_unavailable(reply)
     assert reply.json["type"] == "urn:video-metadata:problem:unavailable"
-    # The first call is never got past; a list sends one to each partition at once.
+    # Only the first call is sent. A list sends one query to each partition concurrently.
     assert set(deployed.line.calls) == {case.calls[0]}
     assert len(deployed.line.calls) <= REQUEST_ATTEMPTS * len(case.calls)
     assert contents(deployed.table) == before
@@ -429,9 +431,7 @@ IN_TRANSACTIONS = [case for case in REPEATABLE if "TransactWriteItems" in case.c
 
 
 @pytest.mark.parametrize("case", IN_TRANSACTIONS, ids=lambda case: case.name)
-def test_a_conflict_with_another_transaction_is_tried_again(
-    deployed: Service, undisturbed: Undisturbed, case: Case
-) -> None:
+def test_transaction_conflict_is_retried(deployed: Service, undisturbed: Undisturbed, case: Case) -> None:
     video_id = deployed.arrange(case)
     call = case.calls.index("TransactWriteItems")
 
@@ -442,7 +442,7 @@ def test_a_conflict_with_another_transaction_is_tried_again(
 
 
 @pytest.mark.parametrize("case", [case for case in IN_TRANSACTIONS if "key" in case.name], ids=lambda case: case.name)
-def test_a_lasting_conflict_is_reported_and_the_key_still_works_later(
+def test_lasting_conflict_is_409_and_the_key_can_be_used_again(
     deployed: Service, undisturbed: Undisturbed, case: Case
 ) -> None:
     video_id = deployed.arrange(case)
@@ -502,14 +502,14 @@ def test_a_batch_read_that_never_completes_is_503(deployed: Service) -> None:
     assert len(deployed.line.calls) == REQUEST_ATTEMPTS
 
 
-def test_health_is_503_while_the_table_does_not_answer(service: Service) -> None:
+def test_health_is_503_while_the_table_is_unreachable(service: Service) -> None:
     service.line.arm(faults.lose_request)
     assert_unavailable(service.instance().get("/health"))
     service.line.disarm()
     assert service.instance().get("/health").status == 200
 
 
-def test_no_answer_reveals_what_broke_inside(service: Service) -> None:
+def test_error_response_does_not_reveal_the_internal_cause(service: Service) -> None:
     service.line.arm(lambda _: faults.refusal("ResourceNotFoundException"))
     reply = service.instance().get("/health")
     assert reply.status == 500

@@ -1,4 +1,4 @@
-"""Persistence of `make run`: the process of the embedded AWS is killed and restarted on the same folder."""
+"""Persistence of `make run`: the process of the embedded AWS is killed and restarted with the same folder."""
 
 import json
 import os
@@ -26,37 +26,37 @@ TABLE = "Films"
 
 
 class Laptop:
-    """A folder, and one run of the embedded AWS after the other."""
+    """Folder with the data of the embedded AWS, which runs at most once at a time."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     @contextmanager
     def run(self) -> Iterator["Run"]:
-        """A run that ends in order."""
+        """Run the embedded AWS, and stop it orderly at the end."""
         with MiniStack(self._folder / "ministack.log", self._folder / "state") as engine:
             yield Run(engine)
 
 
 class Run:
-    """A run."""
+    """One run of the embedded AWS."""
 
     def __init__(self, engine: MiniStack) -> None:
         self.engine = engine
 
     def client(self, service: Any) -> Any:
-        """A client of one of its services."""
+        """Return a client of one of its services."""
         return self.engine.aws.client(service)
 
     def kill(self) -> None:
-        """End it as `kill -9` does, or the power."""
+        """Kill the process, as `kill -9` or a power failure does."""
         os.kill(self.engine.pid, signal.SIGKILL)
         self.engine.wait()
 
 
 @pytest.fixture
 def laptop(tmp_path: Path) -> Laptop:
-    """One without data."""
+    """Return a folder without data."""
     return Laptop(tmp_path)
 
 
@@ -91,11 +91,11 @@ def test_twenty_thousand_items_survive_a_kill_and_an_orderly_end(laptop: Laptop)
         assert count(third.client("dynamodb")) == ITEMS + 2 * BATCH
 
 
-def test_a_film_that_was_taken_and_the_message_about_it_survive_a_kill(laptop: Laptop) -> None:
+def test_stored_object_and_its_message_survive_a_kill(laptop: Laptop) -> None:
     with laptop.run() as first:
         first.client("s3").create_bucket(Bucket="films")
         queue = first.client("sqs").create_queue(QueueName="arrivals")["QueueUrl"]
-        first.engine.save()  # as after a deploy
+        first.engine.save()  # as after a deployment
         first.client("s3").put_object(Bucket="films", Key="a.mp4", Body=b"a film")
         first.client("sqs").send_message(QueueUrl=queue, MessageBody="a film has arrived")
         first.engine.save()
@@ -126,20 +126,20 @@ def test_engine_killed_after_the_stop_timeout_is_reported(laptop: Laptop, monkey
             run.engine.stop()
 
 
-def test_tables_forget_what_has_expired_as_the_templates_say(laptop: Laptop, tmp_path: Path) -> None:
+def test_tables_have_the_time_to_live_of_the_templates(laptop: Laptop, tmp_path: Path) -> None:
     table = {"TableName": TABLE, "TimeToLiveSpecification": {"AttributeName": "purgeAt", "Enabled": True}}
     resources = {"A": {"Type": "AWS::DynamoDB::GlobalTable", "Properties": table}, "B": {"Type": "AWS::SQS::Queue"}}
     (tmp_path / "Data.template.json").write_text(json.dumps({"Resources": resources}), encoding="utf-8")
     with laptop.run() as run:
         client = run.client("dynamodb")
         create_table(client, TABLE)
-        for _ in range(2):  # each deploy, and each start
+        for _ in range(2):  # at each deployment, and at each start
             switch_on_ttl(run.engine.aws, tmp_path)
         description = client.describe_time_to_live(TableName=TABLE)["TimeToLiveDescription"]
         assert description == {"TimeToLiveStatus": "ENABLED", "AttributeName": "purgeAt"}
 
 
-def test_browsers_may_call_the_api_from_where_the_templates_say(laptop: Laptop, tmp_path: Path) -> None:
+def test_api_allows_the_cors_origins_of_the_templates(laptop: Laptop, tmp_path: Path) -> None:
     cors = {"AllowOrigins": ["https://films.example"], "AllowMethods": ["GET"], "AllowHeaders": ["Authorization"]}
     api = {"Name": "Films", "ProtocolType": "HTTP", "CorsConfiguration": cors}
     template = {"Resources": {"Api": {"Type": "AWS::ApiGatewayV2::Api", "Properties": api}}}
@@ -156,7 +156,7 @@ def test_browsers_may_call_the_api_from_where_the_templates_say(laptop: Laptop, 
             )
             return response.status_code, response.headers.get("access-control-allow-origin")
 
-        for _ in range(2):  # each deploy, and each start
+        for _ in range(2):  # at each deployment, and at each start
             allow_origins(run.engine.aws, tmp_path, http_api["ApiId"])
         assert preflight("https://films.example") == (204, "https://films.example")
         assert preflight("https://other.example") == (403, None)

@@ -1,4 +1,4 @@
-"""Lists walked to their end over real data: every visible video once, in exact order, in full pages."""
+"""Lists read page by page to their end: every visible video once, in exact order, and in full pages."""
 
 import random
 from collections.abc import Callable, Iterator, Sequence
@@ -18,14 +18,14 @@ from tests.integration.conftest import NewTable
 SIZE = 360
 STATUSES = ("uploaded", "processing", "ready", "failed", "deleted")
 TIMES = [NOW - 1000 + 10 * n for n in range(12)]
-"""Few, so that many videos share a second."""
+"""Creation times of the videos. They are few, so that many videos share a second."""
 
 Video = dict[str, Any]
 Keep = Callable[[Video], bool]
 
 
 def published(video: Video) -> bool:
-    """Whether a video is visible to everyone. Implemented again here, so that it can disagree with the service."""
+    """Return whether a video is visible to everyone. This is computed independently of the service."""
     return (
         (video["status"], video["visibility"]) == ("ready", "public")
         and video.get("publishAt", NOW) <= NOW
@@ -44,19 +44,19 @@ def between(start: int, end: int, keep: Keep) -> Keep:
 
 @dataclass(frozen=True)
 class Library:
-    """A table of many videos that no test changes."""
+    """Table of many videos, which no test changes."""
 
     api: Api
     videos: Sequence[Video]
 
     def expected(self, keep: Keep, *, ascending: bool = False) -> list[str]:
-        """The ids of a list, in order."""
+        """Return the expected ids of a list in order."""
         positions = sorted((video["createdAt"], video["videoId"]) for video in self.videos if keep(video))
         return [video_id for _, video_id in (positions if ascending else reversed(positions))]
 
 
 def random_videos(dice: random.Random) -> Iterator[Video]:
-    """Videos of all kinds: listed and hidden, early and expired, deleted, with and without a category."""
+    """Yield random videos of all kinds: listed, hidden, scheduled, expired and deleted, with and without a category."""
     for _ in range(SIZE):
         video: Video = {
             "videoId": str(UUID(int=dice.getrandbits(128), version=4)),
@@ -77,12 +77,12 @@ def random_videos(dice: random.Random) -> Iterator[Video]:
             if dice.random() < (0.8 if name in ("category", "format", "duration") else 0.15):
                 video[name] = dice.choice(values)
         if video.get("publishAt", 0) >= video.get("expiresAt", NOW + 101):
-            del video["expiresAt"]  # no video can have both
+            del video["expiresAt"]  # a video cannot have both
         yield video
 
 
 def load(api: Api, videos: Sequence[Video]) -> None:
-    """Put them into the table, in any order; a deleted one by deleting it."""
+    """Store the videos. Deleted videos are created first, then deleted."""
     for video in videos:
         status = "uploaded" if video["status"] == "deleted" else video["status"]
         api.create("admin", **video | {"status": status})
@@ -92,7 +92,7 @@ def load(api: Api, videos: Sequence[Video]) -> None:
 
 @pytest.fixture(scope="module")
 def library(new_table: NewTable) -> Library:
-    """Several hundred videos, spread over owners, categories, statuses and all shards."""
+    """Return several hundred videos of different owners, categories and statuses, in all shards."""
     api = make_api(new_table())
     videos = list(random_videos(random.Random(2)))
     assert {shard_of(video["videoId"]) for video in videos} == set(range(SHARDS))
@@ -101,12 +101,12 @@ def library(new_table: NewTable) -> Library:
 
 
 def page(api: Api, query: dict[str, Any], cursor: str | None = None, user: str = "alice") -> Reply:
-    """One page of a list."""
+    """Read one page of a list."""
     return api.get("/v1/videos", query=urlencode(query | ({"cursor": cursor} if cursor else {})), user=user)
 
 
 def walk(api: Api, query: dict[str, Any], user: str = "alice", most: int = 2 * SIZE) -> list[list[str]]:
-    """All pages of a list, as ids."""
+    """Read all pages of a list as ids."""
     walked: list[list[str]] = []
     cursor = None
     while cursor or not walked:
@@ -129,7 +129,7 @@ def cut(ids: Sequence[str], limit: int) -> list[list[str]]:
     return [list(ids[at : at + limit]) for at in range(0, len(ids), limit)] or [[]]
 
 
-# Each list: who asks for what, and what belongs to it.
+# Each list: caller, query parameters, and condition for its videos.
 LISTS: dict[str, tuple[str, dict[str, Any], Keep]] = {
     "the feed": ("alice", {}, published),
     "the feed, by an admin": ("admin", {}, published),
@@ -186,11 +186,11 @@ each_kind_of_list = pytest.mark.parametrize(
     "name",
     ["the feed", "a category", "own videos", "another owner's public videos", "all ready", "all filters", "nothing"],
 )
-"""A list for each way in which the indexes are read."""
+"""Lists for each way in which the service reads the indexes."""
 
 
 PART = (TIMES[4], TIMES[6])
-"""Part of the time range, with equal times in it, for walks that take a request for every video or two."""
+"""Part of the time range with equal times, for walks that send a request for every one or two videos."""
 
 
 @pytest.mark.parametrize(("limit", "order"), [(1, "asc"), (1, "desc"), (7, "desc"), (25, "asc"), (100, "desc")])
@@ -206,7 +206,7 @@ def test_a_walk_finds_every_video_once_in_order_and_in_full_pages(
 
 
 @each_kind_of_list
-def test_there_is_no_cursor_after_a_last_page_that_is_just_full(library: Library, name: str) -> None:
+def test_exactly_full_last_page_has_no_cursor(library: Library, name: str) -> None:
     user, query, keep = LISTS[name]
     count = len(library.expected(keep))
     for limit in {count, count // 2} & set(range(1, 101)):
@@ -215,13 +215,13 @@ def test_there_is_no_cursor_after_a_last_page_that_is_just_full(library: Library
         assert len(walked) == -(-count // limit)
 
 
-def test_without_a_limit_a_page_has_25(library: Library) -> None:
+def test_page_without_a_limit_has_25_videos(library: Library) -> None:
     user, query, keep = LISTS["the feed"]
     assert walk(library.api, query, user) == cut(library.expected(keep), 25)
 
 
 @pytest.mark.parametrize("name", ["the feed", "a category", "own videos", "all failed"])
-def test_a_time_range_holds_its_start_and_not_its_end(library: Library, name: str) -> None:
+def test_time_range_includes_its_start_and_excludes_its_end(library: Library, name: str) -> None:
     user, query, keep = LISTS[name]
     for start, end in [
         (TIMES[3], TIMES[5]),
@@ -254,8 +254,8 @@ def test_pages_beyond_the_read_budget_are_short_without_gaps_or_duplicates(
     assert all(len(ids) <= 20 for ids in walked)
 
 
-def test_a_filter_that_hides_most_still_gives_full_pages_within_the_budget(api: Api) -> None:
-    # One in ten has the format, and 250 items are less than the budget of 1000.
+def test_rare_filter_has_full_pages_within_the_read_budget(api: Api) -> None:
+    # One video in ten has the format. The 250 items are within the read budget of 1,000.
     videos = [
         {
             "videoId": str(UUID(int=n << 64, version=4)),
@@ -298,7 +298,7 @@ def test_changes_during_paging_neither_lose_nor_repeat_other_videos(
         video_ids += ids
         cursor = reply.json["nextCursor"]
         coming.add(publish())
-        # The video that the cursor stands at goes, too: its place stays.
+        # The test also deletes the video of the cursor, whose position remains valid.
         for deleted_id in {leaving.pop() if leaving else "", ids[-1] if len(video_ids) > 30 and ids else ""} - {""}:
             assert api.delete(f"/v1/videos/{deleted_id}").status == 204
             staying.discard(deleted_id)
@@ -317,7 +317,7 @@ def cursor_of(api: Api, query: dict[str, Any], user: str = "alice") -> str:
 
 @pytest.mark.parametrize("same", [{"limit": 9}, {"fields": "title"}, {"order": "desc"}, {"from": 0}], ids=str)
 def test_a_cursor_continues_with_other_pages_of_the_same_list(library: Library, same: dict[str, Any]) -> None:
-    # How long the pages are and what they show does not change which videos stand where.
+    # Page size and fields do not change the positions of videos.
     assert page(library.api, {"limit": 5} | same, cursor_of(library.api, {"limit": 5})).status == 200
 
 

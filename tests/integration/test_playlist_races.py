@@ -1,4 +1,4 @@
-"""Changes of a playlist that meet, or that break off: its entries stay in one order, counted exactly and in pairs."""
+"""Concurrent and interrupted changes of a playlist: its entries keep one order, and the counts stay exact."""
 
 import random
 from collections.abc import Callable, Sequence
@@ -30,13 +30,13 @@ ALICE = Caller("alice", frozenset())
 
 @pytest.fixture(autouse=True)
 def videos(api: Api) -> None:
-    """The films are there."""
+    """Publish the videos."""
     for video_id in VIDEO_IDS:
         api.publish(videoId=video_id)
 
 
 def playlist(api: Api, video_ids: Sequence[str] = ()) -> str:
-    """The path of a new playlist of these films."""
+    """Create a playlist of these videos, and return its path."""
     path = f"/v1/{api.post('/v1/playlists', {'title': 't'}).headers['location']}"
     for video_id in video_ids:
         assert api.post(f"{path}/entries", {"videoId": video_id}).status == 201
@@ -48,7 +48,7 @@ def order(api: Api, path: str) -> list[str]:
 
 
 def checked(api: Api, table: Table, path: str) -> list[str]:
-    """The list as it is shown, once every entry is known to be stored twice with one rank, and counted."""
+    """Assert that every entry is stored twice with one rank and counted. Return the videos in listed order."""
     stored = [item for item in items_of(table) if item["pk"] == f"PLAYLIST#{path.rpartition('/')[2]}"]
     entries = {(item["videoId"], item["rank"]) for item in stored if item["sk"].startswith("ENTRY#")}
     members = {(item["videoId"], item["rank"]) for item in stored if item["sk"].startswith("HAS#")}
@@ -60,20 +60,20 @@ def checked(api: Api, table: Table, path: str) -> list[str]:
     return listed
 
 
-def there(table: Table) -> list[dict[str, Any]]:
-    """The playlists that are not deleted."""
+def existing(table: Table) -> list[dict[str, Any]]:
+    """Return the playlists that are not deleted."""
     stored = [item for item in items_of(table) if item["pk"].startswith("PLAYLIST#") and item["sk"] == PLAYLIST.sk]
     return [item for item in stored if "deletedAt" not in item]
 
 
 def retry_until_final(send: Callable[[], Reply], reply: Reply) -> Reply:
-    """The final answer, when a client retries as Retry-After asks."""
+    """Repeat a request while the response has Retry-After, and return the final response."""
     while reply.status == 409 and "retry-after" in reply.headers:
         reply = send()
     return reply
 
 
-def test_appends_at_once_are_all_in_the_list(api: Api, table: Table, instance: Instance) -> None:
+def test_concurrent_appends_are_all_listed(api: Api, table: Table, instance: Instance) -> None:
     path = playlist(api)
 
     def appending(video_id: str) -> Request:
@@ -85,7 +85,7 @@ def test_appends_at_once_are_all_in_the_list(api: Api, table: Table, instance: I
     assert set(checked(api, table, path)) == set(VIDEO_IDS)
 
 
-def test_exactly_one_of_several_appends_of_one_video_wins(api: Api, table: Table, instance: Instance) -> None:
+def test_one_of_several_concurrent_appends_of_a_video_succeeds(api: Api, table: Table, instance: Instance) -> None:
     path = playlist(api)
     replies = at_once(instance, [lambda api: api.post(f"{path}/entries", {"videoId": VIDEO_IDS[0]})] * THREADS)
     assert [reply.status for reply in replies].count(201) == 1
@@ -104,7 +104,7 @@ def test_concurrent_appends_with_one_key_get_one_response(api: Api, table: Table
     assert checked(api, table, path) == VIDEO_IDS[:1]
 
 
-def test_moves_at_once_lose_and_double_nothing(api: Api, table: Table, instance: Instance) -> None:
+def test_concurrent_moves_lose_and_duplicate_no_entry(api: Api, table: Table, instance: Instance) -> None:
     path = playlist(api, VIDEO_IDS)
     chance = random.Random(1)
 
@@ -118,7 +118,9 @@ def test_moves_at_once_lose_and_double_nothing(api: Api, table: Table, instance:
     assert sorted(checked(api, table, path)) == VIDEO_IDS
 
 
-def test_moves_appends_and_removals_at_once_leave_one_list(api: Api, table: Table, instance: Instance) -> None:
+def test_concurrent_moves_appends_and_removals_leave_a_consistent_list(
+    api: Api, table: Table, instance: Instance
+) -> None:
     path = playlist(api, VIDEO_IDS[:5])
     requests: list[Request] = [
         lambda api: api.delete(f"{path}/entries/{VIDEO_IDS[0]}"),
@@ -137,7 +139,7 @@ def test_moves_appends_and_removals_at_once_leave_one_list(api: Api, table: Tabl
     assert (api.get(path).json["title"] == "New") == (replies[5].status == 200)
 
 
-def test_creates_and_deletes_at_once_are_counted_exactly(api: Api, table: Table, instance: Instance) -> None:
+def test_concurrent_creates_and_deletes_are_counted_exactly(api: Api, table: Table, instance: Instance) -> None:
     doomed = playlist(api)
     requests: list[Request] = [lambda api: api.post("/v1/playlists", {"title": "t"})] * 4
     requests += [lambda api: api.delete(doomed)] * 4
@@ -145,11 +147,11 @@ def test_creates_and_deletes_at_once_are_counted_exactly(api: Api, table: Table,
     assert {reply.status for reply in replies} <= {201, 204, 404, 409}
     profile = table.get(PROFILE.key(userId="alice"), consistent=True)
     assert profile is not None
-    assert profile["playlists"] == len(there(table))
+    assert profile["playlists"] == len(existing(table))
 
 
 @pytest.mark.parametrize("call", range(3))
-def test_a_delete_in_the_middle_of_an_append_leaves_nothing(
+def test_delete_during_an_append_leaves_no_entry(
     api: Api, table: Table, recorded_client: tuple["DynamoDBClient", FaultLine], instance: Instance, call: int
 ) -> None:
     path = playlist(api)
@@ -214,12 +216,12 @@ def test_creates_and_deletes_with_lost_responses_count_once(
     assert (created.status, deleted.status) == (201, 204)
     profile = table.get(PROFILE.key(userId="alice"), consistent=True)
     assert profile is not None
-    assert profile["playlists"] == len(there(table)) == 1
+    assert profile["playlists"] == len(existing(table)) == 1
 
 
 @pytest.mark.parametrize("incident", [faults.kill_before, faults.kill_after])
 @pytest.mark.parametrize("operation", ["delete", "restore"])
-def test_an_end_or_return_that_is_broken_off_is_completed_by_its_retry(
+def test_killed_delete_or_restore_is_completed_by_its_retry(
     api: Api, table: Table, recorded_client: tuple["DynamoDBClient", FaultLine], operation: str, incident: Incident
 ) -> None:
     client, line = recorded_client
@@ -240,14 +242,14 @@ def test_an_end_or_return_that_is_broken_off_is_completed_by_its_retry(
         line.disarm()
         profile = table.get(PROFILE.key(userId="alice"), consistent=True)
         assert profile is not None
-        assert profile["playlists"] == len(there(table))
+        assert profile["playlists"] == len(existing(table))
     end_or_restore(table)
-    assert len(there(table)) == (operation == "restore")
+    assert len(existing(table)) == (operation == "restore")
     if operation == "restore":
         assert checked(api, table, path) == VIDEO_IDS[:2]
 
 
-def test_ends_and_returns_at_once_are_counted_exactly(api: Api, table: Table, instance: Instance) -> None:
+def test_concurrent_deletes_and_restores_are_counted_exactly(api: Api, table: Table, instance: Instance) -> None:
     path = playlist(api, VIDEO_IDS[:2])
 
     def restoring(api: Api) -> Reply:
@@ -259,7 +261,7 @@ def test_ends_and_returns_at_once_are_counted_exactly(api: Api, table: Table, in
     assert {reply.status for reply in replies} <= {200, 204, 404, 409}
     profile = table.get(PROFILE.key(userId="alice"), consistent=True)
     assert profile is not None
-    assert profile["playlists"] == len(there(table))
+    assert profile["playlists"] == len(existing(table))
     restoring(api)
     assert checked(api, table, path) == VIDEO_IDS[:2]
 
@@ -284,7 +286,7 @@ def test_crash_during_a_write_leaves_a_consistent_list(
     assert checked(api, table, path) == AFTERWARDS[operation]
 
 
-def test_a_purge_and_changes_at_once_leave_no_entry_of_the_video(api: Api, table: Table, instance: Instance) -> None:
+def test_purge_concurrent_with_moves_leaves_no_entry_of_the_video(api: Api, table: Table, instance: Instance) -> None:
     path = playlist(api, VIDEO_IDS)
     table.delete(VIDEO.key(videoId=VIDEO_IDS[3]))
 
@@ -301,8 +303,8 @@ def test_a_purge_and_changes_at_once_leave_no_entry_of_the_video(api: Api, table
 
 
 class _NoObjects:
-    """A place without objects."""
+    """S3 without objects."""
 
     def delete_prefix(self, *_: str) -> int:
-        """There is nothing to delete."""
+        """Delete no objects."""
         return 0

@@ -1,7 +1,7 @@
-"""Concurrent requests are serializable: nothing is lost, duplicated or mixed.
+"""Concurrent requests are serializable: no change is lost, duplicated or mixed.
 
-First with threads that start at the same moment, each with a separate instance of the service, as on Lambda. Then step
-by step: one whole request between any two DynamoDB calls of another.
+The first tests start threads at the same moment, each with a separate instance of the service, as on Lambda. The other
+tests run a complete request between any two DynamoDB calls of another.
 """
 
 from collections.abc import Callable, Sequence
@@ -59,10 +59,10 @@ def importing(api: Api) -> Reply:
     return api.post("/v1/videos", {"title": "Again", "videoId": VIDEO_ID}, user="admin")
 
 
-# At once ------------------------------------------------------------------------------------------------------------
+# Concurrent requests ------------------------------------------------------------------------------------------------
 
 
-def test_exactly_one_of_several_patches_on_one_version_wins(api: Api, table: Table, instance: Instance) -> None:
+def test_one_of_several_concurrent_patches_of_a_version_succeeds(api: Api, table: Table, instance: Instance) -> None:
     api.publish(videoId=VIDEO_ID)
 
     replies = at_once(instance, [patching({"title": f"By {n}"}, version=1) for n in range(THREADS)])
@@ -90,7 +90,9 @@ def test_patches_of_different_fields_lose_nothing(api: Api, table: Table, instan
             assert reply.headers["retry-after"] == "1"
 
 
-def test_patches_of_tags_leave_the_entries_of_the_tags_that_stay(api: Api, table: Table, instance: Instance) -> None:
+def test_concurrent_patches_of_tags_leave_the_entries_of_the_stored_tags(
+    api: Api, table: Table, instance: Instance
+) -> None:
     api.publish(videoId=VIDEO_ID, tags=["old"])
 
     replies = at_once(instance, [patching({"tags": [f"t{n}", f"t{n + 1}", "ALL"]}) for n in range(THREADS)])
@@ -163,7 +165,7 @@ def test_concurrent_creates_with_one_key_create_one_video(table: Table, instance
     for reply in in_flight:
         assert (reply.status, reply.slug, reply.headers["retry-after"]) == (409, "request-in-flight", "1")
 
-    # Whoever was asked to retry gets the same answer then.
+    # Each client that was told to retry then gets the same response.
     successes = [reply for reply in replies if reply.status == 201] + [creating_once(instance()) for _ in in_flight]
 
     assert {reply.status for reply in successes} == {201}
@@ -171,7 +173,7 @@ def test_concurrent_creates_with_one_key_create_one_video(table: Table, instance
     assert [video["videoId"] for video in videos_of(table)] == [successes[0].json["videoId"]]
 
 
-def test_creates_with_one_key_and_two_bodies_make_one_of_them(table: Table, instance: Instance) -> None:
+def test_concurrent_creates_with_one_key_and_two_bodies_create_one_video(table: Table, instance: Instance) -> None:
     def creating(title: str) -> Request:
         return lambda api: api.post("/v1/videos", {"title": title}, headers=KEY)
 
@@ -186,7 +188,7 @@ def test_creates_with_one_key_and_two_bodies_make_one_of_them(table: Table, inst
             assert (reply.status, reply.slug) == (422, "idempotency-key-reused")
 
 
-def test_imports_of_one_id_make_one_video(table: Table, instance: Instance) -> None:
+def test_concurrent_imports_of_one_id_create_one_video(table: Table, instance: Instance) -> None:
     replies = at_once(instance, [importing] * THREADS)
     assert statuses(replies) == [201] + [409] * (THREADS - 1)
     assert {reply.slug for reply in replies if reply.status == 409} == {"already-exists"}
@@ -208,14 +210,14 @@ def test_concurrent_views_are_all_counted_and_read_their_own_write(api: Api, ins
     assert api.get(PATH).json["viewCount"] == THREADS * each
 
 
-def test_views_with_and_without_keys_at_once_are_counted_exactly(api: Api, table: Table, instance: Instance) -> None:
+def test_concurrent_views_with_and_without_keys_are_counted_exactly(api: Api, table: Table, instance: Instance) -> None:
     api.publish(videoId=VIDEO_ID)
 
     def viewing(user: str, key: str | None) -> Request:
         headers = {"Idempotency-Key": key} if key else {}
         return lambda api: api.post(f"{PATH}/views", headers=headers, user=user)
 
-    # Three keys of two users, each sent three times, are six views; a key means nothing between users.
+    # Three keys of two users, each sent three times, are six views: keys belong to one user.
     keyed = [viewing(user, key) for user, key in product(("bob", "carol"), ("k1", "k2", "k3"))] * 3
     unkeyed = [viewing(user, None) for user in ("bob", "carol")] * 3
     replies = at_once(instance, keyed + unkeyed)
@@ -224,13 +226,13 @@ def test_views_with_and_without_keys_at_once_are_counted_exactly(api: Api, table
     reasons = [reply.json["reason"] for reply in replies[: len(keyed)]]
     assert (reasons.count(None), reasons.count("duplicate")) == (6, 12)
     assert all(reply.json["counted"] for reply in replies[len(keyed) :])
-    # The stream adds those with keys, one for each marker.
+    # The stream consumer counts views with a key, one per item.
     assert len(_markers(table)) == 6
     assert api.get(PATH).json["viewCount"] == 6
 
 
 @pytest.mark.parametrize("options", [{"headers": KEY}, {"json_body": {"viewerId": "tv"}}], ids=["key", "viewer"])
-def test_views_of_one_key_or_viewer_at_once_are_one(
+def test_concurrent_views_of_one_key_or_viewer_count_once(
     api: Api, table: Table, instance: Instance, options: dict[str, Any]
 ) -> None:
     api.publish(videoId=VIDEO_ID)
@@ -240,7 +242,9 @@ def test_views_of_one_key_or_viewer_at_once_are_one(
     assert len(_markers(table)) == 1
 
 
-def test_batches_at_once_with_the_same_views_count_each_once(api: Api, table: Table, instance: Instance) -> None:
+def test_concurrent_batches_with_the_same_views_count_each_view_once(
+    api: Api, table: Table, instance: Instance
+) -> None:
     api.publish(videoId=VIDEO_ID)
     hour = 3600
     queue = [{"id": f"k{n}", "videoId": VIDEO_ID, "at": NOW - n * hour} for n in range(4)]
@@ -248,7 +252,7 @@ def test_batches_at_once_with_the_same_views_count_each_once(api: Api, table: Ta
     replies = at_once(instance, [lambda api: api.post("/v1/views", {"views": queue}, user="bob")] * 4)
     assert statuses(replies) == [200] * 4
     counted = [result["id"] for reply in replies for result in reply.json["results"] if result["counted"]]
-    # Of the viewer's views, those that come after a later one do not count any more.
+    # A view of the viewer does not count after a later view.
     assert len(counted) == len(set(counted))
     assert {view["id"] for view in queue if "viewerId" not in view} <= set(counted)
     assert "v0" in counted
@@ -256,11 +260,11 @@ def test_batches_at_once_with_the_same_views_count_each_once(api: Api, table: Ta
 
 
 def _markers(table: Table) -> list[Item]:
-    """Return the items from which the stream counts views."""
+    """Return the items from which the stream consumer counts views."""
     return [item for item in items_of(table) if item[PARTITION_KEY].startswith(VIEWER.partition_prefix)]
 
 
-def test_deletes_and_patches_at_once_leave_a_deleted_video(api: Api, table: Table, instance: Instance) -> None:
+def test_concurrent_deletes_and_patches_leave_a_deleted_video(api: Api, table: Table, instance: Instance) -> None:
     api.publish(videoId=VIDEO_ID)
 
     replies = at_once(instance, [deleting, *(patching({"metadata": {f"k{n}": n}}) for n in range(3)), deleting])
@@ -299,7 +303,7 @@ def test_concurrent_restores_with_one_key_get_one_response(api: Api, table: Tabl
     assert (video["status"], video["version"]) == ("ready", 3)
 
 
-# Step by step -------------------------------------------------------------------------------------------------------
+# Interleaved requests ----------------------------------------------------------------------------------------------
 
 REQUESTS: dict[str, Request] = {
     "patch": patching({"title": "New", "metadata": {"a": 1}}),
@@ -335,7 +339,7 @@ Outcome = tuple[tuple[int, bytes], tuple[int, bytes], list[str]]
 
 
 def outcome(one: Reply, other: Reply, table: Table) -> Outcome:
-    """Both answers, and what the table holds after them."""
+    """Return both responses, and the contents of the table."""
     return (one.status, one.body), (other.status, other.body), contents(table)
 
 
@@ -343,7 +347,7 @@ def outcome(one: Reply, other: Reply, table: Table) -> Outcome:
     ("state", "request_"), [(state, name) for state in STATES for name in REQUESTS if name not in CHANGING[state]]
 )
 def test_a_request_that_is_not_listed_as_changing_stores_nothing(table: Table, state: str, request_: str) -> None:
-    """Concurrent runs of such requests therefore need no test."""
+    """So concurrent runs of two such requests need no test."""
     api = make_api(table)
     STATES[state](api)
     before = contents(table)
@@ -384,7 +388,7 @@ def test_interleaved_requests_are_serializable(
         line.arm(faults.run_before_request(intrude), at=call)
         reply = REQUESTS[one](make_api(Table(table.name, recorded_client[0], sleep=lambda _: None)))
         if not intruder:
-            break  # it makes no more calls than these
+            break  # the request sends no further calls
         assert outcome(reply, intruder[0], table) in (after, before), f"{other} before call {call} of {one}"
 
 
@@ -400,7 +404,7 @@ def test_create_during_its_own_retry_returns_its_response(
     assert len(videos_of(table)) == 1
 
 
-def test_views_in_the_middle_of_a_view_are_counted(
+def test_views_during_another_view_are_counted(
     api: Api, table: Table, recorded_client: tuple["DynamoDBClient", FaultLine], line: FaultLine, instance: Instance
 ) -> None:
     api.publish(videoId=VIDEO_ID)
@@ -415,7 +419,7 @@ def test_views_in_the_middle_of_a_view_are_counted(
     assert len(_markers(table)) == calls
 
 
-def test_a_view_in_the_middle_of_another_of_the_same_viewer_makes_one_of_them_count(
+def test_two_interleaved_views_of_a_viewer_count_once(
     api: Api, table: Table, recorded_client: tuple["DynamoDBClient", FaultLine], line: FaultLine, instance: Instance
 ) -> None:
     api.publish(videoId=VIDEO_ID)

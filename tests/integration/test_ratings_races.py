@@ -1,4 +1,4 @@
-"""Totals stay exact while many write at once, while one comes in between another's calls, and while calls break."""
+"""Totals and years of credits stay exact during concurrent and interleaved writes, and when requests fail."""
 
 import random
 from collections import Counter
@@ -34,7 +34,7 @@ THREADS = 8
 
 
 def through(table: Table, tapped: tuple["DynamoDBClient", FaultLine], attempts: int = REQUEST_ATTEMPTS) -> Table:
-    """The same table at the other end of the line."""
+    """Return the same table with the client of a fault line."""
     return Table(table.name, tapped[0], attempts=attempts, sleep=lambda _: None)
 
 
@@ -57,7 +57,7 @@ def own_ratings(table: Table) -> dict[str, RatingChoice]:
 
 
 def assert_exact_ratings(table: Table, streams: Any) -> None:
-    """Assert that the totals equal the number and the sum of the ratings once the stream is applied."""
+    """Assert that the totals equal the ratings after the stream is processed."""
     settle_ratings(table, streams)
     sums: Counter[str] = Counter()
     for choice in own_ratings(table).values():
@@ -66,7 +66,7 @@ def assert_exact_ratings(table: Table, streams: Any) -> None:
     assert {name: totals.get(name, 0) for name in TOTALS} == {name: sums[name] for name in TOTALS}
 
 
-class TestRatingsAtOnce:
+class TestConcurrentRatings:
     def test_the_ratings_of_many_users_are_all_counted(
         self, api: Api, table: Table, clock: Clock, streams: Any
     ) -> None:
@@ -82,7 +82,8 @@ class TestRatingsAtOnce:
         ]
 
         assert {reply.status for reply in replies} == {200}
-        assert {reply.json["votes"] for reply in replies} == {1}  # nobody's but one's own is counted yet
+        # a response counts only the caller's own rating before the stream is processed
+        assert {reply.json["votes"] for reply in replies} == {1}
         assert_exact_ratings(table, streams)
         values = [(thread + n) % 10 + 1 for thread in range(THREADS) for n in range(each)]
         body = api.get(PATH).json
@@ -100,7 +101,7 @@ class TestRatingsAtOnce:
         assert len(own_ratings(table)) == 1
         assert_exact_ratings(table, streams)
 
-    def test_whatever_users_do_the_totals_are_those_of_the_ratings(
+    def test_totals_equal_the_ratings_after_concurrent_requests(
         self, api: Api, table: Table, clock: Clock, streams: Any
     ) -> None:
         api.publish(videoId=VIDEO_ID)
@@ -116,7 +117,7 @@ class TestRatingsAtOnce:
 
         assert_exact_ratings(table, streams)
 
-    def test_a_repair_meanwhile_undoes_nothing(self, api: Api, table: Table, clock: Clock, streams: Any) -> None:
+    def test_concurrent_repair_reverts_no_rating(self, api: Api, table: Table, clock: Clock, streams: Any) -> None:
         api.publish(videoId=VIDEO_ID)
         Aggregates(table).settle([VIDEO_ID], NOW)
 
@@ -184,7 +185,7 @@ def test_interleaved_ratings_are_serializable(
         assert REQUESTS[one](make_api(through(table, recorded_client))).status < 300
         line.disarm()
         if not replies:
-            break  # it makes no more calls than these
+            break  # the request sends no further calls
         assert own_ratings(table) in possible
         assert_exact_ratings(table, streams)
 
@@ -233,7 +234,7 @@ class TestBrokenCalls:
             assert_exact_ratings(table, streams)
 
     @pytest.mark.parametrize("conflicts", [1, REQUEST_ATTEMPTS - 1])
-    def test_conflicts_with_an_import_are_waited_out(
+    def test_conflicts_with_an_import_are_retried(
         self,
         api: Api,
         table: Table,
@@ -269,7 +270,7 @@ class TestBrokenCalls:
 
 
 def assert_exact_totals(table: Table) -> None:
-    """Assert that every total of users and tags equals the sum over the videos."""
+    """Assert that every total of a user or tag equals the sum over the videos."""
     items = items_of(table)
     users: dict[str, Counter[str]] = {}
     tags: Counter[str] = Counter()
@@ -289,7 +290,7 @@ def assert_exact_totals(table: Table) -> None:
 
 
 class TestTotals:
-    def test_workers_at_once_count_every_video_once(self, api: Api, table: Table, clock: Clock) -> None:
+    def test_concurrent_workers_count_every_video_once(self, api: Api, table: Table, clock: Clock) -> None:
         video_ids = [api.publish(f"user-{n % 3}", tags=["a", f"t{n % 4}"], fileSize=n)["videoId"] for n in range(12)]
 
         def settle(seed: int) -> None:
@@ -311,7 +312,7 @@ class TestTotals:
 
         assert_exact_totals(table)
 
-    def test_a_repair_counts_what_nobody_has_side_by_side(self, api: Api, table: Table) -> None:
+    def test_repair_counts_uncounted_videos_concurrently(self, api: Api, table: Table) -> None:
         video_ids = [api.publish(f"user-{n % 3}", tags=["a", f"t{n % 4}"], fileSize=n)["videoId"] for n in range(24)]
         waited: list[float] = []
         findings: list[tuple[str, str]] = []
@@ -325,7 +326,7 @@ class TestTotals:
         assert_exact_totals(table)
 
     @named((*INCIDENTS, *FATAL))
-    def test_a_worker_that_is_broken_off_is_made_up_for_by_the_next_delivery(
+    def test_interrupted_worker_is_completed_by_the_next_delivery(
         self,
         api: Api,
         table: Table,
@@ -348,7 +349,7 @@ class TestTotals:
 
 
 def credited(api: Api, people: int = 3) -> None:
-    """A video of the year 1990 with credits."""
+    """Publish a video of 1990 with credits."""
     api.publish(videoId=VIDEO_ID, releaseYear=1990)
     for number in range(people):
         body = {"ordering": number + 1, "roles": [{"category": "actor"}]}
@@ -365,7 +366,7 @@ def credit_years(table: Table) -> set[int]:
 
 @pytest.fixture
 def two_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Moves take more than one step."""
+    """Limit a move to two credits per step, so that it takes several steps."""
     monkeypatch.setattr("shared.relations.entry_updates.MOVED_AT_A_TIME", 2)
 
 
@@ -381,7 +382,7 @@ class TestYears:
             mine, worker = make_api(Table(table.name, client), clock), EntryUpdater(Table(table.name, client))
             for _ in range(6):
                 assert date(mine, chance.choice([1990, 1991, 1992, None])) in (200, 409, 503)
-                while True:  # as a message comes again
+                while True:  # as SQS delivers a failed message again
                     with suppress(WriteContention):
                         assert worker.update_entries(VIDEO_ID, NOW) is None
                         break
@@ -391,7 +392,7 @@ class TestYears:
         assert credit_years(table) == {api.get(f"/v1/videos/{VIDEO_ID}").json.get("releaseYear", 0)}
 
     @pytest.mark.parametrize("year", [1990, 2001, None])
-    def test_a_change_in_the_middle_of_a_move_is_not_undone(
+    def test_change_of_the_year_during_a_move_is_not_reverted(
         self,
         api: Api,
         table: Table,
@@ -414,13 +415,13 @@ class TestYears:
             assert EntryUpdater(through(table, recorded_client)).update_entries(VIDEO_ID, NOW) is None
             line.disarm()
             if not replies:
-                assert call == 7  # the video, its tags, and twice a page and its transaction
+                assert call == 7  # calls: the video, its tags, and two pages with a transaction each
                 return
             assert credit_years(table) == {year or 0}
         pytest.fail("it never came to an end")
 
     @named((*INCIDENTS, *FATAL))
-    def test_a_move_that_is_broken_off_is_made_up_for_by_the_next_delivery(
+    def test_interrupted_move_is_completed_by_the_next_delivery(
         self,
         api: Api,
         table: Table,

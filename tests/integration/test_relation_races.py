@@ -1,4 +1,4 @@
-"""Writers of credits and releases that meet, break off, or meet the stream that moves years."""
+"""Concurrent and interrupted writes of credits and releases, also during the background update of their year."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +32,7 @@ def credit_in(table: Table) -> dict[str, Any] | None:
     return table.get(CREDIT.key(videoId=VIDEO_ID, personId="sam"), consistent=True)
 
 
-def test_exactly_one_of_several_creations_is_the_first(api: Api, table: Table, instance: Instance) -> None:
+def test_one_of_several_concurrent_creations_succeeds(api: Api, table: Table, instance: Instance) -> None:
     api.publish(videoId=VIDEO_ID)
 
     replies = at_once(instance, [crediting(n + 1, If_None_Match="*") for n in range(THREADS)])
@@ -44,7 +44,7 @@ def test_exactly_one_of_several_creations_is_the_first(api: Api, table: Table, i
     assert (credit["ordering"], credit["version"]) == (winner["ordering"], 1)
 
 
-def test_every_credit_that_was_put_at_once_was_there_for_a_version(api: Api, table: Table, instance: Instance) -> None:
+def test_concurrent_puts_create_consecutive_versions(api: Api, table: Table, instance: Instance) -> None:
     api.publish(videoId=VIDEO_ID)
 
     replies = at_once(instance, [crediting(n + 1) for n in range(THREADS)])
@@ -59,7 +59,7 @@ def test_every_credit_that_was_put_at_once_was_there_for_a_version(api: Api, tab
 
 
 @pytest.mark.parametrize("existing", [False, True], ids=["created", "replaced"])
-def test_whenever_the_year_changes_while_a_credit_is_put_it_has_the_last_one(
+def test_credit_has_the_last_year_if_the_year_changes_during_its_put(
     new_table: NewTable, recorded_client: tuple["DynamoDBClient", FaultLine], line: FaultLine, existing: bool
 ) -> None:
     for call in range(MAX_CALLS):
@@ -78,7 +78,7 @@ def test_whenever_the_year_changes_while_a_credit_is_put_it_has_the_last_one(
         reply = crediting(2)(make_api(Table(table.name, recorded_client[0], sleep=lambda _: None)))
         line.disarm()
         if not changed:
-            assert call == 3  # it makes no more calls than these
+            assert call == 3  # the request sends no further calls
             return
         assert reply.status in (200, 201)
         credit = credit_in(table)
@@ -89,7 +89,7 @@ def test_whenever_the_year_changes_while_a_credit_is_put_it_has_the_last_one(
 
 @pytest.mark.parametrize("incident", [faults.kill_before, faults.kill_after], ids=lambda incident: incident.__name__)
 @pytest.mark.parametrize("existing", [False, True], ids=["created", "replaced"])
-def test_a_put_that_is_broken_off_anywhere_is_completed_by_its_retry(
+def test_put_killed_at_any_call_is_completed_by_its_retry(
     new_table: NewTable,
     recorded_client: tuple["DynamoDBClient", FaultLine],
     line: FaultLine,
@@ -115,7 +115,7 @@ def test_a_put_that_is_broken_off_anywhere_is_completed_by_its_retry(
 
 
 @pytest.mark.parametrize("incident", [faults.lose_request, faults.lose_response, faults.throttle, faults.fail])
-def test_a_call_that_fails_once_is_not_noticed(
+def test_single_fault_is_hidden_from_the_client(
     new_table: NewTable, recorded_client: tuple["DynamoDBClient", FaultLine], line: FaultLine, incident: Incident
 ) -> None:
     for request, status in ((crediting(2), 200), (lambda api: api.delete(SAM), 204)):
@@ -139,10 +139,10 @@ def test_a_call_that_fails_once_is_not_noticed(
 
 
 @pytest.mark.parametrize("incident", [faults.kill_before, faults.kill_after], ids=lambda incident: incident.__name__)
-def test_a_removal_that_is_broken_off_anywhere_leaves_the_credit_as_it_was_and_can_be_repeated(
+def test_delete_killed_at_any_call_leaves_the_credit_and_can_be_repeated(
     new_table: NewTable, recorded_client: tuple["DynamoDBClient", FaultLine], line: FaultLine, incident: Incident
 ) -> None:
-    for call in range(3):  # it reads, signs and removes
+    for call in range(3):  # the calls read, mark and delete the credit
         table = new_table()
         api = make_api(table)
         api.publish(videoId=VIDEO_ID)
@@ -165,7 +165,7 @@ def test_a_removal_that_is_broken_off_anywhere_leaves_the_credit_as_it_was_and_c
         assert credit_in(table) is None
 
 
-def test_removals_and_writes_at_once_end_with_a_credit_that_is_not_being_removed_or_none(
+def test_concurrent_deletes_and_puts_leave_a_complete_credit_or_none(
     api: Api, table: Table, instance: Instance
 ) -> None:
     api.publish(videoId=VIDEO_ID)
@@ -181,7 +181,7 @@ def test_removals_and_writes_at_once_end_with_a_credit_that_is_not_being_removed
 
 
 @pytest.mark.parametrize("order", ["asc", "desc"])
-def test_no_entry_of_a_person_comes_twice_or_never(api: Api, order: str) -> None:
+def test_every_video_of_a_person_is_listed_once(api: Api, order: str) -> None:
     video_ids = [api.publish(releaseYear=1990)["videoId"] for _ in range(5)]
     for video_id in video_ids:
         assert (

@@ -1,4 +1,4 @@
-"""The restore drill's own steps, over a table of the tests and the service in process."""
+"""Steps of the restore drill, with a table of the tests and the service in process."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -13,14 +13,14 @@ from shared.background.purge import Purge
 
 
 class NoObjects:
-    """Buckets that are empty, as no film was uploaded."""
+    """Empty buckets, because the drill uploads no files."""
 
     def delete_prefix(self, bucket: str, prefix: str) -> int:
-        """Nothing."""
+        """Delete no objects."""
         return 0
 
 
-def test_a_damaged_table_is_put_back_and_keeps_what_users_did_since(table: Table, aws: Aws, tmp_path: Path) -> None:
+def test_restored_table_keeps_changes_after_the_damage(table: Table, aws: Aws, tmp_path: Path) -> None:
     clock = Clock(int(time.time()))
     api = make_api(table, clock=clock)
     lines: list[str] = []

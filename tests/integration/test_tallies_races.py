@@ -48,7 +48,8 @@ def shuffled(seed: int) -> list[TallyMessage]:
 
 
 def worker(table: Table, seed: int) -> None:
-    """Process messages one after the other. Redeliver a message that met too much contention, as SQS does."""
+    """Process messages one after the other. A message that meets too much contention is retried, as SQS delivers it
+    again."""
     tallies = Tallies(table)
     waiting = shuffled(seed)
     for _ in range(len(waiting) * 20):
@@ -60,7 +61,7 @@ def worker(table: Table, seed: int) -> None:
     raise AssertionError("it never gets done")
 
 
-def test_workers_that_count_the_same_changes_at_once_count_each_once(table: Table) -> None:
+def test_concurrent_workers_count_the_same_changes_once(table: Table) -> None:
     video = {**schema.VIDEO.key(videoId=VIDEO), "videoId": VIDEO, "userId": "alice", "category": "drama"}
     table.client.put_item(TableName=table.name, Item=encode_item(video))
     counters = ViewCounters(table)

@@ -1,4 +1,4 @@
-"""The tools with all their threads: concurrent and interrupted writes end up complete."""
+"""Tools with their full number of threads: concurrent and interrupted imports write all items."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ TITLES = 150
 
 
 def import_imdb(folder: Path, table: Table) -> dict[str, dict[str, int]]:
-    """Run `python -m tools import-imdb`; return the outcomes by file."""
+    """Run `python -m tools import-imdb`, and return the outcomes by file."""
     with work_file(folder / "state", {}, table) as work:
         selection = Selection(parts=frozenset(PARTS))
         ImdbImport(folder, table, work, selection, rate=RateLimiter(None), pool=Pool(), bars=Bars()).run()
@@ -30,7 +30,7 @@ def import_imdb(folder: Path, table: Table) -> dict[str, dict[str, int]]:
     return outcomes
 
 
-def test_a_catalogue_is_imported_by_many_threads_and_comes_back_from_its_export(
+def test_imported_catalogue_equals_its_exported_and_imported_copy(
     table: Table, new_table: NewTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     generate(tmp_path, TITLES, people=40)

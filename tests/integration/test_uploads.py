@@ -1,4 +1,4 @@
-"""Uploads over real HTTP: the store checks signatures, and clients obey or violate the signed conditions."""
+"""Uploads over HTTP: the store checks signatures, and clients comply with the signed conditions or violate them."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -30,7 +30,7 @@ SOURCE = b"not really a film"
 
 @pytest.fixture(scope="module")
 def objects(objects_aws: Aws) -> Objects:
-    """An S3 with the bucket of sources."""
+    """Return an S3 with the bucket of source files."""
     with reaching(objects_aws):
         client = make_s3_client()
     client.create_bucket(Bucket=SOURCES_BUCKET)
@@ -39,7 +39,7 @@ def objects(objects_aws: Aws) -> Objects:
 
 @pytest.fixture(scope="module")
 def queue(objects_aws: Aws, objects: Objects) -> Queue:
-    """The queue that S3 notifies."""
+    """Return the queue that receives S3's notifications."""
     with reaching(objects_aws):
         client = make_queue_client()
     url = client.create_queue(QueueName="arrivals")["QueueUrl"]
@@ -53,13 +53,13 @@ def queue(objects_aws: Aws, objects: Objects) -> Queue:
 
 @pytest.fixture
 def api(table: Table, clock: Clock, objects: Objects) -> Api:
-    """The service over both."""
+    """Return the service with the table and S3."""
     return make_api(table, clock, objects)
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[httpx.Client]:
-    """HTTP client that uploads the source files."""
+    """Return an HTTP client that uploads the source files."""
     with httpx.Client(timeout=LIMIT, trust_env=False) as client:
         yield client
 
@@ -72,7 +72,7 @@ def _begin(api: Api, size: int = len(SOURCE)) -> tuple[str, dict[str, Any]]:
 
 
 def _deliver(queue: Queue, table: Table, objects: Objects, clock: Clock, video_id: str) -> dict[str, Any]:
-    """Hand on what S3 sent to the queue, until the video has its film."""
+    """Process notifications of S3 until the video has a source file. Return the video's item."""
     function = FakeResources(table, clock, objects=objects).make(arrivals.lambda_handler)
 
     def read_video() -> Item | None:
@@ -87,7 +87,7 @@ def _deliver(queue: Queue, table: Table, objects: Objects, clock: Clock, video_i
 
 
 class TestPut:
-    def test_a_film_that_was_sent_as_instructed_arrives(
+    def test_file_sent_as_instructed_becomes_the_source(
         self, api: Api, browser: httpx.Client, queue: Queue, table: Table, objects: Objects, clock: Clock
     ) -> None:
         video_id, begun = _begin(api)
@@ -112,14 +112,14 @@ class TestPut:
         _, begun = _begin(api)
         assert browser.put(begun["url"], content=source, headers=begun["headers"] | change).status_code == 403
 
-    def test_the_url_works_once(self, api: Api, browser: httpx.Client) -> None:
+    def test_upload_url_works_once(self, api: Api, browser: httpx.Client) -> None:
         _, begun = _begin(api)
         statuses = [browser.put(begun["url"], content=SOURCE, headers=begun["headers"]).status_code for _ in range(2)]
         assert statuses == [200, 412]
 
 
 class TestParts:
-    def test_parts_that_were_sent_as_instructed_become_a_film(
+    def test_parts_sent_as_instructed_become_the_source(
         self, api: Api, browser: httpx.Client, queue: Queue, table: Table, objects: Objects, clock: Clock
     ) -> None:
         video_id, begun = _begin(api, LARGEST_PUT + 1)
@@ -139,11 +139,11 @@ class TestParts:
         assert objects.read(item["source"]["uri"], LARGEST_PUT, 10) == bytes([len(parts)])
         assert api.delete(urljoin(f"/v1/videos/{video_id}/upload", begun["abort"])).status == 409
 
-    def test_a_part_of_another_size_is_refused(self, api: Api, browser: httpx.Client) -> None:
+    def test_part_of_another_size_is_refused(self, api: Api, browser: httpx.Client) -> None:
         _, begun = _begin(api, LARGEST_PUT + 1)
         assert browser.put(begun["parts"][0]["url"], content=b"short").status_code == 403
 
-    def test_aborted_it_takes_no_parts(self, api: Api, browser: httpx.Client) -> None:
+    def test_aborted_upload_accepts_no_parts(self, api: Api, browser: httpx.Client) -> None:
         video_id, begun = _begin(api, LARGEST_PUT + 1)
         path = urljoin(f"/v1/videos/{video_id}/upload", begun["abort"])
         assert [api.delete(path).status for _ in range(2)] == [204, 204]
@@ -153,16 +153,16 @@ class TestParts:
         assert api.post(f"{path}/complete", {"parts": parts}).status == 409
 
 
-class TestGoingOn:
-    """Resuming by an interrupted client that has only the upload's id."""
+class TestResume:
+    """A client that was interrupted and has only the upload's id can resume the upload."""
 
-    def test_a_film_in_parts_goes_on_with_fresh_urls(
+    def test_multipart_upload_resumes_with_new_urls(
         self, api: Api, browser: httpx.Client, queue: Queue, table: Table, objects: Objects, clock: Clock
     ) -> None:
         video_id, begun = _begin(api, LARGEST_PUT + 1)
         path = f"/v1/videos/{video_id}/upload/{begun['uploadId']}"
         second = begun["parts"][1]
-        for fill in (b"?", b"2"):  # the last one counts
+        for fill in (b"?", b"2"):  # the last upload of a part counts
             etag = browser.put(second["url"], content=fill * second["size"]).headers["ETag"]
         upload = api.get(path).json
         assert [part.get("etag") for part in upload["parts"]] == [None, etag, None]
@@ -179,17 +179,17 @@ class TestGoingOn:
         assert item["source"]["fileSize"] == LARGEST_PUT + 1
         assert objects.read(item["source"]["uri"], second["size"], 3) == b"222"
 
-    def test_a_single_put_goes_on_with_a_fresh_url(self, api: Api, browser: httpx.Client) -> None:
+    def test_put_upload_resumes_with_a_new_url(self, api: Api, browser: httpx.Client) -> None:
         video_id, begun = _begin(api)
         path = f"/v1/videos/{video_id}/upload/{begun['uploadId']}"
         upload = api.get(path).json
         assert browser.put(upload["url"], content=SOURCE + b"!", headers=upload["headers"]).status_code == 403
         assert browser.put(upload["url"], content=SOURCE, headers=upload["headers"]).status_code == 200
-        # S3 has the film, and nobody has read its notification.
+        # S3 has stored the file, but no function has processed the notification.
         assert api.get(path).json["state"] == "received"
         assert browser.put(begun["url"], content=SOURCE, headers=begun["headers"]).status_code == 412
 
-    def test_fresh_urls_end_with_the_upload(self, api: Api, browser: httpx.Client) -> None:
+    def test_new_urls_expire_with_the_upload(self, api: Api, browser: httpx.Client) -> None:
         video_id, begun = _begin(api, LARGEST_PUT + 1)
         path = f"/v1/videos/{video_id}/upload/{begun['uploadId']}"
         part = api.get(path).json["parts"][0]
@@ -198,13 +198,13 @@ class TestGoingOn:
         assert api.get(path).json["state"] == "aborted"
 
 
-def test_completing_and_aborting_side_by_side_have_one_outcome(api: Api, table: Table, objects: Objects) -> None:
+def test_concurrent_complete_and_abort_have_one_outcome(api: Api, table: Table, objects: Objects) -> None:
     for _ in range(5):
         video_id, begun = _begin(api, LARGEST_PUT + 1)
         path = f"/v1/videos/{video_id}/upload/{begun['uploadId']}"
         item = UploadStore(table).find(video_id, begun["uploadId"])
         assert item
-        # Parts by the service's own client: what was signed for their size does not matter here.
+        # The service's own client sends the parts, because the signed sizes do not matter in this test.
         etags = [
             objects.client.upload_part(
                 Bucket=SOURCES_BUCKET,
@@ -216,7 +216,7 @@ def test_completing_and_aborting_side_by_side_have_one_outcome(api: Api, table: 
             for part in begun["parts"]
         ]
         parts = [{"partNumber": number, "etag": etag} for number, etag in enumerate(etags, 1)]
-        # One handler serves one request at a time, so each has its own.
+        # A handler serves one request at a time, so each request has its own service.
         both = [make_api(table, api.clock, objects) for _ in range(2)]
         completed, aborted = run_concurrently(
             partial(both[0].post, f"{path}/complete", {"parts": parts}), partial(both[1].delete, path)
@@ -228,11 +228,11 @@ def test_completing_and_aborting_side_by_side_have_one_outcome(api: Api, table: 
             assert outcome == (200, 409)
             assert objects.exists(item["uri"])
         else:
-            # Just while it is aborted, its parts may be gone before the upload is.
+            # During the abort, S3 may have deleted the parts but not the upload yet.
             assert outcome in ((409, 204), (422, 204))
 
 
-def test_a_race_for_the_last_jobs_of_a_day_lets_only_as_many_through_as_are_left(table: Table) -> None:
+def test_concurrent_reservations_do_not_exceed_the_daily_quota(table: Table) -> None:
     quota = QuotaStore(table, 10)
 
     def reserve() -> bool:

@@ -1,4 +1,5 @@
-"""Requests about webhooks that meet, or that break off: a user has at most 20, and each is whole or not there."""
+"""Concurrent and interrupted requests about webhooks: a user has at most 20, and each webhook is stored completely or
+not at all."""
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -24,7 +25,7 @@ NEW = {"url": "https://hooks.acme.com/"}
 
 @pytest.fixture(scope="module")
 def audit(client: "DynamoDBClient") -> Iterator[Table]:
-    """A table of the feed, in which nothing is."""
+    """Return an empty table for the change feed."""
     name = f"audit-{uuid4()}"
     create_audit_table(client, name)
     client.get_waiter("table_exists").wait(TableName=name)
@@ -34,25 +35,26 @@ def audit(client: "DynamoDBClient") -> Iterator[Table]:
 
 @pytest.fixture
 def instance(table: Table, audit: Table, clock: Clock) -> Instance:
-    """Makes instances of the service over the tables."""
+    """Return a function that creates instances of the service with the same tables."""
     return lambda: make_api(table, clock, audit=audit)
 
 
 @pytest.fixture
 def api(instance: Instance) -> Api:
-    """One of them."""
+    """Return an instance of the service."""
     return instance()
 
 
 def create(api: Api) -> str:
-    """The path of a new webhook."""
+    """Create a webhook, and return its path."""
     reply = api.post("/v1/webhooks", NEW)
     assert reply.status == 201, reply.body
     return f"/v1/{reply.headers['location']}"
 
 
 def checked(table: Table) -> set[str]:
-    """The webhooks that are there, once each is known to have its place, and to be in the list, and nothing else."""
+    """Assert that every webhook has its state and is in the owner's list, and nothing else is stored. Return the
+    webhook ids."""
     items = items_of(table)
     webhooks = {item["webhookId"] for item in items if item["sk"] == WEBHOOK.sk}
     listed = (table.get(WEBHOOKS.key(userId="alice"), consistent=True) or {}).get("ids", set())
@@ -76,7 +78,9 @@ def test_concurrent_creates_stop_at_the_webhook_limit(api: Api, table: Table, in
     assert len(checked(table)) == MAX_WEBHOOKS
 
 
-def test_creates_changes_and_deletes_at_once_leave_whole_ones(api: Api, table: Table, instance: Instance) -> None:
+def test_concurrent_creates_changes_and_deletes_leave_complete_webhooks(
+    api: Api, table: Table, instance: Instance
+) -> None:
     path = create(api)
     requests: list[Request] = [
         lambda api: api.post("/v1/webhooks", NEW),
@@ -108,7 +112,7 @@ OPERATIONS: dict[str, Callable[[Api, str], Reply]] = {
 
 @pytest.mark.parametrize("incident", [faults.lose_request, faults.lose_response, faults.throttle, faults.fail])
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_a_call_that_breaks_is_made_again_and_counts_once(
+def test_failed_call_is_retried_and_applied_once(
     api: Api,
     table: Table,
     audit: Table,

@@ -51,7 +51,7 @@ def body(kind: type[Expected], response: object) -> Expected:
 
 
 def use(base_url: str, token: str, category: str, source: bytes) -> dict[str, object]:
-    """Takes a video through its life, and returns what the service answered on the way."""
+    """Call the main operations on a new video, and return the values in the responses."""
     with AuthenticatedClient(base_url, token, timeout=httpx.Timeout(120)) as client:
         created = body(Video, create_video.sync(client=client, body=NewVideo(title="A film", category=category)))
         video_id: UUID = created.video_id
