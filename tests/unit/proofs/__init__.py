@@ -1,1 +1,2 @@
-"""Tests that prove a property over hundreds of generated cases or failures, or start programs. `make check` leaves them out."""
+"""Tests of properties over hundreds of generated cases or faults, and tests that start programs. `make check` omits
+them."""

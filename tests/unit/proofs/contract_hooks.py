@@ -1,6 +1,6 @@
-"""Hooks of schemathesis for test_openapi_contract: the functions run in its process, and each request is a call of them.
+"""Hooks of schemathesis for `test_openapi_contract`. They call the functions in the process of schemathesis.
 
-Servers and connections would take a third of the CPU of a run.
+Servers and connections would take a third of the CPU time of a run.
 """
 
 import gc
@@ -26,12 +26,13 @@ from shared.aws.s3 import Objects
 from shared.aws.s3 import make_client as make_s3_client
 from shared.schema import AUDIT_TABLE_NAME
 
-gc.set_threshold(100_000, 50, 100)  # by default, collecting young objects takes 10 percent of the CPU
+gc.set_threshold(100_000, 50, 100)  # garbage collection with the default thresholds takes 10 percent of the CPU time
 schemathesis.serializer.alias(["text/vtt", "application/x-subrip"], "text/plain")
 
 
 class Functions(BaseAdapter):
-    """Calls the functions over empty tables and buckets, one request after the other; a token is the name of its user."""
+    """Adapter that calls the functions with empty tables and buckets, one request after the other. A token is the name
+    of its user."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -46,7 +47,7 @@ class Functions(BaseAdapter):
         self._turn = threading.Lock()
 
     def send(self, request: requests.PreparedRequest, *_: object, **__: object) -> requests.Response:
-        """Call the function of the request's route, as the gateway would."""
+        """Call the function of the request's route, as the gateway does."""
         reply = self._handle(request)
         raw: Any = HTTPResponse(
             io.BytesIO(b"" if request.method == "HEAD" else reply.body),
@@ -84,18 +85,18 @@ requests.Session.merge_environment_settings = lambda *_: {}  # type: ignore[meth
 
 @schemathesis.hook
 def before_load_schema(context: schemathesis.HookContext, raw_schema: dict[str, Any]) -> None:
-    """Spare requests and examples that show nothing."""
+    """Remove examples and schemas whose requests would find no further faults."""
     schemas = raw_schema["components"]["schemas"]
-    # A request for each of 292 regions, at each parameter that takes one, shows nothing that three do not.
+    # Three regions find the same faults as all 292, which every parameter with a region would be tested with.
     schemas["SomeRegion"] = {**schemas["Region"], "enum": schemas["Region"]["enum"][::100]}
-    # Each field of a video varies in the requests that create one and that patch one.
+    # The requests for single videos already vary each field of a video.
     title = {"type": "object", "properties": {"title": {"type": "string", "pattern": "^[a-z]{1,9}$"}}}
     schemas["CreateOperation"]["properties"]["video"] = {**title, "required": ["title"]}
     schemas["UpsertOperation"]["properties"]["video"] = {**title, "required": ["title"]}
     schemas["PatchOperation"]["properties"]["patch"] = title
     for path in raw_schema["paths"].values():
         for operation in path.values():
-            # One parser reads both types of a patch, which have one schema.
+            # One parser reads both content types of a patch, which have the same schema.
             content = operation.get("requestBody", {}).get("content", {}) if isinstance(operation, dict) else {}
             if "application/json" in content:
                 content.pop("application/merge-patch+json", None)
@@ -107,7 +108,8 @@ def before_load_schema(context: schemathesis.HookContext, raw_schema: dict[str, 
 
 
 def _remove_other_keywords(schema: Any) -> None:
-    """Remove formats beside patterns, which are stricter: to find no text that has one and not the other takes 5 s."""
+    """Remove formats next to patterns, which are stricter. Generating texts that violate only one of the two takes 5
+    s."""
     if isinstance(schema, dict):
         if "pattern" in schema and schema.get("format") == "json-pointer":
             del schema["format"]
@@ -121,8 +123,8 @@ def _remove_other_keywords(schema: Any) -> None:
 @schemathesis.hook
 def before_call(context: schemathesis.HookContext, case: schemathesis.Case[Any], kwargs: dict[str, Any]) -> None:
     """Send each request with its own idempotency key."""
-    # A key belongs to one request: the same key with another body would rightly be refused. Changing the case makes
-    # schemathesis judge it again, which would lose that it is one without a token.
+    # A key with another body would correctly be refused. A changed case is generated again, which would lose its
+    # missing token.
     without_token = getattr(case.meta.phase.data, "parameter", None) == "Authorization" if case.meta else False
     if not without_token and re.fullmatch("[!-~]{1,255}", case.headers.get("Idempotency-Key", "")):
         case.headers["Idempotency-Key"] = str(uuid.uuid4())
@@ -132,7 +134,7 @@ def before_call(context: schemathesis.HookContext, case: schemathesis.Case[Any],
 def after_call(
     context: schemathesis.HookContext, case: schemathesis.Case[Any], response: schemathesis.Response
 ) -> None:
-    """Delete each webhook at once, because a user may have few."""
+    """Delete each webhook immediately, because the number of webhooks per user is limited."""
     if case.operation.label == "POST /v1/webhooks" and response.status_code == 201:
         sent = response.request
         path = f"{str(sent.url).partition('?')[0]}/{response.json()['webhookId']}"

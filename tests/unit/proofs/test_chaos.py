@@ -1,4 +1,5 @@
-"""Whatever breaks, repeats or comes in disorder on the way from a request to its counts, they end as what users did."""
+"""Views, ratings and totals equal the users' actions, even if requests fail, and records and messages are repeated or
+reordered."""
 
 import random
 from collections import Counter, defaultdict
@@ -30,20 +31,20 @@ from tests.integration.faults import FaultLine, Incident, Killed
 
 REFUSED = (faults.throttle, faults.fail, faults.lose_request, faults.kill_before)
 DONE = (faults.lose_response, faults.kill_after)
-"""Incidents after DynamoDB has executed a request."""
+"""Incidents after DynamoDB has applied a request."""
 USERS = ("bob", "carol", "dave")
 VIEWERS = ("tv", "phone", "tablet")
 
 
 class UnreliableQueue(FakeQueue):
-    """Takes messages, and sometimes breaks before or after it has some of them."""
+    """Queue that sometimes fails before or after it has accepted some messages."""
 
     def __init__(self, chance: random.Random) -> None:
         super().__init__()
         self.chance = chance
 
     def send_all(self, bodies: Sequence[Mapping[str, object]]) -> None:
-        """Keep messages, or as many as are sent before something breaks."""
+        """Accept the messages, or only the first of them before a failure."""
         breaks = bool(bodies) and self.chance.random() < 0.2
         super().send_all(bodies[: self.chance.randint(0, len(bodies))] if breaks else bodies)
         if breaks:
@@ -52,10 +53,10 @@ class UnreliableQueue(FakeQueue):
 
 @dataclass
 class Expected:
-    """Expected counts, from the users' actions."""
+    """Expected counts, computed from the users' actions."""
 
     views: Counter[str] = field(default_factory=Counter)
-    """Without a viewer and key, by video."""
+    """Number of views without viewer and key, by video."""
     by_hour: Counter[tuple[str, str]] = field(default_factory=Counter)
     keyed: Counter[str] = field(default_factory=Counter)
     watched: Counter[str] = field(default_factory=Counter)
@@ -66,7 +67,7 @@ class Expected:
 
 
 class Chaos:
-    """Users, the stream and the queues, with something that breaks at every other step."""
+    """Users, stream and queues, with random faults."""
 
     def __init__(self, api: Api, background: BackgroundWork, seed: int) -> None:
         self.api, self.table, self.clock = api, api.table, api.clock
@@ -81,10 +82,10 @@ class Chaos:
         for number, video_id in enumerate(self.videos):
             api.publish(f"owner-{number % 2}", videoId=video_id, tags=["a", f"b{number}"], category="drama")
 
-    # Users ----------------------------------------------------------------------------------------------------------
+    # Users -----------------------------------------------------------------------------------------------------------
 
     def act(self) -> None:
-        """Let a user do something, and repeat it until it is done, as clients do that can."""
+        """Send a request of a random user. Requests that can be repeated are retried until they succeed."""
         self.clock.advance(self.chance.choice([1, 60, 600, HOUR_SECONDS]))
         video_id, user = self.chance.choice(self.videos), self.chance.choice(USERS)
         doing = self.chance.choice(
@@ -93,9 +94,9 @@ class Chaos:
         doing(video_id, user)
 
     def _view(self, video_id: str, user: str) -> None:
-        """A view that is not repeated: it is counted if DynamoDB carried it out, whatever the answer says.
+        """Send a view without a key, once. It counts if DynamoDB applied it, whatever the response is.
 
-        If anything breaks after that, as when the other shards are read, it is counted nevertheless.
+        A fault after the write, for example when other shards are read, does not change this.
         """
         watched = self.chance.choice([0, 500])
         body = {"watchedMs": watched} if watched else None
@@ -105,7 +106,7 @@ class Chaos:
             self._counted(video_id, watched)
 
     def spread(self) -> None:
-        """Let DynamoDB throttle each counter once, and views go to more shards from then on."""
+        """Throttle each counter once, so that later views use more shards."""
         for video_id in self.videos:
             self.clock.advance(HOUR_SECONDS)
             for number in range(8):
@@ -158,7 +159,7 @@ class Chaos:
             assert reply is None or reply.status in (409, 503), reply.body
 
     def _broken(self, send: Callable[[], Any]) -> tuple[Any, Incident | None]:
-        """Return the result of a call with a random incident, and the incident.
+        """Call a function with a random incident. Return its result and the incident.
 
         The result is `None` if the process was killed.
         """
@@ -170,7 +171,7 @@ class Chaos:
             response = send()
         except Killed:
             response = None
-        except Unavailable:  # of a worker, all of whose messages come again
+        except Unavailable:  # a worker raised it, so all its messages are delivered again
             response = None
         finally:
             self.line.disarm()
@@ -180,15 +181,15 @@ class Chaos:
             self.incidents[occurred.__name__] += 1
         return response, occurred
 
-    # What follows ---------------------------------------------------------------------------------------------------
+    # Background work -------------------------------------------------------------------------------------------------
 
     def follow(self) -> None:
-        """Deliver stream records and messages until no more follow from them."""
+        """Deliver stream records and messages until none is left."""
         while records := self._records():
             self._deliver_records(records)
 
     def _deliver_records(self, records: list[dict[str, Any]]) -> None:
-        """Bring records in parts, in any order, and some of them again."""
+        """Deliver records in parts, in any order, and some of them twice."""
         self.chance.shuffle(records)
         records += self.chance.sample(records, len(records) // 3)
         while records:
@@ -205,12 +206,13 @@ class Chaos:
             self._work(self.queues["aggregates"], settling)
 
     def _route(self, event: dict[str, Any]) -> dict[str, Any]:
-        """Route records with a new instance, because a killed instance remembers nothing."""
+        """Route records with a new instance, because a killed instance loses its memory."""
         resources = FakeResources(self.table, self.clock, queues=self.queues)
         return resources.make(stream_router.lambda_handler)(event, Context())
 
     def _work(self, queue: FakeQueue, worker: LambdaHandler) -> None:
-        """Deliver messages until all are processed: in order within a video, in any order across videos, and some twice."""
+        """Deliver messages until all are processed. They are in order within a video only, and some are delivered
+        twice."""
         waiting = streams.sqs_event(*queue.take())["Records"]
         waiting += self.chance.sample(waiting, len(waiting) // 4)
         while waiting:
@@ -220,10 +222,10 @@ class Chaos:
             failed = {failure["itemIdentifier"] for failure in report["batchItemFailures"]} if report else None
             waiting = [record for record in batch if failed is None or record["messageId"] in failed] + waiting
 
-    # What is there in the end -----------------------------------------------------------------------------------------
+    # Final state -----------------------------------------------------------------------------------------------------
 
     def assert_exact(self) -> None:
-        """Assert that all counts equal the users' actions, and that duplicated values agree."""
+        """Assert that all counts equal the users' actions, and that reconciliation finds no discrepancy."""
         counted = ViewCounters(self.table).read(self.videos)
         for video_id in self.videos:
             sums = counted[video_id].sums
@@ -246,7 +248,7 @@ class Chaos:
         assert findings == []
 
     def _hours(self, video_id: str, live: Mapping[int, Mapping[str, int]]) -> Iterator[tuple[str, int]]:
-        """The views without viewer and key of each hour that has some, by what shards held at the starts of hours."""
+        """Yield each hour with views without viewer and key, and their number, computed from the starts of hours."""
         pk = VIEW_HOUR.key(videoId=video_id, hour="")["pk"]
         hours = sorted((item for item in items_of(self.table) if item["pk"] == pk and "HOUR#" in item["sk"]), key=str)
         shard_views = {str(shard): sums["views"] for shard, sums in live.items()}
@@ -270,7 +272,7 @@ def test_views_ratings_and_totals_are_exact_after_a_day_of_failures(
             chaos.act()
         chaos.follow()
     chaos.assert_exact()
-    # There was something to survive.
+    # There were faults of several kinds.
     assert len(chaos.incidents) >= 5
 
 

@@ -1,4 +1,4 @@
-"""`make test` runs all stages, says how far they are, fails when one does, and leaves no process behind."""
+"""`make test`: it runs all stages, shows their progress, fails if a stage fails, and leaves no process behind."""
 
 import fcntl
 import io
@@ -28,7 +28,7 @@ FAILED tests/unit/test_a.py::test_one[a@b] - assert 1 == 2
 ERROR tests/unit/test_b.py::TestIt::test_two@test_b
 ==================== 1 failed, 8 passed, 1 error in 4.20s ======================
 """
-"""The end of what pytest prints, with the group that xdist adds to one test."""
+"""End of pytest's output. One test has the suffix of an xdist group."""
 
 GRANDCHILD = """
 import fcntl, signal, sys
@@ -37,7 +37,7 @@ fcntl.flock(lock, fcntl.LOCK_EX)
 print("Waiting ...", flush=True)
 signal.pause()
 """
-"""Holds a lock for as long as it lives."""
+"""Program that holds a lock until it ends."""
 CHILD = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {GRANDCHILD!r}, sys.argv[1]])"
 
 
@@ -54,14 +54,14 @@ def _run(folder: Path, *selected: Stage) -> tuple[list[StageOutcome], str]:
 
 
 def _printed(outcomes: Sequence[StageOutcome]) -> list[list[str]]:
-    """The rows of the table, in words."""
+    """Return the rows of the table, split into words."""
     console = Console(width=200, file=io.StringIO(), record=True)
     console.print(table(outcomes, 100))
     return [line.split() for line in console.export_text().splitlines()]
 
 
 def _is_locked(lock: Path) -> bool:
-    """Whether a process that was killed lives on: the system may take a moment to end it."""
+    """Return whether a killed process still runs. The operating system may take a moment to end it."""
     with lock.open("w") as file:
         taking = threading.Thread(target=fcntl.flock, args=(file, fcntl.LOCK_EX), daemon=True)
         taking.start()
@@ -70,7 +70,7 @@ def _is_locked(lock: Path) -> bool:
 
 
 class TestStages:
-    def test_all_run_and_are_in_the_table_in_their_order(self, tmp_path: Path) -> None:
+    def test_all_stages_run_and_are_in_the_table_in_order(self, tmp_path: Path) -> None:
         outcomes, _ = _run(tmp_path, _stage("one", "print('3 things')"), _stage("two", "print('no things')"))
         heading, *rows, total = _printed(outcomes)
         assert all(re.fullmatch(r"\d+:\d\d", row.pop()) for row in [*rows, *rows, total])
@@ -88,7 +88,7 @@ class TestStages:
         assert outcome.cpu >= 0.5
         assert idle.cpu < outcome.cpu
 
-    def test_the_others_run_when_one_fails(self, tmp_path: Path) -> None:
+    def test_other_stages_run_after_a_failure(self, tmp_path: Path) -> None:
         broken = _stage("broken", "print('last'); raise SystemExit(3)", count=lambda _: "1 thing")
         outcomes, output = _run(tmp_path, broken, _stage("good", "print('well')"))
         assert [outcome.status for outcome in outcomes] == [3, 0]
@@ -97,7 +97,7 @@ class TestStages:
         assert (heading, failed, total) == ("CPU", "FAILED", "FAILED")
         assert re.fullmatch(r"\d+:\d\d", how_long)
 
-    def test_the_failed_tests_of_one_are_named_before_the_last_lines_of_its_log(self, tmp_path: Path) -> None:
+    def test_failed_tests_of_a_stage_precede_the_end_of_its_log(self, tmp_path: Path) -> None:
         (tmp_path / "output").write_text("\n".join([*map("line {}".format, range(5000)), SUMMARY]))
         program = "import sys; print(open(sys.argv[1]).read()); raise SystemExit(1)"
         _, output = _run(tmp_path, _stage("unit", program, tmp_path / "output"))
@@ -119,9 +119,7 @@ class TestStages:
         program = "import os; os.write(1, b'one '); os.write(2, b'two '); os.write(1, b'three'); raise SystemExit(1)"
         assert "one two three" in _run(tmp_path, _stage("mixed", program))[1]
 
-    def test_a_stage_begins_when_one_of_the_maximum_has_ended(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_stage_starts_when_another_stage_has_ended(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(checks, "AT_ONCE", 1)
         file = tmp_path / "file"
         first = _stage("first", f"open({str(file)!r}, 'w').write('written'); raise SystemExit(1)")
@@ -132,7 +130,7 @@ class TestStages:
     def test_stages_run_concurrently_up_to_the_maximum(self, tmp_path: Path) -> None:
         assert checks.AT_ONCE >= 2
         pipe = tmp_path / "pipe"
-        os.mkfifo(pipe)  # opening it to write waits for the reader
+        os.mkfifo(pipe)  # opening the pipe for writing waits for a reader
         writer = _stage("writer", "import sys; open(sys.argv[1], 'w').write('written')", pipe)
         reader = _stage("reader", "import sys; print(open(sys.argv[1]).read())", pipe)
         outcomes, _ = _run(tmp_path, writer, reader)
@@ -154,8 +152,10 @@ class TestStages:
 
 
 class TestProgress:
-    def test_lines_say_what_runs_and_how_far_it_is(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """The stage ends when the line has come."""
+    def test_progress_lines_name_running_stages_and_their_progress(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The stage ends when the test has seen the line."""
         monkeypatch.setattr(checks, "PROGRESS_SECONDS", 0)
         go_on = tmp_path / "go-on"
         os.mkfifo(go_on)
@@ -211,14 +211,14 @@ def test_count_is_read_from_the_output_of_a_stage(name: str, output: str, counte
     assert stages({})[name].count(output) == counted
 
 
-def test_the_steps_of_the_rehearsal_have_rows_of_their_own() -> None:
+def test_steps_of_the_rehearsal_have_separate_rows() -> None:
     outcome = StageOutcome(
         stages({})["rehearsal"], 0, 75.0, "Deploying: done in 61.5 s\nThe rehearsal: done in 75.0 s\n"
     )
     assert ["Deploying", "1:01"] in _printed([outcome])
 
 
-def test_the_slowest_files_of_all_stages_are_in_the_table() -> None:
+def test_table_lists_the_slowest_files_of_all_stages() -> None:
     all_stages = stages({})
     unit = "".join(f"{seconds} s in tests/unit/test_{seconds}.py\n" for seconds in range(20, 40, 2))
     outcomes = [
@@ -233,7 +233,7 @@ def test_the_slowest_files_of_all_stages_are_in_the_table() -> None:
     assert files == ["tests/e2e/test_slow.py", *(f"tests/unit/test_{seconds}.py" for seconds in range(38, 21, -2))]
 
 
-def test_the_time_of_a_file_is_that_of_its_tests_on_all_workers(tmp_path: Path) -> None:
+def test_time_of_a_file_is_the_sum_over_all_workers(tmp_path: Path) -> None:
     (tmp_path / "test_files.py").write_text(
         "import pytest\n@pytest.mark.parametrize('n', range(4))\ndef test_it(n): ..."
     )
@@ -282,19 +282,19 @@ def test_unit_stages_have_each_file_of_unit_tests_once() -> None:
     assert max(sizes) < 1.1 * min(sizes)
 
 
-class TestTheCommand:
+class TestCommand:
     def _main(self, monkeypatch: pytest.MonkeyPatch, folder: Path, *available: Stage, names: Sequence[str] = ()) -> int:
         monkeypatch.setattr("local.run.stop_on_signals", lambda: None)
         monkeypatch.setattr(checks, "stages", lambda _: {stage.name: stage for stage in available})
         return checks.main(names, logs=folder)
 
-    def test_says_with_its_status_whether_all_holds(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def test_exit_status_is_0_only_if_all_stages_pass(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         good, bad = _stage("good", ""), _stage("bad", "raise SystemExit(1)")
         assert self._main(monkeypatch, tmp_path, good) == 0
         assert self._main(monkeypatch, tmp_path, good, bad) == 1
         assert self._main(monkeypatch, tmp_path, good, bad, names=["good"]) == 0
 
-    def test_the_failures_are_at_the_very_end_with_the_folder_of_the_logs(
+    def test_output_ends_with_the_failures_and_the_folder_of_the_logs(
         self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         unit = _stage("unit", f"print({SUMMARY!r}); raise SystemExit(1)", has_tests=True)
@@ -327,14 +327,14 @@ class TestTheCommand:
         assert "  tests/unit/test_a.py::test_19\n  and 80 more\n" in captured.err
         assert "  tests/unit/test_a.py::test_99\n" in captured.out
 
-    def test_refuses_a_stage_that_it_does_not_know(
+    def test_unknown_stage_is_refused(
         self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         assert self._main(monkeypatch, tmp_path, _stage("good", ""), names=["gud"]) == 1
         assert capsys.readouterr().err == "The stage gud does not exist. Use good.\n"
 
     @pytest.mark.parametrize(("statuses", "expected"), [((0, 5), 0), ((5, 0), 0), ((5, 5), 1), ((0, 1), 1)])
-    def test_a_selection_must_find_a_test_somewhere(
+    def test_selection_without_any_test_fails(
         self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, statuses: tuple[int, int], expected: int
     ) -> None:
         of_tests = [
@@ -343,7 +343,7 @@ class TestTheCommand:
         ]
         assert self._main(monkeypatch, tmp_path, _stage("lint", ""), *of_tests) == expected
 
-    def test_a_stage_without_tests_may_not_end_with_that_status(
+    def test_status_5_of_a_stage_that_runs_no_tests_is_a_failure(
         self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     ) -> None:
         assert self._main(monkeypatch, tmp_path, _stage("types", "raise SystemExit(5)")) == 1
@@ -364,7 +364,7 @@ class TestInterrupted:
             Checks(tmp_path, interrupted).run([_stage("endless", CHILD, lock)])
         assert not _is_locked(lock)
 
-    def test_a_signal_waits_until_what_is_being_started_is_known(
+    def test_signal_waits_until_a_started_process_is_registered(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         started: list[subprocess.Popen[bytes]] = []

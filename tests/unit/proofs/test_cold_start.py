@@ -1,4 +1,4 @@
-"""Modules that a function imports at start and for its first response. Every module adds latency for its caller."""
+"""Modules that a function imports at its start and for its first response. Every module adds latency for the caller."""
 
 import json
 import random
@@ -22,7 +22,7 @@ HEAVY = ("nacl", "cryptography", "aws_cdk", "moto", "aws_xray_sdk", "requests")
 LATER = ("botocore", "pydantic", "aws_lambda_powertools", "asyncio", "concurrent")
 """Modules that some responses need, but a cold start does not, except in functions that use S3."""
 SIGNING = ("uploads", "playback", "captions", "search")
-"""The functions that sign URLs, or read and write objects, with botocore."""
+"""Functions that sign URLs, or read and write objects, with botocore."""
 
 VIDEO_ID = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
 OF_EACH = """
@@ -39,11 +39,11 @@ relations.ratings relations.title_page videos.store videos.documents videos.entr
 
 @dataclass(frozen=True)
 class First:
-    """The first request to a function, and the modules that it may load."""
+    """First request to a function, and the modules that it may import."""
 
     operation: str
     ours: str
-    """Below `shared`."""
+    """Names of modules in `shared`."""
     packages: Sequence[str] = ()
     """Third-party packages in addition to orjson."""
     body: Mapping[str, object] | None = None
@@ -60,7 +60,7 @@ FIRST = (
         OF_EACH + OF_VIDEOS + "core.checks videos.checks videos.prebuilt web.prebuilt_model",
         ["pydantic_core", "typing_extensions"],
         {"title": "A film"},
-        slow="pathlib",  # pydantic_core imports it to dump a model
+        slow="pathlib",  # pydantic_core imports it when it dumps a model
     ),
     First("countView", OF_EACH + "views.queries views.store"),
     First(
@@ -76,7 +76,7 @@ PACKAGES = tuple(
 
 
 @pytest.mark.parametrize("first", FIRST, ids=lambda first: f"{first.operation}{' with content' * bool(first.body)}")
-def test_a_first_answer_loads_just_this(first: First) -> None:
+def test_first_response_imports_only_these_modules(first: First) -> None:
     route = next(route for route in ROUTES if route.operation == first.operation)
     body = json.dumps(first.body) if first.body else None
     path = route.path.replace("{videoId}", VIDEO_ID)
@@ -121,8 +121,8 @@ print(*sorted({{"asyncio", "concurrent", "pathlib", "secrets", "tempfile", "logg
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
-def test_a_function_loads_no_setting_and_no_module_that_its_first_request_may_not_need(function: str) -> None:
-    # Tests, tools and `sam local` may load a handler without the environment that it runs in.
+def test_handler_is_imported_without_settings_and_heavy_modules(function: str) -> None:
+    # Tests, tools and `sam local` load handlers without the environment variables of Lambda.
     script = f"""
 import sys
 import functions.{function}.handler as handler
@@ -140,18 +140,18 @@ print(callable(handler.lambda_handler), *sorted({{name.split('.')[0] for name in
 
 @dataclass(frozen=True)
 class Started:
-    """The traces of a function's start in Lambda."""
+    """Observations of a function's start in Lambda."""
 
     clients: int
     drawn: list[str]
-    """Random numbers that were drawn, and connections that were begun."""
+    """Events of random numbers and connections during the start."""
     control: list[str]
-    """The same after both were done on purpose."""
+    """Events after the test itself also drew a number and opened a connection, as a check of the observation."""
 
 
 @pytest.fixture(scope="module")
 def started() -> Mapping[str, Started]:
-    """Every function, started in a fork of one process that has loaded the packages that most of them share."""
+    """Start every function in a fork of one process that has loaded the packages shared by most functions."""
     script = f"""
 import json, os, sys
 import multiprocessing.process  # draws a key, which only processes would need that are started by it
@@ -182,18 +182,18 @@ for function in {FUNCTIONS!r}:
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
-def test_a_function_in_lambda_makes_one_client_and_draws_nothing_that_its_snapshots_would_share(
+def test_start_in_lambda_creates_one_client_and_draws_no_random_numbers(
     started: Mapping[str, Started], function: str
 ) -> None:
-    # What starts from a snapshot continues with what was there when the version was published, perhaps weeks ago.
+    # An instance that starts from a snapshot has the state of the time when the version was published.
     start = started[function]
-    assert start.clients == int(function != "console")  # which asks nobody
+    assert start.clients == int(function != "console")  # the console's function sends no requests
     if function in ANSWERING:
         assert (start.drawn, start.control) == ([], ["os.urandom", "socket.getaddrinfo"])
 
 
 @pytest.mark.parametrize("kind", ["snap-start", "provisioned-concurrency"])
-def test_a_start_that_no_request_waits_for_loads_what_later_ones_need(kind: str) -> None:
+def test_start_without_a_waiting_request_imports_modules_of_later_requests(kind: str) -> None:
     script = f"""
 import os, sys
 os.environ["AWS_LAMBDA_INITIALIZATION_TYPE"] = "{kind}"
@@ -203,7 +203,7 @@ print("shared.videos.batches" in sys.modules, "pydantic" in sys.modules)
     assert _start("videos", script).stdout.split() == ["True", "True"]
 
 
-def test_instances_of_one_snapshot_do_not_draw_the_same_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_instances_of_one_snapshot_draw_different_random_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TABLE_NAME", "videos")
     snapshot = random.getstate()
     drawn = []
@@ -217,7 +217,7 @@ def test_instances_of_one_snapshot_do_not_draw_the_same_numbers(monkeypatch: pyt
 
 
 def _start(function: str, script: str) -> subprocess.CompletedProcess[str]:
-    """Run a script in the environment of a function in Lambda."""
+    """Run a script with the environment variables of a function in Lambda."""
     settings = {
         "AWS_LAMBDA_FUNCTION_NAME": function,
         "AWS_DEFAULT_REGION": "us-east-1",

@@ -1,4 +1,4 @@
-"""Files that are not films, films that are broken, and sources that fail."""
+"""Damaged video files, files that are no videos, and sources that fail."""
 
 import random
 import re
@@ -24,7 +24,7 @@ REASONS = [value for name, value in vars(errors).items() if name.isupper()]
 
 
 def cut(data: bytes, fraction: float) -> bytes:
-    """Leave only the first part."""
+    """Return the first part of a file."""
     return data[: int(len(data) * fraction)]
 
 
@@ -57,19 +57,19 @@ def cut(data: bytes, fraction: float) -> bytes:
         (lambda: video_files.make_with_sample_count(80_000_000), errors.TOO_MANY_FRAMES),
     ],
 )
-def test_a_reason_is_given(make_source: Callable[[], bytes], reason: str) -> None:
+def test_unreadable_file_has_a_reason(make_source: Callable[[], bytes], reason: str) -> None:
     with pytest.raises(UnreadableVideo) as raised:
         probe(BytesSource(make_source()))
     assert raised.value.reason == reason
 
 
-def test_reasons_are_sentences_without_internals() -> None:
+def test_reasons_are_sentences_without_internal_details() -> None:
     assert len(REASONS) > 8
     for reason in REASONS:
         assert re.fullmatch(r"[A-Z][^/\\\n]{10,200}\.", reason), reason
 
 
-def test_a_play_list_opens_no_other_file(tmp_path: Path) -> None:
+def test_playlist_file_opens_no_other_file(tmp_path: Path) -> None:
     other = tmp_path / "other.mp4"
     other.write_bytes(video_files.film())
     for text in (f"#EXTM3U\n#EXTINF:2,\n{other}\n", f"ffconcat version 1.0\nfile '{other}'\n"):
@@ -78,7 +78,7 @@ def test_a_play_list_opens_no_other_file(tmp_path: Path) -> None:
         assert raised.value.reason == errors.NOT_A_VIDEO
 
 
-def test_a_hole_in_the_middle_costs_only_the_middle() -> None:
+def test_damaged_middle_of_a_file_affects_only_its_part() -> None:
     data = bytearray(video_files.film(20, paint=video_files.counted))
     middle = len(data) // 3
     data[middle : middle + 1500] = bytes(1500)
@@ -103,7 +103,7 @@ def test_error_raised_by_a_source_is_reraised_unchanged(make_source: Callable[..
             call(FailingSource(data, 0))
 
 
-def test_a_source_may_fail_at_any_request() -> None:
+def test_source_error_at_any_request_is_reraised() -> None:
     data = video_files.make_repeated(20, spread=30)
     facts = probe(BytesSource(data))
     calls: list[Callable[[Source], object]] = [
@@ -120,7 +120,7 @@ def test_a_source_may_fail_at_any_request() -> None:
                 call(FailingSource(data, at))
 
 
-def test_two_million_tiny_frames_are_no_more_work_than_a_few() -> None:
+def test_file_with_two_million_tiny_frames_is_processed_in_bounded_work() -> None:
     source = BytesSource(video_files.make_dense(2_000_000, 200_000))
     facts = probe(source)
     assert (facts.duration, facts.is_small(1 << 30)) == (200_000_000, False)
@@ -128,7 +128,7 @@ def test_two_million_tiny_frames_are_no_more_work_than_a_few() -> None:
     assert poster(source, facts).pictures
 
 
-def test_far_more_frames_than_the_length_allows_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_frames_than_the_duration_allows_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(source_video, "MAX_DECODED", MAX_DECODED // 20)
     source = BytesSource(video_files.make_dense(2 * source_video.MAX_DECODED, 2))
     facts = probe(source)
@@ -137,7 +137,7 @@ def test_far_more_frames_than_the_length_allows_are_refused(monkeypatch: pytest.
     assert raised.value.reason == errors.TOO_MANY_FRAMES
 
 
-def test_a_film_of_very_many_tracks_is_refused() -> None:
+def test_file_with_too_many_tracks_is_refused() -> None:
     data = video_files.film()
     start, track = data.index(b"moov") - 4, data.index(b"trak") - 4
     length = int.from_bytes(data[track : track + 4], "big")
@@ -147,7 +147,7 @@ def test_a_film_of_very_many_tracks_is_refused() -> None:
     assert raised.value.reason == errors.TOO_MANY_TRACKS
 
 
-def test_a_film_whose_sound_begins_first_is_read() -> None:
+def test_file_whose_audio_starts_first_is_readable() -> None:
     source = BytesSource(video_files.film(container="flv", codec="flv", audio=True))
     assert probe(source).resolution == "320x180"
     assert poster(source, probe(source), 0).pictures
@@ -155,19 +155,19 @@ def test_a_film_whose_sound_begins_first_is_read() -> None:
 
 def test_error_raised_by_pyav_itself_is_reported_as_damage() -> None:
     with pytest.raises(UnreadableVideo) as raised, open_video(BytesSource(video_files.film())) as opened:
-        # As PyAV 18 does when a stream was added while it read, but not always: it looks behind the end of its list.
+        # PyAV 18 sometimes raises this error if a stream is added while it reads: it exceeds its list of streams.
         opened.container.streams[len(opened.container.streams)]
     assert (raised.value.reason, type(raised.value.__cause__)) == (errors.DAMAGED, IndexError)
 
 
-def test_a_mistake_of_ours_is_not_blamed_on_the_film() -> None:
+def test_internal_error_is_not_reported_as_damage() -> None:
     nothing: list[int] = []
     with pytest.raises(IndexError), open_video(BytesSource(video_files.film())):
         nothing[0]
 
 
 @pytest.mark.parametrize("kind", video_files.KINDS)
-def test_random_damage_breaks_nothing_but_the_film(kind: str) -> None:
+def test_random_damage_raises_only_unreadable_video(kind: str) -> None:
     undamaged, reasons = video_files.KINDS[kind](), []
     for seed in range(4):
         try:
@@ -178,7 +178,7 @@ def test_random_damage_breaks_nothing_but_the_film(kind: str) -> None:
 
 
 def test_media_code_needs_neither_numpy_nor_aws(tmp_path: Path) -> None:
-    # scikit-video brings numpy into this environment; the asset of the functions has none.
+    # This environment has numpy because of scikit-video. The package of the functions does not.
     script = """
 import sys
 for name in ("numpy", "boto3", "botocore"):

@@ -1,4 +1,5 @@
-"""A receiver that fails, hangs, closes early and says it is gone gets every event, in each video's order, whatever happens to us."""
+"""Webhook deliveries under faults: the receiver fails and workers are killed, but every event is accepted, in order
+within each video."""
 
 import random
 import threading
@@ -34,19 +35,19 @@ from tests.polling import LIMIT
 
 VIDEOS, VERSIONS = 15, 16
 HIDDEN = 720
-"""Seconds until a message that was not done comes again."""
+"""Seconds until SQS delivers an unprocessed message again."""
 OUTCOMES = {"taken": 59, "failed": 30, "cut": 4, "lost": 4, "hung": 2, "gone": 2}
-"""Outcomes of a receiver that is not well, with the number of each among about a hundred requests."""
+"""Outcomes of an unreliable receiver, with the number of each in about a hundred requests."""
 SHORT = 0.3
-"""Seconds within which such a receiver has to answer; a slow machine makes more of them late."""
+"""Time limit in seconds for responses of an unreliable receiver. On a slow machine, more responses are late."""
 WRITES = {"PutItem", "UpdateItem", "TransactWriteItems"}
 SECRET = Webhook(encode_secret(secret_of(MASTER, "hook", 1)))
 
 
 class BadReceiver(ThreadingHTTPServer):
-    """Receiver that accepts less than two thirds of the requests and verifies all.
+    """Receiver that accepts less than two thirds of the requests, and verifies all of them.
 
-    Violations are collected in `faults`.
+    `faults` lists the violations.
     """
 
     daemon_threads = True
@@ -65,12 +66,13 @@ class BadReceiver(ThreadingHTTPServer):
     def judge(self, headers: dict[str, str], body: bytes) -> str:
         """Choose the response to a request.
 
-        Record a fault if the signature is invalid, or the event precedes an older one.
+        Record a fault if the signature is invalid, or if the event arrived before an earlier event of its video was
+        accepted.
         """
         with self.lock:
             try:
                 event = SECRET.verify(body, headers)
-            except Exception as error:  # whatever it says about the request
+            except Exception as error:  # any error of the verification
                 self.faults.append(f"not verified: {error!r}")
                 return "taken"
             change = event["data"]
@@ -86,7 +88,7 @@ class BadReceiver(ThreadingHTTPServer):
             return outcome
 
     def _outcome(self) -> str:
-        """Deal an outcome from a shuffled pack, so that each comes as often as it should."""
+        """Draw an outcome from a shuffled deck, so that each outcome occurs as often as `OUTCOMES` states."""
         if not self._pack:
             self._pack = [name for name, number in OUTCOMES.items() for _ in range(number)]
             self.chance.shuffle(self._pack)
@@ -104,7 +106,7 @@ class _Handler(BaseHTTPRequestHandler):
                 assert self.connection.recv(1) == b""
             case "cut":
                 self.wfile.write(b"HTTP/1.1 2")
-            case "lost":  # it took the event, but nobody will know
+            case "lost":  # the receiver accepts the event, but the response is lost
                 pass
             case _:
                 self.send_response({"taken": 204, "failed": 500, "gone": 410}[outcome])
@@ -112,7 +114,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.close_connection = True
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Write no log."""
 
 
 @pytest.fixture
@@ -122,8 +124,9 @@ def receiver() -> Iterator[BadReceiver]:
         yield server
 
 
-class Trouble:
-    """Kills workers before or after their writes. Requests to the table are serialized, because moto requires it."""
+class WorkerFaults:
+    """Fault injection that kills workers before or after their writes. Requests to the table are serialised, because
+    moto requires it."""
 
     def __init__(self, table: Table, chance: random.Random) -> None:
         self.chance = chance
@@ -147,7 +150,7 @@ class Trouble:
             return response
 
     def let(self, work: Callable[[], bool]) -> bool:
-        """Whether a worker has done its work, and lives."""
+        """Run a worker, and return whether it completed its work without being killed."""
         self._worker.is_at_risk = True
         try:
             return work()
@@ -163,8 +166,8 @@ def test_each_event_is_accepted_in_video_order_under_faults(
     chance = random.Random(18)
     service = DeliveryTestbed(table, Clock())
     service.create(caller=ROOT, everybody=True, url=f"http://127.0.0.1:{receiver.server_port}/in")
-    trouble = Trouble(table, chance)
-    # Signed by the real time, which receivers compare.
+    trouble = WorkerFaults(table, chance)
+    # Signatures have the real time, because receivers compare it with their clocks.
     monkeypatch.setattr(
         deliveries,
         "HttpTransport",
@@ -172,7 +175,7 @@ def test_each_event_is_accepted_in_video_order_under_faults(
     )
 
     def worker() -> LambdaHandler:
-        # An instance of its own, as what was killed remembers nothing.
+        # A new instance each time, because a killed instance loses its memory.
         return service.make(send=partial(send, seconds=LIMIT if receiver.is_well else SHORT), WEBHOOK_LOCAL="true")
 
     def hand_over(message: dict[str, Any]) -> None:
@@ -197,14 +200,14 @@ def test_each_event_is_accepted_in_video_order_under_faults(
             for message in messages[:late]:
                 service.queue.send(message, 60)
             under_way = [workers.submit(hand_over, message) for message in messages[late:]]
-            # The feed grows while they work.
+            # The feed grows while the workers deliver.
             for _ in range(min(len(versions), chance.randint(0, 5))):
                 video = versions.pop()
                 last_versions[video] += 1
                 append(service, f"v{video}", last_versions[video])
-                if chance.random() < 0.7:  # else the message is lost: the next one makes up for it
+                if chance.random() < 0.7:  # otherwise the message is lost, and the next one has its effect
                     service.queue.send(changed_message(["alice"]))
-            if not versions and rounds % 50 == 0:  # another change of theirs, of which nothing else is told
+            if not versions and rounds % 50 == 0:  # the message of another change
                 service.queue.send(deliver_message("hook"))
             for done in under_way:
                 done.result()
@@ -226,7 +229,7 @@ def test_each_event_is_accepted_in_video_order_under_faults(
 
 
 CALLS = ["GetItem", "GetItem", "Query", *["UpdateItem"] * 2, "PutItem", "UpdateItem", "Query", "UpdateItem", "Query"]
-"""Table operations of a worker that delivers a page."""
+"""Names of a worker's requests to the table during the delivery of a page."""
 
 
 @pytest.mark.parametrize("incident", [faults.kill_before, faults.kill_after], ids=["before", "after"])
@@ -247,7 +250,7 @@ def test_delivery_killed_at_any_call_skips_nothing_and_repeats_only_unrecorded_e
     service.clock.advance(HIDDEN)
     service.deliver()
     assert service.is_caught_up()
-    write_number = 6  # of the write that ends the page
+    write_number = 6  # number of the write that ends the page
     is_repeated = 4 < at < write_number or (at, incident) == (write_number, faults.kill_before)
     assert len(service.receiver.ids) == (12 if is_repeated else 6)
     for video in range(2):
@@ -256,7 +259,7 @@ def test_delivery_killed_at_any_call_skips_nothing_and_repeats_only_unrecorded_e
 
 
 def append(service: DeliveryTestbed, video: str, version: int) -> None:
-    """Let a video be changed."""
+    """Append a change of a video to the feed."""
     at = int(service.clock() * 1000)
     change: Change = {
         "id": f"{video}-{version}",

@@ -1,8 +1,8 @@
 """Two thousand changes by sixteen writers, with a disturbed stream: each appears once in the feed, and consumers match
 an export.
 
-Four shards of a stream are read in four lanes each, as with a parallelization factor of four. The records of one video
-stay in one lane and in order; lanes share no state. Disturbances:
+Four shards of a stream are processed in four lanes each, as with a parallelization factor of four. The records of one
+video stay in one lane and in order; lanes share no state. Disturbances:
 
 - Lanes lag independently. Batches of different lanes arrive in any order, every third time the newest first.
 - Batches are cut anywhere. A failed batch is halved, and a partially processed batch resumes in the middle.
@@ -67,23 +67,24 @@ OVERTAKEN = 0.01
 
 
 class Shaky:
-    """Fault injection between the functions and the audit table: kills and throttles while enabled."""
+    """Fault injection between the functions and the audit table. While enabled, it kills functions and throttles
+    requests."""
 
     def __init__(self, chance: random.Random) -> None:
-        # With more attempts the table would hide from the functions what is raised here.
+        # A single attempt, because the table's retries would hide these faults from the functions.
         self.table = Table(AUDIT_TABLE_NAME, StubClient(Stub()), attempts=1, sleep=lambda _: None)
         self.unconditional = unconditional_puts(self.table.client)
         intercept(self.table.client, self._between)
         self.chance, self.danger = chance, 0.0
         self.overtake: Callable[[], object] | None = None
-        """Hook that runs another function on the same batch."""
+        """Function that runs another instance on the same batch."""
         self.incidents: Counter[str] = Counter()
 
     def _between(self, operation: str, _: Mapping[str, Any], send: Callable[[], Any]) -> Any:
         self._incident(Throttled, Killed)
         response = send()
         if operation == "PutItem":
-            self._incident(Unavailable, Killed)  # the answer is lost
+            self._incident(Unavailable, Killed)  # the response is lost
         return response
 
     def _incident(self, *kinds: type[BaseException]) -> None:
@@ -99,7 +100,7 @@ class Shaky:
 
 @dataclass
 class Catalogue:
-    """The videos as they are, and what the stream says became of them."""
+    """Current videos, and all stream records of their changes."""
 
     chance: random.Random
     clock: Clock
@@ -110,7 +111,7 @@ class Catalogue:
         self._ids = [f"{self.chance.getrandbits(32):08x}-0000-4000-8000-{number:012}" for number in range(VIDEOS)]
 
     def change(self) -> Raw:
-        """Let a writer change a video: about one a second."""
+        """Change a video as a random writer does, about once a second."""
         number = len(self.records)
         self.clock.advance(self.chance.random() * 2)
         key = VIDEO.key(videoId=self.chance.choice(self._ids))
@@ -126,7 +127,7 @@ class Catalogue:
         return self.records[-1]
 
     def _next(self, old: Item | None, key: Key, number: int) -> Item | None:
-        """Return the next state of a video; `None` removes it."""
+        """Return the next state of a video, or `None` to delete it."""
         now = int(self.clock())
         writer = Caller(f"writer-{self.chance.randrange(WRITERS)}", frozenset(), correlation_id=f"r{number}")
         if old is None:
@@ -149,7 +150,7 @@ class Catalogue:
 
 @dataclass
 class Lane:
-    """A part of a stream's shard, which has all records of some videos, and how far it has been read."""
+    """Part of a stream's shard with all records of some videos, and the position up to which they were read."""
 
     chance: random.Random
     records: list[Raw] = field(default_factory=list)
@@ -158,7 +159,7 @@ class Lane:
     has_started_over: bool = False
 
     def next(self) -> list[Raw]:
-        """The next batch; empty: there is nothing, or the lane lags."""
+        """Return the next batch, or an empty list if there are no records or the lane lags."""
         if self.chance.random() < 0.4:
             return []
         batch = self.records[self.checkpoint : self.checkpoint + self.chance.randint(1, BATCH)]
@@ -166,7 +167,7 @@ class Lane:
         return batch
 
     def redeliver(self, batch: list[Raw]) -> Iterator[list[Raw]]:
-        """Yield redelivered batches after a batch was done, or move the checkpoint back."""
+        """Yield batches to redeliver after a processed batch. It may also move the checkpoint back."""
         if self.chance.random() < 0.2:
             yield batch
         self.done.append(batch)
@@ -177,7 +178,8 @@ class Lane:
 
 
 class Workers:
-    """Instances of the audit function over one table. One that is killed is replaced by another, which remembers nothing."""
+    """Instances of the audit function with one table. A killed instance is replaced by a new instance without
+    memory."""
 
     def __init__(self, shaky: Shaky, clock: Clock) -> None:
         self.shaky, self.clock = shaky, clock
@@ -190,11 +192,11 @@ class Workers:
         return make_audit(self.shaky.table, self.clock, queue=self.queue)
 
     def invoke(self, event: dict[str, Any]) -> dict[str, Any]:
-        """Hand a batch to one of them, and maybe to another one before that is done."""
+        """Invoke an instance with a batch. Another instance may process the batch before the first has finished."""
         one, other = self.shaky.chance.sample(range(len(self._instances)), 2)
 
         def overtake() -> None:
-            with suppress(Killed, Unavailable):  # nobody hears of it
+            with suppress(Killed, Unavailable):  # no caller receives the result of the second instance
                 self._run(other, event)
 
         self.shaky.danger, self.shaky.overtake = DANGER, overtake
@@ -219,7 +221,7 @@ class Workers:
 
 
 class Consumer:
-    """Consumer of the feed: reads changes page by page, and each video that they name."""
+    """Consumer of the feed. It reads changes page by page, and each video that they name."""
 
     def __init__(self, world: "World", user: str, scopes: str, query: str) -> None:
         self.user, self.scopes, self.query, self.after = user, scopes, query, ""
@@ -239,7 +241,7 @@ class Consumer:
         return Reply(response["statusCode"], response["headers"], response["body"].encode())
 
     def follow(self) -> bool:
-        """Read a page and the videos that it names. Return whether the end of the feed was reached."""
+        """Read a page and the videos that it names. Return whether the consumer has reached the end of the feed."""
         reply = self._call("listChanges", "/v1/changes", f"limit=100{self.query}{self.after}")
         assert reply.status == 200, reply.body
         for item in reply.json["items"]:
@@ -312,9 +314,9 @@ def _number(raw: Raw) -> int:
 
 @pytest.fixture(scope="module")
 def world() -> World:
-    """The feed of all that became of a catalogue, and who followed it."""
+    """Return the feed of all changes of a catalogue, with consumers that have read it to its end."""
     built = World(18)
-    logging.disable(logging.WARNING)  # a fifth of the time
+    logging.disable(logging.WARNING)  # writing log lines takes a fifth of the time
     try:
         built.run()
     finally:
@@ -337,7 +339,7 @@ def test_every_put_in_the_audit_table_has_a_condition(world: World) -> None:
     assert world.shaky.unconditional == []
 
 
-def test_positions_are_dense_and_each_change_is_told_once(world: World) -> None:
+def test_positions_are_dense_and_each_change_is_in_the_feed_once(world: World) -> None:
     expected: dict[str, list[str]] = defaultdict(list)
     for raw in world.catalogue.records:
         image = raw["dynamodb"].get("NewImage") or raw["dynamodb"]["OldImage"]
@@ -351,7 +353,7 @@ def test_positions_are_dense_and_each_change_is_told_once(world: World) -> None:
         for item in changes:
             by_video[item["videoId"]].append(item.get("correlationId", "gone"))
         if logs == shard_logs():
-            assert by_video == expected  # nothing of a video is told before what came before it
+            assert by_video == expected  # the changes of each video are in order
 
 
 def _all(world: World, log: str) -> list[Item]:
@@ -369,12 +371,12 @@ def _all(world: World, log: str) -> list[Item]:
             return changes
 
 
-def test_followers_of_the_feed_have_what_an_export_has(world: World, tmp_path: Path) -> None:
+def test_consumers_of_the_feed_have_the_videos_of_an_export(world: World, tmp_path: Path) -> None:
     file = tmp_path / "all.jsonl"
     counts = Export(world.catalogue.table, file, bars=Bars(), clock=world.clock).run()
     assert counts == {"Video": len(world.search.mirror)}
     lines = [json.loads(line) for line in file.read_text().splitlines()]
-    # As GET shows them: a line has the attributes of the item.
+    # An export has the stored attributes, so they are converted to the document that GET returns.
     exported = {line["videoId"]: LINKS.to_urls(document(line, view_count=0)) for line in lines}
     assert {line["status"] for line in lines} == set(video.STATUSES)
     assert world.search.positions.total() == CHANGES

@@ -1,4 +1,4 @@
-"""docs/history.md says what the service answers: its story is carried out, and the answers on the page are the real ones."""
+"""`docs/history.md` shows real responses: the tests repeat its example, and compare the responses."""
 
 import json
 import re
@@ -22,14 +22,14 @@ DIFF = {
     "changes": [{"field": "/title", "from": "Film 0", "to": "film_0.mov"}],
 }
 IMPORT = "import-0d9a5f0e-6f8e-4f07-9f0c-8f3a1f9f3c55"
-"""Change set of an import that renames all films."""
+"""Change set id of an import that renames all videos."""
 IDS = [f"{number:08x}-0000-4000-8000-000000000000" for number in range(500)]
 HUNDREDS = [range(start, start + 100) for start in range(0, 500, 100)]
 NAMES = ("changesetId", "revertId")
 
 
 class Story(RevertTestbed):
-    """Hundreds of Alice's films."""
+    """Service with hundreds of alice's videos."""
 
     def __init__(self, api: Api, hundreds: Sequence[range]) -> None:
         super().__init__(api)
@@ -44,14 +44,14 @@ class Story(RevertTestbed):
         self.write("POST", "/v1/videos/batch", {"operations": operations}, user=user)
 
     def rename(self) -> None:
-        """Rename as the script does."""
+        """Rename all videos as the page's script does."""
         for hundred in self.hundreds:
             self._batch(
                 [{"op": "patch", "videoId": IDS[n], "patch": {"title": f"film_{n}.mov"}} for n in hundred], "alice"
             )
 
     def rename_by_import(self) -> None:
-        """The same as one change set."""
+        """Rename all videos in one change set, as an import does."""
         importer = Caller.job("import").acting_for(IMPORT)
         for n, video_id in enumerate(self.ids):
             self.videos.change(
@@ -60,16 +60,16 @@ class Story(RevertTestbed):
         self.settle()
 
     def correct(self) -> None:
-        """Correct titles as Bob does."""
+        """Correct titles as bob."""
         for video_id in self.corrected:
             self.write("PATCH", f"/v1/videos/{video_id}", {"title": "Right"}, user="bob", scopes=ADMIN_SCOPES)
 
     def titles(self) -> dict[str, str]:
-        """The title of each film."""
+        """Return the title of each video."""
         return {video_id: self.item(video_id)["title"] for video_id in self.ids}
 
     def assert_reverted(self) -> None:
-        """Nine of ten are as before, and the tenth as Bob left it."""
+        """Assert that nine of ten titles are reverted, and the tenth is bob's."""
         assert self.titles() == {video_id: f"Film {n}" if n % 10 else "Right" for n, video_id in enumerate(self.ids)}
 
 
@@ -79,12 +79,12 @@ def comparable(response: dict[str, Any]) -> dict[str, Any]:
 
 
 def untimed(item: dict[str, Any]) -> dict[str, Any]:
-    """A part of a report, whatever the time."""
+    """Return a part of a report without its times."""
     return item | {"skipped": [field | {"at": 0} for field in item["skipped"]]}
 
 
-def test_the_pages_answers_are_those_to_its_script_and_the_undo_of_each_hundred(api: Api) -> None:
-    story = Story(api, HUNDREDS[:2])  # the others would be the same again
+def test_page_shows_the_responses_to_the_revert_of_each_hundred(api: Api) -> None:
+    story = Story(api, HUNDREDS[:2])  # two of five hundreds, because the others would behave in the same way
     story.rename()
     story.correct()
     path = f"/v1/videos/{IDS[0]}"
@@ -108,7 +108,7 @@ def test_the_pages_answers_are_those_to_its_script_and_the_undo_of_each_hundred(
     assert story.item(IDS[0])["title"] == "Film 0"
 
 
-def test_the_pages_answers_are_those_to_the_undo_of_an_import_of_all_five_hundred(api: Api) -> None:
+def test_page_shows_the_responses_to_the_revert_of_an_import(api: Api) -> None:
     story = Story(api, HUNDREDS)
     story.rename_by_import()
     story.correct()
@@ -121,5 +121,5 @@ def test_the_pages_answers_are_those_to_the_undo_of_an_import_of_all_five_hundre
     story.assert_reverted()
 
 
-def test_every_reason_is_explained() -> None:
+def test_page_explains_every_reason() -> None:
     assert set(REASONS) <= set(re.findall(r"^\| `(\w+)` \|", PAGE, re.MULTILINE))

@@ -1,4 +1,5 @@
-"""An import of any size throttles no total: they fall behind for a while instead, and are exact once all is counted."""
+"""An import of any size throttles no total. Totals lag during the import, and are exact after all videos are
+counted."""
 
 import json
 import random
@@ -20,19 +21,21 @@ from shared.core.settings import LambdaHandler
 from shared.processing.messages import aggregates_message
 
 PER_SECOND = 5_000
-"""Videos that are imported."""
+"""Number of videos that are imported per second."""
 WORKERS, BATCH, WINDOW = 2, 1_000, 1.0
 """Number of workers, batch size in messages, and batching window in seconds, as in infra/jobs_stack.py.
 
-tests/unit/infra/test_infra_jobs.py checks that they agree."""
+tests/unit/infra/test_infra_jobs.py compares them.
+"""
 MAX_UNITS = WORKERS * UNITS_PER_SECOND + 2 * LARGEST_TRANSACTION
-"""Write units that workers may ask of a partition in one second: a transaction may be paid for in the next."""
+"""Maximum write units that workers consume of a partition in one second. A transaction may be accounted in the next
+second."""
 COUNTED_PER_SECOND = 1_500
-"""Videos of one owner that are counted at least, where a transaction takes 33 ms (docs/limits.md)."""
+"""Minimum number of one owner's videos counted per second, if a transaction takes 33 ms (docs/limits.md)."""
 
 
 class Import:
-    """Videos that are written at a rate, their messages, and the workers that count them as Lambda calls these."""
+    """Videos that are written at a fixed rate, their messages, and the workers that count them."""
 
     def __init__(self, videos: Sequence[Item]) -> None:
         self.queue = FakeQueue()
@@ -48,12 +51,12 @@ class Import:
         return FakeResources(table, clock, queues={"aggregates": self.queue}).make(handler.lambda_handler)
 
     def count(self) -> SimulatedRun:
-        """Let the workers count all videos, while they come."""
+        """Run the workers until all videos are counted."""
         return self.simulation.run(1, WORKERS, self._work)
 
     def _work(self, worker: LambdaHandler, _: int) -> None:
         while self._received < len(self._messages):
-            # Lambda waits for a full batch as long as its window.
+            # Lambda waits for a full batch, at most for its batching window.
             full = (min(self._received + BATCH, len(self._messages))) / PER_SECOND
             self.simulation.wait(min(WINDOW, NOW + full - self.simulation.time))
             arrived = min(int((self.simulation.time - NOW) * PER_SECOND), len(self._messages))
@@ -62,18 +65,18 @@ class Import:
             assert worker(sqs_event(*batch), Context()) == {"batchItemFailures": []}
 
     def total(self, entity: schema.Entity, **parts: str) -> Item:
-        """Return a total."""
+        """Return a total, or `{}` if it does not exist."""
         return self.simulation.table.get(entity.key(**parts), consistent=True) or {}
 
     @property
     def busiest(self) -> int:
-        """The write units that one partition of an index took in any second."""
+        """Maximum write units that one partition of an index consumed in a second."""
         names = {index.name for index in schema.INDEXES}
         return max(units for ((name, _), _), units in self.simulation.peaks.items() if name in names)
 
 
 def _videos(number: int, tags: Sequence[Sequence[str]]) -> list[Item]:
-    """Videos of one owner with the tags of each."""
+    """Return `number` videos of one owner. They have the elements of `tags` in turn."""
     return [
         {
             **schema.VIDEO.key(videoId=f"video-{index}"),
@@ -90,7 +93,7 @@ def _videos(number: int, tags: Sequence[Sequence[str]]) -> list[Item]:
 
 
 def assert_exact(videos: Import, number: int, tags: Mapping[str, int]) -> None:
-    """All were counted, once."""
+    """Assert that all videos were counted once."""
     assert videos.total(schema.PROFILE, userId="alice")["ready"] == number
     assert videos.total(schema.PROFILE, userId="alice")["milliseconds"] == 7 * number
     counted = {tag: videos.total(schema.TAG_COUNT, tag=tag) for tag in tags}
@@ -100,18 +103,19 @@ def assert_exact(videos: Import, number: int, tags: Mapping[str, int]) -> None:
     assert sum(item["sk"] == schema.MARKER.sk for item in videos.simulation.items.stored()) == number
 
 
-def test_five_thousand_a_second_of_one_owner_with_one_tag_throttle_nothing() -> None:
+def test_import_of_5000_videos_a_second_with_one_tag_is_not_throttled() -> None:
     number = PER_SECOND
     videos = Import(_videos(number, [["drama"]]))
     run = videos.count()
     assert run.requests["throttled"] == 0
     assert videos.busiest <= MAX_UNITS
     assert_exact(videos, number, {"drama": number})
-    # So long the totals are behind: they are as many seconds late as it takes to count what came in the first one.
+    # The totals lag by the time it takes to count the videos of one second.
     assert run.seconds < 1 + number / COUNTED_PER_SECOND
-    # 98 videos with their owner's totals and the tag's, but for those that met the other worker's, and again.
+    # A transaction counts 98 videos in the totals of their owner and tag. Some conflict with the other worker, and are
+    # repeated.
     assert run.requests["TransactWriteItems"] < 2 * number / 98
-    # Each video is read twice, and its marker once.
+    # Each video is read twice, and its deduplication item once.
     assert run.reads == pytest.approx(3 * number, rel=0.02)
 
 
@@ -129,7 +133,7 @@ def test_import_with_many_tags_of_one_partition_is_not_throttled() -> None:
     assert_exact(videos, 500, Counter(tag for sample in tags for tag in sample))
 
 
-def test_without_the_workers_pace_they_would(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_import_without_the_workers_rate_limit_is_throttled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shared.background.aggregates.UNITS_PER_SECOND", 1_000_000)
     videos = Import(_videos(500, _many_tags()))
     assert videos.count().requests["throttled"] > 0

@@ -1,7 +1,8 @@
-"""Leases of jobs, webhooks, the search index and reverts: only the present holder's writes are applied, and none waits forever.
+"""Leases of jobs, webhooks, the search index and reverts: only writes of the current holder are applied, and every
+lease can be claimed again.
 
-A script interleaves the steps of two workers. Requests and responses are lost, clocks jump, and workers die before or after a
-request. The other worker takes a step during the pause before a retry.
+A script interleaves the steps of two workers. Requests and responses are lost, clocks are wrong, and workers are killed
+before or after a request. The other worker takes a step during the pause before a retry.
 """
 
 from abc import ABC, abstractmethod
@@ -35,29 +36,30 @@ WORKER = Caller.job("thumbnails")
 
 
 class Leased(ABC):
-    """An item that workers lease. Times are epoch seconds by the clock of who acts."""
+    """Item that workers lease. Times are in seconds since the epoch, by the clock of the calling worker."""
 
     is_exclusive = True
-    """Whether a claim keeps other workers away: a run is only read, and the first write wins."""
+    """Whether a claim excludes other workers. A claim of a run only reads it, and the first write succeeds."""
 
     @abstractmethod
     def claim(self, worker: str, now: int) -> Any:
-        """Claim the item; return the worker's state of it, `None` if another worker holds it. Raises LeaseLost."""
+        """Claim the item, and return the worker's state of it, or `None` if another worker holds it. Raises
+        LeaseLost."""
 
     @abstractmethod
     def write(self, worker: str, state: Any, value: int, now: int) -> Any:
-        """Write a value; return the worker's new state of the item. Raises LeaseLost."""
+        """Write a value, and return the worker's new state of the item. Raises LeaseLost."""
 
     @abstractmethod
     def release(self, state: Any, now: int) -> None:
-        """Let another worker claim the item at once. Raises LeaseLost."""
+        """Release the item, so that another worker can claim it immediately. Raises LeaseLost."""
 
     @abstractmethod
     def value(self) -> int:
-        """The value written last."""
+        """Return the last written value."""
 
     def sweep(self, now: int) -> bool:
-        """Run the minutely maintenance of this kind, by default none. Return whether a holder has lost the item."""
+        """Run the periodic maintenance of this kind; none by default. Return whether a holder lost the item."""
         return False
 
 
@@ -97,7 +99,7 @@ class LeasedJob(Leased):
         if is_expired:
             self.jobs.fail(attempt_of(job), "It fell silent.", WORKER, now, retry=True)
         if job["state"] == "failed":
-            self.request(now)  # its owner asks once more
+            self.request(now)  # the owner retries the job
         return is_expired
 
 
@@ -159,11 +161,11 @@ class LeasedRun(Leased):
         return self.runs.read(self.id)
 
     def write(self, worker: str, state: Item, value: int, now: int) -> Item:
-        reports = [{"value": value}] * (value % 2)  # with reports it is a transaction
+        reports = [{"value": value}] * (value % 2)  # with reports, the write is a transaction
         return self.runs.advance(state, state | {"examined": value}, now, reports=reports)
 
     def release(self, state: Item, now: int) -> None:
-        """Nothing keeps others away."""
+        """Do nothing, because a run has no lease."""
 
     def value(self) -> int:
         run = self.runs.read(self.id)
@@ -172,14 +174,15 @@ class LeasedRun(Leased):
 
 
 class Event(NamedTuple):
-    """A part of a script."""
+    """Step of a script."""
 
     kind: Literal["step", "release", "sweep", "tick", "jump"]
     worker: Literal["a", "b"] = "a"
     incident: Incident | None = None
     """Incident during a request of a step or release."""
     at: int = 0
-    """The number of that request; for `tick` and `jump` seconds: by how much time passes, and by how much the worker's clock is wrong."""
+    """Number of that request. For `tick`, the seconds that pass; for `jump`, the seconds by which the worker's clock is
+    wrong."""
 
 
 @dataclass(frozen=True)
@@ -193,11 +196,11 @@ class WorkerState:
     certain: int | None
     possible: int
     is_timely: bool = True
-    """Whether all clocks were right at its claim and writes, so that its lease ends when it should."""
+    """Whether all clocks were right at its claim and writes, so that the lease ends on time."""
 
 
-class Play:
-    """Two workers at one item."""
+class ScriptRun:
+    """Run of a script: two workers and one item."""
 
     def __init__(self, kind: Callable[[Table], Leased], table: Table) -> None:
         self.line = FaultLine(table.client)
@@ -234,7 +237,7 @@ class Play:
                 self.line.disarm()
 
     def between(self) -> None:
-        """Let the other worker take a step while one waits to send a request again."""
+        """Run a step of the other worker while this worker waits before a retry."""
         if len(self.under_way) == 1:
             self.act("b" if self.under_way == ["a"] else "a")
 
@@ -251,13 +254,13 @@ class Play:
             else:
                 item = self.item.write(worker, state.item, value, now)
         except LeaseLost:
-            # Right only if another worker may have claimed or written the item.
+            # This is correct only if another worker may have claimed or written the item.
             self.is_released = False
             assert is_release or before.possible != self.possible or len(self.under_way) == 2, (
                 "its own write was refused"
             )
         else:
-            self.line.disarm()  # the incident is one of the worker's requests, not of the test's
+            self.line.disarm()  # the incident must not affect requests of the test itself
             if state and not is_release:
                 assert state.certain in (self.certain, None), "written by a worker that has lost the item"
                 assert self.item.value() == value
@@ -280,7 +283,7 @@ class Play:
         self.under_way.pop()
 
     def claimed(self, worker: str) -> None:
-        """Check that a worker with a right clock has not claimed what another one has."""
+        """Assert that a worker with a correct clock has not claimed an item that another worker holds."""
         if not any(self.wrong.values()):
             for other, state in self.states.items():
                 lease = state.item.lease if isinstance(state.item, GenerationPointer) else Lease.of(state.item)
@@ -288,7 +291,7 @@ class Play:
                 assert other == worker or is_over or not state.is_timely, "claimed while another worker has it"
 
     def end(self) -> None:
-        """Whatever has happened, some time after that a worker claims the item and writes it."""
+        """Assert that a worker can claim and write the item an hour later, whatever the script did."""
         self.now += 3600
         self.wrong = {"a": 0, "b": 0}
         self.states.clear()
@@ -334,7 +337,7 @@ SCRIPTS = {
     for number in range(3)
     for at in range(3)
 }
-"""Scripts that find the defects which are easiest to make."""
+"""Scripts that find the most likely defects."""
 
 
 @pytest.mark.parametrize("kind", ALL)
@@ -355,7 +358,7 @@ def test_writes_of_random_scripts_are_applied_for_the_lease_holder_only(
 
 
 def _play(kind: Callable[[Table], Leased], table: Table, script: list[Event]) -> None:
-    play = Play(kind, table)
+    play = ScriptRun(kind, table)
     try:
         for event in script:
             play.play(event)

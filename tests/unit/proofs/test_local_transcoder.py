@@ -1,4 +1,4 @@
-"""The transcoder of a laptop, over the service's own handlers in process, and moto's queue and buckets."""
+"""The transcoder of `make run`, with the service's own handlers in process, and moto's queue and buckets."""
 
 import json
 import os
@@ -47,7 +47,7 @@ KIND = "transcode.160p"
 
 
 class Laptop:
-    """Environment of one worker, with accessors for tests."""
+    """Environment of one transcoder worker, and methods for tests."""
 
     def __init__(self, api: Api, background: BackgroundWork, s3: "S3Client") -> None:
         self.api = api
@@ -81,7 +81,7 @@ class Laptop:
         return response
 
     def upload(self, data: bytes) -> str:
-        """A video whose film waits to be transcoded, with its message in the queue."""
+        """Upload a file whose video then waits for its rendition. The queue has the message. Return the video's id."""
         video_id = str(self.api.create()["videoId"])
         key = f"{video_id}/0001"
         etag = self.s3.put_object(Bucket=SOURCES_BUCKET, Key=key, Body=data)["ETag"].strip('"')
@@ -91,13 +91,13 @@ class Laptop:
         return video_id
 
     def deliver(self) -> None:
-        """Hand over what the router sent."""
+        """Deliver the router's messages to the queue."""
         self.background.settle()
         for body in self.background.queues["transcode"].take():
             self.sqs.send_message(QueueUrl=self.queue, MessageBody=json.dumps(body))
 
     def work(self) -> bool:
-        """Let the worker look once."""
+        """Run the worker for at most one message, and return whether it received one."""
         return self.worker.work(wait_seconds=0)
 
     def waiting(self) -> tuple[int, int]:
@@ -108,22 +108,22 @@ class Laptop:
         return visible, hidden
 
     def states(self) -> list[str]:
-        """Return the reported states, in order."""
+        """Return the reported states in order."""
         return [report["state"] for report in self.reports]
 
     def renditions(self) -> list[str]:
-        """The renditions in the bucket."""
+        """Return the keys of all renditions in the bucket."""
         contents = self.s3.list_objects_v2(Bucket=MEDIA_BUCKET).get("Contents", [])
         return [stored["Key"] for stored in contents]
 
 
 @pytest.fixture
 def laptop(api: Api, table: Any, objects: Objects, clock: Clock) -> Laptop:
-    """A worker over the service in process."""
+    """Return a worker with the service in process."""
     return Laptop(api, BackgroundWork(table, clock), boto3.client("s3"))
 
 
-def test_a_rendition_is_made_and_the_video_becomes_ready(laptop: Laptop) -> None:
+def test_rendition_is_created_and_the_video_becomes_ready(laptop: Laptop) -> None:
     video_id = laptop.upload(film())
     assert laptop.work()
     job = laptop.background.job(video_id, KIND)
@@ -138,7 +138,7 @@ def test_a_rendition_is_made_and_the_video_becomes_ready(laptop: Laptop) -> None
     assert not laptop.work()
 
 
-def test_a_real_clip_reports_how_far_it_is(laptop: Laptop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_of_a_real_clip_is_reported(laptop: Laptop, monkeypatch: pytest.MonkeyPatch) -> None:
     def slowly(source: Path, target: Path, *, progress: Callable[[int], None], **size: int) -> None:
         def report_progress(percent: int) -> None:
             laptop.now += BEAT_SECONDS / 60
@@ -156,7 +156,7 @@ def test_a_real_clip_reports_how_far_it_is(laptop: Laptop, monkeypatch: pytest.M
     assert set(laptop.statuses) == {200}
 
 
-def test_a_film_that_never_ends_is_given_up_with_its_reason(laptop: Laptop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_endless_video_fails_with_its_reason(laptop: Laptop, monkeypatch: pytest.MonkeyPatch) -> None:
     def without_end(source: Path, target: Path, *, progress: Callable[[int], None], **size: int) -> None:
         while True:
             laptop.now += 60
@@ -171,7 +171,7 @@ def test_a_film_that_never_ends_is_given_up_with_its_reason(laptop: Laptop, monk
     assert laptop.waiting() == (0, 0)
 
 
-def test_a_message_that_comes_twice_changes_nothing(laptop: Laptop) -> None:
+def test_repeated_message_changes_nothing(laptop: Laptop) -> None:
     video_id = laptop.upload(film())
     laptop.background.replay()
     laptop.deliver()
@@ -184,7 +184,7 @@ def test_a_message_that_comes_twice_changes_nothing(laptop: Laptop) -> None:
     assert laptop.waiting() == (0, 0)
 
 
-def test_a_message_for_another_film_is_dropped(laptop: Laptop) -> None:
+def test_message_for_a_replaced_source_is_dropped(laptop: Laptop) -> None:
     video_id = laptop.upload(film())
     laptop.background.arrive(video_id, upload="0002", etag="e2")
     laptop.background.probe(video_id, RENDITION)
@@ -202,7 +202,7 @@ def test_a_message_of_a_deleted_video_is_dropped(laptop: Laptop) -> None:
     assert (laptop.waiting(), laptop.renditions()) == ((0, 0), [])
 
 
-def test_work_that_nobody_wants_any_more_is_broken_off(laptop: Laptop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_work_on_a_replaced_source_is_cancelled(laptop: Laptop, monkeypatch: pytest.MonkeyPatch) -> None:
     video_id = laptop.upload(film())
     continued = []
 
@@ -259,7 +259,7 @@ class TestUnusableSources:
         assert laptop.reports[-1]["reason"] == "The uploaded file was deleted."
 
 
-class TestTrouble:
+class TestErrors:
     def test_transient_error_is_retried_up_to_the_last_attempt(
         self, laptop: Laptop, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -278,13 +278,13 @@ class TestTrouble:
     @pytest.mark.parametrize(
         "response", [httpx.Response(503), httpx.Response(404, json={"message": "Not Found"}), httpx.Response(401)]
     )
-    def test_without_the_api_the_message_stays(self, laptop: Laptop, response: httpx.Response) -> None:
+    def test_message_remains_in_the_queue_while_the_api_fails(self, laptop: Laptop, response: httpx.Response) -> None:
         laptop.upload(film())
         laptop.before_report = lambda _: response
         assert laptop.work()
         assert (laptop.waiting(), laptop.renditions()) == ((0, 1), [])
 
-    def test_a_result_that_cannot_be_reported_is_reported_at_the_next_delivery(self, laptop: Laptop) -> None:
+    def test_unreported_result_is_reported_at_the_next_delivery(self, laptop: Laptop) -> None:
         video_id = laptop.upload(film())
 
         def down(report: dict[str, Any]) -> httpx.Response | None:
@@ -310,9 +310,7 @@ class TestTrouble:
         assert laptop.states() == ["running", "running", "running", "done"]
         assert laptop.background.job(video_id, KIND)["state"] == "done"
 
-    def test_progress_that_cannot_be_reported_stops_nothing(
-        self, laptop: Laptop, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_unreported_progress_does_not_stop_the_work(self, laptop: Laptop, monkeypatch: pytest.MonkeyPatch) -> None:
         def work(source: Path, target: Path, *, progress: Callable[[int], None], **size: int) -> None:
             laptop.now += BEAT_SECONDS
             progress(50)
@@ -343,13 +341,13 @@ class TestTrouble:
         assert (job["state"], job["attempt"]) == ("done", 1)
 
     @pytest.mark.parametrize("body", ["{", "[]", "{}", '{"schema": "video-metadata/job/2"}'])
-    def test_an_invalid_message_is_left_to_the_dlq(self, laptop: Laptop, body: str) -> None:
+    def test_invalid_message_is_left_for_the_dead_letter_queue(self, laptop: Laptop, body: str) -> None:
         laptop.sqs.send_message(QueueUrl=laptop.queue, MessageBody=body)
         assert laptop.work()
         assert (laptop.waiting(), laptop.reports) == ((0, 1), [])
 
 
-def test_reports_say_why_they_were_not_taken() -> None:
+def test_refused_report_has_the_reason() -> None:
     http = httpx.Client(
         base_url="http://api", transport=httpx.MockTransport(lambda _: httpx.Response(403, text="a scope is missing"))
     )
@@ -368,8 +366,8 @@ def test_reports_say_why_they_were_not_taken() -> None:
         Reports(http, lambda: "a token", sleep=lambda _: None).send(message, "running")
 
 
-class TestTheProcess:
-    """It asks a queue that never answers: as long as it lives, its connection stands."""
+class TestProcess:
+    """The process polls a queue that never responds, so its connection is open as long as it runs."""
 
     @pytest.fixture
     def queue(self) -> Iterator[socket.socket]:

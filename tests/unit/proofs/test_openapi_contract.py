@@ -1,7 +1,7 @@
 """The OpenAPI document and the functions agree: schemathesis sends valid and invalid requests.
 
-The functions run in the process of schemathesis (`contract_hooks`), which calls them as the gateway does. tests/e2e
-checks the gateway itself.
+`contract_hooks` calls the functions in the process of schemathesis, as the gateway does. tests/e2e checks the gateway
+itself.
 """
 
 import os
@@ -148,11 +148,11 @@ checks.positive_data_acceptance.expected-statuses = ["200", "403", "404", "409",
 """
 
 URL = "http://functions.invalid"
-"""Address of the functions: `contract_hooks` calls them, and sends nothing over a network."""
+"""Base URL of the functions. `contract_hooks` calls them without a network."""
 
 RUNS = (("alice", "examples,coverage"), ("admin", "fuzzing"))
-"""User and phases of each run. One after the other in one process, because Hypothesis is not made for threads that begin
-at once."""
+"""User and phases of each run. The runs are sequential in one process, because Hypothesis does not support concurrent
+starts."""
 
 PROGRAM = """
 import sys
@@ -181,7 +181,7 @@ def test_responses_are_as_documented(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, *map("\n".join, runs)],
         cwd=tmp_path,
-        # Hypothesis keeps there what it reads of modules, for all processes.
+        # Hypothesis caches its analysis of modules in this folder, for all processes.
         env=os.environ | {"PYTHONPATH": str(ROOT), "HYPOTHESIS_STORAGE_DIRECTORY": str(ROOT / ".hypothesis")},
         capture_output=True,
         text=True,

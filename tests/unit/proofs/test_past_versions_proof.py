@@ -1,6 +1,7 @@
-"""Past versions after four hundred random writes: each equals the response recorded then, or is reported as unknown.
+"""Past versions after four hundred random writes: each equals the response recorded at its time, or is reported as
+unknown.
 
-Requests go through the service, jobs through their store, and the stream through router and audit function.
+Requests use the API, jobs their store, and stream records the router and the audit function.
 """
 
 import json
@@ -45,7 +46,7 @@ from tools.importing import video_item
 WRITES = 400
 VIDEOS = 8
 MAX_VERSIONS_LOST = 10
-"""Versions of a video that may be removed."""
+"""Maximum number of versions of a video that is removed."""
 DAY = 24 * 3600
 KEYS = ("plain", "a.b", "a/b", "~", "~1", "%", "ü", " ", '"')
 TAGS = ("a", "A", "b", "ü", "two words")
@@ -56,14 +57,14 @@ TRANSCODER: dict[str, Any] = {"user": "transcoder", "scopes": "videos/transcode"
 
 @dataclass
 class RecordedDocuments:
-    """The documents that were read of one video, while it lived for the last time, without view counts."""
+    """Recorded documents of one video since its last creation, without view counts."""
 
     by_version: dict[int, str] = field(default_factory=dict)
     by_second: dict[int, str] = field(default_factory=dict)
 
 
 class Chronicle:
-    """Writes at random, and reads after each."""
+    """Random writes, with a read after each."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
@@ -101,7 +102,7 @@ class Chronicle:
         self._weights, self._kinds = zip(*kinds, strict=True)
 
     def write(self) -> None:
-        """Write until there are WRITES versions of VIDEOS videos."""
+        """Write until VIDEOS videos have WRITES versions."""
         for _ in range(VIDEOS):
             self.create()
         for kind in (self.make_older, self.settle):
@@ -121,7 +122,7 @@ class Chronicle:
         self.record(kind.__name__)
 
     def record(self, kind: str) -> None:
-        """Read the videos that have changed, as their owners see them."""
+        """Record the current documents of changed videos, as their owners see them."""
         changed = {
             raw["dynamodb"]["Keys"]["pk"]["S"].removeprefix("VIDEO#")
             for raw in self.background.seen_records[self._read :]
@@ -139,15 +140,15 @@ class Chronicle:
 
     @property
     def now(self) -> int:
-        """The present second."""
+        """Current time in whole seconds since the epoch."""
         return int(self.clock.now)
 
     def stored(self, video_id: str) -> Item:
-        """A video as the table has it; empty: it is gone."""
+        """Return the stored item of a video, or `{}`."""
         return self.table.get(VIDEO.key(videoId=video_id), consistent=True) or {}
 
     def some(self, values: Sequence[Any], most: int = 4) -> list[Any]:
-        """A few of these values."""
+        """Return at most `most` random values."""
         return self.random.sample(values, self.random.randint(0, min(most, len(values))))
 
     def fields(self) -> Item:
@@ -186,7 +187,7 @@ class Chronicle:
         return [tag for tag in self.some(TAGS) if tag != "A"]
 
     def create(self) -> None:
-        """Create a video as a user, or as an admin with a given id."""
+        """Create a video as a user, or as an admin with server fields."""
         content = {name: value for name, value in self.fields().items() if value is not None and value != {}}
         for name in ("metadata", "resolutions", "thumbnails"):
             content[name] = {key: value for key, value in content.get(name, {}).items() if value is not None}
@@ -200,37 +201,38 @@ class Chronicle:
         self.record("create")
 
     def patch(self, video_id: str) -> None:
-        """Change some fields, or nothing if that is refused."""
+        """Patch some fields. The API may refuse the patch."""
         if self.stored(video_id).get("status") == "deleted":
             self.delete_or_restore(video_id)
         self.api.patch(f"/v1/videos/{video_id}", self.fields(), user="admin")
 
     def batch(self, video_id: str) -> None:
-        """Change several videos, and one of them twice."""
+        """Patch several videos in batches, and one of them twice."""
         others = self.some(list(self.recorded), 3)
         operations: list[Item] = [
             {"op": "patch", "videoId": id_, "patch": self.fields()} for id_ in (video_id, *others, video_id)
         ]
         operations.append({"op": "delete", "videoId": self.random.choice(operations)["videoId"]})
-        for operation in operations:  # one at a time: else versions come and go that nobody has read
+        # one operation per batch, because otherwise versions would exist that the test has not read
+        for operation in operations:
             assert self.api.post("/v1/videos/batch", {"operations": [operation]}, user="admin").status == 200
             self.background.settle()
             self.record("batch")
 
     def next_status(self, video_id: str) -> None:
-        """Take a step of the status machine."""
+        """Set a random status."""
         status = self.random.choice(("uploaded", "processing", "ready", "failed"))
         self.api.patch(f"/v1/videos/{video_id}", {"status": status}, user="admin")
 
     def delete_or_restore(self, video_id: str) -> None:
-        """Delete it, or bring it back."""
+        """Delete the video, or restore it."""
         if self.stored(video_id).get("status") == "deleted":
             self.api.post(f"/v1/videos/{video_id}/restore", user="admin")
         elif self.random.random() < 0.5:
             self.api.delete(f"/v1/videos/{video_id}", user="admin")
 
     def arrive(self, video_id: str) -> None:
-        """A film arrives."""
+        """Deliver the arrival of a new source file."""
         if self.stored(video_id):
             self.background.arrive(video_id, upload=f"{self.now:012}", etag=f"e{self.now}")
 
@@ -247,19 +249,19 @@ class Chronicle:
             self.background.jobs.complete(message.job_attempt, {}, worker, self.now, lambda item: edit(message, item))
 
     def probe(self, _: str) -> None:
-        """A film is looked at."""
+        """Complete a probe job."""
         facts = {"duration": self.random.randint(1, 9), "format": "mp4", "frameRate": 25.0}
         self._worked("probe", lambda _, item: video.apply_probe(item, MEDIA, facts, RENDITIONS))
 
     def picture(self, _: str) -> None:
-        """Pictures are made."""
+        """Complete a thumbnails job."""
         url = f"s3://media/thumbnails/{self.random.randint(0, 2)}.jpg"
         self._worked(
             "thumbnails", lambda message, item: video.apply_pictures(item, {message.kind: {"url": url, "width": 2}})
         )
 
     def report(self, _: str) -> None:
-        """A transcoder says how far it is."""
+        """Report the state of a transcode job."""
         messages = self.background.queues["transcode"].sent
         if not messages:
             return
@@ -274,7 +276,7 @@ class Chronicle:
             messages[:] = [body for body in messages if (body["videoId"], body["kind"]) != (message.videoId, kind)]
 
     def fail(self, _: str) -> None:
-        """A job is given up."""
+        """Fail a job."""
         for queue in ("probe", "thumbnails"):
             if messages := self.background.queues[queue].sent:
                 message = self.background.message(queue, messages[-1]["kind"])
@@ -293,22 +295,22 @@ class Chronicle:
         self.api.post(f"/v1/videos/{video_id}/thumbnail", {"position": self.random.randint(0, 1_000_000)}, user="admin")
 
     def settle(self, video_id: str) -> None:
-        """Bring it to the present schema, and into or out of the lists as its times have it."""
+        """Upgrade the video to the current schema, and update its index entries for the current time."""
         self.background.videos.settle(video_id, self.now)
 
     def make_older(self, video_id: str) -> None:
-        """Remove it, and bring one of the schema version before, which an upgrade will change."""
+        """Replace the video by a video of the previous schema version, which a later upgrade changes."""
         stored = self.stored(video_id)
         if stored and self._is_young(video_id):
             self.remove(video_id)
-            self.clock.advance(100)  # what an import brings is of another time
+            self.clock.advance(100)  # an import has another time
             self._put(
                 video_item(stored, Caller.job("import"), self.now)
                 | {"schemaVersion": 2, "tags": {"a", "A", *stored.get("tags", ())}}
             )
 
     def edit_by_hand(self, video_id: str) -> None:
-        """Edit it behind the service's back: what the service would write, it still can."""
+        """Edit the item directly, with attributes that the service keeps."""
         stored = self.stored(video_id)
         if stored:
             extra: Item = self.random.choice(
@@ -322,7 +324,7 @@ class Chronicle:
         self.table.client.put_item(TableName=parameters["TableName"], Item=parameters["Item"])
 
     def remove(self, video_id: str) -> None:
-        """Its time is up."""
+        """Delete the video permanently, as its expiry does."""
         stored = self.stored(video_id)
         if stored and self._is_young(video_id):
             remove_video(self.table, video_id)
@@ -332,11 +334,12 @@ class Chronicle:
             self.background.settle()
 
     def _is_young(self, video_id: str) -> bool:
-        """Whether deleting the video loses few comparisons, because only the last life of each video is compared."""
+        """Return whether deleting the video loses few comparisons, because only documents since its last creation are
+        compared."""
         return len(self.recorded[video_id].by_version) <= MAX_VERSIONS_LOST
 
     def reimport(self, _: str) -> None:
-        """Import a removed video again: with the tools, as it was, or as a new video."""
+        """Import a removed video again: the former video with the tools, or a new video with its id."""
         if not self.removed:
             return
         video_id, stored = self.removed.popitem()
@@ -350,44 +353,45 @@ class Chronicle:
 
     @cached_property
     def records(self) -> list[Raw]:
-        """All that the stream had, in order."""
+        """Return all stream records in order."""
         return [
             raw | {"userIdentity": EXPIRY} if raw["eventName"] == "REMOVE" else raw
             for raw in self.background.seen_records
         ]
 
     def living(self) -> Iterator[tuple[str, RecordedDocuments, Item]]:
-        """Yield the videos that exist in the end: id, recorded documents and stored item."""
+        """Yield the existing videos: id, recorded documents and stored item."""
         for video_id, recorded in self.recorded.items():
             if stored := self.stored(video_id):
                 yield video_id, recorded, stored
 
 
 class Trail:
-    """The entries that the audit function made of the records that it was shown."""
+    """Entries that the audit function wrote for the records it received."""
 
     def __init__(self) -> None:
         self.table = Table(AUDIT_TABLE_NAME, StubClient(Stub()))
         self._function = make_audit(self.table)
 
     def show(self, records: Sequence[Raw]) -> None:
-        """Show records of the stream to the audit function."""
+        """Deliver stream records to the audit function."""
         if records:
             assert self._function(event(*records), Context()) == {"batchItemFailures": []}
 
     def entries(self, video_id: str) -> list[Item]:
-        """The entries of a video, the newest first."""
+        """Return the entries of a video, newest first."""
         return list(AuditStore(self.table).iterate_back(video_id, 0))
 
     def partitions(self) -> dict[str, Any]:
-        """Return the stored items of all videos and playlists, except the feed, whose order depends on deliveries."""
+        """Return the stored items of all videos and playlists. The feed is omitted, because its order depends on
+        deliveries."""
         stored = self.table.client.stub.partitions
         return {key: items for key, items in stored.items() if "CHANGES#" not in key}
 
 
 @pytest.fixture(scope="module")
 def chronicle() -> Iterator[Chronicle]:
-    """Writes, and the documents read after each write."""
+    """Return the writes, with the documents read after each write."""
     with mock_aws():
         written = Chronicle(seed=17)
         written.write()
@@ -396,7 +400,7 @@ def chronicle() -> Iterator[Chronicle]:
 
 @pytest.fixture(scope="module")
 def complete(chronicle: Chronicle) -> Trail:
-    """The trail that has all of it."""
+    """Return the complete trail."""
     trail = Trail()
     unconditional = unconditional_puts(trail.table.client)
     trail.show(chronicle.records)
@@ -405,19 +409,19 @@ def complete(chronicle: Chronicle) -> Trail:
 
 
 def canonical(value: Any) -> str:
-    """Tells 1 from true, which Python takes for equal."""
+    """Return the value as JSON, in which 1 and true differ. Python treats them as equal."""
     return json.dumps(value, sort_keys=True)
 
 
 def as_read(version: PastVersion) -> Item:
-    """A version as it was read."""
+    """Return the document of a version, for comparison with recorded documents."""
     document = LINKS.to_urls(version.document())
     assert document.pop("without") == ["viewCount"]
     return document
 
 
-class Once:
-    """The versions of a video, to be looked through again and again; an error comes where it came."""
+class RepeatableVersions:
+    """Versions of a video that can be iterated repeatedly. Each iteration raises the same error at the same version."""
 
     def __init__(self, item: Item, entries: Sequence[Item], now: int) -> None:
         self.versions: list[PastVersion] = []
@@ -437,7 +441,9 @@ class Once:
         """Return the result for a time: the document, or the error's class."""
         return self._outcome(find_version_at, second)
 
-    def _outcome(self, find: Callable[["Once", int], PastVersion], number: int) -> str | type[ServiceError]:
+    def _outcome(
+        self, find: Callable[["RepeatableVersions", int], PastVersion], number: int
+    ) -> str | type[ServiceError]:
         try:
             version = find(self, number)
         except ServiceError as error:
@@ -456,9 +462,9 @@ class Once:
 
 
 def seconds_of(recorded: RecordedDocuments, until: int) -> Iterator[tuple[int, str]]:
-    """Yield each second of a read, the second before it, and the document at that time.
+    """Yield each second of a read and the second before it, with the document at that time.
 
-    Between two reads the document is unchanged.
+    The document is unchanged between two reads.
     """
     read = ""
     for second in sorted({*recorded.by_second, *(second - 1 for second in recorded.by_second), until}):
@@ -467,7 +473,7 @@ def seconds_of(recorded: RecordedDocuments, until: int) -> Iterator[tuple[int, s
             yield second, read
 
 
-def test_all_kinds_of_writes_took_part(chronicle: Chronicle) -> None:
+def test_every_kind_of_write_occurred(chronicle: Chronicle) -> None:
     kinds = {kind.__name__ for kind in chronicle._kinds} - {"remove"} | {"create"}
     assert kinds <= {kind for kind, count in chronicle.done.items() if count}
 
@@ -488,13 +494,13 @@ def test_every_past_version_equals_the_document_read_then(chronicle: Chronicle, 
 
 
 def make_api_over(chronicle: Chronicle, trail: Trail) -> Api:
-    """The service with this trail."""
+    """Return the service with this trail."""
     return make_api(chronicle.table, chronicle.clock, audit=trail.table)
 
 
 def test_as_of_every_second_equals_the_document_read_then(chronicle: Chronicle, complete: Trail) -> None:
     for video_id, recorded, stored in chronicle.living():
-        past = Once(stored, complete.entries(video_id), chronicle.now)
+        past = RepeatableVersions(stored, complete.entries(video_id), chronicle.now)
         for second, expected in seconds_of(recorded, chronicle.now):
             assert past.at_time(second) == expected
         assert past.at_time(min(recorded.by_second) - 1) is NotFound
@@ -508,7 +514,7 @@ def test_duplicate_late_and_reordered_records_give_the_same_trail(
     rebuilt = Trail()
     unconditional = unconditional_puts(rebuilt.table.client)
     shards: list[list[Raw]] = [[] for _ in range(4)]
-    for raw in chronicle.records:  # a partition's records stay in one shard, and so in their order
+    for raw in chronicle.records:  # the records of a partition stay in one shard, and in order
         shards[sum(raw["dynamodb"]["Keys"]["pk"]["S"].encode()) % len(shards)].append(raw)
 
     def invoke(event: dict[str, Any]) -> dict[str, Any]:
@@ -518,7 +524,7 @@ def test_duplicate_late_and_reordered_records_give_the_same_trail(
         done = chance.randint(1, len(records))
         rebuilt.show(records[:done])
         if chance.random() < 0.1:
-            raise ConnectionError  # its answer is lost, so all of it comes again
+            raise ConnectionError  # the response is lost, so the batch is delivered again
         failures = [{"itemIdentifier": raw["dynamodb"]["SequenceNumber"]} for raw in records[done : done + 1]]
         return {"batchItemFailures": failures}
 
@@ -528,7 +534,7 @@ def test_duplicate_late_and_reordered_records_give_the_same_trail(
         batch = shard[:size]
         del shard[:size]
         assert deliver(batch, invoke, retries=1000) == []
-        if chance.random() < 0.2:  # read again from some place on
+        if chance.random() < 0.2:  # the batch is read again from a random position
             assert deliver(batch[chance.randrange(len(batch)) :], invoke, retries=1000) == []
     assert unconditional == []
     assert rebuilt.partitions() == complete.partitions()
@@ -540,7 +546,7 @@ def test_late_records_never_give_a_wrong_version(chronicle: Chronicle, complete:
     results = set()
     for video_id, recorded, stored in chronicle.living():
         entries = [entry for entry in complete.entries(video_id) if entry["sequence"] not in late_sequences]
-        past = Once(stored, entries, chronicle.now)
+        past = RepeatableVersions(stored, entries, chronicle.now)
         for number, expected in recorded.by_version.items():
             results.add(result := past.at_version(number))
             assert result in (expected, TrailBehind, Gone)
@@ -558,7 +564,7 @@ def test_missing_entry_never_gives_a_wrong_version(chronicle: Chronicle, complet
         by_hand = [position for position, entry in enumerate(entries) if entry["by"] == UNKNOWN]
         for position in {0, *by_hand[:3], *chance.sample(range(len(entries)), min(4, len(entries)))}:
             remaining = [entry for entry in entries if entry is not entries[position]]
-            past = Once(stored, remaining, chronicle.now + chance.choice((0, 2 * DAY)))
+            past = RepeatableVersions(stored, remaining, chronicle.now + chance.choice((0, 2 * DAY)))
             for number, expected in recorded.by_version.items():
                 results.add(result := past.at_version(number))
                 assert result in (expected, TrailBehind, Gone)

@@ -1,4 +1,4 @@
-"""A change set over 120 videos, later edits on 30 of them, and the undo: exactly the untouched fields are restored."""
+"""Revert of a change set of 120 videos, 30 of which were edited later: exactly the unedited fields are restored."""
 
 import pickle
 import random
@@ -28,17 +28,17 @@ from tests.reverting import RevertTestbed
 from tests.unit.conftest import SharedClient
 
 VIDEOS, EDITED, SEED = 120, 30, 1
-"""More videos than a change set may have to be reverted at once, so that a run is begun."""
+"""VIDEOS exceeds the number of videos that one request reverts, so that a run starts."""
 SET, RUN = "import-1", "a-run"
 IMPORT = Caller.job("import").acting_for(SET)
 PEOPLE = [Caller(name, frozenset({WRITE, ADMIN})) for name in ("bob", "carol", "dan")]
 ROOT = Caller("root", frozenset({ADMIN}))
 WRITES = {"PutItem", "UpdateItem", "DeleteItem", "TransactWriteItems"}
 FIELDS = ("/category", "/metadata/genre", "/tags", "/title")
-"""Fields that the import changes, in whole or in part, in each video."""
+"""Fields that the import changes completely or partly in each video."""
 
 SAVED_ATTRIBUTES = ("random", "of_the_set", "expected", "named", "reverted", "_taken")
-"""Attributes of a library."""
+"""Names of a library's attributes in a snapshot."""
 
 Named = dict[str, dict[str, str]]
 """Expected later author, by video id and field."""
@@ -53,7 +53,7 @@ class Saved:
 
 
 class Library(RevertTestbed):
-    """Videos that an import changed, and of which people have edited some since."""
+    """Videos that an import changed, some of which users have edited since."""
 
     def __init__(self, api: Api) -> None:
         super().__init__(api)
@@ -68,7 +68,7 @@ class Library(RevertTestbed):
         """Fields of each video that the revert must restore."""
 
     def fill(self) -> None:
-        """Write all of it."""
+        """Create the videos, import them, and edit some of them."""
         for number, video_id in enumerate(self.ids):
             self._create(number, video_id)
         for number, video_id in enumerate(self.ids):
@@ -77,11 +77,11 @@ class Library(RevertTestbed):
             self._edit(video_id)
 
     def saved(self) -> "Saved":
-        """All that there is now."""
+        """Return a snapshot of the current state."""
         return Saved(stored_tables(), pickle.dumps({name: vars(self)[name] for name in SAVED_ATTRIBUTES}))
 
     def restore(self, saved: "Saved") -> None:
-        """Go back to what there was."""
+        """Restore a snapshot."""
         put_back(saved.tables)
         vars(self).update(pickle.loads(saved.attributes))  # noqa: S301 -- made here
 
@@ -97,7 +97,7 @@ class Library(RevertTestbed):
         self.videos.create(item, ROOT, int(self.clock()))
 
     def _import(self, number: int, video_id: str) -> None:
-        """The mistake: in one write or two, of some fields or all."""
+        """Change a video in the import's change set, in one write or two."""
         wrong = {"title": f"film_{number}.mp4", "category": "misc", "tags": ["imported"], "metadata": {"genre": None}}
         names = [name for name in sorted(wrong) if name == "title" or number % 3]
         if number % 5 == 0:
@@ -106,7 +106,7 @@ class Library(RevertTestbed):
         self.reverted[video_id] = tuple(field for field in FIELDS if field.split("/")[1] in names)
 
     def _edit(self, video_id: str) -> None:
-        """Correct some imported fields as random users, and write others concurrently."""
+        """Correct some imported fields as random users, and write other fields."""
         corrections = {"title": "Corrected", "category": "right", "metadata": {"genre": "crime"}, "tags": ["right"]}
         by_field = {"/title": "title", "/category": "category", "/metadata/genre": "metadata", "/tags": "tags"}
         touched = [field for field in self.reverted[video_id] if self.random.random() < 0.6] or ["/title"]
@@ -132,14 +132,14 @@ class Library(RevertTestbed):
             self.of_the_set[entry["videoId"]][entry[SORT_KEY]] = entry
 
     def all_records(self) -> list[dict[str, Any]]:
-        """The stream's records since the last time; the router is another matter."""
+        """Return all stream records since the last call. The router does not receive them."""
         records: list[dict[str, Any]] = []
         while page := self.records():
             records += page
         return records
 
     def revert_video(self, video_id: str) -> RevertResult | None:
-        """Revert the change set's entries of a video; `None` if there are none."""
+        """Revert the change set's entries of a video, or return `None` if there are none."""
         there = self.of_the_set[video_id]
         if not there:
             return None
@@ -147,7 +147,7 @@ class Library(RevertTestbed):
         return self.reverts.revert_changes(entries, ROOT.acting_for(RUN), int(self.clock()), own=RUN)
 
     def revert_change_set(self) -> dict[str, Any]:
-        """Take the change set back by a request and the run that it begins; what there is to say of that in the end."""
+        """Revert the change set by a request and the resulting run, and return the final report."""
         begun = self.undo(SET)
         assert begun.status == 202, begun.body
         self.work()
@@ -175,7 +175,7 @@ class Library(RevertTestbed):
         return {video_id: self.item(video_id)["version"] for video_id in self.ids}
 
     def assert_as_expected(self, outcomes: Mapping[str, RevertResult]) -> None:
-        """Assert that exactly the untouched fields are reverted, and that the report names every later author."""
+        """Assert that exactly the unedited fields are reverted, and that the report names every later author."""
         assert self.content() == self.expected
         assert {video_id: outcome.fields for video_id, outcome in outcomes.items()} == self.reverted
         assert named(outcomes) == self.named
@@ -194,7 +194,8 @@ def named(outcomes: Mapping[str, RevertResult]) -> Named:
 
 @pytest.fixture(scope="module")
 def saved(empty_tables: bytes, shared_client: SharedClient) -> tuple[Saved, Saved]:
-    """The library, before its trail follows and afterwards: to write it takes longer than to take it back."""
+    """Return snapshots of the library before and after its records are in the trail. Writing the library takes longer
+    than reverting it."""
     with mock_aws():
         put_back(empty_tables)
         library = Library(make_api(Table(TABLE_NAME, shared_client.reset(), sleep=lambda _: None), Clock()))
@@ -206,21 +207,21 @@ def saved(empty_tables: bytes, shared_client: SharedClient) -> tuple[Saved, Save
 
 @pytest.fixture
 def library(api: Api, saved: tuple[Saved, Saved]) -> Library:
-    """The library, all of which is in the trail."""
+    """Return the library with its complete trail."""
     library = Library(api)
     library.restore(saved[1])
     return library
 
 
 @pytest.fixture
-def unfollowed(api: Api, saved: tuple[Saved, Saved]) -> Library:
-    """The library, with an empty trail."""
+def with_empty_trail(api: Api, saved: tuple[Saved, Saved]) -> Library:
+    """Return the library with an empty trail."""
     library = Library(api)
     library.restore(saved[0])
     return library
 
 
-def test_exactly_the_untouched_fields_come_back_and_a_second_revert_writes_nothing(library: Library) -> None:
+def test_exactly_the_unedited_fields_are_reverted_and_a_second_revert_writes_nothing(library: Library) -> None:
     untouched = sum(not library.reverted[video_id] for video_id in library.ids)
     first = library.revert_change_set()
     assert (first["state"], first["failed"]) == ("done", 0)
@@ -243,8 +244,8 @@ def _named_by(run: Mapping[str, Any]) -> Named:
     }
 
 
-def test_with_a_stream_that_repeats_delays_and_reorders(unfollowed: Library) -> None:
-    library = unfollowed
+def test_result_is_the_same_with_repeated_late_and_reordered_records(with_empty_trail: Library) -> None:
+    library = with_empty_trail
     outcomes: dict[str, RevertResult] = {}
     due = library.all_records()
     delivered: list[dict[str, Any]] = []
@@ -271,7 +272,7 @@ def _video_of(raw: dict[str, Any]) -> str:
 def _some(
     records: Sequence[dict[str, Any]], chance: random.Random
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Split records into those delivered now and later, in order per item, as in a stream."""
+    """Split records into those delivered now and those delivered later. The records of an item stay in order."""
     by_item: dict[str, list[dict[str, Any]]] = {}
     for raw in records:
         by_item.setdefault(_video_of(raw), []).append(raw)
@@ -285,13 +286,13 @@ def _some(
 
 
 def _merged(before: RevertResult | None, after: RevertResult) -> RevertResult:
-    """Merge the outcomes of a video whose trail had more entries of the change set the second time."""
+    """Merge two outcomes of a video, whose trail had more entries at the second revert."""
     return RevertResult.of(sorted({*(before.fields if before else ()), *after.fields}), after.skipped)
 
 
 @contextmanager
 def _killed(library: Library, *, after: bool) -> Iterator[None]:
-    """Kill the process at its next write, before it is sent or after it was carried out."""
+    """Kill the process at its next write, before DynamoDB receives it or after DynamoDB applied it."""
 
     def between(operation: str, _: Any, send: Callable[..., Any]) -> Any:
         if operation in WRITES:
@@ -308,7 +309,7 @@ def _killed(library: Library, *, after: bool) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("trail_follows", [True, False], ids=["trail follows", "trail is behind"])
-def test_killed_at_each_of_its_writes(library: Library, trail_follows: bool) -> None:
+def test_revert_killed_at_any_write_completes(library: Library, trail_follows: bool) -> None:
     before, outcomes = library.versions(), {}
     for video_id in library.ids:
         if library.reverted[video_id]:

@@ -1,4 +1,5 @@
-"""Films that would take a worker's time or memory, or the worker itself: they are refused, and the next is read."""
+"""Files that would exhaust a worker's time or memory, or crash it: the sandbox refuses them, and reads the next
+file."""
 
 import itertools
 import os
@@ -19,7 +20,7 @@ ON_LINUX = pytest.mark.skipif(sys.platform != "linux", reason="it asks Linux")
 
 
 class Clocked(Sandbox):
-    """Sandbox with a manual clock, which a test can end."""
+    """Sandbox with a clock that tests set."""
 
     def __init__(self, seconds: float = LONGEST_SECONDS) -> None:
         self.now = 0.0
@@ -27,20 +28,20 @@ class Clocked(Sandbox):
 
     @property
     def pid(self) -> int:
-        """The process that reads."""
+        """Id of the reader process."""
         assert self._process is not None
         return self._process.pid
 
 
 class InterruptedSource(BytesSource):
-    """A film during whose first read something happens."""
+    """Source that calls a function during its first read."""
 
     def __init__(self, data: bytes, on_first_read: object) -> None:
         super().__init__(data)
         self._on_first_read = on_first_read
 
     def read(self, start: int, length: int) -> bytes:
-        """Return the bytes from `start`, after it has happened."""
+        """Call the function, and return the bytes from `start`."""
         assert callable(self._on_first_read)
         self._on_first_read()
         return super().read(start, length)
@@ -48,7 +49,7 @@ class InterruptedSource(BytesSource):
 
 @pytest.fixture
 def reader() -> Iterator[Clocked]:
-    """A separate reader, because ending a shared one would end the calls of other tests."""
+    """Return a separate sandbox, because ending a shared sandbox would end calls of other tests."""
     sandbox = Clocked()
     yield sandbox
     sandbox.close()
@@ -69,14 +70,14 @@ def test_reader_process_is_reused_for_the_next_file(reader: Clocked) -> None:
     assert reader.pid == first
 
 
-def test_several_ranges_are_read_side_by_side_for_it(reader: Clocked) -> None:
+def test_several_ranges_are_read_concurrently(reader: Clocked) -> None:
     data = video_files.make_repeated(40, moov_at_start=True)
     facts = as_large(reader.run("probe", BytesSource(data)), 2)
-    # The first range brings the header, the index and the first keyframe; 39 others are read in one go.
+    # The first range has the header, the index and the first keyframe. The other 39 ranges are read concurrently.
     assert reader.run("storyboard", BarrierSource(data, BLOCK, 3), facts).tiles == 40
 
 
-def test_a_reason_comes_out_as_it_is(reader: Clocked) -> None:
+def test_reason_of_an_unreadable_file_is_passed_on_unchanged(reader: Clocked) -> None:
     with pytest.raises(UnreadableVideo) as raised:
         reader.run("probe", BytesSource(video_files.make_encrypted()))
     assert raised.value.reason == errors.ENCRYPTED
@@ -89,7 +90,7 @@ def test_error_raised_by_a_source_is_reraised_unchanged(reader: Clocked) -> None
     assert _is_read(reader)
 
 
-def test_a_film_that_takes_too_long_is_given_up(reader: Clocked) -> None:
+def test_file_that_takes_too_long_is_refused(reader: Clocked) -> None:
     def pass_time() -> None:
         reader.now += 1000
 
@@ -100,7 +101,7 @@ def test_a_film_that_takes_too_long_is_given_up(reader: Clocked) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGABRT, signal.SIGFPE])
-def test_a_film_that_crashes_the_reader_is_given_up(reader: Clocked, number: int) -> None:
+def test_file_that_crashes_the_reader_is_refused(reader: Clocked, number: int) -> None:
     with pytest.raises(UnreadableVideo) as raised:
         reader.run("probe", InterruptedSource(video_files.film(), lambda: os.kill(reader.pid, number)))
     assert raised.value.reason == errors.CRASHES
@@ -108,13 +109,13 @@ def test_a_film_that_crashes_the_reader_is_given_up(reader: Clocked, number: int
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_a_reader_that_somebody_ends_says_nothing_of_the_film(reader: Clocked, number: int) -> None:
+def test_ended_reader_does_not_refuse_the_file(reader: Clocked, number: int) -> None:
     with pytest.raises(ReaderFailed):
         reader.run("probe", InterruptedSource(video_files.film(), lambda: os.kill(reader.pid, number)))
     assert _is_read(reader)
 
 
-def test_a_reader_that_died_between_two_films_is_started_again(reader: Clocked) -> None:
+def test_reader_that_ended_between_two_files_is_restarted(reader: Clocked) -> None:
     assert _is_read(reader)
     os.kill(reader.pid, signal.SIGKILL)
     os.waitid(os.P_PID, reader.pid, os.WEXITED | os.WNOWAIT)
@@ -129,7 +130,7 @@ def test_abandoned_reader_ends_at_its_own_timeout() -> None:
             self._clock = lambda: next(times)
 
     patient = SlowClocked()
-    # It is the reader's own clock that ends it: here the film never comes.
+    # The source never responds, so the reader must end by its own clock.
     with pytest.raises(UnreadableVideo) as raised:
         patient.run(
             "probe",
@@ -140,7 +141,7 @@ def test_abandoned_reader_ends_at_its_own_timeout() -> None:
 
 @ON_LINUX
 def test_memory_is_limited() -> None:
-    # Its picture has 36 MB; the reader has 70 before it begins.
+    # The frame has 36 MB, and the reader uses 70 MB before it decodes.
     sandbox = Sandbox(memory=90 << 20)
     large = video_files.film(0.1, (3000, 3000), codec="qtrle", container="mov", pixels="argb", paint=video_files.black)
     with pytest.raises(UnreadableVideo) as raised:
@@ -156,5 +157,5 @@ def test_memory_is_limited() -> None:
 def test_reader_process_has_no_credentials(reader: Clocked, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
     assert _is_read(reader)
-    with open(f"/proc/{reader.pid}/environ", "rb") as environment:  # Linux alone has it
+    with open(f"/proc/{reader.pid}/environ", "rb") as environment:  # exists only on Linux
         assert b"AWS_" not in environment.read()

@@ -1,4 +1,4 @@
-"""`python -m tools`: what the person at the terminal sees, and the exit status."""
+"""`python -m tools`: output on the terminal, and exit status."""
 
 import gzip
 import json
@@ -41,19 +41,22 @@ FILES = (
 
 @pytest.fixture(autouse=True)
 def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    """moto copies all its tables for each transaction, and puts the copy back when that fails."""
+    """Use one thread, because moto copies all its tables for each transaction, and restores the copy if the transaction
+    fails."""
     initialise = Pool.__init__
     monkeypatch.setattr(Pool, "__init__", lambda pool, threads=1, **options: initialise(pool, 1, **options))
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder with three generated titles."""
+    """Return a folder with three generated titles."""
     assert main(["generate", str(tmp_path / "imdb"), "--titles", "3", "--people", "3"]) == 0
     return tmp_path / "imdb"
 
 
-def test_a_catalogue_goes_all_the_way(table: Table, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_catalogue_is_generated_imported_exported_and_reconciled(
+    table: Table, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert {path.name for path in folder.iterdir()} == {f"{name}.tsv.gz" for name in FILES}
     arguments = ["import-imdb", str(folder), "--table", table.name]
     assert main(arguments) == 0
@@ -72,7 +75,7 @@ def test_a_catalogue_goes_all_the_way(table: Table, folder: Path, capsys: pytest
 
 
 @pytest.mark.parametrize("command", ["import-imdb", "import"])
-def test_an_import_says_how_to_take_it_back_also_one_that_goes_on(
+def test_import_prints_its_undo_command_also_after_a_resume(
     table: Table, folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
     source = folder
@@ -85,7 +88,7 @@ def test_an_import_says_how_to_take_it_back_also_one_that_goes_on(
     capsys.readouterr()
     arguments = [command, str(source), "--table", table.name]
     with monkeypatch.context() as patched:
-        # After its first writes, and before anything says that they are done.
+        # after the first writes, before the import has recorded them
         patched.setattr(WorkFile, "wrote", lambda *_: signal.raise_signal(signal.SIGTERM))
         assert main(arguments) == 1
     begun = capsys.readouterr().out
@@ -124,16 +127,14 @@ def test_an_empty_file_is_an_error(table: Table, tmp_path: Path, capsys: pytest.
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
-def test_an_import_says_which_files_it_goes_without(
-    table: Table, folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_import_names_the_files_that_it_omits(table: Table, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "title.crew.tsv.gz").unlink()
     assert main(["import-imdb", str(folder), "--table", table.name]) == 0
     assert capsys.readouterr().err == f"title.crew.tsv.gz is not in {folder}: importing without crew.\n"
 
 
 def write_titles(folder: Path, *rows: str) -> list[str]:
-    """Write title.basics alone; returns the command that imports it."""
+    """Write only title.basics, and return the command that imports it."""
     folder.mkdir()
     lines = ["\t".join(BASICS.columns), *(row.replace(" ", "\t") for row in rows)]
     (folder / "title.basics.tsv").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
@@ -170,7 +171,7 @@ def test_import_that_selected_no_title_is_an_error(
 
 
 @pytest.mark.parametrize(("types", "status"), [("Movie,film", 1), ("movie,film", 0)])
-def test_types_that_no_title_has_are_named(
+def test_types_without_titles_are_named(
     table: Table, tmp_path: Path, capsys: pytest.CaptureFixture[str], types: str, status: int
 ) -> None:
     assert main([*write_titles(tmp_path / "imdb", MOVIE), "--types", types]) == status
@@ -196,14 +197,14 @@ def test_rows_of_other_titles_are_counted_in_the_summary(
     assert sentence in capsys.readouterr().out
 
 
-def test_no_state_is_left_when_nothing_was_begun(table: Table, folder: Path) -> None:
+def test_import_that_did_not_start_leaves_no_state_file(table: Table, folder: Path) -> None:
     (folder / "title.akas.tsv.gz").unlink()
     assert main(["import-imdb", str(folder), "--table", table.name]) == 1
     assert [path.name for path in folder.parent.rglob("*.state")] == []
 
 
 @pytest.mark.parametrize("command", ["import-imdb", "import"])
-def test_an_import_that_starts_over_says_why(
+def test_import_that_starts_over_prints_the_reason(
     table: Table, folder: Path, capsys: pytest.CaptureFixture[str], command: str
 ) -> None:
     source, damaged = folder, folder / "title.ratings.tsv.gz"
@@ -228,7 +229,7 @@ def test_an_import_that_starts_over_says_why(
     assert sum(item["sk"] == VIDEO.sk for item in items_of(table)) == 3
 
 
-def test_a_termination_ends_an_import_as_an_interrupt_does(
+def test_sigterm_ends_an_import_like_an_interrupt(
     table: Table, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     arguments = ["import-imdb", str(folder), "--table", table.name]
@@ -242,7 +243,7 @@ def test_a_termination_ends_an_import_as_an_interrupt_does(
     assert main(arguments) == 0
 
 
-def test_a_damaged_file_is_an_error_and_the_whole_one_continues(
+def test_damaged_file_is_an_error_and_the_import_resumes_with_the_complete_file(
     table: Table, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     ratings = folder / "title.ratings.tsv.gz"
@@ -278,7 +279,7 @@ def test_a_damaged_file_is_an_error_and_the_whole_one_continues(
         (["export", "..", "--table", "VideoMetadata"], ".. is a folder: name a file in it, such as ../all.jsonl.gz."),
     ],
 )
-def test_errors_are_one_sentence(
+def test_error_is_printed_as_one_sentence(
     table: Table, capsys: pytest.CaptureFixture[str], arguments: list[str], sentence: str
 ) -> None:
     assert main(arguments) == 1
@@ -286,8 +287,8 @@ def test_errors_are_one_sentence(
     assert sentence in line
 
 
-def test_a_python_without_the_packages_is_told_which_one_has_them() -> None:
-    # -S leaves out site-packages, and so all that is installed.
+def test_python_without_the_packages_prints_the_correct_command() -> None:
+    # `-S` excludes site-packages, which has all installed packages.
     bare = [sys.executable, "-S", "-m", "tools", "--help"]
     done = subprocess.run(bare, cwd=ROOT, capture_output=True, text=True, timeout=LIMIT)
     assert done.returncode == 1
@@ -304,10 +305,10 @@ def test_tools_without_a_command_lists_all_commands(capsys: pytest.CaptureFixtur
         assert re.search(rf"^    {command}\s+[A-Z]", output, re.MULTILINE), command
 
 
-def test_an_import_that_lacks_its_files_announces_no_change_set(
+def test_import_without_its_files_prints_no_change_set(
     table: Table, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for absent in ("title.akas", "title.crew"):  # the second of which it could do without
+    for absent in ("title.akas", "title.crew"):  # the import could omit only the second file
         (folder / f"{absent}.tsv.gz").unlink()
     capsys.readouterr()
     assert main(["import-imdb", str(folder), "--table", table.name]) == 1
@@ -317,8 +318,8 @@ def test_an_import_that_lacks_its_files_announces_no_change_set(
 
 
 @pytest.mark.parametrize("options", [[], ["--json"]])
-def test_a_reader_that_leaves_ends_a_command_without_a_word(table: Table, options: list[str]) -> None:
-    """Commands print by `print`, as with --json, or by rich."""
+def test_closed_output_ends_a_command_without_a_message(table: Table, options: list[str]) -> None:
+    """With --json, commands print with `print`, otherwise with rich."""
     program = (
         "import sys; from unittest import mock; from tools import __main__ as tools; tools.open_table = tools.open_trail = mock.Mock();"
         "tools.Histories = lambda *_: mock.Mock(newest=lambda *_: ([ENTRY] * 5000, False)); sys.exit(tools.main())"
@@ -342,7 +343,7 @@ def test_a_reader_that_leaves_ends_a_command_without_a_word(table: Table, option
         assert running.wait(LIMIT) == 1
 
 
-def test_a_missing_region_is_named_with_what_to_do(
+def test_missing_region_is_an_error_with_the_fix(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name in ("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE"):
@@ -352,7 +353,7 @@ def test_a_missing_region_is_named_with_what_to_do(
     assert capsys.readouterr().err == f"{NO_REGION}\n"
 
 
-def test_the_region_of_aws_region_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_region_of_the_variable_aws_region_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
     monkeypatch.setenv("AWS_REGION", "eu-west-3")
     connect = mock.Mock(side_effect=lambda: os.environ["AWS_DEFAULT_REGION"])
@@ -393,7 +394,7 @@ def test_wrong_arguments_are_reported(capsys: pytest.CaptureFixture[str], argume
     assert "usage: python -m tools" in capsys.readouterr().err
 
 
-def test_a_table_that_stays_busy_ends_the_import_which_can_be_continued(
+def test_permanently_throttled_table_ends_the_import_which_can_be_resumed(
     table: Table, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def busy(*_: object, **__: object) -> None:
@@ -409,7 +410,7 @@ def test_a_table_that_stays_busy_ends_the_import_which_can_be_continued(
     assert main(arguments) == 0
 
 
-def test_an_error_that_stays_advises_no_other_try(
+def test_permanent_error_does_not_suggest_a_retry(
     table: Table, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     refused = mock.Mock(side_effect=InternalError("S3 refused a request with NoSuchBucket"))
@@ -418,13 +419,13 @@ def test_an_error_that_stays_advises_no_other_try(
     assert capsys.readouterr().err == "AWS returned an error: S3 refused a request with NoSuchBucket.\n"
 
 
-def test_reconcile_says_when_all_agrees(api: Api, capsys: pytest.CaptureFixture[str]) -> None:
+def test_reconcile_reports_a_table_without_discrepancies(api: Api, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["reconcile", "--table", api.table.name]
     assert main(arguments) == 0
     assert "There are no discrepancies." in capsys.readouterr().out
 
 
-def test_reconcile_says_what_may_only_be_late(
+def test_reconcile_reports_recent_findings_separately(
     api: Api, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("shared.background.reconcile.SECONDS_FOR_STREAM", 0)
@@ -436,7 +437,7 @@ def test_reconcile_says_what_may_only_be_late(
     assert "1 of them are of videos that were changed less than a minute ago, and may be transient." in printed
 
 
-def test_the_local_service_is_found_and_no_other_account(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_local_option_uses_the_local_service_and_no_other_account(monkeypatch: pytest.MonkeyPatch) -> None:
     aws = Aws("http://127.0.0.1:4566", "http://127.0.0.1:4568", "a secret")
     monkeypatch.setattr(target, "running_service", aws.described)
     environment = {"AWS_PROFILE": "mine", "HOME": "/home/me"}
