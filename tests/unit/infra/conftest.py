@@ -1,4 +1,4 @@
-"""Tests of what the CDK app makes. They start Node, and package the functions; nothing beside this folder does."""
+"""Fixtures for tests of the CDK app. They start Node and package the functions; no test outside this folder does."""
 
 import json
 from collections.abc import Callable
@@ -24,9 +24,9 @@ Synthesize = Callable[[dict[str, Any]], Templates]
 
 @pytest.fixture(scope="session")
 def synthesize(tmp_path_factory: pytest.TempPathFactory) -> Synthesize:
-    """Return the templates of a deployment by its context, synthesized once in a process.
+    """Return a function that returns the templates of a deployment by its context, synthesized once per process.
 
-    It takes a second, so a new test uses one of the deployments below, which together make every choice.
+    A synthesis takes a second, so new tests should use the deployments below, which together cover every choice.
     """
 
     @cache
@@ -38,25 +38,25 @@ def synthesize(tmp_path_factory: pytest.TempPathFactory) -> Synthesize:
 
 @pytest.fixture(scope="session")
 def aws(synthesize: Synthesize) -> Templates:
-    """A deployment with the defaults."""
+    """Return a deployment with the defaults."""
     return synthesize({})
 
 
 @pytest.fixture(scope="session")
 def staging(synthesize: Synthesize) -> Templates:
-    """The deployment of `cdk deploy -c env=staging`."""
+    """Return the deployment of `cdk deploy -c env=staging`."""
     return synthesize({"env": "staging"})
 
 
 @pytest.fixture(scope="session")
 def prod(synthesize: Synthesize) -> Templates:
-    """The deployment of `cdk deploy -c env=prod`."""
+    """Return the deployment of `cdk deploy -c env=prod`."""
     return synthesize({"env": "prod"})
 
 
 @pytest.fixture(scope="session")
 def provisioned(synthesize: Synthesize) -> Templates:
-    """Production with provisioned capacity."""
+    """Return production with provisioned capacity."""
     return synthesize(
         {
             "env": "prod",
@@ -71,19 +71,19 @@ def provisioned(synthesize: Synthesize) -> Templates:
 
 @pytest.fixture(scope="session")
 def encrypted(synthesize: Synthesize) -> Templates:
-    """Production with its own KMS key, an address for alarms, and a watch on costs."""
+    """Return production with its own KMS key, an email address for alarms, and cost anomaly detection."""
     return synthesize({"env": "prod", "kmsKey": "create", "alarmEmail": ON_CALL, "anomalyUsd": 20})
 
 
 @pytest.fixture(scope="session")
 def costs(synthesize: Synthesize) -> Templates:
-    """Production in an account that may have a watch on costs."""
+    """Return production in an account that permits cost anomaly detection."""
     return synthesize({"env": "prod", "anomalyUsd": 20})
 
 
 @pytest.fixture(scope="session")
 def external(synthesize: Synthesize) -> Templates:
-    """Production with an existing KMS key and issuer, a web site, and no app client for the console."""
+    """Return production with an existing KMS key and issuer, a web site, and no app client for the console."""
     return synthesize(
         {
             "env": "prod",
@@ -97,13 +97,13 @@ def external(synthesize: Synthesize) -> Templates:
 
 @pytest.fixture(scope="session")
 def snapshots(synthesize: Synthesize) -> Templates:
-    """A SnapStart deployment with a named event bus, and a console client at an external issuer."""
+    """Return a SnapStart deployment with a named event bus, and a console client at an external issuer."""
     return synthesize({"coldStart": "snapstart", "eventBus": "changes", "consoleClient": "films-console", **ISSUER})
 
 
 @pytest.fixture(scope="session")
 def chosen(synthesize: Synthesize) -> Templates:
-    """A deployment that makes the other choice wherever it can, and keeps three instances ready."""
+    """Return a deployment with the other value of every possible choice, and three provisioned instances."""
     return synthesize(
         {
             "allowOrigins": "https://films.example",
@@ -127,5 +127,5 @@ def chosen(synthesize: Synthesize) -> Templates:
 
 @pytest.fixture(scope="session")
 def local(synthesize: Synthesize) -> Templates:
-    """The deployment of `make run`."""
+    """Return the deployment of `make run`."""
     return synthesize(LOCAL)

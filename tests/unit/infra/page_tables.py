@@ -1,4 +1,4 @@
-"""Tables of the documentation that are generated from the templates and settings; the tests of each page compare them.
+"""Tables of the documentation that are generated from templates and settings; the tests of each page compare them.
 
 `python -m tests.unit.infra.page_tables` writes them into the pages.
 """
@@ -30,7 +30,8 @@ WILDCARDS = {
     "Archive/audit/*": "an object is named after its first entry",
     "Archive/aws/lambda/*": "Lambda names the records that it discards",
 }
-"""All resources of roles that end in `*`, and why. No action has one, and nothing else names more than one thing."""
+"""Role resources that end in `*`, with the reason. No action has a wildcard, and no other resource matches several
+things."""
 LABELS = {
     "Table": '[("VideoMetadata, six indexes")]',
     "AuditTable": '[("VideoAudit: audit trail, change feed")]',
@@ -41,7 +42,7 @@ LABELS = {
     "Sources": '[/"sources: uploaded files"/]',
     "Media": '[/"media: thumbnails, renditions"/]',
 }
-"""Shapes and labels of resources in the picture of permissions."""
+"""Shapes and labels of resources in the flowcharts of permissions."""
 UNITS = {
     "Latency": " ms",
     "IteratorAge": " ms",
@@ -55,25 +56,25 @@ SIGNS = {"GreaterThanThreshold": ">", "GreaterThanOrEqualToThreshold": "≥", "L
 
 
 def operations(templates: Templates) -> Json:
-    """The template of the stack."""
+    """Return the template of the operations stack."""
     template = templates.operations
     assert template is not None
     return template
 
 
 def alarms(templates: Templates) -> dict[str, Json]:
-    """Return the stack's alarms by name, as in the template."""
+    """Return the alarms of the operations stack by name, as in the template."""
     properties = [alarm["Properties"] for alarm in of_type(templates, "AWS::CloudWatch::Alarm")]
     return {alarm["AlarmName"]: alarm for alarm in properties}
 
 
 def of_type(templates: Templates, type_: str, *, part: str = "Operations") -> list[Json]:
-    """The resources of a type in the stack, or in another."""
+    """Return the resources of a type in the operations stack or the given one."""
     return [resource for resource in templates.parts()[part]["Resources"].values() if resource["Type"] == type_]
 
 
 def watched(alarm: Json) -> list[Json]:
-    """The metrics of an alarm."""
+    """Return the metrics of an alarm."""
     if "Metrics" in alarm:
         return [metric["MetricStat"] for metric in alarm["Metrics"] if "MetricStat" in metric]
     return [
@@ -103,7 +104,7 @@ def permissions(templates: Templates) -> dict[str, str]:
 
 
 def _role_section(templates: Templates, folder: str) -> str:
-    """The section of a function's role, with a row for each resource, the required keys and the attributes."""
+    """Return the section of a function's role, with one row per resource, required keys and attributes."""
     rows = defaultdict(list)
     for line in sorted(templates.allowed(folder)):
         if not line.startswith("logs:"):
@@ -192,7 +193,7 @@ def _alarm_row(name: str, alarm: Json) -> tuple[str, ...]:
 
 
 def setting_table() -> dict[str, str]:
-    """Return the table of docs/environments.md with all context values, and the values of each environment in cdk.json."""
+    """Return the table of docs/environments.md with all context values, and each environment's values from cdk.json."""
     environments = json.loads((ROOT / "cdk.json").read_text(encoding="utf-8"))["context"]["environments"]
     columns = {**environments, "`make run`": LOCAL_VALUES}
     return {
@@ -212,7 +213,7 @@ def setting_table() -> dict[str, str]:
 
 
 def as_text(value: object) -> str:
-    """Return a value as it is given in the context."""
+    """Return a value as written in the context."""
     return value if isinstance(value, str) else json.dumps(value)
 
 

@@ -1,4 +1,4 @@
-"""Templates of deployments, for the template tests: synthesized without packaging, and read as plain JSON."""
+"""Templates of deployments for the template tests: synthesized without packaging, and read as plain JSON."""
 
 import json
 import re
@@ -21,7 +21,7 @@ LOCAL = {
     "consoleClient": "console",
 }
 ISSUER = {"issuer": "https://login.example/realms/films", "audience": "video-metadata,other"}
-"""An issuer that the deployment does not make."""
+"""Settings of an issuer outside the deployment."""
 EXISTING_KEY = "arn:aws:kms:eu-west-1:111122223333:key/12345678-90ab-cdef-1234-567890abcdef"
 EXISTING_BUS = "arn:aws:events:eu-west-1:123456789012:event-bus/of/others"
 EXISTING_STREAM = "arn:aws:dynamodb:us-east-1:123456789012:table/VideoMetadata/stream/2026-01-01T00:00:00.000"
@@ -32,16 +32,16 @@ Json = dict[str, Any]
 
 
 def settings_of(context: Json, region: str | None = None) -> DeploymentSettings:
-    """Read the settings of a context, on top of cdk.json's. Raises Misconfigured."""
+    """Return the settings of a context, which overrides the values of cdk.json. Raises Misconfigured."""
     defaults = json.loads((ROOT / "cdk.json").read_text(encoding="utf-8"))["context"]
     return DeploymentSettings.from_context(cdk.App(context=defaults | context).node, region)
 
 
 def context_names() -> set[str]:
-    """Return the names of the context's values, as the settings read them."""
+    """Return the names of the context values that the settings read."""
 
     class Recorder:
-        """A node without any context."""
+        """Node without any context."""
 
         def __init__(self) -> None:
             self.names: set[str] = set()
@@ -55,7 +55,7 @@ def context_names() -> set[str]:
 
 
 def synthesized(context: Json, outdir: Path) -> Json:
-    """Synthesize a deployment, and return the names of its stacks, their templates, and which are protected."""
+    """Synthesize a deployment, and return its stack names, their templates, and which stacks are protected."""
     defaults = json.loads((ROOT / "cdk.json").read_text())["context"]
     no_packaging: Json = {"aws:cdk:bundling-stacks": []}
     app = cdk.App(
@@ -74,7 +74,7 @@ def synthesized(context: Json, outdir: Path) -> Json:
 
 
 class Templates:
-    """The templates of one deployment."""
+    """Templates of one deployment."""
 
     def __init__(self, assembly: Json) -> None:
         self.names: list[str] = assembly["names"]
@@ -88,21 +88,21 @@ class Templates:
         self.protected = {name.split("-")[-1] for name in assembly["protected"]}
 
     def parts(self) -> dict[str, Json]:
-        """The template of every stack, by the last part of its name."""
+        """Return the template of every stack, by the last part of the stack's name."""
         return self._parts
 
     def all(self, type_: str) -> dict[str, Json]:
-        """Every resource of a type, by logical id."""
+        """Return every resource of a type, by logical id."""
         resources = {name: resource for part in self._parts.values() for name, resource in part["Resources"].items()}
         return {name: resource for name, resource in resources.items() if resource["Type"] == type_}
 
     def one(self, type_: str, part: str = "") -> Json:
-        """The only resource of a type, or the only one with this in its logical id."""
+        """Return the only resource of a type, or the only one whose logical id contains `part`."""
         (resource,) = (resource for name, resource in self.all(type_).items() if part in name)
         return resource
 
     def function(self, folder: str) -> tuple[str, Json]:
-        """The logical id and the properties of the function that runs a folder's handler."""
+        """Return the logical id and the properties of the function that runs a folder's handler."""
         (function,) = (
             (name, resource["Properties"])
             for name, resource in self.all("AWS::Lambda::Function").items()
@@ -111,7 +111,7 @@ class Templates:
         return function
 
     def alias(self, folder: str) -> str:
-        """The logical id of the alias by which a folder's function is called."""
+        """Return the logical id of the alias through which a folder's function is called."""
         function = {"Ref": self.function(folder)[0]}
         (alias,) = (
             name
@@ -133,24 +133,24 @@ class Templates:
     def allowed(self, folder: str) -> set[str]:
         """Return the permissions of a function's role, one line per action and resource: `s3:GetObject Sources/*`.
 
-        A line continues with the partition keys or the prefix that a request must name. After a colon come the
-        attributes that it may name in addition to its keys, if they are restricted. Last come the values that a write
-        may return, if any.
+        A line continues with the partition keys or the prefix that a request must contain. After a colon come the
+        attributes that a request may name in addition to its keys, if they are restricted. The values that a write may
+        return come last, if there are any.
         """
         lines = set()
         for statement in self.statements(folder):
             assert statement["Effect"] == "Allow"
             conditions = {operator: dict(keys) for operator, keys in statement.get("Condition", {}).items()}
             attributes = set(conditions.pop("ForAllValues:StringEquals", {}).get("dynamodb:Attributes", ()))
-            # ForAllValues alone is true when a request has no keys at all.
+            # `ForAllValues` alone is true for requests without any keys.
             if "ForAllValues:StringLike" in conditions:
                 guarded = ["dynamodb:LeadingKeys", *(["dynamodb:Attributes"] if attributes else [])]
                 assert conditions.pop("Null") == dict.fromkeys(guarded, "false")
             equal = conditions.pop("StringEqualsIfExists", {})
-            # A read that names no attributes gets all of them.
+            # A read without an attribute list returns all attributes.
             reads = any(action.endswith("GetItem") for action in as_list(statement["Action"]))
             assert equal.pop("dynamodb:Select", None) == ("SPECIFIC_ATTRIBUTES" if attributes and reads else None)
-            # A write that may ask for anything back gets all of the item.
+            # A write with unrestricted return values may return the whole item.
             writes = {"dynamodb:UpdateItem", "dynamodb:PutItem", "dynamodb:DeleteItem"} & {
                 *as_list(statement["Action"])
             }
@@ -171,19 +171,19 @@ class Templates:
         return lines
 
     def route_target(self, route: Json) -> str:
-        """The logical id of the alias that a route calls."""
+        """Return the logical id of the alias that a route calls."""
         integration = route["Target"]["Fn::Join"][1][1]["Ref"]
         uri = self.api["Resources"][integration]["Properties"]["IntegrationUri"]
         return str(uri["Ref"])
 
 
 def as_list(value: Any) -> list[Any]:
-    """A list, also where a template has its only element instead."""
+    """Return a list also if the template contains its only element instead."""
     return value if isinstance(value, list) else [value]
 
 
 def to_text(value: Any) -> str:
-    """A resource or address of a template as one string, its references by the names they have in the CDK app."""
+    """Return a resource or address of a template as one string, with references by their names in the CDK app."""
     if isinstance(value, str):
         return value
     ((function, argument),) = value.items()

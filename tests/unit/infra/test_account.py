@@ -1,4 +1,4 @@
-"""docs/deployment.md: its policies and figures match the templates."""
+"""The policies and figures in docs/deployment.md match the templates."""
 
 import json
 import re
@@ -13,7 +13,7 @@ PAGE = (ROOT / "docs" / "deployment.md").read_text(encoding="utf-8")
 DEPLOY, LIMITING = (json.loads(block) for block in re.findall(r"```json\n(.*?)```", PAGE, flags=re.DOTALL))
 
 PREFIXES = {"apigatewayv2": "apigateway", "cognito": "cognito-idp"}
-"""IAM's prefixes of services whose resource types have another one."""
+"""IAM prefixes of services whose resource types use another prefix."""
 
 NOT_ROLES = {
     "AWS::IAM::Policy": "part of a role",
@@ -31,7 +31,7 @@ def _is_allowed(action: str, by: list[str]) -> bool:
 
 @pytest.fixture
 def all_templates(encrypted: Templates, chosen: Templates) -> list[Templates]:
-    """Deployments that together have every kind of resource."""
+    """Return deployments that together contain every kind of resource."""
     return [encrypted, chosen]
 
 
@@ -47,12 +47,12 @@ def test_execution_policy_allows_every_service_that_has_resources(all_templates:
     assert {PREFIXES.get(service, service) for service in services} == allowed
 
 
-def test_execution_policy_creates_roles_only_inside_of_the_boundary(all_templates: list[Templates]) -> None:
+def test_execution_policy_creates_roles_only_within_the_boundary(all_templates: list[Templates]) -> None:
     creating = [each for each in DEPLOY["Statement"] if "iam:CreateRole" in each["Action"]]
     (condition,) = [statement["Condition"]["StringEquals"] for statement in creating]
     assert condition["iam:PermissionsBoundary"].endswith(f":policy/{BOUNDARY}")
     stacks = {name for templates in all_templates for name in templates.names}
-    # CloudFormation begins the name of a role without one with that of its stack.
+    # CloudFormation begins the generated name of a role with the stack's name.
     assert {name.partition("-")[0] for name in stacks} == {"VideoMetadata"}
     roles = [role["Properties"] for templates in all_templates for role in templates.all("AWS::IAM::Role").values()]
     assert not [role for role in roles if "RoleName" in role or "ManagedPolicyArns" in role]
@@ -67,7 +67,7 @@ def test_boundary_in_the_context_is_attached_to_every_role(chosen: Templates, en
     assert f'"@aws-cdk/core:permissionsBoundary": {{ "name": "{BOUNDARY}" }}' in PAGE
 
 
-def test_boundary_allows_what_the_roles_allow_and_no_other_service(all_templates: list[Templates]) -> None:
+def test_boundary_allows_the_permissions_of_the_roles_and_no_other_service(all_templates: list[Templates]) -> None:
     documents: list[Any] = []
     for templates in all_templates:
         documents += [policy["Properties"]["PolicyDocument"] for policy in templates.all("AWS::IAM::Policy").values()]
@@ -79,7 +79,7 @@ def test_boundary_allows_what_the_roles_allow_and_no_other_service(all_templates
     assert {action.partition(":")[0] for action in allowed} == {action.partition(":")[0] for action in needed}
 
 
-def test_page_says_how_many_functions_run_at_a_time(prod: Templates) -> None:
+def test_page_states_how_many_functions_run_at_a_time(prod: Templates) -> None:
     mappings = [mapping["Properties"] for mapping in prod.all("AWS::Lambda::EventSourceMapping").values()]
     lanes = [mapping["ParallelizationFactor"] for mapping in mappings if "ParallelizationFactor" in mapping]
     audit, router = sorted(lanes)

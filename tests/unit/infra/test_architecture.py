@@ -1,4 +1,4 @@
-"""The pictures of permissions in docs/path-of-a-request.md and docs/path-of-a-change.md match the templates."""
+"""The flowcharts of permissions in docs/path-of-a-request.md and docs/path-of-a-change.md match the templates."""
 
 import re
 from itertools import product
@@ -26,15 +26,15 @@ OUTSIDE: Arrows = {
     ("deliveries", "Receiver"),
     ("deliveries", "EventBus"),
 }
-"""Arrows that no role of the service's functions shows."""
+"""Arrows that do not come from a role of the service's functions."""
 
 
 def _drawn(picture: str) -> Arrows:
-    """The arrows of a flowchart; `a & b --> c` are two."""
+    """Return the arrows of a flowchart; `a & b --> c` are two."""
     arrows = set()
     for line in picture.splitlines():
         if "-->" in line:
-            # A name may have its label behind it: Table[("VideoMetadata")].
+            # A name may be followed by its label: Table[("VideoMetadata")].
             sources, targets = (
                 [node.split("[")[0].strip() for node in side.split(" & ")] for side in line.split("-->")
             )
@@ -69,12 +69,14 @@ def background(aws: Templates) -> set[str]:
     return {handler.split(".")[1] for handler in handlers} - HTTP
 
 
-def test_the_picture_of_a_request_shows_every_permission_of_the_functions_that_answer(aws: Templates) -> None:
+def test_request_flowchart_shows_every_permission_of_the_request_functions(aws: Templates) -> None:
     routed = {("Gateway", function) for function in HTTP | {DEFAULT_FUNCTION}}
     assert _drawn(REQUEST) - OUTSIDE == routed | _of_roles(aws, HTTP) | {("Pictures", "Media")}
 
 
-def test_the_other_picture_shows_every_permission_of_the_functions_behind(aws: Templates, background: set[str]) -> None:
+def test_change_flowchart_shows_every_permission_of_the_background_functions(
+    aws: Templates, background: set[str]
+) -> None:
     notified_by_s3, called_by_time = (
         {("Sources", "ArrivalsQueue")},
         {("Schedule", "sweeper"), ("RankingsSchedule", "rankings"), ("IndexSchedule", "indexer")},
@@ -82,15 +84,15 @@ def test_the_other_picture_shows_every_permission_of_the_functions_behind(aws: T
     assert _drawn(FOLLOWS) - OUTSIDE == notified_by_s3 | called_by_time | _of_roles(aws, background)
 
 
-def test_pictures_come_from_the_media_bucket(aws: Templates) -> None:
+def test_cloudfront_reads_thumbnails_from_the_media_bucket(aws: Templates) -> None:
     (origin,) = aws.one("AWS::CloudFront::Distribution")["Properties"]["DistributionConfig"]["Origins"]
     assert "Media" in str(origin["DomainName"])
 
 
-def test_every_arrow_from_outside_is_drawn() -> None:
+def test_every_outside_arrow_is_drawn() -> None:
     assert _drawn(REQUEST) | _drawn(FOLLOWS) >= OUTSIDE
 
 
-def test_all_stacks_are_listed(prod: Templates) -> None:
+def test_page_lists_all_stacks(prod: Templates) -> None:
     listed = re.findall(r"^\| `(\w+)` \|", PAGE, re.MULTILINE)
     assert set(listed) == {name.rsplit("-", 1)[1] for name in prod.names} | {"Costs"}

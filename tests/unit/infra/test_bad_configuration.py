@@ -1,4 +1,4 @@
-"""Wrong values of the context, each with the sentence that refuses it before anything is deployed."""
+"""Wrong context values are refused before a deployment, each with its own message."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from infra.settings import Misconfigured
 from tests.unit.infra.templates import EXISTING_BUS, LOCAL, Json, context_names, settings_of
 
 UNCHECKED = {"alarmEmail", "allowOrigins", "callbackUrls", "consoleClient"}
-"""Context values that infra does not check. `make deploy` checks the sites (tools/preflight.py), AWS the others."""
+"""Context values that infra does not check. `make deploy` checks the sites (tools/preflight.py), and AWS the others."""
 
 PERIODS = "1, 3, 7, 14, 30, 60, 90, 180, 365, 731, 3653"
 RENDITIONS = "1080p, 720p, 480p, 360p, 240p"
@@ -99,7 +99,7 @@ MUST_BE: list[tuple[str, str, list[Any]]] = [
     ("warmThroughput", "none, or reads/writes from 12000/4000", ["20000", "11999/4000", "12000/3999"]),
     ("infrequentAccess", "some of VideoMetadata, VideoAudit, each once", ["VideoAudit,VideoAudit", "UserIdIndex"]),
 ]
-"""A name, the rule that its sentence states, and values that break it."""
+"""Names of context values, the rule that the message states, and values that break the rule."""
 
 WRONG: list[tuple[Json, str]] = [
     *(
@@ -144,11 +144,11 @@ WRONG: list[tuple[Json, str]] = [
 
 
 @pytest.mark.parametrize(("context", "sentence"), WRONG, ids=[str(context)[:60] for context, _ in WRONG])
-def test_a_wrong_value_is_refused_with_its_sentence(context: Json, sentence: str) -> None:
+def test_wrong_context_value_is_refused_with_its_message(context: Json, sentence: str) -> None:
     with pytest.raises(Misconfigured) as refused:
         settings_of(context, "us-east-1")
     assert str(refused.value) == sentence
 
 
-def test_every_value_that_can_be_wrong_is_in_the_table() -> None:
+def test_table_has_every_context_value_that_can_be_wrong() -> None:
     assert {name for context, _ in WRONG for name in context} >= context_names() - UNCHECKED

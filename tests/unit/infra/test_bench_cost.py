@@ -1,4 +1,4 @@
-"""Costs: DynamoDB's rules, the cost column of the access patterns, and the page that shows it."""
+"""DynamoDB's cost rules, the cost column of the access patterns, and the cost page."""
 
 import json
 import re
@@ -91,7 +91,7 @@ def attributes(**values: object) -> int:
     return size(encode_item(values))
 
 
-def test_an_item_is_as_large_as_its_names_and_values() -> None:
+def test_item_size_is_the_sum_of_its_names_and_values() -> None:
     assert attributes(title="Léon") == len("title") + 5
     assert attributes(a=True) == 2
     assert attributes(a=None) == 2
@@ -102,18 +102,18 @@ def test_an_item_is_as_large_as_its_names_and_values() -> None:
 @pytest.mark.parametrize(
     ("number", "bytes_"), [(0, 2), (7, 2), (12, 2), (123, 3), (1_000_000, 2), (1_750_000_001, 6), (-12, 3), (2.5, 2)]
 )
-def test_a_number_takes_a_byte_for_two_digits_and_one_more(number: float, bytes_: int) -> None:
+def test_number_takes_one_byte_per_two_digits_and_one_more(number: float, bytes_: int) -> None:
     assert attributes(n=number) == 1 + bytes_
 
 
-def test_maps_and_lists_have_an_overhead_for_themselves_and_for_each_entry() -> None:
+def test_maps_and_lists_have_an_overhead_and_another_per_entry() -> None:
     assert attributes(m={}) == 1 + 3
     assert attributes(m={"a": "xy"}) == 1 + 3 + 1 + 3
     assert attributes(m=["xy", "z"]) == 1 + 3 + (1 + 2) + (1 + 1)
 
 
 @pytest.mark.parametrize(("bytes_", "units"), [(0, 1), (1, 1), (4096, 1), (4097, 2)])
-def test_reads_are_rounded_up_to_4_kb_and_cost_half_unless_consistent(bytes_: int, units: int) -> None:
+def test_reads_are_rounded_up_to_4_kb_and_cost_half_unless_strongly_consistent(bytes_: int, units: int) -> None:
     assert read(bytes_, consistent=True).reads == units
     assert read(bytes_, consistent=False).reads == units / 2
 
@@ -129,11 +129,13 @@ def test_reads_are_rounded_up_to_4_kb_and_cost_half_unless_consistent(bytes_: in
         (INDEXED, INDEXED | {"createdAt": 6}, 2),
     ],
 )
-def test_an_index_is_paid_when_its_entry_comes_goes_changes_or_moves(old: Item, new: Item, index_writes: int) -> None:
+def test_index_write_is_charged_when_its_entry_is_added_removed_changed_or_moved(
+    old: Item, new: Item, index_writes: int
+) -> None:
     assert write(encode_item(old), encode_item(new), [USER_INDEX]) == CapacityUnits(0, 1, index_writes)
 
 
-def test_an_index_holds_only_items_with_all_of_its_keys_and_only_what_it_projects() -> None:
+def test_index_holds_only_items_with_all_its_keys_and_only_projected_attributes() -> None:
     item = encode_item(INDEXED | {"category": "c", "description": "d", "title": "t"})
     assert index_entry(item, CATEGORY_INDEX) is None
     entry = index_entry(item, USER_INDEX)
@@ -142,7 +144,7 @@ def test_an_index_holds_only_items_with_all_of_its_keys_and_only_what_it_project
     assert StoredSize.of([item]) == StoredSize(size(item) + 100, size(entry) + 100)
 
 
-def test_a_write_is_as_large_as_the_larger_of_the_items_before_and_after() -> None:
+def test_write_size_is_the_larger_item_size_before_and_after() -> None:
     large = encode_item(KEYS | {"text": "x" * 2000})
     assert (
         write(large, encode_item(KEYS), ()).writes
@@ -152,7 +154,7 @@ def test_a_write_is_as_large_as_the_larger_of_the_items_before_and_after() -> No
     )
 
 
-def test_a_transaction_costs_twice_and_a_condition_that_failed_what_is_there(table: Table) -> None:
+def test_transaction_costs_double_and_a_failed_condition_the_existing_item(table: Table) -> None:
     item = KEYS | {"text": "x" * 1500}
     absent = Expression("attribute_not_exists(#pk)", {"#pk": "pk"})
     meter = Meter(table.client, make_client())
@@ -164,8 +166,8 @@ def test_a_transaction_costs_twice_and_a_condition_that_failed_what_is_there(tab
     assert (used.units, used.operations) == (CapacityUnits(0, 2, 0), ["PutItem"])
 
 
-def test_a_transaction_writes_the_table_twice_and_indexes_once(table: Table) -> None:
-    """AWS's pricing calculator agrees."""
+def test_transaction_charges_the_table_twice_and_indexes_once(table: Table) -> None:
+    """AWS's pricing calculator charges the same."""
     absent = Expression("attribute_not_exists(#pk)", {"#pk": "pk"})
     meter = Meter(table.client, make_client())
     with meter.measure() as single:
@@ -176,15 +178,16 @@ def test_a_transaction_writes_the_table_twice_and_indexes_once(table: Table) -> 
     assert (single.units, in_transaction.units) == (CapacityUnits(0, 1, 1), CapacityUnits(0, 2, 1))
 
 
-def test_tags_cost_nothing_until_their_video_is_published(
+def test_tags_cost_nothing_before_their_video_is_published(
     measured: tuple[dict[str, MeasuredRequest], CatalogueSize],
 ) -> None:
-    """Then twice the video's two units and twice one for each of three tags; and its places in the indexes, once."""
+    """Publication costs twice the video's two units, twice one unit per tag for three tags, and the index entries
+    once."""
     assert measured[0][CREATE].units == CapacityUnits(0, 2, 3)
     assert measured[0][PUBLISH].units == CapacityUnits(1, 2 * (2 + 3), 4 + 2 + 3)
 
 
-def test_a_query_pays_for_what_it_examines_and_not_for_what_it_returns(table: Table) -> None:
+def test_query_is_charged_by_examined_and_not_by_returned_items(table: Table) -> None:
     for number in range(5):
         table.write(table.put({"pk": "VIDEO#1", "sk": f"{number}", "text": "x" * 3000}))
     condition = Expression("#pk = :pk", {"#pk": "pk"}, {":pk": "VIDEO#1"})
@@ -194,24 +197,24 @@ def test_a_query_pays_for_what_it_examines_and_not_for_what_it_returns(table: Ta
     assert (page.items, used.units.reads) == ([], 1.5)
 
 
-def test_queries_side_by_side_are_waited_for_once(small: dict[str, MeasuredRequest]) -> None:
+def test_parallel_queries_count_as_one_round_trip(small: dict[str, MeasuredRequest]) -> None:
     feed = small["GET /v1/videos?tag=t&from=t&to=t"]
     assert (len(feed.operations), feed.trips) == (5, 2)
 
 
 @pytest.fixture(scope="module")
 def small() -> dict[str, MeasuredRequest]:
-    """All patterns with items of one unit."""
+    """Return the costs of all patterns with items of one unit."""
     return {used.request: used for used in measure_small()}
 
 
-def test_every_row_is_measured(small: dict[str, MeasuredRequest]) -> None:
+def test_every_row_of_the_page_is_measured(small: dict[str, MeasuredRequest]) -> None:
     assert list(small) == [pattern.request for pattern in ACCESS_PATTERNS]
     assert small.keys() == CALLS.keys()
 
 
 @pytest.mark.parametrize("request_", [pattern.request for pattern in ACCESS_PATTERNS])
-def test_the_stated_cost_is_what_is_measured(small: dict[str, MeasuredRequest], request_: str) -> None:
+def test_stated_cost_is_the_measured_cost(small: dict[str, MeasuredRequest], request_: str) -> None:
     cost = next(pattern.cost for pattern in ACCESS_PATTERNS if pattern.request == request_)
     units = small[request_].units
     stated = first(cost, "WRU")
@@ -231,14 +234,14 @@ def test_the_stated_cost_is_what_is_measured(small: dict[str, MeasuredRequest], 
 
 
 def first(text: str, unit: str) -> float | None:
-    """The first number of a unit in a text."""
+    """Return the first number before a unit in a text."""
     match = re.search(rf"([\d.]+) {unit}", text)
     return float(match[1]) if match else None
 
 
 @pytest.fixture(scope="module")
 def measured() -> tuple[dict[str, MeasuredRequest], CatalogueSize]:
-    """All patterns with whole documents."""
+    """Return the costs of all patterns with whole documents."""
     return measure_lifelike()
 
 
@@ -255,7 +258,7 @@ def test_pattern_above_the_minimal_cost_has_a_reason(
 
 @pytest.fixture(scope="module")
 def background() -> dict[str, BackgroundCost]:
-    """Background cost of each request that changes a video."""
+    """Return the background cost of each request that changes a video."""
     return measure_background()
 
 
@@ -263,19 +266,19 @@ def background() -> dict[str, BackgroundCost]:
 def report(
     measured: tuple[dict[str, MeasuredRequest], CatalogueSize], background: dict[str, BackgroundCost]
 ) -> CostReport:
-    """Cost report from the measurements."""
+    """Return the cost report from the measurements."""
     return CostReport(*measured, background, Prices.load(), Workload.load())
 
 
 class TestBackgroundCost:
-    def test_a_change_that_no_total_counts_is_an_entry_of_the_trail_and_of_its_index_alone(
+    def test_change_that_affects_no_total_writes_only_an_audit_entry_and_its_index(
         self, background: dict[str, BackgroundCost]
     ) -> None:
         change = background[DESCRIBE]
-        # Both descriptions and who changed them: more than 1 KB.
+        # both descriptions and the author: more than 1 KB
         assert (change.work, change.trail, change.messages) == (CapacityUnits(), CapacityUnits(0, 2, 1), 0)
 
-    def test_a_change_is_a_write_unit_in_each_of_its_two_logs_and_a_look_who_follows(
+    def test_change_costs_one_write_unit_per_log_and_a_read_of_the_followers(
         self, background: dict[str, BackgroundCost]
     ) -> None:
         for change in (background[DESCRIBE], background[ADD_CREDIT]):
@@ -286,64 +289,63 @@ class TestBackgroundCost:
             )
             assert change.feed_stored.table < change.trail_stored.table / 3
 
-    def test_a_poll_of_the_feed_reads_four_logs(
-        self, measured: tuple[dict[str, MeasuredRequest], CatalogueSize]
-    ) -> None:
+    def test_poll_of_the_feed_reads_four_logs(self, measured: tuple[dict[str, MeasuredRequest], CatalogueSize]) -> None:
         assert measured[0][POLL].units == CapacityUnits(2, 0, 0)
 
-    def test_a_credit_is_an_entry_of_the_trail_and_of_its_index_alone(
-        self, background: dict[str, BackgroundCost]
-    ) -> None:
+    def test_credit_writes_only_an_audit_entry_and_its_index(self, background: dict[str, BackgroundCost]) -> None:
         credit = background[ADD_CREDIT]
         assert (credit.work, credit.trail, credit.messages) == (CapacityUnits(), CapacityUnits(0, 1, 1), 0)
 
     def test_revert_costs_one_write_and_three_reads_per_video(
         self, measured: tuple[dict[str, MeasuredRequest], CatalogueSize]
     ) -> None:
-        """The write is the video's.
+        """The write changes the video.
 
-        The reads are its entry, the video, and its later audit entries; each run adds a fixed part.
+        The reads are the audit entry, the video, and its later audit entries; each run adds a fixed part.
         """
         units = measured[0][UNDO].units
         of_a_video = written(size(measured[1].video))
         assert units.table_writes // MANY == of_a_video
         assert MANY * 3 <= units.reads < MANY * 3 + 4
 
-    def test_a_status_moves_the_marker_and_the_totals_of_the_owner_and_the_service(
+    def test_status_change_moves_the_marker_and_the_totals_of_owner_and_service(
         self, background: dict[str, BackgroundCost]
     ) -> None:
         change = background[STATUS]
         assert (change.work, change.trail, change.messages) == (CapacityUnits(3, 6, 0), CapacityUnits(0, 1, 1), 1)
 
-    def test_tags_are_counted_when_their_video_is_listed(self, background: dict[str, BackgroundCost]) -> None:
-        # The marker, and the count of each of three tags with its place in the index; and a look at the entries.
+    def test_listing_a_video_counts_its_tags(self, background: dict[str, BackgroundCost]) -> None:
+        # The marker, the count of each of three tags with its index entry, and a read of the entries.
         assert background[PUBLISH].work == CapacityUnits(6, 2 * 4, 3)
         assert background[CREATE].work.writes < background[PUBLISH].work.writes
 
-    def test_a_view_costs_one_unit_and_two_of_a_viewer(
+    def test_view_costs_one_unit_and_two_with_a_viewer(
         self, measured: tuple[dict[str, MeasuredRequest], CatalogueSize], background: dict[str, BackgroundCost]
     ) -> None:
-        """The stream, its messages and its functions included; the first view of an hour and a day begins these too."""
+        """The cost includes the stream, its messages and its functions; the first view in an hour and a day also starts
+        these."""
         writes = {
             request: measured[0][request].units.writes + background[request].work.writes
             for request in (VIEW_LATER, VIEW_OF, VIEW)
         }
         assert writes == {VIEW_LATER: 1, VIEW_OF: 2, VIEW: 1 + 2 + 2}
 
-    def test_a_rating_costs_three_units_at_most(
+    def test_rating_costs_three_units_at_most(
         self, measured: tuple[dict[str, MeasuredRequest], CatalogueSize], background: dict[str, BackgroundCost]
     ) -> None:
         assert measured[0][RATE].units.writes + background[RATE].work.writes <= 3
 
-    def test_a_film_makes_all_of_its_jobs_and_each_is_in_the_trail(self, background: dict[str, BackgroundCost]) -> None:
+    def test_uploaded_file_creates_all_its_jobs_and_each_is_audited(
+        self, background: dict[str, BackgroundCost]
+    ) -> None:
         arrival = background[ARRIVAL]
         jobs = 3 + len(RENDITIONS)
         assert arrival.messages == arrival.worked + len(RENDITIONS)
-        assert arrival.audited > 2 * jobs  # each is queued and done, and the video changes
+        assert arrival.audited > 2 * jobs  # each job is queued and completed, and the video changes
         assert arrival.trail.table_writes >= arrival.audited
         assert arrival.stored.table > jobs * 300
 
-    def test_views_write_a_metric_and_other_requests_no_line(
+    def test_views_log_a_metric_and_other_requests_log_nothing(
         self, measured: tuple[dict[str, MeasuredRequest], CatalogueSize]
     ) -> None:
         requests = measured[0]
@@ -352,7 +354,7 @@ class TestBackgroundCost:
         assert requests["GET /v1/videos/{videoId}"].log_lines == 0
 
 
-def test_the_page_shows_what_is_measured(report: CostReport) -> None:
+def test_cost_page_shows_the_measurements(report: CostReport) -> None:
     text = PAGE.read_text(encoding="utf-8")
     assert updated(text, report) == text, "run: python -m bench.cost --docs"
 
@@ -361,18 +363,18 @@ def test_the_page_shows_what_is_measured(report: CostReport) -> None:
 def scale(
     measured: tuple[dict[str, MeasuredRequest], CatalogueSize], background: dict[str, BackgroundCost], prod: "Templates"
 ) -> ScaleModel:
-    """Limits of production at the target."""
+    """Return the limits of production at the target."""
     settings = deployment(prod.parts().values())
     return ScaleModel(*measured, background, Workload.load(), settings, PublishedLimits.load(), Target.load())
 
 
-def test_scale_page_and_picture_show_what_is_computed(scale: ScaleModel) -> None:
+def test_scale_page_and_picture_show_the_computed_values(scale: ScaleModel) -> None:
     text = SCALE_PAGE.read_text(encoding="utf-8")
     assert scale_page_updated(text, scale) == text, "run: python -m bench.scale --docs"
     assert PICTURE.read_text(encoding="utf-8") == picture(scale), "run: python -m bench.scale --docs"
 
 
-def test_scale_has_a_row_for_each_function_behind_the_api(scale: ScaleModel, prod: "Templates") -> None:
+def test_scale_model_has_a_row_for_each_background_function(scale: ScaleModel, prod: "Templates") -> None:
     handlers = [
         resource["Properties"]["Handler"].split(".")[1]
         for resource in prod.jobs["Resources"].values()
@@ -393,7 +395,7 @@ def test_repeated_measurements_of_a_create_are_equal() -> None:
     assert follow(CREATE) == follow(CREATE)
 
 
-def test_readme_has_the_cost_of_the_month_with_and_without_sign_in(report: CostReport) -> None:
+def test_readme_states_the_monthly_cost_with_and_without_sign_in(report: CostReport) -> None:
     signed_in = sum(report.bill[SIGN_IN].values())
     others = sum(total(report.bill.values()).values()) - signed_in
     readme = Path("README.md").read_text(encoding="utf-8")
@@ -404,7 +406,7 @@ def test_readme_has_the_cost_of_the_month_with_and_without_sign_in(report: CostR
 
 
 def test_repeated_measurements_of_upload_url_bytes_are_equal() -> None:
-    """They contain the id of the upload, which moto draws at random, in different lengths."""
+    """Upload URLs contain the upload id, which moto generates at random in different lengths."""
 
     def bytes_out() -> int:
         with measured_service() as service:
@@ -413,7 +415,7 @@ def test_repeated_measurements_of_upload_url_bytes_are_equal() -> None:
     assert {bytes_out() for _ in range(5)} == {bytes_out()}
 
 
-def test_figures_of_the_dynamodb_page_are_computed(report: CostReport, background: dict[str, BackgroundCost]) -> None:
+def test_dynamodb_page_shows_computed_figures(report: CostReport, background: dict[str, BackgroundCost]) -> None:
     page = " ".join((PAGE.parent / "dynamodb.md").read_text(encoding="utf-8").split())
     usd, times, hours = report.prices.usd, report.workload.calls, DAYS_A_MONTH * 24
     reads = sum(report.measured[request].units.reads * number for request, number in times.items())
@@ -459,7 +461,7 @@ class TestCapacityModes:
         dearer = replace(report.prices, usd={**report.prices.usd, "dynamodb_write_hour": 0.0013})
         assert break_even_use(dearer)["write"] == pytest.approx(0.5778, abs=0.0001)
 
-    def test_on_demand_requests_cost_what_the_month_has_without_storage(self, report: CostReport) -> None:
+    def test_on_demand_requests_cost_the_monthly_total_without_storage(self, report: CostReport) -> None:
         stored = sum(cost["DynamoDB"] for name, cost in report.bill.items() if name.startswith("Storage"))
         spent = total(report.bill.values())["DynamoDB"] - stored
         assert [mode.on_demand for mode in report.modes] == pytest.approx([spent] * len(report.modes))
@@ -469,12 +471,12 @@ class TestCapacityModes:
         [
             ([1] * 24, 0.7, "provisioned"),
             ([1] * 12 + [3] * 12, 0.7 * 48 / (14 * 3 + 10), "provisioned"),
-            # The spike needs its capacity in three hours.
+            # The peak needs its capacity within three hours.
             ([0] * 23 + [1], 0.7 / 3, "onDemand"),
             ([1] * 23 + [100], 0.7 * 123 / (21 + 3 * 100), "onDemand"),
         ],
     )
-    def test_use_and_recommendation_depend_on_the_curve(
+    def test_utilization_and_recommendation_depend_on_the_curve(
         self, report: CostReport, curve: list[float], use: float, recommended: str
     ) -> None:
         busy = {request: 1000 * times for request, times in report.workload.calls.items()}
@@ -484,7 +486,7 @@ class TestCapacityModes:
         assert mode.recommended == recommended
         assert (mode.use > break_even_use(report.prices)["read"]) == (recommended == "provisioned")
 
-    def test_minimum_and_alarms_make_an_idle_month_dearer(self, report: CostReport) -> None:
+    def test_minimum_capacity_and_alarms_raise_the_cost_of_an_idle_month(self, report: CostReport) -> None:
         quiet = replace(report.workload, calls={}, curves={"steady": [1] * 24})
         (mode,) = capacity_modes(report.measured, report.followed, report.prices, quiet)
         targets = report.workload.figures["scalable_targets"]
@@ -502,12 +504,12 @@ class TestCapacityModes:
         assert report.workload.figures["scalable_targets"] == 2 * (2 + len(INDEXES) + len(AUDIT_INDEXES))
 
 
-def test_a_page_without_the_marks_is_not_up_to_date(report: CostReport) -> None:
+def test_page_without_the_marks_is_not_up_to_date(report: CostReport) -> None:
     with pytest.raises(ValueError, match="no marks"):
         updated("# Costs", report)
 
 
-def test_a_month_grows_with_its_calls_and_an_idle_one_costs_no_calls(report: CostReport) -> None:
+def test_monthly_cost_grows_with_calls_and_an_idle_month_pays_for_none(report: CostReport) -> None:
     quiet = Workload.load(changed=dict.fromkeys((*report.workload.calls, "videos", "users", "tokens"), 0))
     bill = month(report.measured, report.followed, report.catalogue, report.prices, quiet)
     assert sum(bill["Idle"].values()) == pytest.approx(sum(total(bill.values()).values()))
@@ -544,15 +546,15 @@ def test_idle_dev_costs_less_than_production_by_its_alarms_dashboard_and_key(rep
     assert costs["prod"] == report.bill["Idle"]
 
 
-def test_the_trail_grows_for_as_long_as_its_entries_are_kept(report: CostReport) -> None:
+def test_trail_grows_for_the_retention_time_of_its_entries(report: CostReport) -> None:
     name = "Storage of the audit trail, with point-in-time recovery"
     shorter = Workload.load(changed={"audit_days": AUDIT_DAYS / 4})
     bill = month(report.measured, report.followed, report.catalogue, report.prices, shorter)
     assert bill[name]["DynamoDB"] == pytest.approx(report.bill[name]["DynamoDB"] / 4)
 
 
-def test_recovery_is_not_charged_for_indexes(report: CostReport) -> None:
-    """It is charged by the size of the table; global indexes are made again from it."""
+def test_point_in_time_recovery_is_not_charged_for_indexes(report: CostReport) -> None:
+    """Recovery is charged by the size of the table; global indexes are rebuilt from it."""
     stored = report.catalogue.stored + report.followed[ARRIVAL].stored
     usd, videos = report.prices.usd, report.workload.figures["videos"]
     dollars = videos * (stored.table * (usd["dynamodb_storage"] + usd["dynamodb_pitr"])) / 1e9
@@ -575,7 +577,7 @@ def test_comparison_with_the_naive_design_uses_the_charged_requests(report: Cost
         assert comparison.times * units_cost(comparison.ours, report.prices) == pytest.approx(dollars)
 
 
-def test_a_month_without_lists_can_be_compared_too(report: CostReport) -> None:
+def test_month_without_lists_can_be_compared(report: CostReport) -> None:
     lists = {request: 0.0 for request in report.workload.calls if request.startswith(LISTS)}
     compared = CostReport(
         report.measured, report.catalogue, report.followed, report.prices, Workload.load(changed=lists)
@@ -583,7 +585,7 @@ def test_a_month_without_lists_can_be_compared_too(report: CostReport) -> None:
     assert [comparison.times for comparison in compared.comparisons if comparison.request.startswith("list")] == [0, 0]
 
 
-class TestTheWorkload:
+class TestWorkload:
     """The idle cost of the benchmark's workload matches production."""
 
     def test_p99_goals_of_the_access_patterns_are_below_the_threshold_of_the_alarm(self, prod: "Templates") -> None:
@@ -591,14 +593,14 @@ class TestTheWorkload:
         (threshold,) = {alarm["Threshold"] for alarm in alarms if "API is slow" in json.dumps(alarm["AlarmName"])}
         assert max(pattern.p99_goal or 0 for pattern in ACCESS_PATTERNS) < threshold == 3_000
 
-    def test_has_the_alarms_of_production(self, prod: "Templates") -> None:
+    def test_workload_has_the_alarms_of_production(self, prod: "Templates") -> None:
         alarms = [resource["Properties"] for resource in prod.all("AWS::CloudWatch::Alarm").values()]
         metrics = sum(
             sum("MetricStat" in metric for metric in alarm.get("Metrics", [{"MetricStat": {}}])) for alarm in alarms
         )
         assert Workload.load().figures["alarm_metrics"] == metrics
 
-    def test_has_the_keys_secrets_and_dashboards_of_production(self, prod: "Templates") -> None:
+    def test_workload_has_the_keys_secrets_and_dashboards_of_production(self, prod: "Templates") -> None:
         figures = Workload.load().figures
         for name, type_ in (
             ("kms_keys", "AWS::KMS::Key"),
@@ -607,7 +609,7 @@ class TestTheWorkload:
         ):
             assert figures[name] == len(prod.all(type_)), name
 
-    def test_has_the_queues_that_functions_read(self, prod: "Templates") -> None:
+    def test_workload_has_the_queues_that_functions_read(self, prod: "Templates") -> None:
         readers = [resource["Properties"] for resource in prod.all("AWS::Lambda::EventSourceMapping").values()]
         streams = [reader for reader in readers if "StartingPosition" in reader]
         assert Workload.load().figures["polled_queues"] == len(readers) - len(streams)
@@ -635,7 +637,7 @@ class TestTheWorkload:
         ):
             assert figures[name] == len(aws.all(type_)), name
 
-    def test_idle_metrics_are_those_that_scheduled_functions_write_of_empty_tables(
+    def test_idle_metrics_are_those_that_scheduled_functions_write_for_empty_tables(
         self,
         api: Api,
         objects: Objects,
@@ -661,13 +663,13 @@ class TestTheWorkload:
         assert written == {"IndexLag"}
         assert Workload.load().figures["idle_metrics"] == len(written)
 
-    def test_metrics_are_counted_once_for_each_kind_and_queue(self) -> None:
+    def test_metrics_are_counted_once_per_kind_and_queue(self) -> None:
         kinds, queues = len(KINDS), len({kind.queue for kind in KINDS.values()})
         values = {"JobsDone": kinds, "JobsFailed": kinds, "OpenJobs": queues, "OldestJobSeconds": queues}
         assert Workload.load().figures["metrics"] == sum(values.get(name, 1) for name in METRICS)
         assert Workload.load(changed={"metrics": 7}).figures["metrics"] == 7
 
-    def test_keeps_the_trail_and_makes_renditions_as_production_does(self, prod: "Templates") -> None:
+    def test_workload_retains_the_trail_and_makes_renditions_like_production(self, prod: "Templates") -> None:
         workload = Workload.load()
         assert prod.function("audit")[1]["Environment"]["Variables"]["AUDIT_DAYS"] == str(AUDIT_DAYS)
         assert workload.figures["audit_days"] == AUDIT_DAYS
@@ -678,19 +680,19 @@ class TestTheWorkload:
         assert reports == [workload.calls[ARRIVAL] * len(RENDITIONS)] * 2
 
 
-def test_the_naive_design_is_dearer_in_every_point(report: CostReport) -> None:
+def test_naive_design_costs_more_in_every_position(report: CostReport) -> None:
     assert [comparison.decision for comparison in report.comparisons if comparison.factor(report.prices) <= 1] == []
 
 
-def test_the_workload_names_requests_that_there_are(report: CostReport) -> None:
+def test_workload_names_existing_requests(report: CostReport) -> None:
     workload = report.workload
     assert {*workload.calls, SWEEPER} <= report.measured.keys()
-    # A request that changes a video has what follows it in the bill.
+    # The bill of a request that changes a video includes its background cost.
     assert {*FOLLOWED} == report.followed.keys()
     assert {background_name(request) for request in {*FOLLOWED} & workload.calls.keys()} <= report.bill.keys()
 
 
-def test_every_price_has_its_source_and_day() -> None:
+def test_every_price_has_its_source_and_date() -> None:
     prices = Prices.load()
     assert PRICES.stem == f"prices-{prices.date}"
     sources = [price["source"] for price in tomllib.loads(PRICES.read_text(encoding="utf-8"))["prices"].values()]
@@ -698,12 +700,12 @@ def test_every_price_has_its_source_and_day() -> None:
     assert set(prices.unchecked) < prices.usd.keys()
 
 
-def test_an_unknown_figure_is_refused_by_name() -> None:
+def test_unknown_figure_is_refused_by_name() -> None:
     with pytest.raises(InvalidWorkload, match="videoz"):
         Workload.load(changed={"videoz": 1})
 
 
-def test_the_command_prints_tables_or_json(
+def test_command_prints_tables_or_json(
     measured: tuple[dict[str, MeasuredRequest], CatalogueSize],
     background: dict[str, BackgroundCost],
     monkeypatch: pytest.MonkeyPatch,
@@ -725,12 +727,12 @@ def test_the_command_prints_tables_or_json(
 
 
 @pytest.mark.parametrize("arguments", [["--set", "videos"], ["--set", "videos=many"], ["--set", "videos=-1"]])
-def test_an_invalid_figure_is_a_wrong_argument(arguments: list[str]) -> None:
+def test_invalid_figure_is_reported_as_a_wrong_argument(arguments: list[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         command.main(arguments)
     assert ended.value.code == 2
 
 
-def test_a_workload_that_is_not_there_is_said_in_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_workload_file_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main(["--workload", "/nowhere.toml"]) == 1
     assert "/nowhere.toml cannot be read" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Growth: a list costs the same in any catalogue, and at any depth."""
+"""A list costs the same in a catalogue of any size and at any depth."""
 
 import pytest
 
@@ -7,12 +7,12 @@ from bench.growth import LISTS, PICTURE, SIZES, GrownTable, RequestCost, growth,
 
 @pytest.fixture(scope="module")
 def measured() -> dict[str, list[RequestCost]]:
-    """Cost of each list in small and large catalogues, and deep in the largest."""
+    """Return the cost of each list in small and large catalogues, and deep in the largest."""
     return growth()
 
 
 @pytest.mark.parametrize("name", LISTS)
-def test_a_page_takes_the_same_in_any_catalogue_and_at_any_depth(
+def test_page_costs_the_same_in_any_catalogue_and_at_any_depth(
     measured: dict[str, list[RequestCost]], name: str
 ) -> None:
     assert measured[name] == [measured[name][0]] * (len(SIZES) + 1)
@@ -20,13 +20,15 @@ def test_a_page_takes_the_same_in_any_catalogue_and_at_any_depth(
 
 @pytest.mark.parametrize(
     ("items", "requests", "above"),
-    # More than 100 videos are looked up by two requests, side by side; 36 entries of each partition are more than 4 KB.
+    # Two parallel requests look up more than 100 videos; 36 entries per partition exceed 4 KB.
     [(25, 5, 2), (50, 5, 2), (100, 6, 4)],
 )
-def test_a_page_of_a_tag_takes_one_round_and_little_more_than_its_videos(items: int, requests: int, above: int) -> None:
+def test_page_of_a_tag_takes_one_round_trip_and_costs_little_more_than_its_videos(
+    items: int, requests: int, above: int
+) -> None:
     spent = page_of(GrownTable(SIZES[0]), "a tag", 1, items)
     assert spent == RequestCost(requests, (items + 1) / 2 + above)
 
 
-def test_the_picture_shows_what_is_measured(measured: dict[str, list[RequestCost]]) -> None:
+def test_picture_shows_the_measurements(measured: dict[str, list[RequestCost]]) -> None:
     assert PICTURE.read_text(encoding="utf-8") == picture(measured), "run: python -m bench.growth"

@@ -1,4 +1,4 @@
-"""The audit trail and the feed keep up with an import: how many changes a second they take from a shard, in virtual time."""
+"""The audit trail and the feed keep up with an import: their changes per second and shard, in virtual time."""
 
 import logging
 from collections.abc import Iterator
@@ -10,25 +10,24 @@ from bench.trail import BATCH, DEPLOYED, SEQUENTIAL, SHARDS, SIMULATED_PROCESSOR
 from tests.unit.infra.templates import Templates
 
 RATE = 450
-"""Changes a second that a shard takes at least, from the first batch on; docs/limits.md says how many after some batches."""
+"""Lowest number of changes per second and shard from the first batch on; docs/limits.md has the rate after some
+batches."""
 
 
 @pytest.fixture(autouse=True)
 def quiet() -> Iterator[None]:
-    """No log lines of thousands of entries, which take as long as the rest."""
+    """Suppress log lines with thousands of entries, which take as long as the rest."""
     logging.disable(logging.INFO)
     yield
     logging.disable(logging.NOTSET)
 
 
 @pytest.mark.parametrize("owners", [1, 50])
-def test_shard_of_the_stream_is_read_at_the_rate_that_imports_rely_on(
-    owners: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_stream_shard_is_read_at_the_rate_that_imports_need(owners: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trail, "BATCHES", 2)
     shards = Shards(DEPLOYED, owners=owners, processor=SIMULATED_PROCESSOR)
     assert shards.read() > RATE
-    # Each change is told once, at dense positions, although the readers of all shards append to the same logs.
+    # Each change has one dense position, although the readers of all shards append to the same logs.
     assert shards.count_logged_changes() == 2 * SHARDS * BATCH
 
 
@@ -39,12 +38,14 @@ def test_sequential_processing_would_be_several_times_slower(monkeypatch: pytest
     assert shards.count_logged_changes() == SHARDS * SEQUENTIAL.batch
 
 
-def test_many_shards_with_single_changes_append_less_than_full_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_shards_with_single_changes_append_fewer_changes_than_full_batches(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(trail, "BATCHES", 2)
     assert 40 < appended(40, 1, SIMULATED_PROCESSOR) < RATE
 
 
-def test_bench_reads_the_stream_as_the_deployed_function_does(aws: Templates) -> None:
+def test_benchmark_reads_the_stream_with_the_settings_of_the_deployed_function(aws: Templates) -> None:
     (mapping,) = (
         mapping["Properties"]
         for name, mapping in aws.all("AWS::Lambda::EventSourceMapping").items()

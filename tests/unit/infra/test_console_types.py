@@ -1,4 +1,5 @@
-"""`make lint` refuses a call of the console that the API does not have, and a function that its tests refuse. Starts Node, as the CDK does."""
+"""`make lint` refuses a console call that the API does not have, and a function whose tests fail. Starts Node, like the
+CDK."""
 
 import re
 import shutil
@@ -19,7 +20,7 @@ const { data } = await api.GET("/v1/videos/{videoId}", { params: { path: { video
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """A checkout with the configuration and the packages of this one, and no modules yet."""
+    """Return a checkout with this one's configuration and packages, and no modules yet."""
     (tmp_path / "console").mkdir()
     shutil.copy(ROOT / "console" / "tsconfig.json", tmp_path / "console")
     (tmp_path / "node_modules").symlink_to(ROOT / "node_modules")
@@ -40,7 +41,7 @@ def test_every_console_call_is_checked_against_the_openapi_document(
     assert "Success:" not in output
 
 
-def test_check_fails_when_a_test_of_a_function_fails(
+def test_check_fails_if_a_test_of_a_function_fails(
     checkout: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(console, "types", lambda _: [])
@@ -57,10 +58,10 @@ def test_check_fails_when_a_test_of_a_function_fails(
         assert ("one is counted" in output) is (expected == 2)
 
 
-def test_without_a_description_nothing_is_checked(
+def test_check_fails_without_an_openapi_document(
     checkout: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Else an older one would be taken for the present one."""
+    """Otherwise an older document could be mistaken for the current one."""
     monkeypatch.setattr(console, "document", dict)
     assert console.main(checkout) != 0
     assert "Success:" not in capfd.readouterr().out

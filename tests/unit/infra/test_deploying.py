@@ -1,4 +1,4 @@
-"""`make deploy` adds indexes one by one, and refuses changes that would harm deployed resources."""
+"""`make deploy` adds indexes one by one, and refuses changes that would damage deployed resources."""
 
 import json
 import re
@@ -28,7 +28,7 @@ from tools.deploying import Account, Status, next_indexes
 TABLE, DATA, API, OPERATIONS = "VideoMetadata", *(f"VideoMetadata-dev-{part}" for part in ("Data", "Api", "Operations"))
 AUDIT_TABLE = "VideoAudit"
 NAMES = [index.name for index in INDEXES[:3]]
-"""Names of the table's indexes in these tests. Three suffice to be added one by one."""
+"""Names of the table's indexes in these tests. Three suffice for tests of single additions."""
 AUDIT_NAMES = [index.name for index in AUDIT_INDEXES]
 SECRET_ID, SECRET_NAME = "WebhookSecretF68E4D69", "VideoMetadata/webhooks"
 SECRET_DESCRIPTION = "Key material for the secrets that webhooks are signed with"
@@ -38,7 +38,7 @@ COGNITO = {"Fn::Join": ["", ["https://cognito-idp.", {"Ref": "AWS::Region"}]]}
 
 
 class Cdk:
-    """The CDK command line, as far as a deploy needs it: `deploy` changes the table as CloudFormation would."""
+    """Fake CDK command line: `deploy` changes the table as CloudFormation would."""
 
     def __init__(
         self,
@@ -122,7 +122,7 @@ def _data(
 
 
 def _secret(*, named: bool) -> Json:
-    """The secret of webhooks in a template."""
+    """Return the webhook secret of a template."""
     name = {"Name": SECRET_NAME} if named else {}
     secret = _resource("SecretsManager::Secret", {"Description": SECRET_DESCRIPTION, **name})
     return secret | {"DeletionPolicy": "RetainExceptOnCreate"}
@@ -150,7 +150,7 @@ def _write(folder: Path, templates: Mapping[str, Json]) -> None:
 
 
 def _set_indexes(indexes: Sequence[str]) -> None:
-    """Give the tables these of their indexes, and no others."""
+    """Give the table exactly these indexes."""
     dynamodb = boto3.client("dynamodb")
     for table in dynamodb.list_tables()["TableNames"]:
         present = _indexes(table)
@@ -173,13 +173,13 @@ def _indexes(table: str) -> list[str]:
 
 @pytest.fixture
 def stacks(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Json]]:
-    """The templates of the stacks in an account that is prepared for the CDK; moto's CloudFormation needs too much."""
+    """Yield the stack templates of a bootstrapped account, because moto's CloudFormation needs too much."""
     deployed: dict[str, Json] = {}
     complete = Status("UPDATE_COMPLETE", True)
     monkeypatch.setattr(Account, "template", lambda _, stack: deployed.get(stack))
     monkeypatch.setattr(Account, "status", lambda _, stack: complete if stack in deployed else None)
     monkeypatch.setattr(Account, "known_stream", lambda *_: None)
-    monkeypatch.setattr(preflight, "unreserved_concurrency", lambda _: 1000)  # moto does not have it
+    monkeypatch.setattr(preflight, "unreserved_concurrency", lambda _: 1000)  # moto lacks this call
     with mock_aws():
         boto3.client("ssm").put_parameter(Name=preflight.BOOTSTRAPPED, Value="29", Type="String")
         yield deployed
@@ -190,7 +190,8 @@ Deployed = Callable[..., None]
 
 @pytest.fixture
 def deployed(stacks: dict[str, Json]) -> Deployed:
-    """Makes what an earlier deploy has left: a table with some indexes, and stacks for it and the API."""
+    """Return a function that creates the state after an earlier deploy: a table with some indexes, and the data and API
+    stacks."""
 
     def make(
         indexes: Sequence[str] = NAMES,
@@ -235,7 +236,7 @@ def deploy(
 Deploy = Callable[..., tuple[int, str]]
 
 
-def test_the_first_deploy_is_one(deploy: Deploy) -> None:
+def test_first_deployment_takes_one_update(deploy: Deploy) -> None:
     cdk = Cdk()
     assert deploy(cdk) == (0, "")
     assert cdk.deploys == ["--all"]
@@ -250,7 +251,7 @@ class TestUnattended:
         assert (status, cdk.calls) == (1, [])
         assert "make deploy ENV=staging YES=1" in output
 
-    def test_yes_answers_beforehand_for_the_index_and_for_all(self, deploy: Deploy, deployed: Deployed) -> None:
+    def test_yes_option_approves_the_index_update_and_the_deployment(self, deploy: Deploy, deployed: Deployed) -> None:
         deployed(indexes=NAMES[:-1])
         cdk = Cdk()
         assert deploy(cdk, "--yes", attended=False) == (0, "")
@@ -264,19 +265,19 @@ class TestUnattended:
         assert deploy(cdk, *options, attended=False) == (0, "")
         assert cdk.calls[-1][-len(options) :] == options
 
-    def test_with_a_terminal_the_cdk_asks(self, deploy: Deploy) -> None:
+    def test_cdk_asks_for_approval_on_a_terminal(self, deploy: Deploy) -> None:
         cdk = Cdk()
         assert deploy(cdk) == (0, "")
         assert not [argument for call in cdk.calls for argument in call if "approval" in argument]
 
-    def test_make_hands_yes_on(self) -> None:
+    def test_make_passes_yes_to_the_deploy(self) -> None:
         for argument, passed in (("YES=1", True), ("YES=", False)):
             command = ["make", "--dry-run", "-o", ".venv/installed", "deploy", argument]
             done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
             assert ("--yes" in done.stdout) is passed
 
 
-class TestTheSecretOfWebhooks:
+class TestWebhookSecret:
     """Webhook secrets are derived from this secret, and receivers store them.
 
     A deploy must neither replace nor overlook it.
@@ -284,7 +285,7 @@ class TestTheSecretOfWebhooks:
 
     @pytest.fixture
     def contexts(self, deploy: Deploy) -> Callable[[], list[str]]:
-        """Deploys, and returns the values of `webhookSecret` by synth."""
+        """Return a function that deploys, and returns the value of `webhookSecret` in each synthesis."""
 
         def run() -> list[str]:
             cdk = Cdk(secret=True)
@@ -298,7 +299,7 @@ class TestTheSecretOfWebhooks:
     def test_new_deployment_creates_the_secret_under_its_fixed_name(self, contexts: Callable[[], list[str]]) -> None:
         assert contexts() == []
 
-    def test_with_its_fixed_name_stays_the_stacks(
+    def test_secret_with_the_fixed_name_remains_in_its_stack(
         self, contexts: Callable[[], list[str]], deployed: Deployed, stacks: dict[str, Json]
     ) -> None:
         deployed()
@@ -306,7 +307,7 @@ class TestTheSecretOfWebhooks:
         _create_secret(SECRET_NAME)
         assert contexts() == []
 
-    def test_with_a_generated_name_keeps_that_name_because_another_one_would_be_another_secret(
+    def test_secret_with_a_generated_name_keeps_it_because_a_rename_would_replace_the_secret(
         self, contexts: Callable[[], list[str]], deployed: Deployed, stacks: dict[str, Json]
     ) -> None:
         deployed()
@@ -314,7 +315,7 @@ class TestTheSecretOfWebhooks:
         assert contexts() == [deploying.GENERATED]
 
     @pytest.mark.parametrize("name", ["fixed", "generated"])
-    def test_is_adopted_after_a_rollback_to_a_release_without_webhooks_and_by_each_later_deploy(
+    def test_secret_is_adopted_after_a_rollback_to_a_release_without_webhooks_and_later(
         self, contexts: Callable[[], list[str]], deployed: Deployed, stacks: dict[str, Json], name: str
     ) -> None:
         deployed()
@@ -327,14 +328,16 @@ class TestTheSecretOfWebhooks:
             stacks[DATA] = Cdk(secret=False).templates()[DATA]
         assert boto3.client("secretsmanager").get_secret_value(SecretId=arn)["SecretString"] == value
 
-    def test_is_adopted_also_if_the_context_asks_for_a_generated_name(self, deploy: Deploy, deployed: Deployed) -> None:
+    def test_retained_secret_is_adopted_even_if_the_context_requests_a_generated_name(
+        self, deploy: Deploy, deployed: Deployed
+    ) -> None:
         deployed()
-        arn = _create_secret("WebhookSecret5A-x1Y2z3")  # as an older release left it
+        arn = _create_secret("WebhookSecret5A-x1Y2z3")  # as created by an older release
         cdk = Cdk(secret=True)
         assert deploy(cdk, "-c", "webhookSecret=generated") == (0, "")
         assert cdk.webhook_secret == arn
 
-    def test_with_a_fixed_name_is_not_replaced_by_one_with_a_generated_name(
+    def test_secret_with_the_fixed_name_is_not_replaced_by_one_with_a_generated_name(
         self, deploy: Deploy, deployed: Deployed, stacks: dict[str, Json]
     ) -> None:
         deployed()
@@ -358,7 +361,9 @@ class TestTheSecretOfWebhooks:
         boto3.client("secretsmanager").delete_secret(SecretId=_create_secret(SECRET_NAME))
         assert contexts() == []
 
-    def test_is_asked_for_when_several_were_left(self, deploy: Deploy, deployed: Deployed) -> None:
+    def test_deploy_requires_a_choice_between_several_retained_secrets(
+        self, deploy: Deploy, deployed: Deployed
+    ) -> None:
         deployed()
         arns = [_create_secret(f"WebhookSecret5A-x1Y2z{number}") for number in range(2)]
         cdk = Cdk(secret=True)
@@ -374,7 +379,7 @@ class TestTheSecretOfWebhooks:
         assert deploy(cdk, "-c", f"webhookSecret={arns[1]}") == (0, "")
         assert [call[0] for call in cdk.calls] == ["synth", "deploy"]
 
-    def test_is_in_the_template_by_its_fixed_name_by_a_generated_name_or_not_at_all(self) -> None:
+    def test_template_has_the_secret_by_fixed_name_by_generated_name_or_not_at_all(self) -> None:
         arn = "arn:aws:secretsmanager:eu-west-1:111122223333:secret:VideoMetadata/webhooks-AbCdEf"
         named, generated, adopted, local = (
             _data_template(context)
@@ -401,7 +406,7 @@ class TestTheSecretOfWebhooks:
 
 
 def _create_secret(name: str, stack: str = DATA) -> str:
-    """Create a secret as a stack has left it; returns its ARN."""
+    """Create a secret as retained by a stack; returns its ARN."""
     tags = {deploying.STACK_TAG: stack, deploying.LOGICAL_ID_TAG: SECRET_ID}
     created = boto3.client("secretsmanager").create_secret(
         Name=name,
@@ -413,7 +418,7 @@ def _create_secret(name: str, stack: str = DATA) -> str:
 
 
 def _data_template(context: Json) -> Json:
-    """The template of the stack with data."""
+    """Return the template of the data stack."""
     app = cdk.App()
     DataStack(app, "Data", settings=settings_of(context))
     template: Json = app.synth().get_stack_by_name("Data").template
@@ -427,15 +432,15 @@ def _secrets(template: Json) -> dict[str, Json]:
 
 
 class TestRestoredTable:
-    """A table restored under its original name belongs to its stack, except for its stream, which has another ARN."""
+    """A table restored under its original name still belongs to its stack, but its stream has another ARN."""
 
     @pytest.fixture
     def stream(self, deployed: Deployed) -> str:
-        """The stream of the existing table."""
+        """Return the stream of the existing table."""
         deployed()
         return boto3.client("dynamodb").describe_table(TableName=TABLE)["Table"]["LatestStreamArn"]
 
-    def test_everything_is_recreated_with_the_stream_that_is_there(
+    def test_resources_are_recreated_with_the_existing_stream(
         self, deploy: Deploy, stream: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         deleted_stream = stream.rpartition("/")[0] + "/2026-01-01T00:00:00.000"
@@ -448,7 +453,7 @@ class TestRestoredTable:
         assert f"streamArn={stream}" in second
 
     @pytest.mark.parametrize("is_deployed", [True, False])
-    def test_a_stream_that_the_stack_knows_is_not_spoken_of(
+    def test_stream_that_the_stack_knows_is_not_passed(
         self, deploy: Deploy, stream: str, monkeypatch: pytest.MonkeyPatch, is_deployed: bool
     ) -> None:
         monkeypatch.setattr(Account, "known_stream", lambda *_: stream if is_deployed else None)
@@ -456,7 +461,9 @@ class TestRestoredTable:
         assert deploy(cdk) == (0, "")
         assert [call[0] for call in cdk.calls] == ["synth", "deploy"]
 
-    def test_without_its_stream_it_is_refused_because_nobody_would_follow_it(self, deploy: Deploy, stream: str) -> None:
+    def test_restored_table_without_a_stream_is_refused_because_no_function_could_read_it(
+        self, deploy: Deploy, stream: str
+    ) -> None:
         off: Any = {"StreamEnabled": False}
         boto3.client("dynamodb").update_table(TableName=TABLE, StreamSpecification=off)
         status, output = deploy(Cdk(streams=True))
@@ -465,7 +472,7 @@ class TestRestoredTable:
         page, section = re.findall(r"(docs/[\w-]+\.md), “(.+?)”", output)[0]
         assert f"\n## {section}\n" in (ROOT / page).read_text(encoding="utf-8")
 
-    def test_the_stack_says_what_it_knows_in_an_output(self) -> None:
+    def test_stack_has_its_stream_in_an_output(self) -> None:
         account = Account(boto3.Session())
         arn = f"arn:aws:dynamodb:us-east-1:123456789012:table/{TABLE}/stream/2026-01-01T00:00:00.000"
         described: Any = {"StackName": DATA, "StackStatus": "X", "CreationTime": datetime(2026, 1, 1, tzinfo=UTC)}
@@ -476,7 +483,7 @@ class TestRestoredTable:
             cloudformation.add_client_error("describe_stacks", "ValidationError", "Stack with id x does not exist")
             assert [account.known_stream(DATA, TABLE) for _ in range(3)] == [arn, None, None]
 
-    def test_the_readers_take_the_one_that_is_given(self, aws: Templates, chosen: Templates) -> None:
+    def test_stream_readers_use_the_given_stream(self, aws: Templates, chosen: Templates) -> None:
         """The table's stack keeps its output, because deployed readers still import it."""
         mappings = chosen.all("AWS::Lambda::EventSourceMapping").values()
         streams = [mapping["Properties"] for mapping in mappings if "StartingPosition" in mapping["Properties"]]
@@ -487,7 +494,7 @@ class TestRestoredTable:
         assert [name for name in chosen.data["Outputs"] if "StreamArn" in name]
 
 
-def test_a_deploy_that_adds_no_index_is_one(deploy: Deploy, deployed: Deployed) -> None:
+def test_deployment_without_a_new_index_takes_one_update(deploy: Deploy, deployed: Deployed) -> None:
     deployed()
     cdk = Cdk()
     assert deploy(cdk) == (0, "")
@@ -502,9 +509,7 @@ def test_every_missing_index_is_deployed_in_a_separate_update(deploy: Deploy, de
     assert all(DATA in call for call in cdk.calls[1:3])
 
 
-def test_the_templates_that_were_checked_are_those_that_are_deployed(
-    deploy: Deploy, deployed: Deployed, tmp_path: Path
-) -> None:
+def test_deployed_templates_are_the_checked_ones(deploy: Deploy, deployed: Deployed, tmp_path: Path) -> None:
     cdk = Cdk()
     deploy(cdk)
     synth, everything = cdk.calls
@@ -524,7 +529,7 @@ def test_cdk_options_are_passed_to_the_cdk(deploy: Deploy, deployed: Deployed) -
         assert call[call.index("--concurrency") + 1] == "2"
 
 
-def test_an_upgrade_that_was_broken_off_continues(deploy: Deploy, deployed: Deployed) -> None:
+def test_interrupted_upgrade_continues(deploy: Deploy, deployed: Deployed) -> None:
     deployed(NAMES[:1])
     broken = Cdk()
 
@@ -538,7 +543,7 @@ def test_an_upgrade_that_was_broken_off_continues(deploy: Deploy, deployed: Depl
     assert second.deploys == [",".join(NAMES), "--all"]
 
 
-def test_an_update_that_did_not_bring_the_index_ends_the_deploy(deploy: Deploy, deployed: Deployed) -> None:
+def test_deploy_stops_after_an_update_that_did_not_add_the_index(deploy: Deploy, deployed: Deployed) -> None:
     deployed(NAMES[:2])
     cdk = Cdk()
     cdk.change = lambda _: None
@@ -557,25 +562,29 @@ def test_an_update_that_did_not_bring_the_index_ends_the_deploy(deploy: Deploy, 
         (NAMES[1:], NAMES),
     ],
 )
-def test_the_next_update_has_one_more(present: list[str], following: list[str]) -> None:
+def test_next_update_adds_one_index(present: list[str], following: list[str]) -> None:
     assert next_indexes(NAMES, present) == tuple(following)
 
 
-def test_a_table_with_all_its_indexes_needs_no_update() -> None:
+def test_table_with_all_its_indexes_needs_no_update() -> None:
     assert next_indexes(NAMES, [*NAMES, "Another"]) is None
 
 
-class TestTheAuditTrail:
+class TestAuditTable:
     """The audit table is in the same stack, so each update specifies the indexes of both tables."""
 
-    def test_gains_its_index_in_one_update_and_the_table_keeps_all(self, deploy: Deploy, deployed: Deployed) -> None:
+    def test_audit_table_gains_its_index_in_one_update_and_the_main_table_keeps_all(
+        self, deploy: Deploy, deployed: Deployed
+    ) -> None:
         deployed(trail=[])
         cdk = Cdk(trail=AUDIT_NAMES)
         assert deploy(cdk) == (0, "")
         assert cdk.deploys == [",".join([*AUDIT_NAMES, *NAMES]), "--all"]
         assert (_indexes(TABLE), _indexes(AUDIT_TABLE)) == (NAMES, AUDIT_NAMES)
 
-    def test_keeps_its_index_while_the_table_gains_some(self, deploy: Deploy, deployed: Deployed) -> None:
+    def test_audit_table_keeps_its_index_while_the_main_table_gains_some(
+        self, deploy: Deploy, deployed: Deployed
+    ) -> None:
         deployed(NAMES[:1], trail=AUDIT_NAMES)
         cdk = Cdk(trail=AUDIT_NAMES)
         assert deploy(cdk) == (0, "")
@@ -584,20 +593,20 @@ class TestTheAuditTrail:
             "--all",
         ]
 
-    def test_table_and_trail_each_gain_one_index_per_update(self, deploy: Deploy, deployed: Deployed) -> None:
+    def test_main_and_audit_table_each_gain_one_index_per_update(self, deploy: Deploy, deployed: Deployed) -> None:
         deployed(NAMES[:2], trail=[])
         cdk = Cdk(trail=AUDIT_NAMES)
         assert deploy(cdk) == (0, "")
         assert cdk.deploys == [",".join(NAMES), ",".join([*AUDIT_NAMES, *NAMES]), "--all"]
 
-    def test_a_table_that_is_not_there_yet_is_made_with_its_index(self, deploy: Deploy, deployed: Deployed) -> None:
+    def test_new_audit_table_is_created_with_its_index(self, deploy: Deploy, deployed: Deployed) -> None:
         deployed(NAMES[:2])
         cdk = Cdk(trail=AUDIT_NAMES)
         assert deploy(cdk) == (0, "")
         assert cdk.deploys == [",".join([*NAMES, *AUDIT_NAMES]), "--all"]
 
 
-def test_an_index_that_is_being_made_is_waited_for(stacks: object, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_deploy_waits_for_an_index_in_creation(stacks: object, monkeypatch: pytest.MonkeyPatch) -> None:
     states = iter([{"A": "ACTIVE", "B": "CREATING"}, {"A": "ACTIVE", "B": "CREATING"}, {"A": "ACTIVE", "B": "ACTIVE"}])
     waits: list[float] = []
     account = Account(boto3.Session(), sleep=waits.append)
@@ -607,7 +616,7 @@ def test_an_index_that_is_being_made_is_waited_for(stacks: object, monkeypatch: 
 
 
 class TestRefused:
-    """Nothing is deployed then."""
+    """Harmful changes are refused before anything is deployed."""
 
     def test_change_of_the_issuer_is_refused(self, deploy: Deploy, deployed: Deployed) -> None:
         deployed(issuer=ISSUER)
@@ -616,21 +625,22 @@ class TestRefused:
         assert (status, cdk.deploys) == (1, [])
         assert f"accepts tokens of {ISSUER}, and would accept only tokens of its own Cognito user pool" in output
 
-    def test_unless_it_is_meant(self, deploy: Deploy, deployed: Deployed) -> None:
+    def test_change_of_the_issuer_is_accepted_with_the_option(self, deploy: Deploy, deployed: Deployed) -> None:
         deployed(issuer=ISSUER)
         cdk = Cdk(issuer="https://new.example")
         assert deploy(cdk, "--change-issuer") == (0, "")
         assert cdk.deploys == ["--all"]
 
-    def test_cognito_stays_cognito(self, deploy: Deploy, deployed: Deployed) -> None:
+    def test_deployment_that_keeps_cognito_is_accepted(self, deploy: Deploy, deployed: Deployed) -> None:
         deployed(issuer=COGNITO)
         cdk = Cdk(issuer=COGNITO)
         assert deploy(cdk) == (0, "")
 
-    def test_stack_of_alarms_and_dashboard_has_to_be_deleted_before_it_is_left_out(
+    def test_operations_stack_must_be_deleted_before_it_is_omitted(
         self, deploy: Deploy, deployed: Deployed, stacks: dict[str, Json]
     ) -> None:
-        """It imports outputs of stacks that are deployed first, and CloudFormation does not remove an imported output."""
+        """It imports outputs of stacks that are deployed first, and CloudFormation does not remove an imported
+        output."""
         deployed()
         cdk = Cdk(watched=False)
         status, output = deploy(cdk)
@@ -641,28 +651,28 @@ class TestRefused:
         assert deploy(cdk) == (0, "")
         assert cdk.deploys == ["--all"]
 
-    def test_a_table_whose_stack_is_gone(self, deploy: Deploy, deployed: Deployed) -> None:
+    def test_table_without_its_stack_is_refused(self, deploy: Deploy, deployed: Deployed) -> None:
         deployed(data=False)
         cdk = Cdk()
         status, output = deploy(cdk)
         assert (status, cdk.deploys) == (1, [])
         assert f"cdk import {DATA}" in output
 
-    def test_losing_an_index(self, deploy: Deploy, deployed: Deployed) -> None:
+    def test_removal_of_an_index_is_refused(self, deploy: Deploy, deployed: Deployed) -> None:
         deployed([*NAMES, "Old"])
         cdk = Cdk()
         status, output = deploy(cdk)
         assert (status, cdk.deploys) == (1, [])
         assert "would lose Old" in output
 
-    def test_losing_it_is_possible_by_name(self, deploy: Deploy, deployed: Deployed) -> None:
+    def test_removal_of_an_index_is_accepted_by_name(self, deploy: Deploy, deployed: Deployed) -> None:
         deployed([*NAMES, "Old"])
         cdk = Cdk()
         assert deploy(cdk, "--drop-index=Old") == (0, "")
         assert cdk.deploys == ["--all"]
 
     @pytest.mark.parametrize("present", [[*NAMES, "Old", "Older"], [*NAMES[:2], "Old"]], ids=["two", "and adding one"])
-    def test_losing_one_is_all_that_an_update_does(
+    def test_update_removes_at_most_one_index_and_adds_none(
         self, deploy: Deploy, deployed: Deployed, present: list[str]
     ) -> None:
         deployed(present)
@@ -697,7 +707,7 @@ class TestRefused:
         deployed(key=before)
         assert deploy(Cdk(key=after)) == (0, "")
 
-    def test_alarms_that_would_reach_nobody_any_more(self, deploy: Deploy, deployed: Deployed) -> None:
+    def test_removal_of_the_alarm_address_is_refused(self, deploy: Deploy, deployed: Deployed) -> None:
         deployed(email="oncall@example.com")
         cdk = Cdk(email=None)
         status, output = deploy(cdk)
@@ -709,7 +719,7 @@ class TestRefused:
         deployed(email="oncall@example.com")
         assert deploy(Cdk(email="night@example.com")) == (0, "")
 
-    def test_a_table_that_could_be_deleted_from_now_on(self, deploy: Deploy, deployed: Deployed) -> None:
+    def test_removal_of_deletion_protection_is_refused(self, deploy: Deploy, deployed: Deployed) -> None:
         deployed(protected=True)
         cdk = Cdk(protected=False)
         status, output = deploy(cdk)
@@ -722,20 +732,20 @@ class TestRefused:
         assert deploy(Cdk(protected=False)) == (0, "")
         assert deploy(Cdk(protected=True)) == (0, "")
 
-    def test_the_section_that_a_sentence_names_is_there(self, deploy: Deploy, deployed: Deployed) -> None:
+    def test_section_named_in_a_refusal_exists(self, deploy: Deploy, deployed: Deployed) -> None:
         deployed(protected=True)
         _, output = deploy(Cdk(protected=False))
         page, section = re.findall(r"(docs/\w+\.md), “(.+?)”", output)[0]
         assert f"\n## {section}\n" in (ROOT / page).read_text(encoding="utf-8")
 
-    def test_all_reasons_are_listed_at_once(self, deploy: Deploy, deployed: Deployed) -> None:
+    def test_all_reasons_for_a_refusal_are_listed_together(self, deploy: Deploy, deployed: Deployed) -> None:
         deployed([*NAMES, "Old"], data=False)
         _, output = deploy(Cdk(issuer=COGNITO))
         assert len(output.splitlines()) == 3
 
 
-class TestTheFirstDeployFailed:
-    """CloudFormation can do nothing with such a stack but delete it."""
+class TestFailedFirstDeployment:
+    """CloudFormation can only delete such a stack."""
 
     @pytest.fixture
     def fail_first_deployment(
@@ -752,7 +762,7 @@ class TestTheFirstDeployFailed:
     @pytest.mark.parametrize(
         "status", [Status("ROLLBACK_COMPLETE", True), Status("ROLLBACK_FAILED", True), Status("ROLLBACK_FAILED", False)]
     )
-    def test_first_stack_that_failed_and_that_the_cdk_cannot_delete_is_named(
+    def test_first_failed_stack_that_the_cdk_cannot_delete_is_named(
         self, deploy: Deploy, fail_first_deployment: Callable[[Status], None], status: Status
     ) -> None:
         fail_first_deployment(status)
@@ -762,13 +772,13 @@ class TestTheFirstDeployFailed:
         assert f"The first deployment of {API} failed ({status.name})" in output
         assert f"delete-stack --stack-name {API}" in output
 
-    def test_the_rest_the_cdk_clears_away_and_nothing_of_it_counts(
+    def test_stacks_that_the_cdk_can_delete_are_ignored(
         self, deploy: Deploy, fail_first_deployment: Callable[[Status], None]
     ) -> None:
         fail_first_deployment(Status("ROLLBACK_COMPLETE", False))
         assert deploy(Cdk()) == (0, "")
 
-    def test_the_section_that_the_sentence_names_is_there(
+    def test_section_named_in_the_message_exists(
         self, deploy: Deploy, fail_first_deployment: Callable[[Status], None]
     ) -> None:
         fail_first_deployment(Status("ROLLBACK_COMPLETE", True))
@@ -788,12 +798,12 @@ class TestEnvironment:
             ("", [], {"env": "prod"}, "prod"),
         ],
     )
-    def test_is_the_one_that_is_named(
+    def test_environment_is_the_named_one(
         self, name: str, contexts: list[str], configured: dict[str, str], chosen: str
     ) -> None:
         assert deploying.chosen_environment(name, contexts, configured) == chosen
 
-    def test_two_at_a_time_are_refused(self, deploy: Deploy) -> None:
+    def test_two_environments_at_a_time_are_refused(self, deploy: Deploy) -> None:
         cdk = Cdk()
         assert deploy(cdk, "--env", "prod", "-c", "env=dev") == (
             1,
@@ -816,7 +826,7 @@ class TestContextValues:
     """The preflight reads the same values as infra/settings.py, with the same order of precedence."""
 
     @pytest.mark.parametrize("env", ["dev", "prod", "trial"])
-    def test_come_from_where_the_settings_take_them(self, env: str) -> None:
+    def test_context_values_have_the_sources_of_the_settings(self, env: str) -> None:
         """A top-level value overrides the value of the environment.
 
         An environment that is not listed uses dev's values.
@@ -829,18 +839,18 @@ class TestContextValues:
         assert values["logDays"] == settings.log_days
         assert values.get("throttleRate", 200) == settings.throttle_rate
 
-    def test_come_from_the_command_line_before_anything_else(self) -> None:
+    def test_context_values_of_the_command_line_take_precedence(self) -> None:
         values = deploying.given_values("dev", ["logDays=7", "note=a=b"], {"logDays": 3})
         assert (values["logDays"], values["note"]) == ("7", "a=b")
 
 
-def test_a_failure_of_the_cdk_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failure_of_the_cdk_is_reported_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deploying, "run_cdk", lambda _: 1)
     with pytest.raises(ToolError, match="cdk synth failed, for the reason above"):
         deploying._cdk(["synth"])
 
 
-def test_the_template_of_a_stack_is_what_cloudformation_keeps() -> None:
+def test_stack_template_comes_from_cloudformation() -> None:
     account = Account(boto3.Session())
     with Stubber(account._cloudformation) as cloudformation:
         cloudformation.add_response("get_template", {"TemplateBody": json.dumps(_api(ISSUER))}, {"StackName": API})
@@ -852,7 +862,7 @@ def test_the_template_of_a_stack_is_what_cloudformation_keeps() -> None:
             account.template(API)
 
 
-def test_the_status_of_a_stack_is_what_cloudformation_says() -> None:
+def test_stack_status_comes_from_cloudformation() -> None:
     account = Account(boto3.Session())
     described = {"StackName": API, "StackStatus": "ROLLBACK_COMPLETE", "CreationTime": datetime(2026, 1, 1, tzinfo=UTC)}
     with Stubber(account._cloudformation) as cloudformation:
@@ -869,7 +879,9 @@ def test_the_status_of_a_stack_is_what_cloudformation_says() -> None:
             account.status(API)
 
 
-def test_the_real_templates_are_understood(prod: Templates, encrypted: Templates, external: Templates) -> None:
+def test_preflight_understands_the_synthesized_templates(
+    prod: Templates, encrypted: Templates, external: Templates
+) -> None:
     for templates, key, addresses in (
         (prod, None, set()),
         (encrypted, "create", {ON_CALL}),
@@ -879,7 +891,7 @@ def test_the_real_templates_are_understood(prod: Templates, encrypted: Templates
         assert deploying.addresses(templates.operations or {}) == addresses
 
 
-def test_the_real_tables_say_whether_they_are_protected(aws: Templates, prod: Templates, tmp_path: Path) -> None:
+def test_synthesized_tables_declare_their_deletion_protection(aws: Templates, prod: Templates, tmp_path: Path) -> None:
     for number, (templates, protected) in enumerate([(aws, False), (prod, True)]):
         folder = tmp_path / str(number)
         _write(folder, templates.parts())

@@ -81,7 +81,7 @@ EXAMPLES = {f"{example.function}/{example.name}": example for example in example
 
 
 class Unhurried(Context):
-    """An invocation with as much time as the function that may run longest."""
+    """Invocation with the remaining time of the function with the longest timeout."""
 
     @staticmethod
     def get_remaining_time_in_millis() -> int:
@@ -90,7 +90,7 @@ class Unhurried(Context):
 
 @dataclass
 class Service:
-    """All functions over the seeded world."""
+    """All functions over the seeded example data."""
 
     table: Table
     objects: Objects
@@ -107,7 +107,7 @@ class Service:
         return {name: sent for name, queue in self.queues.items() if (sent := queue.take())}
 
     def seed(self) -> None:
-        """Put the world as it was."""
+        """Restore the example data."""
         example_data.seed(self.table, self.objects.client, NOW)
 
 
@@ -123,18 +123,18 @@ class Played:
     entries: list[Item]
     """Entries of the audit trail afterwards, in order."""
     later: list[dict[str, Any]]
-    """The answers, or statuses, of further rounds: each in another order, in a world that was put back before."""
+    """Responses or statuses of further rounds, each in another order and after a restore of the example data."""
 
     def video(self, video_id: str) -> Item:
-        """A video."""
+        """Return a video."""
         return self.item(VIDEO.key(videoId=video_id)) or {}
 
     def job(self, video_id: str, kind: str) -> Item:
-        """A job."""
+        """Return a job."""
         return self.item(JOB.key(videoId=video_id, kind=kind)) or {}
 
     def item(self, key: Mapping[str, str]) -> Item | None:
-        """Any item."""
+        """Return any item, or `None`."""
         return self.items.get((key["pk"], key["sk"]))
 
     def trail(self, video_id: str) -> list[tuple[Any, ...]]:
@@ -184,7 +184,7 @@ def _seeded() -> Iterator[Service]:
 
 @pytest.fixture(scope="module")
 def console_is_deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """The console's function has its files and its settings."""
+    """Give the console's function its files and its settings."""
     asset = tmp_path_factory.mktemp("console")
     bundle_site(asset)
     with pytest.MonkeyPatch.context() as patch:
@@ -196,7 +196,7 @@ def console_is_deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[No
 
 @pytest.fixture(scope="module")
 def played(console_is_deployed: None) -> Played:
-    """The world after all events; made once, because moto takes seconds for all of it."""
+    """Return the outcome of all events; created once, because moto takes seconds for it."""
     with _seeded() as service:
         responses, sent = {}, {}
         for name in EXAMPLES:
@@ -220,13 +220,11 @@ def _all(table: Table, name: str) -> list[Item]:
 # --- The files ------------------------------------------------------------------------------------------------------
 
 
-def test_the_files_are_what_their_script_makes() -> None:
+def test_event_files_are_the_output_of_their_script() -> None:
     assert events.main(["--check"]) == 0, "run: python -m local.events"
 
 
-def test_stale_missing_and_unused_files_are_noticed_and_put_right(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_stale_missing_and_unused_files_are_detected_and_fixed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(events, "EVENTS", tmp_path)
     assert events.main(["--check"]) == 1
     events.main([])
@@ -240,7 +238,7 @@ def test_stale_missing_and_unused_files_are_noticed_and_put_right(
     assert events.main(["--check"]) == 0
 
 
-def test_every_function_and_every_route_has_an_event() -> None:
+def test_every_function_and_route_has_an_event() -> None:
     functions = {path.parent.name for path in (EVENTS.parent / "functions").glob("*/handler.py")}
     assert {example.function for example in EXAMPLES.values()} == functions
     keys = {example.event.get("routeKey") for example in EXAMPLES.values()} - {None}
@@ -251,7 +249,7 @@ def test_no_two_events_share_a_file() -> None:
     assert len(EXAMPLES) == len(examples())
 
 
-def test_events_name_nobody_and_no_account() -> None:
+def test_events_contain_no_person_and_no_real_account() -> None:
     everything = "".join(path.read_text(encoding="utf-8") for path in EVENTS.rglob("*.json"))
     assert set(re.findall(r"(?<![0-9a-f-])\d{12}(?![0-9a-f-])", everything)) <= {http_events.ACCOUNT}
     assert set(re.findall(r"\b\d+\.\d+\.\d+\.\d+\b", everything)) == {"192.0.2.10"}  # for documentation (RFC 5737)
@@ -259,7 +257,7 @@ def test_events_name_nobody_and_no_account() -> None:
 
 
 @pytest.mark.parametrize(("function", "filters"), [("stream_router", ROUTER_FILTERS), ("audit", AUDIT_FILTERS)])
-def test_stream_records_are_such_as_their_function_asks_for(
+def test_stream_records_match_the_filters_of_their_function(
     function: str, filters: tuple[Mapping[str, Any], ...]
 ) -> None:
     records = [
@@ -270,7 +268,7 @@ def test_stream_records_are_such_as_their_function_asks_for(
 
 
 def _passes(value: Any, pattern: Any) -> bool:
-    """Whether a record matches the filter of an event source mapping."""
+    """Return whether a record matches the filter of an event source mapping."""
     if isinstance(pattern, Mapping):
         return isinstance(value, Mapping) and all(
             name in value and _passes(value[name], pattern[name]) for name in pattern
@@ -400,12 +398,12 @@ TEXTS = {
     "public/get-docs": "swagger",
     "public/get-docs-asset": "swagger",
 }
-"""Responses that are not JSON."""
+"""Parts of responses that are not JSON."""
 REQUESTS = [name for name, example in EXAMPLES.items() if isinstance(example.answers, int)]
 
 
 @pytest.mark.parametrize("name", REQUESTS)
-def test_a_request_is_answered_as_it_says(played: Played, name: str) -> None:
+def test_request_has_its_documented_response(played: Played, name: str) -> None:
     response = played.responses[name]
     assert response["statusCode"] == EXAMPLES[name].answers, response["body"]
     if name in PARTIAL_RESPONSE:
@@ -418,7 +416,7 @@ def test_a_request_is_answered_as_it_says(played: Played, name: str) -> None:
         jsonschema_rs.Draft202012Validator(_response_schema(name)).validate(json.loads(_body(response)))
 
 
-def test_events_are_answered_so_in_any_order_and_once_more_when_the_world_is_put_back(played: Played) -> None:
+def test_events_have_the_same_responses_in_any_order_and_after_a_restore(played: Played) -> None:
     for met in played.later:
         assert met == {name: example.answers for name, example in EXAMPLES.items()}
 
@@ -437,7 +435,7 @@ def _body(response: Mapping[str, Any]) -> str:
 
 
 def _within(part: Any, document: Any) -> bool:
-    """Whether a document has these members; lists have just these elements."""
+    """Return whether a document contains these members; lists must have exactly these elements."""
     if isinstance(part, Mapping):
         return isinstance(document, Mapping) and all(
             name in document and _within(part[name], document[name]) for name in part
@@ -476,14 +474,14 @@ SENT = {
 
 
 @pytest.mark.parametrize("name", [example.name for example in EXAMPLES.values() if example.function == "stream_router"])
-def test_the_router_sends_what_a_record_asks_for(played: Played, name: str) -> None:
+def test_router_sends_the_messages_of_a_record(played: Played, name: str) -> None:
     sent = played.sent[f"stream_router/{name}"]
     names = ("videoId", "playlistId", "revertId")
     about = {queue: [body[name] for body in bodies for name in names if name in body] for queue, bodies in sent.items()}
     assert about == SENT[name]
 
 
-def test_the_router_makes_a_job_of_a_film_that_has_arrived(played: Played) -> None:
+def test_router_creates_a_job_for_an_uploaded_file(played: Played) -> None:
     assert played.job(example_data.AWAITED, "probe")["state"] == "queued"
 
 
@@ -511,13 +509,13 @@ def test_the_router_makes_a_job_of_a_film_that_has_arrived(played: Played) -> No
         ),
     ],
 )
-def test_the_audit_keeps_each_change_once_and_who_made_it(
+def test_audit_records_each_change_once_with_its_author(
     played: Played, video_id: str, trail: list[tuple[Any, ...]]
 ) -> None:
     assert played.trail(video_id) == trail
 
 
-def test_the_audit_keeps_what_becomes_of_a_playlist(played: Played) -> None:
+def test_audit_records_the_changes_of_a_playlist(played: Played) -> None:
     entries = [entry for entry in played.entries if entry.get("playlistId") == example_data.LOST]
     assert [(entry["action"], entry["by"]["id"]) for entry in entries] == [("removed", "unknown"), ("changed", "alice")]
     assert entries[1]["changes"] == [
@@ -525,12 +523,12 @@ def test_the_audit_keeps_what_becomes_of_a_playlist(played: Played) -> None:
     ]
 
 
-def test_a_film_that_was_uploaded_is_taken_in(played: Played) -> None:
+def test_uploaded_file_is_accepted(played: Played) -> None:
     video = played.video(example_data.AWAITED)
     assert (video["status"], video["source"]) == ("processing", example_data.source(example_data.AWAITED))
 
 
-def test_the_film_that_is_looked_at_is_as_the_world_says(played: Played) -> None:
+def test_probed_file_matches_the_example_data(played: Played) -> None:
     video = played.video(example_data.ARRIVED)
     assert video["source"]["media"] == example_data.MEDIA
     assert video["source"]["renditions"] == example_data.SIZES
@@ -538,7 +536,7 @@ def test_the_film_that_is_looked_at_is_as_the_world_says(played: Played) -> None
 
 
 @pytest.mark.parametrize("kind", ["poster", "storyboard"])
-def test_pictures_are_made(played: Played, kind: str) -> None:
+def test_thumbnails_and_storyboard_are_created(played: Played, kind: str) -> None:
     assert played.job(example_data.PROBED, kind)["state"] == "done"
     assert any(name.startswith(kind) for name in played.video(example_data.PROBED)["pictures"])
 
@@ -551,18 +549,18 @@ def test_pictures_are_made(played: Played, kind: str) -> None:
     ],
     ids=["video", "playlist"],
 )
-def test_a_purge_removes_what_is_left(played: Played, key: dict[str, str]) -> None:
+def test_purge_removes_remaining_items(played: Played, key: dict[str, str]) -> None:
     assert key in [{name: item[name] for name in key} for item in example_data.items(NOW)]
     assert played.item(key) is None
 
 
-def test_totals_move_to_what_videos_count_for(played: Played) -> None:
+def test_totals_match_the_videos(played: Played) -> None:
     profile, tag = played.item(PROFILE.key(userId="bob")), played.item(TAG_COUNT.key(tag="boats"))
     assert (profile or {})["ready"] == 1
     assert (tag or {})["relSort"] == 1
 
 
-def test_views_and_ratings_are_counted_of_videos_that_are_there(played: Played) -> None:
+def test_views_and_ratings_of_existing_videos_are_counted(played: Played) -> None:
     counter = played.item(VIEW_COUNTER.key(videoId=example_data.REGATTA, shard=0)) or {}
     hour = played.item(VIEW_HOUR.key(videoId=example_data.REGATTA, hour=hour_of(example_data.THEN))) or {}
     assert (counter["keyed"], counter["watched"]) == (1, 30_000)
@@ -570,10 +568,10 @@ def test_views_and_ratings_are_counted_of_videos_that_are_there(played: Played) 
     assert not [pk for pk, _ in played.items if pk.startswith("VIEWS#") and example_data.GONE in pk]
 
 
-def test_the_world_has_no_job_that_is_overdue(played: Played) -> None:
+def test_example_data_has_no_overdue_job(played: Played) -> None:
     assert set(played.responses["sweeper/every-minute"].values()) == {0}
 
 
-def test_no_expectation_is_left_of_an_event_that_is_gone() -> None:
+def test_every_expectation_belongs_to_an_event() -> None:
     assert PARTIAL_RESPONSE.keys() | TEXTS.keys() <= set(REQUESTS)
     assert {f"stream_router/{name}" for name in SENT} <= EXAMPLES.keys()

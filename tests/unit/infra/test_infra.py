@@ -1,4 +1,4 @@
-"""The CloudFormation templates say what the design says: data, API and identity. test_infra_jobs.py has the rest."""
+"""The CloudFormation templates of data, API and identity implement the design. test_infra_jobs.py has the rest."""
 
 import json
 from collections import Counter
@@ -16,7 +16,7 @@ from tests.unit.infra.templates import LOCAL, Json, Templates, as_list, settings
 
 FUNCTIONS = {"console", *(route.function for route in routes.ROUTES)}
 CONSOLES = "https://*.execute-api.AWS::Region.AWS::URLSuffix"
-"""Origins of consoles, of this deployment and of others."""
+"""Origins of consoles of this and other deployments."""
 CONSOLE_KEYS = [f"GET {path}" for path in console.ROUTES.values()]
 
 
@@ -25,10 +25,10 @@ class TestTable:
     def table(self, aws: Templates) -> Json:
         return _table(aws)
 
-    def test_has_the_keys_of_the_schema(self, table: Json) -> None:
+    def test_table_has_the_keys_of_the_schema(self, table: Json) -> None:
         assert _keys(table["Properties"]) == [("pk", "HASH", "S"), ("sk", "RANGE", "S")]
 
-    def test_has_exactly_the_indexes_of_the_schema(self, table: Json) -> None:
+    def test_table_has_exactly_the_indexes_of_the_schema(self, table: Json) -> None:
         definitions = table["Properties"]["AttributeDefinitions"]
         indexes = {
             index["IndexName"]: _keys({**index, "AttributeDefinitions": definitions})
@@ -43,7 +43,7 @@ class TestTable:
         }
 
     @pytest.mark.parametrize("index", schema.INDEXES, ids=lambda index: index.name)
-    def test_indexes_show_the_projection_and_do_not_repeat_their_keys(self, table: Json, index: schema.Index) -> None:
+    def test_indexes_have_the_projection_without_their_keys(self, table: Json, index: schema.Index) -> None:
         (candidate,) = (
             candidate
             for candidate in table["Properties"]["GlobalSecondaryIndexes"]
@@ -56,17 +56,17 @@ class TestTable:
         else:
             assert candidate["Projection"] == {"ProjectionType": "KEYS_ONLY"}
 
-    def test_is_paid_on_demand(self, table: Json) -> None:
+    def test_table_is_billed_on_demand(self, table: Json) -> None:
         assert table["Properties"]["BillingMode"] == "PAY_PER_REQUEST"
 
-    def test_streams_both_images_and_expires_by_the_internal_attribute(self, table: Json) -> None:
+    def test_table_streams_both_images_and_expires_by_the_internal_attribute(self, table: Json) -> None:
         assert table["Properties"]["StreamSpecification"] == {"StreamViewType": "NEW_AND_OLD_IMAGES"}
         assert table["Properties"]["TimeToLiveSpecification"] == {"AttributeName": "purgeAt", "Enabled": True}
 
-    def test_is_encrypted_with_the_key_that_dynamodb_owns(self, table: Json) -> None:
+    def test_table_is_encrypted_with_the_key_owned_by_dynamodb(self, table: Json) -> None:
         assert table["Properties"]["SSESpecification"] == {"SSEEnabled": False}
 
-    def test_cannot_be_lost_by_mistake_in_production(self, prod: Templates) -> None:
+    def test_production_table_is_protected_from_deletion(self, prod: Templates) -> None:
         table = _table(prod)
         (replica,) = table["Properties"]["Replicas"]
         assert replica["DeletionProtectionEnabled"] is True
@@ -74,12 +74,12 @@ class TestTable:
         assert replica["PointInTimeRecoverySpecification"] == recovery
         assert (table["DeletionPolicy"], table["UpdateReplacePolicy"]) == ("RetainExceptOnCreate", "Retain")
 
-    def test_goes_with_its_stack_locally(self, local: Templates) -> None:
+    def test_local_table_is_deleted_with_its_stack(self, local: Templates) -> None:
         table = _table(local)
         assert table["Properties"]["Replicas"][0]["DeletionProtectionEnabled"] is False
         assert table["DeletionPolicy"] == "Delete"
 
-    def test_the_local_table_differs_in_nothing_else(self, aws: Templates, local: Templates) -> None:
+    def test_local_table_differs_in_nothing_else(self, aws: Templates, local: Templates) -> None:
         there, here = (_table(templates)["Properties"] for templates in (aws, local))
         assert {**there, "Replicas": None} == {**here, "Replicas": None}
 
@@ -89,10 +89,10 @@ class TestAuditTable:
     def table(self, aws: Templates) -> Json:
         return _table(aws, "AuditTable")
 
-    def test_has_its_name_beside_the_other(self, table: Json) -> None:
+    def test_audit_table_has_its_own_name(self, table: Json) -> None:
         assert table["Properties"]["TableName"] == "VideoAudit"
 
-    def test_finds_a_change_set_by_an_index_with_the_keys_of_the_table(self, table: Json) -> None:
+    def test_audit_table_has_an_index_of_change_sets_with_the_table_keys(self, table: Json) -> None:
         (index,) = table["Properties"]["GlobalSecondaryIndexes"]
         definitions = table["Properties"]["AttributeDefinitions"]
         assert _keys(table["Properties"]) == [("pk", "HASH", "S"), ("sk", "RANGE", "S")]
@@ -103,13 +103,15 @@ class TestAuditTable:
         ]
         assert index["Projection"] == {"ProjectionType": "INCLUDE", "NonKeyAttributes": ["owner", "purgeAt"]}
 
-    def test_has_no_stream(self, table: Json) -> None:
+    def test_audit_table_has_no_stream(self, table: Json) -> None:
         assert "StreamSpecification" not in table["Properties"]
 
-    def test_forgets_by_the_internal_attribute(self, table: Json) -> None:
+    def test_audit_entries_expire_by_the_internal_attribute(self, table: Json) -> None:
         assert table["Properties"]["TimeToLiveSpecification"] == {"AttributeName": "purgeAt", "Enabled": True}
 
-    def test_is_paid_and_kept_like_the_other(self, aws: Templates, prod: Templates, local: Templates) -> None:
+    def test_audit_table_is_billed_and_retained_like_the_main_table(
+        self, aws: Templates, prod: Templates, local: Templates
+    ) -> None:
         for templates in (aws, prod, local):
             one, other = _table(templates), _table(templates, "AuditTable")
             assert one["DeletionPolicy"] == other["DeletionPolicy"]
@@ -121,9 +123,9 @@ class TestAuditTable:
 
 
 class TestOnDemandCapacity:
-    """`chosen` has maxima, a warm throughput and a table of the class Standard-IA."""
+    """`chosen` has maximum throughputs, a warm throughput, and a table of the class Standard-IA."""
 
-    def test_maxima_apply_to_the_table_and_override_by_index(self, chosen: Templates) -> None:
+    def test_maximum_throughputs_apply_to_the_table_with_overrides_per_index(self, chosen: Templates) -> None:
         properties = _table(chosen)["Properties"]
         (replica,) = properties["Replicas"]
         assert properties["BillingMode"] == "PAY_PER_REQUEST"
@@ -148,7 +150,7 @@ class TestOnDemandCapacity:
 
 
 UPDATED_IN_PLACE = {"BillingMode", "WriteProvisionedThroughputSettings", "ReadProvisionedThroughputSettings"}
-"""Properties of a table, its replica and its indexes that a change of the mode may change.
+"""Properties of a table, its replica and its indexes that a change of the capacity mode may change.
 
 CloudFormation updates them without interruption:
 https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-dynamodb-globaltable.html
@@ -156,11 +158,11 @@ https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resou
 SCALABLE_TARGETS = 2 * (2 + len(schema.INDEXES) + len(schema.AUDIT_INDEXES))
 """Number of scalable targets: reads and writes of two tables and their indexes."""
 STEP_TYPES = {"AWS::IAM::Policy": 1, "AWS::IAM::Role": 1, "AWS::Scheduler::Schedule": 2 * SCALABLE_TARGETS}
-"""Resources of two steps."""
+"""Resources of two capacity steps."""
 
 
 class TestProvisionedCapacity:
-    def test_change_of_the_mode_replaces_nothing(self, prod: Templates, provisioned: Templates) -> None:
+    def test_change_of_the_capacity_mode_replaces_no_resource(self, prod: Templates, provisioned: Templates) -> None:
         old, new = prod.parts(), provisioned.parts()
         assert {part for part in old if old[part] != new[part]} == {"Data"}
         resources = new["Data"]["Resources"]
@@ -188,7 +190,7 @@ class TestProvisionedCapacity:
         own = {("RelationIndex", "Read"): (10, 4000), ("AuditTable", "Read"): (2, 8)}
         assert ranges == {part: own.get(part, (5, 1000 if part[1] == "Read" else 500)) for part in scaled}
         target = {"TargetTrackingScalingPolicyConfiguration": {"TargetValue": 60}}
-        # The seed is the capacity at the moment of a change: too little would throttle requests.
+        # The seed is the capacity at the moment of the change: too little would throttle requests.
         assert scaled == {part: {**target, "SeedCapacity": maximum} for part, (_, maximum) in ranges.items()}
 
     def test_steps_change_the_minimum_of_each_scalable_target(self, provisioned: Templates) -> None:
@@ -223,29 +225,30 @@ class TestRoutes:
             for route in aws.all("AWS::ApiGatewayV2::Route").values()
         }
 
-    def test_are_those_of_the_route_table_and_default(self, by_key: dict[str, Json]) -> None:
+    def test_routes_are_those_of_the_route_table_and_default(self, by_key: dict[str, Json]) -> None:
         assert set(by_key) == {route.key for route in routes.ROUTES} | {"$default", *CONSOLE_KEYS}
 
-    def test_ask_for_a_token_exactly_when_a_scope_is_needed(self, by_key: dict[str, Json]) -> None:
+    def test_routes_require_a_token_exactly_if_they_need_a_scope(self, by_key: dict[str, Json]) -> None:
         authorizations = {route.key: by_key[route.key].get("AuthorizationType", "NONE") for route in routes.ROUTES}
         assert authorizations == {route.key: "JWT" if route.scope else "NONE" for route in routes.ROUTES}
 
-    def test_call_the_function_of_the_route_table(self, aws: Templates, by_key: dict[str, Json]) -> None:
+    def test_routes_call_the_function_of_the_route_table(self, aws: Templates, by_key: dict[str, Json]) -> None:
         called = {route.key: aws.route_target(by_key[route.key]) for route in routes.ROUTES}
         assert called == {route.key: aws.alias(route.function) for route in routes.ROUTES}
 
     @pytest.mark.parametrize("key", CONSOLE_KEYS)
-    def test_the_console_needs_no_token_to_be_loaded(self, aws: Templates, by_key: dict[str, Json], key: str) -> None:
+    def test_console_loads_without_a_token(self, aws: Templates, by_key: dict[str, Json], key: str) -> None:
         assert by_key[key].get("AuthorizationType", "NONE") == "NONE"
         assert aws.route_target(by_key[key]) == aws.alias("console")
 
-    def test_default_needs_no_token(self, aws: Templates, by_key: dict[str, Json]) -> None:
+    def test_default_route_needs_no_token(self, aws: Templates, by_key: dict[str, Json]) -> None:
         assert by_key["$default"].get("AuthorizationType", "NONE") == "NONE"
         assert aws.route_target(by_key["$default"]) == aws.alias(routes.DEFAULT_FUNCTION)
 
     @pytest.mark.parametrize("type_", ["Route", "Integration"])
-    def test_are_made_five_at_a_time(self, aws: Templates, type_: str) -> None:
-        """API Gateway refuses some of fifty changes at once. CloudFormation makes at once what waits for nothing."""
+    def test_routes_and_integrations_are_created_five_at_a_time(self, aws: Templates, type_: str) -> None:
+        """API Gateway refuses some of fifty simultaneous changes, and CloudFormation creates independent resources at
+        once."""
         waiting = {
             name: {before for before in as_list(resource.get("DependsOn", [])) if type_ == _type(aws, before)}
             for name, resource in aws.all(f"AWS::ApiGatewayV2::{type_}").items()
@@ -258,22 +261,22 @@ class TestRoutes:
         assert sum(batch_sizes) == len(aws.all(f"AWS::ApiGatewayV2::{type_}"))
         assert max(batch_sizes) == 5
 
-    def test_are_there_before_the_stage(self, aws: Templates) -> None:
-        """Otherwise it would be deployed again with each route."""
+    def test_routes_are_created_before_the_stage(self, aws: Templates) -> None:
+        """Otherwise each route would deploy the stage again."""
         assert set(aws.all("AWS::ApiGatewayV2::Route")) <= set(aws.one("AWS::ApiGatewayV2::Stage")["DependsOn"])
 
-    def test_leave_scopes_to_the_functions(self, by_key: dict[str, Json]) -> None:
-        """The gateway's 403 would not be the service's problem+json."""
+    def test_functions_check_the_scopes_of_routes(self, by_key: dict[str, Json]) -> None:
+        """The gateway's 403 response would not be the service's problem+json."""
         assert not [key for key, route in by_key.items() if route.get("AuthorizationScopes")]
 
-    def test_use_payload_2_and_one_integration_for_each_function(self, aws: Templates) -> None:
+    def test_routes_use_payload_2_and_one_integration_per_function(self, aws: Templates) -> None:
         integrations = aws.all("AWS::ApiGatewayV2::Integration").values()
         assert [integration["Properties"]["PayloadFormatVersion"] for integration in integrations] == ["2.0"] * len(
             FUNCTIONS
         )
 
-    def test_may_call_their_functions(self, aws: Templates) -> None:
-        """`$default` has no path, so its permission ends after the stage and the rest."""
+    def test_routes_may_call_their_functions(self, aws: Templates) -> None:
+        """`$default` has no path, so its permission covers every path of a stage."""
         permissions = [
             permission["Properties"]
             for permission in aws.all("AWS::Lambda::Permission").values()
@@ -291,23 +294,23 @@ class TestRoutes:
 
 
 class TestGateway:
-    def test_lets_browsers_send_and_read_the_headers_of_the_api(self, aws: Templates) -> None:
+    def test_gateway_lets_browsers_send_and_read_the_headers_of_the_api(self, aws: Templates) -> None:
         cors = aws.one("AWS::ApiGatewayV2::Api")["Properties"]["CorsConfiguration"]
         assert cors["AllowOrigins"] == ["*"]
         assert cors["AllowMethods"] == ["DELETE", "GET", "PATCH", "POST", "PUT"]
         assert set(cors["AllowHeaders"]) >= {"Authorization", "Content-Type", "If-Match", "Idempotency-Key"}
         assert set(cors["ExposeHeaders"]) == {"Change-Set", "ETag", "Location", "Link", "Retry-After", "Server-Timing"}
 
-    def test_throttles(self, prod: Templates) -> None:
+    def test_gateway_throttles_requests(self, prod: Templates) -> None:
         settings = prod.one("AWS::ApiGatewayV2::Stage")["Properties"]["DefaultRouteSettings"]
         assert settings == {"ThrottlingRateLimit": 500, "ThrottlingBurstLimit": 1000}
 
-    def test_throttles_what_may_hold_a_function_for_long_by_itself(self, prod: Templates) -> None:
+    def test_gateway_has_a_separate_throttle_for_routes_with_long_calls(self, prod: Templates) -> None:
         (test,) = [route.key for route in routes.ROUTES if route.operation == "testWebhook"]
         settings = prod.one("AWS::ApiGatewayV2::Stage")["Properties"]["RouteSettings"]
         assert settings == {test: {"ThrottlingRateLimit": 5, "ThrottlingBurstLimit": 10}}
 
-    def test_logs_every_request_as_json(self, aws: Templates) -> None:
+    def test_gateway_logs_every_request_as_json(self, aws: Templates) -> None:
         log = aws.one("AWS::ApiGatewayV2::Stage")["Properties"]["AccessLogSettings"]
         for message in ("Forbidden", 'Invalid "scope"', "-"):
             line = log["Format"].replace("$context.error.messageString", json.dumps(message))
@@ -316,47 +319,47 @@ class TestGateway:
         assert group["Type"] == "AWS::Logs::LogGroup"
 
     @pytest.mark.parametrize("personal", ["identity", "claims", "principalId", "path", "userAgent"])
-    def test_logs_nothing_personal(self, personal: str) -> None:
+    def test_gateway_logs_no_personal_data(self, personal: str) -> None:
         assert not [variable for variable in ACCESS_LOG.values() if personal in variable]
 
-    def test_accepts_the_tokens_of_the_given_issuer(self, local: Templates) -> None:
+    def test_gateway_accepts_tokens_of_the_given_issuer(self, local: Templates) -> None:
         authorizer = local.one("AWS::ApiGatewayV2::Authorizer")["Properties"]
         assert authorizer["JwtConfiguration"] == {"Issuer": LOCAL["issuer"], "Audience": [LOCAL["audience"]]}
 
     @pytest.mark.parametrize("output", ["ApiId", "ApiUrl", "ConsoleUrl", "TableName"])
-    def test_says_where_it_is(self, aws: Templates, output: str) -> None:
+    def test_addresses_and_names_are_stack_outputs(self, aws: Templates, output: str) -> None:
         assert output in aws.api["Outputs"]
 
 
 class TestIdentity:
-    def test_is_a_user_pool_when_no_issuer_is_given(self, aws: Templates) -> None:
+    def test_identity_is_a_user_pool_if_no_issuer_is_given(self, aws: Templates) -> None:
         pool = aws.one("AWS::Cognito::UserPool")
         assert pool["Properties"]["AdminCreateUserConfig"] == {"AllowAdminCreateUserOnly": True}
         assert pool["Properties"]["MfaConfiguration"] == "ON"
         assert pool["DeletionPolicy"] == "RetainExceptOnCreate"
 
-    def test_has_the_scopes_of_the_route_table(self, aws: Templates) -> None:
+    def test_user_pool_has_the_scopes_of_the_route_table(self, aws: Templates) -> None:
         server = aws.one("AWS::Cognito::UserPoolResourceServer")["Properties"]
         full = {f"{server['Identifier']}/{scope['ScopeName']}" for scope in server["Scopes"]}
         assert full == set(routes.SCOPES)
 
-    def test_people_sign_in_by_code_and_cannot_become_admins(self, aws: Templates) -> None:
+    def test_users_sign_in_by_code_and_cannot_become_admins(self, aws: Templates) -> None:
         people = _client(aws, "code", "People")
         assert people["GenerateSecret"] is False
         assert people["CallbackURLs"] == ["http://localhost:3000/callback"]
         assert _scopes(people) == {"openid", "/read", "/write"}
 
-    def test_machines_have_a_secret_and_every_scope(self, aws: Templates) -> None:
+    def test_machine_client_has_a_secret_and_every_scope(self, aws: Templates) -> None:
         machine = _client(aws, "client_credentials", "Machines")
         assert machine["GenerateSecret"] is True
         assert _scopes(machine) == {"/read", "/write", "/transcode", "/changes", "/admin"}
 
-    def test_a_transcoder_may_only_report(self, aws: Templates) -> None:
+    def test_transcoder_client_may_only_report(self, aws: Templates) -> None:
         transcoder = _client(aws, "client_credentials", "Transcoder")
         assert transcoder["GenerateSecret"] is True
         assert _scopes(transcoder) == {"/transcode"}
 
-    def test_a_follower_may_see_all_changes_and_make_none(self, aws: Templates) -> None:
+    def test_feed_client_may_read_all_changes_and_write_none(self, aws: Templates) -> None:
         machine_client = _client(aws, "client_credentials", "Follower")
         assert machine_client["GenerateSecret"] is True
         assert _scopes(machine_client) == {"/read", "/changes"}
@@ -372,12 +375,12 @@ class TestIdentity:
             *("PeopleClientId", "MachineClientId", "TranscoderClientId", "FollowerClientId"),
         ],
     )
-    def test_says_how_to_get_a_token(self, aws: Templates, output: str) -> None:
+    def test_token_settings_are_stack_outputs(self, aws: Templates, output: str) -> None:
         assert aws.identity is not None
         assert output in aws.identity["Outputs"]
 
-    def test_is_left_to_a_given_issuer(self, local: Templates, snapshots: Templates) -> None:
-        """test_infra_console.py says which tokens the API accepts then."""
+    def test_identity_stack_is_absent_with_a_given_issuer(self, local: Templates, snapshots: Templates) -> None:
+        """test_infra_console.py tests which tokens the API then accepts."""
         for templates in (snapshots, local):
             assert templates.identity is None
             types = {resource["Type"] for resource in templates.data["Resources"].values()}
@@ -387,12 +390,12 @@ class TestIdentity:
 class TestSites:
     """Web sites that may use the service from browsers, and redirect targets after sign-in."""
 
-    def test_dev_and_a_laptop_are_open_for_trying(self) -> None:
+    def test_dev_and_local_deployments_allow_all_sites(self) -> None:
         for settings in (settings_of({}), settings_of(LOCAL), settings_of(LOCAL | {"env": "prod"})):
             assert settings.allow_origins == ("*",)
             assert settings.callback_urls == ("http://localhost:3000/callback",)
 
-    def test_any_other_environment_allows_nobody_unless_it_says_so(self, prod: Templates) -> None:
+    def test_other_environments_allow_only_listed_sites(self, prod: Templates) -> None:
         assert "localhost" not in json.dumps(prod.parts())
         assert "CorsConfiguration" not in prod.one("AWS::ApiGatewayV2::Api")["Properties"]
         assert set(_let_in(prod)) == {CONSOLES}
@@ -400,16 +403,16 @@ class TestSites:
         assert people["AllowedOAuthFlowsUserPoolClient"] is False
         assert not {"CallbackURLs", "AllowedOAuthFlows"} & people.keys()
 
-    def test_the_console_may_upload_and_play_beside_whom_it_allows(self, external: Templates) -> None:
+    def test_console_may_upload_and_play_besides_the_allowed_sites(self, external: Templates) -> None:
         assert _let_in(external) == ["https://videos.example", CONSOLES] * 3
         sources = external.one("AWS::S3::Bucket", "Sources")["Properties"]["CorsConfiguration"]
         (rule,) = sources["CorsRules"]
         assert "PUT" in rule["AllowedMethods"]
         assert "ETag" in rule["ExposedHeaders"]
 
-    def test_where_everybody_is_allowed_nobody_is_named(self, aws: Templates, local: Templates) -> None:
+    def test_environments_that_allow_all_sites_list_none(self, aws: Templates, local: Templates) -> None:
         assert _let_in(aws) == ["*"] * 3
-        assert _let_in(local) == ["*"] * 2  # MiniStack shows the pictures itself
+        assert _let_in(local) == ["*"] * 2  # MiniStack serves the pictures itself
 
     @pytest.mark.parametrize("value", ["https://videos.example", "*"])
     def test_explicit_sites_are_used_as_given(self, value: str) -> None:
@@ -419,7 +422,7 @@ class TestSites:
         assert settings.allow_origins == (value,)
         assert settings.callback_urls == ("https://videos.example/signed-in",)
 
-    def test_none_can_be_said_as_well(self) -> None:
+    def test_sites_can_be_none(self) -> None:
         settings = settings_of({"allowOrigins": "none", "callbackUrls": "none"})
         assert settings.allow_origins == settings.callback_urls == ()
 
@@ -439,7 +442,7 @@ def _let_in(templates: Templates) -> list[str]:
 
 class TestSecrets:
     @pytest.mark.parametrize("name", ["CursorSecret", "WebhookSecret"])
-    def test_are_made_by_cloudformation(self, aws: Templates, name: str) -> None:
+    def test_secrets_are_generated_by_cloudformation(self, aws: Templates, name: str) -> None:
         secret = aws.one("AWS::SecretsManager::Secret", name)["Properties"]
         assert secret["GenerateSecretString"] == {"ExcludePunctuation": True, "PasswordLength": 64}
 
@@ -453,30 +456,30 @@ class TestSecrets:
 
 
 class TestSettings:
-    def test_the_default_environment_has_the_products_own_table_name(self, aws: Templates) -> None:
+    def test_default_environment_has_the_plain_table_name(self, aws: Templates) -> None:
         parts = ("Data", "Media", "Identity", "Jobs", "Api")
         assert aws.names == [f"VideoMetadata-dev-{part}" for part in parts]
         assert aws.api["Outputs"]["TableName"]["Value"] == "VideoMetadata"
 
-    def test_a_second_environment_exists_beside_it(self) -> None:
+    def test_second_environment_has_other_names(self) -> None:
         settings = settings_of({"env": "staging"})
         assert settings.table_name == "VideoMetadata-staging"
         assert settings.audit_table_name == "VideoAudit-staging"
         assert settings.stack_name("Api") == "VideoMetadata-staging-Api"
 
-    def test_lists_are_given_by_commas_or_as_lists(self) -> None:
+    def test_list_values_are_comma_separated_or_lists(self) -> None:
         origins = ("https://a.example", "https://b.example")
         assert settings_of({"allowOrigins": ", ".join(origins)}).allow_origins == origins
         assert settings_of({"allowOrigins": list(origins)}).allow_origins == origins
 
-    def test_a_laptop_makes_one_small_rendition(self) -> None:
+    def test_local_deployment_makes_one_small_rendition(self) -> None:
         assert settings_of({}).renditions == ("1080p", "720p", "480p", "240p")
         assert settings_of(LOCAL).renditions == ("240p",)
         assert settings_of({**LOCAL, "renditions": "720p, 240p"}).renditions == ("720p", "240p")
         assert set(LADDER) == set(SIZES)
 
     @pytest.mark.parametrize("context", [{"issuer": "https://issuer.example", "audience": "one"}, LOCAL])
-    def test_without_cognito_nobody_minds_its_reserved_words(self, context: Json) -> None:
+    def test_words_reserved_by_cognito_are_accepted_without_cognito(self, context: Json) -> None:
         assert settings_of(context | {"env": "aws"}).env == "aws"
 
     def test_limits_can_be_chosen(self) -> None:
@@ -505,7 +508,7 @@ def _by_name(indexes: list[Json]) -> list[tuple[str, Json]]:
 
 
 def _without_capacity(described: Any) -> Any:
-    """Return a part of a template without the properties that a change of the mode may change.
+    """Return a part of a template without the properties that a change of the capacity mode may change.
 
     The list of a replica's indexes has only read capacities, so an on-demand table has none.
     """
@@ -521,7 +524,7 @@ def _without_capacity(described: Any) -> Any:
 
 
 def _type(templates: Templates, id_: str) -> str:
-    """The last part of the type of a resource of the API's stack."""
+    """Return the last part of the type of a resource in the API's stack."""
     return str(templates.api["Resources"][id_]["Type"]).rpartition("::")[2]
 
 
@@ -532,6 +535,6 @@ def _client(templates: Templates, flow: str, name: str) -> Json:
 
 
 def _scopes(client: Json) -> set[str]:
-    """The scopes of the API without their server, and the others as they are."""
+    """Return the scopes of the API without their resource server, and other scopes unchanged."""
     scopes = client["AllowedOAuthScopes"]
     return {scope if isinstance(scope, str) else scope["Fn::Join"][1][1] for scope in scopes}

@@ -30,7 +30,7 @@ ENVIRONMENTS: dict[str, Json] = CONTEXT["environments"]
 PAGE = (ROOT / "docs" / "encryption.md").read_text(encoding="utf-8")
 
 KEEPING_DATA = {"Data", "Media", "Identity"}
-"""The stacks that hold what cannot be made again."""
+"""Stacks with data that cannot be recreated."""
 
 DATA_TYPES = ("AWS::DynamoDB::GlobalTable", "AWS::S3::Bucket", "AWS::Cognito::UserPool")
 
@@ -54,20 +54,21 @@ No function may call KMS directly.
 
 
 def _key_uses(templates: Templates, folder: str) -> set[str]:
-    """Return the KMS operations that the permissions of a function may cause; `templates` are of an environment without a key."""
+    """Return the KMS operations that a function's permissions may cause; `templates` belong to an environment without a
+    key."""
     actions = {line.split()[0] for line in templates.allowed(folder)}
     return {use for action in actions for begin, uses in KEY_USES.items() if action.startswith(begin) for use in uses}
 
 
 @pytest.fixture(scope="session")
 def environments(aws: Templates, staging: Templates, prod: Templates) -> dict[str, Templates]:
-    """Templates of each environment of cdk.json."""
+    """Return the templates of each environment of cdk.json."""
     return {"dev": aws, "staging": staging, "prod": prod}
 
 
 @pytest.fixture(scope="session")
 def fleeting(synthesize: Synthesize) -> Templates:
-    """An environment that leaves nothing behind, encrypted, and that logs little."""
+    """Return an encrypted environment that retains nothing and logs little."""
     values = {"keepData": "false", "deletionProtection": "false", "alarms": "false", "logLevel": "WARNING"}
     return synthesize({"env": "trial", "kmsKey": "create", **values})
 
@@ -78,11 +79,11 @@ def test_every_environment_is_synthesized(environments: dict[str, Templates]) ->
 
 @pytest.mark.parametrize("env", ENVIRONMENTS)
 class TestEveryEnvironment:
-    def test_keeps_logs_as_long_as_it_says(self, environments: dict[str, Templates], env: str) -> None:
+    def test_environment_retains_logs_for_its_log_days(self, environments: dict[str, Templates], env: str) -> None:
         groups = environments[env].all("AWS::Logs::LogGroup").values()
         assert {group["Properties"]["RetentionInDays"] for group in groups} == {ENVIRONMENTS[env]["logDays"]}
 
-    def test_can_be_restored_as_far_back_as_it_says(self, environments: dict[str, Templates], env: str) -> None:
+    def test_environment_has_its_recovery_period(self, environments: dict[str, Templates], env: str) -> None:
         for table in environments[env].all("AWS::DynamoDB::GlobalTable").values():
             (replica,) = table["Properties"]["Replicas"]
             assert replica["PointInTimeRecoverySpecification"] == {
@@ -90,7 +91,7 @@ class TestEveryEnvironment:
                 "RecoveryPeriodInDays": ENVIRONMENTS[env]["recoveryDays"],
             }
 
-    def test_is_protected_from_deletion_as_it_says(self, environments: dict[str, Templates], env: str) -> None:
+    def test_environment_has_its_deletion_protection(self, environments: dict[str, Templates], env: str) -> None:
         protected = ENVIRONMENTS[env].get("deletionProtection", True)
         assert environments[env].protected == (KEEPING_DATA if protected else set())
         for table in environments[env].all("AWS::DynamoDB::GlobalTable").values():
@@ -99,21 +100,21 @@ class TestEveryEnvironment:
         assert pool["DeletionProtection"] == ("ACTIVE" if protected else "INACTIVE")
 
     @pytest.mark.parametrize("type_", DATA_TYPES)
-    def test_leaves_its_data_when_it_is_destroyed(
+    def test_environment_retains_its_data_when_destroyed(
         self, environments: dict[str, Templates], env: str, type_: str
     ) -> None:
-        """A failed creation is the exception: the resource is empty then, and would block the next deploy."""
+        """A failed creation is the exception: the resource is empty then, and would block the next deployment."""
         for resource in environments[env].all(type_).values():
             assert resource["DeletionPolicy"] == "RetainExceptOnCreate"
             assert resource["UpdateReplacePolicy"] == "Retain"
 
-    def test_throttles_as_it_says(self, environments: dict[str, Templates], env: str) -> None:
+    def test_environment_has_its_throttle(self, environments: dict[str, Templates], env: str) -> None:
         assert environments[env].one("AWS::ApiGatewayV2::Stage")["Properties"]["DefaultRouteSettings"] == {
             "ThrottlingRateLimit": ENVIRONMENTS[env]["throttleRate"],
             "ThrottlingBurstLimit": ENVIRONMENTS[env]["throttleBurst"],
         }
 
-    def test_logs_at_its_level_and_says_its_name(self, environments: dict[str, Templates], env: str) -> None:
+    def test_environment_logs_its_name_at_its_level(self, environments: dict[str, Templates], env: str) -> None:
         for function in environments[env].all("AWS::Lambda::Function").values():
             variables = function["Properties"]["Environment"]["Variables"]
             level = function["Properties"]["LoggingConfig"]["ApplicationLogLevel"]
@@ -121,26 +122,26 @@ class TestEveryEnvironment:
             assert variables["ENVIRONMENT"] == env
 
 
-class TestAnEnvironmentThatLeavesNothing:
+class TestEnvironmentThatRetainsNothing:
     @pytest.mark.parametrize("type_", [*DATA_TYPES, "AWS::KMS::Key"])
-    def test_takes_its_data_with_it(self, fleeting: Templates, type_: str) -> None:
+    def test_environment_deletes_its_data_when_destroyed(self, fleeting: Templates, type_: str) -> None:
         assert {resource["DeletionPolicy"] for resource in fleeting.all(type_).values()} == {"Delete"}
 
     @pytest.mark.parametrize("type_", [*DATA_TYPES, "AWS::KMS::Key"])
-    def test_can_be_made_of_one_that_kept_everything(
+    def test_environment_that_retained_data_can_stop_doing_so(
         self, fleeting: Templates, encrypted: Templates, type_: str
     ) -> None:
-        """CloudFormation takes a new deletion policy only if something else of a resource changes too."""
+        """CloudFormation applies a new deletion policy only if another property of the resource changes."""
         for id_, resource in fleeting.all(type_).items():
             assert resource["Metadata"]["KeepData"] is False
             assert encrypted.all(type_)[id_]["Metadata"]["KeepData"] is True
 
-    def test_can_be_destroyed(self, fleeting: Templates) -> None:
+    def test_environment_can_be_destroyed(self, fleeting: Templates) -> None:
         assert not fleeting.protected
         assert fleeting.one("AWS::Cognito::UserPool")["Properties"]["DeletionProtection"] == "INACTIVE"
 
-    def test_logs_warnings_only(self, fleeting: Templates) -> None:
-        """Lambda's name for the level is another than Python's."""
+    def test_environment_logs_warnings_only(self, fleeting: Templates) -> None:
+        """Lambda's name for the level differs from Python's."""
         levels = {
             function["Properties"]["LoggingConfig"]["ApplicationLogLevel"]
             for function in fleeting.all("AWS::Lambda::Function").values()
@@ -169,13 +170,13 @@ WITHIN = {
     ("AWS::Lambda::EventSourceMapping", "FunctionName"): "refers to a function's alias",
     ("AWS::Logs::MetricFilter", "MetricName"): "in its namespace, which has the environment",
 }
-"""Names that environments share, because the containing resource is named for the environment."""
+"""Names that environments share, because the containing resource is named after the environment."""
 
 
 class TestNames:
     """Environments coexist in one account and region."""
 
-    def test_stacks_and_exports_are_all_different(self, environments: dict[str, Templates]) -> None:
+    def test_stacks_and_exports_of_environments_differ(self, environments: dict[str, Templates]) -> None:
         for of in (
             lambda templates: templates.names,
             lambda templates: [
@@ -196,7 +197,7 @@ class TestNames:
             assert not shared, f"{one} and {other} share {sorted(shared)}"
 
     def test_name_check_covers_the_known_physical_names(self, prod: Templates) -> None:
-        """The test above would also pass if it saw none."""
+        """The test above would also pass if it found no name."""
         assert {name for _, _, name in _names(prod)} >= {
             "VideoMetadata-prod",
             "VideoAudit-prod",
@@ -207,13 +208,13 @@ class TestNames:
             "video-metadata-prod-...",
         }
 
-    def test_the_keys_alias_has_the_environment(self, encrypted: Templates, fleeting: Templates) -> None:
+    def test_alias_of_the_key_contains_the_environment(self, encrypted: Templates, fleeting: Templates) -> None:
         aliases = [templates.one("AWS::KMS::Alias")["Properties"]["AliasName"] for templates in (encrypted, fleeting)]
         assert aliases == ["alias/video-metadata-prod", "alias/video-metadata-trial"]
 
 
 def _names(templates: Templates) -> set[tuple[str, str, str]]:
-    """The names that resources are given, behind the resource's type and the property: not references to others."""
+    """Return the given names of resources, after type and property; references to other resources are not names."""
     return {
         (resource["Type"], key, value if isinstance(value, str) else _literals(value))
         for template in templates.parts().values()
@@ -235,7 +236,7 @@ def _properties(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _is_written_out(value: Any) -> bool:
-    """Whether a value is more than a reference, whose target has its own name."""
+    """Return whether a value is more than a reference, whose target has its own name."""
     return isinstance(value, str) or (isinstance(value, dict) and "Fn::Join" in value)
 
 
@@ -245,30 +246,30 @@ def _literals(join: Json) -> str:
     return str(separator).join(part if isinstance(part, str) else "..." for part in parts)
 
 
-class TestWithoutAKey:
-    def test_there_is_none_and_nobody_is_allowed_to_use_any(self, prod: Templates) -> None:
+class TestWithoutKey:
+    def test_environment_without_a_key_permits_the_use_of_none(self, prod: Templates) -> None:
         for part in ("Data", "Media", "Identity", "Jobs", "Api"):
             assert "kms" not in json.dumps(prod.parts()[part]).lower()
 
 
 class TestKey:
-    """The key of an environment whose `kmsKey` is `create`."""
+    """Key of an environment whose `kmsKey` is `create`."""
 
-    def test_rotates_every_year(self, encrypted: Templates) -> None:
+    def test_key_rotates_every_year(self, encrypted: Templates) -> None:
         key = _key(encrypted)["Properties"]
         assert (key["EnableKeyRotation"], key["RotationPeriodInDays"]) == (True, 365)
 
-    def test_stays_with_the_data(self, encrypted: Templates) -> None:
+    def test_key_is_retained_like_the_data(self, encrypted: Templates) -> None:
         key = _key(encrypted)
         assert (key["DeletionPolicy"], key["UpdateReplacePolicy"]) == ("RetainExceptOnCreate", "Retain")
 
-    def test_is_the_accounts_to_give(self, encrypted: Templates) -> None:
-        """The key policy delegates access to IAM. Otherwise deleting a role could make the key unusable."""
+    def test_key_policy_delegates_access_to_the_account(self, encrypted: Templates) -> None:
+        """The key policy delegates access to IAM. Otherwise the deletion of a role could make the key unusable."""
         (statement,) = [candidate for candidate in _key_policy(encrypted) if "Sid" not in candidate]
         assert to_text(statement["Principal"]["AWS"]) == "arn:AWS::Partition:iam::AWS::AccountId:root"
         assert statement["Action"] == "kms:*"
 
-    def test_lets_s3_notify_of_this_accounts_uploads_only(self, encrypted: Templates) -> None:
+    def test_key_policy_lets_s3_notify_of_uploads_of_this_account_only(self, encrypted: Templates) -> None:
         statement = _statement(encrypted, "UploadsAreTold")
         assert statement["Principal"] == {"Service": "s3.amazonaws.com"}
         assert statement["Action"] == ["kms:Decrypt", "kms:GenerateDataKey"]
@@ -276,14 +277,14 @@ class TestKey:
         assert to_text(statement["Condition"]["ArnEquals"]["aws:SourceArn"]) == f"arn:AWS::Partition:s3:::{bucket}"
         assert statement["Condition"]["StringEquals"] == {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}
 
-    def test_lets_cloudfront_read_for_this_accounts_distributions_only(self, encrypted: Templates) -> None:
+    def test_key_policy_lets_cloudfront_read_for_distributions_of_this_account_only(self, encrypted: Templates) -> None:
         statement = _statement(encrypted, "PicturesAreShown")
         assert statement["Principal"] == {"Service": "cloudfront.amazonaws.com"}
         assert statement["Action"] == "kms:Decrypt"
         source = to_text(statement["Condition"]["ArnLike"]["aws:SourceArn"])
         assert source == "arn:AWS::Partition:cloudfront::AWS::AccountId:distribution/*"
 
-    def test_lets_cloudwatch_encrypt_this_environments_logs_only(self, encrypted: Templates) -> None:
+    def test_key_policy_lets_cloudwatch_encrypt_logs_of_this_environment_only(self, encrypted: Templates) -> None:
         statement = _statement(encrypted, "LogsAreKept")
         assert to_text(statement["Principal"]["Service"]) == "logs.AWS::Region.amazonaws.com"
         groups = statement["Condition"]["ArnLike"]["kms:EncryptionContext:aws:logs:arn"]
@@ -292,7 +293,7 @@ class TestKey:
             "/aws/vendedlogs/VideoMetadata-prod-*",
         ]
 
-    def test_lets_no_other_service_in(self, encrypted: Templates) -> None:
+    def test_key_policy_permits_no_other_service(self, encrypted: Templates) -> None:
         assert [statement.get("Sid") for statement in _key_policy(encrypted)] == [
             None,
             "UploadsAreTold",
@@ -303,7 +304,7 @@ class TestKey:
 
 @pytest.fixture(params=["create", "given"])
 def with_a_key(request: pytest.FixtureRequest, encrypted: Templates, external: Templates) -> tuple[Templates, str]:
-    """An environment with a KMS key, and what its templates call the key."""
+    """Return an environment with a KMS key, and the name of the key in its templates."""
     return (encrypted, "Key") if request.param == "create" else (external, EXISTING_KEY)
 
 
@@ -338,19 +339,19 @@ class TestEncryption:
     def test_logs_are_encrypted_only_with_a_key_created_by_the_stack(
         self, encrypted: Templates, external: Templates
     ) -> None:
-        """CloudWatch asks the key's policy, which is not ours to write when the key is given."""
+        """CloudWatch checks the key's policy, which this app does not manage if the key is given."""
         groups = [group["Properties"] for group in encrypted.all("AWS::Logs::LogGroup").values()]
         assert [_named_key(group, "KmsKeyId") for group in groups] == ["Key"] * (len(FUNCTIONS) + 1)
         assert not [
             group for group in external.all("AWS::Logs::LogGroup").values() if "KmsKeyId" in group["Properties"]
         ]
 
-    def test_makes_no_key_when_one_is_given(self, external: Templates) -> None:
+    def test_no_key_is_created_if_one_is_given(self, external: Templates) -> None:
         assert not [
             resource for resource in external.data["Resources"].values() if resource["Type"].startswith("AWS::KMS")
         ]
 
-    def test_lets_a_function_use_the_key_only_for_its_permissions(
+    def test_function_may_use_the_key_only_for_its_permissions(
         self, with_a_key: tuple[Templates, str], prod: Templates
     ) -> None:
         templates, key = with_a_key
@@ -362,13 +363,13 @@ class TestEncryption:
             folder: {use.replace(" ", f" {key} ") for use in _key_uses(prod, folder)} for folder in FUNCTIONS
         }
 
-    def test_allows_a_function_nothing_else(self, encrypted: Templates, prod: Templates) -> None:
+    def test_encryption_adds_no_other_permissions(self, encrypted: Templates, prod: Templates) -> None:
         others = {
             folder: {line for line in encrypted.allowed(folder) if not line.startswith("kms:")} for folder in FUNCTIONS
         }
         assert others == {folder: prod.allowed(folder) for folder in FUNCTIONS}
 
-    def test_every_permission_says_through_which_service(self, encrypted: Templates) -> None:
+    def test_every_key_permission_names_its_service(self, encrypted: Templates) -> None:
         for statement in _statements_about_keys(encrypted):
             assert statement["Condition"].keys() == {"StringEquals"}
             assert statement["Condition"]["StringEquals"].keys() == {"kms:ViaService"}
@@ -381,11 +382,11 @@ class TestEncryption:
 
 
 class TestSettings:
-    def test_the_environment_is_dev_unless_another_is_chosen(self) -> None:
+    def test_default_environment_is_dev(self) -> None:
         assert settings_of({}) == settings_of({"env": "dev"})
 
     @pytest.mark.parametrize("env", ENVIRONMENTS)
-    def test_an_environment_has_what_is_listed_for_it(self, env: str) -> None:
+    def test_environment_has_its_listed_values(self, env: str) -> None:
         assert settings_of({"env": env}) == settings_of({**ENVIRONMENTS[env], "env": env, "environments": {}})
 
     def test_explicit_setting_overrides_the_environment(self) -> None:
@@ -393,24 +394,24 @@ class TestSettings:
         assert (settings.throttle_rate, settings.alarms) == (7, False)
         assert settings.throttle_burst == ENVIRONMENTS["prod"]["throttleBurst"]
 
-    def test_an_empty_address_takes_back_that_of_the_environment(self) -> None:
+    def test_empty_address_overrides_the_environments_address(self) -> None:
         listed = {"environments": {"prod": {"alarmEmail": "oncall@example.com"}}, "env": "prod"}
         assert settings_of(listed).alarm_email == "oncall@example.com"
         assert settings_of({**listed, "alarmEmail": ""}).alarm_email is None
 
-    def test_an_environment_that_is_not_listed_is_made_like_dev(self) -> None:
+    def test_unlisted_environment_has_the_values_of_dev(self) -> None:
         assert settings_of({"env": "trial"}) == settings_of({**ENVIRONMENTS["dev"], "env": "trial", "environments": {}})
 
-    def test_data_is_kept_when_nothing_is_said(self) -> None:
+    def test_data_is_retained_by_default(self) -> None:
         settings = settings_of({"environments": {}})
         assert (settings.keep_data, settings.deletion_protection, settings.recovery_days) == (True, True, 35)
         assert settings.removal_policy == cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE
 
     @pytest.mark.parametrize("env", ENVIRONMENTS)
-    def test_every_listed_environment_keeps_its_data(self, env: str) -> None:
+    def test_every_listed_environment_retains_its_data(self, env: str) -> None:
         assert settings_of({"env": env}).keep_data
 
-    def test_a_laptop_keeps_nothing_whatever_its_environment_says(self) -> None:
+    def test_local_deployment_retains_nothing_in_any_environment(self) -> None:
         settings = settings_of({**LOCAL, "env": "prod"})
         assert (settings.keep_data, settings.deletion_protection, settings.alarms) == (False, False, False)
         assert (settings.kms_key, settings.shift, settings.snap_start, settings.provisioned) == (None, "none", False, 0)
@@ -419,32 +420,32 @@ class TestSettings:
         ("text", "snap_start", "provisioned"),
         [("none", False, 0), ("snapstart", True, 0), ("provisioned:2", False, 2), ("provisioned:100", False, 100)],
     )
-    def test_a_cold_start_is_avoided_in_one_way_at_most(self, text: str, snap_start: bool, provisioned: int) -> None:
+    def test_cold_start_has_at_most_one_remedy(self, text: str, snap_start: bool, provisioned: int) -> None:
         settings = settings_of({"coldStart": text})
         assert (settings.snap_start, settings.provisioned) == (snap_start, provisioned)
 
     @pytest.mark.parametrize("bus", ["default", "of/others", "arn:aws:events:eu-west-1:123456789012:event-bus/changes"])
-    def test_a_bus_is_named_or_given_by_its_arn(self, bus: str) -> None:
+    def test_event_bus_is_given_by_name_or_arn(self, bus: str) -> None:
         assert settings_of({"eventBus": bus}).event_bus == bus
 
     @pytest.mark.parametrize("bus", ["arn:aws:events:us-east-1:123456789012:event-bus/changes", "changes"])
-    def test_a_bus_of_the_region_that_is_deployed_to_is_taken(self, bus: str) -> None:
+    def test_event_bus_of_the_deployment_region_is_accepted(self, bus: str) -> None:
         assert settings_of({"eventBus": bus}, "us-east-1").event_bus == bus
 
-    def test_no_bus_is_said_in_two_ways(self) -> None:
+    def test_two_values_mean_no_event_bus(self) -> None:
         assert settings_of({"eventBus": "none"}).event_bus is settings_of({}).event_bus is None
 
-    def test_no_key_is_said_in_two_ways(self) -> None:
+    def test_two_values_mean_no_key(self) -> None:
         assert settings_of({"kmsKey": "none"}).kms_key is settings_of({}).kms_key is None
 
 
 class TestPage:
     """docs/environments.md lists every value, and docs/encryption.md has the cost and the policy of a key."""
 
-    def test_lists_every_value_with_its_default_and_that_of_each_environment(self) -> None:
+    def test_page_lists_every_value_with_its_default_and_per_environment(self) -> None:
         assert page_tables.is_current(page_tables.ENVIRONMENTS, page_tables.setting_table()), page_tables.HINT
 
-    def test_every_value_is_read_and_every_one_read_is_described(self) -> None:
+    def test_described_values_are_those_that_the_settings_read(self) -> None:
         assert context_names() == VALUES.keys()
 
     @pytest.mark.parametrize("name", [name for name, value in VALUES.items() if value.default is not None])
@@ -455,7 +456,7 @@ class TestPage:
     def test_cost_of_a_key_counts_the_functions_with_a_table_and_the_queues(
         self, encrypted: Templates, prod: Templates
     ) -> None:
-        month = 30 * 24 * 12  # requests that are five minutes apart
+        month = 30 * 24 * 12  # requests at intervals of five minutes
         functions = sum(f"Decrypt {DYNAMODB}" in _key_uses(prod, folder) for folder in FUNCTIONS)
         queues = [name for name in encrypted.all("AWS::SQS::Queue") if "DeadLetters" not in name]
         costs = []
@@ -469,7 +470,7 @@ class TestPage:
         assert f"{functions} functions in constant use" in PAGE
         assert f"at most about ${1 + sum(costs):.2f} in a busy one." in " ".join(PAGE.split())
 
-    def test_shows_the_owner_of_a_key_what_its_policy_needs(self, encrypted: Templates) -> None:
+    def test_page_shows_the_required_policy_of_an_existing_key(self, encrypted: Templates) -> None:
         """The statements equal the policy of the environment's own key, except for logs."""
         (policy,) = (json.loads(block) for block in re.findall(r"```json\n(.*?)```", PAGE, flags=re.DOTALL))
         assert policy == [_written_out(_statement(encrypted, sid)) for sid in ("UploadsAreTold", "PicturesAreShown")]
@@ -490,7 +491,7 @@ def _statement(templates: Templates, sid: str) -> Json:
 
 
 def _written_out(value: Any) -> Any:
-    """A part of a template as it would be in an account of the documentation's."""
+    """Return a part of a template as it would be in the account of the documentation."""
     if isinstance(value, list):
         return [_written_out(element) for element in value]
     if isinstance(value, dict) and not value.keys() & {"Ref", "Fn::Join"}:
@@ -508,7 +509,7 @@ def _is_about_keys(statement: Json) -> bool:
 
 
 def _statements_about_keys(templates: Templates) -> list[Json]:
-    """The statements of all roles that are about keys."""
+    """Return the statements about keys in all roles."""
     return [
         statement
         for policy in templates.all("AWS::IAM::Policy").values()

@@ -1,4 +1,4 @@
-"""Each function has the intended configuration and exactly the permissions that it needs."""
+"""Each function has the intended configuration and exactly its required permissions."""
 
 import json
 import re
@@ -22,7 +22,8 @@ def _consumes(queue: str) -> set[str]:
 
 
 def _only(line: str, *attributes: str, returning: str = "") -> str:
-    """Return the line of a statement with the attributes that requests may name and the values that they may return."""
+    """Return the line of a permission with the attributes that requests may name and the values that they may
+    return."""
     named = " ".join(sorted({name for names in attributes for name in names.split()}))
     return f"{line}: {named}" + (f" -> {returning}" if returning else "")
 
@@ -419,10 +420,10 @@ LOCAL_CONSOLE = {
     '"scopes":"videos/read videos/write videos/admin","audience":"video-metadata","media":["http://127.0.0.1:4566"]}',
     "CONNECT_ORIGINS": "http://127.0.0.1:9000",
 }
-"""The development issuer grants people all that they may do, and MiniStack has all buckets at one address."""
+"""The development issuer grants users all scopes, and MiniStack has all buckets at one address."""
 
 SEARCHING = ("indexer", "search")
-"""The functions that have the index in their `/tmp`."""
+"""Functions that store the search index in `/tmp`."""
 
 SIZES = {
     "console": (256, 28),
@@ -441,16 +442,16 @@ SIZES = {
     "indexer": (1769, 300),
     "search": (1769, 28),
 }
-"""Megabytes and seconds; all others answer requests: 512, 28."""
+"""Megabytes and seconds of functions other than request functions, which have 512 and 28."""
 
 
-def test_every_folder_of_functions_is_deployed(aws: Templates) -> None:
+def test_every_function_folder_is_deployed(aws: Templates) -> None:
     handlers = {function["Properties"]["Handler"] for function in aws.all("AWS::Lambda::Function").values()}
     assert handlers == {f"functions.{folder}.handler.lambda_handler" for folder in FUNCTIONS}
 
 
-def test_every_function_and_the_gateway_have_a_log_that_ends(aws: Templates) -> None:
-    """In development after two weeks."""
+def test_every_function_and_the_gateway_have_a_log_with_limited_retention(aws: Templates) -> None:
+    """Retention in development is two weeks."""
     groups = aws.all("AWS::Logs::LogGroup").values()
     assert [group["Properties"]["RetentionInDays"] for group in groups] == [14] * (len(FUNCTIONS) + 1)
 
@@ -458,13 +459,13 @@ def test_every_function_and_the_gateway_have_a_log_that_ends(aws: Templates) -> 
 class TestEveryFunction:
     """Each test compares a property of all functions with a table, so that a difference names the function."""
 
-    def test_may_do_exactly_this(self, aws: Templates) -> None:
+    def test_function_has_exactly_its_permissions(self, aws: Templates) -> None:
         allowed = {
             folder: {line for line in aws.allowed(folder) if not line.startswith("logs:")} for folder in FUNCTIONS
         }
         assert allowed == ALLOWED
 
-    def test_writes_its_own_log_only(self, aws: Templates) -> None:
+    def test_function_writes_its_own_log_only(self, aws: Templates) -> None:
         written = {}
         for folder in FUNCTIONS:
             group = to_text(aws.function(folder)[1]["LoggingConfig"]["LogGroup"])
@@ -475,11 +476,11 @@ class TestEveryFunction:
             for folder, group in groups.items()
         }
 
-    def test_logs_json(self, aws: Templates) -> None:
+    def test_function_logs_json(self, aws: Templates) -> None:
         forms = {folder: aws.function(folder)[1]["LoggingConfig"]["LogFormat"] for folder in FUNCTIONS}
         assert forms == dict.fromkeys(FUNCTIONS, "JSON")
 
-    def test_has_no_wildcard_but_for_names_of_objects_and_no_scan(self, aws: Templates) -> None:
+    def test_function_has_no_wildcards_except_for_object_names_and_no_scan(self, aws: Templates) -> None:
         for folder in FUNCTIONS:
             for statement in aws.statements(folder):
                 actions = as_list(statement["Action"])
@@ -488,12 +489,12 @@ class TestEveryFunction:
                     assert "*" not in resource.removesuffix("/*"), folder
                     assert not resource.endswith("/*") or str(actions).count("Object"), folder
 
-    def test_has_no_managed_policy(self, aws: Templates) -> None:
+    def test_function_has_no_managed_policy(self, aws: Templates) -> None:
         roles = aws.all("AWS::IAM::Role")
         own = {folder: roles[aws.function(folder)[1]["Role"]["Fn::GetAtt"][0]]["Properties"] for folder in FUNCTIONS}
         assert [folder for folder, properties in own.items() if "ManagedPolicyArns" in properties] == []
 
-    def test_has_a_value_for_each_variable_that_its_settings_require_and_no_others(self, aws: Templates) -> None:
+    def test_function_has_exactly_the_variables_that_its_settings_require(self, aws: Templates) -> None:
         expected = {}
         for folder in FUNCTIONS:
             read, optional = _variables(folder)
@@ -502,21 +503,21 @@ class TestEveryFunction:
             expected[folder] = {name: values[name] for name in read - optional} | powertools
         assert {folder: _environment(aws, folder) for folder in FUNCTIONS} == expected
 
-    def test_has_locally_only_variables_that_its_settings_read(self, local: Templates) -> None:
+    def test_local_function_has_only_variables_that_its_settings_read(self, local: Templates) -> None:
         for folder in FUNCTIONS:
             read, optional = _variables(folder)
-            # Powertools reads its own.
+            # Powertools reads its own variables.
             variables_set = {name for name in _environment(local, folder) if not name.startswith("POWERTOOLS_")}
             assert read - optional <= variables_set <= read, folder
 
-    def test_runs_python_313_on_arm_untraced(self, aws: Templates) -> None:
+    def test_function_runs_python_313_on_arm_without_tracing(self, aws: Templates) -> None:
         functions = {folder: aws.function(folder)[1] for folder in FUNCTIONS}
         names = ("Runtime", "Architectures", "MemorySize", "Timeout", "TracingConfig")
         assert {folder: [properties.get(name) for name in names] for folder, properties in functions.items()} == {
             folder: ["python3.13", ["arm64"], *SIZES.get(folder, (512, 28)), None] for folder in FUNCTIONS
         }
 
-    def test_carries_ffmpeg_only_if_it_reads_films_and_tantivy_only_if_it_searches(self, aws: Templates) -> None:
+    def test_function_contains_ffmpeg_only_for_media_and_tantivy_only_for_search(self, aws: Templates) -> None:
         processing, searching, all_others = (
             aws.function(name)[1]["Code"] for name in ("thumbnails", "indexer", "videos")
         )
@@ -526,7 +527,7 @@ class TestEveryFunction:
             assert (code == searching) == (folder in SEARCHING), folder
             assert (code == all_others) == (folder not in ("probe", "thumbnails", "console", *SEARCHING)), folder
 
-    def test_has_the_same_settings_locally_but_for_what_a_laptop_needs(self, aws: Templates, local: Templates) -> None:
+    def test_local_function_has_the_same_settings_except_local_ones(self, aws: Templates, local: Templates) -> None:
         expected = {}
         for folder in FUNCTIONS:
             variables = _environment(aws, folder)
@@ -550,8 +551,8 @@ def test_roles_are_assumed_by_lambda_only_and_have_no_inline_policies(aws: Templ
 READING = ("BatchGetItem", "Query")
 
 
-def test_the_audit_trail_has_one_writer_that_removes_nothing(aws: Templates) -> None:
-    """The condition in the code keeps a put from replacing an entry; in the archive the previous version stays."""
+def test_audit_trail_has_one_writer_that_removes_nothing(aws: Templates) -> None:
+    """The condition in the code prevents replacement of an entry; the archive keeps previous versions."""
     touching = {
         (folder, line.split()[0])
         for folder in FUNCTIONS
@@ -568,7 +569,7 @@ def test_the_audit_trail_has_one_writer_that_removes_nothing(aws: Templates) -> 
     }
 
 
-def test_the_feed_has_one_writer_that_removes_nothing_and_reads_nothing_else_of_its_table(aws: Templates) -> None:
+def test_feed_has_one_writer_that_removes_nothing_and_reads_only_the_feed(aws: Templates) -> None:
     """The writer must read the end of the feed and its recent entries."""
     touching = {
         (folder, line.split()[0], *line.split()[2:])
@@ -601,7 +602,7 @@ def test_local_webhook_receivers_are_enabled_on_the_local_stack_only(
 
 
 class TestEventBus:
-    def test_is_put_to_by_the_worker_alone(self, snapshots: Templates, chosen: Templates) -> None:
+    def test_only_the_delivery_worker_puts_to_the_event_bus(self, snapshots: Templates, chosen: Templates) -> None:
         """The event bus is given by its name or by its ARN."""
         own = "arn:AWS::Partition:events:AWS::Region:AWS::AccountId:event-bus/changes"
         for templates, bus, arn in ((snapshots, "changes", own), (chosen, EXISTING_BUS, EXISTING_BUS)):
@@ -610,12 +611,12 @@ class TestEventBus:
             assert putting == {("deliveries", f"events:PutEvents {arn}")}
             assert _environment(templates, "deliveries")["EVENT_BUS"] == bus
 
-    def test_is_none_unless_it_is_named(self, aws: Templates) -> None:
+    def test_deployment_without_a_named_bus_uses_none(self, aws: Templates) -> None:
         assert not [line for line in aws.allowed("deliveries") if line.startswith("events:")]
         assert "EVENT_BUS" not in _environment(aws, "deliveries")
 
 
-def test_lambda_stops_no_function_that_continues_by_itself(aws: Templates) -> None:
+def test_recursive_calls_are_permitted_to_functions_that_continue_their_work(aws: Templates) -> None:
     allowing = [folder for folder in FUNCTIONS if aws.function(folder)[1].get("RecursiveLoop") == "Allow"]
     assert allowing == ["aggregates", "deliveries", "purge", "reverts"]
 
@@ -639,7 +640,7 @@ def _variables(folder: str) -> tuple[set[str], set[str]]:
     """Return the variables that the settings of a function read, except Lambda's own, and the optional ones."""
     settings: type[Settings] = Settings
     own: set[str] = set()
-    if folder == "console":  # which has no code of `shared`
+    if folder == "console":  # without code of `shared`
         handler = (ROOT / "functions" / folder / "handler.py").read_text(encoding="utf-8")
         own = set(re.findall(r'os\.environ\["(\w+)"\]', handler))
     else:

@@ -1,4 +1,4 @@
-"""Buckets, queues, and what wakes which function."""
+"""Buckets, queues, and the events that invoke each function."""
 
 import json
 from typing import Any, cast
@@ -30,10 +30,10 @@ VISIBILITY = {
 }
 
 COUNTED = (schema.VIEW_COUNTER, schema.VIEWER, schema.RATING)
-"""Items that the stream counts, or in which it detects a new hour."""
+"""Entities that the stream counts, or from which it detects a new hour."""
 CHILD_ENTITIES = (schema.CREDIT, schema.RELEASE, schema.CAPTION, schema.CHAPTERS)
 AUDITED = (schema.VIDEO, schema.JOB, *CHILD_ENTITIES, schema.RATING_TOTALS, schema.PLAYLIST)
-"""Items that the audit trail records."""
+"""Entities that the audit trail records."""
 WAKING = (schema.REVERT, *AUDITED, *COUNTED)
 
 
@@ -43,7 +43,7 @@ def _bucket(templates: Templates, name: str) -> Json:
 
 @pytest.mark.parametrize("name", BUCKETS)
 class TestEveryBucket:
-    def test_is_closed_and_encrypted(self, aws: Templates, name: str) -> None:
+    def test_bucket_is_private_and_encrypted(self, aws: Templates, name: str) -> None:
         bucket = _bucket(aws, name)["Properties"]
         assert set(bucket["PublicAccessBlockConfiguration"].values()) == {True}
         assert len(bucket["PublicAccessBlockConfiguration"]) == 4
@@ -51,14 +51,14 @@ class TestEveryBucket:
         (rule,) = bucket["BucketEncryption"]["ServerSideEncryptionConfiguration"]
         assert rule == {"ServerSideEncryptionByDefault": {"SSEAlgorithm": "AES256"}}
 
-    def test_refuses_requests_without_tls(self, aws: Templates, name: str) -> None:
+    def test_bucket_refuses_requests_without_tls(self, aws: Templates, name: str) -> None:
         denied = [statement for statement in _bucket_policy(aws, name) if statement["Effect"] == "Deny"]
         (statement,) = denied
         assert statement["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
         assert statement["Action"] == "s3:*"
         assert [to_text(resource) for resource in statement["Resource"]] == [name, f"{name}/*"]
 
-    def test_tidies_up_uploads_that_were_never_completed(self, aws: Templates, name: str) -> None:
+    def test_bucket_removes_incomplete_uploads(self, aws: Templates, name: str) -> None:
         (rule,) = _bucket(aws, name)["Properties"]["LifecycleConfiguration"]["Rules"]
         assert (
             rule["AbortIncompleteMultipartUpload"] == {"DaysAfterInitiation": UPLOAD_DAYS} == {"DaysAfterInitiation": 2}
@@ -67,30 +67,30 @@ class TestEveryBucket:
         assert rule.get("Transitions") == moved
         assert not {"ExpirationInDays", "ExpirationDate"} & set(rule)
 
-    def test_keeps_what_is_replaced_if_it_is_the_archive(self, aws: Templates, name: str) -> None:
+    def test_only_the_archive_keeps_replaced_objects(self, aws: Templates, name: str) -> None:
         versioning = _bucket(aws, name)["Properties"].get("VersioningConfiguration")
         assert versioning == ({"Status": "Enabled"} if name == "Archive" else None)
         (rule,) = _bucket(aws, name)["Properties"]["LifecycleConfiguration"]["Rules"]
         assert not [name for name in rule if name.startswith("Noncurrent")]
 
-    def test_outlives_its_stack_but_not_locally(self, aws: Templates, local: Templates, name: str) -> None:
+    def test_bucket_is_retained_on_aws_and_deleted_locally(self, aws: Templates, local: Templates, name: str) -> None:
         assert _bucket(aws, name)["DeletionPolicy"] == "RetainExceptOnCreate"
         assert _bucket(aws, name)["UpdateReplacePolicy"] == "Retain"
         assert _bucket(local, name)["DeletionPolicy"] == "Delete"
 
-    def test_is_the_same_locally_in_all_else(self, aws: Templates, local: Templates, name: str) -> None:
+    def test_local_bucket_is_otherwise_the_same(self, aws: Templates, local: Templates, name: str) -> None:
         assert _bucket(aws, name)["Properties"] == _bucket(local, name)["Properties"]
 
     def test_bucket_name_is_a_stack_output(self, aws: Templates, name: str) -> None:
         assert to_text(aws.media["Outputs"][f"{name}Bucket"]["Value"]) == name
 
 
-def test_no_bucket_is_forgotten_here(aws: Templates) -> None:
+def test_every_bucket_is_tested(aws: Templates) -> None:
     assert sorted(to_text({"Ref": id_}) for id_ in aws.all("AWS::S3::Bucket")) == sorted(BUCKETS)
 
 
 class TestArrivals:
-    def test_the_queue_is_notified_of_every_new_film(self, aws: Templates) -> None:
+    def test_arrivals_queue_is_notified_of_every_uploaded_file(self, aws: Templates) -> None:
         (notification,) = _bucket(aws, "Sources")["Properties"]["NotificationConfiguration"]["QueueConfigurations"]
         assert notification["Event"] == "s3:ObjectCreated:*"
         assert to_text(notification["Queue"]) == "ArrivalsQueue"
@@ -105,8 +105,8 @@ class TestArrivals:
         assert to_text(conditions["ArnEquals"]["aws:SourceArn"]) == f"arn:AWS::Partition:s3:::{name}"
         assert conditions["StringEquals"] == {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}
 
-    def test_the_policy_is_there_before_the_bucket(self, aws: Templates) -> None:
-        """S3 tries to send while the bucket is made."""
+    def test_queue_policy_is_created_before_the_bucket(self, aws: Templates) -> None:
+        """S3 sends a test message while it creates the bucket."""
         before = {to_text({"Ref": id_}) for id_ in _bucket(aws, "Sources")["DependsOn"]}
         assert before == {"ArrivalsQueue", "ArrivalsQueuePolicy"}
 
@@ -127,10 +127,10 @@ class TestArrivals:
         assert (rule["AllowedMethods"], rule["AllowedHeaders"]) == (["GET", "HEAD"], ["*"])
         assert rule["ExposedHeaders"] == ["Accept-Ranges", "Content-Length", "Content-Range"]
 
-    def test_pages_have_no_business_with_the_archive(self, aws: Templates) -> None:
+    def test_archive_has_no_cors_rules(self, aws: Templates) -> None:
         assert "CorsConfiguration" not in _bucket(aws, "Archive")["Properties"]
 
-    def test_no_function_of_cdks_own_is_needed(self, aws: Templates, local: Templates) -> None:
+    def test_deployment_needs_no_function_of_the_cdk(self, aws: Templates, local: Templates) -> None:
         for templates in (aws, local):
             for template in (templates.data, templates.media, templates.jobs, templates.api):
                 types = {resource["Type"] for resource in template["Resources"].values()}
@@ -146,11 +146,11 @@ class TestPictures:
         source = to_text(allowed["Condition"]["StringEquals"]["AWS:SourceArn"])
         assert source == "arn:AWS::Partition:cloudfront::AWS::AccountId:distribution/Pictures"
 
-    def test_no_other_bucket_has_readers(self, aws: Templates) -> None:
+    def test_no_other_bucket_has_external_readers(self, aws: Templates) -> None:
         for name in ("Sources", "Archive"):
             assert [statement["Effect"] for statement in _bucket_policy(aws, name)] == ["Deny"]
 
-    def test_the_distribution_signs_its_requests(self, aws: Templates) -> None:
+    def test_distribution_signs_its_requests(self, aws: Templates) -> None:
         access = aws.one("AWS::CloudFront::OriginAccessControl")["Properties"]["OriginAccessControlConfig"]
         assert (access["SigningBehavior"], access["SigningProtocol"]) == ("always", "sigv4")
         (origin,) = _distribution(aws)["Origins"]
@@ -173,8 +173,8 @@ class TestPictures:
         assert policy["CorsConfig"]["AccessControlAllowOrigins"] == {"Items": ["*"]}
         assert policy["CorsConfig"]["AccessControlAllowMethods"] == {"Items": ["GET", "HEAD"]}
 
-    def test_names_differ_by_region(self, aws: Templates) -> None:
-        """CloudFront's are one set for all of them."""
+    def test_cloudfront_names_contain_the_region(self, aws: Templates) -> None:
+        """CloudFront names are shared by all regions of an account."""
         named = [
             aws.one("AWS::CloudFront::OriginAccessControl")["Properties"]["OriginAccessControlConfig"]["Name"],
             aws.one("AWS::CloudFront::ResponseHeadersPolicy")["Properties"]["ResponseHeadersPolicyConfig"]["Name"],
@@ -182,7 +182,7 @@ class TestPictures:
         ]
         assert all(to_text(name).endswith("-AWS::Region") for name in named)
 
-    def test_there_is_none_locally(self, local: Templates) -> None:
+    def test_local_deployment_has_no_distribution(self, local: Templates) -> None:
         assert not [resource for resource in local.media["Resources"].values() if "CloudFront" in resource["Type"]]
         assert to_text(local.media["Outputs"]["MediaUrl"]["Value"]) == "http://127.0.0.1:4566/Media"
 
@@ -192,26 +192,24 @@ class TestQueues:
     def queues(self, aws: Templates) -> dict[str, Json]:
         return {to_text({"Ref": id_}): queue["Properties"] for id_, queue in aws.all("AWS::SQS::Queue").items()}
 
-    def test_are_these_each_with_a_dead_letter_queue(self, queues: dict[str, Json]) -> None:
+    def test_every_expected_queue_has_a_dead_letter_queue(self, queues: dict[str, Json]) -> None:
         assert set(queues) == {f"{name}{part}" for name in VISIBILITY for part in ("", "DeadLetters")}
 
     @pytest.mark.parametrize("name", VISIBILITY)
-    def test_hide_a_message_for_six_times_as_long_as_its_worker_may_run(
-        self, queues: dict[str, Json], name: str
-    ) -> None:
+    def test_visibility_timeout_is_six_times_the_worker_timeout(self, queues: dict[str, Json], name: str) -> None:
         assert queues[name]["VisibilityTimeout"] == VISIBILITY[name]
 
     @pytest.mark.parametrize(
         "name", ["arrivals", "probe", "thumbnails", "purge", "aggregates", "tallies", "reverts", "deliveries"]
     )
-    def test_visibility_follows_the_functions_own_timeout(
+    def test_visibility_timeout_follows_the_functions_timeout(
         self, aws: Templates, queues: dict[str, Json], name: str
     ) -> None:
         visibility = queues[f"{name.capitalize()}Queue"]["VisibilityTimeout"]
         assert visibility >= 6 * aws.function(name)[1]["Timeout"]
 
     @pytest.mark.parametrize("name", VISIBILITY)
-    def test_set_a_message_aside_for_14_days_after_five_receives_or_as_late_as_can_be_where_order_matters(
+    def test_message_is_set_aside_for_14_days_after_five_receives_or_the_maximum_in_fifo_queues(
         self, queues: dict[str, Json], name: str
     ) -> None:
         policy = queues[name]["RedrivePolicy"]
@@ -232,7 +230,9 @@ class TestQueues:
             fifo = {key: value for key, value in queue.items() if "Fifo" in key or "Deduplication" in key}
             assert fifo == (in_order if name.startswith("Tallies") else {})
 
-    def test_are_encrypted_and_refuse_requests_without_tls(self, aws: Templates, queues: dict[str, Json]) -> None:
+    def test_queues_are_encrypted_and_refuse_requests_without_tls(
+        self, aws: Templates, queues: dict[str, Json]
+    ) -> None:
         for name, queue in queues.items():
             assert queue["SqsManagedSseEnabled"] is True
             (denied,) = [statement for statement in _queue_policy(aws, name) if statement["Effect"] == "Deny"]
@@ -248,7 +248,7 @@ class TestQueues:
         assert allowing == ["ArrivalsQueue"]
 
     @pytest.mark.parametrize("output", ["TranscodeQueueUrl", "TranscodeQueueArn"])
-    def test_outputs_say_where_the_transcoders_queue_is(self, aws: Templates, output: str) -> None:
+    def test_queue_of_the_transcoder_is_a_stack_output(self, aws: Templates, output: str) -> None:
         assert to_text(aws.jobs["Outputs"][output]["Value"]) == "TranscodeQueue"
 
 
@@ -266,7 +266,7 @@ class TestWorkers:
             ("deliveries", 1, 10, None),
         ],
     )
-    def test_are_called_with_the_messages_of_their_queue(
+    def test_workers_are_invoked_with_the_messages_of_their_queue(
         self, aws: Templates, folder: str, batch: int, concurrency: int | None, window: int | None
     ) -> None:
         mapping = _mapping(aws, folder)
@@ -281,12 +281,12 @@ class TestWorkers:
         workers = _mapping(aws, "aggregates")["ScalingConfig"]["MaximumConcurrency"]
         assert workers * UNITS_PER_SECOND <= 1_000 * 4 // 5
 
-    def test_a_batch_of_totals_fits_into_a_call(self, aws: Templates) -> None:
+    def test_batch_of_totals_fits_into_one_invocation(self, aws: Templates) -> None:
         message = json.dumps(aggregates_message("v" * 36, "c" * 36, entries=True))
-        # Beside its body a message has some 800 bytes: ids, receipt, attributes.
+        # Apart from its body, a message has about 800 bytes: ids, receipt, attributes.
         assert _mapping(aws, "aggregates")["BatchSize"] * (len(json.dumps(message)) + 800) < 6_000_000 / 4
 
-    def test_a_laptop_is_not_flooded(self, local: Templates) -> None:
+    def test_local_workers_have_limited_concurrency(self, local: Templates) -> None:
         for folder, most in {"probe": 2, "thumbnails": 2, "deliveries": 3}.items():
             assert _mapping(local, folder)["ScalingConfig"] == {"MaximumConcurrency": most}
 
@@ -313,7 +313,7 @@ class TestWorkers:
     @pytest.mark.parametrize(
         "kind", [kind for kind in KINDS.values() if kind.queue != "transcode"], ids=lambda kind: kind.name
     )
-    def test_a_lease_outlasts_the_function_that_works_on_it(self, aws: Templates, kind: JobKind) -> None:
+    def test_lease_outlasts_the_timeout_of_its_worker(self, aws: Templates, kind: JobKind) -> None:
         timeout = aws.one("AWS::Lambda::Function", kind.queue.capitalize())["Properties"]["Timeout"]
         assert timeout < kind.lease <= 2 * timeout
 
@@ -351,8 +351,8 @@ class TestWorkers:
         ]
         assert to_text(permission["SourceArn"]) == name
 
-    def test_a_call_by_the_clock_that_fails_or_has_to_wait_is_not_repeated(self, aws: Templates) -> None:
-        """Lambda's own queue would try twice again, and keep a call for six hours."""
+    def test_scheduled_call_that_fails_or_waits_is_not_repeated(self, aws: Templates) -> None:
+        """Lambda's asynchronous queue would retry twice, and keep a call for six hours."""
         called = [
             target["Arn"] for rule in aws.all("AWS::Events::Rule").values() for target in rule["Properties"]["Targets"]
         ]
@@ -378,7 +378,9 @@ class TestStreamReaders:
         [("stream_router", 50, 0, 10), ("audit", 400, 1, 1)],
         ids=["stream_router", "audit"],
     )
-    def test_lose_no_record(self, aws: Templates, folder: str, batch: int, window: int, lanes: int) -> None:
+    def test_stream_readers_lose_no_record(
+        self, aws: Templates, folder: str, batch: int, window: int, lanes: int
+    ) -> None:
         mapping = _mapping(aws, folder)
         assert to_text(mapping.pop("EventSourceArn")) == "Table.StreamArn"
         assert to_text(mapping.pop("DestinationConfig")["OnFailure"]["Destination"]) == "Archive"
@@ -392,17 +394,17 @@ class TestStreamReaders:
             "FunctionResponseTypes": ["ReportBatchItemFailures"],
             "BisectBatchOnFunctionError": True,
             "MaximumRetryAttempts": 100,
-            # None: the stream itself keeps a record for 24 hours, and what was never tried must not be discarded before.
+            # `None`: the stream keeps records for 24 hours, and unread records must not be discarded earlier.
             "MaximumRecordAgeInSeconds": -1,
             "MetricsConfig": {"Metrics": ["EventCount"]},
         }
 
-    def test_are_two_which_is_all_that_a_stream_takes(self, aws: Templates) -> None:
+    def test_stream_has_two_readers_which_is_the_maximum(self, aws: Templates) -> None:
         mappings = aws.all("AWS::Lambda::EventSourceMapping").values()
         assert [to_text(mapping["Properties"]["EventSourceArn"]) for mapping in mappings].count("Table.StreamArn") == 2
 
-    def test_wait_for_their_role(self, aws: Templates) -> None:
-        """Lambda checks its permissions while it makes the mapping."""
+    def test_stream_readers_are_created_after_the_role_policy(self, aws: Templates) -> None:
+        """Lambda checks the role's permissions while it creates the mapping."""
         for name in ("Router", "Audit"):
             before = aws.one("AWS::Lambda::EventSourceMapping", name)["DependsOn"]
             assert {to_text({"Ref": id_}) for id_ in before} == {f"{name}Role", f"{name}RoleDefaultPolicy"}
@@ -431,19 +433,19 @@ class TestStreamReaders:
             pytest.param(("MODIFY", "JOBS", {"state": {"S": "queued"}}), set(), id="another key"),
         ],
     )
-    def test_are_woken_by_what_concerns_them(
+    def test_records_invoke_the_readers_that_need_them(
         self, aws: Templates, record: tuple[str, str, Json | None], readers: set[str]
     ) -> None:
         name, sort_key, image = record
         assert _matching_readers(aws, name, schema.VIDEO.pk, sort_key, image) == readers
 
     @pytest.mark.parametrize("name", ["INSERT", "MODIFY", "REMOVE"])
-    def test_a_playlist_wakes_the_trail_and_the_router(self, aws: Templates, name: str) -> None:
+    def test_playlist_record_invokes_the_audit_and_the_router(self, aws: Templates, name: str) -> None:
         image: Json | None = None if name == "REMOVE" else {}
         assert _matching_readers(aws, name, schema.PLAYLIST.pk, schema.PLAYLIST.sk, image) == {"stream_router", "audit"}
 
     @pytest.mark.parametrize("entity", CHILD_ENTITIES, ids=lambda entity: entity.name)
-    def test_a_credit_or_release_wakes_the_trail_unless_it_goes_with_its_video(
+    def test_credit_or_release_record_invokes_the_audit_unless_its_video_is_purged(
         self, aws: Templates, entity: schema.Entity
     ) -> None:
         for name in ("INSERT", "MODIFY"):
@@ -451,9 +453,7 @@ class TestStreamReaders:
         assert _matching_readers(aws, "REMOVE", entity.pk, entity.sk, {"removing": {"BOOL": True}}) == {"audit"}
         assert not _matching_readers(aws, "REMOVE", entity.pk, entity.sk, {})
 
-    def test_totals_of_ratings_wake_the_trail_when_they_were_imported_and_not_when_somebody_rates(
-        self, aws: Templates
-    ) -> None:
+    def test_rating_totals_invoke_the_audit_if_imported_and_not_after_a_rating(self, aws: Templates) -> None:
         totals = schema.RATING_TOTALS
         for name in ("INSERT", "MODIFY"):
             imported = {"updatedBy": {"S": "job:import"}}
@@ -462,12 +462,12 @@ class TestStreamReaders:
         assert not _matching_readers(aws, "REMOVE", totals.pk, totals.sk, imported)
 
     @pytest.mark.parametrize("folder", ["stream_router", "audit"])
-    def test_have_no_more_filters_than_aws_takes(self, aws: Templates, folder: str) -> None:
-        """Five; MiniStack takes more."""
+    def test_stream_readers_have_at_most_five_filters(self, aws: Templates, folder: str) -> None:
+        """AWS permits five; MiniStack accepts more."""
         assert len(_mapping(aws, folder)["FilterCriteria"]["Filters"]) <= 5
 
     @pytest.mark.parametrize("entity", COUNTED, ids=lambda entity: entity.name)
-    def test_stream_router_gets_inserts_and_updates_of_counted_items_but_no_removals(
+    def test_stream_router_receives_inserts_and_updates_of_counted_items_but_no_removals(
         self, aws: Templates, entity: schema.Entity
     ) -> None:
         """Items that expire or are purged have already been counted."""
@@ -475,13 +475,13 @@ class TestStreamReaders:
             assert _matching_readers(aws, name, entity.pk, entity.sk, {}) == {"stream_router"}
         assert not _matching_readers(aws, "REMOVE", entity.pk, entity.sk, None)
 
-    def test_a_run_wakes_the_router_and_its_parts_do_not(self, aws: Templates) -> None:
+    def test_revert_run_invokes_the_router_and_its_parts_do_not(self, aws: Templates) -> None:
         run = schema.REVERT
         assert _matching_readers(aws, "INSERT", run.pk, run.sk, {"state": {"S": "running"}}) == {"stream_router"}
         assert not _matching_readers(aws, "INSERT", schema.REVERT_PART.pk, schema.REVERT_PART.sk, {})
 
     @pytest.mark.parametrize("name", ["INSERT", "MODIFY", "REMOVE"])
-    def test_items_of_other_entities_trigger_no_stream_reader(self, aws: Templates, name: str) -> None:
+    def test_records_of_other_entities_invoke_no_stream_reader(self, aws: Templates, name: str) -> None:
         image = None if name == "REMOVE" else {"state": {"S": "queued"}, "source": {"M": {"uploadId": {"S": "u"}}}}
         others = [entity for entity in schema.ENTITIES if entity not in WAKING]
         assert others
@@ -491,7 +491,7 @@ class TestStreamReaders:
 def _matching_readers(
     templates: Templates, name: str, partition_key: str, sort_key: str, image: Json | None
 ) -> set[str]:
-    """Return the stream consumers whose filter matches a record."""
+    """Return the stream readers whose filter matches a record."""
     keys = {"pk": {"S": partition_key}, "sk": {"S": sort_key}}
     record: Json = {"eventName": name, "dynamodb": {"Keys": keys}}
     if image is not None:
@@ -505,7 +505,7 @@ def _matching_readers(
 
 
 def _matches(pattern: Any, value: Any) -> bool:
-    """Lambda's filter rules, as far as they are used: lists are alternatives, and all names must match."""
+    """Apply Lambda's filter rules, as far as they are used: lists are alternatives, and all names must match."""
     if isinstance(pattern, dict):
         return isinstance(value, dict) and all(_matches(pattern[name], value.get(name)) for name in pattern)
     return any(_is(alternative, value) for alternative in pattern)
@@ -522,7 +522,7 @@ def _is(rule: Any, value: Any) -> bool:
 
 def _mapping(templates: Templates, folder: str) -> Json:
     alias = {"Ref": templates.alias(folder)}
-    # Its ARN; or its name, which is a part of that.
+    # the ARN, or the name, which is part of it
     named = {"Fn::Join": ["", [{"Fn::Select": [6, {"Fn::Split": [":", alias]}]}, ":live"]]}
     (properties,) = (
         mapping["Properties"]
@@ -537,7 +537,7 @@ def _distribution(templates: Templates) -> Json:
 
 
 def _cors(templates: Templates, name: str) -> Json:
-    """The one rule of a bucket about pages of other sites."""
+    """Return the only CORS rule of a bucket."""
     (rule,) = _bucket(templates, name)["Properties"]["CorsConfiguration"]["CorsRules"]
     return cast(Json, rule)
 

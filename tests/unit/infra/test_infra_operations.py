@@ -1,4 +1,4 @@
-"""Alarms, topic, dashboard and the watch on costs: what watches the service. test_runbooks.py has the pages."""
+"""The operations templates have the alarms, topics, dashboard and cost monitor. test_runbooks.py tests the runbooks."""
 
 import json
 from functools import cache
@@ -22,83 +22,83 @@ QUEUES = ("arrivals", "probe", "thumbnails", "transcode", "purge", "aggregates",
 
 
 def describe_metric(metric: Json) -> str:
-    """A metric in a line: `AWS/SQS ApproximateAgeOfOldestMessage QueueName=PurgeQueue.QueueName`."""
+    """Return a metric in one line: `AWS/SQS ApproximateAgeOfOldestMessage QueueName=PurgeQueue.QueueName`."""
     named = [f"{dimension['Name']}={to_text(dimension['Value'])}" for dimension in metric["Metric"]["Dimensions"]]
     return " ".join([metric["Metric"]["Namespace"], metric["Metric"]["MetricName"], *sorted(named)])
 
 
 def lines(alarm: Json) -> set[str]:
-    """All metrics of an alarm, each in a line."""
+    """Return all metrics of an alarm, each in one line."""
     return {describe_metric(metric) for metric in watched(alarm)}
 
 
 class TestEveryAlarm:
-    def test_says_when_it_goes_off_and_when_it_is_over(self, prod: Templates) -> None:
+    def test_alarm_notifies_of_its_start_and_end(self, prod: Templates) -> None:
         for alarm in alarms(prod).values():
             (topic,) = alarm["AlarmActions"]
             assert to_text(topic) == "Topic"
             assert alarm["OKActions"] == alarm["AlarmActions"]
             assert alarm.get("ActionsEnabled", True)
 
-    def test_has_a_name_of_its_environment(self, prod: Templates, staging: Templates) -> None:
+    def test_alarm_name_contains_the_environment(self, prod: Templates, staging: Templates) -> None:
         assert all(name.startswith("prod ") for name in alarms(prod))
         assert all(name.startswith("staging ") for name in alarms(staging))
         assert len(alarms(prod)) == len(of_type(prod, "AWS::CloudWatch::Alarm"))
 
-    def test_says_what_it_means_and_names_a_runbook(self, prod: Templates) -> None:
+    def test_alarm_describes_its_meaning_and_names_a_runbook(self, prod: Templates) -> None:
         for alarm in alarms(prod).values():
             meaning, _, runbook = alarm["AlarmDescription"].partition(". Runbook: ")
             assert meaning
             assert "." not in meaning
             assert (ROOT / runbook).is_file(), runbook
 
-    def test_takes_no_more_metrics_than_cloudwatch_allows(self, prod: Templates, costs: Templates) -> None:
-        """Ten, and each stack counts: a release is watched by alarms in the stack of the API."""
+    def test_alarm_has_at_most_ten_metrics(self, prod: Templates, costs: Templates) -> None:
+        """CloudWatch permits ten, and each stack counts: alarms in the API's stack watch releases."""
         for templates in (prod, costs):
             every_alarm = templates.all("AWS::CloudWatch::Alarm")
             assert len(every_alarm) > len(alarms(templates))
             for id_, alarm in every_alarm.items():
-                # The sum of some metrics is among them, and counted here too.
+                # Sums of metrics count as well.
                 assert len(alarm["Properties"].get("Metrics", [alarm])) <= 10, id_
 
-    def test_says_what_no_data_means(self, prod: Templates) -> None:
+    def test_alarm_declares_the_meaning_of_missing_data(self, prod: Templates) -> None:
         bad = {name for name, alarm in alarms(prod).items() if alarm["TreatMissingData"] != "notBreaching"}
         assert bad == {"prod Sweeper does not run", "prod Rankings do not run", "prod Search index is behind"}
         assert {alarms(prod)[name]["TreatMissingData"] for name in bad} == {"breaching"}
 
-    def test_looks_back_no_further_than_cloudwatch_allows(self, prod: Templates) -> None:
+    def test_evaluation_period_is_within_the_limit_of_cloudwatch(self, prod: Templates) -> None:
         for alarm in alarms(prod).values():
             assert max(metric["Period"] for metric in watched(alarm)) * alarm["EvaluationPeriods"] <= 86400
             assert alarm["DatapointsToAlarm"] <= alarm["EvaluationPeriods"]
 
 
 class TestAlarms:
-    def test_there_are_none_in_dev_and_nothing_at_all_locally(
+    def test_dev_has_no_alarms_and_local_deployments_no_operations_stack(
         self, aws: Templates, chosen: Templates, local: Templates
     ) -> None:
         assert aws.operations is local.operations is None
         assert alarms(chosen) == {}
         assert of_type(chosen, "AWS::SNS::Topic") == of_type(chosen, "AWS::KMS::Key") == []
 
-    def test_staging_has_those_of_prod(self, prod: Templates, staging: Templates) -> None:
+    def test_staging_has_the_alarms_of_prod(self, prod: Templates, staging: Templates) -> None:
         there, here = ({name.partition(" ")[2] for name in alarms(templates)} for templates in (prod, staging))
         assert there == here
 
-    def test_errors_are_a_share_of_the_requests_once_there_are_some(self, prod: Templates) -> None:
+    def test_error_alarm_uses_the_share_of_requests_above_a_minimum(self, prod: Templates) -> None:
         alarm = alarms(prod)["prod API returns errors"]
         (error_rate,) = (metric["Expression"] for metric in alarm["Metrics"] if "Expression" in metric)
         assert error_rate == "IF(requests >= 5, 100 * FILL(errors, 0) / requests, 0)"
         assert lines(alarm) == {"AWS/ApiGateway Count ApiId=HttpApi", "AWS/ApiGateway 5xx ApiId=HttpApi"}
         assert {metric["Stat"] for metric in watched(alarm)} == {"Sum"}
 
-    def test_slowness_is_the_slowest_hundredth_and_needs_enough_requests(self, prod: Templates) -> None:
+    def test_latency_alarm_uses_the_p99_and_a_minimum_of_requests(self, prod: Templates) -> None:
         alarm = alarms(prod)["prod API is slow"]
         assert [(describe_metric(metric), metric["Stat"]) for metric in watched(alarm)] == [
             ("AWS/ApiGateway Latency ApiId=HttpApi", "p99")
         ]
         assert alarm["EvaluateLowSampleCountPercentile"] == "ignore"
 
-    def test_slowness_alarms_before_the_function_gives_up(self, prod: Templates) -> None:
+    def test_latency_alarm_threshold_is_below_the_function_timeout(self, prod: Templates) -> None:
         assert alarms(prod)["prod API is slow"]["Threshold"] < 1000 * prod.function("videos")[1]["Timeout"]
 
     def test_throttles_of_every_function_are_watched(self, prod: Templates) -> None:
@@ -120,8 +120,8 @@ class TestAlarms:
         }
         assert watched_ones == {f"AWS/Lambda Errors FunctionName={name}" for name in names}
 
-    def test_sums_take_missing_data_as_nothing(self, prod: Templates) -> None:
-        """`m1 + m2` has no value where one of them has none; SUM has."""
+    def test_sums_treat_missing_data_as_zero(self, prod: Templates) -> None:
+        """`m1 + m2` has no value if one of them has none; SUM has a value."""
         for name in ("Workers crash", "Workers are throttled", "Table fails", "Table writes are throttled"):
             (total,) = (
                 metric["Expression"] for metric in alarms(prod)[f"prod {name}"]["Metrics"] if "Expression" in metric
@@ -141,7 +141,7 @@ class TestAlarms:
             ),
         }
 
-    def test_errors_of_every_operation_that_is_used_are_watched(self, prod: Templates) -> None:
+    def test_errors_of_every_used_operation_are_watched(self, prod: Templates) -> None:
         used = {part for pattern in ACCESS_PATTERNS for part in pattern.operations}
         metrics = {line.split("Operation=")[1].split()[0] for line in lines(alarms(prod)["prod Table fails"])}
         assert used <= metrics
@@ -167,7 +167,7 @@ class TestAlarms:
             f"AWS/Lambda OnFailureDestinationDeliveredEventCount EventSourceMappingUUID={reader}Records"
         }
 
-    def test_lambda_counts_what_is_given_up(self, prod: Templates) -> None:
+    def test_discarded_records_are_counted_by_lambda(self, prod: Templates) -> None:
         for reader in ("Router", "Audit"):
             mapping = prod.one("AWS::Lambda::EventSourceMapping", f"{reader}Records")["Properties"]
             assert mapping["MetricsConfig"] == {"Metrics": ["EventCount"]}
@@ -184,7 +184,7 @@ class TestAlarms:
         assert {name for name in queues if not name.endswith("deadletters")} == set(QUEUES)
 
     @pytest.mark.parametrize(("queue", "minutes"), [("probe", 30), ("thumbnails", 30), ("transcode", 360)])
-    def test_old_jobs_alarm_by_the_sweepers_metric(self, prod: Templates, queue: str, minutes: int) -> None:
+    def test_alarm_on_old_jobs_uses_the_metric_of_the_sweeper(self, prod: Templates, queue: str, minutes: int) -> None:
         alarm = alarms(prod)[f"prod Oldest job of {queue}"]
         assert lines(alarm) == {f"VideoMetadata OldestJobSeconds environment=prod queue={queue}"}
         assert (alarm["Threshold"], watched(alarm)[0]["Stat"]) == (60 * minutes, "Maximum")
@@ -193,30 +193,30 @@ class TestAlarms:
         ("queue", "minutes"),
         [("arrivals", 15), ("aggregates", 30), ("tallies", 15), ("purge", 60), ("reverts", 60), ("deliveries", 60)],
     )
-    def test_old_messages_alarm_where_there_are_no_jobs(self, prod: Templates, queue: str, minutes: int) -> None:
+    def test_queues_without_jobs_have_an_alarm_on_old_messages(self, prod: Templates, queue: str, minutes: int) -> None:
         alarm = alarms(prod)[f"prod Oldest message of {queue}"]
         name = f"{queue.capitalize()}Queue.QueueName"
         assert lines(alarm) == {f"AWS/SQS ApproximateAgeOfOldestMessage QueueName={name}"}
         assert alarm["Threshold"] == 60 * minutes
 
     @pytest.mark.parametrize("queue", ["arrivals", "aggregates", "purge", "reverts", "deliveries"])
-    def test_a_single_bad_message_does_not_count_as_an_old_one(self, prod: Templates, queue: str) -> None:
-        """SQS leaves it out of the metric after three receives."""
+    def test_single_bad_message_does_not_count_as_an_old_one(self, prod: Templates, queue: str) -> None:
+        """SQS excludes it from the metric after three receives."""
         hidden = prod.one("AWS::SQS::Queue", _queue_id(prod, queue))["Properties"]["VisibilityTimeout"]
         assert alarms(prod)[f"prod Oldest message of {queue}"]["Threshold"] >= 3 * hidden
 
-    def test_changes_that_wait_for_no_fault_of_their_receiver_alarm(self, prod: Templates) -> None:
+    def test_deliveries_delayed_by_the_service_have_an_alarm(self, prod: Templates) -> None:
         alarm = alarms(prod)["prod Changes are delivered late"]
         assert lines(alarm) == {"VideoMetadata DeliveryWait environment=prod"}
         assert (alarm["ComparisonOperator"], alarm["Threshold"]) == ("GreaterThanThreshold", 15 * 60)
         assert watched(alarm)[0]["Stat"] == "Maximum"
 
-    def test_items_of_a_newer_release_alarm(self, prod: Templates) -> None:
+    def test_items_of_a_newer_release_have_an_alarm(self, prod: Templates) -> None:
         alarm = alarms(prod)["prod Items of a newer release"]
         assert lines(alarm) == {"VideoMetadata NewerItems environment=prod"}
         assert (alarm["ComparisonOperator"], alarm["Threshold"]) == ("GreaterThanOrEqualToThreshold", 1)
 
-    def test_an_index_that_is_behind_or_not_built_alarms(self, prod: Templates) -> None:
+    def test_late_or_missing_search_index_has_an_alarm(self, prod: Templates) -> None:
         alarm = alarms(prod)["prod Search index is behind"]
         assert lines(alarm) == {"VideoMetadata IndexLag environment=prod"}
         assert (alarm["Threshold"], alarm["EvaluationPeriods"], alarm["TreatMissingData"]) == (300, 3, "breaching")
@@ -225,7 +225,7 @@ class TestAlarms:
         ("name", "function", "periods"),
         [("Sweeper does not run", "Sweeper", 1), ("Rankings do not run", "Rankings", 3)],
     )
-    def test_a_scheduled_function_that_no_longer_ends_well_alarms(
+    def test_scheduled_function_without_successes_has_an_alarm(
         self, prod: Templates, name: str, function: str, periods: int
     ) -> None:
         alarm = alarms(prod)[f"prod {name}"]
@@ -258,7 +258,7 @@ class TestTopics:
         assert allowed["Principal"] == {"Service": publisher}
         assert allowed["Condition"] == {"StringEquals": {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}}
 
-    def test_take_tls_only(self, costs: Templates, part: str, publisher: str) -> None:
+    def test_topics_accept_tls_only(self, costs: Templates, part: str, publisher: str) -> None:
         (policy,) = of_type(costs, "AWS::SNS::TopicPolicy", part=part)
         (denied,) = [
             statement
@@ -268,7 +268,7 @@ class TestTopics:
         assert (denied["Action"], denied["Principal"]) == ("sns:Publish", "*")
         assert denied["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
 
-    def test_are_encrypted_with_a_key_that_the_service_may_use(
+    def test_topics_are_encrypted_with_a_key_that_the_service_may_use(
         self, costs: Templates, part: str, publisher: str
     ) -> None:
         (topic,), (key,) = (of_type(costs, type_, part=part) for type_ in ("AWS::SNS::Topic", "AWS::KMS::Key"))
@@ -283,7 +283,7 @@ class TestTopics:
         assert allowed["Principal"] == {"Service": publisher}
         assert allowed["Condition"] == {"StringEquals": {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}}
 
-    def test_write_to_an_address_when_one_is_given(
+    def test_topics_send_to_the_address_if_one_is_given(
         self, costs: Templates, encrypted: Templates, part: str, publisher: str
     ) -> None:
         assert of_type(costs, "AWS::SNS::Subscription", part=part) == []
@@ -291,13 +291,13 @@ class TestTopics:
         properties = subscription["Properties"]
         assert (properties["Protocol"], properties["Endpoint"]) == ("email", "oncall@example.com")
 
-    def test_are_in_the_outputs(self, costs: Templates, part: str, publisher: str) -> None:
+    def test_topics_are_stack_outputs(self, costs: Templates, part: str, publisher: str) -> None:
         (topic,) = (value for name, value in costs.parts()[part]["Outputs"].items() if name.endswith("Topic"))
         assert to_text(topic["Value"]) == "Topic"
 
 
 class TestCosts:
-    def test_unusual_ones_of_this_deployment_are_reported(self, costs: Templates) -> None:
+    def test_cost_anomalies_of_this_deployment_are_reported(self, costs: Templates) -> None:
         (monitor,), (subscription,) = (
             of_type(costs, f"AWS::CE::Anomaly{name}", part="Costs") for name in ("Monitor", "Subscription")
         )
@@ -308,19 +308,19 @@ class TestCosts:
         assert [(subscriber["Type"], to_text(subscriber["Address"])) for subscriber in properties["Subscribers"]] == [
             ("SNS", "Topic")
         ]
-        assert properties["Frequency"] == "IMMEDIATE"  # the only one that a topic can have
+        assert properties["Frequency"] == "IMMEDIATE"  # the only frequency that a topic permits
         dimension = json.loads(properties["ThresholdExpression"])["Dimensions"]
         assert (dimension["Key"], dimension["Values"]) == ("ANOMALY_TOTAL_IMPACT_ABSOLUTE", ["20"])
 
-    def test_there_is_no_watch_unless_it_is_asked_for(
+    def test_cost_monitor_is_absent_unless_configured(
         self, aws: Templates, staging: Templates, prod: Templates
     ) -> None:
-        """Most accounts belong to an organisation, and AWS refuses it there."""
+        """Most accounts belong to an organization, for which AWS refuses it."""
         for templates in (aws, staging, prod):
             assert "Costs" not in templates.parts()
 
-    def test_a_watch_that_is_refused_takes_nothing_down(self, costs: Templates, prod: Templates) -> None:
-        """It is deployed last, and no other stack is made differently for it."""
+    def test_refused_cost_monitor_affects_no_other_stack(self, costs: Templates, prod: Templates) -> None:
+        """Its stack is deployed last, and every other stack is the same with and without it."""
         (*others, last) = costs.names
         assert last == "VideoMetadata-prod-Costs"
         assert others == prod.names
@@ -329,15 +329,15 @@ class TestCosts:
         assert stacks["VideoMetadata-prod-Operations"] in stacks[last].dependencies
 
     def test_stream_consumers_are_deployed_before_the_writers(self) -> None:
-        """Lambda shows a record once to a reader whose filters leave it out."""
+        """Lambda offers a record only once to a reader whose filters exclude it."""
         stacks = {stack.stack_name: stack for stack in _stacks()}
         assert stacks["VideoMetadata-prod-Jobs"] in stacks["VideoMetadata-prod-Api"].dependencies
 
-    def test_there_is_one_without_alarms_as_well(self, chosen: Templates) -> None:
+    def test_cost_monitor_is_possible_without_alarms(self, chosen: Templates) -> None:
         assert of_type(chosen, "AWS::CE::AnomalyMonitor", part="Costs")
         assert not of_type(chosen, "AWS::CloudWatch::Alarm", part="Operations")
 
-    def test_everything_carries_the_tag(self) -> None:
+    def test_every_resource_has_the_tag(self) -> None:
         stacks = _stacks()
         assert len(stacks) == 7
         for stack in stacks:
@@ -347,8 +347,8 @@ class TestCosts:
                 "deployment": "VideoMetadata-prod",
             }
 
-    def test_tables_carry_it_by_themselves(self, costs: Templates) -> None:
-        """CloudFormation does not hand a stack's tags on to the replicas of a global table."""
+    def test_replicas_of_tables_have_the_tag(self, costs: Templates) -> None:
+        """CloudFormation does not pass a stack's tags on to the replicas of a global table."""
         tables = costs.all("AWS::DynamoDB::GlobalTable").values()
         replicas = [replica for table in tables for replica in table["Properties"]["Replicas"]]
         assert len(replicas) == 2
@@ -362,7 +362,7 @@ class TestCosts:
 
 @cache
 def _stacks() -> list[cdk.Stack]:
-    """The stacks of production with a watch on costs, before they are templates."""
+    """Return the stacks of production with a cost monitor, before synthesis."""
     defaults = json.loads((ROOT / "cdk.json").read_text(encoding="utf-8"))["context"]
     app = cdk.App(context=defaults | {"aws:cdk:bundling-stacks": [], "env": "prod", "anomalyUsd": 20})
     add_stacks(app)
@@ -386,16 +386,16 @@ class TestDashboard:
     def test_operations_stack_is_absent_without_alarms_and_dashboard(self, aws: Templates) -> None:
         assert aws.operations is None
 
-    def test_begins_with_what_to_do_then_all_alarms(self, widgets: list[Json], prod: Templates) -> None:
+    def test_dashboard_starts_with_instructions_and_all_alarms(self, widgets: list[Json], prod: Templates) -> None:
         assert widgets[0]["type"] == "text"
         assert "docs/operations.md" in widgets[0]["properties"]["markdown"]
         assert widgets[1]["type"] == "alarm"
         assert len(widgets[1]["properties"]["alarms"]) == len(alarms(prod))
 
-    def test_without_alarms_there_is_no_widget_for_them(self, chosen: Templates) -> None:
+    def test_dashboard_without_alarms_has_no_alarm_widget(self, chosen: Templates) -> None:
         assert [widget["type"] for widget in _widgets(chosen)].count("alarm") == 0
 
-    def test_goes_from_users_to_causes_each_row_with_a_sentence(self, widgets: list[Json]) -> None:
+    def test_dashboard_rows_lead_from_users_to_causes_with_a_sentence_each(self, widgets: list[Json]) -> None:
         rows = [widget["properties"]["markdown"] for widget in widgets if widget["type"] == "text"][1:]
         titles = [text.partition("\n")[0] for text in rows]
         assert titles == [
@@ -416,7 +416,7 @@ class TestDashboard:
             assert [x for x, _ in side_by_side] == [0, *ends[:-1]]
             assert ends[-1] <= 24
 
-    def test_shows_all_functions_queues_and_indexes(self, prod: Templates, widgets: list[Json]) -> None:
+    def test_dashboard_shows_all_functions_queues_and_indexes(self, prod: Templates, widgets: list[Json]) -> None:
         metrics_by_title = {
             widget["properties"].get("title"): widget["properties"].get("metrics", []) for widget in widgets
         }
@@ -425,7 +425,7 @@ class TestDashboard:
         assert len(metrics_by_title["Writes throttled"]) == len(INDEXES) + sum(map(len, INDEXES.values()))
         assert {line[-1]["label"] for line in metrics_by_title["Jobs failed"]} == KINDS.keys()
 
-    def test_shows_no_metric_of_the_service_that_nobody_sends(self, prod: Templates, widgets: list[Json]) -> None:
+    def test_dashboard_shows_only_metrics_that_the_service_sends(self, prod: Templates, widgets: list[Json]) -> None:
         page = (ROOT / "docs" / "logs-and-metrics.md").read_text(encoding="utf-8")
         metrics = [line for widget in widgets for line in widget["properties"].get("metrics", [])]
         alarmed = [metric["Metric"] for alarm in alarms(prod).values() for metric in watched(alarm)]
@@ -434,14 +434,14 @@ class TestDashboard:
         assert {name for name in names if f"| `{name}` |" not in page} == set()
         assert "JobsFailed" in names
 
-    def test_shows_the_newest_errors_of_all_functions(self, prod: Templates, widgets: list[Json]) -> None:
+    def test_dashboard_shows_the_newest_errors_of_all_functions(self, prod: Templates, widgets: list[Json]) -> None:
         query = widgets[-1]["properties"]["query"]
         assert query.count("SOURCE ") == len(prod.all("AWS::Lambda::Function"))
         assert "correlation_id" in query
 
 
 def _widgets(templates: Templates) -> list[Json]:
-    """The dashboard's widgets, with what CloudFormation fills in left out."""
+    """Return the dashboard's widgets, without values that CloudFormation fills in."""
     (dashboard,) = of_type(templates, "AWS::CloudWatch::Dashboard")
     parts: list[Any] = dashboard["Properties"]["DashboardBody"]["Fn::Join"][1]
     body = "".join(part if isinstance(part, str) else "?" for part in parts)
@@ -450,12 +450,12 @@ def _widgets(templates: Templates) -> list[Json]:
 
 
 class TestStack:
-    def test_refers_to_the_others_and_none_of_them_to_it(self, prod: Templates) -> None:
+    def test_operations_stack_refers_to_the_others_and_none_refers_to_it(self, prod: Templates) -> None:
         for template in (prod.data, prod.media, prod.jobs, prod.api):
             assert "VideoMetadata-prod-Operations" not in json.dumps(template)
         assert "VideoMetadata-prod-Jobs:" in json.dumps(operations(prod))
 
-    def test_every_queue_is_in_the_outputs_for_redrive(self, aws: Templates, local: Templates) -> None:
+    def test_every_queue_is_a_stack_output_for_redrive(self, aws: Templates, local: Templates) -> None:
         for templates in (aws, local):
             outputs = {**templates.jobs["Outputs"], **templates.media["Outputs"]}
             for queue in (name.capitalize() for name in QUEUES):
@@ -464,9 +464,9 @@ class TestStack:
 
 
 class TestPage:
-    def test_lists_every_alarm_as_it_is(self, prod: Templates) -> None:
+    def test_page_lists_every_alarm_of_the_template(self, prod: Templates) -> None:
         assert page_tables.is_current(page_tables.OPERATIONS, page_tables.alarm_table(prod)), page_tables.HINT
 
-    def test_says_the_costs(self, prod: Templates) -> None:
+    def test_page_states_the_costs(self, prod: Templates) -> None:
         metrics = sum(len(watched(alarm)) for alarm in alarms(prod).values())
         assert f"${metrics * 0.1:.2f} for {len(alarms(prod))} alarms with {metrics} metrics" in PAGE

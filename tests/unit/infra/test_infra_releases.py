@@ -1,4 +1,4 @@
-"""A new version of a function is published, called by its alias, and taken back when it fails."""
+"""A new version of a function is published, called through its alias, and rolled back if it fails."""
 
 import json
 from typing import Any
@@ -17,7 +17,8 @@ from tests.unit.infra.templates import FUNCTIONS, ROOT, Json, Templates, as_list
 
 ANSWERING = sorted({route.function for route in ROUTES})
 SNAPSHOTS = [function for function in ANSWERING if function != "search"]
-"""Lambda makes no snapshot of a function whose disk has more than 512 MB, as the one of search has for its index."""
+"""Functions with snapshots. Lambda does not support them with more than 512 MB of `/tmp`, which search needs for its
+index."""
 WORKING = sorted(set(FUNCTIONS) - set(ANSWERING))
 CODEDEPLOY = ("AWS::CodeDeploy::Application", "AWS::CodeDeploy::DeploymentGroup")
 
@@ -35,12 +36,12 @@ class TestVersions:
                 version["Properties"]["FunctionName"] == alias["FunctionName"] == {"Ref": templates.function(folder)[0]}
             )
 
-    def test_old_ones_are_deleted_once_nobody_calls_them(self, aws: Templates) -> None:
-        """With snapshots, each that is left would cost something."""
+    def test_old_versions_are_deleted_once_unused(self, aws: Templates) -> None:
+        """With snapshots, each remaining version would cost money."""
         assert not [version for version in aws.all("AWS::Lambda::Version").values() if "DeletionPolicy" in version]
 
-    def test_other_variables_of_a_function_are_another_version(self, aws: Templates, staging: Templates) -> None:
-        """Between the two, only the variables with the environment's name differ."""
+    def test_changed_variables_of_a_function_create_another_version(self, aws: Templates, staging: Templates) -> None:
+        """The two environments differ only in the variables with the environment's name."""
         assert not set(aws.all("AWS::Lambda::Version")) & set(staging.all("AWS::Lambda::Version"))
 
     def test_callers_invoke_functions_only_through_their_alias(self, aws: Templates) -> None:
@@ -56,7 +57,9 @@ class TestVersions:
             assert not functions & set(_references(target))
 
     @pytest.mark.parametrize("folder", [*ANSWERING, "console"])
-    def test_requests_go_to_a_function_only_once_the_gateway_may_call_it(self, aws: Templates, folder: str) -> None:
+    def test_integration_is_created_after_the_permission_to_call_its_function(
+        self, aws: Templates, folder: str
+    ) -> None:
         """If one deployment changes both, the gateway would otherwise respond 500 in the meantime."""
         alias = {"Ref": aws.alias(folder)}
         permissions = aws.all("AWS::Lambda::Permission").items()
@@ -86,13 +89,13 @@ class TestColdStart:
         assert _provisioned(chosen) == dict.fromkeys(sorted(BUSIEST_FUNCTIONS), 3)
         assert _starting_from_snapshots(chosen) == {}
 
-    def test_the_architecture_is_a_choice_and_arm64_the_default(self, aws: Templates, chosen: Templates) -> None:
+    def test_architecture_is_configurable_and_arm64_by_default(self, aws: Templates, chosen: Templates) -> None:
         assert _architectures(aws) == {"arm64"}
         assert _architectures(chosen) == {"x86_64"}
 
 
 class TestColdStartCost:
-    """docs/cold-start.md computes it from list prices."""
+    """docs/cold-start.md computes the cost from list prices."""
 
     GIGABYTE_MONTH = MEMORY_MB / 1024 * 30 * 24 * 3600
 
@@ -108,7 +111,7 @@ class TestColdStartCost:
         assert f"**{instance:.2f} USD**" in page
         assert f"**{len(BUSIEST_FUNCTIONS) * instance:.2f} USD** for `provisioned:1`" in page
 
-    def test_page_has_the_cost_of_the_alarms_that_watch_releases(self, prod: Templates) -> None:
+    def test_page_states_the_cost_of_the_alarms_that_watch_releases(self, prod: Templates) -> None:
         page = (ROOT / "docs/cold-start.md").read_text(encoding="utf-8")
         operations = prod.parts()["Operations"]["Resources"]
         watching = [name for name in prod.all("AWS::CloudWatch::Alarm") if name not in operations]
@@ -118,16 +121,16 @@ class TestColdStartCost:
 
 
 class TestGradualShift:
-    def test_there_is_none_unless_it_is_chosen(self, aws: Templates, local: Templates) -> None:
+    def test_gradual_shift_is_off_by_default(self, aws: Templates, local: Templates) -> None:
         for templates in (aws, local):
             assert not [type_ for type_ in CODEDEPLOY if templates.all(type_)]
             assert not [folder for folder in FUNCTIONS if "UpdatePolicy" in _alias(templates, folder)]
 
-    def test_production_tries_a_tenth_of_the_requests_for_five_minutes(self, prod: Templates) -> None:
+    def test_production_shifts_a_tenth_of_the_requests_for_five_minutes(self, prod: Templates) -> None:
         configurations = {group["DeploymentConfigName"] for group in _groups(prod).values()}
         assert configurations == {"CodeDeployDefault.LambdaCanary10Percent5Minutes"}
 
-    def test_a_tenth_more_each_minute_is_the_other_choice(self, chosen: Templates) -> None:
+    def test_linear_shift_moves_a_tenth_per_minute(self, chosen: Templates) -> None:
         configurations = {group["DeploymentConfigName"] for group in _groups(chosen).values()}
         assert configurations == {"CodeDeployDefault.LambdaLinear10PercentEvery1Minute"}
 
@@ -139,11 +142,11 @@ class TestGradualShift:
         assert group["Properties"]["DeploymentGroupName"] == folder
 
     @pytest.mark.parametrize("folder", WORKING)
-    def test_workers_shift_at_once(self, prod: Templates, folder: str) -> None:
+    def test_workers_shift_traffic_at_once(self, prod: Templates, folder: str) -> None:
         assert "UpdatePolicy" not in _alias(prod, folder)
 
     @pytest.mark.parametrize("folder", ANSWERING)
-    def test_alarms_look_at_the_new_version_before_the_first_request_moves(self, prod: Templates, folder: str) -> None:
+    def test_alarms_watch_the_new_version_before_the_first_request_moves(self, prod: Templates, folder: str) -> None:
         group_id, group = _group_of(prod, folder)
         assert group_id in _alias(prod, folder)["DependsOn"]
         version = _alias(prod, folder)["Properties"]["FunctionVersion"]
@@ -171,22 +174,22 @@ class TestGradualShift:
             assert alarm["TreatMissingData"] == "notBreaching"
 
     @pytest.mark.parametrize("folder", ANSWERING)
-    def test_alarms_of_a_version_that_fails_already_do_not_stop_the_one_that_fixes_it(
+    def test_alarms_of_a_failing_version_do_not_stop_the_version_that_fixes_it(
         self, prod: Templates, folder: str
     ) -> None:
-        """An alarm with another name is a new one, which is not on yet; the version is part of the name."""
+        """Alarm names contain the version, so a new version has new alarms, which are not in alarm yet."""
         version = _alias(prod, folder)["Properties"]["FunctionVersion"]
         names = [alarm["AlarmName"]["Fn::Join"] for alarm in _alarms_of(prod, _group_of(prod, folder)[1])]
         assert names == [["", ["prod version ", version, f" of {folder} {alarm}"]] for alarm in ("crashes", "fails")]
 
-    def test_every_alarm_names_a_page_that_is_there(self, prod: Templates) -> None:
+    def test_every_alarm_names_an_existing_page(self, prod: Templates) -> None:
         for folder in ANSWERING:
             for alarm in _alarms_of(prod, _group_of(prod, folder)[1]):
                 page = alarm["AlarmDescription"].partition(" Runbook: ")[2]
                 assert (ROOT / page).read_text(encoding="utf-8").startswith("# ")
 
     @pytest.mark.parametrize("folder", ANSWERING)
-    def test_answers_of_500_are_counted_in_the_functions_own_log(self, prod: Templates, folder: str) -> None:
+    def test_responses_with_500_are_counted_in_the_functions_log(self, prod: Templates, folder: str) -> None:
         log = prod.function(folder)[1]["LoggingConfig"]["LogGroup"]
         (counted,) = (
             metric_filter["Properties"]
@@ -202,7 +205,7 @@ class TestGradualShift:
         assert metric["MetricValue"] == "1"
 
     @pytest.mark.parametrize("level", LOG_LEVELS)
-    def test_an_answer_of_500_leaves_the_line_that_is_counted_at_every_log_level(
+    def test_response_with_500_logs_the_counted_line_at_every_log_level(
         self, table: Table, monkeypatch: pytest.MonkeyPatch, level: LogLevel
     ) -> None:
         def broken(*_: Any) -> None:
@@ -218,8 +221,8 @@ class TestGradualShift:
         assert passes_lambda_filter(failed, LOG_LEVELS[level].value)
 
 
-class TestCodeDeploysRole:
-    def test_may_move_these_aliases_and_look_at_alarms(self, prod: Templates) -> None:
+class TestCodeDeployRole:
+    def test_role_may_move_these_aliases_and_read_alarms(self, prod: Templates) -> None:
         lambdas = [prod.function(folder)[0] for folder in ANSWERING]
         moving, looking = _statements(prod)
         assert moving["Action"] == ["lambda:GetAlias", "lambda:GetProvisionedConcurrencyConfig", "lambda:UpdateAlias"]
@@ -229,14 +232,14 @@ class TestCodeDeploysRole:
         assert allowed == {json.dumps(arn, sort_keys=True) for arn in (*functions, *aliases)}
         assert (looking["Action"], looking["Resource"]) == ("cloudwatch:DescribeAlarms", "*")
 
-    def test_is_taken_by_codedeploy_for_this_account_only(self, prod: Templates) -> None:
+    def test_role_is_assumed_by_codedeploy_for_this_account_only(self, prod: Templates) -> None:
         role = _role(prod)[1]["Properties"]
         (trust,) = role["AssumeRolePolicyDocument"]["Statement"]
         assert trust["Principal"] == {"Service": "codedeploy.amazonaws.com"}
         assert trust["Condition"] == {"StringEquals": {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}}
         assert "ManagedPolicyArns" not in role
 
-    def test_has_its_policy_before_it_is_used(self, prod: Templates) -> None:
+    def test_role_has_its_policy_before_its_first_use(self, prod: Templates) -> None:
         (policy,) = _policies(prod)
         for group in prod.all("AWS::CodeDeploy::DeploymentGroup").values():
             assert policy in group["DependsOn"]
@@ -251,7 +254,7 @@ def _targets(rule: Json) -> list[Json]:
 
 
 def _references(value: Any) -> list[str]:
-    """The logical ids that a value refers to."""
+    """Return the logical ids that a value refers to."""
     if isinstance(value, list):
         return [name for element in value for name in _references(element)]
     if not isinstance(value, dict):
@@ -290,7 +293,7 @@ def _group_of(templates: Templates, folder: str) -> tuple[str, Json]:
 
 
 def _alarms_of(templates: Templates, group: Json) -> list[Json]:
-    """The alarms on crashes, and on answers with 500."""
+    """Return the alarms on crashes and on responses with 500."""
     watched = group["AlarmConfiguration"]
     assert watched["Enabled"] is True
     alarms = templates.all("AWS::CloudWatch::Alarm")

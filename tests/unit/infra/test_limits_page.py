@@ -1,4 +1,5 @@
-"""docs/limits.md: the table of rates begins each row with the lowest limit, and has the values of cdk.json and of the gateway."""
+"""Rates in docs/limits.md: each row begins with the lowest limit, and matches cdk.json and the gateway."""
+the gateway."""
 
 import json
 import re
@@ -17,14 +18,14 @@ ROWS = {
 }
 ENVIRONMENTS = json.loads((ROOT / "cdk.json").read_text(encoding="utf-8"))["context"]["environments"]
 WITHIN_THE_THROTTLE = ("requests of all", "views of", "ratings of")
-"""First words of the paths that begin with requests of clients."""
+"""First words of the rows whose paths begin with client requests."""
 
 
 def _first_number(text: str) -> int:
     return int(re.findall(r"\d[\d,]*", text)[0].replace(",", ""))
 
 
-def test_rates_of_requests_begin_with_the_throttle_of_production(prod: Templates) -> None:
+def test_rates_of_requests_begin_with_the_production_throttle(prod: Templates) -> None:
     throttle = prod.one("AWS::ApiGatewayV2::Stage")["Properties"]["DefaultRouteSettings"]["ThrottlingRateLimit"]
     rows = [lowest for path, (lowest, _) in ROWS.items() if path.startswith(WITHIN_THE_THROTTLE)]
     assert len(rows) == 4
@@ -47,5 +48,5 @@ def test_lowest_limit_of_views_is_below_every_following_one() -> None:
     assert f"spread over {LANES} partitions" in SECTION
 
 
-def test_tests_of_webhooks_have_the_throttle_of_their_route() -> None:
+def test_webhook_tests_have_the_throttle_of_their_route() -> None:
     assert _first_number(ROWS["tests of all webhooks together"][0]) == TESTS_RATE

@@ -18,7 +18,7 @@ PARTS = ("Api", "Jobs", "Media")
 
 @pytest.fixture
 def assembly(tmp_path: Path) -> Path:
-    """A small assembly: one of our functions, a function that the CDK adds, and another resource."""
+    """Return a small assembly: a function of the service, a function that the CDK adds, and another resource."""
     template = {
         "Resources": {
             "VideosFunction1": {
@@ -42,7 +42,7 @@ def assembly(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_page_has_the_command_of_every_function_and_event(aws: Templates) -> None:
+def test_page_has_the_command_of_every_function_and_event(aws: Templates) -> None:
     functions = _functions(aws)
     text = sam.PAGE.read_text(encoding="utf-8")
     assert text == sam.page(text, functions), "run: make sam-env, then python -m local.sam --page"
@@ -50,19 +50,19 @@ def test_the_page_has_the_command_of_every_function_and_event(aws: Templates) ->
         assert f" -e {example.path.relative_to(EVENTS.parent)}\n" in text
 
 
-def test_the_debugger_s_example_names_a_function_that_there_is(aws: Templates) -> None:
+def test_debugger_example_names_an_existing_function(aws: Templates) -> None:
     text = sam.PAGE.read_text(encoding="utf-8")
     assert f"FUNCTION={aws.function('videos')[0]}\n" in text
 
 
-def test_functions_have_the_same_names_for_sam_as_on_ministack(aws: Templates, local: Templates) -> None:
+def test_functions_have_the_same_names_in_sam_and_on_ministack(aws: Templates, local: Templates) -> None:
     assert [function.logical_id for function in _functions(aws)] == [
         function.logical_id for function in _functions(local)
     ]
 
 
 def _functions(templates: Templates) -> list[SynthesizedFunction]:
-    """The functions as `make sam-env` finds them in its assembly."""
+    """Return the functions as `make sam-env` finds them in its assembly."""
     functions = []
     for folder in {path.parent.name for path in (EVENTS.parent / "functions").glob("*/handler.py")}:
         logical_id, properties = templates.function(folder)
@@ -90,12 +90,12 @@ def test_functions_outside_the_service_are_not_found(assembly: Path) -> None:
     assert function.asset == assembly / "asset.1"
 
 
-def test_a_folder_without_functions_is_not_an_assembly(tmp_path: Path) -> None:
+def test_folder_without_functions_is_not_an_assembly(tmp_path: Path) -> None:
     with pytest.raises(LocalError, match="no function"):
         synthesised(tmp_path)
 
 
-def test_the_template_declares_variables_without_values_and_refers_to_nothing_else(assembly: Path) -> None:
+def test_template_declares_variables_without_values_and_without_references(assembly: Path) -> None:
     (function,) = synthesised(assembly)
     template = sam.template(
         [function], {function.logical_id: {"TABLE_NAME": "VideoMetadata", "AWS_REGION": "us-east-1"}}
@@ -108,7 +108,7 @@ def test_the_template_declares_variables_without_values_and_refers_to_nothing_el
     assert not {"Ref", "Fn::GetAtt", "Fn::ImportValue"} & set(re.findall(r'"([\w:]+)"', json.dumps(template)))
 
 
-def test_samconfig_names_the_files_that_are_written() -> None:
+def test_samconfig_names_the_written_files() -> None:
     config = tomllib.loads((ROOT / "samconfig.toml").read_text(encoding="utf-8"))["default"]
     written = {sam.SAM / name for name in (sam.TEMPLATE, sam.VARIABLES)}
     assert {
@@ -117,7 +117,7 @@ def test_samconfig_names_the_files_that_are_written() -> None:
     } == written
 
 
-def test_the_sam_cli_and_the_emulator_that_it_ships_have_one_version() -> None:
+def test_pinned_sam_cli_contains_the_pinned_emulator() -> None:
     texts = [(ROOT / "tests" / name / "requirements.txt").read_text(encoding="utf-8") for name in ("sam", "runtime")]
     pins = [re.findall(r"^aws-sam-cli==\S+$", text, re.MULTILINE) for text in texts]
     assert pins[0] == pins[1] != []
@@ -131,16 +131,16 @@ def test_the_sam_cli_and_the_emulator_that_it_ships_have_one_version() -> None:
         ("Windows", "http://host.docker.internal:4566"),
     ],
 )
-def test_a_container_finds_ministack(system: str, address: str) -> None:
+def test_container_reaches_ministack(system: str, address: str) -> None:
     assert sam.from_container(ENDPOINT, system) == address
 
 
-def test_a_page_without_its_marks_is_not_written_to() -> None:
+def test_page_without_its_marks_is_unchanged() -> None:
     with pytest.raises(ValueError, match="no marks"):
         sam.page("# A page", [])
 
 
-def test_without_a_service_there_is_nothing_to_make_ready_for(
+def test_command_fails_without_a_running_service(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sam, "running_service", _not_running)
@@ -148,7 +148,7 @@ def test_without_a_service_there_is_nothing_to_make_ready_for(
     assert "make run" in capsys.readouterr().err
 
 
-def test_without_templates_no_commands_are_written(
+def test_no_commands_are_written_without_templates(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sam, "SAM", tmp_path / "sam")

@@ -1,4 +1,4 @@
-"""`make synth` checks and lints every choice of a deployment that adds or changes resources."""
+"""`make synth` checks and lints every deployment choice that adds or changes resources."""
 
 import dataclasses
 from pathlib import Path
@@ -22,39 +22,39 @@ NOT_RESOURCES = {
     "jobs_per_day": "a number that every deployment has",
     "view_window": "a number that every deployment has",
 }
-"""Settings that may be the same in all deployments of the gate, and why."""
+"""Settings that may be the same in all deployments of `make synth`, with the reason."""
 
 
 @pytest.fixture(scope="module")
 def chosen() -> dict[str, set[Any]]:
-    """The values that the deployments of the gate choose, by setting."""
+    """Return the values that the deployments of `make synth` choose, by setting."""
     deployments = [settings_of(dict(settings)) for settings in DEPLOYMENTS.values()]
     names = [field.name for field in dataclasses.fields(DeploymentSettings)]
     return {name: {getattr(settings, name) for settings in deployments} for name in names}
 
 
-def test_every_setting_has_two_values_in_the_gate(chosen: dict[str, set[Any]]) -> None:
+def test_every_setting_has_two_values_in_make_synth(chosen: dict[str, set[Any]]) -> None:
     assert {name for name, values in chosen.items() if len(values) < 2} <= NOT_RESOURCES.keys()
 
 
 @pytest.mark.parametrize("name", ["architecture", "capacity_mode", "shift"])
-def test_every_choice_of_a_list_is_in_the_gate(chosen: dict[str, set[Any]], name: str) -> None:
+def test_make_synth_has_every_choice_of_a_list(chosen: dict[str, set[Any]], name: str) -> None:
     assert chosen[name] == set(get_args(get_type_hints(DeploymentSettings)[name]))
 
 
 @pytest.mark.parametrize("name", ["event_bus", "kms_key"])
-def test_a_resource_is_in_the_gate_without_it_by_name_and_by_its_arn(chosen: dict[str, set[Any]], name: str) -> None:
+def test_make_synth_has_a_resource_omitted_by_name_and_by_arn(chosen: dict[str, set[Any]], name: str) -> None:
     settings = chosen[name] - {None}
     assert None in chosen[name]
     assert {value.startswith("arn:") for value in settings} == {True, False}
 
 
-def test_every_deployment_of_the_gate_has_a_different_environment() -> None:
+def test_every_deployment_of_make_synth_has_a_different_environment() -> None:
     envs = [context.get("env", "dev") for context in DEPLOYMENTS.values()]
     assert len(set(envs)) == len(envs)
 
 
-def test_finding_of_cdk_nag_or_cfn_lint_fails_the_gate(
+def test_finding_of_cdk_nag_or_cfn_lint_fails_make_synth(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     def add_stack(app: cdk.App, region: str | None) -> None:
@@ -67,7 +67,7 @@ def test_finding_of_cdk_nag_or_cfn_lint_fails_the_gate(
             cdk.CfnParameter(stack, "Unused")
 
     monkeypatch.setattr(app, "add_stacks", add_stack)
-    # cdk-nag, which takes seconds, does not check what is for a laptop.
+    # cdk-nag takes seconds and does not check local deployments.
     deployments = {"an open bucket": {"kind": "Open"}, "a laptop": {"kind": "Careless", "target": "local"}}
     with pytest.raises(LocalError, match=r"do not hold: an open bucket; what cfn-lint names above\."):
         check(tmp_path / "templates", deployments)

@@ -1,6 +1,6 @@
 """Deployment packages contain the functions' dependencies for the right architecture, and little else.
 
-These tests run uv and the compiler for real. uv uses its cache if it has the wheels.
+These tests run uv and the compiler. uv uses its cache if it has the wheels.
 """
 
 import importlib.util
@@ -33,14 +33,14 @@ AARCH64, X86_64 = 183, 62
 """Machine types in ELF headers."""
 
 PYTHON_313 = b"\xf3\r\r\n"
-"""The first bytes of bytecode that Python 3.13 accepts."""
+"""First bytes of bytecode that Python 3.13 accepts."""
 UNCHECKED = b"\x01\0\0\0"
-"""The bytes that follow when Python does not check the source."""
+"""Following bytes if Python does not check the source."""
 
 
 @pytest.fixture(scope="module", autouse=True)
 def private_by_default() -> Iterator[None]:
-    """Packages are made on a machine where new files are their owner's alone."""
+    """Package on a machine where new files are private to their owner."""
     before = os.umask(0o077)
     yield
     os.umask(before)
@@ -82,14 +82,15 @@ def test_compiled_modules_are_for_python_313_on_arm(for_aws: Path, thumbnails_fo
         assert not [module for module in compiled if "cpython-" in module.name and "cpython-313" not in module.name]
 
 
-def test_the_other_architecture_can_be_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(packaging, "compile_modules", lambda *_: None)  # it is the same for both, and takes long
+def test_other_architecture_can_be_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packaging, "compile_modules", lambda *_: None)  # compilation is the same for both, and slow
     bundle(tmp_path, target="aws", media=False, architecture="x86_64")
     assert {_machine(module) for module in tmp_path.rglob("*.so*")} == {X86_64}
 
 
-def test_a_start_has_little_to_fetch(for_aws: Path, thumbnails_for_aws: Path) -> None:
-    """Compressed, as Lambda fetches them; unpacked it takes 250 MB. A jump means that something came in by mistake."""
+def test_packages_are_small(for_aws: Path, thumbnails_for_aws: Path) -> None:
+    """The size is compressed, as Lambda downloads it; the unpacked limit is 250 MB. A jump means an accidental
+    addition."""
     assert _zipped(for_aws) <= 8_000_000
     assert _zipped(thumbnails_for_aws) <= 45_900_000
     assert 80_000_000 < _size(thumbnails_for_aws) < 150_000_000
@@ -97,7 +98,8 @@ def test_a_start_has_little_to_fetch(for_aws: Path, thumbnails_for_aws: Path) ->
 
 @pytest.fixture(scope="module")
 def search_for_aws(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The package of the functions that search, not compiled, because that takes longest and is the same for all three."""
+    """Return the package of the search functions, uncompiled, because compilation is slow and the same for all
+    three."""
     output = tmp_path_factory.mktemp("search-aws")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(packaging, "compile_modules", lambda *_: None)
@@ -118,7 +120,7 @@ def test_search_engine_is_in_the_search_package_only(
     assert _zipped(search_for_aws) <= 12_800_000  # 15 MB with bytecode
 
 
-def test_the_search_package_s_own_modules_compile_for_aws_and_a_module_that_does_not_stops_the_packaging(
+def test_search_modules_compile_for_aws_and_a_module_that_does_not_stops_the_packaging(
     search_for_aws: Path, tmp_path: Path
 ) -> None:
     for name in ("tantivy", *packaging.ONLY_FOR_SEARCH):
@@ -130,7 +132,7 @@ def test_the_search_package_s_own_modules_compile_for_aws_and_a_module_that_does
     assert len([*tmp_path.rglob("*.pyc")]) == len([*tmp_path.rglob("*.py")]) - 1 > len(packaging.ONLY_FOR_SEARCH)
 
 
-def test_media_libraries_are_in_the_films_package_only(for_aws: Path, thumbnails_for_aws: Path) -> None:
+def test_media_libraries_are_in_the_media_package_only(for_aws: Path, thumbnails_for_aws: Path) -> None:
     for name in ("av", "av.libs", "PIL"):
         assert not (for_aws / name).exists()
         assert (thumbnails_for_aws / name).is_dir()
@@ -141,12 +143,14 @@ def test_media_libraries_are_in_the_films_package_only(for_aws: Path, thumbnails
 @pytest.mark.parametrize(
     "file", [*(f"functions/{folder}/handler.py" for folder in ("videos", "views", "public")), "shared/__init__.py"]
 )
-def test_the_sources_are_where_handlers_import_them_from(for_aws: Path, file: str) -> None:
+def test_sources_are_where_handlers_import_them_from(for_aws: Path, file: str) -> None:
     assert (for_aws / file).is_file()
 
 
-def test_the_console_is_not_in_them_so_that_it_can_change_by_itself(for_aws: Path, thumbnails_for_aws: Path) -> None:
-    """Its own asset is in test_site.py."""
+def test_console_is_not_in_the_packages_so_that_it_can_change_separately(
+    for_aws: Path, thumbnails_for_aws: Path
+) -> None:
+    """test_site.py tests its separate asset."""
     for package in (for_aws, thumbnails_for_aws):
         assert (package / "functions/public").is_dir()
         assert not (package / "functions/console").exists()
@@ -169,7 +173,7 @@ def test_package_contains_no_build_leftovers(for_aws: Path, thumbnails_for_aws: 
     assert not [*for_aws.glob(pattern), *thumbnails_for_aws.glob(pattern)]
 
 
-def test_lambda_can_read_all_of_it_whatever_the_umask_of_the_machine(
+def test_lambda_can_read_the_package_with_any_umask(
     for_aws: Path, thumbnails_for_aws: Path, for_this_machine: Path
 ) -> None:
     for package in (for_aws, thumbnails_for_aws, for_this_machine):
@@ -178,7 +182,7 @@ def test_lambda_can_read_all_of_it_whatever_the_umask_of_the_machine(
         assert {stat.S_IMODE(entry.stat().st_mode) for entry in entries if entry.is_file()} == {0o644}
 
 
-def test_every_module_comes_with_bytecode_that_lambdas_python_takes_unseen(
+def test_every_module_has_bytecode_that_lambdas_python_uses_without_a_check(
     for_aws: Path, thumbnails_for_aws: Path
 ) -> None:
     for package in (for_aws, thumbnails_for_aws):
@@ -188,36 +192,36 @@ def test_every_module_comes_with_bytecode_that_lambdas_python_takes_unseen(
         assert {file.read_bytes()[:8] for file in package.rglob("*.pyc")} == {PYTHON_313 + UNCHECKED}
 
 
-def test_source_files_are_packaged_for_our_own_modules_only(for_aws: Path, thumbnails_for_aws: Path) -> None:
+def test_source_files_are_packaged_for_service_modules_only(for_aws: Path, thumbnails_for_aws: Path) -> None:
     for package in (for_aws, thumbnails_for_aws):
         assert {Path(module).parts[0] for module in _modules(package)} == set(packaging.SOURCES)
         assert (package / "botocore" / "session.pyc").is_file()
 
 
-def test_the_same_sources_give_the_same_bytes_at_another_time_and_place(
+def test_same_sources_give_the_same_bytes_at_another_time_and_place(
     for_aws: Path, thumbnails_for_aws: Path, for_this_machine: Path, thumbnails_for_this_machine: Path
 ) -> None:
-    """CDK takes a package for a new one when a byte of it is different. Of two packages, all that they share was made twice."""
+    """The CDK uploads a package again if one byte differs. The shared files of two packages were made twice."""
     for small, large in ((for_aws, thumbnails_for_aws), (for_this_machine, thumbnails_for_this_machine)):
         files = [file for file in small.rglob("*") if file.is_file()]
         assert len(files) > 500
         assert [file for file in files if file.read_bytes() != (large / file.relative_to(small)).read_bytes()] == []
 
 
-def test_tracebacks_name_a_file_as_it_is_called_in_lambda(for_aws: Path) -> None:
+def test_tracebacks_contain_file_names_as_in_lambda(for_aws: Path) -> None:
     (bytecode,) = (for_aws / "functions/videos/__pycache__").glob("handler.*.pyc")
     assert b"/var/task/functions/videos/handler.py" in bytecode.read_bytes()
     assert str(for_aws).encode() not in bytecode.read_bytes()
 
 
-def test_a_module_that_cannot_be_compiled_stops_the_packaging_for_this_machine(tmp_path: Path) -> None:
+def test_invalid_module_stops_the_packaging_for_this_machine(tmp_path: Path) -> None:
     (tmp_path / "good.py").write_text("x = 1")
     (tmp_path / "bad.py").write_text("def (")
     with pytest.raises(RuntimeError, match=r"(?s)could not be compiled.*/var/task/bad\.py.*SyntaxError"):
         packaging.compile_modules(tmp_path, "local")
 
 
-def test_the_local_package_has_bytecode_that_this_python_takes_unseen(for_this_machine: Path) -> None:
+def test_local_package_has_bytecode_that_this_python_uses_without_a_check(for_this_machine: Path) -> None:
     bytecode = [*for_this_machine.rglob("*.pyc")]
     assert {file.read_bytes()[:8] for file in bytecode} == {importlib.util.MAGIC_NUMBER + UNCHECKED}
     ours = {Path(importlib.util.cache_from_source(str(file))) for file in for_this_machine.rglob("*.py")}
@@ -233,7 +237,7 @@ def test_bytecode_does_not_depend_on_pythonoptimize(tmp_path: Path, monkeypatch:
 
 
 def test_excluded_and_retained_paths_exist_in_the_dependencies(tmp_path: Path) -> None:
-    """Else an upgrade of one would bring it in again."""
+    """Otherwise an upgrade of a dependency could add removed files again."""
     packaging._install(tmp_path, None, [packaging.MEDIA])
     assert [folder for folder in packaging.RETAINED_ENTRIES if not (tmp_path / folder).is_dir()] == []
     named = {
@@ -252,7 +256,7 @@ def test_botocore_data_is_packaged_for_the_services_in_use_only(for_this_machine
     assert sorted(described) == sorted(packaging.BOTOCORE_SERVICES)
 
 
-def test_services_are_described_without_documentation(for_this_machine: Path) -> None:
+def test_botocore_services_have_no_documentation(for_this_machine: Path) -> None:
     """The parts that botocore reads are unchanged: the operations, and their inputs with all members."""
     for name in packaging.BOTOCORE_SERVICES:
         (file,) = (for_this_machine / "botocore/data" / name).glob("*/service-2.json")
@@ -281,8 +285,8 @@ UNLOADABLE = {
 """Modules that need third-party packages, tkinter, other systems or a type checker. No product module imports them."""
 
 
-def test_every_other_module_can_be_loaded_from_the_package_alone(thumbnails_for_this_machine: Path) -> None:
-    """No module needs an omitted package to load; this includes the functions' own modules."""
+def test_every_other_module_can_be_imported_from_the_package_alone(thumbnails_for_this_machine: Path) -> None:
+    """No module needs an omitted package for its import; this includes the modules of the service."""
     failed = _run(
         thumbnails_for_this_machine,
         """
@@ -342,7 +346,7 @@ emit({min(METRICS): 1})
     assert f'"{min(METRICS)}":[1.0]' in "".join(printed[11:])
 
 
-def test_films_can_be_read_and_pictures_made_with_the_package_alone(thumbnails_for_this_machine: Path) -> None:
+def test_media_package_reads_videos_and_makes_pictures_alone(thumbnails_for_this_machine: Path) -> None:
     printed = _run(
         thumbnails_for_this_machine,
         """
@@ -360,7 +364,7 @@ for form in ("JPEG", "WEBP", "PNG"):
 
 
 def _run(package: Path, program: str) -> list[str]:
-    """The words that a program prints which has a package and the standard library only, as in Lambda."""
+    """Return the words that a program prints if it has only a package and the standard library, as in Lambda."""
     start = f"import sys\npackage = {str(package)!r}\nsys.path.insert(0, package)\n"
     settings = {
         **dict.fromkeys(("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"), "a"),
@@ -373,13 +377,13 @@ def _run(package: Path, program: str) -> list[str]:
     return done.stdout.split()
 
 
-def test_a_missing_uv_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_uv_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
     with pytest.raises(Misconfigured, match="uv is missing"):
         packaging.service_code(_settings())
 
 
-def test_a_missing_compiler_is_named_unless_nothing_is_to_be_compiled(
+def test_missing_compiler_is_named_unless_there_is_nothing_to_compile(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(packaging, "PYODIDE", tmp_path / "pyodide")
@@ -388,10 +392,10 @@ def test_a_missing_compiler_is_named_unless_nothing_is_to_be_compiled(
     packaging.service_code(_settings(**LOCAL))
 
 
-def test_a_package_for_this_machine_is_made_again_only_after_a_change(
+def test_package_for_this_machine_is_rebuilt_only_after_a_change(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A second deploy of a laptop, or a `cdk diff`, into the same folder packages nothing."""
+    """A second local deployment, or a `cdk diff`, into the same folder packages nothing."""
     builds: list[Path] = []
 
     def make(output: Path, **_options: object) -> None:
@@ -416,7 +420,7 @@ def test_a_package_for_this_machine_is_made_again_only_after_a_change(
 
 
 @pytest.mark.parametrize("architecture", get_args(Architecture))
-def test_the_cdk_packages_each_kind_of_function_for_the_deployment_s_processors(
+def test_cdk_packages_each_kind_of_function_for_the_architecture_of_the_deployment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, architecture: Architecture
 ) -> None:
     bundled: list[tuple[Target, bool, bool, Architecture]] = []
@@ -461,9 +465,9 @@ def _size(package: Path) -> int:
 
 
 def _zipped(package: Path) -> float:
-    """Bytes of a package as CDK uploads it, whose zip is up to 2 % larger than by zlib's usual level."""
+    """Return the size of a package as the CDK uploads it; its zip is up to 2 % larger than with zlib's usual level."""
     files = [file for file in package.rglob("*") if file.is_file()]
-    with ThreadPoolExecutor() as pool:  # zlib lets other threads run
+    with ThreadPoolExecutor() as pool:  # zlib releases the GIL
         compressed = sum(pool.map(lambda file: len(zlib.compress(file.read_bytes())), files))
     headers = sum(100 + 2 * len(str(file.relative_to(package))) for file in files)
     return 1.02 * (compressed + headers)

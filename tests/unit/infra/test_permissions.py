@@ -1,6 +1,6 @@
-"""Each role allows exactly the requests that its function really sends.
+"""Each role allows exactly the requests that its function sends.
 
-The service runs as in the other tests, over moto, which denies nothing. Every request is looked up in the role that
+The service runs as in the other tests, over moto, which denies nothing. Every request is compared with the role that
 `cdk deploy` would create for the sending function (tests/policies.py).
 """
 
@@ -81,33 +81,33 @@ CREDIT: dict[str, Any] = {"ordering": 1, "roles": [{"category": "actor"}]}
 
 
 class WatchedQueue(FakeQueue):
-    """A queue of the tests; to send to it needs leave as well."""
+    """Queue of the tests that also requires permission to send."""
 
     def __init__(self, watch: PolicyWatch, name: str) -> None:
         super().__init__()
         self._watch, self._name = watch, name
 
     def send(self, body: Mapping[str, object], delay_seconds: int = 0) -> None:
-        """Keep a message, and note who sends it."""
+        """Store a message after a check of the sender's permission."""
         self._watch.check(Access("sqs:SendMessage", f"{self._name.capitalize()}Queue"))
         super().send(body, delay_seconds)
 
 
 class Ended(Context):
-    """An invocation whose time is up."""
+    """Invocation without remaining time."""
 
     @staticmethod
     def get_remaining_time_in_millis() -> int:
-        """None is left."""
+        """Return no time."""
         return 0
 
 
 class Begun(Context):
-    """An invocation of a function that may take five minutes."""
+    """Invocation of a function with a timeout of five minutes."""
 
     @staticmethod
     def get_remaining_time_in_millis() -> int:
-        """All of it is left."""
+        """Return the whole time."""
         return 300_000
 
 
@@ -120,13 +120,13 @@ class Receiver:
     accepted: int = 0
 
     def send(self, *_: object, **__: object) -> ReceiverResponse:
-        """Answer to an event."""
+        """Respond to an event."""
         self.accepted += self.status == 200
         return ReceiverResponse(self.status, 1, b"", None, is_forbidden=False, retry_after=None)
 
 
 class Service:
-    """The whole service over an empty account, each function under the eyes of a watch."""
+    """The whole service over an empty account, with checks of each function's permissions."""
 
     def __init__(self, watch: PolicyWatch) -> None:
         self.watch = watch
@@ -182,25 +182,26 @@ class Service:
         }
 
     def deliver(self, worker: str, *bodies: dict[str, Any], context: Context | None = None) -> None:
-        """Deliver the waiting or the given messages to a worker, then run the router."""
+        """Deliver the waiting or given messages to a worker, then run the router."""
         waiting = bodies or self.background.queues[worker].take()
         event = sqs_event(*waiting, SentTimestamp=str(int(self.api.clock() * 1000)))
         assert self._workers[worker](event, context or Context()) == {"batchItemFailures": []}
         self.background.settle()
 
     def keep_history(self) -> None:
-        """Let the audit read all that the router has read."""
+        """Let the audit process all records that the router has processed."""
         assert self._audit({"Records": self.background.seen_records}, Context()) == {"batchItemFailures": []}
 
     def deliver_changes(self) -> None:
-        """Let the audit append to the feed what the router has read, and webhooks be served until nothing waits."""
+        """Let the audit append the router's records to the feed, and serve webhooks until no message waits."""
         self.keep_history()
         while self.background.queues["deliveries"].sent:
-            self.api.clock.advance(3)  # so that what was created just now is not looked for in the index for ever
+            # otherwise the index would be queried again and again for items that were just created
+            self.api.clock.advance(3)
             self.deliver("deliveries")
 
     def upload(self, video_id: str, data: bytes, size: int | None = None) -> None:
-        """Upload a film as a client does, and let it arrive."""
+        """Upload a source file as a client does, and deliver its arrival."""
         announced = {"contentType": "video/mp4", "fileSize": len(data) if size is None else size}
         begun = self.api.post(f"/v1/videos/{video_id}/upload", announced).json
         key = f"{video_id}/{begun['uploadId']}"
@@ -209,12 +210,12 @@ class Service:
         self.deliver("arrivals", {"Records": [{"eventName": "ObjectCreated:Put", "s3": record}]})
 
     def work(self) -> None:
-        """Let probe and thumbnails do what there is to do."""
+        """Run all waiting work of probe and thumbnails."""
         for worker in ("probe", "thumbnails"):
             self.deliver(worker)
 
     def make_older(self, video_id: str, *tags: str) -> None:
-        """Give a video the form of the schema version before."""
+        """Give a video the form of the previous schema version."""
         change = Expression("SET schemaVersion = :two, tags = :tags", {}, {":two": 2, ":tags": set(tags)})
         self.table.write(self.table.update(schema.VIDEO.key(videoId=video_id), change))
 
@@ -245,7 +246,7 @@ def _create_items(api: Api) -> tuple[str, str, str]:
 
 
 def captions_and_chapters(service: Service) -> None:
-    """Captions that are sent, read, replaced and removed, one of which has lost its text, and chapters."""
+    """Send, read, replace and remove captions, one of which has lost its text, and chapters."""
     video = f"/v1/videos/{service.api.publish()['videoId']}"
     headers = {"Content-Type": "text/vtt"}
     for language in ("en", "de"):
@@ -261,7 +262,7 @@ def captions_and_chapters(service: Service) -> None:
 
 
 def more_videos_than_a_quota(service: Service) -> None:
-    """One waits until another of its owner's has ended, another is deleted while it waits."""
+    """One video waits until another one of its owner's is processed; another is deleted while it waits."""
     data = b"no film"
     videos = [str(service.api.create()["videoId"]) for _ in range(JOB_QUEUES["probe"] + 2)]
     for video_id in videos:
@@ -273,7 +274,7 @@ def more_videos_than_a_quota(service: Service) -> None:
 
 
 def from_upload_to_pictures(service: Service) -> None:
-    """A film that all goes well with, and its pictures are chosen again; a transcoder reports on the renditions."""
+    """Process a source file without failures, choose its poster again, and report on renditions as a transcoder."""
     video_id = service.api.create(tags=["t"])["videoId"]
     service.upload(video_id, film(2, (640, 360), audio=True))
     service.work()
@@ -301,7 +302,8 @@ def from_upload_to_pictures(service: Service) -> None:
 
 
 def videos_with_subtitles(service: Service) -> None:
-    """Upload films whose embedded captions are extracted, replaced by the next film, and removed by the third."""
+    """Upload source files whose embedded captions are extracted, replaced by the next file, and removed by the
+    third."""
     video_id = service.api.create()["videoId"]
     tracks = SubtitleSpec("eng"), SubtitleSpec("deu")
     for data in (
@@ -309,7 +311,7 @@ def videos_with_subtitles(service: Service) -> None:
         make_subtitled(SubtitleSpec("eng", ((0, 900, "Other words."),)), tracks[1]),
         film(1),
     ):
-        service.api.clock.advance(1)  # ids of uploads are larger from second to second
+        service.api.clock.advance(1)  # upload ids increase once per second
         service.upload(video_id, data)
         service.work()
     assert service.api.get(f"/v1/videos/{video_id}/captions").json["items"] == []
@@ -342,7 +344,7 @@ def unreadable_file(service: Service) -> None:
 
 
 def stuck_jobs(service: Service) -> None:
-    """Workers that die, messages and jobs that get lost, and a person who tries again."""
+    """Lose workers, messages and jobs, and retry as a user."""
     api, background = service.api, service.background
     video_id = background.uploaded_film(api)
     transcode = background.message("transcode", "transcode.360p")
@@ -366,7 +368,7 @@ def stuck_jobs(service: Service) -> None:
         background.sweep()
     other = background.uploaded_film(api)
     service.table.delete(schema.JOB.key(videoId=other, kind="poster"))
-    api.clock.now = (api.clock.now // 3600 + 1) * 3600  # once an hour it looks for jobs that are missing
+    api.clock.now = (api.clock.now // 3600 + 1) * 3600  # the sweeper looks for missing jobs once an hour
     background.sweep()
 
 
@@ -388,7 +390,7 @@ def totals_and_years(service: Service) -> None:
                 service.table.write(service.table.update(schema.VIDEO.key(videoId=video_id), change))
         return send()
 
-    # Between the reading of a credit's video and the writing of the credit.
+    # Between the read of a credit's video and the write of the credit.
     intercept(service.table.client, move_year)
     api.put(f"/v1/videos/{video_id}/credits/kim", CREDIT)
     assert year_moved
@@ -399,7 +401,7 @@ def totals_and_years(service: Service) -> None:
 
 
 def scheduled_publication(service: Service) -> None:
-    """A video whose publishAt comes."""
+    """Publish a video at its `publishAt` time."""
     service.api.publish(publishAt=int(service.api.clock()) + 3600)
     service.background.settle_totals()
     service.api.clock.advance(3600)
@@ -408,7 +410,7 @@ def scheduled_publication(service: Service) -> None:
 
 
 def streamed_counts(service: Service) -> None:
-    """Views of many viewers, and ratings; some of them once more."""
+    """Send views of many viewers, and ratings; some of them repeatedly."""
     video_id = service.api.publish(category="drama")["videoId"]
     service.background.settle()
     with service.watch.as_test():
@@ -425,7 +427,7 @@ def streamed_counts(service: Service) -> None:
 
 
 def a_storm_of_views(service: Service) -> None:
-    """More views of a video than one item takes, which are spread, and read."""
+    """Send more views of a video than one item accepts, which are spread over several, and read them."""
     video_id = service.api.publish()["videoId"]
     with throttle_once(service.table.client, "UpdateItem"):
         counts = [service.api.post(f"/v1/videos/{video_id}/views", user="bob").json["viewCount"] for _ in range(3)]
@@ -435,7 +437,7 @@ def a_storm_of_views(service: Service) -> None:
 
 
 def removals(service: Service) -> None:
-    """A video and a playlist with something of every kind, which are gone."""
+    """Delete a video and a playlist with related items of every kind."""
     api = service.api
     video_id, other = api.publish(videoId=MISSING, slug="removed")["videoId"], api.publish()["videoId"]
     for user in ("alice", "bob"):
@@ -460,14 +462,14 @@ def removals(service: Service) -> None:
         service.objects.put(bucket, key, b"x", "video/mp4")
     for playlist_id in playlists:
         api.delete(f"/v1/playlists/{playlist_id}")
-    # As DynamoDB does when their time has come; of the other playlist that is later.
+    # DynamoDB's expiry does this; the other playlist expires later.
     service.table.delete(schema.PLAYLIST.key(playlistId=playlists[0]))
     service.table.delete(schema.VIDEO.key(videoId=video_id))
     service.background.settle()
     service.deliver("purge")
     service.deliver("purge", purge_message(video_id), context=Ended())
     service.keep_history()
-    # The same id once more, while something of the first is there, and when its time has passed.
+    # The same id is used again, while related items of the first video exist and after their expiry.
     api.publish(videoId=video_id)
     api.delete(f"/v1/videos/{video_id}")
     api.clock.advance(100 * 24 * 3600)
@@ -475,7 +477,7 @@ def removals(service: Service) -> None:
 
 
 def rankings_of_views(service: Service) -> None:
-    """Views in two categories, of which one is viewed no more; a counter is spread over several items."""
+    """Rank views in two categories, one of which has no new views; a counter is spread over several items."""
     video_id, viewed = service.api.publish(category="c")["videoId"], CountedViews(service.table)
     for category, advance in (("c", 0), ("d", 30 * 3600)):
         service.api.clock.advance(advance)
@@ -489,7 +491,7 @@ def rankings_of_views(service: Service) -> None:
 
 
 def search_queries(service: Service) -> None:
-    """An index of films with captions that is built, goes on, and is tidied; of one of them the captions are gone."""
+    """Build, extend and clean up an index of videos with captions; the captions of one video are missing."""
     clock, watch = service.api.clock, service.watch
     with TemporaryDirectory() as folder:
         with mock.patch.object(indexer, "own_folder", return_value=Path(folder)):
@@ -499,7 +501,7 @@ def search_queries(service: Service) -> None:
         service.keep_history()
         build({}, Ended())
         with watch.as_test():
-            clock.now = time.time() + 2 * KEPT_SECONDS  # S3 has a clock of its own
+            clock.now = time.time() + 2 * KEPT_SECONDS  # S3 has a separate clock
             service.objects.put(MEDIA_BUCKET, "index/left", b"behind", "application/octet-stream")
         build({}, Begun())
         video_id = service.api.publish(title="Apples")["videoId"]
@@ -526,7 +528,7 @@ def search_queries(service: Service) -> None:
 
 
 def reverted_change_sets(service: Service) -> None:
-    """Change sets of every kind, at once and by the worker, and the undo of an undo."""
+    """Revert change sets of every kind, synchronously and by the worker, and revert a revert."""
     api, watch = service.api, service.watch
     testbed = RevertTestbed(api)
     testbed.queues["reverts"] = service.background.queues["reverts"]
@@ -548,14 +550,14 @@ def reverted_change_sets(service: Service) -> None:
     sets.append(str(request_id_of(testbed.item(processed))))
     for changeset_id in sets:
         assert api.get(f"/v1/changesets/{changeset_id}", user="admin").status == 200
-    # An even number of times, so that all is there again.
+    # An even number of times, so that all changes are restored.
     for most in (MAX_ENTRIES_INLINE, MAX_ENTRIES_INLINE, 0, 0):
         with mock.patch("shared.history.changeset_reverts.MAX_ENTRIES_INLINE", most):
             for changeset_id in sets:
                 _revert_change_set(service, testbed, changeset_id, query="dryRun=true")
             sets = [_revert_change_set(service, testbed, changeset_id) for changeset_id in sets][::-1]
     with mock.patch("shared.history.changeset_reverts.MAX_ENTRIES_INLINE", 0):
-        # The trail does not follow a change at once, and then it is somebody else's.
+        # The trail is late for a change, and later contains the change of another user.
         api.patch(f"/v1/videos/{listed}", {"tags": ["c"]}, user="admin")
         service.background.settle()
         reply = testbed.undo(sets[1])
@@ -567,7 +569,7 @@ def reverted_change_sets(service: Service) -> None:
 
 
 def webhooks_and_feed(service: Service) -> None:
-    """Webhooks that are served, fail, are tried again, replayed and given up; and the feed, from its end and from its beginning."""
+    """Serve, retry, replay and give up webhooks, and read the feed from its end and its beginning."""
     api, receiver = service.api, service.receiver
     webhook, key = {"url": "https://receiver.example/"}, {"Idempotency-Key": "k"}
     hook = api.post("/v1/webhooks", webhook, headers=key).json["webhookId"]
@@ -590,7 +592,7 @@ def webhooks_and_feed(service: Service) -> None:
     service.deliver_changes()
     assert receiver.accepted == 6
     receiver.status = 410
-    service.keep_history()  # once more: what is there is looked for
+    service.keep_history()  # a repetition, which looks for existing entries
     api.post(f"/v1/webhooks/{global_hook}/replay", {"from": int(api.clock()) - 600}, user="admin")
     service.deliver_changes()
     assert api.get(f"/v1/webhooks/{global_hook}", user="admin").json["paused"]
@@ -603,7 +605,7 @@ def webhooks_and_feed(service: Service) -> None:
 
 
 def more_webhooks_than_a_quota(service: Service) -> None:
-    """A webhook waits for its owner's quota, whose slots were never released.
+    """Let a webhook wait for its owner's quota, whose slots were never released.
 
     A later delivery finds them and frees the quota.
     """
@@ -629,7 +631,7 @@ def more_webhooks_than_a_quota(service: Service) -> None:
 
 
 def _revert_change_set(service: Service, testbed: RevertTestbed, changeset_id: str, query: str = "") -> str:
-    """Take a change set back; the change set that this is."""
+    """Revert a change set; returns the revert's change set."""
     reply = testbed.undo(changeset_id, query=query)
     assert reply.status < 300, reply.body
     revert_id = str(reply.json["revertId"])
@@ -669,13 +671,13 @@ WALKS: dict[str, Callable[[Service], None]] = {
 
 @pytest.fixture(scope="module")
 def roles(aws: Templates) -> dict[str, IamRole]:
-    """The role of each function."""
+    """Return the role of each function."""
     return {folder: IamRole(aws.statements(folder)) for folder in FUNCTIONS}
 
 
 @pytest.fixture(scope="module")
 def watched(roles: dict[str, IamRole]) -> PolicyWatch:
-    """Accesses of all functions on all walks and in all access patterns."""
+    """Return the accesses of all functions in all scenarios and access patterns."""
     watch = PolicyWatch(roles)
     for walk in WALKS.values():
         with mock_aws():
@@ -704,7 +706,7 @@ UNSEEN: dict[str, str] = {
     "secretsmanager:GetSecretValue WebhookSecret": "read once, before the first signature; the tests have a secret of their own",
     "secretsmanager:GetSecretValue CursorSecret": "read once, before the first cursor; the tests have a secret of their own",
 }
-"""Permissions that no walk uses, with the reason: an action, or an action and its resource."""
+"""Permissions that no scenario uses, with the reason: an action, or an action and its resource."""
 
 
 def test_every_role_allows_exactly_the_requests_of_its_function(aws: Templates, watched: PolicyWatch) -> None:
@@ -732,7 +734,7 @@ def _unused(aws: Templates, watched: PolicyWatch, folder: str) -> Iterator[str]:
                         yield f"{folder}: {action} {resource} {pattern}"
 
 
-def test_wildcards_are_only_where_names_cannot_be_known(aws: Templates) -> None:
+def test_wildcards_are_only_in_resources_whose_names_cannot_be_known(aws: Templates) -> None:
     wildcards = set()
     for folder in FUNCTIONS:
         for statement in aws.statements(folder):
@@ -762,9 +764,9 @@ VIDEO_ID = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
 WRITES = ("BatchWriteItem", "DeleteItem", "PutItem", "UpdateItem")
 READS = ("BatchGetItem", "GetItem", "Query")
 UNDO = {"undo", "reverts"}
-"""Functions that revert changes. They may write everything that users may write."""
+"""Functions that revert changes. They may write every attribute that users may write."""
 SUBSCRIBERS = {"webhooks", "deliveries"}
-"""Functions that store webhooks, and that deliver to them."""
+"""Functions that store webhooks or deliver to them."""
 
 FORBIDDEN: list[tuple[str, set[str], list[Access]]] = [
     (
@@ -1005,9 +1007,10 @@ FORBIDDEN: list[tuple[str, set[str], list[Access]]] = [
         ],
     ),
 ]
-"""Probes of every role: a description, the roles that may, and the requests to try.
+"""Probes of every role: a description, the permitted roles, and the requests to check.
 
-A role that may is allowed at least one of the requests."""
+A permitted role is allowed at least one of the requests.
+"""
 
 
 @pytest.mark.parametrize(("deed", "allowed", "attempts"), FORBIDDEN, ids=[deed for deed, _, _ in FORBIDDEN])
@@ -1062,7 +1065,7 @@ def test_indexes_are_queried_by_listed_roles_only(roles: dict[str, IamRole], fol
 
 
 def test_roles_with_return_values_may_read_the_whole_item(aws: Templates, roles: dict[str, IamRole]) -> None:
-    """`ALL_NEW` reads the whole item, whatever the list of attributes."""
+    """`ALL_NEW` reads the whole item, whatever the attribute list."""
     asking = set()
     for folder in FUNCTIONS:
         for statement in aws.statements(folder):
@@ -1078,7 +1081,7 @@ def test_roles_with_return_values_may_read_the_whole_item(aws: Templates, roles:
     assert asking == {"views", "jobs", "probe", "thumbnails"}
 
 
-def test_a_condition_that_is_not_known_here_is_not_passed_over() -> None:
+def test_unknown_condition_is_not_ignored() -> None:
     statement = {
         "Action": "s3:GetObject",
         "Resource": "Media/x",
@@ -1088,5 +1091,5 @@ def test_a_condition_that_is_not_known_here_is_not_passed_over() -> None:
         IamRole([statement]).refusal(Access("s3:GetObject", "Media/x"))
 
 
-def test_page_lists_what_each_function_may_do_and_every_wildcard(aws: Templates) -> None:
+def test_page_lists_the_permissions_of_each_function_and_every_wildcard(aws: Templates) -> None:
     assert page_tables.is_current(page_tables.PERMISSIONS, page_tables.permissions(aws)), page_tables.HINT

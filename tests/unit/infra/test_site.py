@@ -1,4 +1,4 @@
-"""The console's files: our modules and their libraries, in a folder that is named after all of them."""
+"""The console's files: its modules and their libraries, in a folder named after their content."""
 
 import gzip
 import os
@@ -32,13 +32,13 @@ PAGE = """<!doctype html>
 
 @pytest.fixture(scope="module")
 def shipped() -> dict[str, bytes]:
-    """Deployed files by path relative to their folder; the page has a separate name."""
+    """Return the deployed files by path relative to their folder; the page has a separate name."""
     return _by_name(site())
 
 
 @pytest.fixture
 def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
-    """Writes a file of a small console, whose page and stylesheet are there already."""
+    """Return a function that writes a file of a small console, which has a page and a stylesheet."""
     monkeypatch.setattr(site_module, "CONSOLE", tmp_path)
 
     def write(name: str, content: str) -> None:
@@ -98,11 +98,11 @@ class TestImports:
         write("other.js", written)
         assert _by_name(site())["other.js"].decode() == written
 
-    def test_lead_to_files_that_are_shipped(self, shipped: dict[str, bytes]) -> None:
-        """In libraries as well, whose comments may name anything."""
+    def test_imports_lead_to_shipped_files(self, shipped: dict[str, bytes]) -> None:
+        """This includes libraries, whose comments may contain any name."""
         for name in (name for name in shipped if name.endswith(".js")):
             for _, _, specifier in site_module._IMPORTED.findall(_code(shipped[name])):
-                if re.fullmatch(r"[\w@./-]+", specifier):  # else it is a sentence of an error
+                if re.fullmatch(r"[\w@./-]+", specifier):  # otherwise part of an error message
                     assert os.path.normpath(Path(name).parent / specifier) in shipped, f"{name}: {specifier}"
 
 
@@ -111,8 +111,8 @@ def _code(module: bytes) -> str:
     return re.sub(r"/\*.*?\*/|^\s*//.*?$", "", module.decode(), flags=re.DOTALL | re.MULTILINE)
 
 
-class TestThePage:
-    def test_names_all_modules_that_are_needed_at_once_and_no_other(self, write: Write) -> None:
+class TestPage:
+    def test_page_preloads_exactly_the_modules_of_the_first_screen(self, write: Write) -> None:
         write(
             "app.js", 'import "./core/a.js"; import { h } from "htm/preact"; const later = () => import("./later.js");'
         )
@@ -130,49 +130,49 @@ class TestThePage:
             "vendor/preact.js",
         ]
 
-    def test_leads_to_the_folder(self, write: Write) -> None:
+    def test_page_refers_to_the_folder(self, write: Write) -> None:
         write("app.js", "")
         page, folder = site()["index.html"].decode(), _folder()
         expected = {f"{folder}/{name}" for name in ("style.css", "start.js", "app.js")}
         assert set(re.findall(r'(?:href|src)="([^"]*)"', page)) == expected
 
-    def test_has_one_stylesheet_with_all_rules_in_their_order(self, write: Write) -> None:
+    def test_page_has_one_stylesheet_with_all_rules_in_order(self, write: Write) -> None:
         write("style.css", "p { color: red }")
         write("core/more.css", "p { color: blue }")
         files = _by_name(site())
         assert [name for name in files if name.endswith(".css")] == ["style.css"]
         assert files["style.css"] == b"p { color: red }\np { color: blue }"
 
-    def test_forgets_no_stylesheet(self, shipped: dict[str, bytes]) -> None:
+    def test_page_omits_no_stylesheet(self, shipped: dict[str, bytes]) -> None:
         """A stylesheet that the page does not name would be shipped separately, but never loaded."""
         assert [name for name in shipped if name.endswith(".css")] == ["design/tokens.css"]
 
-    def test_leads_to_files_that_are_shipped(self, shipped: dict[str, bytes]) -> None:
+    def test_page_refers_to_shipped_files(self, shipped: dict[str, bytes]) -> None:
         linked = re.findall(r'(?:href|src)="[0-9a-f]{16}/([^"]*)"', shipped["index.html"].decode())
         assert "app.js" in linked
         assert set(linked) <= shipped.keys()
 
-    def test_has_no_script_and_no_style_in_it_and_nothing_of_other_origins(self, shipped: dict[str, bytes]) -> None:
-        """Its policy would refuse them."""
+    def test_page_has_no_inline_script_or_style_and_no_other_origins(self, shipped: dict[str, bytes]) -> None:
+        """Its Content Security Policy would refuse them."""
         page = shipped["index.html"].decode()
         assert re.findall(r"<script[^>]*>([^<]+)", page) == []
         assert not re.search(r"<style|\son\w+=|\sstyle=|https?:", page)
 
-    def test_loads_little_before_it_shows_something(self, shipped: dict[str, bytes]) -> None:
+    def test_first_screen_loads_little(self, shipped: dict[str, bytes]) -> None:
         page = shipped["index.html"]
         linked = {*re.findall(r'(?:href|src)="[0-9a-f]{16}/([^"]*)"', page.decode())}
         assert sum(len(gzip.compress(shipped[name])) for name in {"index.html", *linked}) < FIRST_SCREEN_BYTES
         assert "vendor/media-chrome.js" not in linked
 
 
-class TestTheFolder:
+class TestFolder:
     @pytest.mark.parametrize("changed", ["index.html", "style.css", "app.js", "core/new.js"])
-    def test_has_another_name_when_a_byte_is_different(self, write: Write, changed: str) -> None:
+    def test_folder_name_changes_with_any_byte(self, write: Write, changed: str) -> None:
         before = _folder()
         write(changed, f"{PAGE} ")
         assert _folder() != before
 
-    def test_has_another_name_when_a_library_is_another(
+    def test_folder_name_changes_with_a_library(
         self, write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         packages = tmp_path / "packages"
@@ -185,13 +185,13 @@ class TestTheFolder:
         module.write_text(f" {module.read_text(encoding='utf-8')}", encoding="utf-8")
         assert _folder() != before
 
-    def test_has_the_same_name_when_nothing_that_is_shipped_is_different(self, write: Write) -> None:
+    def test_folder_name_is_the_same_if_no_shipped_file_differs(self, write: Write) -> None:
         before = _folder()
         write("app.js", "")
         write("tsconfig.json", "{}")
         assert _folder() == before
 
-    def test_has_another_name_when_a_file_has(self, write: Write) -> None:
+    def test_folder_name_changes_with_a_file_name(self, write: Write) -> None:
         write("a.js", "1")
         before = _folder()
         (site_module.CONSOLE / "a.js").rename(site_module.CONSOLE / "b.js")
@@ -199,19 +199,19 @@ class TestTheFolder:
 
 
 class TestLibraries:
-    def test_are_all_shipped_with_their_licences(self, shipped: dict[str, bytes]) -> None:
+    def test_libraries_are_shipped_with_their_licences(self, shipped: dict[str, bytes]) -> None:
         licences = shipped["vendor/licences.txt"].decode()
         for package in {source.partition("/")[0] for source in LIBRARIES.values()}:
             (_, text) = licences.split(f"{package}\n\n", 1)
             assert re.search(r"Permission is hereby granted|Apache License", text.partition("\n\n\n")[0])
 
-    def test_are_those_that_package_json_pins_for_the_console(self) -> None:
+    def test_libraries_are_those_that_package_json_pins_for_the_console(self) -> None:
         pinned = re.search(r'"dependencies": \{(.*?)\}', (ROOT / "package.json").read_text(encoding="utf-8"), re.DOTALL)
         assert pinned
         names = set(re.findall(r'"([\w-]+)":', pinned[1]))
         assert names == {source.partition("/")[0] for source in LIBRARIES.values()}
 
-    def test_come_without_maps_that_are_not_there(self, shipped: dict[str, bytes]) -> None:
+    def test_libraries_refer_to_no_missing_source_maps(self, shipped: dict[str, bytes]) -> None:
         assert not [name for name, content in shipped.items() if b"sourceMappingURL" in content]
 
     def test_missing_library_is_named_before_any_file_is_written(
@@ -223,14 +223,14 @@ class TestLibraries:
                 make()
 
 
-class TestTheAsset:
+class TestAsset:
     @pytest.fixture
     def asset(self, tmp_path: Path) -> Path:
         output = tmp_path / "asset"
         bundle_site(output)
         return output
 
-    def test_is_the_function_and_its_files_compressed(self, asset: Path) -> None:
+    def test_asset_contains_the_function_and_its_compressed_files(self, asset: Path) -> None:
         folder = asset / "functions" / "console"
         assert (folder / "handler.py").read_bytes() == (ROOT / "functions/console/handler.py").read_bytes()
         packed = {
@@ -241,12 +241,12 @@ class TestTheAsset:
         others = {path.relative_to(asset).as_posix() for path in asset.rglob("*.py")} - {"functions/console/handler.py"}
         assert others == {"functions/__init__.py"}
 
-    def test_is_the_same_at_another_time(self, asset: Path, tmp_path: Path) -> None:
+    def test_asset_is_the_same_at_another_time(self, asset: Path, tmp_path: Path) -> None:
         second = tmp_path / "again"
         bundle_site(second)
         files = [path.relative_to(asset) for path in asset.rglob("*") if path.is_file()]
         assert [file for file in files if (asset / file).read_bytes() != (second / file).read_bytes()] == []
 
-    def test_can_be_read_by_everybody(self, asset: Path) -> None:
+    def test_asset_is_readable_by_every_user(self, asset: Path) -> None:
         modes = {stat.S_IMODE(path.stat().st_mode) for path in asset.rglob("*") if path.is_file()}
         assert modes == {0o644}
