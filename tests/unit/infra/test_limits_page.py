@@ -1,5 +1,4 @@
 """Rates in docs/limits.md: each row begins with the lowest limit, and matches cdk.json and the gateway."""
-the gateway."""
 
 import json
 import re
