@@ -1,4 +1,4 @@
-// The whole console, from its address and its tokens, drawn without a browser.
+// The whole console, drawn without a browser from its address and tokens.
 
 import assert from "node:assert/strict";
 import { after, before, mock, test } from "node:test";
@@ -19,13 +19,13 @@ before(async () => {
     return path.startsWith("/v1/") ? { body: { items: [], nextCursor: null } } : { status: 404 };
   });
   document.getElementById = (id) => (id === "app" ? app : null);
-  globalThis.BroadcastChannel = class {}; // Node's own would keep the process alive
+  globalThis.BroadcastChannel = class {}; // Node's own class would keep the process alive
   await import("../../console/app.js");
   await settled();
 });
 after(() => mock.timers.reset());
 
-/** A video as a list shows it. */
+/** A video as in a list response. */
 const listed = (videoId) => ({ videoId, title: videoId, userId: "alice", status: "ready", visibility: "public", createdAt: 1_700_000_000 });
 
 /** Follow a link to an address. */
@@ -45,7 +45,7 @@ async function pass(seconds) {
 
 const title = () => elements(app, "h1").map(({ textContent }) => textContent);
 
-test("an address that names what every object inherits leads nowhere", async () => {
+test("an address with the name of a property that every object inherits shows no page", async () => {
   for (const name of ["__proto__", "constructor", "toString", "nonsense"]) {
     await follow(`#/${name}`);
     assert.deepEqual(title(), ["Not found"], name);
@@ -54,7 +54,7 @@ test("an address that names what every object inherits leads nowhere", async () 
   assert.deepEqual(title(), ["Library"]);
 });
 
-test("the library lists what this tab created in one second in the order in which it was asked for, the newest first", async () => {
+test("the library lists videos that this tab created in one second by the time of their requests, newest first", async () => {
   const titles = () => elements(app, "bdi").filter(({ attributes }) => attributes.get("class") === "title").map(({ textContent }) => textContent);
   await follow("#/?userId=me&category=new");
   assert.deepEqual(titles(), ["first", "second"]);
@@ -62,7 +62,7 @@ test("the library lists what this tab created in one second in the order in whic
   assert.deepEqual(titles(), ["second", "first"]);
 });
 
-test("signing out ends the polling of the feed", async () => {
+test("signing out stops the polling of the feed", async () => {
   const asked = () => requests.filter(({ path }) => path.startsWith("/v1/changes")).length;
   await follow("#/?userId=me");
   const first = asked();

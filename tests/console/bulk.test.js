@@ -1,4 +1,4 @@
-// Selecting videos in the library, and changing all that are selected.
+// Selection of videos in the library, and bulk edits.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -11,13 +11,13 @@ import { serve } from "./support.js";
 const NONE = { visibility: "", category: "", add: "", remove: "" };
 const VIDEO = { videoId: "a", title: "A", version: 3, visibility: "private", category: "travel", tags: ["sea", "old"], metadata: {} };
 
-test("Shift selects all between two videos, in either direction", () => {
+test("Shift selects all videos between two, in either direction", () => {
   assert.deepEqual(range(["a", "b", "c", "d"], "b", "d"), ["b", "c", "d"]);
   assert.deepEqual(range(["a", "b", "c", "d"], "d", "b"), ["b", "c", "d"]);
   assert.deepEqual(range(["a", "b"], "gone", "b"), ["b"]);
 });
 
-test("a bulk edit sends only what differs, on condition of the version", () => {
+test("a bulk edit sends only changed fields, conditional on the version", () => {
   assert.equal(patchFor(VIDEO, NONE), null);
   assert.equal(patchFor(VIDEO, { ...NONE, visibility: "private", add: "sea", remove: "absent" }), null);
   assert.deepEqual(patchFor(VIDEO, { visibility: "public", category: " boats ", add: "new, sea", remove: "old" }), {
@@ -25,7 +25,7 @@ test("a bulk edit sends only what differs, on condition of the version", () => {
   });
 });
 
-test("a batch goes out in pieces of 100 and reports each failure and each change set", async () => {
+test("a batch is sent in groups of 100 and reports each failure and each change set", async () => {
   const videos = Array.from({ length: 150 }, (_, index) => ({ videoId: String(index), title: `Film ${index}` }));
   const requests = serve(({ path, body }) => {
     if (path.endsWith("/batch-get")) return { body: { items: body.videoIds.map((videoId) => ({ ...VIDEO, videoId })), missing: [], remaining: [] } };
@@ -41,7 +41,7 @@ test("a batch goes out in pieces of 100 and reports each failure and each change
   assert.deepEqual(last, { done: 150, succeeded: 149, faults: [{ videoId: "7", detail: "Another user changed it." }], changeSets: ["set-100", "set-50"] });
 });
 
-test("a bulk edit ends with what failed, and a link that undoes the rest", async () => {
+test("a bulk edit ends with its failures and a link to undo the other changes", async () => {
   serve(({ path }) => {
     if (path.startsWith("/v1/tags")) return { body: { items: [], nextCursor: null } };
     if (path.endsWith("/batch-get")) return { body: { items: [VIDEO], missing: ["b"], remaining: [] } };

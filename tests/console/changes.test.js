@@ -1,4 +1,4 @@
-// How often a page asks the feed of changes, on a clock that the test moves.
+// Polling of the change feed, on a clock that the test advances.
 
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, mock, test } from "node:test";
@@ -21,7 +21,7 @@ afterEach(() => {
   mock.timers.reset();
 });
 
-/** Follow a feed that gives these answers, and then has nothing new; the cursors that are asked, and what was told. */
+/** Follow a feed that returns these responses and then no changes; returns the requested cursors and the reported changes. */
 async function followed(...answers) {
   const told = [];
   const requests = serve(() => answers.shift() ?? QUIET);
@@ -39,7 +39,7 @@ async function pass(seconds) {
   }
 }
 
-test("the feed of a user is asked every five seconds, beginning now", async () => {
+test("a page polls a user's feed every five seconds, starting at once", async () => {
   const { asked, requests } = await followed();
   await pass(4.5);
   assert.deepEqual(asked(), ["now"]);
@@ -50,7 +50,7 @@ test("the feed of a user is asked every five seconds, beginning now", async () =
   assert.match(requests[0].path, /userId=alice/);
 });
 
-test("a page that is hidden, or behind a dialog, asks nothing and catches up once it is seen", async () => {
+test("a page that is hidden or behind a dialog sends no request, and catches up once visible", async () => {
   const { asked } = await followed();
   for (const cover of [{ hidden: true }, { querySelector: () => ({}) }]) {
     const before = asked().length;
@@ -63,14 +63,14 @@ test("a page that is hidden, or behind a dialog, asks nothing and catches up onc
   }
 });
 
-test("a page that was left asks nothing any more", async () => {
+test("a page that was left sends no more requests", async () => {
   const { asked } = await followed();
   stop.abort();
   await pass(60);
   assert.deepEqual(asked(), ["now"]);
 });
 
-test("a busy service is asked when it says so, and one that fails ever less often", async () => {
+test("a page polls a busy service at the time it states, and a failing service less and less often", async () => {
   const failing = problem(503, "unavailable");
   const { asked } = await followed(problem(429, "too-many", { headers: { "retry-after": "60" } }), failing, failing);
   await pass(59.5);
@@ -83,24 +83,24 @@ test("a busy service is asked when it says so, and one that fails ever less ofte
   assert.equal(asked().length, 3);
   await pass(40);
   assert.equal(asked().length, 4);
-  await pass(5); // it is well again
+  await pass(5); // the service works again
   assert.deepEqual(asked(), ["now", "now", "now", "now", "here"]);
 });
 
-test("a feed that does not exist, or is not for this user, is asked once", async () => {
+test("a page requests a feed once if it does not exist or is forbidden to the user", async () => {
   const { asked } = await followed(problem(403, "forbidden"));
   await pass(60);
   assert.deepEqual(asked(), ["now"]);
 });
 
-test("changes are told in their order, page by page, and again when they could not be shown", async () => {
+test("changes are reported in order, page by page, and again if they could not be shown", async () => {
   const page = (id, caughtUp) => ({ body: { items: [{ id }], nextCursor: `behind ${id}`, caughtUp } });
   const { asked, told } = await followed(page("a", false), page("b", true));
   assert.deepEqual(told, [[{ id: "a" }], [{ id: "b" }]]);
   assert.deepEqual(asked(), ["now", "behind a"]);
 });
 
-test("a page that missed too much is told so once, and goes on from where the feed is", async () => {
+test("a page that missed too many changes is told once, and continues from the end of the feed", async () => {
   const { asked, told } = await followed(QUIET, problem(410, "gone"), { body: { items: [], nextCursor: "then", caughtUp: true } });
   await pass(5);
   assert.deepEqual(told, [null]);

@@ -27,14 +27,14 @@ async function open(videos, answer = () => ({ body: { items: hooks, nextCursor: 
 const done = () => elements(root, "li").filter(({ attributes }) => attributes.get("class") === "is-done").map(({ textContent }) => /^\w+/.exec(textContent)[0]);
 const links = () => elements(root, "a").map(({ textContent, attributes }) => [textContent, attributes.get("href")]);
 
-test("a new owner sees the first steps, each with what to do", async () => {
+test("a new owner sees the first steps with their instructions", async () => {
   await open([]);
   assert.deepEqual(done(), []);
   assert.match(root.textContent, /^First steps0 of 4 done/);
   assert.deepEqual(links(), [["Select a file", "#/upload"], ["Set up a webhook", "#/webhooks"]]);
 });
 
-test("steps are done by what the service has: a video, a public one and a webhook", async () => {
+test("a step is done once the service has a video, a public video or a webhook", async () => {
   await open([video()]);
   assert.deepEqual(done(), ["Upload"]);
   assert.deepEqual(links()[0], ["Open the video", "#/videos/a"]);
@@ -44,7 +44,7 @@ test("steps are done by what the service has: a video, a public one and a webhoo
   assert.deepEqual(done(), ["Upload", "Publish", "Follow"]);
 });
 
-test("sharing copies the link of a published video, and all four steps done end the list", async () => {
+test("sharing copies the link of a published video, and the list disappears after all four steps", async () => {
   const copied = [];
   Object.defineProperty(globalThis, "navigator", { value: { clipboard: { writeText: async (text) => void copied.push(text) } }, configurable: true });
   hooks = [{ webhookId: "w" }];
@@ -55,7 +55,7 @@ test("sharing copies the link of a published video, and all four steps done end 
   assert.ok(progressOf("alice").shared);
 });
 
-test("a dismissed list stays dismissed for this user alone", async () => {
+test("a dismissed list stays dismissed for this user only", async () => {
   await open([]);
   await act(field(root, "Dismiss first steps"), "click");
   assert.equal(root.textContent, "");
@@ -70,7 +70,7 @@ test("a deployment without webhooks still shows the other steps", async () => {
   assert.match(root.textContent, /^First steps/);
 });
 
-test("a browser that stores nothing for the page breaks nothing", (context) => {
+test("a browser without storage for the page causes no error", (context) => {
   context.mock.method(localStorage, "setItem", () => { throw new Error("denied"); });
   context.mock.method(localStorage, "getItem", () => { throw new Error("denied"); });
   noteProgress("alice", "shared");

@@ -1,4 +1,4 @@
-// The console's core: words, routes, the API client, the session, and what is new in a list.
+// The console's core: formats, routes, the API client, the session, and differences between lists.
 
 import assert from "node:assert/strict";
 import { beforeEach, test } from "node:test";
@@ -14,7 +14,7 @@ import { problem, serve, signIn, tokenOf } from "./support.js";
 
 beforeEach(() => sessionStorage.clear());
 
-test("numbers, sizes and times are written as people read them", () => {
+test("numbers, sizes and times have a readable format", () => {
   assert.deepEqual([0, 59_499, 61_000, 3_665_000].map(duration), ["0:00", "0:59", "1:01", "1:01:05"]);
   assert.deepEqual([6_500, 3_930_250, 5_000].map(formatClock), ["0:06.5", "1:05:30.25", "0:05"]);
   assert.deepEqual([40, 59.2, 61, 3_600, 7_000].map(formatRange), ["40 seconds", "60 seconds", "2 minutes", "1 hour", "2 hours"]);
@@ -22,13 +22,13 @@ test("numbers, sizes and times are written as people read them", () => {
   assert.deepEqual([countOf(1, "view"), countOf(1_234, "view")], ["1 view", "1,234 views"]);
 });
 
-test("a typed time is read to the millisecond, and anything else is refused", () => {
+test("a typed time is read to the millisecond, and any other text is refused", () => {
   const read = { "5:30": 330_000, "1:05:30": 3_930_000, "0:31.5": 31_500, " 0:06.05 ": 6_050, "120:00": 7_200_000 };
   for (const [text, expected] of Object.entries(read)) assert.equal(milliseconds(text), expected, text);
   for (const text of ["", "5", "0:75", "1:5", "1:60:00", "0:01.2345", "-0:01", "0:1e"]) assert.equal(milliseconds(text), null, text);
 });
 
-test("an address says the place and its query, and reads back as what was written", () => {
+test("an address contains the path and its query, and is parsed to the same values", () => {
   const query = { tab: "history", empty: "", none: undefined, tag: ["a b", "&"] };
   const address = hrefTo(["videos", "a/ü ?"], query);
   assert.equal(address, "#/videos/a%2F%C3%BC%20%3F?tab=history&tag=a+b&tag=%26");
@@ -36,10 +36,10 @@ test("an address says the place and its query, and reads back as what was writte
   assert.deepEqual(route.path, ["videos", "a/ü ?"]);
   assert.deepEqual([...route.query], [["tab", "history"], ["tag", "a b"], ["tag", "&"]]);
   assert.deepEqual(parseRoute("").path, []);
-  assert.deepEqual(parseRoute("#/videos/%E0").path, ["videos", "%E0"]); // not what anybody wrote, and no reason to fail
+  assert.deepEqual(parseRoute("#/videos/%E0").path, ["videos", "%E0"]); // malformed, but not an error
 });
 
-test("a call resolves to the data, its ETag and its change set, and sends the token of whoever is signed in", async () => {
+test("a call resolves to the data, its ETag and its change set, and sends the token of the signed-in user", async () => {
   signIn();
   const requests = serve(() => ({ body: { title: "A film" }, headers: { etag: '"3"', "change-set": "set" } }));
   const call = api.GET("/v1/videos/{videoId}", { params: { path: { videoId: "a" } } });
@@ -48,7 +48,7 @@ test("a call resolves to the data, its ETag and its change set, and sends the to
   assert.equal(requests[0].headers.authorization, `Bearer ${accessToken()}`);
 });
 
-test("a refusal of the API names its kind, and what is wrong with which field and parameter", async () => {
+test("a refusal of the API has its kind, and the faulty fields and parameters", async () => {
   const errors = [{ pointer: "/title", detail: "too long" }, { parameter: "from", detail: "no time" }];
   serve(() => problem(422, "invalid-content", { errors, headers: { "retry-after": "90" } }));
   const error = await ask(api.GET("/v1/tags")).catch((reason) => reason);
@@ -58,13 +58,13 @@ test("a refusal of the API names its kind, and what is wrong with which field an
   assert.deepEqual(messageOf(error), { title: "invalid-content", detail: "invalid-content. Try again in 2 minutes." });
 });
 
-test("a gateway's answer that is no problem document is said in its words", async () => {
+test("a response of the gateway without a problem document is shown in its own words", async () => {
   serve(() => ({ status: 503, body: { message: "Service Unavailable" } }));
   const error = await ask(api.GET("/v1/tags")).catch((reason) => reason);
   assert.deepEqual([error.status, error.title, error.message], [503, "Service Unavailable", "Service Unavailable"]);
 });
 
-test("a lost connection and an answer that breaks off are the same problem", async () => {
+test("a lost connection and an incomplete response are the same problem", async () => {
   serve(() => ({ status: 0 }));
   const lost = await ask(api.GET("/v1/tags")).catch((reason) => reason);
   const cut = new Response("{}");
@@ -75,7 +75,7 @@ test("a lost connection and an answer that breaks off are the same problem", asy
   for (const error of [lost, broken]) assert.deepEqual([error.status, error.title], [0, "No connection"]);
 });
 
-test("whoever is signed in is known by the claims of the access token", () => {
+test("the signed-in user is identified by the claims of the access token", () => {
   assert.equal(user(), null);
   signIn({ sub: "zoë", scope: "videos/read videos/changes" });
   assert.deepEqual(user(), { subject: "zoë", isAdmin: false, followsAll: true });
@@ -87,7 +87,7 @@ test("whoever is signed in is known by the claims of the access token", () => {
   assert.deepEqual(user(), { subject: "", isAdmin: false, followsAll: false });
 });
 
-/** Answer as an issuer and an API of which only `fresh` tokens are taken; `granted` is what the token endpoint answers. */
+/** Respond as an issuer and an API that accepts only the `fresh` tokens; `granted` is the response of the token endpoint. */
 function issuer(granted) {
   const base = "http://127.0.0.1:9";
   return serve(({ path, headers }) => {
@@ -108,7 +108,7 @@ function signInWithRefresh() {
   sessionStorage.setItem("tokens", JSON.stringify({ accessToken: accessToken(), refreshToken: "refresh" }));
 }
 
-test("requests that find the token ended share one renewal, and are sent again with what it brings", async () => {
+test("requests with an expired token share one renewal, and are sent again with the new token", async () => {
   signInWithRefresh();
   const requests = issuer(() => ({ body: refreshed }));
   await Promise.all([ask(api.GET("/v1/tags")), ask(api.GET("/v1/playlists"))]);
@@ -116,7 +116,7 @@ test("requests that find the token ended share one renewal, and are sent again w
   assert.equal(JSON.parse(sessionStorage.getItem("tokens")).refreshToken, "refresh"); // it was not rotated
 });
 
-test("an issuer that fails for a moment ends no session", async () => {
+test("a temporary failure of the issuer ends no session", async () => {
   signInWithRefresh();
   const before = accessToken();
   let answer = { status: 503, body: { error: "server_error" } };
@@ -127,7 +127,7 @@ test("an issuer that fails for a moment ends no session", async () => {
   await ask(api.GET("/v1/tags"));
 });
 
-test("pictures are shown from the deployment alone", async () => {
+test("pictures are shown from the deployment only", async () => {
   serve(() => ({ body: { media: ["https://films.example"] } }));
   await allowOrigins();
   const origin = location.origin;
@@ -138,21 +138,21 @@ test("pictures are shown from the deployment alone", async () => {
 const items = (...names) => names.map((id) => ({ id }));
 const key = ({ id }) => id;
 
-test("what came into a list or left it is counted, and what only moved is not", () => {
+test("items that were added or removed are counted, and moved ones are not", () => {
   const shown = items("a", "b", "c");
   const whole = (...names) => differences(shown, { items: items(...names), nextCursor: null }, key);
   const part = (...names) => differences(shown, { items: items(...names), nextCursor: "on" }, key);
   assert.equal(whole("a", "b", "c"), 0);
   assert.equal(whole("new", "a", "b", "c"), 1);
   assert.equal(whole("c", "b", "a"), 0);
-  assert.equal(whole("new", "a", "b"), 2); // c is gone, as the page is all there is
-  assert.equal(part("new", "a", "b"), 1); // c may stand on the next page
+  assert.equal(whole("new", "a", "b"), 2); // c was removed, as the page is the whole list
+  assert.equal(part("new", "a", "b"), 1); // c may be on the next page
   assert.equal(part("a", "c"), 1);
-  assert.equal(part("a", "z"), 0); // what follows the last that both have may have moved there
+  assert.equal(part("a", "z"), 0); // items after the last common one may have moved there
   assert.equal(differences([], { items: items("a"), nextCursor: null }, key), 1);
 });
 
-test("sentences of the API lose the calls that they recommend to programs", () => {
+test("error messages of the API are shown without calls that they recommend to programs", () => {
   assert.equal(humanize("No source video has arrived. Send one with POST .../upload"), "No source video has arrived.");
   assert.equal(humanize("The video is private."), "The video is private.");
 });

@@ -1,4 +1,4 @@
-// The design system: contrast of its colours, its posters and times, and the suggestions of the search box.
+// The design system: colour contrast, posters, times, and the suggestions of the search box.
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
@@ -10,10 +10,10 @@ import { suggestions } from "../../console/frame/search.js";
 import { act, button, draw, elements, leave } from "./page.js";
 
 const TOKENS = readFileSync(new URL("../../console/design/tokens.css", import.meta.url), "utf-8");
-/** Both colours of each token: in the light theme, and in the dark one. @type {Map<string, string[]>} */
+/** Colours of each token in the light and the dark theme. @type {Map<string, string[]>} */
 const COLOURS = new Map([...TOKENS.matchAll(/--([\w-]+): light-dark\((#\w+), (#\w+)\)/g)].map(([, name, light, dark]) => [name, [light, dark]]));
 
-/** Relative luminance (WCAG 2.2). @param {string} colour such as `#fbfbfa` */
+/** Return the relative luminance (WCAG 2.2). @param {string} colour such as `#fbfbfa` */
 function luminance(colour) {
   const [red, green, blue] = [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16) / 255)
     .map((part) => (part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4));
@@ -26,7 +26,7 @@ function contrast(one, other) {
   return (high + 0.05) / (low + 0.05);
 }
 
-test("text has a contrast of 4.5 and the edges of fields one of 3, in both themes", () => {
+test("text has a contrast of 4.5, and field borders have one of 3, in both themes", () => {
   const texts = ["text", "soft", "accent", "good", "bad", "busy"].flatMap((name) => ["back", "raised", "sunken"].map((ground) => [name, ground, 4.5]));
   const badges = ["good", "bad", "busy", "accent"].map((name) => [name, `${name}-soft`, 4.5]);
   const pairs = [...texts, ...badges, ["on-accent", "accent", 4.5], ["on-danger", "danger", 4.5], ["edge", "raised", 3], ["text", "accent-soft", 4.5], ["text", "bad-soft", 4.5]];
@@ -38,24 +38,24 @@ test("text has a contrast of 4.5 and the edges of fields one of 3, in both theme
   }
 });
 
-test("red is the colour of danger and faults alone", () => {
+test("red is used only for danger and faults", () => {
   const [red, , blue] = [1, 3, 5].map((at) => parseInt(COLOURS.get("accent")[0].slice(at, at + 2), 16));
   assert.ok(blue > red);
 });
 
-test("a poster without an image has the same colour each time", () => {
+test("a poster without an image always has the same colour", () => {
   assert.equal(hueOf("be200bd5"), hueOf("be200bd5"));
   assert.notEqual(hueOf("be200bd5"), hueOf("be200bd6"));
 });
 
-test("a past time of this month is relative, any other is not", () => {
+test("a past time of this month is relative, and any other is absolute", () => {
   const now = 1_700_000_000_000;
   const said = (/** @type {number} */ seconds) => relativeTime(now - seconds * 1000, now);
   assert.deepEqual([0, 300, 7200, 86_400, 3 * 86_400].map(said), ["now", "5 minutes ago", "2 hours ago", "yesterday", "3 days ago"]);
   assert.deepEqual([40 * 86_400, -3600].map(said), [null, null]);
 });
 
-test("suggestions are tags that contain the text, then videos by what matches in them", () => {
+test("suggestions are tags that contain the text, then videos with their matches", () => {
   const video = (/** @type {string} */ videoId) => ({ videoId, title: `Film ${videoId}` });
   const found = [
     { video: video("1"), highlights: [{ field: "title", text: "Film 1", ranges: [] }] },
@@ -71,7 +71,7 @@ test("suggestions are tags that contain the text, then videos by what matches in
   ]);
 });
 
-test("a menu opens at its button and closes at a choice", async () => {
+test("a menu opens at its button and closes after a choice", async () => {
   const root = await draw(html`<${Menu} label="More"><button type="button">Share</button><//>`);
   after(() => leave(root));
   const labels = () => elements(root, "button").map(({ textContent }) => textContent);

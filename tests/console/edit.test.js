@@ -1,4 +1,4 @@
-// The dialog that edits a video, and the dialog of a conflict, drawn without a browser.
+// The dialog to edit a video, and the dialog of a conflict, drawn without a browser.
 
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, test } from "node:test";
@@ -28,7 +28,7 @@ beforeEach(() => {
 });
 afterEach(() => leave(root));
 
-/** Open the dialog. `answer` gets each request but that of the tags; returns the other requests. */
+/** Open the dialog. `answer` receives each request except that of the tags; returns the other requests. */
 async function open(answer = ({ body }) => ({ body: { ...VIDEO, ...body, version: 2 } }), video = VIDEO) {
   const other = [];
   serve((request) => {
@@ -74,7 +74,7 @@ test("the form has sections, and a save sends only changed fields", async () => 
   assert.equal(saved[0][0].title, "After");
 });
 
-test("invalid fields are marked at the first save in plain words, without a request, and the first one gets the focus", async () => {
+test("the first save marks invalid fields in plain words without a request, and the first one gets the focus", async () => {
   const requests = await open();
   await type(root, "Title", " ");
   await type(root, "Release year", "soon");
@@ -97,7 +97,7 @@ test("invalid fields are marked at the first save in plain words, without a requ
   assert.equal(field(root, "Category").attributes.has("aria-invalid"), false);
 });
 
-test("a text that is too long is marked while the user types", async () => {
+test("a text that is too long is marked during typing", async () => {
   await open();
   const count = () => all(root).filter(({ attributes }) => attributes.get("class")?.startsWith("count")).map(({ textContent }) => textContent);
   assert.deepEqual(count(), ["6 / 300", "3 / 5,000"]);
@@ -106,7 +106,7 @@ test("a text that is too long is marked while the user types", async () => {
   assert.equal(description(root, "Title"), "Use at most 300 characters.");
 });
 
-test("a refusal by the service is shown in sentences at its fields, and elsewhere without names of the API", async () => {
+test("a refusal by the service is shown in sentences at its fields, and elsewhere without API names", async () => {
   const errors = [
     { pointer: "/language", detail: "must be a BCP 47 tag, such as `en-NZ`" }, { pointer: "/tags/1", detail: "must have at most 64 characters, not 70" },
     { pointer: "/metadata/a~1b", detail: "must have at most 512 characters, not 513" }, { pointer: "", detail: "must have `seriesId` with `season` or `episode`" },
@@ -122,7 +122,7 @@ test("a refusal by the service is shown in sentences at its fields, and elsewher
   assert.equal(explain("must not be empty"), "Must not be empty.");
 });
 
-test("the text of an error that was not written for users is not shown", async () => {
+test("an error message that was not written for users is hidden", async () => {
   await open(() => { throw new RangeError("Invalid array length"); });
   await type(root, "Title", "After");
   await save();
@@ -130,7 +130,7 @@ test("the text of an error that was not written for users is not shown", async (
   assert.equal(said(root, "alert").length, 1);
 });
 
-test("after a lost connection the typed text stays, and the next save succeeds", async () => {
+test("after a lost connection the typed text remains, and the next save succeeds", async () => {
   await open((_, number) => (number === 1 ? { status: 0 } : { body: { ...VIDEO, title: "After" } }));
   await type(root, "Title", "After");
   await save();
@@ -140,7 +140,7 @@ test("after a lost connection the typed text stays, and the next save succeeds",
   assert.equal(saved.length, 1);
 });
 
-test("the form takes no input while it is saved, and Escape does not close it", async () => {
+test("the form accepts no input during a save, and Escape does not close it", async () => {
   let answer;
   await open(() => new Promise((resolve) => { answer = () => resolve({ body: VIDEO }); }));
   await type(root, "Title", "After");
@@ -169,7 +169,7 @@ test("a saved change is announced with a link to undo its change set", async () 
   assert.equal(link.attributes.get("href"), `#/changesets/${set}`);
 });
 
-test("closing with unsaved changes asks first, and without changes it does not", async () => {
+test("closing the form asks for confirmation only if changes are unsaved", async () => {
   await open();
   await click(root, "Cancel");
   assert.equal(closed, 1);
@@ -182,7 +182,7 @@ test("closing with unsaved changes asks first, and without changes it does not",
   assert.equal(closed, 2);
 });
 
-test("leaving the page with unsaved changes asks first: by the browser's buttons, and by closing it", async (context) => {
+test("leaving the page with unsaved changes asks for confirmation, by browser buttons and by closing it", async (context) => {
   let back = 0;
   context.mock.method(history, "back", () => (back += 1));
   history.pushState = (_state, _title, address) => { location.hash = new URL(address, location.href).hash; };
@@ -196,16 +196,16 @@ test("leaving the page with unsaved changes asks first: by the browser's buttons
   await settled();
   assert.equal(location.hash, "#/videos/a");
   await click(dialog(root, "Discard changes?"), "Discard changes");
-  assert.equal(back, 1); // to the page that the user wanted
+  assert.equal(back, 1); // to the page that the user requested
 });
 
-test("tags in use are suggested: those that begin with the text first, and without those that the video has", () => {
+test("suggested tags start with those that begin with the text, and exclude the tags of the video", () => {
   assert.deepEqual(suggest(TAGS, ["boats"], "SE").map(({ tag }) => tag), ["sea", "overseas"]);
   assert.deepEqual(suggest(TAGS, ["Sea"], "").map(({ tag }) => tag), ["overseas", "boats"]);
   assert.deepEqual(withTag(["Sea"], " sea "), ["Sea"]);
 });
 
-test("tags are chosen and removed by keyboard alone", async () => {
+test("tags can be chosen and removed by keyboard alone", async () => {
   await open();
   box().value = "se";
   await act(box(), "input");
@@ -226,7 +226,7 @@ test("tags are chosen and removed by keyboard alone", async () => {
   box().value = "";
   await act(box(), "input");
   await press(box(), "Escape");
-  assert.equal(await press(box(), "Enter"), false); // nothing is typed, so it sends the form
+  assert.equal(await press(box(), "Enter"), false); // without text, Enter submits the form
 });
 
 /** Edit title, description and language, while another user saves title, description and category. */
@@ -252,7 +252,7 @@ async function choose(name, text) {
   await act(elements(elements(group, "label").find(({ textContent }) => textContent.trim() === text), "input")[0], "change");
 }
 
-test("in a conflict nothing can be saved before each disputed field has a choice, and both users' other changes are kept", async () => {
+test("a conflict can be saved only after a choice for each disputed field, and keeps both users' other changes", async () => {
   const requests = await collide();
   const conflict = dialog(root, "Changed by another user");
   const isOff = () => button(conflict, "Save").attributes.has("disabled");
@@ -277,7 +277,7 @@ test("a conflict that the user leaves keeps the typed text", async () => {
   assert.equal(elements(root, "dialog").length, 1);
 });
 
-test("a conflict that is resolved by taking theirs everywhere sends nothing more and closes the form", async () => {
+test("a conflict with all values of the other user sends no further request and closes the form", async () => {
   const requests = await open(({ method }) => (method === "PATCH" ? MISMATCH : { body: THEIRS, headers: { etag: '"2"' } }));
   await type(root, "Title", "Mine");
   await type(root, "Description", "My text");
@@ -286,10 +286,10 @@ test("a conflict that is resolved by taking theirs everywhere sends nothing more
   await choose("Description", "Their change: Their text");
   await click(dialog(root, "Changed by another user"), "Save");
   assert.deepEqual(requests.map(({ method }) => method), ["PATCH", "GET"]);
-  assert.deepEqual(saved, [[]]); // the video is read again, as they left it
+  assert.deepEqual(saved, [[]]); // the video is read again, as the other user saved it
 });
 
-test("a change of attributes that nobody edits, such as the status, needs no choice", async () => {
+test("a change of attributes that users do not edit, such as the status, needs no choice", async () => {
   const requests = await open(({ method, headers, body }) => {
     if (method === "GET") return { body: { ...VIDEO, status: "processing", version: 2 }, headers: { etag: '"2"' } };
     return headers["if-match"] === '"2"' ? { body: { ...VIDEO, ...body } } : MISMATCH;

@@ -1,4 +1,4 @@
-// What a history says in words, and waiting for a trail that is behind.
+// Descriptions of history entries, and waiting for a delayed audit trail.
 
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, mock, test } from "node:test";
@@ -20,7 +20,7 @@ const entry = (more) => ({
 });
 const textOfEntry = (more) => textOf(html`<${Timeline} entries=${[entry(more)]} />`);
 
-test("an entry says who did what, and each field as people read it", () => {
+test("an entry states the author, the action, and each field in a readable format", () => {
   const text = textOfEntry({
     by: { kind: "person", id: "admin" },
     changes: [
@@ -37,7 +37,7 @@ test("an entry says who did what, and each field as people read it", () => {
   assert.ok(!text.includes("Description"), "that it came empty is no news");
 });
 
-test("what lies beside a video is named with its action", () => {
+test("items related to a video are named with their action", () => {
   const changes = [{ field: "/name", to: "Ada" }, { field: "/roles", to: [{ category: "actor", characters: ["Roy"] }] }];
   const credit = textOfEntry({ entity: "credit", personId: "nm1", action: "created", changes });
   assert.ok(credit.startsWith("Credit of Ada: created by alice"), credit);
@@ -49,7 +49,7 @@ test("what lies beside a video is named with its action", () => {
   assert.equal(subjectName({ entity: "captions", language: "en" }), "Captions, English");
 });
 
-test("authors that are no persons are named in words", () => {
+test("authors that are not persons have a readable name", () => {
   const by = (kind, id) => textOfEntry({ by: { kind, id } });
   assert.match(by("job", "job:probe"), /^Processed \(1 step\)Changed by the job probe/);
   assert.match(by("job", "job:import"), /by an import/);
@@ -58,7 +58,7 @@ test("authors that are no persons are named in words", () => {
 
 const PLACED = { addedAt: 1_700_000_000 };
 
-test("an entry of a playlist says which video came, moved and left", () => {
+test("an entry of a playlist states which videos were added, moved and removed", () => {
   const changes = [{ field: "/entries/1", to: PLACED }, { field: "/entries/2", from: PLACED, to: PLACED }, { field: "/entries/3", from: PLACED }];
   const node = html`<${Changes} changes=${changes} titles=${new Map([["1", "First"]])} />`;
   assert.equal(textOf(node), "First: added2: moved3: removed");
@@ -66,7 +66,7 @@ test("an entry of a playlist says which video came, moved and left", () => {
   assert.equal(entryOf("/title"), undefined);
 });
 
-test("many fields are folded, unless they are all that there is to see", () => {
+test("many fields are folded, unless the entry has nothing else", () => {
   const changes = Array.from({ length: 50 }, (_, number) => ({ field: `/metadata/key${number}`, to: number }));
   const folded = html`<${Changes} changes=${changes} />`;
   assert.equal(textOf(elementsOf(folded, "summary")), "38 more fields");
@@ -75,7 +75,7 @@ test("many fields are folded, unless they are all that there is to see", () => {
 });
 
 const job = (kind, action, at) => entry({ entity: "job", kind, action, sequence: at, by: { kind: "job", id: `job:${kind}` } });
-/** The history of a fresh upload: created by a person, processed, and then edited. Oldest first. */
+/** The history of a new upload, oldest first: created by a person, processed, and then edited. */
 const FRESH = [
   entry({ action: "created", sequence: 1, version: 1, changes: [{ field: "/title", to: "ride.mp4" }] }),
   entry({ sequence: 2, version: 2, by: { kind: "job", id: "job:probe" }, changes: [{ field: "/duration", to: 61_000 }] }),
@@ -84,11 +84,11 @@ const FRESH = [
   entry({ sequence: 10, version: 4, changes: [{ field: "/title", from: "ride.mp4", to: "Ride" }] }),
 ];
 
-test("processing is folded into one line below the change of a person that it follows", () => {
+test("processing is folded into one line below the preceding change of a person", () => {
   const shape = (groups) => groups.map(({ entry: of, steps }) => [of?.sequence ?? null, steps.map(({ sequence }) => sequence)]);
   assert.deepEqual(shape(groupEntries([...FRESH].reverse(), "desc")), [[10, []], [1, [2, 4, 6, 8, 9]]]);
   assert.deepEqual(shape(groupEntries(FRESH, "asc")), [[1, [2, 4, 6, 8, 9]], [10, []]]);
-  assert.deepEqual(shape(groupEntries([job("probe", "queued", 3)], "desc")), [[null, [3]]]); // it has not ended
+  assert.deepEqual(shape(groupEntries([job("probe", "queued", 3)], "desc")), [[null, [3]]]); // not finished
   const text = textOf(html`<${Timeline} entries=${[...FRESH].reverse()} />`);
   assert.match(text, /^Changed by alice .*Created by alice .*Processed \(5 steps\)/);
   assert.deepEqual(elementsOf(html`<${Timeline} entries=${FRESH} order="asc" />`, "summary").map(textOf), ["Processed (5 steps)"]);
@@ -106,7 +106,7 @@ test("the entry of a new video does not repeat its author and time", () => {
   assert.doesNotMatch(text, /Owner|Status|Origins|Created: /);
 });
 
-test("an import is a change of its own, and a failed job is counted in the folded line", () => {
+test("an import is a separate change, and the folded line counts failed jobs", () => {
   const imported = entry({ by: { kind: "job", id: "job:import" } });
   assert.deepEqual(groupEntries([imported], "desc"), [{ entry: imported, steps: [] }]);
   const failed = html`<${Timeline} entries=${[job("probe", "done", 2), job("poster", "failed", 3), FRESH[0]]} />`;
@@ -126,7 +126,7 @@ test("similar texts are compared word by word", () => {
   ]) assert.equal(marked(diffWords(before, after)), expected);
 });
 
-test("both texts can be read from a comparison, however different they are", () => {
+test("a comparison shows both texts in full, however different they are", () => {
   const text = (seed, size) => Array.from({ length: size }, (_, index) => `w${(index * seed) % 7}`).join(" ");
   for (const [before, after] of [[text(3, 40), text(5, 50)], ["x", ""], [text(3, 3000), text(5, 3000)]]) {
     const parts = diffWords(before, after);
@@ -140,24 +140,24 @@ test("unchanged text far from a change is abridged", () => {
   const parts = abridged(diffWords(before, after));
   assert.match(marked(parts), /^… a( a)+ \[-old-\]\{\+new\+\}( b)+ …$/);
   assert.ok(marked(parts).length < 200);
-  assert.ok(similarity(diffWords("Film 1", "SPOILT 1")) < 0.4); // too different, so both are shown as a whole
+  assert.ok(similarity(diffWords("Film 1", "SPOILT 1")) < 0.4); // too different, so both are shown in full
 });
 
-test("a comparison of lists shows the items that were added and removed", () => {
+test("a comparison of lists shows the added and removed items", () => {
   const change = { field: "/tags", from: ["sea", "boats"], to: ["boats", "dawn"] };
   const node = html`<${Changes} changes=${[change]} />`;
   assert.equal(textOf(node), "Tags: sea dawn");
   assert.deepEqual([elementsOf(node, "del"), elementsOf(node, "ins")].map(textOf), ["sea", "dawn"]);
 });
 
-test("a long value is folded, and one of which only the beginning is kept says so", () => {
+test("a long value is folded, and a truncated one is marked as such", () => {
   const long = html`<${Value} field="/description" value=${`${"x".repeat(118)}🎬${"y".repeat(100)}`} />`;
-  assert.equal(textOf(elementsOf(long, "summary")), `${"x".repeat(118)} …`); // no half of a character
+  assert.equal(textOf(elementsOf(long, "summary")), `${"x".repeat(118)} …`); // not half a character
   const cut = html`<${Value} field="/description" value="The beginning" bytes=${300_000} />`;
   assert.equal(textOf(cut), "The beginning truncated from 300,000 bytes");
 });
 
-test("an address in the storage is shown as a stored file, also within another value", () => {
+test("a storage address is shown as a stored file, also within another value", () => {
   const changes = [
     { field: "/resolutions/240p", to: "s3://media/secret.mp4" }, { field: "/resolutions", from: { "720p": "S3://media/secret.mp4" } },
     { field: "/thumbnails/mine", to: "https://a.example/s3://x.jpg" },
@@ -167,12 +167,12 @@ test("an address in the storage is shown as a stored file, also within another v
   assert.doesNotMatch(text, /secret/);
 });
 
-test("a field that is left alone says why", () => {
+test("a skipped field shows the reason", () => {
   assert.match(textOf(html`<${UnchangedSince} reason="changedSince" by=${BY} version=${3} at=${1_700_000_000_000} />`), /^changed by alice in version 3, 14 Nov 2023/);
   assert.equal(textOf(html`<${UnchangedSince} reason="notWritable" />`), "set by the service");
 });
 
-test("an entry leads to its change set where there is one", () => {
+test("an entry links to its change set if it has one", () => {
   assert.equal(changeSetLink(entry()), "#/changesets/set");
   assert.equal(changeSetLink(entry({ entity: "job" })), null);
   assert.equal(changeSetLink(entry({ by: { kind: "job", id: "job:probe" } })), null);
@@ -180,17 +180,17 @@ test("an entry leads to its change set where there is one", () => {
   assert.deepEqual(elementsOf(html`<${Timeline} entries=${[entry()]} isOfSet />`, "a"), []);
 });
 
-test("fields below others are named by each part", () => {
+test("nested fields are named by each part", () => {
   assert.deepEqual(["/origins/duration", "/thumbnails/poster", "/new/field"].map(fieldName), ["Origins › duration", "Thumbnails › poster", "new › field"]);
 });
 
-test("a field is named as it is called, also by a name that every object inherits", () => {
+test("a field is labelled by its own name, even if every object inherits a property of that name", () => {
   assert.deepEqual(["/constructor", "/thumbnails/toString", "/metadata/__proto__"].map(fieldName), ["constructor", "Thumbnails › toString", "Metadata › __proto__"]);
   const changes = [{ field: "/metadata", to: JSON.parse('{"constructor": 1, "__proto__": "x"}') }];
   assert.equal(textOf(html`<${Changes} changes=${changes} />`), "Metadata: constructor: 1; __proto__: x");
 });
 
-test("a change set of which nothing is listed is looked for, until it is said that there is none", () => {
+test("a change set without entries is reported as delayed, and later as not found", () => {
   assert.match(textOf(Missing({ isOver: false })), /^No changes are listed yet\./);
   assert.match(textOf(Missing({ isOver: true })), /^Change set not found\./);
 });
@@ -200,7 +200,7 @@ afterEach(() => mock.timers.reset());
 
 const BEHIND = new Problem({ status: 503, title: "", detail: "", type: "urn:video-metadata:problem:trail-behind", retryAfter: 3 });
 
-test("while the trail is behind, a call is made again when the service says so", async () => {
+test("while the trail is late, a call is repeated at the time that the service states", async () => {
   const calls = mock.fn(async () => {
     if (calls.mock.callCount() < 2) throw BEHIND;
     return "there";
@@ -218,7 +218,7 @@ test("while the trail is behind, a call is made again when the service says so",
   assert.deepEqual(told, [true, true, false]);
 });
 
-test("a trail that stays behind is given up, and any other problem is not waited for", async () => {
+test("the page stops waiting for a trail that remains late, and waits for no other problem", async () => {
   const behind = mock.fn(async () => { throw BEHIND; });
   const given = retryUntilCurrent(behind, { waiting: () => undefined }).catch((error) => error);
   for (let round = 0; round < 6; round += 1) {
@@ -233,7 +233,7 @@ test("a trail that stays behind is given up, and any other problem is not waited
 });
 
 const by = (id) => ({ kind: "person", id });
-/** What the API answers of a video whose title bob changed in version 2, and whose description carol changed after him. */
+/** Responses of the API for a video whose title bob changed in version 2, and whose description carol changed later. */
 const SKIPPED = [
   { field: "/title", reason: "changedSince", by: by("bob"), version: 2, at: 1 },
   { field: "/description", reason: "changedSince", by: by("carol"), version: 3, at: 1 },
@@ -241,7 +241,7 @@ const SKIPPED = [
 ];
 const FORCED = [{ field: "/title", from: "Theirs", to: "Before" }, { field: "/description", from: "Hers", to: "Old" }];
 
-/** Answer questions about a revert like the API; returns what is asked. */
+/** Respond to revert requests like the API; returns the requests. */
 function reverts() {
   return serve(({ body }) => ({
     body: {
@@ -251,7 +251,7 @@ function reverts() {
   }));
 }
 
-test("the change that somebody undoes is set back whoever made it, and a later change of another user only if it is ticked", async () => {
+test("an undone change is reverted whoever made it, and a later change of another user only if ticked", async () => {
   reverts();
   const preview = async (wanted) => (await loadPreview("a", '"3"', wanted, new AbortController().signal)).rows
     .map(({ field, change, since, isForced = false }) => [field, change?.to, since?.by?.id, isForced]);
@@ -259,11 +259,11 @@ test("the change that somebody undoes is set back whoever made it, and a later c
   assert.deepEqual(await preview({ toVersion: 1, fields }), [
     ["/category", "c", undefined, false], ["/title", "Before", undefined, true], ["/description", "Old", "carol", true],
   ]);
-  // A restored version does not say which change is not wanted.
+  // A restored version does not identify the unwanted change.
   assert.deepEqual((await preview({ toVersion: 1 })).map(([, , since]) => since), [undefined, "bob", "carol"]);
 });
 
-/** What the API answers of a video of which several versions differ in more fields than one change. */
+/** Responses of the API for a video with several versions that differ in more fields than one change. */
 const WIDE = [{ field: "/category", from: "b", to: "c" }, { field: "/language", from: "en", to: "mi" }];
 
 test("Revert opens with the chosen change ticked, and lists the other differences from that version unticked", async () => {
@@ -279,7 +279,7 @@ test("Revert opens with the chosen change ticked, and lists the other difference
   leave(root);
 });
 
-test("a revert that another user overtook starts again with an updated preview, and nothing is reverted", async () => {
+test("a revert after a change by another user restarts with an updated preview, and reverts nothing", async () => {
   signIn();
   let version = 3;
   const changed = [];
@@ -296,7 +296,7 @@ test("a revert that another user overtook starts again with an updated preview, 
   leave(root);
 });
 
-test("a revert says in sentences why the service refuses it, and when there is nothing to revert", async () => {
+test("a revert states in sentences why the service refuses it, and if there is nothing to revert", async () => {
   signIn();
   const errors = [{ pointer: "", detail: "must have `seriesId` with `season` or `episode`" }];
   let changes = [{ field: "/season", to: 1 }, { field: "/seriesId", to: "b" }];
@@ -314,7 +314,7 @@ test("a revert says in sentences why the service refuses it, and when there is n
   leave(empty);
 });
 
-test("a preview waits while the latest changes are not in the history yet", async () => {
+test("a preview waits while the latest changes are missing from the history", async () => {
   signIn();
   serve((_, number) => (number === 1 ? problem(503, "trail-behind", { headers: { "retry-after": "1" } })
     : { body: { video: { videoId: "a" }, changes: [{ field: "/title", from: "b", to: "c" }], skipped: [] } }));
@@ -335,7 +335,7 @@ async function historyOf(entries, query = "", answer = () => ({ status: 404 })) 
   return { root, requests };
 }
 
-test("each entry of a person has one button Revert, and two ticked versions lead to their comparison", async () => {
+test("each entry of a person has one Revert button, and two ticked versions lead to their comparison", async () => {
   const { root } = await historyOf([...FRESH].reverse());
   const labels = elements(root, "button").map(({ attributes, textContent }) => attributes.get("aria-label") ?? textContent.trim());
   assert.deepEqual(labels.filter((label) => /^Revert/.test(label)), ["Revert the change of version 4", "Revert to this version: 1"]);
@@ -360,13 +360,13 @@ test("a comparison shows the differences, or that there are none", async () => {
   leave(same.root);
 });
 
-test("a version that does not exist is said in an alert", async () => {
+test("a missing version is reported in an alert", async () => {
   const { root } = await historyOf([], "tab=history&version=99", () => problem(404, "not-found", { detail: "The video has no version 99." }));
   assert.match(said(root, "alert")[0], /has no version 99/);
   leave(root);
 });
 
-test("Revert this change opens with the change of another user ticked, and sets it back", async () => {
+test("\"Revert this change\" opens with the change of another user ticked, and reverts it", async () => {
   signIn();
   const requests = reverts();
   const wanted = { toVersion: 1, fields: ["/title", "/description", "/category"] };

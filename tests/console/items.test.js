@@ -18,7 +18,7 @@ let root;
 beforeEach(() => signIn());
 afterEach(() => leave(root));
 
-/** Draw a part of a video's page. `answer` gets each request; returns all of them. */
+/** Draw a part of a video's page. `answer` receives each request; returns all requests. */
 async function open(part, answer, more = {}) {
   const requests = serve(answer);
   root = await draw(html`<${part} video=${VIDEO} isOwner route=${{ path: ["videos", "v"], query: new URLSearchParams() }} texts=${0} retexted=${() => undefined}
@@ -30,7 +30,7 @@ const list = (items) => ({ body: { items, nextCursor: null } });
 const save = (title) => act(elements(dialog(root, title), "form")[0], "submit");
 const writes = (requests) => requests.filter(({ method }) => method !== "GET");
 
-test("a credit is added with the lines of its characters, behind the others", async () => {
+test("a credit is added last, with one character per line", async () => {
   const requests = await open(Credits, ({ method }) => (method === "GET" ? list([ADA]) : { status: 201, body: ADA }));
   await click(root, "Add credit");
   assert.equal(focused(root), "Person");
@@ -45,7 +45,7 @@ test("a credit is added with the lines of its characters, behind the others", as
   assert.deepEqual(elements(root, "dialog"), []);
 });
 
-test("faults of a form are said at their fields, and the first one gets the focus", async () => {
+test("faults of a form are shown at their fields, and the first one gets the focus", async () => {
   const errors = [{ parameter: "personId", detail: "must have letters and digits" }, { pointer: "/ordering", detail: "must be a whole number" }, { pointer: "/roles/0/characters/0", detail: "is too long" }];
   await open(Credits, ({ method }) => (method === "GET" ? list([]) : problem(422, "invalid-content", { errors })));
   await click(root, "Add credit");
@@ -57,7 +57,7 @@ test("faults of a form are said at their fields, and the first one gets the focu
   assert.equal(focused(root), "Person");
 });
 
-/** Edit the credit of Ada, which another user has changed in the meantime. */
+/** Edit the credit of Ada while another user changes it. */
 async function collide() {
   const theirs = { ...ADA, name: "Theirs", version: 2 };
   const requests = await open(Credits, ({ method, path, headers }) => {
@@ -72,7 +72,7 @@ async function collide() {
   return requests;
 }
 
-test("of two users who edit a credit, the slower one can keep the changes", async () => {
+test("the slower of two users who edit a credit can keep the changes", async () => {
   const requests = await collide();
   assert.ok(!elements(root, "button").some(({ textContent }) => textContent === "Save")); // before a choice
   await click(root, "Keep my changes");
@@ -80,14 +80,14 @@ test("of two users who edit a credit, the slower one can keep the changes", asyn
   assert.deepEqual(elements(root, "dialog"), []);
 });
 
-test("of two users who edit a credit, the slower one can take the other changes, and edit them", async () => {
+test("the slower of two users who edit a credit can accept the other changes, and edit them", async () => {
   await collide();
   await click(root, "Use their changes");
   assert.equal(field(root, "Name").value, "Theirs");
   button(dialog(root, "Edit credit"), "Save");
 });
 
-test("a form that is closed with typed text asks first, and takes no input while it is saved", async () => {
+test("a form with typed text asks for confirmation before closing, and accepts no input during a save", async () => {
   let answer;
   await open(Credits, ({ method }) => (method === "GET" ? list([ADA]) : new Promise((resolve) => { answer = () => resolve({ body: ADA }); })));
   await act(field(root, "Edit Ada"), "click");
@@ -103,7 +103,7 @@ test("a form that is closed with typed text asks first, and takes no input while
   assert.deepEqual(elements(root, "dialog"), []);
 });
 
-test("a credit is removed after a question", async () => {
+test("a credit is removed after a confirmation", async () => {
   let credits = [ADA];
   const requests = await open(Credits, ({ method }) => {
     if (method === "DELETE") credits = [];
@@ -115,7 +115,7 @@ test("a credit is removed after a question", async () => {
   assert.match(root.textContent, /No credits yet\./);
 });
 
-test("titles of a region are listed by names, and another title is added", async () => {
+test("titles of a region are listed by name, and another title is added", async () => {
   const requests = await open(Titles, ({ method }) => (method === "GET" ? list([NEW_ZEALAND]) : { body: NEW_ZEALAND }));
   assert.match(root.textContent.replace(/\s+/g, " "), /New Zealand, Māori NZ mi ?Te whanga working/);
   await act(field(root, "Edit the titles of New Zealand, Māori"), "click");
@@ -128,7 +128,7 @@ test("titles of a region are listed by names, and another title is added", async
   assert.deepEqual(body.titles.map(({ title, types }) => [title, types]), [["Te whanga", ["working"]], ["Second", []]]);
 });
 
-test("a region that is none is said at its field", async () => {
+test("an invalid region is reported at its field", async () => {
   await open(Titles, ({ method }) => (method === "GET" ? list([]) : problem(422, "invalid", { errors: [{ parameter: "region", detail: "must be a country of ISO 3166" }] })));
   assert.match(root.textContent, /No regional titles yet\./);
   await click(root, "Add titles");
@@ -137,14 +137,14 @@ test("a region that is none is said at its field", async () => {
   assert.match(description(root, "Region"), /Must be a country of ISO 3166\.$/);
 });
 
-test("a faulty file of captions says in which line", async () => {
+test("a faulty caption file is reported with the line number", async () => {
   const errors = [{ pointer: "", detail: "The end is not after the start.", line: 6 }];
   await open(Captions, ({ method }) => (method === "GET" ? list([]) : problem(422, "invalid-captions", { errors })));
   await click(root, "Add captions");
   const file = field(root, "File");
   file.files = [{ name: "ride.en.vtt", size: 10 }];
   await act(file, "change");
-  assert.equal(field(root, "Language").value, "en"); // of its name
+  assert.equal(field(root, "Language").value, "en"); // from the file name
   await save("Add captions");
   assert.match(description(root, "File"), /Line 6: The end is not after the start\./);
 });
@@ -152,15 +152,15 @@ test("a faulty file of captions says in which line", async () => {
 for (const [name, part, opener, first] of [
   ["credits", Credits, "Add credit", "Person"], ["captions", Captions, "Add captions", "File"], ["chapters", Chapters, "Add chapters", "Start of chapter 1"],
 ]) {
-  test(`the form of ${name} has the focus before the next frame, so that it takes no text from another field`, async () => {
+  test(`the form of ${name} has the focus before the next frame, so that it receives no text of another field`, async () => {
     await open(part, ({ path }) => (path.includes("chapters") ? { body: { chapters: [], proposed: [], version: 0 } } : list([])));
     button(root, opener).dispatchEvent(new Event("click"));
-    for (let round = 0; round < 10; round += 1) await Promise.resolve(); // effects that run after a frame have not run
+    for (let round = 0; round < 10; round += 1) await Promise.resolve(); // effects after a frame have not run yet
     assert.equal(focused(root), first);
   });
 }
 
-test("of two users who write chapters, the slower one decides", async () => {
+test("the slower of two users who edit chapters can choose", async () => {
   let isTheirs = false;
   const theirs = { chapters: [{ start: 0, title: "Theirs" }], proposed: [], version: 2 };
   const requests = await open(Chapters, ({ method, headers }) => {

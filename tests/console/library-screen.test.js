@@ -1,4 +1,4 @@
-// The library's screen: its controls, its cards and what it asks of the API, drawn without a browser.
+// The library's screen, drawn without a browser: its controls, cards and API requests.
 
 import assert from "node:assert/strict";
 import { after, afterEach, before, beforeEach, mock, test } from "node:test";
@@ -23,7 +23,7 @@ beforeEach(() => {
 });
 afterEach(() => leave(root));
 
-/** Draw the library at an address; `answer` gets the requests of lists. */
+/** Draw the library at an address; `answer` receives the list requests. */
 async function open(address, answer = () => ({ body: { items: [], nextCursor: null } }), user = ALICE) {
   location.hash = address;
   history.state = null;
@@ -49,7 +49,7 @@ async function set(label, value) {
   return location.hash;
 }
 
-test("a card shows the length and the views of a video, and who can see it", async () => {
+test("a card shows the length, views and audience of a video", async () => {
   const items = [
     video("a", { duration: 3_665_000, viewCount: 1, poster: "https://pictures.example/poster.jpg" }), video("b", { status: "uploaded" }), video("c", { visibility: "private" }),
     video("d", { publishAt: 4_000_000_000 }), video("e", { expiresAt: 1_000_000_000 }), video("f"),
@@ -62,11 +62,11 @@ test("a card shows the length and the views of a video, and who can see it", asy
   assert.match(text[3], /Scheduled for 2 Oct 2096/);
   assert.match(text[4], /Expired/);
   assert.doesNotMatch(text[0], /Ready|Public/);
-  assert.deepEqual(elements(root, "img"), []); // the page asks no other origin
+  assert.deepEqual(elements(root, "img"), []); // the page requests nothing from other origins
   assert.ok(said(root, "status").includes("6 videos"));
 });
 
-test("each control leads to an address, and a filter counts when the user has finished it", async () => {
+test("each control leads to an address, and a filter applies when the user has finished it", async () => {
   await open("#/?userId=me&category=x&order=asc");
   assert.equal(await set("Sort by", "desc"), "#/?userId=me&category=x");
   assert.equal(await set("Minimum duration (minutes)", "1.5"), "#/?userId=me&category=x&order=asc&minDuration=90000");
@@ -93,7 +93,7 @@ test("a filter that the service refuses is marked at its field, and any other re
   assert.match(said(root, "alert")[0], /Only admins may list all videos by status/);
 });
 
-test("each kind of list has its control, and asks nothing before it has a value", async () => {
+test("each kind of list has its control, and sends no request before it has a value", async () => {
   for (const [address, label, value, expected] of [
     ["#/?show=tag", "Tag", "sea", "#/?tag=sea"], ["#/?show=category", "Category", "travel", "#/?category=travel"],
     ["#/?show=user", "Owner", "bob", "#/?userId=bob"], ["#/?show=region", "Region", "nz", "#/?region=nz"],
@@ -118,7 +118,7 @@ test("only administrators list videos by status", async () => {
   assert.equal(await set("Status", "failed"), "#/?status=failed");
 });
 
-test("the most viewed videos are chosen by period, order and category, and say when they were computed", async () => {
+test("the most viewed videos are chosen by period, order and category, and show their computation time", async () => {
   await open("#/?show=top&window=week&sort=-rise", () => ({ body: { items: [video("a", { views: 3 })], computedAt: 1_700_000_000 } }));
   assert.match(lists()[0], /^\/v1\/top\?window=week&sort=-rise/);
   assert.deepEqual([field(root, "Period").value, field(root, "Sort by").value], ["week", "-rise"]);
@@ -134,7 +134,7 @@ test("a new owner sees first steps above an empty library", async () => {
   assert.match(root.textContent, /First steps0 of 4 done.*You have no videos yet\./);
 });
 
-test("an owner of several videos, and a list with filters, have no first steps", async () => {
+test("an owner of several videos, and a list with filters, show no first steps", async () => {
   await open("#/", () => ({ body: { items: ["a", "b", "c", "d"].map((id) => video(id)), nextCursor: null } }));
   assert.doesNotMatch(root.textContent, /First steps/);
   leave(root);
@@ -142,9 +142,9 @@ test("an owner of several videos, and a list with filters, have no first steps",
   assert.doesNotMatch(root.textContent, /First steps/);
 });
 
-test("selected videos are counted, with what can be done with them", async () => {
+test("selected videos are counted, with the possible actions", async () => {
   await open("#/?userId=me&category=x", () => ({ body: { items: [video("a"), video("b", { status: "deleted" })], nextCursor: null } }));
-  assert.ok(!all(root).some(({ attributes }) => attributes.get("aria-label") === "Select Film b")); // nothing can be done with it
+  assert.ok(!all(root).some(({ attributes }) => attributes.get("aria-label") === "Select Film b")); // no action is possible
   await act(field(root, "Select Film a"), "click");
   const group = all(root).find(({ attributes }) => attributes.get("aria-label") === "Selected videos");
   assert.match(group.textContent, /^\s*1 video selected\s*Edit …\s*Add to playlist …\s*Delete …\s*Clear selection/);

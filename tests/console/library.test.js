@@ -1,4 +1,4 @@
-// What the library shows by its address, and in which order.
+// The library's content by address, and its order.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -12,7 +12,7 @@ const ALICE = { subject: "alice", isAdmin: false, followsAll: false };
 const ADMIN = { subject: "admin", isAdmin: true, followsAll: true };
 const at = (query) => parseFilters(new URLSearchParams(query));
 
-test("an address says which list is shown, and what the API is asked for it", () => {
+test("an address determines the list and its API request", () => {
   const kinds = {
     "": ["mine", { userId: "alice" }],
     "userId=me&category=sea": ["mine", { userId: "alice", category: "sea" }],
@@ -33,7 +33,7 @@ test("an address says which list is shown, and what the API is asked for it", ()
   }
 });
 
-test("each choice leads to the address that reads back as it", () => {
+test("each choice leads to an address that is parsed to the same choice", () => {
   for (const address of ["#/", "#/?userId=me&category=sea", "#/?show=everyone", "#/?tag=sea&order=asc", "#/?show=region", "#/?show=top&window=week"]) {
     assert.equal(addressOf(at(address.slice(3))), address);
   }
@@ -45,7 +45,7 @@ test("each choice leads to the address that reads back as it", () => {
   assert.equal(withoutFilters(at("tag=sea&format=mp4")), "#/?tag=sea");
 });
 
-test("lists of one owner or category can be by duration, without a range of time", () => {
+test("lists of one owner or category can be sorted by duration, without a time range", () => {
   assert.deepEqual(["", "userId=bob", "category=sea", "tag=sea", "show=everyone"].map((query) => hasDurationOrder(at(query))), [true, true, true, false, false]);
   const long = withOrder(at("category=sea&releaseYear=1999&from=5&minDuration=60000"), "duration", false);
   assert.equal(long, "#/?category=sea&minDuration=60000&sort=duration");
@@ -56,7 +56,7 @@ test("lists of one owner or category can be by duration, without a range of time
   assert.deepEqual(filtersOf(at("category=sea&sort=duration"), ALICE), ["format", "minDuration", "maxDuration"]);
 });
 
-test("only filters that the API takes with a list are offered, and those that are set", () => {
+test("only filters that the API permits for a list are offered, and those that are set", () => {
   const offered = (query, user = ALICE) => filtersOf(at(query), user).filter((name) => !["releaseYear", "format", "minDuration", "maxDuration", "from", "to"].includes(name));
   assert.deepEqual(offered(""), ["category", "status"]);
   assert.deepEqual(offered("userId=bob"), ["category"]);
@@ -64,12 +64,12 @@ test("only filters that the API takes with a list are offered, and those that ar
   assert.deepEqual(offered("tag=sea"), ["userId", "category"]);
   assert.deepEqual(offered("tag=sea&userId=me"), ["userId", "category", "status"]);
   assert.deepEqual(offered("status=ready", ADMIN), []);
-  assert.deepEqual(offered("category=sea&status=failed"), ["status"]); // the API refuses it, and that is shown there
+  assert.deepEqual(offered("category=sea&status=failed"), ["status"]); // the API refuses it, which is shown there
   assert.deepEqual(filtersOf(at("show=top"), ALICE), []);
   assert.equal(countFilters(at("tag=sea&category=x&format=mp4&order=asc"), ALICE), 2);
 });
 
-test("a list follows the changes that may concern it, and nobody's when it is not allowed to", () => {
+test("a list follows the changes of the users whose videos it may show, if this is permitted", () => {
   const follows = { "": "alice", "userId=me": "alice", "userId=alice": "alice", "userId=bob": null, "tag=sea": "alice", "show=tag": null, "show=top": null };
   for (const [query, whose] of Object.entries(follows)) assert.equal(feedOwner(at(query), ALICE), whose, query);
   assert.equal(feedOwner(at("tag=sea"), ADMIN), "*");
@@ -87,28 +87,28 @@ test("arrow keys move in the grid by rows and columns, and stay in it", () => {
   assert.equal(goal("ArrowDown", cards(3, 4), 1), -1);
 });
 
-test("the order of what a tab created is forgotten when its user signs out", async () => {
+test("the order of a tab's new videos is forgotten when its user signs out", async () => {
   serve(() => ({ status: 404 }));
   signIn();
   noteCreation()("a");
   const late = noteCreation();
   assert.ok(sessionStorage.getItem("created"));
   await signOut();
-  late("b"); // its answer came after that
+  late("b"); // its response arrived later
   assert.equal(sessionStorage.getItem("created"), null);
 });
 
-test("videos that this tab created in one second keep the order in which they were asked for", () => {
+test("videos that this tab created in one second are in the order of their requests", () => {
   signIn();
   const [first, second, third] = [noteCreation(), noteCreation(), noteCreation()];
-  third("a"); // whichever is answered first
+  third("a"); // in any order of the responses
   first("c");
   second("b");
   const at = (createdAt, ...ids) => ids.map((videoId) => ({ videoId, createdAt }));
   const order = (items, isNewestFirst = true) => sortByCreation(items, isNewestFirst).map(({ videoId }) => videoId).join("");
   assert.equal(order(at(5, "c", "b", "a")), "abc");
   assert.equal(order(at(5, "b", "a", "c"), false), "cba");
-  assert.equal(order([...at(6, "c"), ...at(5, "b", "a")]), "cab"); // another second comes first, whatever was asked for first
-  assert.equal(order(at(5, "x", "c", "y", "a")), "xayc"); // those of others stay
+  assert.equal(order([...at(6, "c"), ...at(5, "b", "a")]), "cab"); // another second sorts first, in any order of the requests
+  assert.equal(order(at(5, "x", "c", "y", "a")), "xayc"); // other users' videos keep their place
   assert.deepEqual(JSON.parse(sessionStorage.getItem("created")), ["c", "b", "a"]);
 });

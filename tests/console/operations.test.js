@@ -20,7 +20,7 @@ after(() => mock.timers.reset());
 beforeEach(() => signIn());
 afterEach(() => leave(root));
 
-/** The panel of failed videos, of which the service has two pages; only the film of `a` cannot be helped, and `b` is refused. */
+/** Draw the panel of failed videos, two pages long; only the file of `a` is at fault, and `b` is refused. */
 async function panel() {
   const requests = serve(({ method, path }) => {
     if (path.startsWith("/v1/videos?")) {
@@ -38,7 +38,7 @@ async function panel() {
 const titles = () => elements(root, "a").filter(({ attributes }) => attributes.get("class") === "title").map(({ textContent }) => textContent);
 const offered = () => elements(root, "button").map(({ textContent }) => textContent);
 
-test("Show more adds the next page of failed videos at a click only, and disappears after the last page", async () => {
+test("Show more adds the next page of failed videos only when clicked, and disappears after the last page", async () => {
   await panel();
   await see();
   assert.deepEqual(titles(), ["Film a", "Film b"]);
@@ -47,7 +47,7 @@ test("Show more adds the next page of failed videos at a click only, and disappe
   assert.ok(!offered().includes("Show more"));
 });
 
-test("Retry all shown retries every video of the list and says in one sentence what came of it", async () => {
+test("Retry all shown retries every video of the list and reports the result in one sentence", async () => {
   const requests = await panel();
   await click(root, "Show more");
   await click(root, "Retry all shown");
@@ -63,7 +63,7 @@ const ADMIN = { subject: "admin", isAdmin: true, followsAll: true };
 const ALICE = { subject: "alice", isAdmin: false, followsAll: false };
 const NONE = { body: { items: [], nextCursor: null } };
 
-/** Draw the screen of an administrator, of which `answer` gets some requests; returns all of them. */
+/** Draw the screen of an administrator, for which `answer` receives some requests; returns all requests. */
 async function screen(answer = () => undefined, { user = ADMIN, query = "" } = {}) {
   const requests = serve((request) => answer(request) ?? (request.path.startsWith("/v1/changes") ? { body: { items: [], nextCursor: "x", caughtUp: true } } : NONE));
   root = await draw(html`<${Operations} user=${user} route=${{ path: ["operations"], query: new URLSearchParams(query) }} />`);
@@ -72,7 +72,7 @@ async function screen(answer = () => undefined, { user = ADMIN, query = "" } = {
 
 const panelOf = (title) => elements(root, "section").find((section) => elements(section, "h2")[0]?.textContent === title);
 
-test("operations are for administrators alone: others see no link to them, and the page sends no request for them", async () => {
+test("operations are for administrators only: other users see no link to them, and the page sends no request", async () => {
   assert.deepEqual(await screen(undefined, { user: ALICE }), []);
   assert.match(root.textContent, /^OperationsThis page is for administrators\./);
   leave(root);
@@ -86,7 +86,7 @@ test("operations are for administrators alone: others see no link to them, and t
   root = await draw(html`<p></p>`);
 });
 
-test("the reason of a failed video is asked for when its row comes into view", async () => {
+test("the reason of a failed video is requested when its row scrolls into view", async () => {
   const requests = await panel();
   const asked = () => requests.filter(({ path }) => path.endsWith("/jobs")).length;
   assert.equal(asked(), 0);
@@ -94,7 +94,7 @@ test("the reason of a failed video is asked for when its row comes into view", a
   assert.equal(asked(), 2);
 });
 
-test("a failed video whose jobs did not fail says who set its status, and a file at fault offers another upload", async () => {
+test("a failed video without failed jobs shows who set its status, and a faulty file offers another upload", async () => {
   serve(({ path }) => (path.startsWith("/v1/videos?") ? { body: { items: [video("a"), video("b")], nextCursor: null } }
     : { body: { items: path.includes("/a/") ? [failed("a", true)] : [] } }));
   root = await draw(html`<${FailedJobs} changes=${[]} />`);
@@ -106,7 +106,7 @@ test("a failed video whose jobs did not fail says who set its status, and a file
   assert.match(other.textContent, /No job failed\. The status was set by a user\./);
 });
 
-test("a video that is long in processing says what it waits for, by the chosen age", async () => {
+test("a video that is long in processing shows what it waits for, by the chosen age", async () => {
   const blocker = { kind: "poster", state: "queued", attempts: 2, queuedAt: 1_700_000_000 };
   const requests = await screen(({ path }) => {
     if (path.includes("status=processing")) return { body: { items: [video("a")], nextCursor: null } };
@@ -122,7 +122,7 @@ test("a video that is long in processing says what it waits for, by the chosen a
   assert.ok(before - limit() > 80_000);
 });
 
-test("a panel that fails takes no other along, and can be tried again", async () => {
+test("a panel that fails affects no other panel, and can be retried", async () => {
   let isBroken = true;
   await screen(({ path }) => {
     if (!path.startsWith("/v1/tags")) return undefined;
@@ -150,7 +150,7 @@ test("the totals of a user are looked up by the address", async () => {
   assert.equal(location.hash, "#/operations?user=bob");
 });
 
-test("the most viewed videos are asked for by period, order and category, and an empty list says whether it was computed", async () => {
+test("the most viewed videos are requested by period, order and category, and an empty list states whether it was computed", async () => {
   const requests = await screen(({ path }) => (path.startsWith("/v1/top") ? { body: { items: [], computedAt: null } } : undefined));
   const top = panelOf("Most viewed");
   for (const [label, value] of [["Period", "month"], ["Sort by", "-rise"], ["Category", "travel"]]) {

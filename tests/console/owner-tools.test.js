@@ -1,4 +1,4 @@
-// The owner's tools beside the player: jobs, poster frame and views, drawn without a browser.
+// The owner's tools beside the player, drawn without a browser: jobs, poster frame and views.
 
 import assert from "node:assert/strict";
 import { after, afterEach, before, beforeEach, mock, test } from "node:test";
@@ -41,7 +41,7 @@ beforeEach(() => {
 });
 afterEach(() => leave(root));
 
-/** The tools as the page draws them for an owner. */
+/** Draw the tools as on the page of an owner. */
 function tools(more) {
   const video = {
     videoId: "a", status: "ready", viewCount: 3, source: {}, thumbnails: { poster, "storyboard.vtt": { url: `${location.origin}/${storyboard}.vtt` } }, ...more,
@@ -50,21 +50,21 @@ function tools(more) {
 }
 
 async function open(more) {
-  storyboard += 1; // a page keeps what it has read
+  storyboard += 1; // a page caches responses
   root = await draw(tools(more));
 }
 
 const line = () => elements(root, "summary")[0].textContent;
 const isOpen = () => elements(root, "details")[0].attributes.has("open");
 
-test("jobs are one line, which opens to the steps", async () => {
+test("jobs are one line, which expands to the steps", async () => {
   await open();
   assert.equal(line(), "ProcessingAll 2 steps done");
   assert.ok(!isOpen());
   assert.deepEqual(elements(root, "li").map(({ textContent }) => textContent.trim()), ["Probe Done", "Poster Done"]);
 });
 
-test("the line follows the jobs while they run", async () => {
+test("the line is updated while jobs run", async () => {
   jobs = [job("probe", "running", { progress: 40 }), job("poster", "queued")];
   await open({ status: "processing" });
   assert.equal(line(), "Processing0 of 2 steps done");
@@ -74,7 +74,7 @@ test("the line follows the jobs while they run", async () => {
   assert.equal(line(), "Processing1 of 2 steps done");
 });
 
-test("a failed job opens the line and can be retried, and the line stays open during the retry", async () => {
+test("a failed job expands the line and can be retried, and the line remains expanded during the retry", async () => {
   jobs = [job("probe", "done"), job("poster", "failed", { error: { reason: "The disk is full." } })];
   await open({ status: "failed" });
   assert.equal(line(), "Processing1 step failed");
@@ -95,7 +95,7 @@ test("a job that failed because of the file offers another upload instead of a r
   assert.ok(!elements(root, "button").some(({ textContent }) => textContent === "Retry"));
 });
 
-test("a video that is not ready although nothing runs says why, without requests of the API", async () => {
+test("a video that is not ready and has no running job shows the reason without API requests", async () => {
   await open({ status: "processing" });
   assert.match(root.textContent, /The video is not ready\./);
   assert.doesNotMatch(root.textContent, /POST/);
@@ -105,7 +105,7 @@ const frames = () => elements(root, "input").filter(({ attributes }) => attribut
 /** Choose a frame of the strip. */
 const choose = (index) => act(frames()[index], "change");
 
-test("the poster frame is chosen on the strip, and its button appears with another choice than the current poster", async () => {
+test("the poster frame is chosen on the strip, and its button appears after a choice other than the current poster", async () => {
   await open();
   assert.deepEqual(elements(root, "label").slice(0, 3).map(({ textContent }) => textContent.trim()), ["0:00, current poster", "0:05", "0:10"]);
   assert.ok(frames()[0].checked);
@@ -143,7 +143,7 @@ test("views are a total with a sparkline", async () => {
   assert.ok(!all(root).some(({ attributes }) => attributes.get("role") === "img"));
 });
 
-test("reasons for excluded views are read when the user opens them", async () => {
+test("reasons for excluded views are requested when the user opens them", async () => {
   await open();
   const asked = () => requests.filter(({ path }) => path.includes("/explain")).length;
   assert.equal(asked(), 0);

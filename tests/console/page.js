@@ -1,9 +1,9 @@
-// A document without layout, on which Preact draws the console's components with their hooks and events.
+// A document without layout, in which Preact draws the console's components with their hooks and events.
 
 import { options, render } from "preact";
 import { settle } from "./support.js";
 
-/** A text or an element: what Preact calls of the DOM, and what the components call. */
+/** A text or an element: the parts of the DOM that Preact and the components use. */
 class Node extends EventTarget {
   constructor(localName, data = "") {
     super();
@@ -68,7 +68,7 @@ class Node extends EventTarget {
     this.attributes.delete(name);
   }
 
-  /** Understands a name, a class or an attribute, such as `[aria-invalid="true"]`; anything else finds nothing. */
+  /** Supports a name, a class or an attribute, such as `[aria-invalid="true"]`; other selectors match nothing. */
   querySelectorAll(selector) {
     const [, className, name, value] = /^\.([\w-]+)$|^\[([\w-]+)(?:="([^"]*)")?\]$/.exec(selector) ?? [];
     if (className) return all(this).filter(({ attributes }) => attributes.get("class")?.split(" ").includes(className));
@@ -101,7 +101,7 @@ class Node extends EventTarget {
   close() {}
 }
 
-/** Observes elements until a test calls `see`, which says that all of them are in view. */
+/** Fake IntersectionObserver: a call of `see` reports all observed elements as visible. */
 class Observer {
   static all = new Set();
 
@@ -134,9 +134,9 @@ Object.assign(globalThis, {
   history: { state: null, replaceState: (state) => void (history.state = state), back: () => undefined },
 });
 
-options.requestAnimationFrame = setImmediate; // when effects run: Preact's own way there needs a timer
+options.requestAnimationFrame = setImmediate; // when effects run: Preact's default needs a timer
 
-/** Let effects and requests end, until nothing that is drawn changes. */
+/** Let effects and requests finish, until the drawn page no longer changes. */
 export async function settled() {
   let before;
   do {
@@ -145,12 +145,12 @@ export async function settled() {
   } while (before !== document.body.textContent);
 }
 
-/** An empty element of the page. */
+/** Return an empty element of the page. */
 export function place() {
   return document.body.appendChild(new Node("main"));
 }
 
-/** Draw a component, and let its effects and requests end. Returns the element that it is in. */
+/** Draw a component, and let its effects and requests finish. Returns the containing element. */
 export async function draw(node) {
   const root = place();
   render(node, root);
@@ -158,23 +158,23 @@ export async function draw(node) {
   return root;
 }
 
-/** Take what `draw` has drawn off the page: its effects end. */
+/** Remove a drawn component from the page, which ends its effects. */
 export function leave(root) {
   render(null, root);
   root.remove();
 }
 
-/** All elements of a type below a node, in the order of the document. */
+/** Return all elements of a type below a node, in document order. */
 export function elements(node, type) {
   return node.childNodes.flatMap((child) => [...(child.localName === type ? [child] : []), ...elements(child, type)]);
 }
 
-/** All elements below a node, in the order of the document. */
+/** Return all elements below a node, in document order. */
 export function all(node) {
   return node.childNodes.filter(({ localName }) => localName).flatMap((child) => [child, ...all(child)]);
 }
 
-/** The one field of exactly this label. */
+/** Return the only field with exactly this label. */
 export function field(node, label) {
   const ids = elements(node, "label").filter(({ textContent }) => textContent === label).map(({ attributes }) => attributes.get("for"));
   const found = all(node).filter(({ attributes }) => attributes.get("aria-label") === label || ids.includes(attributes.get("id")));
@@ -182,20 +182,20 @@ export function field(node, label) {
   return found[0];
 }
 
-/** The texts that describe a field, as readers say them after its label. */
+/** Return the texts that describe a field, as screen readers say them after its label. */
 export function description(node, label) {
   const ids = (field(node, label).attributes.get("aria-describedby") ?? "").split(" ");
   return all(node).filter(({ attributes }) => ids.includes(attributes.get("id"))).map(({ textContent }) => textContent).join(" ");
 }
 
-/** The one dialog of exactly this title. */
+/** Return the only dialog with exactly this title. */
 export function dialog(node, title) {
   const found = elements(node, "dialog").filter((element) => elements(element, "h2")[0]?.textContent === title);
   if (found.length !== 1) throw new Error(`${found.length} dialogs "${title}" in: ${node.textContent}`);
   return found[0];
 }
 
-/** The name of the element that has the focus: its label or its text. */
+/** Return the name of the focused element: its label or its text. */
 export function focused(node) {
   const { attributes, textContent } = document.activeElement;
   const label = elements(node, "label").find((element) => attributes.has("id") && element.attributes.get("for") === attributes.get("id"));
@@ -216,7 +216,7 @@ export async function tick(node, label, is = true) {
   await act(element, "change");
 }
 
-/** Press a key in an element; returns whether the page kept the key for itself. */
+/** Press a key in an element; returns whether the page prevented the default action. */
 export async function press(element, key, more = {}) {
   const event = Object.assign(new Event("keydown", { cancelable: true }), { key, ...more });
   element.dispatchEvent(event);
@@ -224,30 +224,30 @@ export async function press(element, key, more = {}) {
   return event.defaultPrevented;
 }
 
-/** The text of each element below a node that has a role. */
+/** Return the text of each element below a node with the role. */
 export function said(node, role) {
   return node.childNodes.flatMap((child) => [...(child.attributes.get("role") === role ? [child.textContent] : []), ...said(child, role)]);
 }
 
-/** The one button of exactly this text. */
+/** Return the only button with exactly this text. */
 export function button(node, text) {
   const found = elements(node, "button").filter((element) => element.textContent.trim() === text);
   if (found.length !== 1) throw new Error(`${found.length} buttons "${text}" in: ${node.textContent}`);
   return found[0];
 }
 
-/** Let something happen to an element, and all that follows from it. */
+/** Dispatch an event at an element, and let its effects finish. */
 export async function act(element, event) {
   element.dispatchEvent(new Event(event, { cancelable: true }));
   await settled();
 }
 
-/** Click on the one button of exactly this text. */
+/** Click the only button with exactly this text. */
 export async function click(node, text) {
   await act(button(node, text), "click");
 }
 
-/** Bring everything into view that waits for it. */
+/** Report all observed elements as visible. */
 export async function see() {
   for (const observer of [...Observer.all]) observer.seen([{ isIntersecting: true }]);
   await settled();

@@ -34,7 +34,7 @@ const box = () => elements(root, "input")[0];
 const options = () => elements(root, "li").map(({ textContent }) => textContent);
 const adds = () => requests.filter(({ method }) => method === "POST").map(({ body }) => body.videoId);
 
-/** Type a text, and wait as long as the box does before it asks. */
+/** Type a text, and wait for the delay of the box before its request. */
 async function type(text) {
   box().value = text;
   await act(box(), "input");
@@ -88,7 +88,7 @@ test("an address or an ID is added without a search", async () => {
   assert.equal(requests.some(({ path }) => path.includes("/v1/search")), false);
 });
 
-test("a search that fails suggests nothing, and the box still takes an ID", async () => {
+test("a failed search suggests nothing, and the box still accepts an ID", async () => {
   await type("broken");
   assert.deepEqual(options(), []);
   await type(OTHER.videoId);

@@ -1,4 +1,4 @@
-// What playlists, webhooks, search and operations decide without a page.
+// Decisions of playlists, webhooks, search and operations, tested without a page.
 
 import assert from "node:assert/strict";
 import { mock, test } from "node:test";
@@ -21,7 +21,7 @@ test("a video is named by its id or by any address of its page", () => {
   for (const text of ["", "not a video", ID.slice(1), "videos/1"]) assert.equal(idIn(text), undefined);
 });
 
-test("an entry is shown behind the one that it was put behind, and out of sight at the end of a list that goes on", () => {
+test("an entry is shown after its predecessor, and hidden at the end of a list that continues", () => {
   const entries = ["a", "b", "c"].map((videoId) => ({ videoId }));
   const [a, b, c] = entries;
   const order = (entry, place, isDone = true, items = entries) => reorder(items, entry, place, isDone).map(({ videoId }) => videoId).join("");
@@ -29,18 +29,18 @@ test("an entry is shown behind the one that it was put behind, and out of sight 
   assert.equal(order(c, { after: null }), "cab");
   assert.equal(order(a, { before: null }), "bca");
   assert.equal(order(a, { before: null }, false), "bc");
-  assert.equal(order(b, { after: "gone" }), "abc"); // what it was put behind has left meanwhile
+  assert.equal(order(b, { after: "gone" }), "abc"); // its predecessor has been removed
   assert.equal(order(b, { after: "gone" }, true, [a, c]), "acb");
 });
 
-test("what fits is marked by characters, of which some are longer than others", () => {
+test("matches are marked by characters, some of which take two code units", () => {
   const parts = highlight("🎬 The härbour 🎬", [[6, 13], [14, 15]]);
   assert.equal(textOf(parts), "🎬 The härbour 🎬");
   assert.deepEqual(elementsOf(parts, "mark").map(textOf), ["härbour", "🎬"]);
   assert.equal(textOf(highlight("<b>", [])), "<b>");
 });
 
-test("a webhook says in words what it does", () => {
+test("a webhook describes its state in words", () => {
   const state = (more, tested) => stateOf(/** @type {any} */ ({ paused: false, ...more }), tested);
   assert.deepEqual(state({}), { word: "Up to date", look: "ready", text: "No pending changes." });
   assert.match(state({ behindSince: 4_000_000_000_000 }).text, /^Behind since 2 Oct 2096.*\. Sending pending changes\.$/);
@@ -56,7 +56,7 @@ test("a webhook says in words what it does", () => {
   assert.equal(state({ failures: 1 }, refused).word, "Delivery failed");
 });
 
-test("a webhook has a name, and says whose changes and which it follows", () => {
+test("a webhook has a name, and states whose changes and which changes it follows", () => {
   assert.deepEqual([{ url: "https://a.example/x", description: "Mine" }, { url: "https://a.example/x" }, { url: "x" }].map(nameOf), ["Mine", "a.example", "x"]);
   const followed = (webhook, isOwn = true) => textOf(SubscribedTypes({ webhook, isOwn }));
   assert.equal(followed({ userId: "alice" }), "Changes of all users");
@@ -65,7 +65,7 @@ test("a webhook has a name, and says whose changes and which it follows", () => 
   assert.deepEqual(typesInWords(["release.*", "video.created", "new.type"]), ["Titles: all", "Videos: created", "new.type"]);
 });
 
-test("all kinds of a group are sent by its name, and no kinds stand for all that there are", () => {
+test("all kinds of a group are sent as the group's name, and no kinds stand for all", () => {
   assert.deepEqual(typesIn(null), []);
   assert.equal(chosenOf([]), null);
   const [first] = GROUPS;
@@ -74,7 +74,7 @@ test("all kinds of a group are sent by its name, and no kinds stand for all that
   assert.deepEqual(typesIn(new Set(GROUPS.flatMap(({ types }) => types))), GROUPS.map(({ all }) => all));
 });
 
-test("a webhook's patch has what changed alone", () => {
+test("a webhook's patch contains changed fields only", () => {
   const webhook = /** @type {any} */ ({ url: "https://a.example/x", description: "Mine", types: ["release.*"] });
   const draft = draftOf(webhook);
   assert.deepEqual(patchBetween(draft, { ...draft, url: " https://a.example/x " }), {});
@@ -82,7 +82,7 @@ test("a webhook's patch has what changed alone", () => {
   assert.deepEqual(patchBetween(draft, { ...draft, url: "https://b.example/" }), { url: "https://b.example/" });
 });
 
-/** Retry all failed jobs of these videos; `refuse` may throw for one. The last state of the run, and what was retried. */
+/** Retry all failed jobs of these videos; `refuse` may throw for one. Returns the last state of the run, and the retried jobs. */
 async function ran(videos, refuse = () => undefined, signal = new AbortController().signal) {
   const retried = [];
   const shown = [];
@@ -101,12 +101,12 @@ async function ran(videos, refuse = () => undefined, signal = new AbortControlle
 
 const job = (id, error) => ({ id, state: "failed", error });
 
-test("failed jobs are retried one after another, but for those whose film is the reason", async () => {
+test("failed jobs are retried one after another, except those with a faulty file", async () => {
   const run = await ran({ a: [job("a1", { final: true })], b: [job("b1"), job("b2", { final: false }), { id: "b3", state: "done" }], c: null, d: [] });
   assert.deepEqual(run, { all: 4, done: 4, count: 2, retried: "b1,b2", hopeless: 1, refused: 1, isOver: true, error: undefined });
 });
 
-test("nothing else is retried once the jobs of the day are used up, or without a connection", async () => {
+test("no other job is retried after the daily quota is used up, or without a connection", async () => {
   for (const status of [0, 429, 503]) {
     const run = await ran({ a: [job("a1"), job("a2")], b: [job("b1")] }, () => {
       throw new Problem({ status, title: "Refused", detail: "Refused" });
@@ -115,14 +115,14 @@ test("nothing else is retried once the jobs of the day are used up, or without a
   }
 });
 
-test("a job that is refused alone keeps no other from being retried", async () => {
+test("a job that is refused for its own reason does not stop the other retries", async () => {
   const run = await ran({ a: [job("a1")], b: [job("b1")] }, ({ id }) => {
     if (id === "a1") throw new Problem({ status: 409, title: "Running", detail: "Running" });
   });
   assert.deepEqual([run.done, run.retried, run.refused, run.error], [2, "b1", 1, undefined]);
 });
 
-test("a run that is stopped retries no further video", async () => {
+test("a stopped run retries no further video", async () => {
   const stop = new AbortController();
   const stopped = mock.fn(() => stop.abort());
   const run = await ran({ a: [job("a1")], b: [job("b1")] }, stopped, stop.signal);

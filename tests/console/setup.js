@@ -1,4 +1,4 @@
-// The globals of a browser that the console's modules read while they load. Loaded before each test file (`node --import`).
+// Browser globals that the console's modules read on import. Loaded before each test file (`node --import`).
 
 const storage = () => {
   const items = new Map();

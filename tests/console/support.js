@@ -1,11 +1,11 @@
-// Helpers of the tests of the console's functions.
+// Helpers for the tests of the console's functions.
 
-/** Let all promises that can settle do so; timers that `mock.timers` holds stay. */
+/** Let all promises settle that can; timers held by `mock.timers` stay. */
 export async function settle() {
   for (let round = 0; round < 20; round += 1) await new Promise(setImmediate);
 }
 
-/** The text that components without hooks draw. */
+/** Return the text of components without hooks. */
 export function textOf(node) {
   if (node === null || node === undefined || typeof node === "boolean") return "";
   if (Array.isArray(node)) return node.map(textOf).join("");
@@ -14,7 +14,7 @@ export function textOf(node) {
   return textOf(node.props.children);
 }
 
-/** All elements of a type that components without hooks draw. */
+/** Return all elements of a type in components without hooks. */
 export function elementsOf(node, type) {
   if (node === null || typeof node !== "object") return [];
   if (Array.isArray(node)) return node.flatMap((child) => elementsOf(child, type));
@@ -22,9 +22,9 @@ export function elementsOf(node, type) {
   return [...(node.type === type ? [node] : []), ...elementsOf(node.props.children, type)];
 }
 
-/** Answer each request of the API by `answer`, which gets the method, the path with its query, and the body; returns all of them.
+/** Respond to API requests by `answer`, which receives the method, the path with its query, and the body; returns all requests.
  *
- * An answer is `{ status, body, headers }`; a status of 0 is a lost connection. */
+ * A response is `{ status, body, headers }`; a status of 0 is a lost connection. */
 export function serve(answer) {
   const requests = [];
   globalThis.fetch = async (input, options) => {
@@ -45,18 +45,18 @@ export function serve(answer) {
   return requests;
 }
 
-/** The problem that the API answers (RFC 9457). */
+/** Return a problem response of the API (RFC 9457). */
 export function problem(status, kind, more = {}) {
   const { headers, ...body } = more;
   return { status, headers, body: { type: `urn:video-metadata:problem:${kind}`, title: kind, status, detail: `${kind}.`, ...body } };
 }
 
-/** A token with claims; only its payload means something here. */
+/** Return a token with claims; only its payload is used here. */
 export function tokenOf(claims) {
   return `header.${Buffer.from(JSON.stringify(claims)).toString("base64url")}.signature`;
 }
 
-/** Sign in as somebody, with tokens of these claims. */
+/** Sign in with a token of these claims. */
 export function signIn(claims = { sub: "alice", scope: "videos/read videos/write" }) {
   sessionStorage.setItem("tokens", JSON.stringify({ accessToken: tokenOf(claims), refreshToken: null }));
 }

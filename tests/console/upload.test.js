@@ -1,4 +1,4 @@
-// Uploads: which files are taken, how they reach S3 whatever happens on the way, and what a reload keeps.
+// Uploads: accepted files, transfers to S3 in spite of failures, and the state after a reload.
 
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, mock, test } from "node:test";
@@ -29,13 +29,13 @@ afterEach(() => {
   sessionStorage.clear();
 });
 
-/** A file as browsers have it, of bytes that are never read. */
+/** A file as in browsers, whose bytes are never read. */
 function file(name, { size = 5 * MB, type = "video/mp4", lastModified = 1 } = {}) {
   const blob = (bytes) => ({ size: bytes, slice: (start, end) => blob(Math.min(end, bytes) - start), arrayBuffer: async () => new ArrayBuffer(1) });
   return { ...blob(size), name, type, lastModified };
 }
 
-/** S3, of which a test decides the answer to each PUT: a status, or nothing, then it hangs until the test answers. */
+/** Fake S3 whose response to each PUT is chosen by the test: a status, or nothing, which leaves the PUT pending until the test responds. */
 class Storage {
   constructor(answer = () => 200) {
     this.puts = [];
@@ -71,7 +71,7 @@ class Storage {
   }
 }
 
-/** An API that knows one upload; `answers` are by method and the last part of the path, each an answer or a function of the request. */
+/** Fake API with one upload; `answers` are by method and last part of the path, each a response or a function of the request. */
 function service(answers = {}) {
   const usual = {
     "POST videos": { status: 201, body: { videoId: "v" } },
@@ -90,7 +90,7 @@ const inParts = (count, etags = {}, round = "") => ({
   parts: Array.from({ length: count }, (_, index) => ({ partNumber: index + 1, size: 33 * MB, url: `part ${index + 1}${round}`, etag: etags[index + 1] })),
 });
 
-/** An upload that is about to be sent. */
+/** Return an upload before its transfer. */
 function drafted(more = {}) {
   const about = { name: "ride.mp4", size: 99 * MB, lastModified: 1, type: "video/mp4" };
   return add({ subject: "alice", state: "sending", about, file: file("ride.mp4", { size: 99 * MB }), details: { title: " Ride ", category: " ", tags: "a, ,b ", visibility: "public" }, ...more });
@@ -98,7 +98,7 @@ function drafted(more = {}) {
 
 const calls = (requests) => requests.map(({ method, path }) => `${method} ${path.split("/").at(-1)}`);
 
-test("a film is sent with one PUT, after its video was created with what was filled in", async () => {
+test("a file is sent with one PUT, after the creation of its video with the entered fields", async () => {
   const storage = new Storage();
   const requests = service();
   const upload = drafted();
@@ -108,7 +108,7 @@ test("a film is sent with one PUT, after its video was created with what was fil
   assert.equal(requests[0].headers["idempotency-key"], upload.key);
   assert.deepEqual(requests[1].body, { contentType: "video/mp4", fileSize: 99 * MB });
   assert.deepEqual(storage.urls, ["whole"]);
-  assert.equal(upload.loaded, 0); // nothing is under way any more
+  assert.equal(upload.loaded, 0); // no transfer is in progress
 });
 
 test("parts are sent three at a time, each once, and completed with their ETags", async () => {
@@ -126,7 +126,7 @@ test("parts are sent three at a time, each once, and completed with their ETags"
   assert.deepEqual(requests.at(-1).body.parts.map(({ partNumber, etag }) => [partNumber, etag]), [1, 2, 3, 4].map((number) => [number, `"part ${number}"`]));
 });
 
-test("an upload that is paused sends no part that had arrived again", async () => {
+test("a paused upload does not repeat parts that had arrived", async () => {
   const storage = new Storage(({ url }) => (url === "part 1" ? 200 : undefined));
   service({ "POST upload": { status: 201, body: inParts(3) } });
   const upload = drafted();
@@ -142,7 +142,7 @@ test("an upload that is paused sends no part that had arrived again", async () =
   await sent;
 });
 
-test("after a reload only the parts are sent that S3 lacks", async () => {
+test("after a reload only the parts missing in S3 are sent", async () => {
   const storage = new Storage();
   const requests = service({ "GET u": { body: inParts(3, { 1: '"one"' }, " again") } });
   const upload = drafted({ videoId: "v", uploadId: "u" });
@@ -152,7 +152,7 @@ test("after a reload only the parts are sent that S3 lacks", async () => {
   assert.equal(requests[1].body.parts[0].etag, '"one"');
 });
 
-test("ETags that S3 does not know are asked for again, and what is missing is sent once more", async () => {
+test("ETags that S3 does not know are requested again, and missing parts are sent again", async () => {
   const storage = new Storage();
   let completions = 0;
   const requests = service({
@@ -166,7 +166,7 @@ test("ETags that S3 does not know are asked for again, and what is missing is se
   assert.deepEqual(requests.at(-1).body.parts.map(({ etag }) => etag), ['"one"', '"part 2 again"', '"three"']);
 });
 
-test("a URL that the storage no longer takes is replaced once for all parts, and given up when the fresh one is refused", async () => {
+test("an expired URL is replaced once for all parts, and the upload fails if the new one is refused", async () => {
   const storage = new Storage(({ url }) => (url.endsWith("fresh") ? 200 : 403));
   const requests = service({ "POST upload": { status: 201, body: inParts(3) }, "GET u": { body: inParts(3, {}, " fresh") } });
   const upload = drafted();
@@ -180,7 +180,7 @@ test("a URL that the storage no longer takes is replaced once for all parts, and
   await assert.rejects(send(hopeless, hopeless.stop.signal), { status: 403 });
 });
 
-test("an upload that has arrived meanwhile needs nothing more, and one that was aborted begins anew", async () => {
+test("an upload that has already arrived needs no more requests, and an aborted one starts again", async () => {
   const storage = new Storage();
   service({ "GET u": { body: { state: "complete" } } });
   await send(drafted({ videoId: "v", uploadId: "u" }), new AbortController().signal);
@@ -188,12 +188,12 @@ test("an upload that has arrived meanwhile needs nothing more, and one that was 
   const requests = service({ "GET u": { body: { state: "aborted" } } });
   await send(drafted({ videoId: "v", uploadId: "u" }), new AbortController().signal);
   assert.deepEqual(calls(requests), ["GET u", "POST upload"]);
-  new Storage(() => 412); // a try whose answer was lost had arrived
+  new Storage(() => 412); // an attempt whose response was lost had arrived
   service();
   await send(drafted(), new AbortController().signal);
 });
 
-test("an upload goes on by itself when the connection is back, without a second video", async () => {
+test("an upload continues when the connection is back, without a second video", async () => {
   const storage = new Storage((_put, number) => (number === 1 ? 0 : 200));
   const requests = service();
   const upload = drafted();
@@ -207,7 +207,7 @@ test("an upload goes on by itself when the connection is back, without a second 
   assert.deepEqual(calls(requests), ["POST videos", "POST upload"]);
 });
 
-/** How often something is tried that always fails with a problem, on a clock that is wound on; Infinity: it does not end. */
+/** Return the number of attempts at a call that always fails with a problem, on a clock that is advanced; Infinity means no end. */
 async function tries(more) {
   const attempt = mock.fn(async () => {
     throw new Problem({ status: 503, title: "", detail: "", ...more });
@@ -226,16 +226,16 @@ async function tries(more) {
   return count;
 }
 
-test("a busy service is asked a few times, and what another try cannot change is not tried again", async () => {
+test("a call to a busy service is retried a few times, and a permanent failure is not retried", async () => {
   assert.equal(await tries({}), 6);
   assert.equal(await tries({ status: 429, retryAfter: 60 }), 6);
-  assert.equal(await tries({ status: 429, retryAfter: 7_000 }), 1); // a quota asks for hours
+  assert.equal(await tries({ status: 429, retryAfter: 7_000 }), 1); // a quota needs hours
   assert.equal(await tries({ status: 409, type: "urn:problem:write-contention" }), 6);
   for (const status of [400, 403, 404, 409, 422]) assert.equal(await tries({ status }), 1, `${status}`);
   assert.equal(await tries({ status: 0 }), Infinity);
 });
 
-test("an upload that is given up is told so, and one that had arrived is not deleted", async () => {
+test("a cancelled upload is aborted at the API, and one that had arrived is not deleted", async () => {
   service({ "DELETE u": { status: 204 } });
   assert.equal(await abort(drafted({ videoId: "v", uploadId: "u" })), true);
   service({ "DELETE u": problem(409, "already-complete") });
@@ -245,7 +245,7 @@ test("an upload that is given up is told so, and one that had arrived is not del
   assert.equal(await abort(drafted()), true);
 });
 
-test("films are taken by what browsers and names say of them, and all else says why not", () => {
+test("video files are recognized by browser type or name, and other files are refused with a reason", () => {
   const faults = choose([
     file("Summer_2026  at_sea.mp4"), file("old.mkv", { type: "" }), file("old.ts", { type: "text/vnd.trolltech.linguist" }),
     file("empty.mp4", { size: 0 }), file("notes.txt", { type: "text/plain" }), file("huge.mp4", { size: 500e9 + 1 }), file("x.mp4", { type: "video/mp4; codecs=x" }),
@@ -259,7 +259,7 @@ test("films are taken by what browsers and names say of them, and all else says 
   ]);
 });
 
-test("a file that is chosen again goes on with its upload, but not with that of another video", () => {
+test("a file that is chosen again continues its upload, but not that of another video", () => {
   new Storage(() => undefined);
   service();
   const about = { name: "ride.mp4", size: 5 * MB, lastModified: 1, type: "video/mp4" };
@@ -272,7 +272,7 @@ test("a file that is chosen again goes on with its upload, but not with that of 
   assert.equal(all().length, 2);
 });
 
-test("two films are sent at a time, and each other one when its turn comes", async () => {
+test("two files are sent at a time, and the others in turn", async () => {
   new Storage(() => undefined);
   service();
   const names = ["a", "b", "c"];
@@ -285,7 +285,7 @@ test("two films are sent at a time, and each other one when its turn comes", asy
   assert.equal(all()[0].state, "waiting");
 });
 
-test("films that are uploaded at once are listed in the order in which they were chosen", async () => {
+test("files that are uploaded together are listed in the order of their choice", async () => {
   new Storage(() => undefined);
   const answers = new Map();
   service({ "POST videos": ({ body }) => new Promise((resolve) => answers.set(body.title, () => resolve({ status: 201, body: { videoId: body.title } }))) });
@@ -298,7 +298,7 @@ test("films that are uploaded at once are listed in the order in which they were
   assert.deepEqual(sortByCreation(listed, false).map(({ videoId }) => videoId), ["b", "c", "a"]);
 });
 
-test("what is wrong with a new video is said at its draft, which stays", async () => {
+test("faults of a new video are shown at its draft, which remains", async () => {
   service({ "POST videos": problem(422, "invalid-content", { errors: [{ pointer: "/title", detail: "too short" }] }) });
   choose([file("a.mp4")], "alice");
   await submit(all()[0]);
@@ -306,7 +306,7 @@ test("what is wrong with a new video is said at its draft, which stays", async (
   assert.equal(all()[0].error.at("/title"), "too short");
 });
 
-test("a reload keeps what was begun, without any URL, and drafts are not kept", () => {
+test("a reload keeps uploads without any URL, and drafts are not kept", () => {
   drafted({ state: "sending", videoId: "v", uploadId: "u", plan: { url: "https://s3.example/?X-Amz-Signature=secret", headers: {} } });
   drafted({ state: "draft" });
   drafted({ state: "sent", videoId: "w" });
@@ -320,7 +320,7 @@ const DONE = { state: "done", queuedAt: 10 };
 const video = (more, jobs = []) => ({ status: "processing", source: { uploadId: "u", arrivedAt: 10 }, thumbnails: {}, included: { jobs }, ...more });
 const steps = (seen) => seen.steps.map(({ name, state, note }) => `${name}: ${state}${note ? ` (${note})` : ""}`);
 
-test("each step of a film is shown until it is ready", () => {
+test("each processing step of a file is shown until it is ready", () => {
   assert.deepEqual(steps(progressOf(video({ source: null, status: "uploaded" }), "u")), [
     "Uploaded: done", "Received: running", "Probe: waiting", "Poster: waiting", "Storyboard: waiting", "Renditions: waiting", "Ready: waiting",
   ]);
@@ -336,7 +336,7 @@ test("each step of a film is shown until it is ready", () => {
   assert.deepEqual([ready.isOver, ready.isReady, ready.end, ready.poster], [true, true, "ready.", "p"]);
 });
 
-test("a film that was sent and is not seen yet is not said to be missing", async () => {
+test("a file that was sent and is not visible yet is not reported as missing", async () => {
   const shown = async (more, reason) => {
     serve(({ path }) => ({ body: path.endsWith("/why-not-ready") ? { reason } : video(more) }));
     const root = await draw(html`<${Steps} upload=${drafted({ state: "sent", videoId: "v", uploadId: "u" })} onPoster=${() => undefined} onDismiss=${() => undefined} />`);
@@ -350,17 +350,17 @@ test("a film that was sent and is not seen yet is not said to be missing", async
   assert.match(await shown({}, "Reading the film starts within 10 seconds."), /Received: done.*Reading the film starts within 10 seconds\./);
 });
 
-test("a film that failed, or whose video is deleted, shows nothing that is to come", () => {
+test("a failed file, or one of a deleted video, shows no future steps", () => {
   const jobs = [{ ...DONE, kind: "probe", state: "failed", error: { reason: "No film." } }];
   const failed = progressOf(video({ status: "failed", failure: { reason: "No film." } }, jobs), "u");
   assert.deepEqual(steps(failed), ["Uploaded: done", "Received: done", "Probe: failed (No film.)"]);
-  assert.deepEqual([failed.isOver, failed.failure], [true, undefined]); // its step says it
+  assert.deepEqual([failed.isOver, failed.failure], [true, undefined]); // its step states the failure
   const deleted = progressOf(video({ status: "deleted" }, [{ ...DONE, kind: "probe" }]), "u");
   assert.deepEqual(steps(deleted), ["Uploaded: done", "Received: done", "Probe: done"]);
   assert.equal(deleted.isOver, true);
 });
 
-test("jobs of the film before tell nothing of the new one, and a later film takes its place", () => {
+test("jobs of the previous file do not affect the new one, and a later file replaces it", () => {
   const old = [{ ...DONE, kind: "probe", queuedAt: 5 }];
   assert.ok(steps(progressOf(video({}, old), "u")).includes("Probe: waiting"));
   assert.ok(steps(progressOf(video({ source: { uploadId: "t", arrivedAt: 1 } }), "u")).includes("Received: running"));
@@ -371,8 +371,8 @@ const QUOTA = new Problem({ status: 429, title: "Quota exceeded", detail: "The d
 const row = (upload, onRemove = () => undefined) => html`<${Row} upload=${upload} takesFocus=${false} onRemove=${onRemove} />`;
 const action = (root) => elements(root, "button")[0].textContent;
 
-test("a failed upload says why and when to try again, and one button pauses, resumes and tries again", async () => {
-  new Storage(() => undefined); // each PUT hangs
+test("a failed upload shows the reason and the time of the next attempt, and one button pauses, resumes and retries", async () => {
+  new Storage(() => undefined); // each PUT remains pending
   service();
   const upload = drafted({ state: "failed", error: QUOTA });
   const root = await draw(row(upload));
@@ -388,7 +388,7 @@ test("a failed upload says why and when to try again, and one button pauses, res
   assert.deepEqual(labels, ["Try again", "Pause", "Resume", "Pause"]);
 });
 
-test("an upload is cancelled after a question, and its row disappears", async () => {
+test("an upload is cancelled after a confirmation, and its row disappears", async () => {
   const requests = service({ "DELETE u": { status: 204 }, "DELETE v": { status: 204 } });
   const upload = drafted({ state: "paused", videoId: "v", uploadId: "u" });
   let removed = 0;
@@ -412,7 +412,7 @@ test("a draft that the service refuses marks its fields, and the first one gets 
   leave(root);
 });
 
-test("closing the page during an upload, or with a draft, asks first", async () => {
+test("closing the page during an upload, or with a draft, asks for confirmation", async () => {
   const asks = () => {
     const event = new Event("beforeunload", { cancelable: true });
     dispatchEvent(event);
@@ -425,7 +425,7 @@ test("closing the page during an upload, or with a draft, asks first", async () 
   assert.ok(!asks());
 });
 
-test("signing out during an upload asks first", async () => {
+test("signing out during an upload asks for confirmation", async () => {
   drafted({ state: "sending", loaded: 33 * MB });
   const root = await draw(html`<${Header} user=${{ subject: "alice", isAdmin: false }} />`);
   assert.ok(elements(root, "a").some(({ textContent }) => textContent.trim() === "Uploading, 33%"));

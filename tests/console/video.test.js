@@ -1,4 +1,4 @@
-// What people type of a video, what becomes of it when two do so at once, and what its files say.
+// The form of a video, conflicts between two users, and the contents of its files.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -23,13 +23,13 @@ const VIDEO = {
 };
 const values = (fields) => new Map(Object.entries(fields));
 
-test("a form holds the fields that people change, and what is untouched is sent as it was", () => {
+test("a form holds the editable fields, and sends unchanged ones as they were", () => {
   const before = valuesOf(VIDEO);
   assert.deepEqual([...before.keys()], ["/title", "/tags", "/expiresAt", "/metadata/a~1b~0", "/metadata/gone", "/metadata/done"]);
   assert.deepEqual(patchOf(before, valuesIn(draftOf(before), before)), {});
 });
 
-test("a patch has what changed, and null for what is gone", () => {
+test("a patch contains changed fields, and null for removed ones", () => {
   const before = valuesOf({ ...VIDEO, description: "Goes away" });
   const draft = draftOf(before);
   Object.assign(draft.texts, { title: "After", description: "", releaseYear: " 1999 ", publishAt: "2030-01-02T03:04", language: " " });
@@ -38,38 +38,38 @@ test("a patch has what changed, and null for what is gone", () => {
   draft.pairs = [{ ...draft.pairs[0], value: "y" }, draft.pairs[2], { ...newPair("take"), kind: "number", value: "2.5" }, newPair()];
   assert.deepEqual(structuredClone(patchOf(before, valuesIn(draft, before))), {
     title: "After", description: null, tags: ["stays", "new"], releaseYear: 1999,
-    publishAt: new Date(2030, 0, 2, 3, 4).getTime() / 1000, // where the browser is
+    publishAt: new Date(2030, 0, 2, 3, 4).getTime() / 1000, // in the time zone of the browser
     metadata: { "a/b~": "y", gone: null, take: 2.5 },
   });
 });
 
-test("any key of the metadata is a key, also that of a prototype", () => {
+test("any name is a metadata key, including properties of a prototype", () => {
   const before = valuesOf({ ...VIDEO, metadata: JSON.parse('{"__proto__": "x"}') });
   const draft = draftOf(before);
   draft.pairs[0].value = "changed";
   assert.equal(JSON.stringify(patchOf(before, valuesIn(draft, before))), '{"metadata":{"__proto__":"changed"}}');
 });
 
-test("what cannot be read as a number or year is sent as it is typed, for the API to refuse", () => {
+test("text that is not a number or year is sent as typed, so that the API refuses it", () => {
   const before = values({ "/title": "Before" });
   const draft = draftOf(before);
   Object.assign(draft.texts, { title: "", releaseYear: "soon", season: "-1" });
   assert.deepEqual(patchOf(before, valuesIn(draft, before)), { title: "", releaseYear: "soon", season: "-1" });
 });
 
-test("a key that stands twice, and a value that is no number, are said at their rows", () => {
+test("a duplicate key, and a value that is not a number, are reported at their rows", () => {
   const pairs = [newPair("a", 1), newPair("a", "x"), { ...newPair("b"), kind: "number", value: "1,5" }, { ...newPair("c"), kind: "number", value: " " }, newPair()];
   assert.deepEqual([...faultsIn({ texts: { title: "A film" }, pairs })], [
     [pairs[1].id, "This key is already used."], [pairs[2].id, "Enter a number."], [pairs[3].id, "Enter a number."],
   ]);
 });
 
-test("a tag that is typed joins the others once", () => {
+test("a typed tag is added once", () => {
   assert.deepEqual(withTag({ tags: ["sea"], tag: " boats " }), { tags: ["sea", "boats"], tag: "" });
   assert.deepEqual(withTag({ tags: ["sea"], tag: "sea" }).tags, ["sea"]);
 });
 
-test("what only one of two people changed merges by itself, and where both did somebody chooses", () => {
+test("a field that only one user changed merges automatically, and one that both changed needs a choice", () => {
   const before = values({ "/title": "Harbour", "/tags": ["a", "b"], "/category": "travel", "/metadata/take": 1 });
   const mine = values({ "/title": "Mine", "/tags": ["b", "a"], "/category": "travel", "/language": "mi" });
   const theirs = values({ "/title": "Theirs", "/tags": ["a", "b"], "/category": "harbours", "/metadata/take": 1 });
@@ -84,29 +84,29 @@ test("what only one of two people changed merges by itself, and where both did s
   }
 });
 
-test("two people who made the same change have nothing to decide", () => {
+test("two users with the same change have no conflict", () => {
   assert.deepEqual(compare(values({ "/title": "a" }), values({ "/title": "b" }), values({ "/title": "b" })), []);
   assert.equal(compare(values({}), values({ "/tags": ["a"] }), values({ "/tags": ["b"] }))[0].by, "both");
 });
 
-test("keys of the metadata stand in pointers as RFC 6901 writes them", () => {
+test("metadata keys in pointers are escaped as in RFC 6901", () => {
   for (const key of ["a/b", "~1", "~", "__proto__"]) assert.equal(keyOf(pointerTo(key)), key);
   assert.deepEqual([labelOf("/publishAt"), labelOf(pointerTo("a/b")), labelOf("/new")], ["Published from", "Metadata: a/b", "/new"]);
 });
 
-test("languages, regions and jobs have names, and codes without a name stand for themselves", () => {
+test("languages, regions and jobs have names, and a code without a name is shown itself", () => {
   assert.deepEqual(["en-NZ", "mi", "??"].map(languageName), ["English (New Zealand)", "Māori", "??"]);
   assert.deepEqual(["NZ", "XWW", "nowhere"].map(regionName), ["New Zealand", "Worldwide", "nowhere"]);
   assert.deepEqual([regionName("constructor"), nameOf("constructor")], ["constructor", "constructor"]);
   assert.deepEqual(["probe", "transcode.720p", "new"].map(nameOf), ["Probe", "Rendition 720p", "new"]);
 });
 
-test("the name of a file of captions says their language", () => {
+test("the name of a caption file determines the language", () => {
   const names = { "ride.en-NZ.srt": "en-NZ", "ride.pt-BR.vtt": "pt-BR", "ride.de.VTT": "de", "ride.vtt": undefined, "my.film.vtt": undefined, "ride.en.txt": undefined };
   for (const [name, language] of Object.entries(names)) assert.equal(languageIn(name), language, name);
 });
 
-test("chapters are put in the order of their starts, and a start that is none, or taken, is said at its row", () => {
+test("chapters are sorted by start, and an invalid or duplicate start is reported at its row", () => {
   const row = (id, start) => ({ id, start, title: `${id}` });
   const { sorted, faults } = ordered([row(1, "0:06.5"), row(2, "0:00"), row(3, "0:02")]);
   assert.deepEqual(sorted.map(({ row: { id }, start }) => [id, start]), [[2, 0], [3, 2_000], [1, 6_500]]);
@@ -120,7 +120,7 @@ test("proposed chapters without titles are numbered", () => {
   assert.deepEqual(entitled([{ start: 0 }, { start: 5, title: "Sea" }]), [{ start: 0, title: "Chapter 1" }, { start: 5, title: "Sea" }]);
 });
 
-test("a storyboard leads to pictures of the deployment, with their times and places", () => {
+test("a storyboard contains pictures of the deployment with their times and positions", () => {
   const base = `${location.origin}/films/storyboard.vtt?X-Amz=1`;
   const text = [
     "WEBVTT", "", "00:00.000 --> 00:05.000", "storyboard.jpg#xywh=0,0,160,68", "", "01:00:05.000 --> 01:00:10.500",
@@ -134,7 +134,7 @@ test("a storyboard leads to pictures of the deployment, with their times and pla
   ]);
 });
 
-test("a film that the service could not read is not blamed on the browser or the connection", () => {
+test("a file that the service could not read is not reported as a fault of the browser or the connection", () => {
   const reason = "The file is not a video in a supported format.";
   const qualities = [{ name: "source", type: "video/mp4", url: "u" }];
   const said = (video) => unplayable(/** @type {any} */ (video), qualities);
@@ -145,13 +145,13 @@ test("a film that the service could not read is not blamed on the browser or the
   assert.equal(said({ status: "processing" }), `${perhaps} Renditions for all browsers are being processed.`);
 });
 
-test("the facts of a video name its versions without addresses in the storage", () => {
+test("the facts of a video name its versions without storage addresses", () => {
   const shown = textOf(html`<${Known} video=${{ ...VIDEO, createdAt: 1, resolutions: { "240p": "s3://media/secret.mp4", mine: "https://a.example/b.mp4" } }} />`);
   assert.match(shown, /Renditions240pAvailable mineAvailable a\.example$/);
   assert.doesNotMatch(shown, /secret|s3:/);
 });
 
-test("the facts are in groups, and a mark says which were read from the file", () => {
+test("the facts are in groups, and a mark shows which were read from the file", () => {
   const origins = { duration: "job", format: "person", videoCodec: "import" };
   const source = { contentType: "video/mp4", fileSize: 1_500_000, arrivedAt: 1_700_000_000 };
   const node = html`<${Known} video=${{ ...VIDEO, createdAt: 1, duration: 61_000, format: "mp4", videoCodec: "h264", origins, source, renditions: { "240p": { size: 1_200_000 } } }} />`;
@@ -161,11 +161,11 @@ test("the facts are in groups, and a mark says which were read from the file", (
   assert.deepEqual(elementsOf(node, "span").map(({ props }) => props.title).filter(Boolean), ["Read from the file", "Edited", "Imported"]);
 });
 
-test("a chapter's title has no tags as a cue", () => {
+test("a chapter's title contains no tags as a cue", () => {
   assert.equal(escaped("<b>R&B</b>"), "&lt;b&gt;R&amp;B&lt;/b&gt;");
 });
 
-test("a list is typed one a line, and what is wrong with it stands below it", () => {
+test("a list is typed one item per line, with its faults below it", () => {
   assert.deepEqual(lines(" George \n\nThe pilot\n"), ["George", "The pilot"]);
   const problem = new Problem({ status: 422, title: "", detail: "", errors: [
     { pointer: "/roles/0/characters/1", detail: "too long" }, { pointer: "/roles/0/charactersX", detail: "other" }, { parameter: "personId", detail: "letters" },
@@ -192,6 +192,6 @@ for (const [what, qualities, width, expected] of [
   });
 }
 
-test("a player shows nothing if there is nothing", () => {
+test("a player without sources shows nothing", () => {
   assert.equal(bestQuality([], 900, 500), undefined);
 });

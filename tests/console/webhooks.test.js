@@ -25,7 +25,7 @@ afterEach(() => {
   mock.timers.reset();
 });
 
-/** The page of a webhook whose tests are answered like this, one after another. */
+/** Draw the page of a webhook whose tests have these responses, one after another. */
 async function page(...tests) {
   let version = 1;
   serve(({ method, path }) => {
@@ -40,7 +40,7 @@ async function page(...tests) {
 const state = () => elements(root, "p").find(({ attributes }) => attributes.get("class") === "webhook-state").textContent;
 const result = () => said(root, "status").find((text) => /Test (delivered|failed)\./.test(text)) ?? "";
 
-test("a webhook is not called delivering after a test that its receiver did not take", async () => {
+test("a webhook is not shown as delivering after a test that its receiver refused", async () => {
   await page({ body: REFUSED }, { body: TAKEN });
   assert.match(state(), /^Up to date /);
   await click(root, "Send test");
@@ -72,7 +72,7 @@ test("the result of a test disappears once the webhook is changed", async () => 
   assert.match(state(), /^Up to date /);
 });
 
-test("the code that verifies a signature is that of the documents, and can be shown in TypeScript", async () => {
+test("the signature verification code matches the documentation, and can be shown in TypeScript", async () => {
   await page();
   const code = () => elements(root, "pre").map(({ textContent }) => textContent).find((text) => text.includes("standardwebhooks"));
   assert.ok(readFileSync(new URL("../../docs/webhook-receivers.md", import.meta.url), "utf-8").includes(`\`\`\`python\n${code()}\n`));

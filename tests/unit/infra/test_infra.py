@@ -66,7 +66,7 @@ class TestTable:
     def test_table_is_encrypted_with_the_key_owned_by_dynamodb(self, table: Json) -> None:
         assert table["Properties"]["SSESpecification"] == {"SSEEnabled": False}
 
-    def test_production_table_is_protected_from_deletion(self, prod: Templates) -> None:
+    def test_production_table_is_protected_from_loss(self, prod: Templates) -> None:
         table = _table(prod)
         (replica,) = table["Properties"]["Replicas"]
         assert replica["DeletionProtectionEnabled"] is True

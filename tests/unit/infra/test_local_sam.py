@@ -117,7 +117,7 @@ def test_samconfig_names_the_written_files() -> None:
     } == written
 
 
-def test_pinned_sam_cli_contains_the_pinned_emulator() -> None:
+def test_sam_and_runtime_requirements_pin_the_same_sam_cli() -> None:
     texts = [(ROOT / "tests" / name / "requirements.txt").read_text(encoding="utf-8") for name in ("sam", "runtime")]
     pins = [re.findall(r"^aws-sam-cli==\S+$", text, re.MULTILINE) for text in texts]
     assert pins[0] == pins[1] != []

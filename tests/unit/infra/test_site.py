@@ -112,7 +112,7 @@ def _code(module: bytes) -> str:
 
 
 class TestPage:
-    def test_page_preloads_exactly_the_modules_of_the_first_screen(self, write: Write) -> None:
+    def test_page_preloads_exactly_the_statically_imported_modules(self, write: Write) -> None:
         write(
             "app.js", 'import "./core/a.js"; import { h } from "htm/preact"; const later = () => import("./later.js");'
         )
