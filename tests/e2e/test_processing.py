@@ -226,7 +226,7 @@ class TestUploads:
         ):
             assert service.http.put(begun["url"], content=body, headers=headers).status_code == 403
 
-    def test_large_film_is_uploaded_in_parts(self, service: Service) -> None:
+    def test_large_file_is_uploaded_in_parts(self, service: Service) -> None:
         video = service.create()
         data = film()
         # The file is enlarged with a `free` box, which players skip.

@@ -89,7 +89,7 @@ def _seed(service: Service, table: Table) -> None:
     example_data.seed(table, service.aws.client("s3"), int(time.time()))
 
 
-def test_functions_answer_requests_in_lambdas_runtime_as_behind_the_api(
+def test_functions_respond_in_lambdas_runtime_as_behind_the_api(
     service: Service, assembly: Mapping[str, SynthesizedFunction], table: Table, runtime: Path, tmp_path: Path
 ) -> None:
     # Each pass starts with the same data and sends the same requests in the same order, so both passes write the same.

@@ -165,7 +165,7 @@ def test_concurrent_creates_with_one_key_create_one_video(table: Table, instance
     for reply in in_flight:
         assert (reply.status, reply.slug, reply.headers["retry-after"]) == (409, "request-in-flight", "1")
 
-    # Each client that was told to retry then gets the same response.
+    # The retry of each client then has the same response.
     successes = [reply for reply in replies if reply.status == 201] + [creating_once(instance()) for _ in in_flight]
 
     assert {reply.status for reply in successes} == {201}

@@ -362,7 +362,7 @@ class TestUnreadableItems:
 
 
 class TestUnderTraffic:
-    def test_difference_gone_at_the_second_comparison_is_not_a_finding(
+    def test_difference_absent_in_the_second_comparison_is_not_a_finding(
         self, table: Table, api: Api, run: Runs, background: BackgroundWork
     ) -> None:
         api.publish(tags=["a"])

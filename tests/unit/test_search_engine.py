@@ -571,7 +571,7 @@ def test_video_without_words_has_no_similar_videos(engine: SearchEngine) -> None
     assert engine.similar(video_id(1), ANONYMOUS, NOW) == []
 
 
-def test_similarity_prefers_words_frequent_in_one_film_and_rare_in_others(engine: SearchEngine) -> None:
+def test_similarity_prefers_words_frequent_in_one_video_and_rare_in_others(engine: SearchEngine) -> None:
     common = " ".join(f"common{number}" for number in range(30))
     put(
         engine,

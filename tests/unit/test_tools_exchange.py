@@ -480,7 +480,7 @@ def test_video_with_times_that_the_api_refuses_is_imported_unchanged(
         ("Entry", {"playlistId": LIST_ID, "videoId": VIDEO_ID, "rank": "#", "addedAt": 5}),
     ],
 )
-def test_a_line_that_is_not_valid_is_refused_and_leaves_nothing(
+def test_invalid_line_is_refused_without_partial_changes(
     table: Table, tmp_path: Path, entity: str, attributes: dict[str, Any]
 ) -> None:
     import_lines(table, tmp_path, [VIDEO_LINE])

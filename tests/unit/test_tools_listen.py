@@ -53,7 +53,7 @@ class Fake(ThreadingHTTPServer):
         self.deliver: Deliver = lambda fake, url: fake.deliver_change(url, CHANGE)
         self.refusal: tuple[int, dict[str, Any]] | None = None
         self.is_mute = False
-        """Whether it makes a webhook, but its answer is lost."""
+        """Whether it creates the webhook but its response is lost."""
         self.threads: list[threading.Thread] = []
 
     @property

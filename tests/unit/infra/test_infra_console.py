@@ -122,7 +122,7 @@ class TestPage:
 
 
 class TestFunction:
-    def test_function_changes_at_once_because_a_page_needs_files_of_its_own_version(self, prod: Templates) -> None:
+    def test_console_traffic_shifts_at_once_because_a_page_needs_files_of_its_version(self, prod: Templates) -> None:
         alias = prod.all("AWS::Lambda::Alias")[prod.alias("console")]
         assert "UpdatePolicy" not in alias
         assert not [name for name in prod.all("AWS::CodeDeploy::DeploymentGroup") if "Console" in name]

@@ -163,7 +163,7 @@ class TestPictures:
         assert behavior["AllowedMethods"] == ["GET", "HEAD", "OPTIONS"]
         assert behavior["Compress"] is True
 
-    def test_edges_forget_a_purged_picture_within_a_day(self, aws: Templates) -> None:
+    def test_edge_caches_keep_a_purged_picture_for_at_most_a_day(self, aws: Templates) -> None:
         policy = aws.one("AWS::CloudFront::CachePolicy")["Properties"]["CachePolicyConfig"]
         assert (policy["MinTTL"], policy["DefaultTTL"], policy["MaxTTL"]) == (0, 86400, 86400)
 
