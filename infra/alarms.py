@@ -16,6 +16,7 @@ from infra import metrics
 from infra.function import ServiceFunction
 from infra.metrics import FIVE_MINUTES, MINUTE
 from infra.queue import WorkQueue
+from infra.search import INDEX_LIMIT
 from infra.settings import DeploymentSettings
 from shared.job_kinds import JOB_QUEUES
 
@@ -48,6 +49,12 @@ BEHIND = Duration.minutes(5)
 
 A healthy consumer lags by seconds, and imports pause when the lag exceeds one minute. The stream drops records after 24
 hours. The index lags by at most a minute, except during a rebuild.
+"""
+
+LARGE_INDEX = 0.6
+"""Fraction of its maximum size from which an alarm on the size of the search index fires.
+
+An operator then has time to omit captions, or to move to a search cluster.
 """
 
 OLDEST_JOB: Mapping[str, Duration] = {
@@ -192,7 +199,7 @@ class Alarms(Construct):
         )
 
     def watch_index(self) -> None:
-        """Add an alarm on the lag of the search index. It also fires if the indexer does not run or never finishes."""
+        """Add alarms on the lag and on the size of the search index. The first also fires if the indexer does not run."""
         self._alarm(
             "IndexBehind",
             metrics.of_service(self._settings, "IndexLag", statistic="Maximum"),
@@ -204,6 +211,15 @@ class Alarms(Construct):
             periods=3,
             # A builder that does not run, or never finishes, emits no data.
             missing=cloudwatch.TreatMissingData.BREACHING,
+        )
+        self._alarm(
+            "IndexLarge",
+            metrics.of_service(self._settings, "IndexBytes", statistic="Maximum"),
+            name="Search index is large",
+            meaning="The search index will not fit on the disks of its functions if it continues to grow",
+            runbook="index-behind",
+            threshold=round(LARGE_INDEX * INDEX_LIMIT),
+            operator=cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
         )
 
     def watch_schema(self) -> None:

@@ -17,7 +17,7 @@ from infra.identity import IdentityStack
 from infra.media_stack import CAPTIONS, RENDITIONS, MediaStack
 from infra.release import GradualShift
 from infra.reverts import allow_undo, undo_environment
-from infra.search import INDEX_STORAGE, SEARCH_MB, allow_searching
+from infra.search import INDEX_STORAGE, SEARCH_MB, allow_searching, captions_environment
 from infra.settings import DeploymentSettings, TokenIssuer
 from infra.subscriptions import allow_following, allow_webhooks, webhook_environment
 from shared import schema
@@ -218,6 +218,7 @@ class ApiStack(cdk.Stack):
                 "CURSOR_SECRET_ARN": secret.secret_arn,
                 "MEDIA_BUCKET": media.media.bucket_name,
                 "MEDIA_URL": media.media_url,
+                **captions_environment(self._settings),
             },
         )
         search.allow_secret(secret)

@@ -225,7 +225,7 @@ class JobsStack(cdk.Stack):
             changed, batch_size=1, max_concurrency=settings.delivery_workers
         )
         add_scheduled(self, self._function, aggregates, changed)
-        add_indexer(self, self._function, data, media)
+        add_indexer(self, self._function, settings, data, media)
 
         cdk.CfnOutput(
             self,

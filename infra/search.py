@@ -7,6 +7,7 @@ from infra.data_stack import DataStack
 from infra.function import ServiceFunction
 from infra.media_stack import CAPTIONS, INDEX, MediaStack
 from infra.scheduled import run_every
+from infra.settings import DeploymentSettings
 from infra.subscriptions import NewFunction
 from shared import schema
 from shared.video_fields import VISIBILITY_ATTRIBUTES
@@ -23,10 +24,19 @@ INDEXER_MB = 1769
 SEARCH_MB = 1769
 """Memory of the search function in megabytes. This size corresponds to one core, because queries are CPU-bound."""
 INDEX_STORAGE = cdk.Size.gibibytes(4)
-"""Size of `/tmp`. It suffices for an index of 100,000 videos with captions, and for a merge of this index."""
+"""Size of `/tmp`. It suffices for an index of INDEX_LIMIT, and for a merge of this index."""
+INDEX_LIMIT = int(INDEX_STORAGE.to_mebibytes()) * 2**20 // 2
+"""Maximum size of the index in bytes. A merge of segments needs as much space again."""
 
 
-def add_indexer(stack: cdk.Stack, new: NewFunction, data: DataStack, media: MediaStack) -> None:
+def captions_environment(settings: DeploymentSettings) -> dict[str, str]:
+    """Return the environment variables that select the captions in the index, for both functions that index videos."""
+    return {"CAPTION_DAYS": str(settings.caption_days), "CAPTION_CUES": str(settings.caption_cues)}
+
+
+def add_indexer(
+    stack: cdk.Stack, new: NewFunction, settings: DeploymentSettings, data: DataStack, media: MediaStack
+) -> None:
     """Add the indexer to a stack: a scheduled function that builds the search index."""
     indexer = new(
         "Indexer",
@@ -34,7 +44,12 @@ def add_indexer(stack: cdk.Stack, new: NewFunction, data: DataStack, media: Medi
         memory_mb=INDEXER_MB,
         timeout=INDEXER_TIMEOUT,
         storage=INDEX_STORAGE,
-        environment={"AUDIT_TABLE_NAME": data.audit_table.table_name, "MEDIA_BUCKET": media.media.bucket_name},
+        environment={
+            "AUDIT_TABLE_NAME": data.audit_table.table_name,
+            "MEDIA_BUCKET": media.media.bucket_name,
+            "INDEX_LIMIT_BYTES": str(INDEX_LIMIT),
+            **captions_environment(settings),
+        },
     )
     indexer.allow_items("GetItem", "UpdateItem", of=[schema.INDEX])
     indexer.allow_objects("DeleteObject", "GetObject", "PutObject", bucket=media.media, below=(INDEX,))

@@ -41,6 +41,9 @@ LADDER = ("1080p", "720p", "480p", "360p", "240p")
 """Supported renditions. tests/unit/infra/test_infra.py compares them with shared/media/ladder.py."""
 
 
+MAX_CUES = 40_000
+"""Maximum value of `captionCues`. tests/unit/infra/test_infra.py compares it with shared/search/document.py."""
+
 GENERATED = "generated"
 """Value of `webhookSecret` that gives the secret a generated name."""
 
@@ -128,6 +131,10 @@ VALUES: Mapping[str, ContextValue] = {
         10,
     ),
     "viewWindow": ContextValue("minutes in which the views of one viewer count once, 1 to 1440", 30),
+    "captionDays": ContextValue(
+        "days after a video's creation for which [search](search-index.md#size) covers its captions; 0: always", 0
+    ),
+    "captionCues": ContextValue("maximum number of a video's caption cues that search covers, 0 to 40000", MAX_CUES),
     "countOwnViews": ContextValue("whether the views of a video's owner count", False),
     "renditions": ContextValue(
         "renditions of each large enough video: some of `1080p`, `720p`, `480p`, `360p`, `240p`",
@@ -270,6 +277,10 @@ class DeploymentSettings:
     view_window: int
     """Minutes within which repeated views by one viewer count once. At most one day, because the items that record
     viewers expire after a day."""
+    caption_days: int
+    """Days after a video's creation for which its captions are indexed. 0 sets no limit."""
+    caption_cues: int
+    """Maximum number of a video's cues in the search index."""
     count_own_views: bool
     renditions: tuple[str, ...]
     audit_days: int
@@ -363,6 +374,8 @@ class DeploymentSettings:
             jobs_per_day=context.count("jobsPerDay"),
             delivery_workers=context.count("deliveryWorkers", among=range(3, 1001)),
             view_window=context.count("viewWindow", among=range(1, 24 * 60 + 1)),
+            caption_days=context.count("captionDays", among=range(36_501)),
+            caption_cues=context.count("captionCues", among=range(MAX_CUES + 1)),
             count_own_views=context.flag("countOwnViews"),
             renditions=_renditions(context.get("renditions") or DEFAULT_RENDITIONS[target]),
             audit_days=context.count("auditDays"),

@@ -411,6 +411,8 @@ ITEMS: tuple[ItemDescription, ...] = (
             "draft": "of a rebuild: folder, form and progress",
             "lease, leaseUntil": "builder that has the lease, and its end in epoch seconds",
             "tidiedAt": "time of the last removal of unused files, in epoch seconds",
+            "sizes": "list of times in epoch seconds and sizes in bytes, a day apart, from which the growth is computed",
+            "limits": "maximum size in bytes, `captionDays` and `captionCues` of the deployment",
         },
     ),
     ItemDescription(schema.HEALTH, "Never written. `GET /health` reads it to check that the table responds.", {}),

@@ -128,5 +128,7 @@ METRIC_DESCRIPTIONS: Mapping[str, MetricDescription] = {
         ),
         ("NewerItems", "all", "items skipped because a newer release wrote them"),
         ("IndexLag", "`indexer`", "age of the search index, or of its first build, each minute"),
+        ("IndexBytes", "`indexer`", "size of the published search index, each minute"),
+        ("IndexGrowth", "`indexer`", "growth of the search index in a day, over the last week; 0 in the first day"),
     )
 }

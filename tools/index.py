@@ -45,7 +45,7 @@ def rebuild(
     """
     generations = Generations(table, objects, bucket, clock)
     with bars.bar("Videos", None, counted=True) as advance:
-        films = DocumentLoader(table, objects, bucket)
+        films = DocumentLoader(table, objects, bucket, generations.pointer().limits, clock)
         builder = IndexBuilder(generations, LocalCopy(folder), table, feed, films, clock=clock, report_progress=advance)
         while builder.run(from_scratch=True).outcome == "busy":
             sleep(SECONDS_BETWEEN_TRIES)
@@ -67,6 +67,7 @@ def status(
         )
         if pointer.readable is None:
             lines.append(f"Its format version is {pointer.form}, and this release requires {FORM}: rebuild the index.")
+        lines.extend(size_lines(pointer))
         lines.append(_followed(feed, pointer))
     if pointer.draft:
         at = BuildPosition.of(pointer.draft.at)
@@ -74,6 +75,19 @@ def status(
     if pointer.lease.until > now:
         lines.append(f"A builder holds the lease until {_at(pointer.lease.until)}, unless it renews it.")
     return lines
+
+
+def size_lines(pointer: GenerationPointer) -> list[str]:
+    """Return a line about the size of the index and the days until it is full. Returns none if the limit is unknown."""
+    if not pointer.limits.bytes:
+        return []
+    used = f"It has {100 * pointer.bytes / pointer.limits.bytes:.1f} % of its maximum size"
+    growth, days = pointer.growth, pointer.days_left
+    if growth is None:
+        return [f"{used}. Its growth is known after a day."]
+    if days is None:
+        return [f"{used}, and does not grow."]
+    return [f"{used}, and grows by {growth / 1e6:,.1f} MB a day: it is full in {days:,.0f} days."]
 
 
 def _followed(feed: Feed, pointer: GenerationPointer) -> str:

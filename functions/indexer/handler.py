@@ -11,6 +11,7 @@ from shared.core.settings import LambdaHandler, Settings
 from shared.core.telemetry import emit, service_logger
 from shared.feed.log import Feed
 from shared.search.builder import IndexBuilder
+from shared.search.document import IndexLimits
 from shared.search.generations import Generations, LocalCopy, own_folder
 from shared.search.loader import DocumentLoader
 
@@ -25,14 +26,21 @@ which may take this long."""
 class IndexerSettings(Settings):
     audit_table_name: str
     media_bucket: str
+    index_limit_bytes: int
+    """Maximum size of the index, in bytes."""
+    caption_days: int
+    """Days after a video's creation for which its captions are indexed; 0 without a limit."""
+    caption_cues: int
+    """Maximum number of a video's cues in the index."""
 
 
 def make(settings: IndexerSettings, resources: Resources) -> LambdaHandler:
     """Return the Lambda handler. The entry point calls this function once, before the first event."""
     table, objects, bucket = resources.table(settings.table_name), resources.objects, settings.media_bucket
-    generations = Generations(table, objects, bucket, resources.clock)
+    limits = IndexLimits(settings.index_limit_bytes, settings.caption_days, settings.caption_cues)
+    generations = Generations(table, objects, bucket, resources.clock, limits)
     feed = Feed(resources.table(settings.audit_table_name), resources.clock)
-    loader = DocumentLoader(table, objects, bucket)
+    loader = DocumentLoader(table, objects, bucket, limits, resources.clock)
     builder = IndexBuilder(generations, LocalCopy(own_folder()), table, feed, loader, clock=resources.clock)
 
     def handle(_: dict[str, Any], context: "LambdaContext") -> dict[str, Any]:
@@ -45,7 +53,7 @@ def make(settings: IndexerSettings, resources: Resources) -> LambdaHandler:
             service_logger().warning("lease taken by another builder")
             return {}
         if run.outcome != "busy":
-            emit({"IndexLag": run.behind})
+            emit({"IndexLag": run.behind, "IndexBytes": run.index.bytes, "IndexGrowth": run.index.growth or 0})
         if run.outcome != "unchanged":
             service_logger().info(
                 "index built", extra={"outcome": run.outcome, "videos": run.put, "objects_removed": run.removed}

@@ -12,6 +12,7 @@ from shared.core.settings import Settings
 from shared.feed.log import Feed, LogCursor, shard_logs
 from shared.feed.reader import bound_to_changes, decode_position, end_cursors
 from shared.queries import SearchVideos, SimilarVideos
+from shared.search.document import IndexLimits
 from shared.search.generations import Generations
 from shared.search.loader import DocumentLoader
 from shared.search.local_index import LocalIndex
@@ -34,6 +35,10 @@ class SearchSettings(Settings):
     cursor_secret_arn: str
     media_bucket: str
     media_url: str
+    caption_days: int
+    """Days after a video's creation for which its captions are indexed; 0 without a limit."""
+    caption_cues: int
+    """Maximum number of a video's cues in the index."""
 
 
 class SearchHandlers:
@@ -44,8 +49,11 @@ class SearchHandlers:
     ) -> None:
         table, objects, bucket = resources.table(settings.table_name), resources.objects, settings.media_bucket
         self.feed = Feed(resources.table(settings.audit_table_name), resources.clock)
+        limits = IndexLimits(caption_days=settings.caption_days, caption_cues=settings.caption_cues)
         self.local = new_local(
-            Generations(table, objects, bucket, resources.clock), self.feed, DocumentLoader(table, objects, bucket)
+            Generations(table, objects, bucket, resources.clock),
+            self.feed,
+            DocumentLoader(table, objects, bucket, limits, resources.clock),
         )
         self.videos = VideoStore(table)
         self.cursors = Cursors(resources.secret(settings.cursor_secret_arn))

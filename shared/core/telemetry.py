@@ -38,6 +38,8 @@ METRICS = {
     "DeliveryLag": ("Milliseconds", ""),
     "DeliveryWait": ("Seconds", ""),
     "IndexLag": ("Seconds", ""),
+    "IndexBytes": ("Bytes", ""),
+    "IndexGrowth": ("Bytes", ""),
 }
 """Unit and additional dimension of each metric, by name of the metric.
 

@@ -16,7 +16,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
 from shared.aws.dynamodb import Table
@@ -71,6 +71,8 @@ class BuildResult:
     """Number of videos that this run indexed or removed from the index."""
     removed: int = 0
     """Number of unreferenced objects that this run deleted."""
+    index: GenerationPointer = field(default_factory=GenerationPointer)
+    """Published index after the run. Empty if the outcome is `busy`."""
 
 
 class BuildPosition(NamedTuple):
@@ -194,7 +196,7 @@ class IndexBuilder:
             moved = dict(consumer.checkpoint.places) != before
             is_old = int(self._clock()) - held.published_at >= PUBLISHED_EVERY
             if not moved or not (consumer.put or self._is_ahead(engine, held) or is_old):
-                return BuildResult("unchanged", self._lag(consumer))
+                return BuildResult("unchanged", self._lag(consumer), index=held)
             return self._published(held, engine, consumer)
         finally:
             engine.close()
@@ -219,7 +221,7 @@ class IndexBuilder:
             while at.source < len(SOURCES):
                 if not in_time():
                     self._save(held, engine, at)
-                    return BuildResult("unfinished", self._unfinished(held, at), indexed)
+                    return BuildResult("unfinished", self._unfinished(held, at), indexed, index=held)
                 if indexed - saved >= SAVED_EVERY:
                     held, saved = self._save(held, engine, at), indexed
                 ids, at = read_video_ids(self._table, at)
@@ -231,7 +233,7 @@ class IndexBuilder:
             consumer = self._committed(engine)
             if not consumer.catch_up(in_time):
                 self._save(held, engine, at)
-                return BuildResult("unfinished", self._unfinished(held, at), indexed)
+                return BuildResult("unfinished", self._unfinished(held, at), indexed, index=held)
             return replace(self._published(held, engine, consumer), put=indexed + consumer.put)
         finally:
             engine.close()
@@ -254,7 +256,7 @@ class IndexBuilder:
         files = engine.files()
         held = self._generations.publish(held, self._copy, files, consumer.checkpoint, engine.size)
         _, removed = self._generations.tidy(held)
-        return BuildResult("published", self._lag(consumer), consumer.put, removed)
+        return BuildResult("published", self._lag(consumer), consumer.put, removed, held)
 
     def _lag(self, consumer: FeedConsumer) -> float:
         return self._seconds_since(consumer.checkpoint.as_of)

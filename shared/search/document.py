@@ -2,9 +2,11 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from shared.captions.cues import Cue, plain_text
 from shared.core.attributes import Item
+from shared.core.periods import DAY_SECONDS
 from shared.schema import TTL_ATTRIBUTE
 from shared.video_fields import FACETS
 
@@ -18,6 +20,29 @@ LARGEST_CAPTIONS = 4_000_000
 caption files of a feature film."""
 MAX_CUES = 40_000
 """Maximum number of cues per video that the index contains."""
+
+
+class IndexLimits(NamedTuple):
+    """Limits of the index in one deployment: its size, and the captions that it contains.
+
+    >>> IndexLimits(caption_days=30).includes_captions(created_at=0, now=31 * 86_400)
+    False
+    """
+
+    bytes: int = 0
+    """Maximum size of the index in bytes, above which it does not fit on the functions' disks. 0 if it is unknown."""
+    caption_days: int = 0
+    """Days after a video's creation for which its captions are indexed. 0 means that they are always indexed."""
+    caption_cues: int = MAX_CUES
+    """Maximum number of a video's cues in the index. Captions that would exceed it are omitted."""
+
+    def includes_captions(self, created_at: int, now: float) -> bool:
+        """Return whether the index contains the captions of a video created at `created_at`, in epoch seconds."""
+        return self.caption_cues > 0 and not (self.caption_days and created_at < now - self.caption_days * DAY_SECONDS)
+
+
+NO_LIMITS = IndexLimits()
+"""Limits of a deployment that omits no captions."""
 
 
 @dataclass(frozen=True)
@@ -77,11 +102,11 @@ def build_document(
     )
 
 
-def searchable_texts(captions: Iterable[Item], language: str | None) -> list[Item]:
+def searchable_texts(captions: Iterable[Item], language: str | None, max_cues: int = MAX_CUES) -> list[Item]:
     """Return the caption items to index. `language` is the video's own language.
 
     Captions in this language are first, then captions in its variants, then others by language tag. Skips items that
-    would exceed LARGEST_CAPTIONS or MAX_CUES.
+    would exceed LARGEST_CAPTIONS, MAX_CUES or `max_cues`.
     """
     own = (language or "").lower()
 
@@ -89,9 +114,9 @@ def searchable_texts(captions: Iterable[Item], language: str | None) -> list[Ite
         spoken = item["language"].lower()
         return spoken != own, spoken.partition("-")[0] != own.partition("-")[0], spoken
 
-    chosen, size, cues = [], 0, 0
+    chosen, size, cues, most = [], 0, 0, min(MAX_CUES, max_cues)
     for item in sorted(captions, key=rank):
-        if size + item["size"] <= LARGEST_CAPTIONS and cues + item["cues"] <= MAX_CUES:
+        if size + item["size"] <= LARGEST_CAPTIONS and cues + item["cues"] <= most:
             chosen.append(item)
             size, cues = size + item["size"], cues + item["cues"]
     return chosen

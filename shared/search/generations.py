@@ -29,9 +29,10 @@ from shared.aws.expressions import Expression, change_between
 from shared.aws.leases import Lease, LeaseLost, fence, is_free, write_with_lease
 from shared.aws.s3 import ListedObject, ObjectMissing, Objects, object_uri
 from shared.core.attributes import Item
+from shared.core.periods import DAY_SECONDS
 from shared.feed.log import LogCursor
 from shared.schema import INDEX
-from shared.search.document import FORM
+from shared.search.document import FORM, NO_LIMITS, IndexLimits
 from shared.threads import map_threads
 
 if TYPE_CHECKING:
@@ -51,6 +52,9 @@ CONCURRENCY = 8
 MAX_COPIES = 3
 """Maximum attempts to copy the newest generation, including the first. An attempt fails if the generation is deleted
 during the copy."""
+MAX_SIZES = 8
+"""Maximum number of sizes in the pointer. They are a day apart, so they show the growth of the last week."""
+
 _OWN = "video-index-"
 _MANIFEST = "manifest.json"
 _KEY = INDEX.key()
@@ -70,6 +74,14 @@ class StoredFile(NamedTuple):
     size: int
     """Size in bytes."""
     sha256: str
+
+
+class SizeSample(NamedTuple):
+    """Size of an earlier generation."""
+
+    at: int
+    """Time of the publication, in epoch seconds."""
+    bytes: int
 
 
 class Draft(NamedTuple):
@@ -104,6 +116,27 @@ class GenerationPointer:
     tidied_at: int = 0
     """Time of the last deletion of unreferenced objects, in epoch seconds."""
     lease: Lease = NO_LEASE
+    sizes: Sequence[SizeSample] = ()
+    """Sizes of earlier generations, oldest first, at most one for each of the last MAX_SIZES days."""
+    limits: IndexLimits = NO_LIMITS
+    """Limits of the deployment that published the generation."""
+
+    @property
+    def growth(self) -> float | None:
+        """Growth of the index in bytes a day, over the days in `sizes`. `None` in the first day."""
+        if not self.sizes or self.published_at - self.sizes[0].at < DAY_SECONDS:
+            return None
+        first = self.sizes[0]
+        return (self.bytes - first.bytes) * DAY_SECONDS / (self.published_at - first.at)
+
+    @property
+    def days_left(self) -> float | None:
+        """Days until the index has its maximum size, at the present growth. `None` if the limit or the growth is
+        unknown, or if the index does not grow."""
+        growth = self.growth
+        if not self.limits.bytes or growth is None or growth <= 0:
+            return None
+        return max(0.0, (self.limits.bytes - self.bytes) / growth)
 
     @classmethod
     def of(cls, item: Item | None) -> "GenerationPointer":
@@ -125,6 +158,8 @@ class GenerationPointer:
             draft=Draft(draft["generation"], draft["at"]) if draft else None,
             tidied_at=item.get("tidiedAt", 0),
             lease=Lease.of(item) or NO_LEASE,
+            sizes=tuple(SizeSample(*sample) for sample in item.get("sizes", ())),
+            limits=IndexLimits(*item["limits"]) if "limits" in item else NO_LIMITS,
         )
 
     @property
@@ -236,8 +271,17 @@ class Generations:
     Methods raise Unavailable if either service is busy.
     """
 
-    def __init__(self, table: Table, objects: Objects, bucket: str, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        table: Table,
+        objects: Objects,
+        bucket: str,
+        clock: Callable[[], float] = time.time,
+        limits: IndexLimits | None = None,
+    ) -> None:
+        """Create the store. Publications store `limits` in the pointer. `None` retains the limits in the pointer."""
         self._table, self._objects, self._bucket, self._clock = table, objects, bucket, clock
+        self._limits = limits
 
     def pointer(self) -> GenerationPointer:
         """Return the current pointer, with a consistent read."""
@@ -286,7 +330,9 @@ class Generations:
             bytes=sum(file.size for file in stored),
             published_at=int(self._clock()),
             draft=None,
+            limits=held.limits if self._limits is None else self._limits,
         )
+        new = replace(new, sizes=with_sample(held.sizes, SizeSample(new.published_at, new.bytes)))
         attributes: Item = {
             "generation": generation,
             "form": FORM,
@@ -295,6 +341,8 @@ class Generations:
             "films": new.video_count,
             "bytes": new.bytes,
             "publishedAt": new.published_at,
+            "sizes": [list(sample) for sample in new.sizes],
+            "limits": list(new.limits),
             **({"previous": held.generation} if held.generation else {}),
         }
         sets = ", ".join(f"#{name} = :{name}" for name in attributes)
@@ -427,6 +475,13 @@ class Generations:
         does not hold."""
         write = self._table.update(_KEY, change, condition=condition or fence(lease=lease.id))
         write_with_lease(self._table, [write], lease.attributes)
+
+
+def with_sample(sizes: Sequence[SizeSample], newest: SizeSample) -> tuple[SizeSample, ...]:
+    """Return the sizes with the newest one, unless the last is less than a day old."""
+    if sizes and newest.at - sizes[-1].at < DAY_SECONDS:
+        return tuple(sizes)
+    return (*sizes, newest)[-MAX_SIZES:]
 
 
 _LARGEST_MANIFEST = 4_000_000

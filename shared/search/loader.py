@@ -1,5 +1,6 @@
 """Loader of videos for the index: it reads items from the table, and caption texts from S3."""
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
@@ -12,7 +13,7 @@ from shared.captions.store import text_uri
 from shared.core.attributes import Item, decode_item
 from shared.core.telemetry import service_logger
 from shared.schema import CAPTION, CREDIT, PARTITION_KEY, RELEASE, SORT_KEY, VIDEO
-from shared.search.document import VideoDocument, build_document, searchable_texts
+from shared.search.document import NO_LIMITS, IndexLimits, VideoDocument, build_document, searchable_texts
 from shared.threads import map_threads
 
 CONCURRENCY = 16
@@ -30,9 +31,17 @@ class DocumentLoader:
     The feed contains each change only once, so a stale read would lose a change.
     """
 
-    def __init__(self, table: Table, objects: Objects, bucket: str) -> None:
-        """Create the loader. `bucket` is the name of the bucket with the caption texts."""
+    def __init__(
+        self,
+        table: Table,
+        objects: Objects,
+        bucket: str,
+        limits: IndexLimits = NO_LIMITS,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """Create the loader. `bucket` is the name of the bucket with the caption texts. `limits` selects the captions."""
         self._table, self._objects, self._bucket = table, objects, bucket
+        self._limits, self._clock = limits, clock
 
     def read(self, video_ids: Sequence[str]) -> Iterator[tuple[str, VideoDocument | None]]:
         """Yield each id with the video's document, or `None` if the video does not exist or is deleted.
@@ -61,8 +70,11 @@ class DocumentLoader:
         used = [
             item for item in children if CREDIT.has_sort_key(item[SORT_KEY]) or RELEASE.has_sort_key(item[SORT_KEY])
         ]
-        captions = [item for item in children if CAPTION.has_sort_key(item[SORT_KEY])]
-        return build_document(video, used, self._cues(searchable_texts(captions, video.get("language"))))
+        captions: list[Item] = []
+        if self._limits.includes_captions(video["createdAt"], self._clock()):
+            captions = [item for item in children if CAPTION.has_sort_key(item[SORT_KEY])]
+        texts = searchable_texts(captions, video.get("language"), self._limits.caption_cues)
+        return build_document(video, used, self._cues(texts))
 
     def _begin(self, video_id: str, after: Item | None = None) -> Callable[[], QueryPage]:
         pk = VIDEO.key(videoId=video_id)[PARTITION_KEY]

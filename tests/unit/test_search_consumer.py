@@ -16,9 +16,10 @@ from shared.feed import log
 from shared.feed.log import DAYS_KEPT, OLDEST, LogCursor, shard_logs
 from shared.feed.reader import end_cursors
 from shared.search.consumer import SLICE, FeedConsumer
-from shared.search.document import LARGEST_CAPTIONS, MAX_CUES, searchable_texts
+from shared.search.document import LARGEST_CAPTIONS, MAX_CUES, IndexLimits, searchable_texts
 from shared.search.engine import IndexCheckpoint, SearchEngine
 from shared.search.fields import StoredFields
+from shared.search.loader import DocumentLoader
 from tests.indexed import IndexedService
 from tests.integration.contents import items_of
 from tests.logs import log_lines
@@ -151,6 +152,31 @@ class TestChanges:
         assert [(line["level"], line["message"], line["language"]) for line in lines] == [
             ("WARN", "captions not readable", "en")
         ]
+
+    @pytest.mark.parametrize(
+        ("limits", "texts"),
+        [
+            (IndexLimits(), ["An apple a day"]),
+            (IndexLimits(caption_days=1), ["An apple a day"]),
+            (IndexLimits(caption_days=1, caption_cues=0), []),
+            (IndexLimits(caption_cues=1), ["An apple a day"]),
+        ],
+    )
+    def test_captions_of_old_videos_and_long_captions_can_be_omitted(
+        self, service: IndexedService, objects: Objects, limits: IndexLimits, texts: list[str]
+    ) -> None:
+        video_id = service.publish_video("Apples")
+        service.put_captions(video_id, "An apple a day")
+        loader = DocumentLoader(service.table, objects, MEDIA_BUCKET, limits, service.clock)
+
+        def cues() -> list[str]:
+            ((_, document),) = loader.read([video_id])
+            assert document
+            return [text for cues in document.captions.values() for _, text in cues]
+
+        assert cues() == texts
+        service.clock.advance(2 * 86_400)
+        assert cues() == ([] if limits.caption_days else texts)
 
     def test_captions_beyond_the_search_limit_are_not_read(
         self, service: IndexedService, objects: Objects, indexed: Indexed, monkeypatch: pytest.MonkeyPatch

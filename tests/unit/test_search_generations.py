@@ -5,6 +5,7 @@ import json
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,15 +23,20 @@ from shared.schema import INDEX
 from shared.search import builder as building
 from shared.search import engine, generations
 from shared.search.builder import SOURCES, IndexBuilder
-from shared.search.document import FORM
+from shared.search.document import FORM, IndexLimits
 from shared.search.engine import IndexCheckpoint, SearchEngine
 from shared.search.generations import (
     HEARTBEAT_SECONDS,
     KEPT_SECONDS,
     LEASE_SECONDS,
+    MAX_SIZES,
     DamagedFile,
+    GenerationPointer,
+    Generations,
     Heartbeat,
     LocalCopy,
+    SizeSample,
+    with_sample,
 )
 from tests.indexed import IndexedService
 from tests.integration import faults
@@ -630,6 +636,43 @@ def _written(objects: Objects) -> list[ListedObject]:
     """Write an object, and return its listing."""
     objects.put(MEDIA_BUCKET, "now", b"", "text/plain")
     return list(objects.list_objects(MEDIA_BUCKET, "now"))
+
+
+class TestSize:
+    def test_growth_is_the_mean_of_the_last_week(self) -> None:
+        pointer, growths = GenerationPointer(), list[float | None]()
+        for hour in range(0, 24 * 12, 6):
+            at, size = hour * 3600, 1_000 + 100 * max(0, hour - 24 * 4)
+            pointer = replace(
+                pointer, bytes=size, published_at=at, sizes=with_sample(pointer.sizes, SizeSample(at, size))
+            )
+            growths.append(pointer.growth)
+        assert growths[:5] == [None, None, None, None, 0]
+        assert growths[-4] == pytest.approx(2_400)
+        assert len(pointer.sizes) == MAX_SIZES
+
+    @pytest.mark.parametrize(
+        ("limit", "size", "days"), [(0, 2_000, None), (5_000, 2_000, 30), (5_000, 900, None), (1_500, 2_000, 0)]
+    )
+    def test_days_left_need_a_limit_and_a_growing_index(self, limit: int, size: int, days: float | None) -> None:
+        pointer = GenerationPointer(
+            bytes=size, published_at=10 * 86_400, sizes=(SizeSample(0, 1_000),), limits=IndexLimits(limit)
+        )
+        assert pointer.days_left == days
+
+    def test_publication_stores_its_size_and_the_limits_of_the_deployment(
+        self, service: IndexedService, builder: IndexBuilder, fresh: Callable[[], Path]
+    ) -> None:
+        service.generations = Generations(
+            service.table, service.objects, MEDIA_BUCKET, service.clock, IndexLimits(5_000_000, 30, 100)
+        )
+        service.publish_video("Apples")
+        result = service.builder(fresh()).run()
+        pointer = service.generations.pointer()
+        assert pointer.sizes == (SizeSample(pointer.published_at, pointer.bytes),)
+        assert (pointer.limits, result.index.bytes) == (IndexLimits(5_000_000, 30, 100), pointer.bytes)
+        service.publish_video("Pears")
+        assert builder.run().index.limits == pointer.limits, "a builder without limits retains those of the deployment"
 
 
 def test_pointer_item_has_the_key_of_the_schema(builder: IndexBuilder, table: Table) -> None:

@@ -1,5 +1,7 @@
 """`python -m tools index`: rebuilds that wait for other builders and resume after interruptions, and the status."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from unittest import mock
 
@@ -12,11 +14,11 @@ from shared.aws.s3 import Objects
 from shared.feed import log
 from shared.feed.log import DAYS_KEPT
 from shared.search import builder
-from shared.search.document import FORM
-from shared.search.generations import LEASE_SECONDS, Generations
+from shared.search.document import FORM, IndexLimits
+from shared.search.generations import LEASE_SECONDS, GenerationPointer, Generations, SizeSample
 from tests.indexed import IndexedService
 from tools import ToolError
-from tools.index import bucket_of, rebuild, require_bucket, status
+from tools.index import bucket_of, rebuild, require_bucket, size_lines, status
 from tools.progress import Bars
 
 
@@ -77,6 +79,26 @@ class TestRebuild:
 class TestStatus:
     def test_status_reports_a_missing_index(self, service: IndexedService) -> None:
         assert index_status(service) == "No index has been published yet."
+
+    @pytest.mark.parametrize(
+        ("sizes", "line"),
+        [
+            ((), "It has 20.0 % of its maximum size. Its growth is known after a day."),
+            ([SizeSample(0, 400_000_000)], "It has 20.0 % of its maximum size, and does not grow."),
+            (
+                [SizeSample(0, 300_000_000)],
+                "It has 20.0 % of its maximum size, and grows by 10.0 MB a day: it is full in 160 days.",
+            ),
+        ],
+    )
+    def test_status_has_the_use_of_the_index_and_the_days_until_it_is_full(
+        self, sizes: Sequence[SizeSample], line: str
+    ) -> None:
+        pointer = GenerationPointer(
+            bytes=400_000_000, published_at=10 * 86_400, sizes=sizes, limits=IndexLimits(2_000_000_000)
+        )
+        assert size_lines(pointer) == [line]
+        assert size_lines(replace(pointer, limits=IndexLimits())) == []
 
     def test_status_shows_the_generation_and_the_pending_changes(self, service: IndexedService, tmp_path: Path) -> None:
         video_id = service.publish_video("Apples")

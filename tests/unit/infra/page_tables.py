@@ -49,6 +49,7 @@ UNITS = {
     "OldestJobSeconds": " s",
     "DeliveryWait": " s",
     "IndexLag": " s",
+    "IndexBytes": " bytes",
     "ApproximateAgeOfOldestMessage": " s",
     "Count": " %",
 }

@@ -17,7 +17,7 @@ INDEXES = (
 )
 VALUES = (
     "alarmEmail, alarms, allowOrigins, anomalyUsd, architecture, audience, auditDays, callbackUrls, capacityMode, capacitySteps, "
-    "coldStart, consoleClient, countOwnViews, dashboard, deletionProtection, deliveryWorkers, endpoint, eventBus, indexes, "
+    "captionCues, captionDays, coldStart, consoleClient, countOwnViews, dashboard, deletionProtection, deliveryWorkers, endpoint, eventBus, indexes, "
     "infrequentAccess, issuer, jobsPerDay, keepData, kmsKey, logDays, logLevel, readUnits, recoveryDays, renditions, shift, "
     "streamArn, targetUse, throttleBurst, throttleRate, viewWindow, warmThroughput, webhookSecret, writeUnits"
 )
@@ -50,6 +50,8 @@ MUST_BE: list[tuple[str, str, list[Any]]] = [
     ("auditDays", "a whole number from 1", [0]),
     ("deliveryWorkers", "from 3 to 1000", ["2", "1001"]),
     ("viewWindow", "from 1 to 1440", ["0", "1441"]),
+    ("captionDays", "from 0 to 36500", ["36501"]),
+    ("captionCues", "from 0 to 40000", ["40001"]),
     ("countOwnViews", "one of true, false", ["sometimes"]),
     ("renditions", f"some of {RENDITIONS}, each once", ["720p,720p", "large", ["1440p"]]),
     ("logDays", f"one of {PERIODS}", [15]),

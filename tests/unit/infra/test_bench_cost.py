@@ -660,7 +660,7 @@ class TestWorkload:
             for directive in line.get("_aws", {}).get("CloudWatchMetrics", ())
             for metric in directive["Metrics"]
         }
-        assert written == {"IndexLag"}
+        assert written == {"IndexLag", "IndexBytes", "IndexGrowth"}
         assert Workload.load().figures["idle_metrics"] == len(written)
 
     def test_metrics_are_counted_once_per_kind_and_queue(self) -> None:

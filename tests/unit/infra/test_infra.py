@@ -11,6 +11,7 @@ from infra.gateway import ACCESS_LOG
 from infra.settings import LADDER
 from shared import routes, schema
 from shared.media.ladder import SIZES
+from shared.search.document import MAX_CUES
 from shared.video_fields import PROJECTION
 from tests.unit.infra.templates import LOCAL, Json, Templates, as_list, settings_of, to_text
 
@@ -487,6 +488,9 @@ class TestSettings:
         assert (settings.jobs_per_day, settings.audit_days) == (20, 30)
         assert [settings_of(choice).delivery_workers for choice in ({}, LOCAL, {"deliveryWorkers": 40})] == [10, 3, 40]
         assert (settings.view_window, settings.count_own_views) == (1440, True)
+        captions = settings_of({"captionDays": 90, "captionCues": "5000"})
+        assert (captions.caption_days, captions.caption_cues) == (90, 5_000)
+        assert settings_of({}).caption_cues == MAX_CUES
 
 
 def _keys(described: Json) -> list[tuple[str, str, str]]:

@@ -128,6 +128,14 @@ class TestAlarms:
             )
             assert total.startswith("SUM([m0, m1, ")
 
+    def test_an_index_of_60_percent_of_its_limit_alarms(self, prod: Templates) -> None:
+        alarm = alarms(prod)["prod Search index is large"]
+        assert lines(alarm) == {"VideoMetadata IndexBytes environment=prod"}
+        variables = prod.function("indexer")[1]["Environment"]["Variables"]
+        storage = prod.function("indexer")[1]["EphemeralStorage"]["Size"]
+        assert alarm["Threshold"] == round(0.6 * int(variables["INDEX_LIMIT_BYTES"]))
+        assert 2 * int(variables["INDEX_LIMIT_BYTES"]) == storage * 2**20
+
     @pytest.mark.parametrize("direction", ["Read", "Write"])
     def test_throttles_of_both_tables_and_every_index_are_watched(self, prod: Templates, direction: str) -> None:
         metric = f"AWS/DynamoDB {direction}ThrottleEvents"

@@ -20,6 +20,8 @@ NOT_RESOURCES = {
     "delivery_workers": "a number that every deployment has",
     "audit_days": "a number that every deployment has",
     "jobs_per_day": "a number that every deployment has",
+    "caption_cues": "a number that every deployment has",
+    "caption_days": "a number that every deployment has",
     "view_window": "a number that every deployment has",
 }
 """Settings that may be the same in all deployments of `make synth`, with the reason."""
