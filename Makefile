@@ -66,8 +66,8 @@ catalogue: $(STAMP) ## Generate a catalogue in IMDb's format, and import it into
 	@$(PYTHON) -m tools generate .local/catalogue-$(TITLES) --titles $(TITLES)
 	@$(PYTHON) -m tools import-imdb .local/catalogue-$(TITLES) --local
 
-screenshots: $(STAMP) ## Take the screenshots of the console for the documents; needs Chromium
-	@$(PYTHON) -m local.screenshots
+screenshots: $(STAMP) ## Write pictures of all screens of the console to .local/screenshots; needs Chromium
+	@$(PYTHON) -m tests.e2e.screenshots
 
 sam-env: $(STAMP) ## Prepare `sam local invoke`, which runs a single function (docs/sam-local-invoke.md)
 	@$(PYTHON) -m local.sam

@@ -181,6 +181,11 @@ def film(scene: Scene) -> bytes:
     return written.getvalue()
 
 
+def still(scene: Scene, share: float) -> Image.Image:
+    """Return the frame of a scene at a position, as `painted` does."""
+    return painted(scene, _sky(scene), share)
+
+
 def _sky(scene: Scene) -> Image.Image:
     top, horizon = scene.sky
     column = Image.new("RGB", (1, SIZE[1]))
