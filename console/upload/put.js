@@ -14,6 +14,9 @@ const SHORT = 60;
 /** Conflicts that are over soon. */
 const PASSING = ["request-in-flight", "write-contention"];
 
+/** The file of an upload cannot be read any more. */
+export class UnreadableFile extends UserError {}
+
 /** PUT a file, or a part of it, and resolve to its ETag. `fetch` does not say how far it is.
  *
  * Throws Problem, with status 0 when there was no answer, and what `signal` was ended with.
@@ -122,6 +125,6 @@ async function readable(body) {
   try {
     await body.slice(0, 1).arrayBuffer();
   } catch {
-    throw new UserError("The file cannot be read because it was changed or moved. Select it again.");
+    throw new UnreadableFile("The file cannot be read because it was changed or moved. Select it again.");
   }
 }

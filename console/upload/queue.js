@@ -51,6 +51,14 @@ export function describe(upload, details) {
   update();
 }
 
+/** Note what was saved of the video of an upload that is under way.
+ * @param {Upload} upload
+ * @param {import("./list.js").Details} details */
+export function revise(upload, details) {
+  upload.details = details;
+  update();
+}
+
 /** Begin with a draft: its video is created at once, so that what is wrong is seen while somebody looks.
  * @param {Upload} upload */
 export async function submit(upload) {

@@ -2,23 +2,34 @@
 
 import { html } from "htm/preact";
 import { useId, useLayoutEffect, useRef, useState } from "preact/hooks";
-import { Problem } from "../core/api.js";
-import { size, formatRange } from "../core/words.js";
-import { Dialog, Failure, Poster, announceText, UserText } from "../design/parts.js";
+import { api, ask, Problem } from "../core/api.js";
+import { useLoad } from "../core/load.js";
+import { useRoute } from "../core/route.js";
+import { asSentence, size, formatRange } from "../core/words.js";
+import { Dialog, Failure, Icon, Loading, Poster, announceText, messageOf, UserText } from "../design/parts.js";
 import { forget } from "./list.js";
-import { cancel, attachFile, pause, resume } from "./queue.js";
+import { UnreadableFile } from "./put.js";
+import { cancel, attachFile, pause, resume, revise } from "./queue.js";
 import Steps from "./steps.js";
 
 /** @typedef {import("./list.js").Upload} Upload */
-/** @typedef {import("preact").ComponentChildren} Children */
+/** @typedef {import("../core/api.js").Schemas["FetchedVideo"]} Video */
 
 /** Percent between two announcements. */
 const STEP = 25;
+/** Look and word of each state that is shown as a badge. @type {Partial<Record<Upload["state"], [string, string]>>} */
+const STATES = {
+  creating: ["queued", "Waiting"], waiting: ["queued", "Waiting"], sending: ["running", "Uploading"], paused: ["paused", "Paused"],
+  interrupted: ["paused", "Interrupted"], failed: ["failed", "Failed"],
+};
+/** Statuses from 400 to 499 after which another try may succeed. */
+const PASSING = [401, 403, 408, 409, 412, 429];
 
 /** @param {{ upload: Upload, takesFocus: boolean, onRemove: () => void }} props */
 export default function Row({ upload, takesFocus, onRemove }) {
   const [poster, setPoster] = useState(/** @type {string | undefined} */ (undefined));
   const [isAsking, setAsking] = useState(false);
+  const [isEditing, setEditing] = useState(false);
   const id = useId();
   const row = useRef(/** @type {HTMLElement | null} */ (null));
   const heading = useRef(/** @type {HTMLElement | null} */ (null));
@@ -34,41 +45,64 @@ export default function Row({ upload, takesFocus, onRemove }) {
     forget([upload]);
     onRemove();
   };
+  const isSent = state === "sent";
   return html`<article class="row" aria-labelledby=${id} ref=${row}>
-    <${Poster} url=${poster} />
-    <div>
-      <h2 id=${id} tabindex="-1" ref=${heading}><${UserText} class="title">${details.title}<//></h2>
-      <p class="file soft"><${UserText} class="name">${about.name}<//> <span>${size(about.size)}</span></p>
-      ${state === "sent"
-        ? html`<${Steps} upload=${upload} onPoster=${setPoster} onDismiss=${remove} />`
-        : html`<${Sending} upload=${upload} onCancel=${() => setAsking(true)} />`}
-      ${isAsking && html`<${Cancelling} upload=${upload} onClose=${() => setAsking(false)} onGone=${onRemove} />`}
+    <div class="row-line">
+      <${Poster} url=${poster} of=${{ videoId: upload.videoId ?? upload.id, title: details.title }} />
+      <div class="row-name">
+        <h2 id=${id} tabindex="-1" ref=${heading}><${UserText} class="title">${details.title}<//></h2>
+        <p class="file soft"><${UserText} class="name">${about.name}<//> <span>${size(about.size)}</span></p>
+      </div>
+      ${!isSent && html`<${Sending} upload=${upload} />`}
+      <div class="actions">
+        ${!isSent && html`<${Action} upload=${upload} />`}
+        ${upload.isNew && upload.videoId && html`<button type="button" class="quiet" onClick=${() => setEditing(true)}><${Icon} name="pencil" />Edit details</button>`}
+        ${!isSent && html`<button type="button" class=${isHopeless(upload) ? "primary" : "quiet"} onClick=${() => setAsking(true)}>${isHopeless(upload) ? "Remove" : "Cancel"}</button>`}
+      </div>
     </div>
+    ${isSent ? html`<${Steps} upload=${upload} onPoster=${setPoster} onDismiss=${remove} />` : html`<${Obstacle} upload=${upload} />`}
+    ${isAsking && html`<${Cancelling} upload=${upload} onClose=${() => setAsking(false)} onGone=${onRemove} />`}
+    ${isEditing && html`<${Details} upload=${upload} onClose=${() => setEditing(false)} />`}
   </article>`;
 }
 
-/** @param {{ upload: Upload, onCancel: () => void }} props */
-function Sending({ upload, onCancel }) {
-  const { about, error, loaded, state, trouble } = upload;
+/** How far an upload is. @param {{ upload: Upload }} props */
+function Sending({ upload }) {
+  const { about, loaded, state } = upload;
   const id = useId();
   const percent = Math.floor((loaded / about.size) * 100);
-  const isMoving = ["sending", "paused"].includes(state);
+  const [look, word] = STATES[state] ?? [];
+  if (!["sending", "paused"].includes(state)) return html`<p class="row-progress"><span class=${`status status-${look}`}>${word}</span></p>`;
+  return html`<div class="row-progress">
+    <label class=${`status status-${look}`} for=${id}>${word}</label>
+    <progress id=${id} max=${about.size} value=${loaded}></progress>
+    <p class="soft amount">${amount(upload)}</p>
+    <p class="heard" role="status">${speak(upload, percent)}</p>
+  </div>`;
+}
+
+/** One button for all of them: one that came and went would take the focus with it. @param {{ upload: Upload }} props */
+function Action({ upload }) {
+  const { state } = upload;
   const canPause = ["waiting", "sending"].includes(state);
-  // One button for all of them: one that came and went would take the focus with it.
   const act = canPause ? "Pause" : { paused: "Resume", failed: "Try again" }[/** @type {string} */ (state)];
-  return html`
-    ${isMoving && html`<label for=${id}>${state === "paused" ? "Paused" : "Uploading"}</label>
-      <progress id=${id} max=${about.size} value=${loaded}></progress>
-      <p class="soft amount">${amount(upload)}</p>
-      <p class="heard" role="status">${speak(upload, percent)}</p>`}
-    ${trouble && html`<p class="trouble" role="status"><span class="spinner" aria-hidden="true"></span> ${trouble}</p>`}
-    ${["creating", "waiting"].includes(state) && html`<p class="soft">Waiting to upload.</p>`}
+  if (!act || isHopeless(upload)) return null;
+  return html`<button type="button" class=${canPause ? "" : "primary"} onClick=${() => (canPause ? pause : resume)(upload)}>${act}</button>`;
+}
+
+/** Whether another try would fail as well. @param {Upload} upload */
+function isHopeless({ state, error }) {
+  if (state !== "failed") return false;
+  if (error instanceof UnreadableFile) return true;
+  return error instanceof Problem && error.status >= 400 && error.status < 500 && !PASSING.includes(error.status);
+}
+
+/** Why an upload does not go on. @param {{ upload: Upload }} props */
+function Obstacle({ upload }) {
+  const { error, state, trouble } = upload;
+  return html`${trouble && html`<p class="trouble" role="status"><span class="spinner" aria-hidden="true"></span> ${trouble}</p>`}
     ${state === "interrupted" && html`<${Interrupted} upload=${upload} />`}
-    ${state === "failed" && html`<${Failed} error=${error} />`}
-    <div class="actions">
-      ${act && html`<button type="button" class=${canPause ? "" : "primary"} onClick=${() => (canPause ? pause : resume)(upload)}>${act}</button>`}
-      <button type="button" onClick=${onCancel}>Cancel</button>
-    </div>`;
+    ${state === "failed" && html`<${Failed} error=${error} />`}`;
 }
 
 /** Where to choose the file again. @param {{ upload: Upload }} props */
@@ -86,11 +120,29 @@ function Interrupted({ upload }) {
     ${fault && html`<p class="fault" id=${id} role="alert">${fault}</p>`}`;
 }
 
-/** @param {{ error: unknown }} props */
+/** Why an upload failed, in one line. @param {{ error: unknown }} props */
 function Failed({ error }) {
-  const faults = error instanceof Problem ? error.errors : [];
-  return html`<${Failure} error=${error} />
-    ${faults.length > 0 && html`<ul class="fault">${faults.map(({ detail }) => html`<li>${detail}</li>`)}</ul>`}`;
+  const { title, detail } = messageOf(error);
+  const faults = error instanceof Problem ? error.errors.map((fault) => asSentence(fault.detail)) : [];
+  return html`<p class="failure" role="alert"><strong>${asSentence(title)}</strong> ${faults.join(" ") || detail}</p>`;
+}
+
+/** The dialog that edits the video, while its file is uploaded. @param {{ upload: Upload, onClose: () => void }} props */
+function Details({ upload, onClose }) {
+  const videoId = upload.videoId ?? "";
+  const route = useRoute();
+  const loaded = useLoad(async (signal) => {
+    const call = api.GET("/v1/videos/{videoId}", { params: { path: { videoId } }, signal });
+    const [{ default: Edit }, { data, etag }] = await Promise.all([import("../video/edit.js"), ask(call)]);
+    return { Edit, video: /** @type {Video} */ (data), etag };
+  }, [videoId]);
+  const { value } = loaded;
+  if (!value) return html`<${Dialog} title="Edit video" onClose=${onClose}>${loaded.error ? html`<${Failure} error=${loaded.error} retry=${loaded.reload} />` : html`<${Loading} />`}<//>`;
+  const saved = (/** @type {Video | undefined} */ video) => {
+    if (video) revise(upload, { title: video.title, category: video.category ?? "", tags: (video.tags ?? []).join(", "), visibility: video.visibility });
+    onClose();
+  };
+  return html`<${value.Edit} video=${value.video} etag=${value.etag} route=${route} onSaved=${saved} onClose=${onClose} />`;
 }
 
 /** @param {{ upload: Upload, onClose: () => void, onGone: () => void }} props */

@@ -1,7 +1,7 @@
 // Uploads: accepted files, transfers to S3 in spite of failures, and the state after a reload.
 
 import assert from "node:assert/strict";
-import { afterEach, beforeEach, mock, test } from "node:test";
+import { after, afterEach, beforeEach, mock, test } from "node:test";
 import { Problem } from "../../console/core/api.js";
 import { sortByCreation } from "../../console/library/creation-order.js";
 import { add, all, update, forget } from "../../console/upload/list.js";
@@ -13,7 +13,7 @@ import { html } from "htm/preact";
 import Header from "../../console/frame/header.js";
 import Draft from "../../console/upload/draft.js";
 import Row from "../../console/upload/row.js";
-import { act, button, click, description, dialog, draw, elements, field, focused, leave, said } from "./page.js";
+import { act, button, click, description, dialog, draw, elements, field, focused, leave, said, type } from "./page.js";
 import { problem, serve, settle, signIn } from "./support.js";
 
 const MB = 1_000_000;
@@ -386,6 +386,34 @@ test("a failed upload shows the reason and the time of the next attempt, and one
     leave(drawn);
   }
   assert.deepEqual(labels, ["Try again", "Pause", "Resume", "Pause"]);
+});
+
+test("an upload that another try cannot help says so in one line, and can only be removed", async () => {
+  const errors = [{ pointer: "/fileSize", detail: "must be at most 500000000000" }];
+  const upload = drafted({ state: "failed", videoId: "v", isNew: false, error: new Problem({ status: 422, title: "Invalid content", detail: "See errors", errors }) });
+  const root = await draw(row(upload));
+  after(() => leave(root));
+  assert.deepEqual(said(root, "alert"), ["Invalid content. Must be at most 500000000000."]);
+  assert.deepEqual(elements(root, "button").map(({ textContent }) => textContent), ["Remove"]);
+});
+
+test("the details of a video can be edited while its file is uploaded", async () => {
+  new Storage(() => undefined);
+  const video = { videoId: "v", title: "Ride", tags: ["a"], visibility: "private", metadata: {}, version: 1, status: "uploaded" };
+  const requests = service({ "GET v": { body: video }, "PATCH v": ({ body }) => ({ body: { ...video, ...body } }), "GET tags": { body: { items: [], nextCursor: null } } });
+  const upload = drafted({ state: "paused", videoId: "v", uploadId: "u" });
+  const root = await draw(row(upload));
+  after(() => leave(root));
+  await click(root, "Edit details");
+  await settle();
+  const form = dialog(root, "Edit video");
+  await type(form, "Title", "Night ride");
+  await act(elements(form, "form")[0], "submit");
+  await settle();
+  assert.deepEqual(requests.find(({ method }) => method === "PATCH").body, { title: "Night ride" });
+  assert.deepEqual(upload.details, { title: "Night ride", category: "", tags: "a", visibility: "private" });
+  assert.equal(upload.state, "paused");
+  assert.deepEqual(elements(root, "dialog"), []);
 });
 
 test("an upload is cancelled after a confirmation, and its row disappears", async () => {
