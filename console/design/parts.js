@@ -101,12 +101,18 @@ export function Loading({ what = "Loading" }) {
  * `children`. With `most` it counts characters.
  * @param {{ label: string, value: string, onInput: (value: string) => void, error?: string, hint?: string, kind?: string, most?: number,
  *   children?: Children, [attribute: string]: unknown }} props */
-export function Field({ label, value, onInput, error, hint, kind = "text", most, children, ...more }) {
+export function Field({ label, value, onInput, error: refused, hint, kind = "text", most, children, ...more }) {
   const id = useId();
+  const validity = useValidity();
+  const error = refused || validity.fault;
   const described = [error && `${id}-error`, hint && `${id}-hint`].filter(Boolean).join(" ") || undefined;
   const attributes = {
     id, value, "aria-invalid": error ? "true" : undefined, "aria-describedby": described,
-    onInput: (/** @type {InputEvent} */ event) => onInput(/** @type {HTMLInputElement} */ (event.currentTarget).value),
+    onInvalid: validity.onInvalid,
+    onInput: (/** @type {InputEvent} */ event) => {
+      validity.clear();
+      onInput(/** @type {HTMLInputElement} */ (event.currentTarget).value);
+    },
     ...more,
   };
   return html`<div class="field">
@@ -117,6 +123,25 @@ export function Field({ label, value, onInput, error, hint, kind = "text", most,
     ${hint && html`<p class="hint" id=${`${id}-hint`}>${hint}</p>`}
     ${error && html`<p class="fault" id=${`${id}-error`}>${asSentence(error)}</p>`}
   </div>`;
+}
+
+/** The fault that the browser finds in an input when its form is sent, to be shown in the place of the browser's bubble. */
+export function useValidity() {
+  const [fault, setFault] = useState("");
+  const onInvalid = (/** @type {Event} */ event) => {
+    event.preventDefault();
+    const input = /** @type {HTMLInputElement} */ (event.currentTarget);
+    setFault(faultOf(input));
+    if (input.form?.querySelector(":is(input, select, textarea):invalid") === input) input.focus(); // the first one
+  };
+  return { fault, onInvalid, clear: () => setFault("") };
+}
+
+/** @param {HTMLInputElement} input */
+function faultOf({ validity, type, min, max }) {
+  if (validity.valueMissing) return type === "file" ? "Select a file." : "Fill in this field.";
+  if (validity.rangeUnderflow || validity.rangeOverflow) return `Enter a number from ${min} to ${max}.`;
+  return type === "url" ? "Enter a URL, for example https://example.com." : "Enter a valid value.";
 }
 
 /** How many characters a text has, and may have. Readers hear the limit as a fault, once it is exceeded.

@@ -5,7 +5,7 @@ import { useId, useState } from "preact/hooks";
 import { api, ask, Problem } from "../core/api.js";
 import { usePages } from "../core/load.js";
 import { countOf, size } from "../core/words.js";
-import { Empty, Failure, Field, LoadMore } from "../design/parts.js";
+import { Empty, Failure, Field, LoadMore, useValidity } from "../design/parts.js";
 import { languageName } from "./names.js";
 import { faultIn, ItemForm, RemoveButton } from "./item-form.js";
 
@@ -131,13 +131,18 @@ function CaptionsForm({ videoId, caption, onSaved, onClose }) {
  * @param {{ onChoose: (file: File | null) => void, faults: import("../core/api.js").Fault[] }} props */
 function FileField({ onChoose, faults }) {
   const id = useId();
-  const described = faults.length ? `${id}-error ${id}-hint` : `${id}-hint`;
+  const { fault, onInvalid, clear } = useValidity();
+  const described = fault || faults.length ? `${id}-error ${id}-hint` : `${id}-hint`;
   return html`<div class="field">
     <label for=${id}>File</label>
-    <input id=${id} type="file" accept=".vtt,.srt,text/vtt" required aria-invalid=${faults.length ? "true" : undefined} aria-describedby=${described}
-      onChange=${(/** @type {Event} */ event) => onChoose(/** @type {HTMLInputElement} */ (event.currentTarget).files?.[0] ?? null)} />
+    <input id=${id} type="file" accept=".vtt,.srt,text/vtt" required aria-invalid=${fault || faults.length ? "true" : undefined} aria-describedby=${described}
+      onInvalid=${onInvalid} onChange=${(/** @type {Event} */ event) => {
+        clear();
+        onChoose(/** @type {HTMLInputElement} */ (event.currentTarget).files?.[0] ?? null);
+      }} />
     <p class="hint" id=${`${id}-hint`}>WebVTT (.vtt) or SubRip (.srt) in UTF-8, up to 1 MB.</p>
-    ${faults.length > 0 && html`<ul class="fault plain" id=${`${id}-error`}>${faults.map(({ line, detail }) => html`<li>
+    ${fault && html`<p class="fault" id=${`${id}-error`}>${fault}</p>`}
+    ${!fault && faults.length > 0 && html`<ul class="fault plain" id=${`${id}-error`}>${faults.map(({ line, detail }) => html`<li>
       ${line ? html`<strong>Line ${line}:</strong> ` : ""}<bdi>${detail}</bdi></li>`)}</ul>`}
   </div>`;
 }

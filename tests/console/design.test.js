@@ -1,13 +1,14 @@
 // The design system: colour contrast, posters, times, and the suggestions of the search box.
 
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import { after, test } from "node:test";
 import { html } from "htm/preact";
 import { relativeTime } from "../../console/core/words.js";
-import { Menu, hueOf } from "../../console/design/parts.js";
+import { ICONS } from "../../console/design/icons.js";
+import { Field, Menu, hueOf } from "../../console/design/parts.js";
 import { suggestions } from "../../console/frame/search.js";
-import { act, button, draw, elements, leave } from "./page.js";
+import { act, button, description, draw, elements, field, leave, settled } from "./page.js";
 
 const TOKENS = readFileSync(new URL("../../console/design/tokens.css", import.meta.url), "utf-8");
 /** Colours of each token in the light and the dark theme. @type {Map<string, string[]>} */
@@ -80,4 +81,54 @@ test("a menu opens at its button and closes after a choice", async () => {
   assert.deepEqual(labels(), ["More", "Share"]);
   await act(elements(root, "span").find(({ attributes }) => attributes.get("class") === "menu-panel"), "click");
   assert.deepEqual(labels(), ["More"]);
+});
+
+const CONSOLE = new URL("../../console/", import.meta.url);
+const files = (/** @type {string} */ suffix) => readdirSync(CONSOLE, { recursive: true, encoding: "utf-8" }).filter((name) => name.endsWith(suffix))
+  .map((name) => ({ name: name.replaceAll("\\", "/"), text: readFileSync(new URL(name, CONSOLE), "utf-8") }));
+
+/** The selectors of a stylesheet, each alone. @param {string} text */
+function selectorsOf(text) {
+  const rules = text.replaceAll(/\/\*.*?\*\//gs, "").replaceAll(/"[^"]*"/g, "");
+  return [...rules.matchAll(/([^{};]+)\{/g)].map(([, selectors]) => selectors.trim()).filter((selectors) => !selectors.startsWith("@"))
+    .flatMap((selectors) => selectors.split(/,(?![^(]*\))/)).map((selector) => selector.trim());
+}
+
+test("a class is styled in one file, except within a class of another file if the design defines it", () => {
+  /** Files that style a class wherever it is, and all files that style it. */
+  const [alone, all] = [new Map(), new Map()];
+  const note = (/** @type {Map<string, Set<string>>} */ map, /** @type {string} */ key, /** @type {string} */ name) => map.set(key, (map.get(key) ?? new Set()).add(name));
+  for (const { name, text } of files(".css")) {
+    for (const selector of selectorsOf(text)) {
+      const parts = selector.split(/[\s>+~]+(?![^([]*[)\]])/);
+      const own = /\.([\w-]+)/.exec(parts.at(-1)?.replaceAll(/:(not|has)\([^)]*\)/g, "") ?? "")?.[1];
+      if (!own) continue;
+      note(all, own, name);
+      if (parts.length === 1) note(alone, own, name);
+    }
+  }
+  const faults = [...alone].filter(([own, names]) => names.size > 1 || (!names.has("design/parts.css") && all.get(own).size > 1));
+  assert.deepEqual(faults.map(([own]) => `.${own}: ${[...all.get(own)].sort().join(", ")}`), []);
+  assert.ok(alone.size > 100);
+});
+
+test("a field that its form refuses shows why, until it is changed", async () => {
+  const root = await draw(html`<form><${Field} label="Person" value="" onInput=${() => undefined} required /></form>`);
+  after(() => leave(root));
+  const input = field(root, "Person");
+  Object.assign(input, { validity: { valueMissing: true }, type: "text" });
+  const event = new Event("invalid", { cancelable: true });
+  input.dispatchEvent(event);
+  await settled();
+  assert.equal(description(root, "Person"), "Fill in this field.");
+  assert.ok(event.defaultPrevented); // no bubble of the browser
+  await act(input, "input");
+  assert.equal(description(root, "Person"), "");
+});
+
+test("the icons name their origin and licence, and each is used", () => {
+  const [icons] = files("design/icons.js");
+  assert.match(icons.text, /^\/\/ Icons of Lucide \d+\.\d+\.\d+ .*ISC License, Copyright/s);
+  const code = files(".js").filter(({ name }) => name !== icons.name).map(({ text }) => text).join();
+  assert.deepEqual(Object.keys(ICONS).filter((name) => !code.includes(`"${name}"`)), []);
 });
