@@ -8,7 +8,7 @@ import { lookUp } from "./core/lookup.js";
 import { hrefTo, useRoute } from "./core/route.js";
 import { startSession, hasEnded, onSession, signIn, signInAgain, signOut, user } from "./core/session.js";
 import { visit } from "./core/history-entry.js";
-import { Announcer, Dialog, Failure, Loading, UserText } from "./design/parts.js";
+import { Announcer, Dialog, Empty, Failure, Loading, UserText } from "./design/parts.js";
 import Header from "./frame/header.js";
 import Library from "./screens/library.js";
 
@@ -92,7 +92,7 @@ function Place({ user: who }) {
   }, [route]);
 
   if (broken) return html`<h1>Something went wrong</h1><${Failure} error=${broken} retry=${reset} />`;
-  if (!screen) return html`<h1>Not found</h1><p>This page does not exist. <a href=${hrefTo([])}>Go to library</a></p>`;
+  if (!screen) return html`<h1>Not found</h1><${Empty} icon="circle-alert"><p>This page does not exist.</p><a class="button" href=${hrefTo([])}>Go to library</a><//>`;
   if (error) return html`<h1>Page not loaded</h1><${Failure} error=${error} retry=${() => location.reload()} />`;
   return Shown ? html`<${Shown} route=${route} user=${who} />` : html`<${Loading} />`;
 }

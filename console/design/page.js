@@ -70,7 +70,8 @@ function Parts({ theme }) {
     </table></div>
     <h3>Posters</h3>
     <ul class="grid">${["Harbour at dawn", "Low tide", "Night ferry"].map((title) => html`<li><${Poster} of=${{ videoId: title, title }} /></li>`)}</ul>
-    <h3>Folded, and changed text</h3>
+    <h3>Surfaces, and changed text</h3>
+    <section class="surface"><h4>Source file</h4><p class="hint">No source file yet.</p></section>
     <details class="folded"><summary><${Icon} name="circle-check" /><h2>Processing</h2><span class="hint">All 5 steps done</span></summary><p>Steps</p></details>
     <p>Filmed over <del class="word">three mornings</del><ins class="word">two evenings</ins> in May</p>
     <h3>Messages</h3>

@@ -72,11 +72,11 @@ function Card({ video, isMine }) {
     </span>
     <span class="about">
       <${State} video=${video} />
-      ${!isMine && html`<${UserText} class="owner">${userId}<//><span class="dot"> · </span>`}
+      ${!isMine && html`<${UserText} class="owner">${userId}<//> · `}
       <${Time} at=${createdAt * 1000} />
       ${views !== undefined
-        ? html`<span class="dot"> · </span>${countOf(views, "view")}`
-        : viewCount !== undefined && html`<span class="dot"> · </span>${countOf(viewCount, "view")}`}
+        ? html` · <span>${countOf(views, "view")}</span>`
+        : viewCount !== undefined && html` · <span>${countOf(viewCount, "view")}</span>`}
     </span>`;
 }
 

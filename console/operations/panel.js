@@ -86,7 +86,7 @@ export function Chart({ caption, columns, bars }) {
   const choice = (/** @type {string} */ name, /** @type {boolean} */ isIt) => html`<button type="button"
     aria-pressed=${isTable === isIt ? "true" : "false"} onClick=${() => setIsTable(isIt)}>${name}</button>`;
   const link = (/** @type {Bar} */ { name, href }) => html`<a href=${href}><${UserText}>${name}<//></a>`;
-  return html`<div class="chart">
+  return html`<div>
     <div class="chart-choice" role="group" aria-label=${`${caption}: how it is shown`}>${choice("Chart", false)}${choice("Table", true)}</div>
     ${isTable ? html`<div class="chart-table" tabindex="0" role="region" aria-label=${caption}><table>
         <caption>${caption}</caption>

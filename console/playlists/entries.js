@@ -89,7 +89,7 @@ export default function Entries({ playlistId, userId, isOwner, count, changed })
   const hidden = pages.isDone && count !== undefined ? count - entries.length : 0;
   const isFirst = pages.isLoading && !entries.length;
   const first = entries[0];
-  return html`<section class="entries">
+  return html`<section>
     <div class="entries-head">
       <h2 tabindex="-1" ref=${heading}>Videos</h2>
       ${first && html`<a class="button" href=${hrefTo(["videos", first.videoId])}>Play first video</a>`}

@@ -101,8 +101,9 @@ function List({ here, choice, user, onError }) {
   const isFirst = isLoading && !items.length;
   const props = { items, selection, onOpen: (/** @type {string} */ videoId) => (kept.opened = videoId) };
   return html`
-    <${Toolbar} view=${view} change=${changeView} selection=${selection} open=${setBulk} />
-    <p class="hint tally" role="status">${isFirst ? "Loading …" : error ? "" : tally(items.length, isDone, kept.computedAt)}</p>
+    <${Toolbar} view=${view} change=${changeView} selection=${selection} open=${setBulk}>
+      <p class="hint tally" role="status">${isFirst ? "Loading …" : error ? "" : tally(items.length, isDone, kept.computedAt)}</p>
+    <//>
     <${News} pages=${pages} isLast onShow=${() => scrollTo(0, 0)} />
     ${isDone && choice.kind === "mine" && items.length < FEW && !countFilters(choice, user) && !progressOf(user.subject).dismissed
       && html`<${Later} load=${loadChecklist} videos=${items} subject=${user.subject} />`}
@@ -131,12 +132,14 @@ function Later({ load, ...props }) {
 
 /** What is done with the selected videos, and how all are shown.
  * @param {{ view: import("../library/view.js").View, change: (change: Partial<import("../library/view.js").View>) => void,
- *   selection: import("../library/selection.js").Selection, open: (kind: import("../library/bulk.js").Kind) => void }} props */
-function Toolbar({ view, change, selection, open }) {
+ *   selection: import("../library/selection.js").Selection, open: (kind: import("../library/bulk.js").Kind) => void,
+ *   children?: import("../design/parts.js").Children }} props */
+function Toolbar({ view, change, selection, open, children }) {
   const { selected } = selection;
   const toggle = (/** @type {string} */ name) =>
     change({ columns: view.columns.includes(name) ? view.columns.filter((other) => other !== name) : [...view.columns, name] });
   return html`<div class="toolbar">
+    ${children}
     ${selected.length > 0 && html`<div class="selected" role="group" aria-label="Selected videos">
       <strong>${countOf(selected.length, "video")} selected</strong>
       <button type="button" onClick=${() => open("edit")}><${Icon} name="pencil" />Edit …</button>

@@ -24,7 +24,7 @@ const CHOICES = { category: "Categories", tag: "Tags" };
 export default function Search({ route }) {
   const choice = useMemo(() => parseChoices(route.query), [route]);
   return html`<h1 tabindex="-1">Search</h1>
-    <p class="hint">Searches titles, people, tags, descriptions and captions. Typos are tolerated. Use "quotes" for a phrase and -word to exclude a word.</p>
+    <p class="hint search-help">Searches titles, people, tags, descriptions and captions. Typos are tolerated. Use "quotes" for a phrase and -word to exclude a word.</p>
     ${choice.q.trim() ? html`<${Results} key=${address(choice)} choice=${choice} />` : html`<${Empty} icon="search"><p>Search by title, person, tag or spoken words.</p><//>`}`;
 }
 

@@ -63,7 +63,7 @@ function Shown({ route, user }) {
   };
   return html`<${Breadcrumbs} path=${[["Library", hrefTo([])]]} here=${video.title} />
   <article class="video">
-    <div class="watch">
+    <div>
       <${Player} ...${props} />
       <div class="video-head"><h1><${UserText}>${video.title}<//></h1><${Actions} ...${props} /></div>
       <p class="facts">
@@ -76,7 +76,7 @@ function Shown({ route, user }) {
       ${video.description && html`<${Description} text=${video.description} />`}
     </div>
     <div class="making"><${Processing} ...${props} />${video.status !== "deleted" && html`<${Rating} video=${video} />`}<${Similar} videoId=${videoId} /></div>
-    <div class="known"><${Details} ...${props} /></div>
+    <div><${Details} ...${props} /></div>
     ${loaded.error && html`<${Failure} error=${loaded.error} retry=${loaded.reload} />`}
   </article>`;
 }

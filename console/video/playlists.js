@@ -28,7 +28,7 @@ export default function VideoPlaylists({ video, user }) {
     ${pages.isDone && !pages.items.length && html`<${Empty}>Not in any playlist that you can see.<//>`}
     <ul class="pieces">
       ${pages.items.map((playlist) => html`<li key=${playlist.playlistId}>
-        <div><a href=${hrefTo(["playlists", playlist.playlistId])}><${UserText}>${playlist.title}<//></a>
+        <div><a href=${hrefTo(["playlists", playlist.playlistId])}><${UserText}>${playlist.title}<//></a>${" "}
           <small>${playlist.userId === user.subject ? "yours" : html`of <${UserText}>${playlist.userId}<//>`}, ${stateName(playlist.visibility)}</small></div>
         ${(playlist.userId === user.subject || user.isAdmin) && html`<${RemoveButton} what=${`it from ${playlist.title}`}
           onRemoved=${() => pages.change((items) => items.filter((other) => other !== playlist))}

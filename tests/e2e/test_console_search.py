@@ -57,7 +57,6 @@ def test_video_is_found_by_its_captions_and_plays_from_the_quote(
     query(page).press("Enter")
     result = page.get_by_role("listitem").filter(has_text="sails at dawn")
     expect(result.locator("q mark").first).to_contain_text(unique)
-    require_good_layout(page)
     link(result, re.compile("^0:05 .*$")).click()
     page.wait_for_function(IS_AT, arg=5)
     expect(field(page, "Captions")).to_have_value("en")
@@ -88,4 +87,3 @@ def test_facets_narrow_the_results_despite_hostile_titles(console: Console, serv
     expect(page.get_by_role("main")).to_contain_text("No videos match.")
     typed(page, "-only")
     expect(page.get_by_role("main").get_by_role("alert")).to_be_visible()
-    require_good_layout(page)
