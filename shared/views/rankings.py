@@ -145,7 +145,11 @@ class Rankings:
         return ActiveVideos(period_seconds, latest, periods)
 
     def _pages(self, period: str) -> Iterator[list[Item]]:
-        """Yield pages with all entries of an hour or day. Reads the next page of all index shards in parallel."""
+        """Yield pages with all entries of an hour or day. Reads the next page of all index shards in parallel.
+
+        The videos with the most views at the start of the period are first. If a single period has more than
+        MAX_ENTRIES entries, a run therefore omits the least viewed videos.
+        """
         starts: list[tuple[Item, Item | None]] = [
             (partition, None) for partition in sharded_partitions(viewed_relation(period))
         ]
@@ -161,6 +165,7 @@ class Rankings:
                         attributes=("relSort", "relId", "category"),
                         limit=LARGEST_PAGE,
                         start=start,
+                        ascending=False,
                     )
                     for partition, start in starts
                 )

@@ -18,7 +18,7 @@ from local.testbed.wire import intercept
 from shared.aws.dynamodb import Table
 from shared.aws.lean.client import ErrorResponse
 from shared.core.periods import DAY_SECONDS, HOUR_SECONDS, WINDOWS
-from shared.schema import TOP, VIEW_COUNTER
+from shared.schema import TOP, VIEW_COUNTER, shard_of
 from shared.views import rankings
 from shared.views.rankings import DAYS_EVERY, HOURS_EVERY, REFRESH_SECONDS, Rankings
 from shared.views.top import (
@@ -366,6 +366,21 @@ class TestRuns:
         top = TopStore(table).read("day", ALL, NOW)
         assert top
         assert (top.start, {video.views for video in top.videos}) == (HOUR, {1})
+
+    def test_single_hour_with_too_many_videos_omits_the_least_viewed(
+        self, table: Table, viewed: CountedViews, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        names = [name for name in map(str, range(40)) if shard_of(name) == 0][:3]
+        for views, name in zip((1, 9, 2), names, strict=True):
+            viewed.count(name, HOUR - HOUR_SECONDS, views=views)
+            viewed.count(name, HOUR)
+        viewed.store()
+        monkeypatch.setattr(rankings, "MAX_ENTRIES", 1)
+        monkeypatch.setattr(rankings, "LARGEST_PAGE", 1)
+        compute(table)
+        top = TopStore(table).read("hour", ALL, NOW)
+        assert top
+        assert [video.video_id for video in top.videos] == [names[1]]
 
     def test_a_run_reads_four_partitions_of_each_hour_and_each_counter_once(
         self, table: Table, viewed: CountedViews
